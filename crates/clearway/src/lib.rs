@@ -1,0 +1,1 @@
+//! QUIC and HTTP/3 whose congestion control is shown to be live.

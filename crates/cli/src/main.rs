@@ -1,0 +1,3 @@
+//! The `clearway` program.
+
+fn main() {}

@@ -1,0 +1,247 @@
+//! The interface between a transport and a congestion controller.
+
+use core::fmt::Debug;
+use core::time::Duration;
+
+use clearway_units::{Rate, Timestamp};
+
+/// A packet's place in the one order in which packets were handed to the network on a path.
+///
+/// QUIC numbers its packets anew in each of three spaces, so packet numbers of different spaces do
+/// not compare. The transport's ledger gives every packet a send index instead; a recovery boundary
+/// is a send index (law 3).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct SendIndex(pub u64);
+
+/// What a controller gets to know when it is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ControllerParameters {
+    /// The largest UDP payload that the path carries, in bytes.
+    pub max_datagram_size: u64,
+    /// The window to start with in bytes; `None` for the one of RFC 9002 §7.2.
+    pub initial_window: Option<u64>,
+    /// The window is never larger than this many bytes.
+    pub maximum_window: u64,
+    /// Seeds whatever the controller randomises.
+    pub seed: u64,
+}
+
+impl ControllerParameters {
+    /// The initial window in bytes: as set, or min(10 x size, max(14720, 2 x size)) (RFC 9002 §7.2).
+    pub fn initial_window(&self) -> u64 {
+        let size = self.max_datagram_size;
+        let standard =
+            size.saturating_mul(10).min(size.saturating_mul(2).max(14_720));
+        self.initial_window.unwrap_or(standard).max(self.minimum_window()).min(self.maximum_window)
+    }
+
+    /// Two datagrams (RFC 9002 §7.2).
+    pub fn minimum_window(&self) -> u64 {
+        self.max_datagram_size.saturating_mul(2)
+    }
+}
+
+/// One in-flight packet, as the ledger knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SentPacket {
+    /// Its place in the order of sending.
+    pub index: SendIndex,
+    /// Its size in bytes, as counted in flight.
+    pub bytes: u64,
+    /// When it was handed to the network.
+    pub sent_at: Timestamp,
+    /// What the delivery-rate sampler noted when it was sent.
+    pub delivery: crate::DeliverySnapshot,
+}
+
+/// The round-trip time estimate (RFC 9002 §5). Exists only once an ACK gave a sample (law 7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RttSnapshot {
+    /// The newest sample.
+    pub latest: Duration,
+    /// The smoothed round-trip time.
+    pub smoothed: Duration,
+    /// The smallest sample.
+    pub minimum: Duration,
+    /// The mean deviation.
+    pub variation: Duration,
+    /// Whether this very event brought the `latest` sample.
+    pub is_new: bool,
+}
+
+/// Everything that one received acknowledgement, or one loss deadline, taught.
+#[derive(Clone, Copy, Debug)]
+pub struct Acknowledgement<'a> {
+    /// When it was processed.
+    pub now: Timestamp,
+    /// Newly acknowledged in-flight packets, in the order of sending. A packet that had been
+    /// declared lost before is not among them; see [`SpuriousLoss`].
+    pub acked: &'a [SentPacket],
+    /// Packets newly declared lost, in the order of sending. Path and MTU probes are not among them.
+    pub lost: &'a [SentPacket],
+    /// The index that the next packet will get. A boundary set now is this.
+    pub next_index: SendIndex,
+    /// The highest index acknowledged so far, this event included.
+    pub largest_acked: Option<SendIndex>,
+    /// The round-trip time estimate, once there is one.
+    pub rtt: Option<RttSnapshot>,
+    /// Bytes in flight before this event.
+    pub prior_in_flight: u64,
+    /// Bytes in flight after it.
+    pub bytes_in_flight: u64,
+    /// The losses span a period of persistent congestion (RFC 9002 §7.6).
+    pub persistent_congestion: bool,
+    /// How many packets the peer newly reported as CE-marked; 0 without ECN.
+    pub newly_ce_marked: u64,
+    /// The delivery-rate sample of this event, if there is a valid one.
+    pub rate_sample: Option<crate::RateSample>,
+    /// The number of the current packet-timed round; it grows by one when a packet sent after the
+    /// round began is acknowledged.
+    pub round: u64,
+    /// Whether the window or the pacer stopped the sender, with data waiting, at any moment of this
+    /// round or the one before. Without that the window must not grow (RFC 9002 §7.8).
+    pub was_limited: bool,
+    /// For how long, since the previous event, the window or the pacer held waiting data back.
+    pub limited_time: Duration,
+}
+
+/// A packet that had been declared lost was acknowledged after all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SpuriousLoss {
+    /// When that became known.
+    pub now: Timestamp,
+    /// The packet.
+    pub packet: SentPacket,
+    /// How many packets lost since the last congestion response are still missing.
+    pub still_lost: u64,
+}
+
+/// What a controller is doing, in the field's words.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Phase {
+    /// Exponential growth.
+    SlowStart,
+    /// Conservative slow start (RFC 9406 §4.2).
+    ConservativeSlowStart,
+    /// Linear or cubic growth.
+    CongestionAvoidance,
+    /// Losses of the current episode are being repaired (RFC 9002 §7.3.2).
+    Recovery,
+    /// A phase of a controller that has its own: its name.
+    Other(&'static str),
+}
+
+impl Phase {
+    /// The name that traces use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SlowStart => "slow_start",
+            Self::ConservativeSlowStart => "conservative_slow_start",
+            Self::CongestionAvoidance => "congestion_avoidance",
+            Self::Recovery => "recovery",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+/// Something that keeps the window from growing. Each has a bound; a checker sees to it (law 5).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Suppressor {
+    /// The packets of the current loss episode are not yet acknowledged.
+    Recovery,
+    /// Neither the window nor the pacer stopped the sender in the last round.
+    NotLimited,
+    /// Conservative slow start grows at a quarter of the speed.
+    ConservativeSlowStart,
+    /// The window is at its configured maximum.
+    MaximumWindow,
+}
+
+impl Suppressor {
+    const COUNT: usize = 4;
+    /// All of them.
+    pub const ALL: [Self; Self::COUNT] =
+        [Self::Recovery, Self::NotLimited, Self::ConservativeSlowStart, Self::MaximumWindow];
+}
+
+/// Which suppressors hold, each with the round in which it began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Suppressors {
+    since: [Option<u64>; Suppressor::COUNT],
+}
+
+impl Suppressors {
+    /// Notes whether `suppressor` holds in `round`. One that already held keeps its first round.
+    pub fn set(&mut self, suppressor: Suppressor, holds: bool, round: u64) {
+        let slot = &mut self.since[suppressor as usize];
+        *slot = if holds { slot.or(Some(round)) } else { None };
+    }
+
+    /// The round in which `suppressor` began, if it holds.
+    pub fn since(&self, suppressor: Suppressor) -> Option<u64> {
+        self.since[suppressor as usize]
+    }
+
+    /// Those that hold, each with the round in which it began.
+    pub fn active(&self) -> impl Iterator<Item = (Suppressor, u64)> + '_ {
+        Suppressor::ALL.into_iter().filter_map(|s| self.since(s).map(|round| (s, round)))
+    }
+}
+
+/// A controller's state as an observer sees it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Snapshot {
+    /// The congestion window in bytes.
+    pub window: u64,
+    /// The slow start threshold in bytes, once there is one.
+    pub slow_start_threshold: Option<u64>,
+    /// The smallest window that this controller ever sets, in bytes.
+    pub minimum_window: u64,
+    /// What it is doing.
+    pub phase: Phase,
+    /// What keeps the window from growing.
+    pub suppressors: Suppressors,
+    /// How many times it has reduced its window because of congestion.
+    pub congestion_events: u64,
+    /// How many of those it has taken back because the losses were spurious.
+    pub undone_events: u64,
+}
+
+/// A congestion controller.
+///
+/// Implement it to bring your own; see `ControllerFactory` for how a connection gets one. Every
+/// method must be a pure function of the state and its arguments: no clock, no randomness but the
+/// seed in [`ControllerParameters`].
+pub trait Controller: Debug + Send {
+    /// The name that a user chose it by.
+    fn name(&self) -> &'static str;
+
+    /// An in-flight packet was handed to the network. `bytes_in_flight` counts it already.
+    fn on_sent(&mut self, packet: &SentPacket, bytes_in_flight: u64);
+
+    /// An acknowledgement was processed, or the loss deadline passed. Called once for each.
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>);
+
+    /// A packet that was declared lost arrived after all. Called before the
+    /// [`on_acknowledgement`](Self::on_acknowledgement) of the same ACK.
+    fn on_spurious_loss(&mut self, event: &SpuriousLoss);
+
+    /// The path carries datagrams of another size now.
+    fn on_max_datagram_size(&mut self, max_datagram_size: u64);
+
+    /// The congestion window in bytes.
+    fn window(&self) -> u64;
+
+    /// The rate at which to send, or `None` while there is nothing to derive one from.
+    fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate>;
+
+    /// The state for observers.
+    fn snapshot(&self) -> Snapshot;
+}
+
+/// Makes a [`Controller`] for each new path.
+pub trait ControllerFactory: Debug + Send + Sync {
+    /// A fresh controller.
+    fn build(&self, parameters: &ControllerParameters) -> Box<dyn Controller>;
+}

@@ -1,0 +1,15 @@
+//! Congestion control as pure state machines: no clock, no socket, no transport.
+//!
+//! A transport tells a [`Controller`] what was handed to the network ([`Controller::on_sent`]) and,
+//! once per received acknowledgement, everything that it taught ([`Controller::on_acknowledgement`]).
+//! A controller answers with a window and a pacing rate. It never guesses: whether the sender was
+//! limited by the window, and for how long, are facts in the event (laws 3, 4 and 6 in ARCHITECTURE.md).
+
+mod controller;
+mod delivery_rate;
+
+pub use delivery_rate::{DeliverySnapshot, RateSample};
+pub use controller::{
+    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Phase, RttSnapshot,
+    SendIndex, SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,
+};

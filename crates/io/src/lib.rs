@@ -1,0 +1,1 @@
+//! UDP batches, shards and timers: the only crate with unsafe code.

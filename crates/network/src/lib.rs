@@ -1,0 +1,1 @@
+//! What a network does to datagrams, as a pure state machine that takes the time.

@@ -1,0 +1,1 @@
+//! QUIC version 1 without I/O: endpoint, connection, handshake, recovery, streams.

@@ -1,0 +1,71 @@
+use rand_chacha::ChaCha12Rng;
+use rand_core::{Rng, SeedableRng};
+
+/// The one source of randomness of an endpoint, a link or a simulation (law 11).
+///
+/// ChaCha12 with a 256-bit seed: fit for connection IDs and tokens when the seed comes from the
+/// operating system, and the same bytes for the same seed on every machine.
+#[derive(Debug)]
+pub struct Random(ChaCha12Rng);
+
+impl Random {
+    /// A source whose whole future is decided by `seed`.
+    pub fn from_seed(seed: [u8; 32]) -> Self {
+        Self(ChaCha12Rng::from_seed(seed))
+    }
+
+    /// A source for simulations, from a seed short enough to type.
+    pub fn from_number(seed: u64) -> Self {
+        Self(ChaCha12Rng::seed_from_u64(seed))
+    }
+
+    /// An independent source, decided by this one's state.
+    pub fn fork(&mut self) -> Self {
+        let mut seed = [0; 32];
+        self.fill(&mut seed);
+        Self::from_seed(seed)
+    }
+
+    /// Fills `bytes`.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        self.0.fill_bytes(bytes);
+    }
+
+    /// `N` random bytes.
+    pub fn array<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes);
+        bytes
+    }
+
+    /// Any number.
+    pub fn number(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// A number below `bound`, without bias; zero if `bound` is zero.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        if bound == 0 {
+            return 0;
+        }
+        // Multiply-shift; the rejected zone is smaller than `bound`.
+        let zone = bound.wrapping_neg() % bound;
+        loop {
+            let product = u128::from(self.0.next_u64()) * u128::from(bound);
+            let low = product as u64;
+            if low >= zone {
+                return (product >> 64) as u64;
+            }
+        }
+    }
+
+    /// A number in `[0, 1)` with 53 bits.
+    pub fn fraction(&mut self) -> f64 {
+        (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// `true` with `probability`.
+    pub fn chance(&mut self, probability: f64) -> bool {
+        self.fraction() < probability
+    }
+}

@@ -1,0 +1,93 @@
+use core::ops::{Add, AddAssign};
+use core::time::Duration;
+
+/// A point in time: nanoseconds since an origin that the driver chooses.
+///
+/// `std::time::Instant` cannot be made out of nothing, so it cannot exist in virtual time and cannot
+/// be written to a trace. A driver on real sockets takes its own start as the origin; the lab starts
+/// at zero. Adding to a timestamp saturates at [`Timestamp::FAR_FUTURE`] (584 years).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The origin.
+    pub const ORIGIN: Self = Self(0);
+    /// The last representable point. Nothing is ever due then.
+    pub const FAR_FUTURE: Self = Self(u64::MAX);
+
+    /// The point `nanoseconds` after the origin.
+    pub const fn from_nanos(nanoseconds: u64) -> Self {
+        Self(nanoseconds)
+    }
+
+    /// Nanoseconds since the origin.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The point `duration` after the origin, saturating.
+    pub fn from_origin(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The time since the origin.
+    pub const fn since_origin(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+
+    /// The time from `earlier` to `self`, or `None` if `earlier` is later than `self`.
+    pub const fn checked_since(self, earlier: Self) -> Option<Duration> {
+        match self.0.checked_sub(earlier.0) {
+            Some(nanoseconds) => Some(Duration::from_nanos(nanoseconds)),
+            None => None,
+        }
+    }
+
+    /// The time from `earlier` to `self`, zero if `earlier` is later than `self`.
+    pub const fn saturating_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The point `duration` before `self`, or `None` if that is before the origin.
+    pub fn checked_sub(self, duration: Duration) -> Option<Self> {
+        let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
+        self.0.checked_sub(nanoseconds).map(Self)
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Self;
+
+    /// Saturates at [`Timestamp::FAR_FUTURE`].
+    fn add(self, duration: Duration) -> Self {
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(nanoseconds))
+    }
+}
+
+impl AddAssign<Duration> for Timestamp {
+    fn add_assign(&mut self, duration: Duration) {
+        *self = *self + duration;
+    }
+}
+
+/// The time from which something may be sent. A promise about the future, never an event.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ReleaseTime(Timestamp);
+
+impl ReleaseTime {
+    /// Sending is allowed from `at` on.
+    pub const fn at(at: Timestamp) -> Self {
+        Self(at)
+    }
+
+    /// Whether sending is allowed at `now`.
+    pub fn is_due(self, now: Timestamp) -> bool {
+        self.0 <= now
+    }
+
+    /// When a timer has to fire so that the sender wakes in time.
+    pub const fn deadline(self) -> Timestamp {
+        self.0
+    }
+}

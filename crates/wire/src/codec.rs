@@ -1,0 +1,131 @@
+use crate::{DecodeError, EncodeError};
+
+/// A cursor over received bytes. Every read is checked and borrows from the input.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Reads from the start of `bytes`.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// What has not been read.
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// How many bytes have not been read.
+    pub const fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Whether everything has been read.
+    pub const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next byte, left in place.
+    pub fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    /// Takes `length` bytes; `field` names them in errors.
+    pub fn bytes(&mut self, length: usize, field: &'static str) -> Result<&'a [u8], DecodeError> {
+        let (taken, rest) =
+            self.rest.split_at_checked(length).ok_or(DecodeError::Truncated { field })?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// Takes everything that is left.
+    pub fn take_rest(&mut self) -> &'a [u8] {
+        core::mem::take(&mut self.rest)
+    }
+
+    /// Takes `N` bytes.
+    pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
+        let (taken, rest) =
+            self.rest.split_first_chunk::<N>().ok_or(DecodeError::Truncated { field })?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    /// Takes one byte.
+    pub fn u8(&mut self, field: &'static str) -> Result<u8, DecodeError> {
+        self.array::<1>(field).map(|[byte]| byte)
+    }
+}
+
+/// A cursor over an output buffer that the caller owns. A write either fits whole or changes nothing.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    buffer: &'a mut [u8],
+    written: usize,
+}
+
+impl<'a> Writer<'a> {
+    /// Writes from the start of `buffer`.
+    pub fn new(buffer: &'a mut [u8]) -> Self {
+        Self { buffer, written: 0 }
+    }
+
+    /// How many bytes have been written.
+    pub fn written(&self) -> usize {
+        self.written
+    }
+
+    /// How many more bytes fit.
+    pub fn remaining(&self) -> usize {
+        self.buffer.len().saturating_sub(self.written)
+    }
+
+    /// What has been written.
+    pub fn filled(&self) -> &[u8] {
+        self.buffer.get(..self.written).unwrap_or_default()
+    }
+
+    /// What has been written, to change it in place.
+    pub fn filled_mut(&mut self) -> &mut [u8] {
+        self.buffer.get_mut(..self.written).unwrap_or_default()
+    }
+
+    /// Forgets what was written beyond `length`.
+    pub fn truncate(&mut self, length: usize) {
+        self.written = self.written.min(length);
+    }
+
+    /// Makes the buffer end where `length` more bytes have been written.
+    pub fn limit(&mut self, length: usize) {
+        let end = self.written.saturating_add(length).min(self.buffer.len());
+        let buffer = core::mem::take(&mut self.buffer);
+        self.buffer = buffer.get_mut(..end).unwrap_or_default();
+    }
+
+    /// Appends `bytes`.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
+        self.reserve(bytes.len())?.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Appends one byte.
+    pub fn u8(&mut self, byte: u8) -> Result<(), EncodeError> {
+        self.bytes(&[byte])
+    }
+
+    /// Appends `length` zero bytes.
+    pub fn zeros(&mut self, length: usize) -> Result<(), EncodeError> {
+        self.reserve(length)?.fill(0);
+        Ok(())
+    }
+
+    /// Appends `length` bytes and gives them to the caller to fill.
+    pub fn reserve(&mut self, length: usize) -> Result<&mut [u8], EncodeError> {
+        let end = self.written.checked_add(length).ok_or(EncodeError)?;
+        let space = self.buffer.get_mut(self.written..end).ok_or(EncodeError)?;
+        self.written = end;
+        Ok(space)
+    }
+}

@@ -1,0 +1,51 @@
+use core::fmt;
+
+/// Why bytes are not what they claim to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DecodeError {
+    /// The input ended inside `field`.
+    Truncated {
+        /// The field that was being read, in the RFC's words.
+        field: &'static str,
+    },
+    /// `field` holds a value that the RFC forbids.
+    Invalid {
+        /// The field that was being read, in the RFC's words.
+        field: &'static str,
+    },
+    /// A frame type that no supported specification defines (RFC 9000 §12.4).
+    UnknownFrame {
+        /// The frame type.
+        frame_type: u64,
+    },
+    /// The same transport parameter came twice (RFC 9000 §7.4).
+    DuplicateParameter {
+        /// The parameter's identifier.
+        id: u64,
+    },
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated { field } => write!(f, "the input ends inside {field}"),
+            Self::Invalid { field } => write!(f, "{field} holds a value that is not allowed"),
+            Self::UnknownFrame { frame_type } => write!(f, "unknown frame type {frame_type:#x}"),
+            Self::DuplicateParameter { id } => write!(f, "transport parameter {id:#x} came twice"),
+        }
+    }
+}
+
+impl core::error::Error for DecodeError {}
+
+/// The output buffer is too small for what should be written. Nothing was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EncodeError;
+
+impl fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the output buffer is too small")
+    }
+}
+
+impl core::error::Error for EncodeError {}

@@ -1,0 +1,76 @@
+use core::fmt;
+
+use crate::VarInt;
+
+/// Who opened a stream (RFC 9000 §2.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Initiator {
+    /// The client.
+    Client,
+    /// The server.
+    Server,
+}
+
+/// Which way a stream carries data (RFC 9000 §2.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Direction {
+    /// Both ways.
+    Bidirectional,
+    /// From its initiator to the peer.
+    Unidirectional,
+}
+
+/// A stream ID (RFC 9000 §2.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(VarInt);
+
+impl StreamId {
+    /// The `index`-th stream of its kind; `None` if that exceeds 2^60 - 1.
+    pub fn new(initiator: Initiator, direction: Direction, index: u64) -> Option<Self> {
+        let kind = u64::from(initiator == Initiator::Server)
+            | (u64::from(direction == Direction::Unidirectional) << 1);
+        VarInt::new(index.checked_mul(4)?.checked_add(kind)?).map(Self)
+    }
+
+    /// The stream ID that `value` encodes.
+    pub const fn from_varint(value: VarInt) -> Self {
+        Self(value)
+    }
+
+    /// The encoded value.
+    pub const fn varint(self) -> VarInt {
+        self.0
+    }
+
+    /// The encoded value.
+    pub const fn get(self) -> u64 {
+        self.0.get()
+    }
+
+    /// Who opened it.
+    pub const fn initiator(self) -> Initiator {
+        if self.0.get() & 1 == 0 { Initiator::Client } else { Initiator::Server }
+    }
+
+    /// Which way it carries data.
+    pub const fn direction(self) -> Direction {
+        if self.0.get() & 2 == 0 { Direction::Bidirectional } else { Direction::Unidirectional }
+    }
+
+    /// Its number among the streams of its kind, from 0.
+    pub const fn index(self) -> u64 {
+        self.0.get() >> 2
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.get())
+    }
+}
+
+impl fmt::Debug for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StreamId({})", self.get())
+    }
+}

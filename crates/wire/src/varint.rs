@@ -1,0 +1,76 @@
+use crate::{DecodeError, EncodeError, Reader, Writer};
+
+/// A variable-length integer below 2^62 (RFC 9000 §16).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct VarInt(u64);
+
+impl VarInt {
+    /// 2^62 - 1.
+    pub const MAX: Self = Self((1 << 62) - 1);
+    /// 0.
+    pub const ZERO: Self = Self(0);
+
+    /// `value` if it fits in 62 bits.
+    pub const fn new(value: u64) -> Option<Self> {
+        if value <= Self::MAX.0 { Some(Self(value)) } else { None }
+    }
+
+    /// `value`, or [`VarInt::MAX`] if it does not fit.
+    pub const fn saturating(value: u64) -> Self {
+        if value <= Self::MAX.0 { Self(value) } else { Self::MAX }
+    }
+
+    /// A value that always fits.
+    pub const fn from_u32(value: u32) -> Self {
+        Self(value as u64)
+    }
+
+    /// The value.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Bytes of the shortest encoding: 1, 2, 4 or 8.
+    pub const fn encoded_len(self) -> usize {
+        match self.0 {
+            0..=0x3f => 1,
+            0x40..=0x3fff => 2,
+            0x4000..=0x3fff_ffff => 4,
+            _ => 8,
+        }
+    }
+
+    /// Reads one; `field` names it in errors.
+    pub fn decode(reader: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+        let first = reader.peek().ok_or(DecodeError::Truncated { field })?;
+        let value = match first >> 6 {
+            0 => u64::from(reader.u8(field)?),
+            1 => u64::from(u16::from_be_bytes(reader.array(field)?) & 0x3fff),
+            2 => u64::from(u32::from_be_bytes(reader.array(field)?) & 0x3fff_ffff),
+            _ => u64::from_be_bytes(reader.array(field)?) & Self::MAX.0,
+        };
+        Ok(Self(value))
+    }
+
+    /// Writes the shortest encoding.
+    pub fn encode(self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
+        match self.encoded_len() {
+            1 => writer.u8(self.0 as u8),
+            2 => writer.bytes(&(self.0 as u16 | 0x4000).to_be_bytes()),
+            4 => writer.bytes(&(self.0 as u32 | 0x8000_0000).to_be_bytes()),
+            _ => writer.bytes(&(self.0 | 0xc000_0000_0000_0000).to_be_bytes()),
+        }
+    }
+}
+
+impl From<u32> for VarInt {
+    fn from(value: u32) -> Self {
+        Self::from_u32(value)
+    }
+}
+
+impl From<VarInt> for u64 {
+    fn from(value: VarInt) -> Self {
+        value.0
+    }
+}

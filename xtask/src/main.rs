@@ -1,0 +1,3 @@
+//! The project chores, run as `cargo xtask COMMAND`.
+
+fn main() {}
