@@ -1,1 +1,22 @@
-//! QUIC version 1 without I/O: endpoint, connection, handshake, recovery, streams.
+//! QUIC version 1 (RFC 8999, 9000, 9001, 9002) without I/O.
+//!
+//! Nothing here reads a clock, a socket or a random source of its own: `now` is an argument of every
+//! verb, and randomness comes from the one seeded source that the endpoint was given.
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::panic
+)]
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
+
+mod contents;
+mod error;
+mod side;
+mod space_id;
+mod token;
+
+pub use error::TransportError;
+pub use side::Side;
+pub use space_id::SpaceId;

@@ -1,0 +1,58 @@
+/// A packet number space (RFC 9000 §12.3).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum SpaceId {
+    /// Initial packets.
+    Initial,
+    /// Handshake packets.
+    Handshake,
+    /// 0-RTT and 1-RTT packets.
+    Application,
+}
+
+impl SpaceId {
+    /// All three, in the order in which a connection passes through them.
+    pub const ALL: [Self; 3] = [Self::Initial, Self::Handshake, Self::Application];
+}
+
+/// One `T` for each packet number space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PerSpace<T> {
+    initial: T,
+    handshake: T,
+    application: T,
+}
+
+impl<T> PerSpace<T> {
+    /// Makes the three.
+    pub fn new(mut make: impl FnMut(SpaceId) -> T) -> Self {
+        Self {
+            initial: make(SpaceId::Initial),
+            handshake: make(SpaceId::Handshake),
+            application: make(SpaceId::Application),
+        }
+    }
+
+    /// The one of `space`.
+    pub const fn get(&self, space: SpaceId) -> &T {
+        match space {
+            SpaceId::Initial => &self.initial,
+            SpaceId::Handshake => &self.handshake,
+            SpaceId::Application => &self.application,
+        }
+    }
+
+    /// The one of `space`.
+    pub const fn get_mut(&mut self, space: SpaceId) -> &mut T {
+        match space {
+            SpaceId::Initial => &mut self.initial,
+            SpaceId::Handshake => &mut self.handshake,
+            SpaceId::Application => &mut self.application,
+        }
+    }
+
+    /// All three with their names.
+    pub fn iter(&self) -> impl Iterator<Item = (SpaceId, &T)> {
+        SpaceId::ALL.into_iter().map(|space| (space, self.get(space)))
+    }
+}

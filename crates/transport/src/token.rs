@@ -1,0 +1,39 @@
+use clearway_wire::{Direction, PacketNumber, StreamId};
+
+/// What a frame leaves in the ledger: enough to say what is to be done when the packet that carried
+/// it is acknowledged or lost (law 10). Packets themselves are never kept or cloned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Token {
+    /// Received packets up to `largest` were acknowledged.
+    Ack { largest: PacketNumber },
+    /// Bytes of the crypto stream of the packet's own space.
+    Crypto { offset: u64, length: u64 },
+    /// Bytes of a stream, and perhaps its end.
+    Stream { stream_id: StreamId, offset: u64, length: u64, fin: bool },
+    /// The stream was reset.
+    ResetStream { stream_id: StreamId },
+    /// The peer was asked to stop.
+    StopSending { stream_id: StreamId },
+    /// The connection's receive limit was raised.
+    MaxData,
+    /// A stream's receive limit was raised.
+    MaxStreamData { stream_id: StreamId },
+    /// The limit on streams was raised.
+    MaxStreams { direction: Direction },
+    /// The peer was told that its connection limit blocks.
+    DataBlocked,
+    /// The peer was told that its stream limit blocks.
+    StreamDataBlocked { stream_id: StreamId },
+    /// The peer was told that its limit on streams blocks.
+    StreamsBlocked { direction: Direction },
+    /// A connection ID was issued.
+    NewConnectionId { sequence: u64 },
+    /// A connection ID was retired.
+    RetireConnectionId { sequence: u64 },
+    /// A token for a later connection was given.
+    NewToken,
+    /// The handshake was confirmed to the client.
+    HandshakeDone,
+    /// An unreliable datagram of this many bytes.
+    Datagram { length: u64 },
+}
