@@ -137,3 +137,6 @@ impl fmt::Display for Counters {
         write!(formatter, "to client: {}", self.to_client)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -118,3 +118,6 @@ pub enum Outcome {
     /// It was dropped.
     Dropped(DropReason),
 }
+
+#[cfg(test)]
+mod tests;

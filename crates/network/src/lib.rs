@@ -61,6 +61,9 @@ mod probability;
 mod rebind;
 mod window;
 
+#[cfg(test)]
+mod testing;
+
 pub use conditions::{Conditions, Corrupt, Jitter, QueueLimit, Reorder, Step};
 pub use counters::{Counters, WayCounters};
 pub use datagram::{Datagram, Delivery, DropReason, Ecn, Outcome, Way};

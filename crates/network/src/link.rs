@@ -23,8 +23,8 @@ pub struct LinkConfig {
 /// A wire between a client and a server that does to datagrams what a network does.
 ///
 /// Hand datagrams in with [`submit`](Self::submit), sleep until [`deadline`](Self::deadline), take
-/// datagrams out with [`poll`](Self::poll) until it has none. Times never go back: an earlier time than
-/// one given before counts as that one.
+/// datagrams out with [`poll`](Self::poll) until it has none. Nothing enters in the past: a datagram
+/// that is submitted for an earlier time than one given before enters at that one.
 ///
 /// Rules that begin or end at some time need no deadline: they act on datagrams, not on the clock.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Link {
     /// more.
     pub fn poll(&mut self, now: Timestamp) -> Option<Delivery> {
         self.now = self.now.max(now);
-        while self.deadline().is_some_and(|at| at <= self.now) {
+        while self.deadline().is_some_and(|at| at <= now) {
             let Scheduled { at, number, way, binding, datagram, .. } = self.pipe.pop()?;
             let length = datagram.payload.len();
             let is_old = way == Way::ToClient && binding != self.binding(at);
@@ -202,5 +202,7 @@ impl PartialEq for Scheduled {
 
 impl Eq for Scheduled {}
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

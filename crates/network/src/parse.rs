@@ -158,8 +158,8 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// The number at the start and the unit after it; `None` if there is no number, or one of 20
-    /// digits and more.
+    /// The number at the start and the unit after it; `None` if there is no number or it has too
+    /// many digits.
     fn split(input: &str) -> Option<(Self, &str)> {
         let input = input.trim();
         let end = input.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(input.len());

@@ -33,3 +33,6 @@ impl fmt::Display for Probability {
         write!(formatter, "{} %", self.0 * 100.0)
     }
 }
+
+#[cfg(test)]
+mod tests;
