@@ -73,6 +73,10 @@ fn the_queue_counts_bytes() {
         leaving(&mut bottleneck, &[9000, 1500, 501, 500, 1]).iter().map(Option::is_some).collect();
     // The one on the wire does not count, however large.
     assert_eq!(admitted, [true, true, false, true, false]);
+    // When the second is on the wire, its bytes are free again.
+    let now = Timestamp::from_nanos(7_200_000);
+    assert!(bottleneck.admit(now, Timestamp::ORIGIN, 1501).is_none());
+    assert!(bottleneck.admit(now, Timestamp::ORIGIN, 1500).is_some());
 }
 
 #[test]

@@ -247,11 +247,16 @@ fn corruption_stays_within_its_bounds() {
         Corrupt { probability: Probability::ALWAYS, maximum_run: Some(3), within: Some(5) };
     let mut link = link_to_client(Conditions { corrupt, ..Conditions::default() });
     let deliveries = stream(&mut link, 400, 40, ms(1));
+    let mut positions = [false; 5];
     for (index, delivery) in deliveries.iter().enumerate() {
         let (head, tail) = delivery.datagram.payload.split_at(5);
         assert!(tail.iter().all(|byte| *byte == 0));
         assert_eq!(head.iter().any(|byte| *byte != 0), index % 4 != 3, "datagram {index}");
+        for (position, byte) in positions.iter_mut().zip(head) {
+            *position |= *byte != 0;
+        }
     }
+    assert_eq!(positions, [true; 5]);
     assert_eq!(link.counters().to_client.corrupted, 300);
 }
 
@@ -301,22 +306,39 @@ fn a_long_wait_marks_what_can_be_marked() {
     assert_eq!(link.counters().to_client.marked, 2);
 }
 
+/// Fills the pipe with datagrams of `size` bytes and returns how many it takes.
+fn fill(link: &mut Link, now: Timestamp, size: usize) -> usize {
+    let mut taken = 0;
+    while let Outcome::Passes(_) = link.submit(now, Way::ToClient, datagram(0, size)) {
+        taken += 1;
+    }
+    taken
+}
+
 #[test]
 fn the_pipe_is_bounded() {
     let mut link = link_to_client(Conditions { delay: ms(1000), ..Conditions::default() });
-    let size = 1 << 20;
-    let mut taken = 0;
-    while let Outcome::Passes(_) = link.submit(at_ms(0), Way::ToClient, datagram(0, size)) {
-        taken += 1;
-    }
-    assert_eq!(taken, PIPE_LIMIT / (size + DATAGRAM_COST));
+    let size = 64 << 10;
+    let places = PIPE_LIMIT / (size + DATAGRAM_COST);
+    assert_eq!(fill(&mut link, at_ms(0), size), places);
     assert_eq!(link.counters().to_client.dropped_pipe, 1);
-    assert_eq!(drain(&mut link).len(), taken);
+    assert_eq!(drain(&mut link).len(), places);
     // All of it is free again.
-    for _ in 0..taken {
-        let outcome = link.submit(at_ms(5000), Way::ToClient, datagram(0, size));
-        assert_eq!(outcome, Outcome::Passes(at_ms(6000)));
-    }
+    assert_eq!(fill(&mut link, at_ms(5000), size), places);
+}
+
+#[test]
+fn copies_take_their_place_in_the_pipe() {
+    let duplicate = Probability::ALWAYS;
+    let mut link =
+        link_to_client(Conditions { delay: ms(1000), duplicate, ..Conditions::default() });
+    let size = 1 << 20;
+    let places = PIPE_LIMIT / (size + DATAGRAM_COST);
+    // An odd number of places: the last datagram has none for its copy.
+    assert_eq!(places, 63);
+    assert_eq!(fill(&mut link, at_ms(0), size), 32);
+    assert_eq!(link.counters().to_client.duplicated, 31);
+    assert_eq!(drain(&mut link).len(), places);
 }
 
 #[test]

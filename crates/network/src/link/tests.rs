@@ -172,6 +172,15 @@ fn a_datagram_to_the_client_needs_the_current_mapping_at_its_end() {
 }
 
 #[test]
+fn a_late_driver_does_not_make_a_mapping_old() {
+    let slow = Conditions { delay: ms(30), ..Conditions::default() };
+    let mut link = rebinding(Conditions::default(), slow);
+    link.submit(at_ms(0), Way::ToClient, datagram(0, 10));
+    // Out at 30 ms, long before the change.
+    assert_eq!(link.poll(at_ms(500)).map(|delivery| delivery.at), Some(at_ms(30)));
+}
+
+#[test]
 fn a_change_at_once_meets_the_first_datagram() {
     let rebind = Some(Rebind { first: ms(0), every: None, address: true });
     let mut link = Link::new(LinkConfig { rebind, ..LinkConfig::default() });
