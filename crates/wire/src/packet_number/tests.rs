@@ -29,6 +29,16 @@ fn decoding_example_of_the_rfc() {
     assert_eq!(PacketNumber::decode_truncated(&[0x9b, 0x32], largest), number(0xa82f_9b32));
 }
 
+/// RFC 9000 §A.3: above what is expected less half a window, up to what is expected and half a window.
+#[test]
+fn the_ends_of_the_window() {
+    let decode = |truncated, largest| PacketNumber::decode(truncated, 1, Some(number(largest)));
+    assert_eq!(decode(0x80, 0xff), number(0x180));
+    assert_eq!(decode(0x81, 0xff), number(0x81));
+    assert_eq!(decode(0x00, 0x17f), number(0x200));
+    assert_eq!(decode(0x01, 0x17f), number(0x101));
+}
+
 /// RFC 9001 §A.2, §A.3 and §A.5.
 #[test]
 fn packet_numbers_of_sample_packets() {

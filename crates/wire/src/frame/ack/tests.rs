@@ -128,6 +128,23 @@ fn a_two_byte_count_starts_with_the_sixty_fifth_range() {
 }
 
 #[test]
+fn no_space_is_too_much_or_too_little_for_the_wider_count() {
+    let ecn = Some(EcnCounts::default());
+    let ranges = || (0..70).rev().map(|index| range(index * 2, index * 2));
+    for space in 9..200_usize {
+        let mut buffer = [0; 200];
+        let mut writer = Writer::new(&mut buffer[..space]);
+        let written = Ack::encode_ranges(&mut writer, VarInt::ZERO, ranges(), ecn).unwrap();
+        // Type, largest (two bytes), delay, count, first range and three ECN counts take 9 bytes; a
+        // further range takes two, and the 65th one more.
+        let in_narrow = ((space - 9) / 2 + 1).min(64);
+        let expected = if space >= 138 { ((space - 10) / 2 + 1).min(70) } else { in_narrow };
+        assert_eq!(written, expected, "{space} bytes");
+        assert!(decode_ack(writer.filled()).ranges().eq(ranges().take(written)));
+    }
+}
+
+#[test]
 fn not_more_ranges_than_a_two_byte_count_holds() {
     let ranges = (0..20_000).rev().map(|index| range(index * 2, index * 2));
     let mut buffer = vec![0; 65_000];
