@@ -194,6 +194,8 @@ fn check(provider: &CryptoProvider, protocols: &[Vec<u8>]) -> Result<(), Session
 /// Up to and including the length of legacy_session_id: type (1), length (3), version (2), random
 /// (32) and that length (1).
 const CLIENT_HELLO_START: usize = 39;
+/// The handshake type of a ClientHello (RFC 8446 §4).
+const CLIENT_HELLO: u8 = 1;
 
 struct TlsSession {
     connection: Connection,
@@ -211,8 +213,12 @@ impl TlsSession {
             return Ok(());
         }
         self.client_hello_start.extend(message_bytes.iter().take(missing));
-        match self.client_hello_start.get(CLIENT_HELLO_START.saturating_sub(1)) {
-            Some(session_id_length) if *session_id_length != 0 => Err(client_hello_error()),
+        match self.client_hello_start.as_slice() {
+            [CLIENT_HELLO, start @ .., session_id_length]
+                if start.len() == CLIENT_HELLO_START - 2 && *session_id_length != 0 =>
+            {
+                Err(client_hello_error())
+            }
             _ => Ok(()),
         }
     }
@@ -317,3 +323,6 @@ impl ServerCertVerifier for AnyCertificate {
         self.0.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests;
