@@ -12,11 +12,17 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
 mod contents;
+mod datagram;
 mod error;
 mod side;
 mod space_id;
+mod streams;
 mod token;
 
+pub use datagram::{DatagramError, DatagramStatistics};
 pub use error::TransportError;
 pub use side::Side;
 pub use space_id::SpaceId;
+pub use streams::{
+    ReadError, ReadOutcome, StreamEvent, StreamsStatistics, UnknownStream, WriteError,
+};

