@@ -223,3 +223,6 @@ impl Datagrams {
         self.statistics
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -173,8 +173,9 @@ impl ReceiveWindow {
         limit >= self.limit && self.renew()
     }
 
-    /// Moves the limit a window beyond what was consumed; returns whether that raised it.
-    fn renew(&mut self) -> bool {
+    /// Moves the limit a window beyond what was consumed; returns whether that raised it. Done again
+    /// when the limit is sent, so that the frame says the most that it can.
+    pub(super) fn renew(&mut self) -> bool {
         let limit = self.consumed.saturating_add(self.window).min(clearway_wire::VarInt::MAX.get());
         let rises = limit > self.limit;
         self.limit = self.limit.max(limit);
@@ -204,6 +205,14 @@ impl ConnectionFlow {
     /// What the peer may send.
     pub(super) const fn receive_window(&self) -> &ReceiveWindow {
         &self.receive
+    }
+
+    /// The limit of the MAX_DATA that is to be sent.
+    pub(super) fn max_data_owed(&mut self) -> Option<u64> {
+        self.max_data_owed.then(|| {
+            self.receive.renew();
+            self.receive.limit()
+        })
     }
 
     /// Counts `bytes` that the peer sent.

@@ -93,7 +93,7 @@ impl RemoteStreams {
         }
         let from = self.opened;
         self.opened = from.max(index.saturating_add(1));
-        self.renew_if_half_used();
+        self.renew_if_worth_it();
         Ok(from..self.opened)
     }
 
@@ -110,13 +110,16 @@ impl RemoteStreams {
     /// One of them is over, so the peer may open another.
     pub(super) fn on_retired(&mut self) {
         self.retired = self.retired.saturating_add(1);
-        self.renew_if_half_used();
+        self.renew_if_worth_it();
     }
 
-    /// The peer is told of a new limit once it has used half of what it knows of; before that it
-    /// would learn nothing that it needs.
-    fn renew_if_half_used(&mut self) {
-        if self.maximum.saturating_sub(self.opened) <= self.concurrent / 2 {
+    /// The peer is told of a new limit when it has used half of what it knows of, or when it could be
+    /// told of an eighth more: so it can nearly always open as many as it may, and one frame says so
+    /// for several streams.
+    fn renew_if_worth_it(&mut self) {
+        let left = self.maximum.saturating_sub(self.opened);
+        let more = self.retired.saturating_add(self.concurrent).saturating_sub(self.maximum);
+        if left <= self.concurrent / 2 || more > self.concurrent / 8 {
             self.renew();
         }
     }
@@ -149,3 +152,6 @@ impl RemoteStreams {
         self.maximum_owed = true;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -289,3 +289,6 @@ fn remove_key(queue: &mut VecDeque<usize>, key: usize) {
         queue.remove(place);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -199,3 +199,6 @@ fn piece_end(start: u64, piece: &BytesMut) -> u64 {
 fn length(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -212,9 +212,17 @@ impl ReceiveHalf {
         self.stop_owed = self.stopped.is_some() && self.final_size.is_none();
     }
 
+    /// Whether a MAX_STREAM_DATA is to be sent.
+    pub(super) const fn owes_limit(&self) -> bool {
+        self.limit_owed
+    }
+
     /// The limit of the MAX_STREAM_DATA that is to be sent.
-    pub(super) fn limit_owed(&self) -> Option<u64> {
-        self.limit_owed.then(|| self.window.limit())
+    pub(super) fn limit_owed(&mut self) -> Option<u64> {
+        self.limit_owed.then(|| {
+            self.window.renew();
+            self.window.limit()
+        })
     }
 
     /// The MAX_STREAM_DATA was sent.

@@ -130,3 +130,6 @@ impl Level {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -309,3 +309,6 @@ impl SendHalf {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,8 +76,7 @@ impl Stream {
     /// Whether a control frame is to be sent for it.
     pub(super) fn owes_control(&self) -> bool {
         let send = |send: &SendHalf| send.reset_owed().is_some() || send.owes_blocked_report();
-        let receive =
-            |part: &ReceiveHalf| part.stop_owed().is_some() || part.limit_owed().is_some();
+        let receive = |part: &ReceiveHalf| part.stop_owed().is_some() || part.owes_limit();
         self.send.as_ref().is_some_and(send) || self.receive.as_ref().is_some_and(receive)
     }
 

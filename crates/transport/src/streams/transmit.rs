@@ -65,7 +65,8 @@ impl Streams {
         if written.is_err() {
             return;
         }
-        while let Some(key) = self.control.front().copied() {
+        for _ in 0..self.control.len() {
+            let Some(key) = self.control.front().copied() else { return };
             let written = self.write_stream_control(key, contents);
             self.settle(key);
             if written.is_err() {
@@ -78,8 +79,8 @@ impl Streams {
         &mut self,
         contents: &mut PacketContents<'_, '_>,
     ) -> Result<(), EncodeError> {
-        if self.flow.max_data_owed {
-            let maximum = VarInt::saturating(self.flow.receive_window().limit());
+        if let Some(limit) = self.flow.max_data_owed() {
+            let maximum = VarInt::saturating(limit);
             contents.push(&Frame::MaxData(frame::MaxData { maximum }), Some(Token::MaxData))?;
             self.flow.max_data_owed = false;
         }
@@ -236,3 +237,6 @@ impl Layout {
         Some(Self { padding, length: available, explicit_length })
     }
 }
+
+#[cfg(test)]
+mod tests;
