@@ -80,11 +80,6 @@ impl RemoteStreams {
         Self { opened: 0, accepted: 0, retired: 0, concurrent, maximum, maximum_owed: false }
     }
 
-    /// How many were opened.
-    pub(super) const fn opened(&self) -> u64 {
-        self.opened
-    }
-
     /// The peer used the stream with `index`, which opens all below it too (RFC 9000 §3.2). Returns
     /// the indices of those that are new.
     pub(super) fn on_used(&mut self, index: u64) -> Result<core::ops::Range<u64>, TooManyStreams> {

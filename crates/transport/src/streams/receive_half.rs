@@ -10,6 +10,7 @@ use crate::TransportError;
 /// The receiving part of a stream.
 #[derive(Debug)]
 pub(super) struct ReceiveHalf {
+    /// As in RFC 9000 §3.2.
     state: ReceiveState,
     data: Reassembly,
     window: ReceiveWindow,
@@ -37,12 +38,6 @@ impl ReceiveHalf {
             limit_owed: false,
             awaits_data: true,
         }
-    }
-
-    /// The state of RFC 9000 §3.2.
-    #[cfg(test)]
-    pub(super) const fn state(&self) -> ReceiveState {
-        self.state
     }
 
     /// What the peer may send.

@@ -122,7 +122,7 @@ proptest! {
         let mut under_way: Vec<Chunk> = Vec::new();
         let mut lost: Vec<Chunk> = Vec::new();
         let mut acknowledged = vec![false; content.len()];
-        let mut send = |half: &mut SendHalf, under_way: &mut Vec<Chunk>, max: u64| {
+        let send = |half: &mut SendHalf, under_way: &mut Vec<Chunk>, max: u64| {
             let mut chunk = match half.next_creditless().or_else(|| half.next_fresh(max)) {
                 Some(chunk) => chunk,
                 None => return false,

@@ -157,6 +157,29 @@ fn a_full_send_buffer_wakes_its_writers_once_and_never_shuts_a_stream_out() {
 }
 
 #[test]
+fn room_that_one_stream_frees_wakes_another() {
+    let mut pair = Pair::new(StreamsConfig { send_buffer: 100_000, ..config() });
+    let [first, second] = [0; 2].map(|_| pair.client.open(UNIDIRECTIONAL).unwrap());
+    assert_eq!(pair.client.write(first, data(70_000)), Ok(70_000));
+    assert_eq!(pair.client.write(second, data(30_000)), Ok(30_000));
+    assert_eq!(pair.client.write(first, data(10_000)), Ok(0));
+    pair.client.reset(second, code(0)).unwrap();
+    assert_eq!(events(&mut pair.client), [StreamEvent::Writable(first)]);
+    assert_eq!(pair.client.write(first, data(10_000)), Ok(10_000));
+    check_ledger(&pair.client);
+}
+
+#[test]
+fn the_window_of_the_connection_keeps_ahead_of_each_stream_s() {
+    let equal = StreamsConfig { initial_connection_receive_window: 4000, ..config() };
+    let mut pair = Pair::new(equal);
+    pair.server.on_round_trip(Duration::from_millis(100));
+    let id = pair.opened(UNIDIRECTIONAL, &data(4000));
+    read_all(&mut pair.server, pair.now, id);
+    assert!(pair.server.flow.receive_window().window() >= 12_000);
+}
+
+#[test]
 fn parameters_that_come_late_reach_streams_that_are_open() {
     let mut server = Streams::new(Side::Server, config());
     assert_eq!(server.open(UNIDIRECTIONAL), None);

@@ -40,6 +40,7 @@ fn late_frames_for_a_stream_that_is_over_mean_nothing() {
     pair.settle();
     read_all(&mut pair.server, pair.now, id);
     assert_eq!(pair.server.statistics().open, 0);
+    events(&mut pair.server);
     let received = pair.server.statistics().bytes_received;
     let late = frame::Stream { stream_id: id, offset: code(0), fin: true, data: b"all" };
     assert_eq!(pair.server.on_stream(pair.now, &late), Ok(()));
@@ -49,8 +50,29 @@ fn late_frames_for_a_stream_that_is_over_mean_nothing() {
     let late = frame::StopSending { stream_id: id, error_code };
     assert_eq!(pair.client.on_stop_sending(&late), Ok(()));
     assert_eq!(pair.server.statistics().bytes_received, received);
+    assert_eq!(events(&mut pair.server), []);
     pair.client.on_lost(&Token::Stream { stream_id: id, offset: 0, length: 3, fin: true });
     assert!(!pair.client.has_data_pending());
+}
+
+#[test]
+fn a_late_frame_does_not_reach_the_stream_that_has_taken_the_place() {
+    let mut pair = Pair::new(config());
+    let first = pair.opened(UNIDIRECTIONAL, b"first");
+    pair.client.finish(first).unwrap();
+    pair.settle();
+    read_all(&mut pair.server, pair.now, first);
+    let late = frame::Stream { stream_id: first, offset: code(5), fin: true, data: b"" };
+    pair.server.on_stream(pair.now, &late).unwrap();
+    let second = id(Side::Client, UNIDIRECTIONAL, 1);
+    let data = frame::Stream { stream_id: second, offset: code(0), fin: false, data: b"second" };
+    pair.server.on_stream(pair.now, &data).unwrap();
+    for id in [first, second] {
+        let late = frame::Stream { stream_id: id, offset: code(0), fin: false, data: b"first" };
+        pair.server.on_stream(pair.now, &late).unwrap();
+    }
+    assert_eq!(pair.server.read(pair.now, first, 9), Err(ReadError::UnknownStream));
+    assert_eq!(read_all(&mut pair.server, pair.now, second), b"second");
 }
 
 #[test]
