@@ -53,6 +53,11 @@ impl Default for Link {
 }
 
 impl Link {
+    /// A link that cuts what it moves into `sizes` and holds `window` bytes per direction.
+    pub(super) fn narrow(sizes: Vec<usize>, window: usize) -> Self {
+        Self { sizes, window, ..Self::default() }
+    }
+
     pub(super) fn end(&mut self, role: Role) -> End<'_> {
         End { link: self, is_server: role == Role::Server }
     }
