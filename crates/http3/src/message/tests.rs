@@ -275,6 +275,12 @@ fn sensitive_values_stay_sensitive() {
     let mut received = FieldSection::new(SectionKind::Trailers);
     Decoder::default().decode(&section, 1000, |field| received.field(field)).unwrap();
     assert!(received.into_trailers()["authorization"].is_sensitive());
+    // One sensitive part makes the joined cookie sensitive.
+    let mut received = section(SectionKind::Request, GET).unwrap();
+    for sensitive in [false, true, false] {
+        received.field(Field { name: b"cookie", value: b"a=1", sensitive }).unwrap();
+    }
+    assert!(received.into_request().unwrap().headers()["cookie"].is_sensitive());
 }
 
 #[test]
