@@ -16,10 +16,8 @@ impl ConnectionId {
     /// A connection ID of the given bytes, or an error if there are more than 20.
     pub fn new(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut id = Self::default();
-        let space = id
-            .bytes
-            .get_mut(..bytes.len())
-            .ok_or(DecodeError::Invalid { field: "Connection ID Length" })?;
+        let space =
+            id.bytes.get_mut(..bytes.len()).ok_or(DecodeError::Invalid { field: "Connection ID Length" })?;
         space.copy_from_slice(bytes);
         id.length = bytes.len() as u8;
         Ok(id)
