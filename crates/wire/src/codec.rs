@@ -1,4 +1,4 @@
-use crate::{DecodeError, EncodeError};
+use crate::{DecodeError, EncodeError, VarInt};
 
 /// A cursor over received bytes. Every read is checked and borrows from the input.
 #[derive(Clone, Debug)]
@@ -38,6 +38,18 @@ impl<'a> Reader<'a> {
             self.rest.split_at_checked(length).ok_or(DecodeError::Truncated { field })?;
         self.rest = rest;
         Ok(taken)
+    }
+
+    /// Takes a length and that many bytes.
+    pub fn length_prefixed(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
+        let length = VarInt::decode(self, field)?;
+        let length = usize::try_from(length.get()).map_err(|_| DecodeError::Truncated { field })?;
+        self.bytes(length, field)
+    }
+
+    /// Drops `count` bytes, or all there are.
+    pub(crate) fn skip(&mut self, count: usize) {
+        self.rest = self.rest.get(count..).unwrap_or_default();
     }
 
     /// Takes everything that is left.
@@ -80,6 +92,11 @@ impl<'a> Writer<'a> {
     /// How many more bytes fit.
     pub fn remaining(&self) -> usize {
         self.buffer.len().saturating_sub(self.written)
+    }
+
+    /// An error unless `length` more bytes fit.
+    pub(crate) fn require(&self, length: usize) -> Result<(), EncodeError> {
+        if length <= self.remaining() { Ok(()) } else { Err(EncodeError) }
     }
 
     /// What has been written.
@@ -129,3 +146,6 @@ impl<'a> Writer<'a> {
         Ok(space)
     }
 }
+
+#[cfg(test)]
+mod tests;

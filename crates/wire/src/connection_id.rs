@@ -1,6 +1,7 @@
 use core::fmt;
+use core::hash::{Hash, Hasher};
 
-use crate::DecodeError;
+use crate::{DecodeError, EncodeError, Reader, Writer};
 
 /// A connection ID of 0 to 20 bytes (RFC 9000 §17.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -16,11 +17,29 @@ impl ConnectionId {
     /// A connection ID of the given bytes, or an error if there are more than 20.
     pub fn new(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut id = Self::default();
-        let space =
-            id.bytes.get_mut(..bytes.len()).ok_or(DecodeError::Invalid { field: "Connection ID Length" })?;
+        let space = id
+            .bytes
+            .get_mut(..bytes.len())
+            .ok_or(DecodeError::Invalid { field: "Connection ID Length" })?;
         space.copy_from_slice(bytes);
         id.length = bytes.len() as u8;
         Ok(id)
+    }
+
+    /// Reads a length byte and a connection ID; `field` names it in errors.
+    pub fn decode(reader: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+        let length = usize::from(reader.u8(field)?);
+        if length > Self::MAX_LEN {
+            return Err(DecodeError::Invalid { field });
+        }
+        Self::new(reader.bytes(length, field)?)
+    }
+
+    /// Writes the length byte and the connection ID, or nothing.
+    pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
+        writer.require(self.len().saturating_add(1))?;
+        writer.u8(self.length)?;
+        writer.bytes(self.as_bytes())
     }
 
     /// The bytes.
@@ -52,7 +71,7 @@ impl fmt::Debug for ConnectionId {
 }
 
 /// The token that ends a stateless reset (RFC 9000 §10.3). Compared in constant time.
-#[derive(Clone, Copy, Hash)]
+#[derive(Clone, Copy)]
 pub struct ResetToken([u8; Self::LEN]);
 
 impl ResetToken {
@@ -80,8 +99,17 @@ impl PartialEq for ResetToken {
 
 impl Eq for ResetToken {}
 
+impl Hash for ResetToken {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
 impl fmt::Debug for ResetToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ResetToken(..)")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,13 +38,14 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// The output buffer is too small for what should be written. Nothing was written.
+/// The output buffer is too small for what should be written, or the value has no encoding. Nothing was
+/// written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EncodeError;
 
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the output buffer is too small")
+        f.write_str("the value has no encoding in the space given")
     }
 }
 

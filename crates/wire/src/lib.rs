@@ -14,15 +14,24 @@
 mod codec;
 mod connection_id;
 mod error;
+mod error_code;
 pub mod frame;
+pub mod header;
 mod packet_number;
+mod packet_type;
 mod stream_id;
+mod transport_parameters;
 mod varint;
+mod version;
 
 pub use codec::{Reader, Writer};
 pub use connection_id::{ConnectionId, ResetToken};
 pub use error::{DecodeError, EncodeError};
+pub use error_code::TransportErrorCode;
 pub use frame::Frame;
 pub use packet_number::PacketNumber;
+pub use packet_type::{LongPacketType, PacketType};
 pub use stream_id::{Direction, Initiator, StreamId};
+pub use transport_parameters::{PreferredAddress, TransportParameters};
 pub use varint::VarInt;
+pub use version::Version;

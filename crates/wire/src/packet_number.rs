@@ -7,6 +7,8 @@ impl PacketNumber {
     pub const ZERO: Self = Self(0);
     /// 2^62 - 1.
     pub const MAX: Self = Self((1 << 62) - 1);
+    /// The longest encoding in a packet header, in bytes (RFC 9000 §17.1).
+    pub const MAX_ENCODED_LEN: usize = 4;
 
     /// `value` if it fits in 62 bits.
     pub const fn new(value: u64) -> Option<Self> {
@@ -25,4 +27,64 @@ impl PacketNumber {
             None => None,
         }
     }
+
+    /// Bytes of the shortest encoding that the peer can expand, 1 to 4, when `largest_acked` is the
+    /// largest packet number that it has acknowledged (RFC 9000 §17.1, §A.2).
+    ///
+    /// The encoding represents more than twice the distance between the two. A distance of 2^31 or
+    /// more has none; it gets 4 bytes.
+    pub const fn encoded_len(self, largest_acked: Option<Self>) -> usize {
+        let unacknowledged = match largest_acked {
+            Some(largest_acked) => self.0.saturating_sub(largest_acked.0),
+            None => self.0.saturating_add(1),
+        };
+        match unacknowledged {
+            0..0x80 => 1,
+            0x80..0x8000 => 2,
+            0x8000..0x80_0000 => 3,
+            _ => 4,
+        }
+    }
+
+    /// Fills `space` (1 to 4 bytes) with the least significant bytes of the number.
+    pub fn encode_truncated(self, space: &mut [u8]) {
+        let mut rest = self.0;
+        for byte in space.iter_mut().rev() {
+            *byte = rest as u8;
+            rest >>= 8;
+        }
+    }
+
+    /// Expands a number of `length` bytes (1 to 4) as it was in a header, when `largest` is the
+    /// largest packet number received in its space so far (RFC 9000 §A.3).
+    pub fn decode(truncated: u64, length: usize, largest: Option<Self>) -> Self {
+        let expected = match largest {
+            // There is nothing after the last; what comes can only be it or before it.
+            Some(largest) => largest.next().unwrap_or(largest).0,
+            None => 0,
+        };
+        let bits = length.clamp(1, Self::MAX_ENCODED_LEN).saturating_mul(8);
+        let window = 1_u64.checked_shl(bits as u32).unwrap_or(u64::MAX);
+        let half_window = window / 2;
+        let mask = window.saturating_sub(1);
+        let candidate = (expected & !mask) | (truncated & mask);
+        let value = if candidate.saturating_add(half_window) <= expected {
+            // The next window up, unless that is beyond the last packet number.
+            candidate.checked_add(window).filter(|value| *value <= Self::MAX.0)
+        } else if candidate > expected.saturating_add(half_window) {
+            candidate.checked_sub(window)
+        } else {
+            None
+        };
+        Self(value.unwrap_or(candidate))
+    }
+
+    /// [`Self::decode`] of the bytes as they are in the header.
+    pub fn decode_truncated(bytes: &[u8], largest: Option<Self>) -> Self {
+        let truncated = bytes.iter().fold(0, |value: u64, byte| value << 8 | u64::from(*byte));
+        Self::decode(truncated, bytes.len(), largest)
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,3 +74,6 @@ impl From<VarInt> for u64 {
         value.0
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,50 @@
 //! The frames of RFC 9000 §19 and RFC 9221 §4, one file each.
 //!
-//! Each frame type has `decode(reader) -> Result<Self, DecodeError>` (called with the reader just
-//! after the frame type), `encode(&self, writer) -> Result<(), EncodeError>` (writes type and all) and
-//! `encoded_len(&self) -> usize`. A frame borrows its data from the packet.
+//! [`Frame::decode`] reads one frame of a packet's payload; it borrows its data from the packet. Each
+//! frame has `encode`, which writes type and all or nothing, and `encoded_len`.
 
-use crate::{ConnectionId, Direction, PacketNumber, ResetToken, StreamId, VarInt};
+mod ack;
+mod connection_close;
+mod crypto;
+mod data_blocked;
+mod datagram;
+mod max_data;
+mod max_stream_data;
+mod max_streams;
+mod new_connection_id;
+mod new_token;
+mod padding;
+mod path_challenge;
+mod path_response;
+mod reset_stream;
+mod retire_connection_id;
+mod rules;
+mod stop_sending;
+mod stream;
+mod stream_data_blocked;
+mod streams_blocked;
+
+pub use ack::{Ack, AckRanges, EcnCounts};
+pub use connection_close::{CloseKind, ConnectionClose};
+pub use crypto::Crypto;
+pub use data_blocked::DataBlocked;
+pub use datagram::Datagram;
+pub use max_data::MaxData;
+pub use max_stream_data::MaxStreamData;
+pub use max_streams::MaxStreams;
+pub use new_connection_id::NewConnectionId;
+pub use new_token::NewToken;
+pub use padding::Padding;
+pub use path_challenge::PathChallenge;
+pub use path_response::PathResponse;
+pub use reset_stream::ResetStream;
+pub use retire_connection_id::RetireConnectionId;
+pub use stop_sending::StopSending;
+pub use stream::Stream;
+pub use stream_data_blocked::StreamDataBlocked;
+pub use streams_blocked::StreamsBlocked;
+
+use crate::{DecodeError, Direction, EncodeError, Reader, VarInt, Writer};
 
 /// Any frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,200 +93,193 @@ pub enum Frame<'a> {
     Datagram(Datagram<'a>),
 }
 
-/// A run of PADDING frames: `length` zero bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Padding {
-    /// How many.
-    pub length: usize,
+const PING: u8 = 0x01;
+const HANDSHAKE_DONE: u8 = 0x1e;
+
+impl<'a> Frame<'a> {
+    /// Reads one frame; a run of PADDING frames counts as one.
+    ///
+    /// # Errors
+    /// Each is a connection error of type FRAME_ENCODING_ERROR (RFC 9000 §12.4): an unknown type, a
+    /// type that is not in its shortest encoding, or a field that is cut short or not allowed.
+    pub fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        use Direction::{Bidirectional, Unidirectional};
+        let frame_type = decode_type(reader)?;
+        // Every known type is a single byte.
+        let wire_type =
+            u8::try_from(frame_type).map_err(|_| DecodeError::UnknownFrame { frame_type })?;
+        Ok(match wire_type {
+            Padding::TYPE => Self::Padding(Padding::decode(reader)),
+            PING => Self::Ping,
+            Ack::TYPE => Self::Ack(Ack::decode(reader, false)?),
+            Ack::TYPE_WITH_ECN => Self::Ack(Ack::decode(reader, true)?),
+            ResetStream::TYPE => Self::ResetStream(ResetStream::decode(reader)?),
+            StopSending::TYPE => Self::StopSending(StopSending::decode(reader)?),
+            Crypto::TYPE => Self::Crypto(Crypto::decode(reader)?),
+            NewToken::TYPE => Self::NewToken(NewToken::decode(reader)?),
+            Stream::TYPE_FIRST..=Stream::TYPE_LAST => {
+                Self::Stream(Stream::decode(reader, wire_type)?)
+            }
+            MaxData::TYPE => Self::MaxData(MaxData::decode(reader)?),
+            MaxStreamData::TYPE => Self::MaxStreamData(MaxStreamData::decode(reader)?),
+            MaxStreams::TYPE_BIDIRECTIONAL => {
+                Self::MaxStreams(MaxStreams::decode(reader, Bidirectional)?)
+            }
+            MaxStreams::TYPE_UNIDIRECTIONAL => {
+                Self::MaxStreams(MaxStreams::decode(reader, Unidirectional)?)
+            }
+            DataBlocked::TYPE => Self::DataBlocked(DataBlocked::decode(reader)?),
+            StreamDataBlocked::TYPE => Self::StreamDataBlocked(StreamDataBlocked::decode(reader)?),
+            StreamsBlocked::TYPE_BIDIRECTIONAL => {
+                Self::StreamsBlocked(StreamsBlocked::decode(reader, Bidirectional)?)
+            }
+            StreamsBlocked::TYPE_UNIDIRECTIONAL => {
+                Self::StreamsBlocked(StreamsBlocked::decode(reader, Unidirectional)?)
+            }
+            NewConnectionId::TYPE => Self::NewConnectionId(NewConnectionId::decode(reader)?),
+            RetireConnectionId::TYPE => {
+                Self::RetireConnectionId(RetireConnectionId::decode(reader)?)
+            }
+            PathChallenge::TYPE => Self::PathChallenge(PathChallenge::decode(reader)?),
+            PathResponse::TYPE => Self::PathResponse(PathResponse::decode(reader)?),
+            ConnectionClose::TYPE_TRANSPORT => {
+                Self::ConnectionClose(ConnectionClose::decode_transport(reader)?)
+            }
+            ConnectionClose::TYPE_APPLICATION => {
+                Self::ConnectionClose(ConnectionClose::decode_application(reader)?)
+            }
+            HANDSHAKE_DONE => Self::HandshakeDone,
+            Datagram::TYPE => Self::Datagram(Datagram::decode(reader)),
+            Datagram::TYPE_WITH_LENGTH => Self::Datagram(Datagram::decode_with_length(reader)?),
+            _ => return Err(DecodeError::UnknownFrame { frame_type }),
+        })
+    }
+
+    /// Writes the frame, its type included, or nothing. STREAM and DATAGRAM get a Length field.
+    pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
+        match self {
+            Self::Padding(frame) => frame.encode(writer),
+            Self::Ping => writer.u8(PING),
+            Self::Ack(frame) => frame.encode(writer),
+            Self::ResetStream(frame) => frame.encode(writer),
+            Self::StopSending(frame) => frame.encode(writer),
+            Self::Crypto(frame) => frame.encode(writer),
+            Self::NewToken(frame) => frame.encode(writer),
+            Self::Stream(frame) => frame.encode(writer),
+            Self::MaxData(frame) => frame.encode(writer),
+            Self::MaxStreamData(frame) => frame.encode(writer),
+            Self::MaxStreams(frame) => frame.encode(writer),
+            Self::DataBlocked(frame) => frame.encode(writer),
+            Self::StreamDataBlocked(frame) => frame.encode(writer),
+            Self::StreamsBlocked(frame) => frame.encode(writer),
+            Self::NewConnectionId(frame) => frame.encode(writer),
+            Self::RetireConnectionId(frame) => frame.encode(writer),
+            Self::PathChallenge(frame) => frame.encode(writer),
+            Self::PathResponse(frame) => frame.encode(writer),
+            Self::ConnectionClose(frame) => frame.encode(writer),
+            Self::HandshakeDone => writer.u8(HANDSHAKE_DONE),
+            Self::Datagram(frame) => frame.encode(writer),
+        }
+    }
+
+    /// Bytes that [`Self::encode`] writes.
+    pub fn encoded_len(&self) -> usize {
+        match self {
+            Self::Ping | Self::HandshakeDone => 1,
+            Self::Padding(frame) => frame.encoded_len(),
+            Self::Ack(frame) => frame.encoded_len(),
+            Self::ResetStream(frame) => frame.encoded_len(),
+            Self::StopSending(frame) => frame.encoded_len(),
+            Self::Crypto(frame) => frame.encoded_len(),
+            Self::NewToken(frame) => frame.encoded_len(),
+            Self::Stream(frame) => frame.encoded_len(),
+            Self::MaxData(frame) => frame.encoded_len(),
+            Self::MaxStreamData(frame) => frame.encoded_len(),
+            Self::MaxStreams(frame) => frame.encoded_len(),
+            Self::DataBlocked(frame) => frame.encoded_len(),
+            Self::StreamDataBlocked(frame) => frame.encoded_len(),
+            Self::StreamsBlocked(frame) => frame.encoded_len(),
+            Self::NewConnectionId(frame) => frame.encoded_len(),
+            Self::RetireConnectionId(frame) => frame.encoded_len(),
+            Self::PathChallenge(frame) => frame.encoded_len(),
+            Self::PathResponse(frame) => frame.encoded_len(),
+            Self::ConnectionClose(frame) => frame.encoded_len(),
+            Self::Datagram(frame) => frame.encoded_len(),
+        }
+    }
+
+    /// The frame type (RFC 9000 §12.4) as [`Self::encode`] writes it.
+    pub fn frame_type(&self) -> u64 {
+        u64::from(match self {
+            Self::Padding(_) => Padding::TYPE,
+            Self::Ping => PING,
+            Self::Ack(frame) => frame.wire_type(),
+            Self::ResetStream(_) => ResetStream::TYPE,
+            Self::StopSending(_) => StopSending::TYPE,
+            Self::Crypto(_) => Crypto::TYPE,
+            Self::NewToken(_) => NewToken::TYPE,
+            Self::Stream(frame) => Stream::wire_type(frame.offset, frame.fin, true),
+            Self::MaxData(_) => MaxData::TYPE,
+            Self::MaxStreamData(_) => MaxStreamData::TYPE,
+            Self::MaxStreams(frame) => frame.wire_type(),
+            Self::DataBlocked(_) => DataBlocked::TYPE,
+            Self::StreamDataBlocked(_) => StreamDataBlocked::TYPE,
+            Self::StreamsBlocked(frame) => frame.wire_type(),
+            Self::NewConnectionId(_) => NewConnectionId::TYPE,
+            Self::RetireConnectionId(_) => RetireConnectionId::TYPE,
+            Self::PathChallenge(_) => PathChallenge::TYPE,
+            Self::PathResponse(_) => PathResponse::TYPE,
+            Self::ConnectionClose(frame) => frame.wire_type(),
+            Self::HandshakeDone => HANDSHAKE_DONE,
+            Self::Datagram(_) => Datagram::TYPE_WITH_LENGTH,
+        })
+    }
 }
 
-/// ECN counts of an ACK frame (§19.3.2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct EcnCounts {
-    /// Packets received with ECT(0).
-    pub ect0: VarInt,
-    /// Packets received with ECT(1).
-    pub ect1: VarInt,
-    /// Packets received with CE.
-    pub ce: VarInt,
+/// A frame type has to be in its shortest encoding, so that a packet can be read in one way only.
+fn decode_type(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
+    let before = reader.remaining();
+    let frame_type = VarInt::decode(reader, "Frame Type")?;
+    if before.saturating_sub(reader.remaining()) != frame_type.encoded_len() {
+        return Err(DecodeError::Invalid { field: "Frame Type" });
+    }
+    Ok(frame_type.get())
 }
 
-/// ACK: validated when decoded, so that iterating its ranges cannot fail.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ack<'a> {
-    /// The largest acknowledged packet number.
-    pub largest: PacketNumber,
-    /// ACK Delay as sent: not yet scaled by the exponent.
-    pub delay: VarInt,
-    /// Packets below `largest` in the first range.
-    pub(crate) first_range: VarInt,
-    /// How many (gap, length) pairs follow.
-    pub(crate) range_count: VarInt,
-    /// Those pairs, encoded; validated.
-    pub(crate) ranges: &'a [u8],
-    /// The counts, if the frame is of type 0x03.
-    pub ecn: Option<EcnCounts>,
+/// Writes a frame that is a type and integers, or nothing.
+fn encode_varints(
+    writer: &mut Writer<'_>,
+    wire_type: u8,
+    fields: &[VarInt],
+) -> Result<(), EncodeError> {
+    writer.require(varints_len(fields))?;
+    writer.u8(wire_type)?;
+    fields.iter().try_for_each(|field| field.encode(writer))
 }
 
-/// RESET_STREAM.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ResetStream {
-    /// The stream.
-    pub stream_id: StreamId,
-    /// Why, in the application's words.
-    pub error_code: VarInt,
-    /// The stream's size in bytes.
-    pub final_size: VarInt,
+/// Bytes of a frame that is a type and integers.
+fn varints_len(fields: &[VarInt]) -> usize {
+    fields.iter().fold(1, |sum: usize, field| sum.saturating_add(field.encoded_len()))
 }
 
-/// STOP_SENDING.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StopSending {
-    /// The stream.
-    pub stream_id: StreamId,
-    /// Why, in the application's words.
-    pub error_code: VarInt,
+/// A count of streams, which cannot exceed 2^60: no stream ID beyond could be encoded.
+fn decode_stream_count(reader: &mut Reader<'_>) -> Result<VarInt, DecodeError> {
+    let count = VarInt::decode(reader, "Maximum Streams")?;
+    if count.get() > 1 << 60 {
+        return Err(DecodeError::Invalid { field: "Maximum Streams" });
+    }
+    Ok(count)
 }
 
-/// CRYPTO.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Crypto<'a> {
-    /// Where in the crypto stream the data belongs. `offset + data.len()` fits in 62 bits.
-    pub offset: VarInt,
-    /// TLS messages.
-    pub data: &'a [u8],
+/// Whether data of `length` bytes at `offset` ends at 2^62 - 1 at most.
+fn check_end(offset: VarInt, length: usize) -> bool {
+    offset.get().checked_add(length as u64).and_then(VarInt::new).is_some()
 }
 
-/// NEW_TOKEN.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NewToken<'a> {
-    /// The token; never empty.
-    pub token: &'a [u8],
+/// A Length field. Any length that fits in memory fits in 62 bits.
+fn length_varint(length: usize) -> VarInt {
+    VarInt::saturating(length as u64)
 }
 
-/// STREAM.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stream<'a> {
-    /// The stream.
-    pub stream_id: StreamId,
-    /// Where in the stream the data belongs. `offset + data.len()` fits in 62 bits.
-    pub offset: VarInt,
-    /// The stream ends after this data.
-    pub fin: bool,
-    /// The data.
-    pub data: &'a [u8],
-}
-
-/// MAX_DATA.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MaxData {
-    /// Bytes that may be sent on the connection.
-    pub maximum: VarInt,
-}
-
-/// MAX_STREAM_DATA.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MaxStreamData {
-    /// The stream.
-    pub stream_id: StreamId,
-    /// Bytes that may be sent on it.
-    pub maximum: VarInt,
-}
-
-/// MAX_STREAMS; the count is at most 2^60.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MaxStreams {
-    /// Of which kind.
-    pub direction: Direction,
-    /// How many may be opened over the connection's life.
-    pub maximum: VarInt,
-}
-
-/// DATA_BLOCKED.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DataBlocked {
-    /// The limit that blocks.
-    pub limit: VarInt,
-}
-
-/// STREAM_DATA_BLOCKED.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StreamDataBlocked {
-    /// The stream.
-    pub stream_id: StreamId,
-    /// The limit that blocks.
-    pub limit: VarInt,
-}
-
-/// STREAMS_BLOCKED; the limit is at most 2^60.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StreamsBlocked {
-    /// Of which kind.
-    pub direction: Direction,
-    /// The limit that blocks.
-    pub limit: VarInt,
-}
-
-/// NEW_CONNECTION_ID; `retire_prior_to` is at most `sequence`, the ID has 1 to 20 bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NewConnectionId {
-    /// The ID's number.
-    pub sequence: VarInt,
-    /// IDs below this number are to be retired.
-    pub retire_prior_to: VarInt,
-    /// The ID.
-    pub id: ConnectionId,
-    /// The token of a stateless reset that uses this ID.
-    pub reset_token: ResetToken,
-}
-
-/// RETIRE_CONNECTION_ID.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RetireConnectionId {
-    /// The number of the ID that is no longer used.
-    pub sequence: VarInt,
-}
-
-/// PATH_CHALLENGE.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PathChallenge {
-    /// Unpredictable bytes to be echoed.
-    pub data: [u8; 8],
-}
-
-/// PATH_RESPONSE.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PathResponse {
-    /// The challenge's bytes.
-    pub data: [u8; 8],
-}
-
-/// CONNECTION_CLOSE: by the transport (0x1c) or by the application (0x1d).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ConnectionClose<'a> {
-    /// The error code, in the space that `kind` says.
-    pub error_code: VarInt,
-    /// Who closed.
-    pub kind: CloseKind,
-    /// Text for people; not necessarily UTF-8.
-    pub reason: &'a [u8],
-}
-
-/// Who closed the connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CloseKind {
-    /// The transport, because of a frame of this type (0 if unknown).
-    Transport {
-        /// The type of the frame that caused it.
-        frame_type: VarInt,
-    },
-    /// The application.
-    Application,
-}
-
-/// DATAGRAM (RFC 9221).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Datagram<'a> {
-    /// The application's data.
-    pub data: &'a [u8],
-}
+#[cfg(test)]
+mod tests;

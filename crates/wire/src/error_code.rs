@@ -1,0 +1,108 @@
+use core::fmt;
+
+use crate::VarInt;
+
+/// A transport error code (RFC 9000 §20.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransportErrorCode(pub VarInt);
+
+impl TransportErrorCode {
+    /// The connection is closed without any error.
+    pub const NO_ERROR: Self = Self::from_u32(0x00);
+    /// The endpoint cannot go on because of its own fault.
+    pub const INTERNAL_ERROR: Self = Self::from_u32(0x01);
+    /// The server does not accept the connection.
+    pub const CONNECTION_REFUSED: Self = Self::from_u32(0x02);
+    /// More data came than the limits allow.
+    pub const FLOW_CONTROL_ERROR: Self = Self::from_u32(0x03);
+    /// A stream ID came that is beyond the limit.
+    pub const STREAM_LIMIT_ERROR: Self = Self::from_u32(0x04);
+    /// A frame came that the stream's state does not permit.
+    pub const STREAM_STATE_ERROR: Self = Self::from_u32(0x05);
+    /// The final size of a stream changed, or data lies beyond it.
+    pub const FINAL_SIZE_ERROR: Self = Self::from_u32(0x06);
+    /// A frame is malformed.
+    pub const FRAME_ENCODING_ERROR: Self = Self::from_u32(0x07);
+    /// The transport parameters are malformed, invalid, incomplete or forbidden.
+    pub const TRANSPORT_PARAMETER_ERROR: Self = Self::from_u32(0x08);
+    /// More connection IDs came than the limit allows.
+    pub const CONNECTION_ID_LIMIT_ERROR: Self = Self::from_u32(0x09);
+    /// The protocol was violated in a way that no other code covers.
+    pub const PROTOCOL_VIOLATION: Self = Self::from_u32(0x0a);
+    /// A client's Initial has a token that is not valid.
+    pub const INVALID_TOKEN: Self = Self::from_u32(0x0b);
+    /// The application closed the connection.
+    pub const APPLICATION_ERROR: Self = Self::from_u32(0x0c);
+    /// More data came in CRYPTO frames than can be buffered.
+    pub const CRYPTO_BUFFER_EXCEEDED: Self = Self::from_u32(0x0d);
+    /// A key update went wrong.
+    pub const KEY_UPDATE_ERROR: Self = Self::from_u32(0x0e);
+    /// The AEAD's confidentiality or integrity limit is reached.
+    pub const AEAD_LIMIT_REACHED: Self = Self::from_u32(0x0f);
+    /// The network path cannot carry QUIC.
+    pub const NO_VIABLE_PATH: Self = Self::from_u32(0x10);
+    /// The first of the 256 codes that carry a TLS alert.
+    pub const CRYPTO_ERROR: Self = Self::from_u32(Self::CRYPTO_BASE);
+
+    const CRYPTO_BASE: u32 = 0x0100;
+
+    /// The code for a TLS alert (RFC 9001 §4.8).
+    pub const fn crypto(alert: u8) -> Self {
+        Self::from_u32(Self::CRYPTO_BASE | alert as u32)
+    }
+
+    /// The TLS alert, if the code carries one.
+    pub const fn alert(self) -> Option<u8> {
+        let code = self.0.get();
+        if code >> 8 == 1 { Some((code & 0xff) as u8) } else { None }
+    }
+
+    const fn from_u32(code: u32) -> Self {
+        Self(VarInt::from_u32(code))
+    }
+
+    /// The RFC's name for the code.
+    fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::NO_ERROR => "NO_ERROR",
+            Self::INTERNAL_ERROR => "INTERNAL_ERROR",
+            Self::CONNECTION_REFUSED => "CONNECTION_REFUSED",
+            Self::FLOW_CONTROL_ERROR => "FLOW_CONTROL_ERROR",
+            Self::STREAM_LIMIT_ERROR => "STREAM_LIMIT_ERROR",
+            Self::STREAM_STATE_ERROR => "STREAM_STATE_ERROR",
+            Self::FINAL_SIZE_ERROR => "FINAL_SIZE_ERROR",
+            Self::FRAME_ENCODING_ERROR => "FRAME_ENCODING_ERROR",
+            Self::TRANSPORT_PARAMETER_ERROR => "TRANSPORT_PARAMETER_ERROR",
+            Self::CONNECTION_ID_LIMIT_ERROR => "CONNECTION_ID_LIMIT_ERROR",
+            Self::PROTOCOL_VIOLATION => "PROTOCOL_VIOLATION",
+            Self::INVALID_TOKEN => "INVALID_TOKEN",
+            Self::APPLICATION_ERROR => "APPLICATION_ERROR",
+            Self::CRYPTO_BUFFER_EXCEEDED => "CRYPTO_BUFFER_EXCEEDED",
+            Self::KEY_UPDATE_ERROR => "KEY_UPDATE_ERROR",
+            Self::AEAD_LIMIT_REACHED => "AEAD_LIMIT_REACHED",
+            Self::NO_VIABLE_PATH => "NO_VIABLE_PATH",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for TransportErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = self.name() {
+            f.write_str(name)
+        } else if let Some(alert) = self.alert() {
+            write!(f, "CRYPTO_ERROR (TLS alert {alert})")
+        } else {
+            write!(f, "{:#x}", self.0.get())
+        }
+    }
+}
+
+impl fmt::Debug for TransportErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TransportErrorCode({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+use super::length_varint;
+use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
+
+/// CONNECTION_CLOSE (RFC 9000 §19.19): by the transport (0x1c) or by the application (0x1d).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionClose<'a> {
+    /// The error code, in the space that `kind` says.
+    pub error_code: VarInt,
+    /// Who closed.
+    pub kind: CloseKind,
+    /// Text for people; not necessarily UTF-8.
+    pub reason: &'a [u8],
+}
+
+/// Who closed the connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CloseKind {
+    /// The transport, because of a frame of this type (0 if unknown).
+    Transport {
+        /// The type of the frame that caused it.
+        frame_type: VarInt,
+    },
+    /// The application.
+    Application,
+}
+
+impl<'a> ConnectionClose<'a> {
+    pub(super) const TYPE_TRANSPORT: u8 = 0x1c;
+    pub(super) const TYPE_APPLICATION: u8 = 0x1d;
+
+    pub(super) fn decode_transport(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let error_code = VarInt::decode(reader, "Error Code")?;
+        let frame_type = VarInt::decode(reader, "Frame Type")?;
+        let reason = reader.length_prefixed("Reason Phrase")?;
+        Ok(Self { error_code, kind: CloseKind::Transport { frame_type }, reason })
+    }
+
+    pub(super) fn decode_application(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let error_code = VarInt::decode(reader, "Error Code")?;
+        let reason = reader.length_prefixed("Reason Phrase")?;
+        Ok(Self { error_code, kind: CloseKind::Application, reason })
+    }
+
+    /// Writes the frame, its type included, or nothing.
+    pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
+        writer.require(self.encoded_len())?;
+        writer.u8(self.wire_type())?;
+        self.error_code.encode(writer)?;
+        if let CloseKind::Transport { frame_type } = self.kind {
+            frame_type.encode(writer)?;
+        }
+        length_varint(self.reason.len()).encode(writer)?;
+        writer.bytes(self.reason)
+    }
+
+    /// Bytes that [`Self::encode`] writes.
+    pub fn encoded_len(&self) -> usize {
+        let frame_type_len = match self.kind {
+            CloseKind::Transport { frame_type } => frame_type.encoded_len(),
+            CloseKind::Application => 0,
+        };
+        1_usize
+            .saturating_add(self.error_code.encoded_len())
+            .saturating_add(frame_type_len)
+            .saturating_add(length_varint(self.reason.len()).encoded_len())
+            .saturating_add(self.reason.len())
+    }
+
+    pub(super) fn wire_type(&self) -> u8 {
+        match self.kind {
+            CloseKind::Transport { .. } => Self::TYPE_TRANSPORT,
+            CloseKind::Application => Self::TYPE_APPLICATION,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

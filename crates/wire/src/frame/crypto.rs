@@ -1,0 +1,64 @@
+use super::{check_end, length_varint};
+use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
+
+/// CRYPTO (RFC 9000 §19.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Crypto<'a> {
+    /// Where in the crypto stream the data belongs. `offset + data.len()` fits in 62 bits.
+    pub offset: VarInt,
+    /// TLS messages.
+    pub data: &'a [u8],
+}
+
+impl<'a> Crypto<'a> {
+    pub(super) const TYPE: u8 = 0x06;
+
+    pub(super) fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let offset = VarInt::decode(reader, "Offset")?;
+        let data = reader.length_prefixed("Crypto Data")?;
+        if !check_end(offset, data.len()) {
+            return Err(DecodeError::Invalid { field: "Offset" });
+        }
+        Ok(Self { offset, data })
+    }
+
+    /// Bytes before the data in a frame of `length` bytes of data.
+    pub fn header_len(offset: VarInt, length: usize) -> usize {
+        1_usize
+            .saturating_add(offset.encoded_len())
+            .saturating_add(length_varint(length).encoded_len())
+    }
+
+    /// Writes all of a frame but its data, whose space of `length` bytes it returns.
+    ///
+    /// # Errors
+    /// The frame does not fit, or the data would end beyond 2^62 - 1. Nothing was written.
+    pub fn encode_in_place<'w>(
+        writer: &'w mut Writer<'_>,
+        offset: VarInt,
+        length: usize,
+    ) -> Result<&'w mut [u8], EncodeError> {
+        if !check_end(offset, length) {
+            return Err(EncodeError);
+        }
+        writer.require(Self::header_len(offset, length).saturating_add(length))?;
+        writer.u8(Self::TYPE)?;
+        offset.encode(writer)?;
+        length_varint(length).encode(writer)?;
+        writer.reserve(length)
+    }
+
+    /// Writes the frame, its type included, or nothing.
+    pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
+        Self::encode_in_place(writer, self.offset, self.data.len())?.copy_from_slice(self.data);
+        Ok(())
+    }
+
+    /// Bytes that [`Self::encode`] writes.
+    pub fn encoded_len(&self) -> usize {
+        Self::header_len(self.offset, self.data.len()).saturating_add(self.data.len())
+    }
+}
+
+#[cfg(test)]
+mod tests;

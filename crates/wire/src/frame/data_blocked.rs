@@ -1,0 +1,34 @@
+use super::{encode_varints, varints_len};
+use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
+
+/// DATA_BLOCKED (RFC 9000 §19.12).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DataBlocked {
+    /// The limit that blocks, in bytes.
+    pub limit: VarInt,
+}
+
+impl DataBlocked {
+    pub(super) const TYPE: u8 = 0x14;
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { limit: VarInt::decode(reader, "Maximum Data")? })
+    }
+
+    /// Writes the frame, its type included, or nothing.
+    pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
+        encode_varints(writer, Self::TYPE, &self.fields())
+    }
+
+    /// Bytes that [`Self::encode`] writes.
+    pub fn encoded_len(&self) -> usize {
+        varints_len(&self.fields())
+    }
+
+    fn fields(&self) -> [VarInt; 1] {
+        [self.limit]
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+use crate::{ConnectionId, DecodeError, EncodeError, Reader, ResetToken, VarInt, Writer};
+
+/// NEW_CONNECTION_ID (RFC 9000 §19.15); `retire_prior_to` is at most `sequence`, the ID has 1 to 20
+/// bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewConnectionId {
+    /// The ID's number.
+    pub sequence: VarInt,
+    /// IDs below this number are to be retired.
+    pub retire_prior_to: VarInt,
+    /// The ID.
+    pub id: ConnectionId,
+    /// The token of a stateless reset that uses this ID.
+    pub reset_token: ResetToken,
+}
+
+impl NewConnectionId {
+    pub(super) const TYPE: u8 = 0x18;
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let sequence = VarInt::decode(reader, "Sequence Number")?;
+        let retire_prior_to = VarInt::decode(reader, "Retire Prior To")?;
+        if retire_prior_to > sequence {
+            return Err(DecodeError::Invalid { field: "Retire Prior To" });
+        }
+        let id = ConnectionId::decode(reader, "Connection ID")?;
+        if id.is_empty() {
+            return Err(DecodeError::Invalid { field: "Connection ID Length" });
+        }
+        let reset_token = ResetToken::new(reader.array("Stateless Reset Token")?);
+        Ok(Self { sequence, retire_prior_to, id, reset_token })
+    }
+
+    /// Writes the frame, its type included, or nothing.
+    pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
+        writer.require(self.encoded_len())?;
+        writer.u8(Self::TYPE)?;
+        self.sequence.encode(writer)?;
+        self.retire_prior_to.encode(writer)?;
+        self.id.encode(writer)?;
+        writer.bytes(self.reset_token.as_bytes())
+    }
+
+    /// Bytes that [`Self::encode`] writes.
+    pub fn encoded_len(&self) -> usize {
+        // The type and the Length field take a byte each.
+        2_usize
+            .saturating_add(self.sequence.encoded_len())
+            .saturating_add(self.retire_prior_to.encoded_len())
+            .saturating_add(self.id.len())
+            .saturating_add(ResetToken::LEN)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+use super::length_varint;
+use crate::{DecodeError, EncodeError, Reader, Writer};
+
+/// NEW_TOKEN (RFC 9000 §19.7).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewToken<'a> {
+    /// The token; never empty.
+    pub token: &'a [u8],
+}
+
+impl<'a> NewToken<'a> {
+    pub(super) const TYPE: u8 = 0x07;
+
+    pub(super) fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let token = reader.length_prefixed("Token")?;
+        if token.is_empty() {
+            return Err(DecodeError::Invalid { field: "Token" });
+        }
+        Ok(Self { token })
+    }
+
+    /// Writes the frame, its type included, or nothing.
+    pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
+        writer.require(self.encoded_len())?;
+        writer.u8(Self::TYPE)?;
+        length_varint(self.token.len()).encode(writer)?;
+        writer.bytes(self.token)
+    }
+
+    /// Bytes that [`Self::encode`] writes.
+    pub fn encoded_len(&self) -> usize {
+        1_usize
+            .saturating_add(length_varint(self.token.len()).encoded_len())
+            .saturating_add(self.token.len())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+use super::{encode_varints, varints_len};
+use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
+
+/// RETIRE_CONNECTION_ID (RFC 9000 §19.16).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RetireConnectionId {
+    /// The number of the ID that is no longer used.
+    pub sequence: VarInt,
+}
+
+impl RetireConnectionId {
+    pub(super) const TYPE: u8 = 0x19;
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { sequence: VarInt::decode(reader, "Sequence Number")? })
+    }
+
+    /// Writes the frame, its type included, or nothing.
+    pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
+        encode_varints(writer, Self::TYPE, &self.fields())
+    }
+
+    /// Bytes that [`Self::encode`] writes.
+    pub fn encoded_len(&self) -> usize {
+        varints_len(&self.fields())
+    }
+
+    fn fields(&self) -> [VarInt; 1] {
+        [self.sequence]
+    }
+}
+
+#[cfg(test)]
+mod tests;

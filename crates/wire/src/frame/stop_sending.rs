@@ -1,0 +1,39 @@
+use super::{encode_varints, varints_len};
+use crate::{DecodeError, EncodeError, Reader, StreamId, VarInt, Writer};
+
+/// STOP_SENDING (RFC 9000 §19.5): the receiver of a stream no longer wants it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StopSending {
+    /// The stream.
+    pub stream_id: StreamId,
+    /// Why, in the application's words.
+    pub error_code: VarInt,
+}
+
+impl StopSending {
+    pub(super) const TYPE: u8 = 0x05;
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            stream_id: StreamId::from_varint(VarInt::decode(reader, "Stream ID")?),
+            error_code: VarInt::decode(reader, "Application Protocol Error Code")?,
+        })
+    }
+
+    /// Writes the frame, its type included, or nothing.
+    pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
+        encode_varints(writer, Self::TYPE, &self.fields())
+    }
+
+    /// Bytes that [`Self::encode`] writes.
+    pub fn encoded_len(&self) -> usize {
+        varints_len(&self.fields())
+    }
+
+    fn fields(&self) -> [VarInt; 2] {
+        [self.stream_id.varint(), self.error_code]
+    }
+}
+
+#[cfg(test)]
+mod tests;

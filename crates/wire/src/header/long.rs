@@ -1,0 +1,127 @@
+use super::{FIXED_BIT, LONG_FORM};
+use crate::{ConnectionId, EncodeError, LongPacketType, PacketNumber, VarInt, Version, Writer};
+
+/// The header of an Initial, 0-RTT or Handshake packet to be written (RFC 9000 §17.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LongHeader<'a> {
+    /// Which of them.
+    pub packet_type: LongPacketType,
+    /// The version; only version 1 can be written.
+    pub version: Version,
+    /// To whom.
+    pub destination: ConnectionId,
+    /// From whom.
+    pub source: ConnectionId,
+    /// An Initial's token, empty if there is none. Other types have no such field and ignore it.
+    pub token: &'a [u8],
+}
+
+/// Where the fields of a long header are that are not yet final, in bytes from the start of the
+/// packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LongHeaderOffsets {
+    /// The two bytes of the Length field, for [`set_length`].
+    pub length: usize,
+    /// The packet number.
+    pub packet_number: usize,
+    /// What follows the packet number.
+    pub payload: usize,
+}
+
+/// Bytes of the Length field as it is written here: enough for any packet of an Initial or Handshake
+/// flight, and fixed, so that the payload can be written before its length is known.
+const LENGTH_LEN: usize = 2;
+const MAX_LENGTH: usize = 0x3fff;
+
+impl LongHeader<'_> {
+    /// Bytes that [`Self::encode`] writes with a packet number of `packet_number_len` bytes.
+    pub fn encoded_len(&self, packet_number_len: usize) -> usize {
+        // First byte, version and two length bytes.
+        7_usize
+            .saturating_add(self.destination.len())
+            .saturating_add(self.source.len())
+            .saturating_add(self.token_field_len())
+            .saturating_add(LENGTH_LEN)
+            .saturating_add(packet_number_len)
+    }
+
+    /// Writes the header with the Length field still zero and the last `packet_number_len` bytes (1 to
+    /// 4) of the packet number. The packet begins where the writer stood.
+    ///
+    /// # Errors
+    /// It does not fit, `packet_number_len` is not 1 to 4, or the version is not known. Nothing was
+    /// written.
+    pub fn encode(
+        &self,
+        writer: &mut Writer<'_>,
+        packet_number: PacketNumber,
+        packet_number_len: usize,
+    ) -> Result<LongHeaderOffsets, EncodeError> {
+        if self.version != Version::V1 {
+            return Err(EncodeError);
+        }
+        let length_bits = packet_number_len_bits(packet_number_len)?;
+        let payload = self.encoded_len(packet_number_len);
+        writer.require(payload)?;
+        let packet_type: u8 = match self.packet_type {
+            LongPacketType::Initial => 0,
+            LongPacketType::ZeroRtt => 1,
+            LongPacketType::Handshake => 2,
+        };
+        writer.u8(LONG_FORM | FIXED_BIT | packet_type << 4 | length_bits)?;
+        writer.bytes(&self.version.0.to_be_bytes())?;
+        self.destination.encode(writer)?;
+        self.source.encode(writer)?;
+        if self.packet_type == LongPacketType::Initial {
+            VarInt::saturating(self.token.len() as u64).encode(writer)?;
+            writer.bytes(self.token)?;
+        }
+        writer.zeros(LENGTH_LEN)?;
+        packet_number.encode_truncated(writer.reserve(packet_number_len)?);
+        let packet_number = payload.saturating_sub(packet_number_len);
+        let length = packet_number.saturating_sub(LENGTH_LEN);
+        Ok(LongHeaderOffsets { length, packet_number, payload })
+    }
+
+    fn token_field_len(&self) -> usize {
+        match self.packet_type {
+            LongPacketType::Initial => VarInt::saturating(self.token.len() as u64)
+                .encoded_len()
+                .saturating_add(self.token.len()),
+            LongPacketType::ZeroRtt | LongPacketType::Handshake => 0,
+        }
+    }
+}
+
+/// The two bits of the first byte that state how long the packet number is.
+pub(super) fn packet_number_len_bits(packet_number_len: usize) -> Result<u8, EncodeError> {
+    match packet_number_len {
+        1 => Ok(0),
+        2 => Ok(1),
+        3 => Ok(2),
+        4 => Ok(3),
+        _ => Err(EncodeError),
+    }
+}
+
+/// Fills in the Length field of a packet that [`LongHeader::encode`] began: `length` counts all that
+/// follows the field, which is packet number, payload and authentication tag.
+///
+/// # Errors
+/// `length` exceeds 16383 or `length_offset` does not lie in the packet. Nothing was written.
+pub fn set_length(
+    packet: &mut [u8],
+    length_offset: usize,
+    length: usize,
+) -> Result<(), EncodeError> {
+    if length > MAX_LENGTH {
+        return Err(EncodeError);
+    }
+    let end = length_offset.checked_add(LENGTH_LEN).ok_or(EncodeError)?;
+    let field = packet.get_mut(length_offset..end).ok_or(EncodeError)?;
+    field.copy_from_slice(&(length as u16 | 0x4000).to_be_bytes());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

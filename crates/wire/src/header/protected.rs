@@ -1,0 +1,165 @@
+use super::{Invariant, Retry, VersionNegotiation, has_fixed_bit, spin_bit};
+use crate::{ConnectionId, DecodeError, LongPacketType, PacketType, Reader, VarInt, Version};
+
+/// A packet's header as far as it can be read with header protection in place (RFC 9000 §17).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProtectedHeader<'a> {
+    /// The first byte; its low bits are protected.
+    pub first_byte: u8,
+    /// Whether the fixed bit is set. If it is not, a version 1 packet is to be dropped unless greasing
+    /// the bit was agreed on (RFC 9287).
+    pub fixed_bit: bool,
+    /// Bytes of the packet. The next packet of the datagram begins after them; there is none after
+    /// anything but Initial, 0-RTT and Handshake packets.
+    pub packet_len: usize,
+    /// The rest, by kind of packet.
+    pub kind: HeaderKind<'a>,
+}
+
+/// What a header has, by kind of packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeaderKind<'a> {
+    /// An Initial, 0-RTT or Handshake packet (§17.2.2 to §17.2.4).
+    Long {
+        /// Which of them.
+        packet_type: LongPacketType,
+        /// The version: one that this crate knows.
+        version: Version,
+        /// To whom.
+        destination: ConnectionId,
+        /// From whom.
+        source: ConnectionId,
+        /// An Initial's token; empty if it has none, and for other types.
+        token: &'a [u8],
+        /// Where the packet number begins, in bytes from the start of the packet.
+        packet_number_offset: usize,
+    },
+    /// A 1-RTT packet (§17.3.1).
+    Short {
+        /// To whom.
+        destination: ConnectionId,
+        /// The latency spin bit.
+        spin: bool,
+        /// Where the packet number begins, in bytes from the start of the packet.
+        packet_number_offset: usize,
+    },
+    /// A Retry packet (§17.2.5).
+    Retry(Retry<'a>),
+    /// A Version Negotiation packet (§17.2.1).
+    VersionNegotiation(VersionNegotiation<'a>),
+    /// A long header of a version that this crate does not know. A server may answer with Version
+    /// Negotiation (§6.1).
+    UnknownVersion {
+        /// The version.
+        version: Version,
+        /// To whom: up to 255 bytes.
+        destination: &'a [u8],
+        /// From whom: up to 255 bytes.
+        source: &'a [u8],
+    },
+}
+
+impl<'a> ProtectedHeader<'a> {
+    /// Reads the header of the packet that `datagram` begins with. A short header does not state the
+    /// length of its connection ID, so the receiver says how long those are that it issues.
+    ///
+    /// # Errors
+    /// The packet is cut short (its Length field is checked against the bytes there are), has a
+    /// connection ID longer than 20 bytes in version 1, or is a malformed Retry or Version
+    /// Negotiation. Such a packet is to be dropped, with all that follows in the datagram.
+    pub fn decode(datagram: &'a [u8], short_connection_id_len: usize) -> Result<Self, DecodeError> {
+        let first_byte = Reader::new(datagram).u8("Header Form")?;
+        let (packet_len, kind) = match Invariant::decode(datagram, short_connection_id_len)? {
+            Invariant::Short { destination_connection_id, version_specific } => {
+                let kind = HeaderKind::Short {
+                    destination: ConnectionId::new(destination_connection_id)?,
+                    spin: spin_bit(first_byte),
+                    packet_number_offset: datagram.len().saturating_sub(version_specific.len()),
+                };
+                (datagram.len(), kind)
+            }
+            Invariant::Long {
+                version,
+                destination_connection_id: destination,
+                source_connection_id: source,
+                version_specific,
+            } => match version {
+                Version::NEGOTIATION => {
+                    let packet = VersionNegotiation::decode(destination, source, version_specific)?;
+                    (datagram.len(), HeaderKind::VersionNegotiation(packet))
+                }
+                Version::V1 => decode_long(
+                    datagram,
+                    first_byte,
+                    version,
+                    ConnectionId::new(destination)?,
+                    ConnectionId::new(source)?,
+                    version_specific,
+                )?,
+                _ => {
+                    let kind = HeaderKind::UnknownVersion { version, destination, source };
+                    (datagram.len(), kind)
+                }
+            },
+        };
+        Ok(Self { first_byte, fixed_bit: has_fixed_bit(first_byte), packet_len, kind })
+    }
+
+    /// The destination connection ID, by which the packet finds its connection.
+    pub fn destination(&self) -> &[u8] {
+        match &self.kind {
+            HeaderKind::Long { destination, .. } | HeaderKind::Short { destination, .. } => {
+                destination.as_bytes()
+            }
+            HeaderKind::Retry(retry) => retry.destination.as_bytes(),
+            HeaderKind::VersionNegotiation(packet) => packet.destination,
+            HeaderKind::UnknownVersion { destination, .. } => destination,
+        }
+    }
+
+    /// The type of a packet that carries frames, and where its packet number begins.
+    pub fn packet_type(&self) -> Option<(PacketType, usize)> {
+        match self.kind {
+            HeaderKind::Long { packet_type, packet_number_offset, .. } => {
+                Some((packet_type.into(), packet_number_offset))
+            }
+            HeaderKind::Short { packet_number_offset, .. } => {
+                Some((PacketType::OneRtt, packet_number_offset))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn decode_long<'a>(
+    datagram: &'a [u8],
+    first_byte: u8,
+    version: Version,
+    destination: ConnectionId,
+    source: ConnectionId,
+    version_specific: &'a [u8],
+) -> Result<(usize, HeaderKind<'a>), DecodeError> {
+    let mut reader = Reader::new(version_specific);
+    let (packet_type, token) = match (first_byte >> 4) & 0x03 {
+        0 => (LongPacketType::Initial, reader.length_prefixed("Token")?),
+        1 => (LongPacketType::ZeroRtt, Default::default()),
+        2 => (LongPacketType::Handshake, Default::default()),
+        _ => {
+            let retry = Retry::decode(datagram, version, destination, source, version_specific)?;
+            return Ok((datagram.len(), HeaderKind::Retry(retry)));
+        }
+    };
+    let length = VarInt::decode(&mut reader, "Length")?;
+    let packet_number_offset = datagram.len().saturating_sub(reader.remaining());
+    let packet_len = usize::try_from(length.get())
+        .ok()
+        .and_then(|length| packet_number_offset.checked_add(length))
+        .filter(|packet_len| *packet_len <= datagram.len())
+        .ok_or(DecodeError::Truncated { field: "Packet Payload" })?;
+    let kind =
+        HeaderKind::Long { packet_type, version, destination, source, token, packet_number_offset };
+    Ok((packet_len, kind))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+use super::{FIXED_BIT, LONG_FORM};
+use crate::{ConnectionId, DecodeError, EncodeError, Version, Writer};
+
+/// A Retry packet (RFC 9000 §17.2.5). Whether its integrity tag is right is for the owner of the keys
+/// to say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Retry<'a> {
+    /// The version.
+    pub version: Version,
+    /// To whom.
+    pub destination: ConnectionId,
+    /// From whom: the ID that the client's next Initial goes to.
+    pub source: ConnectionId,
+    /// What the client's next Initial has to show; never empty.
+    pub token: &'a [u8],
+    /// The packet up to its integrity tag, for [`retry_pseudo_packet`].
+    pub without_tag: &'a [u8],
+    /// The Retry Integrity Tag (RFC 9001 §5.8).
+    pub integrity_tag: [u8; Retry::INTEGRITY_TAG_LEN],
+}
+
+impl<'a> Retry<'a> {
+    /// Bytes of the Retry Integrity Tag.
+    pub const INTEGRITY_TAG_LEN: usize = 16;
+
+    /// Reads a Retry packet that takes up the whole datagram.
+    ///
+    /// # Errors
+    /// There is no room for the tag, or the token is empty: a client is to drop such a packet
+    /// (RFC 9000 §17.2.5.2).
+    pub(super) fn decode(
+        datagram: &'a [u8],
+        version: Version,
+        destination: ConnectionId,
+        source: ConnectionId,
+        version_specific: &'a [u8],
+    ) -> Result<Self, DecodeError> {
+        let (token, tag) = version_specific
+            .split_last_chunk()
+            .ok_or(DecodeError::Truncated { field: "Retry Integrity Tag" })?;
+        if token.is_empty() {
+            return Err(DecodeError::Invalid { field: "Retry Token" });
+        }
+        let without_tag_len = datagram.len().saturating_sub(Self::INTEGRITY_TAG_LEN);
+        let without_tag = datagram.get(..without_tag_len).unwrap_or_default();
+        Ok(Self { version, destination, source, token, without_tag, integrity_tag: *tag })
+    }
+
+    /// Writes a Retry packet up to its integrity tag, which the caller computes over
+    /// [`retry_pseudo_packet`] of what was written, and appends. `unused` gives the four bits of the
+    /// first byte that have no meaning; any value will do.
+    ///
+    /// # Errors
+    /// It does not fit with its tag, or `token` is empty. Nothing was written.
+    pub fn encode_without_tag(
+        writer: &mut Writer<'_>,
+        unused: u8,
+        version: Version,
+        destination: ConnectionId,
+        source: ConnectionId,
+        token: &[u8],
+    ) -> Result<(), EncodeError> {
+        if token.is_empty() {
+            return Err(EncodeError);
+        }
+        // First byte, version and two length bytes.
+        let needed = 7_usize
+            .saturating_add(destination.len())
+            .saturating_add(source.len())
+            .saturating_add(token.len())
+            .saturating_add(Self::INTEGRITY_TAG_LEN);
+        writer.require(needed)?;
+        writer.u8(LONG_FORM | FIXED_BIT | 0x30 | unused & 0x0f)?;
+        writer.bytes(&version.0.to_be_bytes())?;
+        destination.encode(writer)?;
+        source.encode(writer)?;
+        writer.bytes(token)
+    }
+}
+
+/// The Retry Pseudo-Packet, over which the integrity tag is computed (RFC 9001 §5.8): the destination
+/// connection ID of the client's first Initial, and the Retry packet without its tag.
+pub fn retry_pseudo_packet(
+    original_destination: &ConnectionId,
+    retry_without_tag: &[u8],
+) -> Vec<u8> {
+    let id = original_destination.as_bytes();
+    let length = 1_usize.saturating_add(id.len()).saturating_add(retry_without_tag.len());
+    let mut pseudo_packet = Vec::with_capacity(length);
+    pseudo_packet.push(id.len() as u8);
+    pseudo_packet.extend_from_slice(id);
+    pseudo_packet.extend_from_slice(retry_without_tag);
+    pseudo_packet
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+use super::{FIXED_BIT, LONG_FORM};
+use crate::{DecodeError, EncodeError, Version, Writer};
+
+/// A Version Negotiation packet (RFC 9000 §17.2.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VersionNegotiation<'a> {
+    /// The source connection ID of the packet that it answers: up to 255 bytes.
+    pub destination: &'a [u8],
+    /// The destination connection ID of the packet that it answers: up to 255 bytes.
+    pub source: &'a [u8],
+    versions: &'a [u8],
+}
+
+impl<'a> VersionNegotiation<'a> {
+    /// Reads the list of versions, all that follows the connection IDs.
+    ///
+    /// # Errors
+    /// The list is empty or ends inside a version.
+    pub(super) fn decode(
+        destination: &'a [u8],
+        source: &'a [u8],
+        versions: &'a [u8],
+    ) -> Result<Self, DecodeError> {
+        let (_, rest) = versions.as_chunks::<4>();
+        if versions.is_empty() || !rest.is_empty() {
+            return Err(DecodeError::Truncated { field: "Supported Version" });
+        }
+        Ok(Self { destination, source, versions })
+    }
+
+    /// The versions that the server supports; at least one.
+    pub fn versions(&self) -> SupportedVersions<'a> {
+        SupportedVersions(self.versions.as_chunks().0.iter())
+    }
+
+    /// Writes a Version Negotiation packet. `destination` and `source` are those of the packet that it
+    /// answers, swapped. `unused` gives the six bits of the first byte that have no meaning; any value
+    /// will do.
+    ///
+    /// # Errors
+    /// It does not fit, an ID has more than 255 bytes, or there is no version. Nothing was written.
+    pub fn encode(
+        writer: &mut Writer<'_>,
+        unused: u8,
+        destination: &[u8],
+        source: &[u8],
+        versions: &[Version],
+    ) -> Result<(), EncodeError> {
+        let destination_len = u8::try_from(destination.len()).map_err(|_| EncodeError)?;
+        let source_len = u8::try_from(source.len()).map_err(|_| EncodeError)?;
+        if versions.is_empty() {
+            return Err(EncodeError);
+        }
+        // First byte, version and two length bytes.
+        let needed = 7_usize
+            .saturating_add(destination.len())
+            .saturating_add(source.len())
+            .saturating_add(versions.len().saturating_mul(4));
+        writer.require(needed)?;
+        // The bit that version 1 fixes is set, so that the packet can share a port with other
+        // protocols (RFC 9000 §17.2.1).
+        writer.u8(LONG_FORM | FIXED_BIT | unused & 0x3f)?;
+        writer.bytes(&Version::NEGOTIATION.0.to_be_bytes())?;
+        writer.u8(destination_len)?;
+        writer.bytes(destination)?;
+        writer.u8(source_len)?;
+        writer.bytes(source)?;
+        versions.iter().try_for_each(|version| writer.bytes(&version.0.to_be_bytes()))
+    }
+}
+
+/// The versions of a [`VersionNegotiation`].
+#[derive(Clone, Debug)]
+pub struct SupportedVersions<'a>(core::slice::Iter<'a, [u8; 4]>);
+
+impl Iterator for SupportedVersions<'_> {
+    type Item = Version;
+
+    fn next(&mut self) -> Option<Version> {
+        self.0.next().map(|bytes| Version(u32::from_be_bytes(*bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+/// The kinds of packets that carry frames (RFC 9000 §12.4).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum PacketType {
+    /// §17.2.2
+    Initial,
+    /// §17.2.3
+    ZeroRtt,
+    /// §17.2.4
+    Handshake,
+    /// §17.3.1
+    OneRtt,
+}
+
+/// Those of them that have a long header.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum LongPacketType {
+    /// §17.2.2
+    Initial,
+    /// §17.2.3
+    ZeroRtt,
+    /// §17.2.4
+    Handshake,
+}
+
+impl From<LongPacketType> for PacketType {
+    fn from(packet_type: LongPacketType) -> Self {
+        match packet_type {
+            LongPacketType::Initial => Self::Initial,
+            LongPacketType::ZeroRtt => Self::ZeroRtt,
+            LongPacketType::Handshake => Self::Handshake,
+        }
+    }
+}
