@@ -13,10 +13,13 @@
 
 mod contents;
 mod error;
+mod recovery;
 mod side;
+mod space;
 mod space_id;
 mod token;
 
 pub use error::TransportError;
+pub use recovery::{PacketCounts, RecoveryStats, SendLimit};
 pub use side::Side;
 pub use space_id::SpaceId;

@@ -46,8 +46,8 @@ pub(super) struct LedgerPacket {
     pub(super) is_probe_of_path: bool,
     /// The generation of the path that it was sent on.
     pub(super) path: u32,
-    /// The loss episode in which it was declared lost.
-    pub(super) episode: u32,
+    /// The event in which it was declared lost.
+    pub(super) loss_event: u64,
     /// How many tokens it has in the space's ring.
     pub(super) token_count: u32,
     /// Where they begin, counted from the first token ever.
@@ -202,7 +202,12 @@ impl Ledger {
     }
 
     /// Notes what the delivery-rate sampler said when packet `number` was sent.
-    pub(super) fn note_delivery(&mut self, space: SpaceId, number: u64, delivery: DeliverySnapshot) {
+    pub(super) fn note_delivery(
+        &mut self,
+        space: SpaceId,
+        number: u64,
+        delivery: DeliverySnapshot,
+    ) {
         if let Some(packet) = self.spaces.get_mut(space).packet_mut(number) {
             packet.delivery = delivery;
         }
@@ -236,9 +241,9 @@ impl Ledger {
         space: SpaceId,
         number: u64,
         now: Timestamp,
-        episode: u32,
+        loss_event: u64,
     ) -> Result<LedgerPacket, TransportError> {
-        let packet = self.spaces.get_mut(space).declare_lost(number, now, episode)?;
+        let packet = self.spaces.get_mut(space).declare_lost(number, now, loss_event)?;
         if packet.in_flight {
             add(&mut self.counts.packets_lost, 1)?;
             add(&mut self.counts.bytes_lost, packet.bytes)?;

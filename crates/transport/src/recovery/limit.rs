@@ -51,7 +51,13 @@ pub(super) struct Limitation {
 impl Limitation {
     /// Sending stopped in `round` because of `limit`. `permitted` says whether window and pacer
     /// would have let another full datagram go.
-    pub(super) fn on_stopped(&mut self, now: Timestamp, limit: SendLimit, round: u64, permitted: bool) {
+    pub(super) fn on_stopped(
+        &mut self,
+        now: Timestamp,
+        limit: SendLimit,
+        round: u64,
+        permitted: bool,
+    ) {
         self.pacer_deadline = match limit {
             SendLimit::Pacer(release) => Some(release.deadline()),
             _ => None,
@@ -68,7 +74,12 @@ impl Limitation {
 
     /// Whether data is held back now, or was in `round` or the one before; and for how long since
     /// this was last asked. `previous_round` is the round that went on until `now`.
-    pub(super) fn take(&mut self, now: Timestamp, previous_round: u64, round: u64) -> (bool, Duration) {
+    pub(super) fn take(
+        &mut self,
+        now: Timestamp,
+        previous_round: u64,
+        round: u64,
+    ) -> (bool, Duration) {
         let mut limited_time = core::mem::take(&mut self.held);
         if let Some(since) = &mut self.held_since {
             limited_time = limited_time.saturating_add(now.saturating_since(*since));

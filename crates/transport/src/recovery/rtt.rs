@@ -44,10 +44,8 @@ impl Rtt {
         };
         let minimum = before.minimum.min(latest);
         // The delay is subtracted only if that does not go below the minimum.
-        let adjusted = latest
-            .checked_sub(ack_delay)
-            .filter(|adjusted| *adjusted >= minimum)
-            .unwrap_or(latest);
+        let adjusted =
+            latest.checked_sub(ack_delay).filter(|adjusted| *adjusted >= minimum).unwrap_or(latest);
         let deviation = before.smoothed.abs_diff(adjusted);
         self.estimate = Some(RttEstimate {
             latest,
@@ -91,9 +89,8 @@ impl Rtt {
     /// The probe timeout without backoff (RFC 9002 §6.2.1). `max_ack_delay` is zero for Initial and
     /// Handshake packets.
     pub(super) fn pto_base(&self, max_ack_delay: Duration) -> Duration {
-        let (smoothed, variation) = self
-            .estimate
-            .map_or((self.assumed, self.assumed / 2), |e| (e.smoothed, e.variation));
+        let (smoothed, variation) =
+            self.estimate.map_or((self.assumed, self.assumed / 2), |e| (e.smoothed, e.variation));
         smoothed
             .saturating_add(variation.saturating_mul(4).max(GRANULARITY))
             .saturating_add(max_ack_delay)

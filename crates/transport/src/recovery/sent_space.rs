@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use clearway_congestion::{DeliverySnapshot, SendIndex};
 use clearway_units::Timestamp;
-use clearway_wire::PacketNumber;
+use clearway_wire::{PacketNumber, TransportErrorCode};
 
 use super::ledger::{LedgerPacket, PacketState, StagedPacket, add, broken, subtract};
 use crate::TransportError;
@@ -19,6 +19,12 @@ const MAX_LOST_REMEMBERED: usize = 1 << 14;
 /// tempted to acknowledge.
 const MAX_SKIPPED_REMEMBERED: usize = 32;
 
+/// The peer acknowledged what was not sent (RFC 9000 §13.1, §21.4).
+const NEVER_SENT: TransportError = TransportError::new(
+    TransportErrorCode::PROTOCOL_VIOLATION,
+    "a packet number was acknowledged that was never sent",
+);
+
 /// The sent packets of one packet number space: a ring without holes, indexed by packet number.
 ///
 /// Packets are sent in the order of their numbers and the clock does not go back, so whatever is
@@ -34,6 +40,8 @@ pub(super) struct SentSpace {
     token_base: u64,
     /// No packet below is staged or outstanding.
     first_outstanding: u64,
+    /// All numbers from here on are unsent.
+    sent_end: u64,
     /// Numbers of the packets that are `Lost` and still in the ring, ascending.
     lost: VecDeque<u64>,
     /// The newest skipped numbers, ascending.
@@ -45,7 +53,7 @@ pub(super) struct SentSpace {
     other_outstanding: u64,
     /// The next probe takes its tokens from this packet or a later one.
     probe_cursor: u64,
-    /// Packets from here on are probes themselves, or were sent after them.
+    /// Packets from here on were sent after the run of probe timeouts began.
     probe_end: u64,
     is_discarded: bool,
 }
@@ -58,6 +66,7 @@ impl SentSpace {
             tokens: VecDeque::new(),
             token_base: 0,
             first_outstanding: 0,
+            sent_end: 0,
             lost: VecDeque::new(),
             skipped: VecDeque::new(),
             largest_acknowledged: None,
@@ -120,6 +129,17 @@ impl SentSpace {
         self.first_outstanding = self.first_outstanding.max(number);
     }
 
+    /// Whether all numbers from `first` up to `last` were sent.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION: one was not, so that the peer cannot have received it.
+    pub(super) fn check_sent(&self, first: u64, last: u64) -> Result<(), TransportError> {
+        if last >= self.sent_end || self.skipped_within(first, last) > 0 {
+            return Err(NEVER_SENT);
+        }
+        Ok(())
+    }
+
     /// How many of the numbers from `first` up to `last` were skipped.
     pub(super) fn skipped_within(&self, first: u64, last: u64) -> u64 {
         let from = self.skipped.partition_point(|number| *number < first);
@@ -143,7 +163,7 @@ impl SentSpace {
             in_flight: false,
             is_probe_of_path: false,
             path: 0,
-            episode: 0,
+            loss_event: 0,
             token_count: 0,
             first_token: self.next_token(),
             bytes: 0,
@@ -187,7 +207,7 @@ impl SentSpace {
             in_flight: staged.in_flight,
             is_probe_of_path: staged.is_probe_of_path,
             path,
-            episode: 0,
+            loss_event: 0,
             token_count,
             first_token,
             bytes: staged.bytes,
@@ -216,6 +236,7 @@ impl SentSpace {
         packet.index = index;
         packet.sent_at = now;
         let packet = *packet;
+        self.sent_end = self.sent_end.max(number.saturating_add(1));
         add(self.outstanding_of(&packet), 1)?;
         if packet.ack_eliciting {
             add(&mut self.ack_eliciting_outstanding, 1)?;
@@ -244,9 +265,7 @@ impl SentSpace {
         let before = *packet;
         match before.state {
             PacketState::Acknowledged => return Ok(None),
-            PacketState::Staged | PacketState::Skipped => {
-                return Err(broken("a packet was acknowledged that was never sent"));
-            }
+            PacketState::Staged | PacketState::Skipped => return Err(NEVER_SENT),
             PacketState::Outstanding => {
                 packet.state = PacketState::Acknowledged;
                 self.leave_outstanding(&before)?;
@@ -264,7 +283,7 @@ impl SentSpace {
         &mut self,
         number: u64,
         now: Timestamp,
-        episode: u32,
+        loss_event: u64,
     ) -> Result<LedgerPacket, TransportError> {
         let packet = self.packet_mut(number).ok_or(broken("an unknown packet was lost"))?;
         if packet.state != PacketState::Outstanding {
@@ -273,7 +292,7 @@ impl SentSpace {
         let before = *packet;
         packet.state = PacketState::Lost;
         packet.lost_at = now;
-        packet.episode = episode;
+        packet.loss_event = loss_event;
         self.leave_outstanding(&before)?;
         self.lost.push_back(number);
         Ok(before)
@@ -329,33 +348,59 @@ impl SentSpace {
         self.lost = lost;
     }
 
-    /// A new run of probe timeouts begins: what is outstanding now may be offered once each.
-    pub(super) fn restart_probing(&mut self) {
-        self.probe_cursor = self.first_outstanding;
-        self.probe_end = self.next_number();
+    /// A probe timeout expired: from here on [`probe_tokens`](Self::probe_tokens) has something to
+    /// offer, if anything that can be repeated is outstanding. Returns for how many probes, up to
+    /// two.
+    ///
+    /// No packet is offered again before all others that were outstanding when the run of timeouts
+    /// began have been, and copies that probes carried are not offered at all in that run.
+    pub(super) fn begin_probing(&mut self) -> usize {
+        if self.repeatable(self.probe_cursor).next().is_none() {
+            self.probe_cursor = self.first_outstanding;
+            if self.repeatable(self.probe_cursor).next().is_none() {
+                self.probe_end = self.next_number();
+            }
+        }
+        self.repeatable(self.probe_cursor).take(2).count()
     }
 
-    /// Appends to `out` copies of the tokens of the oldest outstanding packet that no probe offered
+    /// The peer is heard: the next probe timeout begins a new run.
+    pub(super) fn end_probing(&mut self) {
+        self.probe_cursor = 0;
+        self.probe_end = 0;
+    }
+
+    /// Outstanding packets of the current run, from number `from` on, that carry something that can
+    /// be sent again.
+    fn repeatable(&self, from: u64) -> impl Iterator<Item = u64> {
+        (from.max(self.first_outstanding)..self.probe_end).filter(|number| {
+            self.packet(*number).is_some_and(|packet| {
+                packet.state == PacketState::Outstanding
+                    && self.tokens_of(packet).any(|token| can_be_repeated(&token))
+            })
+        })
+    }
+
+    /// Appends to `out` copies of the tokens of the oldest packet that no probe of this run offered
     /// yet. Returns whether there was one. What cannot be sent again (ACKs, datagrams) is left out.
     pub(super) fn probe_tokens(&mut self, out: &mut Vec<Token>) -> bool {
-        let mut number = self.probe_cursor.max(self.first_outstanding);
-        let mut found = false;
-        while number < self.probe_end && !found {
-            let packet = self.packet(number).filter(|p| p.state == PacketState::Outstanding);
-            if let Some(packet) = packet.copied() {
-                let before = out.len();
-                out.extend(self.tokens_of(&packet).filter(can_be_repeated));
-                found = out.len() > before;
-            }
-            number = number.saturating_add(1);
+        let Some(number) = self.repeatable(self.probe_cursor).next() else { return false };
+        if let Some(packet) = self.packet(number) {
+            out.extend(self.tokens_of(packet).filter(can_be_repeated));
         }
-        self.probe_cursor = number;
-        found
+        self.probe_cursor = number.saturating_add(1);
+        true
     }
 
     pub(super) fn discard(&mut self) {
         let next = self.next_number();
-        *self = Self { base: next, first_outstanding: next, is_discarded: true, ..Self::new() };
+        *self = Self {
+            base: next,
+            first_outstanding: next,
+            sent_end: next,
+            is_discarded: true,
+            ..Self::new()
+        };
     }
 }
 

@@ -130,10 +130,8 @@ impl ReceivedPackets {
             return newest.first;
         }
         let position = self.ranges.partition_point(|range| range.last < number);
-        let joins_next = self
-            .ranges
-            .get(position)
-            .is_some_and(|next| Some(next.first) == number.checked_add(1));
+        let joins_next =
+            self.ranges.get(position).is_some_and(|next| Some(next.first) == number.checked_add(1));
         let previous = position.checked_sub(1).and_then(|before| self.ranges.get(before)).copied();
         let previous = previous.filter(|range| range.last.checked_add(1) == Some(number));
         let first = previous.map_or(number, |range| range.first);
