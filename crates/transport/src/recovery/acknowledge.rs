@@ -170,6 +170,7 @@ impl Recovery {
         // Initial packets are acknowledged without delay (RFC 9002 §5.3).
         let ack_delay = if space == SpaceId::Initial { Duration::ZERO } else { ack_delay };
         self.path.rtt.on_sample(elapsed.max(FINEST_RTT), ack_delay);
+        self.path.persistent.on_rtt_sample(now);
         true
     }
 

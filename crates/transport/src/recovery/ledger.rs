@@ -324,6 +324,3 @@ pub(super) fn subtract(sum: &mut u64, amount: u64) -> Result<(), TransportError>
 pub(super) const fn broken(reason: &'static str) -> TransportError {
     TransportError::new(TransportErrorCode::INTERNAL_ERROR, reason)
 }
-
-#[cfg(test)]
-mod tests;

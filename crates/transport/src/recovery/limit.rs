@@ -66,6 +66,9 @@ impl Limitation {
             self.held_since = self.held_since.or(Some(now));
             self.limited_round = Some(round);
         } else if let Some(since) = self.held_since.take() {
+            if now > since {
+                self.limited_round = Some(round);
+            }
             self.held = self.held.saturating_add(now.saturating_since(since));
         }
         self.is_application_limited =

@@ -16,6 +16,8 @@ mod rtt;
 mod send;
 mod sent_space;
 mod stats;
+#[cfg(test)]
+mod testing;
 mod timers;
 
 use core::time::Duration;

@@ -86,3 +86,6 @@ impl PersistentCongestion {
         is_persistent
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,6 +79,8 @@ impl Recovery {
                 self.forget(space, now);
             }
         }
+        // Each space's losses are in order; together they need not be.
+        self.batch.lost.sort_unstable_by_key(|packet| packet.index);
         self.tell_controller(EventFacts {
             now,
             prior_in_flight,
