@@ -37,7 +37,7 @@ impl Rtt {
             self.estimate = Some(RttEstimate {
                 latest,
                 smoothed: latest,
-                variation: latest / 2,
+                variation: fraction(latest, 2),
                 minimum: latest,
             });
             return;
@@ -83,24 +83,30 @@ impl Rtt {
     /// (RFC 9002 §6.1.2): 9/8 of the round-trip time.
     pub(super) fn time_threshold(&self) -> Duration {
         let base = self.estimate.map_or(self.assumed, |e| e.smoothed.max(e.latest));
-        base.saturating_add(base / 8).max(GRANULARITY)
+        base.saturating_add(fraction(base, 8)).max(GRANULARITY)
     }
 
     /// The probe timeout without backoff (RFC 9002 §6.2.1). `max_ack_delay` is zero for Initial and
     /// Handshake packets.
     pub(super) fn pto_base(&self, max_ack_delay: Duration) -> Duration {
-        let (smoothed, variation) =
-            self.estimate.map_or((self.assumed, self.assumed / 2), |e| (e.smoothed, e.variation));
+        let (smoothed, variation) = self
+            .estimate
+            .map_or((self.assumed, fraction(self.assumed, 2)), |e| (e.smoothed, e.variation));
         smoothed
             .saturating_add(variation.saturating_mul(4).max(GRANULARITY))
             .saturating_add(max_ack_delay)
     }
 }
 
+/// 1/parts x `whole`.
+fn fraction(whole: Duration, parts: u32) -> Duration {
+    whole.checked_div(parts).unwrap_or(whole)
+}
+
 /// (1 - 1/parts) x `old` + 1/parts x `new`.
 fn weighted(old: Duration, new: Duration, parts: u32) -> Duration {
     let kept = old.saturating_mul(parts.saturating_sub(1));
-    kept.saturating_add(new).checked_div(parts).unwrap_or(old)
+    fraction(kept.saturating_add(new), parts)
 }
 
 #[cfg(test)]
