@@ -33,6 +33,8 @@ pub(super) enum PacketState {
     Acknowledged,
     /// Declared lost. It may still turn out to have arrived.
     Lost,
+    /// Taken back: its peer cannot have accepted it.
+    Abandoned,
     /// The number was left out on purpose (RFC 9000 §21.4).
     Skipped,
 }
@@ -93,7 +95,7 @@ pub struct PacketCounts {
     pub packets_spuriously_lost: u64,
     /// Their bytes.
     pub bytes_spuriously_lost: u64,
-    /// Packets that were outstanding when their keys were discarded.
+    /// Packets that were outstanding when their keys were discarded, or that were taken back.
     pub packets_discarded: u64,
     /// Their bytes.
     pub bytes_discarded: u64,
@@ -102,8 +104,8 @@ pub struct PacketCounts {
 /// The one place that knows what is in flight (law 2).
 ///
 /// A packet enters with [`commit`](Self::commit) and leaves through exactly one of
-/// [`acknowledge`](Self::acknowledge), [`declare_lost`](Self::declare_lost) and
-/// [`discard`](Self::discard). Nothing saturates here: a sum that does not work out is an error.
+/// [`acknowledge`](Self::acknowledge), [`declare_lost`](Self::declare_lost),
+/// [`abandon`](Self::abandon) and [`discard`](Self::discard). Nothing saturates here: a sum that does not work out is an error.
 #[derive(Debug)]
 pub(super) struct Ledger {
     spaces: PerSpace<SentSpace>,
@@ -259,6 +261,21 @@ impl Ledger {
         Ok(())
     }
 
+    /// Takes packet `number` back, if it is outstanding; returns it as it was.
+    pub(super) fn abandon(
+        &mut self,
+        space: SpaceId,
+        number: u64,
+    ) -> Result<Option<LedgerPacket>, TransportError> {
+        let packet = self.spaces.get_mut(space).abandon(number)?;
+        if let Some(packet) = packet.filter(|packet| packet.in_flight) {
+            add(&mut self.counts.packets_discarded, 1)?;
+            add(&mut self.counts.bytes_discarded, packet.bytes)?;
+            self.leave_flight(&packet)?;
+        }
+        Ok(packet)
+    }
+
     /// The keys of `space` are gone: its packets leave without a signal (RFC 9002 §6.4).
     pub(super) fn discard(&mut self, space: SpaceId) -> Result<(), TransportError> {
         let path = self.path;
@@ -272,7 +289,10 @@ impl Ledger {
                     }
                 }
                 PacketState::Staged => subtract(&mut self.bytes_staged, packet.bytes)?,
-                PacketState::Acknowledged | PacketState::Lost | PacketState::Skipped => {}
+                PacketState::Acknowledged
+                | PacketState::Lost
+                | PacketState::Abandoned
+                | PacketState::Skipped => {}
             }
         }
         self.spaces.get_mut(space).discard();

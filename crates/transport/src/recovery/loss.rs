@@ -43,7 +43,10 @@ impl Recovery {
                     self.lose(space, number, now)?;
                 }
                 PacketState::Acknowledged => self.path.persistent.interrupt(),
-                PacketState::Staged | PacketState::Lost | PacketState::Skipped => {}
+                PacketState::Staged
+                | PacketState::Lost
+                | PacketState::Abandoned
+                | PacketState::Skipped => {}
             }
             number = number.saturating_add(1);
         }

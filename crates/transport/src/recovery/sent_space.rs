@@ -44,6 +44,8 @@ pub(super) struct SentSpace {
     sent_end: u64,
     /// Numbers of the packets that are `Lost` and still in the ring, ascending.
     lost: VecDeque<u64>,
+    /// Some of `lost` were acknowledged since.
+    must_sweep: bool,
     /// The newest skipped numbers, ascending.
     skipped: VecDeque<u64>,
     largest_acknowledged: Option<PacketNumber>,
@@ -68,6 +70,7 @@ impl SentSpace {
             first_outstanding: 0,
             sent_end: 0,
             lost: VecDeque::new(),
+            must_sweep: false,
             skipped: VecDeque::new(),
             largest_acknowledged: None,
             largest_acknowledged_sent_at: None,
@@ -264,13 +267,16 @@ impl SentSpace {
         let Some(packet) = self.packet_mut(number) else { return Ok(None) };
         let before = *packet;
         match before.state {
-            PacketState::Acknowledged => return Ok(None),
+            PacketState::Acknowledged | PacketState::Abandoned => return Ok(None),
             PacketState::Staged | PacketState::Skipped => return Err(NEVER_SENT),
             PacketState::Outstanding => {
                 packet.state = PacketState::Acknowledged;
                 self.leave_outstanding(&before)?;
             }
-            PacketState::Lost => packet.state = PacketState::Acknowledged,
+            PacketState::Lost => {
+                packet.state = PacketState::Acknowledged;
+                self.must_sweep = true;
+            }
         }
         if self.largest_acknowledged.is_none_or(|largest| largest.get() < number) {
             self.largest_acknowledged = PacketNumber::new(number);
@@ -298,6 +304,23 @@ impl SentSpace {
         Ok(before)
     }
 
+    /// Takes back packet `number` if it is outstanding; returns it as it was.
+    pub(super) fn abandon(&mut self, number: u64) -> Result<Option<LedgerPacket>, TransportError> {
+        let packet = self.packet_mut(number);
+        let Some(packet) = packet.filter(|p| p.state == PacketState::Outstanding) else {
+            return Ok(None);
+        };
+        packet.state = PacketState::Abandoned;
+        let packet = *packet;
+        self.leave_outstanding(&packet)?;
+        Ok(Some(packet))
+    }
+
+    /// The numbers of the packets that may be outstanding.
+    pub(super) fn unsettled(&self) -> core::ops::Range<u64> {
+        self.first_outstanding..self.sent_end
+    }
+
     /// The numbers from `first` up to `last` that an acknowledgement could change: lost ones that
     /// are remembered, and everything that is not settled. Work is proportional to what is found.
     pub(super) fn unsettled_within(&self, first: u64, last: u64) -> impl Iterator<Item = u64> {
@@ -312,7 +335,7 @@ impl SentSpace {
     pub(super) fn forget(&mut self, lost_before: Option<Timestamp>) {
         while let Some(oldest) = self.packets.front() {
             let is_settled = match oldest.state {
-                PacketState::Acknowledged | PacketState::Skipped => true,
+                PacketState::Acknowledged | PacketState::Abandoned | PacketState::Skipped => true,
                 PacketState::Lost => {
                     lost_before.is_some_and(|time| oldest.lost_at <= time)
                         || self.lost.len() > MAX_LOST_REMEMBERED
@@ -339,8 +362,11 @@ impl SentSpace {
         self.base = self.base.saturating_add(1);
     }
 
-    /// Some lost packets were acknowledged after all: they no longer are among the lost.
+    /// Takes lost packets that were acknowledged after all from among the lost, if there were any.
     pub(super) fn sweep_lost(&mut self) {
+        if !core::mem::take(&mut self.must_sweep) {
+            return;
+        }
         let mut lost = core::mem::take(&mut self.lost);
         lost.retain(|number| {
             self.packet(*number).is_some_and(|packet| packet.state == PacketState::Lost)

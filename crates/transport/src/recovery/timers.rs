@@ -113,6 +113,33 @@ impl Recovery {
         Ok(())
     }
 
+    /// The peer cannot have accepted what is outstanding in `space`: it answered with a Retry, or it
+    /// rejected 0-RTT (RFC 9000 §17.2.5.3, RFC 9001 §4.6.2). The tokens come in
+    /// [`take_lost`](Self::take_lost); congestion control hears nothing of it.
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if the ledger does not add up.
+    pub(crate) fn abandon_outstanding(
+        &mut self,
+        space: SpaceId,
+        now: Timestamp,
+    ) -> Result<(), TransportError> {
+        let unsettled = self.ledger.space(space).unsettled();
+        for number in unsettled.clone() {
+            if let Some(packet) = self.ledger.abandon(space, number)? {
+                let tokens = self.ledger.space(space).tokens_of(&packet);
+                self.lost_tokens.extend(tokens.map(|token| (space, token)));
+            }
+        }
+        let sent = self.ledger.space_mut(space);
+        sent.settle_below(unsettled.end);
+        sent.end_probing();
+        self.forget(space, now);
+        *self.loss_times.get_mut(space) = None;
+        self.timer.reset(now);
+        Ok(())
+    }
+
     /// Packets go another way from here on (RFC 9000 §9.4): congestion control, pacer and round-trip
     /// time start anew. What is outstanding stays so, but is not in flight on this path.
     /// `generation` is larger than that of any path before; the first path has 0.

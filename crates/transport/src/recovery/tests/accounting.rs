@@ -1,7 +1,7 @@
 //! Law 2: what is in flight, and whose signals a controller hears.
 
 use crate::SpaceId;
-use crate::recovery::testing::{Bench, at, ms, token};
+use crate::recovery::testing::{Bench, at, connecting_client, ms, token};
 use crate::recovery::{SendLimit, StagedPacket};
 
 const APPLICATION: SpaceId = SpaceId::Application;
@@ -177,4 +177,24 @@ fn the_clock_of_the_ledger_does_not_go_back() {
     bench.send(at(50));
     let sent = bench.record.lock().unwrap().sent.clone();
     assert_eq!(sent[1].0.sent_at, at(100));
+}
+
+#[test]
+fn a_retry_takes_everything_back_without_a_signal() {
+    let mut bench = Bench::new();
+    bench.context = connecting_client();
+    bench.send_in(SpaceId::Initial, at(0));
+    bench.send_in(SpaceId::Initial, at(1));
+    let deadline = bench.deadline().unwrap();
+    bench.expire(deadline);
+    bench.recovery.abandon_outstanding(SpaceId::Initial, deadline).unwrap();
+    assert_eq!(bench.lost(), [0, 1]);
+    assert_eq!(bench.in_flight(), 0);
+    assert!(bench.heard().is_empty());
+    assert_eq!(bench.recovery.stats().pto_in_a_row, 0);
+    assert_eq!(bench.deadline(), Some(deadline + ms(999)), "the client goes on probing");
+    // The numbers are not used again, and a late ACK means nothing.
+    assert_eq!(bench.send_in(SpaceId::Initial, deadline), 2);
+    assert!(!bench.ack_in(SpaceId::Initial, deadline, &[(0, 1)]).newly_acked_any);
+    assert_eq!(bench.in_flight(), 1200);
 }

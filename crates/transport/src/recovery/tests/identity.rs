@@ -16,6 +16,7 @@ enum Operation {
     Wait { milliseconds: u64 },
     Deadline,
     Discard { space: usize },
+    Abandon { space: usize },
     NewPath,
 }
 
@@ -28,6 +29,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         4 => (1..300_u64).prop_map(|milliseconds| Operation::Wait { milliseconds }),
         4 => Just(Operation::Deadline),
         1 => (0..2_usize).prop_map(|space| Operation::Discard { space }),
+        1 => (0..3_usize).prop_map(|space| Operation::Abandon { space }),
         1 => Just(Operation::NewPath),
     ]
 }
@@ -151,11 +153,27 @@ impl Model {
                     }
                 }
             }
+            Operation::Abandon { space } => self.abandon(space),
             Operation::NewPath => {
                 self.path += 1;
                 self.bench.recovery.on_new_path(self.path, self.now, 1200).unwrap();
             }
         }
+    }
+
+    fn abandon(&mut self, space: usize) {
+        let heard = self.bench.heard().len();
+        self.bench.recovery.abandon_outstanding(SpaceId::ALL[space], self.now).unwrap();
+        assert_eq!(self.bench.heard().len(), heard);
+        let mut tokens = Vec::new();
+        self.bench.recovery.take_lost(&mut tokens);
+        for (_, token) in &tokens {
+            let packet = self.packets.get_mut(&number_of(token)).unwrap();
+            assert_eq!((packet.space, packet.fate), (space, Fate::Outstanding));
+            packet.fate = Fate::Discarded;
+        }
+        let left = |packet: &Known| packet.space == space && packet.fate == Fate::Outstanding;
+        assert!(!self.packets.values().any(left));
     }
 
     /// Every token comes once: as lost, as acknowledged, or first as lost and then as acknowledged.
