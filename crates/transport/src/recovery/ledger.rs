@@ -160,11 +160,6 @@ impl Ledger {
         packet.path == self.path
     }
 
-    /// Whether any packet awaits an acknowledgement that a probe could bring.
-    pub(super) fn awaits_acknowledgement(&self) -> bool {
-        self.spaces.iter().any(|(_, space)| space.awaits_acknowledgement())
-    }
-
     /// Enters a packet that was built; it does not count in flight yet.
     pub(super) fn stage(
         &mut self,

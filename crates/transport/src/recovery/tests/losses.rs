@@ -304,8 +304,10 @@ fn the_largest_acknowledged_must_be_new_for_a_sample() {
     bench.send(at(0));
     bench.send(at(1));
     assert!(bench.ack(at(40), &[(1, 1)]).has_rtt_sample);
+    assert!(bench.last_heard().rtt.unwrap().is_new);
     // Row 140.
     assert!(!bench.ack(at(500), &[(0, 1)]).has_rtt_sample);
+    assert!(!bench.last_heard().rtt.unwrap().is_new);
     assert_eq!(bench.recovery.stats().rtt.unwrap().latest, ms(39));
     // A packet that was lost before is too late to be one.
     for _ in 0..4 {
