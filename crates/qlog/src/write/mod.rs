@@ -30,4 +30,6 @@ pub use recovery_parameters::RecoveryParameters;
 pub use reference_time::ReferenceTime;
 
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
