@@ -1,5 +1,8 @@
 use core::time::Duration;
 
+use clearway_congestion::ControllerParameters;
+use clearway_transport::TransportConfig;
+
 use super::json::Object;
 
 /// The constants of loss detection and congestion control for `recovery_parameters_set`
@@ -47,6 +50,27 @@ impl Default for RecoveryParameters {
 }
 
 impl RecoveryParameters {
+    /// What connections with this configuration use.
+    pub fn of(config: &TransportConfig) -> Self {
+        let max_datagram_size = u64::from(config.max_datagram_size);
+        let controller = config.controller.build(&ControllerParameters {
+            max_datagram_size,
+            initial_window: config.initial_window,
+            maximum_window: config.maximum_window,
+            seed: 0,
+        });
+        let snapshot = controller.snapshot();
+        Self {
+            reordering_threshold: config.packet_threshold,
+            initial_rtt: config.initial_rtt,
+            max_datagram_size,
+            initial_congestion_window: Some(snapshot.window),
+            minimum_congestion_window: Some(snapshot.minimum_window),
+            congestion_controller: Some(controller.name().to_owned()),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn write(&self, json: &mut Object<'_>) {
         json.number("reordering_threshold", self.reordering_threshold);
         json.float("time_threshold", self.time_threshold);

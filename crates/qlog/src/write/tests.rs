@@ -271,6 +271,15 @@ fn the_smallest_window_is_known_to_readers() {
 }
 
 #[test]
+fn the_constants_of_recovery_are_those_of_the_configuration() {
+    let config = TransportConfig { max_datagram_size: 1300, ..TransportConfig::default() };
+    let parameters = RecoveryParameters::of(&config);
+    assert_eq!(parameters.minimum_congestion_window, Some(2600));
+    assert_eq!(parameters.initial_congestion_window, Some(13_000));
+    assert_eq!(parameters.congestion_controller.as_deref(), Some("cubic"));
+}
+
+#[test]
 fn every_reason_not_to_send_has_a_name() {
     let observations =
         SEND_LIMITS.map(|new| Observation::SendLimitUpdated { old: SendLimit::Batch, new });
