@@ -177,11 +177,14 @@ fn parse(arguments: &[&str]) -> Result<Options, String> {
             "--json" => options.json = true,
             "--size" => options.size = number(value()?)?,
             "--pairs" => options.pairs = number(value()?)?.max(1) as usize,
-            "--datagram-size" => options.datagram_size = number(value()?)?.clamp(1200, 65_527) as u32,
+            "--datagram-size" => {
+                options.datagram_size = number(value()?)?.clamp(1200, 65_527) as u32
+            }
             "--case" => {
                 let name = value()?;
                 let case = CASES.iter().find(|case| case.name == name);
-                options.cases = vec![case.ok_or(format!("the cases are h3 and raw, not {name}"))?.name];
+                options.cases =
+                    vec![case.ok_or(format!("the cases are h3 and raw, not {name}"))?.name];
             }
             other => return Err(format!("bench bulk has no option {other}")),
         }

@@ -117,7 +117,10 @@ fn transfer(run: &mut dyn FnMut(Observation<'_>)) {
     run(Observation::Metrics(metrics()));
     let credit = payload(&[Frame::MaxData(MaxData { maximum: number(1 << 21) })]);
     run(Observation::PacketReceived(packet(&credit)));
-    run(Observation::SendLimitUpdated { old: SendLimit::Application, new: SendLimit::Window });
+    run(Observation::SendLimitUpdated {
+        old: Some(SendLimit::Application),
+        new: SendLimit::Window,
+    });
     run(Observation::TimerUpdated {
         timer: TimerKind::ProbeTimeout,
         change: TimerChange::Set(at(50)),
@@ -282,7 +285,7 @@ fn the_constants_of_recovery_are_those_of_the_configuration() {
 #[test]
 fn every_reason_not_to_send_has_a_name() {
     let observations =
-        SEND_LIMITS.map(|new| Observation::SendLimitUpdated { old: SendLimit::Batch, new });
+        SEND_LIMITS.map(|new| Observation::SendLimitUpdated { old: Some(SendLimit::Batch), new });
     let events = log(&observations).events("quic:connection_data_blocked_updated");
     let reasons: Vec<_> = events.iter().map(|event| event["reason"].as_str()).collect();
     assert_eq!(

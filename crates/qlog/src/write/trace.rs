@@ -232,12 +232,14 @@ fn application_protocol(json: &mut Object<'_>, protocol: &[u8]) {
 }
 
 /// The data of `connection_data_blocked_updated` (quic-events §5.17).
-fn data_blocked(json: &mut Object<'_>, old: SendLimit, new: SendLimit) {
+fn data_blocked(json: &mut Object<'_>, old: Option<SendLimit>, new: SendLimit) {
     let state = |limit| match names::blocked_reason(limit) {
         Some(_) => "blocked",
         None => "unblocked",
     };
-    json.text("old", state(old));
+    if let Some(old) = old {
+        json.text("old", state(old));
+    }
     json.text("new", state(new));
     if let Some(reason) = names::blocked_reason(new) {
         json.text("reason", reason);

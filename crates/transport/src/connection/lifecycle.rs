@@ -171,7 +171,13 @@ impl Connection {
             outgoing: Outgoing::default(),
             events: std::collections::VecDeque::new(),
             counters: super::statistics::Counters::default(),
-            watch: Watch { observer: start.observer, phase: None, lost: Vec::new(), timers: [None; 7], in_flight: 0 },
+            watch: Watch {
+                observer: start.observer,
+                phase: None,
+                lost: Vec::new(),
+                timers: [None; 7],
+                in_flight: 0,
+            },
             config,
             random,
         };
