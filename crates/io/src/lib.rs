@@ -21,7 +21,7 @@ pub use application::{
     ServerSetup,
 };
 pub use clock::Clock;
-pub use mailbox::{ConnectionWaker, ShardGone, ShardHandle};
+pub use mailbox::{ConnectionWaker, ShardHandle};
 pub use random::seed;
 pub use shard::spawn;
 pub use socket::{Meta, SendOutcome, Socket};

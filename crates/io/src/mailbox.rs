@@ -25,18 +25,6 @@ pub(crate) enum Command {
     Release,
 }
 
-/// The shard does not run any more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ShardGone;
-
-impl fmt::Display for ShardGone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the endpoint does not run any more")
-    }
-}
-
-impl core::error::Error for ShardGone {}
-
 /// Commands on their way to a shard. The event descriptor is written only while the shard sleeps.
 pub(crate) struct Mailbox {
     inbox: Mutex<Inbox>,
@@ -66,11 +54,12 @@ impl Mailbox {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send(&self, command: Command) -> Result<(), ShardGone> {
+    /// Gives the command back if the shard does not run any more.
+    fn send(&self, command: Command) -> Result<(), Command> {
         {
             let mut inbox = self.lock();
             if inbox.is_closed {
-                return Err(ShardGone);
+                return Err(command);
             }
             inbox.commands.push(command);
         }
@@ -146,9 +135,13 @@ impl ShardHandle {
     /// Starts a connection.
     ///
     /// # Errors
-    /// If the shard does not run any more. All other failures go to the request's `on_failure`.
-    pub fn connect(&self, request: ConnectRequest) -> Result<(), ShardGone> {
-        self.0.mailbox.send(Command::Connect(Box::new(request)))
+    /// The request, if the shard does not run any more. All other failures go to the request's
+    /// `on_failure`.
+    pub fn connect(&self, request: ConnectRequest) -> Result<(), Box<ConnectRequest>> {
+        match self.0.mailbox.send(Command::Connect(Box::new(request))) {
+            Err(Command::Connect(request)) => Err(request),
+            _ => Ok(()),
+        }
     }
 
     /// Closes all connections with `error_code` and `reason`, and takes no new ones.
