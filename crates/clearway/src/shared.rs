@@ -185,10 +185,6 @@ impl DatagramQueue {
         self.cost -= data.len() + DATAGRAM_OVERHEAD;
         Some(data)
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
 }
 
 /// One `T` for each direction of streams.
@@ -313,7 +309,9 @@ impl State {
         }
         if let Some(error) = self.lost() {
             for request in self.exports.drain(..) {
-                effects.exported.push((request.reply, Err(ExportError::ConnectionLost(error.clone()))));
+                effects
+                    .exported
+                    .push((request.reply, Err(ExportError::ConnectionLost(error.clone()))));
             }
         }
     }
