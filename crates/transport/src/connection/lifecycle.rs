@@ -349,6 +349,13 @@ impl Connection {
         self.release_held(now);
     }
 
+    /// Nobody there.
+    pub fn on_unreachable(&mut self, now: Timestamp) {
+        if self.counters.packets_received == 0 && !self.lifecycle.is_closed() {
+            self.abandon(now, ConnectionError::Unreachable);
+        }
+    }
+
     pub(super) fn close_by_application(
         &mut self,
         now: Timestamp,
