@@ -1,5 +1,6 @@
 use std::fs::File;
 use std::future::Future;
+use std::io::BufWriter;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -134,6 +135,6 @@ fn qlog(directory: &Path, side: &str) -> Result<QlogConfig> {
     let path = directory.join(format!("quinn-{nanoseconds}-{side}.sqlog"));
     let file = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
     let mut config = QlogConfig::default();
-    config.writer(Box::new(file)).title(Some(format!("quinn {side}")));
+    config.writer(Box::new(BufWriter::new(file))).title(Some(format!("quinn {side}")));
     Ok(config)
 }
