@@ -275,7 +275,7 @@ def main():
     try:
         return asyncio.run(options.run(options))
     except (OSError, ValueError) as error:
-        print(f"aioquic: {error or type(error).__name__}", file=sys.stderr)
+        print(f"aioquic: {str(error) or type(error).__name__}", file=sys.stderr)
         return 1
 
 

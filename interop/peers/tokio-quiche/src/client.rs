@@ -81,8 +81,11 @@ async fn download_all(
     let (mut asked, mut kept) = (0, None);
     while (responses.len() as u64) < options.count {
         while asked < options.count && asked - (responses.len() as u64) < PARALLEL as u64 {
-            let request =
-                NewClientRequest { request_id: asked, headers: headers(options), body_writer: None };
+            let request = NewClientRequest {
+                request_id: asked,
+                headers: headers(options),
+                body_writer: None,
+            };
             requests.send(request).map_err(|_| anyhow!("the connection is gone"))?;
             asked += 1;
         }

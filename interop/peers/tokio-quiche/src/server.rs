@@ -100,12 +100,7 @@ async fn answer(request: IncomingH3Headers, root: &Path) -> Result<()> {
     }
 }
 
-async fn head(
-    send: &mut OutboundFrameSender,
-    status: &str,
-    length: u64,
-    last: bool,
-) -> Result<()> {
+async fn head(send: &mut OutboundFrameSender, status: &str, length: u64, last: bool) -> Result<()> {
     let headers = vec![
         Header::new(b":status", status.as_bytes()),
         Header::new(b"content-length", length.to_string().as_bytes()),
