@@ -48,7 +48,7 @@ pub async fn download(options: ClientOptions) -> Result<()> {
     let mut settings = settings(options.qlog.as_ref())?;
     let trusted = options.ca.clone().filter(|_| !options.insecure);
     settings.verify_peer = trusted.is_some();
-    settings.handshake_timeout = Some(Duration::from_secs(10));
+    settings.handshake_timeout = Some(Duration::from_secs(5));
     // The hook is only asked if there is a certificate of ours; it does not use it.
     let unused = trusted.as_deref().map(text).transpose()?.map(|path| TlsCertificatePaths {
         cert: path,
@@ -91,7 +91,7 @@ async fn download_all(
         }
         tokio::select! {
             event = controller.event_receiver_mut().recv() => match event {
-                // The first settings or request event comes when the handshake is over.
+                // The first request leaves when the handshake is over.
                 Some(ClientH3Event::NewOutboundRequest { request_id: 0, stream_id }) => {
                     begin = Instant::now();
                     kept = Some(stream_id);
