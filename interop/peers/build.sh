@@ -68,9 +68,9 @@ install_missing() {
     have apt-get || return 0
     last=
     while lack=$(missing "$1"); [ -n "$lack" ] && [ "$lack" != "$last" ]; do
-        name=$(package "$lack")
-        [ -n "$name" ] || return 0
-        install_package "$name" || return 0
+        wanted=$(package "$lack")
+        [ -n "$wanted" ] || return 0
+        install_package "$wanted" || return 0
         last=$lack
     done
 }
