@@ -171,7 +171,13 @@ impl Connection {
             outgoing: Outgoing::default(),
             events: std::collections::VecDeque::new(),
             counters: super::statistics::Counters::default(),
-            watch: Watch { observer: start.observer, phase: None, lost: Vec::new() },
+            watch: Watch {
+                observer: start.observer,
+                phase: None,
+                lost: Vec::new(),
+                timers: [None; 7],
+                in_flight: 0,
+            },
             config,
             random,
         };
@@ -189,6 +195,9 @@ impl Connection {
         };
         self.observe(now, &started);
         self.observe(now, &Observation::StateUpdated(ConnectionState::HandshakeStarted));
+        let parameters = local_parameters(&self.config, self.identity.local);
+        let parameters = Observation::ParametersSet { owner: self.side, parameters: &parameters };
+        self.observe(now, &parameters);
         self.handshake.protection_mut().set_update_after(self.config.key_update_after);
         if let Err(error) = self.handshake.start() {
             self.fail(now, error);
@@ -338,6 +347,13 @@ impl Connection {
             return;
         }
         self.release_held(now);
+    }
+
+    /// Nobody there.
+    pub fn on_unreachable(&mut self, now: Timestamp) {
+        if self.counters.packets_received == 0 && !self.lifecycle.is_closed() {
+            self.abandon(now, ConnectionError::Unreachable);
+        }
     }
 
     pub(super) fn close_by_application(

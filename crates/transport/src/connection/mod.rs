@@ -155,6 +155,8 @@ struct Watch {
     observer: Option<Box<dyn Observer>>,
     phase: Option<Phase>,
     lost: Vec<LostPacket>,
+    timers: [Option<Timestamp>; 7],
+    in_flight: u64,
 }
 
 /// What an endpoint decides before there is a connection.

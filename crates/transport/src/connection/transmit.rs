@@ -47,6 +47,9 @@ impl Connection {
                 .or_else(|| self.transmit_batch(now, buffer, max_datagrams))
         };
         self.outgoing.awaits_kernel = transmit.is_some();
+        if transmit.is_none() {
+            self.observe_after_transmitting(now);
+        }
         transmit
     }
 
@@ -340,10 +343,19 @@ impl Connection {
     fn note_stop(&mut self, now: Timestamp, limit: SendLimit) {
         self.recovery.sending_stopped(now, limit);
         let old = self.outgoing.limit.replace(limit);
-        if let Some(old) = old
-            && core::mem::discriminant(&old) != core::mem::discriminant(&limit)
-        {
+        if old.map(|old| core::mem::discriminant(&old)) != Some(core::mem::discriminant(&limit)) {
             self.observe(now, &Observation::SendLimitUpdated { old, new: limit });
+        }
+    }
+
+    /// What a finished attempt to send has changed: timers, and what is in flight.
+    fn observe_after_transmitting(&mut self, now: Timestamp) {
+        if self.watch.observer.is_none() {
+            return;
+        }
+        self.observe_timers(now);
+        if self.recovery.stats().bytes_in_flight != self.watch.in_flight {
+            self.observe_recovery(now);
         }
     }
 
