@@ -5,7 +5,9 @@ mod support;
 use std::task::Poll;
 
 use bytes::Bytes;
-use clearway::{Connection, ConnectionError, ReadError, ReadToEndError, TransportConfig, WriteError};
+use clearway::{
+    Connection, ConnectionError, ReadError, ReadToEndError, TransportConfig, WriteError,
+};
 use support::{Pair, code, pattern, run};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -47,9 +47,8 @@ impl Pair {
             .transport(transport.clone());
         let server = Endpoint::server(loopback(), adapt(server)).unwrap();
         let client = Endpoint::client(loopback()).unwrap();
-        let config = ClientConfig::with_roots(roots)
-            .application_protocols([PROTOCOL])
-            .transport(transport);
+        let config =
+            ClientConfig::with_roots(roots).application_protocols([PROTOCOL]).transport(transport);
         Self { server, client, config }
     }
 
@@ -59,9 +58,8 @@ impl Pair {
 
     /// A connection, seen by the client and by the server.
     pub(crate) async fn connect(&self) -> (Connection, Connection) {
-        let (client, server) = tokio::join!(self.connecting(), async {
-            self.server.accept().await.unwrap().await
-        });
+        let (client, server) =
+            tokio::join!(self.connecting(), async { self.server.accept().await.unwrap().await });
         (client.unwrap(), server.unwrap())
     }
 }
