@@ -1,1 +1,39 @@
-//! HTTP/3 and QPACK without I/O, over any transport that offers its stream trait.
+//! HTTP/3 (RFC 9114) and QPACK (RFC 9204) without I/O, over any transport that offers the stream
+//! trait defined here.
+//!
+//! A [`Connection`] is one side of an HTTP/3 connection. It owns no socket, no clock and no task:
+//! its owner tells it what the transport noticed (`on_streams_available`, `on_streams_arrived`,
+//! `on_readable`, `on_writable`, `on_stopped`), asks [`Connection::next_event`] what that meant, and
+//! moves messages with the `send_*` verbs and [`Connection::read_body`]. Each verb borrows the
+//! [`Transport`] for the time of the call.
+//!
+//! Bodies are never copied: what the transport hands out as [`bytes::Bytes`] goes to the
+//! application in slices of the same allocation, and not reading a body is what slows its sender.
+//!
+//! What a peer can make this crate keep is bounded: by [`Config`] for field sections, by the
+//! transport's limit on open streams for everything that exists once per stream.
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::panic
+)]
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
+
+mod config;
+mod connection;
+mod error;
+mod event;
+mod frame;
+mod message;
+mod qpack;
+mod settings;
+mod transport;
+
+pub use config::Config;
+pub use connection::{Connection, Role};
+pub use error::{Code, ConnectionError, SendError, StreamError};
+pub use event::Event;
+pub use settings::Settings;
+pub use transport::{ReadEnd, Transport, WriteError};

@@ -1,0 +1,210 @@
+use bytes::Bytes;
+use clearway_wire::{Reader, VarInt};
+
+use super::{Connection, Role};
+use crate::frame::{FrameHeader, FrameHeaderDecoder, FrameType, take};
+use crate::settings::{MAX_PAYLOAD, Settings};
+use crate::{Code, ConnectionError, Event, StreamError, Transport};
+
+/// A frame of the control stream that means something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ControlFrame {
+    Settings(Settings),
+    GoAway(u64),
+    MaxPushId(u64),
+    CancelPush(u64),
+}
+
+/// Reads the peer's control stream (RFC 9114 §6.2.1), which may be cut anywhere.
+#[derive(Debug, Default)]
+pub(super) struct ControlReceive {
+    header: FrameHeaderDecoder,
+    frame: Frame,
+    payload: Vec<u8>,
+    settings_seen: bool,
+}
+
+/// What the next bytes belong to.
+#[derive(Debug, Default)]
+enum Frame {
+    #[default]
+    Header,
+    Payload {
+        frame_type: FrameType,
+        remaining: u64,
+    },
+    Skip {
+        remaining: u64,
+    },
+}
+
+impl ControlReceive {
+    /// Takes the next meaningful frame from the start of `input`; `None` when `input` is used up.
+    pub(super) fn next(
+        &mut self,
+        input: &mut Bytes,
+    ) -> Result<Option<ControlFrame>, ConnectionError> {
+        loop {
+            match &mut self.frame {
+                Frame::Header => match self.header.decode(input) {
+                    Some(header) => self.begin(header)?,
+                    None => return Ok(None),
+                },
+                Frame::Skip { remaining: 0 } => self.frame = Frame::Header,
+                Frame::Skip { remaining } => {
+                    if input.is_empty() {
+                        return Ok(None);
+                    }
+                    let skipped = take(input, *remaining).len() as u64;
+                    *remaining = remaining.saturating_sub(skipped);
+                }
+                Frame::Payload { frame_type, remaining: 0 } => {
+                    let frame_type = *frame_type;
+                    self.frame = Frame::Header;
+                    return parse(frame_type, &core::mem::take(&mut self.payload)).map(Some);
+                }
+                Frame::Payload { remaining, .. } => {
+                    if input.is_empty() {
+                        return Ok(None);
+                    }
+                    let part = take(input, *remaining);
+                    *remaining = remaining.saturating_sub(part.len() as u64);
+                    self.payload.extend_from_slice(&part);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, header: FrameHeader) -> Result<(), ConnectionError> {
+        let FrameHeader { frame_type, length } = header;
+        if !self.settings_seen && frame_type != FrameType::Settings {
+            return Err(ConnectionError::new(
+                Code::MISSING_SETTINGS,
+                "the control stream does not begin with SETTINGS",
+            ));
+        }
+        let limit = match frame_type {
+            FrameType::Settings if self.settings_seen => {
+                return Err(ConnectionError::new(Code::FRAME_UNEXPECTED, "SETTINGS came twice"));
+            }
+            FrameType::Settings => MAX_PAYLOAD,
+            FrameType::GoAway | FrameType::MaxPushId | FrameType::CancelPush => 8,
+            FrameType::Unknown => {
+                self.frame = Frame::Skip { remaining: length };
+                return Ok(());
+            }
+            FrameType::Data
+            | FrameType::Headers
+            | FrameType::PushPromise
+            | FrameType::ReservedHttp2 => {
+                return Err(ConnectionError::new(
+                    Code::FRAME_UNEXPECTED,
+                    "the control stream has a frame that does not belong there",
+                ));
+            }
+        };
+        if length > limit {
+            return Err(match frame_type {
+                FrameType::Settings => {
+                    ConnectionError::new(Code::EXCESSIVE_LOAD, "SETTINGS is too long")
+                }
+                _ => ConnectionError::new(Code::FRAME_ERROR, "a frame has bytes after its fields"),
+            });
+        }
+        self.settings_seen = true;
+        self.frame = Frame::Payload { frame_type, remaining: length };
+        Ok(())
+    }
+}
+
+/// Reads the payload of one of the frames that `begin` lets through.
+fn parse(frame_type: FrameType, payload: &[u8]) -> Result<ControlFrame, ConnectionError> {
+    if frame_type == FrameType::Settings {
+        return Settings::decode(payload).map(ControlFrame::Settings);
+    }
+    let mut reader = Reader::new(payload);
+    let id = VarInt::decode(&mut reader, "identifier").map(VarInt::get).ok();
+    match (id, reader.is_empty()) {
+        (Some(id), true) => Ok(match frame_type {
+            FrameType::GoAway => ControlFrame::GoAway(id),
+            FrameType::MaxPushId => ControlFrame::MaxPushId(id),
+            _ => ControlFrame::CancelPush(id),
+        }),
+        _ => Err(ConnectionError::new(
+            Code::FRAME_ERROR,
+            "a frame's length does not fit its identifier",
+        )),
+    }
+}
+
+impl Connection {
+    pub(super) fn control_frame<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        frame: ControlFrame,
+    ) -> Result<(), ConnectionError> {
+        match frame {
+            ControlFrame::Settings(settings) => {
+                self.peer_settings = Some(settings);
+                self.events.push_back(Event::Settings(settings));
+                Ok(())
+            }
+            ControlFrame::GoAway(id) => self.peer_goaway(transport, id),
+            ControlFrame::MaxPushId(id) => self.max_push_id(id),
+            // RFC 9114 §7.2.3: neither did we promise a push, nor did we allow one.
+            ControlFrame::CancelPush(_) => Err(ConnectionError::new(
+                Code::ID_ERROR,
+                "CANCEL_PUSH names a push that does not exist",
+            )),
+        }
+    }
+
+    /// RFC 9114 §7.2.7.
+    fn max_push_id(&mut self, id: u64) -> Result<(), ConnectionError> {
+        if self.role == Role::Client {
+            return Err(ConnectionError::new(Code::FRAME_UNEXPECTED, "a server sent MAX_PUSH_ID"));
+        }
+        if self.peer_max_push_id.is_some_and(|previous| id < previous) {
+            return Err(ConnectionError::new(Code::ID_ERROR, "MAX_PUSH_ID became smaller"));
+        }
+        self.peer_max_push_id = Some(id);
+        Ok(())
+    }
+
+    /// RFC 9114 §5.2, §7.2.6.
+    fn peer_goaway<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        id: u64,
+    ) -> Result<(), ConnectionError> {
+        // Client-initiated bidirectional streams are the multiples of four.
+        if self.role == Role::Client && !id.is_multiple_of(4) {
+            return Err(ConnectionError::new(Code::ID_ERROR, "GOAWAY names no request stream"));
+        }
+        if self.peer_goaway.is_some_and(|previous| id > previous) {
+            return Err(ConnectionError::new(Code::ID_ERROR, "GOAWAY's identifier grew"));
+        }
+        self.peer_goaway = Some(id);
+        // Only the lowest identifier matters, so a peer cannot fill the queue.
+        let waiting = self.events.iter_mut().find_map(|event| match event {
+            Event::GoAway { id } => Some(id),
+            _ => None,
+        });
+        match waiting {
+            Some(waiting) => *waiting = id,
+            None => self.events.push_back(Event::GoAway { id }),
+        }
+        if self.role == Role::Client {
+            let rejected: Vec<u64> = self.requests.range(id..).map(|(stream, _)| *stream).collect();
+            for stream in rejected {
+                self.abandon(
+                    transport,
+                    stream,
+                    Code::REQUEST_CANCELLED,
+                    StreamError::new(Code::REQUEST_REJECTED, "GOAWAY excludes the request"),
+                );
+            }
+        }
+        Ok(())
+    }
+}

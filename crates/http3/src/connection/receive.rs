@@ -1,0 +1,278 @@
+//! The receiving part of a request stream: bytes to frames.
+
+use bytes::Bytes;
+
+use super::{Fault, Role};
+use crate::frame::{FrameHeader, FrameHeaderDecoder, FrameType, take};
+use crate::message::{Content, ContentRule};
+use crate::{Code, ConnectionError, ReadEnd, StreamError, Transport};
+
+/// How much is read at once when it is not known what for, in bytes.
+const READ: usize = 16 * 1024;
+
+/// How far the peer's message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// The header section of the request or the final response has not come.
+    Leading,
+    /// Content, or trailers, or the end can come.
+    Content,
+    /// Only the end can come.
+    Trailed,
+    /// Nothing is read any more.
+    Ended,
+}
+
+/// What the next bytes belong to.
+#[derive(Debug)]
+enum Frame {
+    Header,
+    Section { remaining: u64 },
+    Data { remaining: u64 },
+    Skip { remaining: u64 },
+}
+
+/// What reading came to.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// There is nothing more to read now.
+    Blocked,
+    /// Content comes next.
+    Data,
+    /// A whole encoded field section.
+    Section(Bytes),
+    /// The stream ended after a whole frame.
+    Finished,
+    /// The peer reset the stream.
+    Reset(Code),
+}
+
+/// What reading content came to.
+#[derive(Debug)]
+pub(super) enum Body {
+    Chunk(Bytes),
+    Blocked,
+    /// Something other than content comes next: to be found out with `step`.
+    Other,
+}
+
+/// How much incomplete field sections may take on the whole connection, in bytes.
+pub(super) struct Buffering<'a> {
+    pub(super) buffered: &'a mut usize,
+    pub(super) max_buffered: usize,
+    pub(super) max_section: u64,
+}
+
+/// Reads frames from chunks that may be cut anywhere.
+#[derive(Debug)]
+pub(super) struct Receive {
+    role: Role,
+    pub(super) phase: Phase,
+    pub(super) content: Content,
+    /// What is left of the transport's last chunk.
+    input: Bytes,
+    header: FrameHeaderDecoder,
+    frame: Frame,
+    section: Vec<u8>,
+}
+
+enum Filled {
+    Input,
+    Blocked,
+    End(ReadEnd),
+}
+
+impl Receive {
+    pub(super) fn new(role: Role) -> Self {
+        Self {
+            role,
+            phase: Phase::Leading,
+            content: Content::new(ContentRule::None),
+            input: Bytes::new(),
+            header: FrameHeaderDecoder::default(),
+            frame: Frame::Header,
+            section: Vec::new(),
+        }
+    }
+
+    /// Stops reading and gives the buffers back.
+    pub(super) fn end(&mut self, buffered: &mut usize) {
+        *buffered = buffered.saturating_sub(self.section.len());
+        self.section = Vec::new();
+        self.input = Bytes::new();
+        self.phase = Phase::Ended;
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    /// Whether content comes next.
+    pub(super) fn has_content(&self) -> bool {
+        matches!(self.frame, Frame::Data { remaining } if remaining > 0)
+    }
+
+    /// Reads on until something must be decided.
+    pub(super) fn step<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        buffering: &mut Buffering<'_>,
+    ) -> Result<Step, Fault> {
+        loop {
+            match self.frame {
+                Frame::Data { remaining: 0 } | Frame::Skip { remaining: 0 } => {
+                    self.frame = Frame::Header;
+                    continue;
+                }
+                Frame::Data { .. } => return Ok(Step::Data),
+                Frame::Section { remaining } => {
+                    if let Some(section) = self.section(remaining, buffering)? {
+                        self.frame = Frame::Header;
+                        return Ok(Step::Section(section));
+                    }
+                }
+                Frame::Header | Frame::Skip { .. } => {}
+            }
+            match self.fill(transport, stream, READ) {
+                Filled::Input => {}
+                Filled::Blocked => return Ok(Step::Blocked),
+                Filled::End(ReadEnd::Reset(code)) => return Ok(Step::Reset(Code::new(code))),
+                Filled::End(ReadEnd::Finished) => return self.finished(),
+            }
+            match &mut self.frame {
+                Frame::Header => {
+                    if let Some(header) = self.header.decode(&mut self.input) {
+                        self.begin(header, buffering.max_section)?;
+                    }
+                }
+                Frame::Skip { remaining } => {
+                    let skipped = take(&mut self.input, *remaining).len() as u64;
+                    *remaining = remaining.saturating_sub(skipped);
+                }
+                Frame::Section { .. } | Frame::Data { .. } => {}
+            }
+        }
+    }
+
+    /// The next content, at most `max` bytes.
+    pub(super) fn body<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        max: usize,
+    ) -> Result<Body, ReadEnd> {
+        let Frame::Data { remaining } = &mut self.frame else { return Ok(Body::Other) };
+        if *remaining == 0 {
+            return Ok(Body::Other);
+        }
+        let limit = (*remaining).min(max.max(1) as u64);
+        if self.input.is_empty() {
+            match transport.read(stream, usize::try_from(limit).unwrap_or(usize::MAX))? {
+                Some(chunk) => self.input = chunk,
+                None => return Ok(Body::Blocked),
+            }
+        }
+        let chunk = take(&mut self.input, limit);
+        *remaining = remaining.saturating_sub(chunk.len() as u64);
+        Ok(if chunk.is_empty() { Body::Blocked } else { Body::Chunk(chunk) })
+    }
+
+    fn fill<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        max: usize,
+    ) -> Filled {
+        if !self.input.is_empty() {
+            return Filled::Input;
+        }
+        match transport.read(stream, max) {
+            Ok(Some(chunk)) if !chunk.is_empty() => {
+                self.input = chunk;
+                Filled::Input
+            }
+            Ok(_) => Filled::Blocked,
+            Err(end) => Filled::End(end),
+        }
+    }
+
+    /// The end of the stream, which must not cut a frame (RFC 9114 §7.1).
+    pub(super) fn finished(&self) -> Result<Step, Fault> {
+        if matches!(self.frame, Frame::Header) && !self.header.is_partial() {
+            return Ok(Step::Finished);
+        }
+        Err(ConnectionError::new(Code::FRAME_ERROR, "a stream ended inside a frame").into())
+    }
+
+    /// The encoded field section once it is complete: out of the transport's chunk if it is whole
+    /// there, else collected.
+    fn section(
+        &mut self,
+        remaining: u64,
+        buffering: &mut Buffering<'_>,
+    ) -> Result<Option<Bytes>, Fault> {
+        let part = take(&mut self.input, remaining);
+        let remaining = remaining.saturating_sub(part.len() as u64);
+        if remaining == 0 && self.section.is_empty() {
+            return Ok(Some(part));
+        }
+        let buffered = buffering.buffered.saturating_add(part.len());
+        if buffered > buffering.max_buffered {
+            return Err(ConnectionError::new(
+                Code::EXCESSIVE_LOAD,
+                "too many incomplete field sections",
+            )
+            .into());
+        }
+        *buffering.buffered = buffered;
+        self.section.extend_from_slice(&part);
+        self.frame = Frame::Section { remaining };
+        if remaining > 0 {
+            return Ok(None);
+        }
+        *buffering.buffered = buffered.saturating_sub(self.section.len());
+        Ok(Some(core::mem::take(&mut self.section).into()))
+    }
+
+    /// Whether a frame may come here (RFC 9114 §4.1, §7.2).
+    fn begin(&mut self, header: FrameHeader, max_section: u64) -> Result<(), Fault> {
+        let FrameHeader { frame_type, length } = header;
+        let unexpected = |reason| Err(ConnectionError::new(Code::FRAME_UNEXPECTED, reason).into());
+        self.frame = match frame_type {
+            FrameType::Data => match self.phase {
+                Phase::Content => {
+                    if !self.content.admits(length) {
+                        return Err(StreamError::malformed(
+                            "there is more content than there may be",
+                        )
+                        .into());
+                    }
+                    self.content.add(length);
+                    Frame::Data { remaining: length }
+                }
+                Phase::Leading => return unexpected("DATA came before the message's HEADERS"),
+                _ => return unexpected("DATA came after trailers"),
+            },
+            FrameType::Headers => match self.phase {
+                Phase::Content if self.content.is_tunnel() => {
+                    return unexpected("HEADERS came in a CONNECT tunnel");
+                }
+                Phase::Leading | Phase::Content => {
+                    // No encoding is longer than its fields with 32 each, and a prefix of 2.
+                    if length > max_section.saturating_add(2) {
+                        return Err(Fault::TooLarge);
+                    }
+                    Frame::Section { remaining: length }
+                }
+                _ => return unexpected("HEADERS came after trailers"),
+            },
+            FrameType::PushPromise if self.role == Role::Client => {
+                return Err(ConnectionError::new(Code::ID_ERROR, "a push was not allowed").into());
+            }
+            FrameType::Unknown => Frame::Skip { remaining: length },
+            _ => return unexpected("a request stream has a frame that does not belong there"),
+        };
+        Ok(())
+    }
+}

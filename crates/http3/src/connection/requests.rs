@@ -1,0 +1,323 @@
+//! Receiving requests and responses.
+
+use bytes::Bytes;
+use http::StatusCode;
+
+use super::receive::{Body, Buffering, Phase, Receive, Step};
+use super::send::SendPart;
+use super::{Connection, Fault, RequestStream, Role};
+use crate::frame::headers_frame;
+use crate::message::{Content, Exchange, FieldSection, SectionKind, encode_response};
+use crate::qpack::DecodeFailure;
+use crate::{Code, ConnectionError, Event, ReadEnd, StreamError, Transport};
+
+/// How many spoiled requests one completed request pays for.
+const CREDIT: u32 = 4;
+
+impl RequestStream {
+    pub(super) fn new(role: Role, exchange: Exchange, send: SendPart) -> Self {
+        Self {
+            receive: Receive::new(role),
+            send,
+            exchange,
+            shown: role == Role::Client,
+            data_told: false,
+            informational_responses: 0,
+            spoiled: false,
+        }
+    }
+}
+
+impl Connection {
+    pub(super) fn accept_request<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
+        if self.role == Role::Client {
+            return self.fail(
+                transport,
+                ConnectionError::new(
+                    Code::STREAM_CREATION_ERROR,
+                    "a server opened a bidirectional stream",
+                ),
+            );
+        }
+        if self.control.goaway().is_some_and(|id| stream >= id) {
+            transport.reset(stream, Code::REQUEST_REJECTED.get());
+            transport.stop_sending(stream, Code::REQUEST_REJECTED.get());
+            return;
+        }
+        self.next_request = self.next_request.max(stream.saturating_add(4));
+        let request = RequestStream::new(self.role, Exchange::Other, SendPart::response());
+        self.requests.insert(stream, request);
+        self.drive_request(transport, stream);
+    }
+
+    /// Reads a request stream until there is nothing more, or content that the application must
+    /// take.
+    pub(super) fn drive_request<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
+        while let Some(request) = self.requests.get_mut(&stream) {
+            if request.receive.is_ended() {
+                return;
+            }
+            let mut buffering = Buffering {
+                buffered: &mut self.buffered,
+                max_buffered: self.config.max_buffered_field_sections,
+                max_section: self.config.max_field_section_size,
+            };
+            match request.receive.step(transport, stream, &mut buffering) {
+                Ok(Step::Blocked) => return,
+                Ok(Step::Data) => {
+                    if !request.data_told {
+                        request.data_told = true;
+                        self.events.push_back(Event::Data { stream });
+                    }
+                    // A reset overtakes content that nobody reads.
+                    if let Err(ReadEnd::Reset(code)) = transport.read(stream, 0) {
+                        self.peer_reset(transport, stream, Code::new(code));
+                    }
+                    return;
+                }
+                Ok(Step::Section(section)) => {
+                    if let Err(fault) = self.section(stream, &section) {
+                        self.fault(transport, stream, fault);
+                    }
+                }
+                Ok(Step::Finished) => self.message_end(transport, stream),
+                Ok(Step::Reset(code)) => self.peer_reset(transport, stream, code),
+                Err(fault) => self.fault(transport, stream, fault),
+            }
+        }
+    }
+
+    /// The next content of the peer's message on `stream`, at most `max` bytes, without copying.
+    ///
+    /// `None`: nothing now, or no more at all; [`Event::Data`] or [`Event::Finished`] will tell. Not
+    /// calling this is how an application slows its peer down.
+    pub fn read_body<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        max: usize,
+    ) -> Option<Bytes> {
+        loop {
+            let request = self.requests.get_mut(&stream)?;
+            if request.receive.is_ended() {
+                return None;
+            }
+            match request.receive.body(transport, stream, max) {
+                Ok(Body::Chunk(chunk)) => return Some(chunk),
+                Ok(Body::Blocked) => {
+                    request.data_told = false;
+                    return None;
+                }
+                Ok(Body::Other) => {
+                    // While the application is reading, more content needs no event.
+                    request.data_told = true;
+                    self.drive_request(transport, stream);
+                    let request = self.requests.get_mut(&stream)?;
+                    if !request.receive.has_content() {
+                        request.data_told = false;
+                        return None;
+                    }
+                }
+                Err(ReadEnd::Reset(code)) => {
+                    self.peer_reset(transport, stream, Code::new(code));
+                    return None;
+                }
+                Err(ReadEnd::Finished) => {
+                    if let Err(fault) = request.receive.finished() {
+                        self.fault(transport, stream, fault);
+                    }
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Decodes and checks a field section, and tells the application.
+    fn section(&mut self, stream: u64, section: &[u8]) -> Result<(), Fault> {
+        let Some(request) = self.requests.get_mut(&stream) else { return Ok(()) };
+        let kind = match (request.receive.phase, self.role) {
+            (Phase::Leading, Role::Server) => SectionKind::Request,
+            (Phase::Leading, Role::Client) => SectionKind::Response,
+            _ => SectionKind::Trailers,
+        };
+        let mut fields = FieldSection::new(kind);
+        let limit = self.config.max_field_section_size;
+        self.decoder.decode(section, limit, |field| fields.field(field)).map_err(|failure| {
+            match failure {
+                DecodeFailure::Invalid(reason) => {
+                    ConnectionError::new(Code::QPACK_DECOMPRESSION_FAILED, reason).into()
+                }
+                DecodeFailure::TooLarge => Fault::TooLarge,
+                DecodeFailure::Refused(error) => Fault::Stream(error),
+            }
+        })?;
+        match kind {
+            SectionKind::Request => self.request(stream, fields)?,
+            SectionKind::Response => self.response(stream, fields)?,
+            SectionKind::Trailers => self.trailers(stream, fields)?,
+        }
+        Ok(())
+    }
+
+    fn request(&mut self, stream: u64, fields: FieldSection) -> Result<(), StreamError> {
+        let Some(entry) = self.requests.get_mut(&stream) else { return Ok(()) };
+        let announced = fields.content_length();
+        let request = fields.into_request()?;
+        entry.exchange = Exchange::new(request.method());
+        entry.receive.content = Content::new(entry.exchange.request_rule(announced));
+        entry.receive.phase = Phase::Content;
+        entry.shown = true;
+        self.events.push_back(Event::Request { stream, request });
+        Ok(())
+    }
+
+    fn response(&mut self, stream: u64, fields: FieldSection) -> Result<(), StreamError> {
+        let Some(entry) = self.requests.get_mut(&stream) else { return Ok(()) };
+        let announced = fields.content_length();
+        let response = fields.into_response()?;
+        if response.status().is_informational() {
+            entry.informational_responses = entry.informational_responses.saturating_add(1);
+            if entry.informational_responses > self.config.max_informational_responses {
+                let reason = "there are too many interim responses";
+                return Err(StreamError::new(Code::EXCESSIVE_LOAD, reason));
+            }
+            self.events.push_back(Event::Informational { stream, response });
+            return Ok(());
+        }
+        let rule = entry.exchange.response_rule(response.status(), announced);
+        entry.receive.content = Content::new(rule);
+        entry.receive.phase = Phase::Content;
+        self.events.push_back(Event::Response { stream, response });
+        Ok(())
+    }
+
+    fn trailers(&mut self, stream: u64, fields: FieldSection) -> Result<(), StreamError> {
+        let Some(entry) = self.requests.get_mut(&stream) else { return Ok(()) };
+        if !entry.receive.content.is_complete() {
+            return Err(SHORT);
+        }
+        entry.receive.phase = Phase::Trailed;
+        let fields = fields.into_trailers();
+        self.events.push_back(Event::Trailers { stream, fields });
+        Ok(())
+    }
+
+    /// The peer ended its message: whether it is complete (RFC 9114 §4.1, §4.1.2).
+    fn message_end<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
+        let Some(entry) = self.requests.get_mut(&stream) else { return };
+        if entry.receive.phase == Phase::Leading {
+            let error = match self.role {
+                Role::Server => {
+                    StreamError::new(Code::REQUEST_INCOMPLETE, "a request ended before its headers")
+                }
+                Role::Client => StreamError::malformed("there is no final response"),
+            };
+            return self.fault(transport, stream, error.into());
+        }
+        if !entry.receive.content.is_complete() {
+            return self.fault(transport, stream, SHORT.into());
+        }
+        entry.receive.end(&mut self.buffered);
+        self.events.push_back(Event::Finished { stream });
+        self.retire(stream);
+    }
+
+    fn peer_reset<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, code: Code) {
+        let Some(entry) = self.requests.get_mut(&stream) else { return };
+        entry.receive.end(&mut self.buffered);
+        let is_answered = entry.send.is_ended();
+        if entry.shown {
+            self.events.push_back(Event::Reset { stream, code });
+        } else {
+            // RFC 9114 §4.1.1: nothing was processed.
+            transport.reset(stream, Code::REQUEST_REJECTED.get());
+            entry.send.end();
+        }
+        if !is_answered {
+            self.spoil(transport, stream);
+        }
+        self.retire(stream);
+    }
+
+    /// Does what the RFC says about something wrong on `stream`.
+    fn fault<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, fault: Fault) {
+        match fault {
+            Fault::Connection(error) => self.fail(transport, error),
+            Fault::Stream(error) => self.abandon(transport, stream, error.code, error),
+            Fault::TooLarge => {
+                let is_unseen = self.requests.get(&stream).is_some_and(|request| !request.shown);
+                if is_unseen {
+                    self.refuse_large_request(transport, stream);
+                } else {
+                    let reason = "a field section is larger than we accept";
+                    let error = StreamError::new(Code::EXCESSIVE_LOAD, reason);
+                    self.abandon(transport, stream, error.code, error);
+                }
+            }
+        }
+    }
+
+    /// Answers 431 for the application (RFC 9114 §4.2.2), which never hears of the request.
+    fn refuse_large_request<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
+        let mut response = http::Response::new(());
+        *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        if let (Some(entry), Ok(encoder)) =
+            (self.requests.get_mut(&stream), encode_response(&response))
+        {
+            transport.stop_sending(stream, Code::EXCESSIVE_LOAD.get());
+            entry.receive.end(&mut self.buffered);
+            entry.send.refuse(headers_frame(&encoder.finish()));
+        }
+        self.spoil(transport, stream);
+        self.flush_request(transport, stream);
+    }
+
+    /// Abandons both directions of `stream` with `code` because of `error`.
+    pub(super) fn abandon<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        code: Code,
+        error: StreamError,
+    ) {
+        self.spoil(transport, stream);
+        let Some(mut entry) = self.requests.remove(&stream) else { return };
+        transport.reset(stream, code.get());
+        transport.stop_sending(stream, code.get());
+        entry.receive.end(&mut self.buffered);
+        if entry.shown {
+            self.events.push_back(Event::Failed { stream, error });
+        }
+    }
+
+    /// Counts a request that the peer made us begin in vain.
+    pub(super) fn spoil<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
+        let Some(entry) = self.requests.get_mut(&stream) else { return };
+        if self.role == Role::Client || entry.spoiled {
+            return;
+        }
+        entry.spoiled = true;
+        match self.spoilable.checked_sub(1) {
+            Some(left) => self.spoilable = left,
+            None => self.fail(
+                transport,
+                ConnectionError::new(Code::EXCESSIVE_LOAD, "too many cancelled requests"),
+            ),
+        }
+    }
+
+    /// Forgets a request stream of which both directions have ended.
+    pub(super) fn retire(&mut self, stream: u64) {
+        let is_over = |entry: &RequestStream| entry.receive.is_ended() && entry.send.is_ended();
+        if !self.requests.get(&stream).is_some_and(is_over) {
+            return;
+        }
+        let entry = self.requests.remove(&stream);
+        if entry.is_some_and(|entry| !entry.spoiled) {
+            let spoilable = self.spoilable.saturating_add(CREDIT);
+            self.spoilable = spoilable.min(self.config.max_cancelled_requests);
+        }
+    }
+}
+
+const SHORT: StreamError = StreamError::malformed("there is less content than content-length says");

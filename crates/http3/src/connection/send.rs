@@ -1,0 +1,222 @@
+//! The sending part of a request stream: what was said, and what the transport has not taken yet.
+
+use std::collections::VecDeque;
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use crate::frame::data_header;
+use crate::message::{Content, ContentRule};
+use crate::{Code, SendError, Transport, WriteError};
+
+/// How far our message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// The request's or final response's headers come next.
+    Leading,
+    /// Content, trailers or the end can come.
+    Content,
+    /// Only the end can come.
+    Trailed,
+    /// Everything was said; some of it may still wait for the transport.
+    Finishing,
+    /// The transport has everything, or the rest was abandoned.
+    Ended,
+}
+
+/// Our message on one stream.
+#[derive(Debug)]
+pub(super) struct SendPart {
+    phase: Phase,
+    content: Content,
+    /// Frames and frame headers that the transport has not taken. The application's content is never
+    /// kept here.
+    pending: VecDeque<Bytes>,
+    /// How much content the DATA frame that was begun still needs.
+    frame_remaining: u64,
+    /// Whether the application waits to send more.
+    blocked: bool,
+    stopped: Option<Code>,
+}
+
+impl SendPart {
+    /// A response that has not begun.
+    pub(super) fn response() -> Self {
+        Self {
+            phase: Phase::Leading,
+            content: Content::new(ContentRule::None),
+            pending: VecDeque::new(),
+            frame_remaining: 0,
+            blocked: false,
+            stopped: None,
+        }
+    }
+
+    /// A request that begins with `frame`.
+    pub(super) fn request(frame: Bytes, content: Content, end: bool) -> Self {
+        let mut send = Self::response();
+        send.headers(frame, content, end);
+        send
+    }
+
+    /// Whether the header section has not been sent and still can be.
+    pub(super) fn check_leading(&self) -> Result<(), SendError> {
+        match self.phase {
+            Phase::Leading => Ok(()),
+            _ => Err(self.refusal("the message has already begun")),
+        }
+    }
+
+    /// Whether content and trailers can be sent.
+    fn check_content(&self) -> Result<(), SendError> {
+        match self.phase {
+            Phase::Content => Ok(()),
+            Phase::Leading => Err(self.refusal("the header section comes first")),
+            _ => Err(self.refusal("the message has already ended")),
+        }
+    }
+
+    fn refusal(&self, reason: &'static str) -> SendError {
+        match (self.stopped, self.phase) {
+            (Some(code), _) => SendError::Stopped(code),
+            (None, Phase::Ended) => SendError::StreamClosed,
+            (None, _) => SendError::OutOfOrder { reason },
+        }
+    }
+
+    /// Whether what was said is a whole message: DATA frames filled, content as long as announced.
+    fn check_complete(&self) -> Result<(), SendError> {
+        if self.frame_remaining > 0 {
+            return Err(SendError::FrameIncomplete { missing: self.frame_remaining });
+        }
+        match self.content.announced() {
+            Some(announced) if announced != self.content.length() => {
+                Err(SendError::ContentLength { announced, sent: self.content.length() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Queues an interim response.
+    pub(super) fn interim(&mut self, frame: Bytes) {
+        self.pending.push_back(frame);
+    }
+
+    /// Queues the header section.
+    pub(super) fn headers(&mut self, frame: Bytes, content: Content, end: bool) {
+        self.pending.push_back(frame);
+        self.content = content;
+        self.phase = if end { Phase::Finishing } else { Phase::Content };
+    }
+
+    /// Queues a whole response, whatever came before.
+    pub(super) fn refuse(&mut self, frame: Bytes) {
+        self.pending.push_back(frame);
+        self.phase = Phase::Finishing;
+    }
+
+    /// Queues the trailer section.
+    pub(super) fn trailers(&mut self, frame: Bytes) -> Result<(), SendError> {
+        self.check_content()?;
+        if self.content.is_tunnel() {
+            return Err(SendError::OutOfOrder { reason: "a CONNECT tunnel has no trailers" });
+        }
+        self.check_complete()?;
+        self.pending.push_back(frame);
+        self.phase = Phase::Trailed;
+        Ok(())
+    }
+
+    /// Ends the message.
+    pub(super) fn finish(&mut self) -> Result<(), SendError> {
+        if self.phase != Phase::Trailed {
+            self.check_content()?;
+            self.check_complete()?;
+        }
+        self.phase = Phase::Finishing;
+        Ok(())
+    }
+
+    /// Drops what is waiting: the sending part is over.
+    pub(super) fn end(&mut self) {
+        self.phase = Phase::Ended;
+        self.pending = VecDeque::new();
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    /// The peer does not want more.
+    pub(super) fn stop(&mut self, code: Code) {
+        self.stopped = Some(code);
+        self.end();
+    }
+
+    /// Whether the application waits and can now go on; it is told once.
+    pub(super) fn take_unblocked(&mut self) -> bool {
+        let is_open = self.phase == Phase::Content && self.pending.is_empty();
+        is_open && core::mem::take(&mut self.blocked)
+    }
+
+    /// Hands over what is waiting, and the end. Whether nothing waits any more.
+    pub(super) fn flush<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+    ) -> Result<bool, WriteError> {
+        while let Some(bytes) = self.pending.front_mut() {
+            let taken = transport.write(stream, bytes.clone())?;
+            bytes.advance(taken.min(bytes.len()));
+            if !bytes.is_empty() {
+                return Ok(false);
+            }
+            self.pending.pop_front();
+        }
+        if self.phase == Phase::Finishing {
+            transport.finish(stream)?;
+            self.phase = Phase::Ended;
+        }
+        Ok(true)
+    }
+
+    /// Whether `more` bytes of content may be sent.
+    pub(super) fn check_body(&self, more: u64) -> Result<(), SendError> {
+        self.check_content()?;
+        if self.content.admits(more) {
+            return Ok(());
+        }
+        let announced = self.content.announced().unwrap_or(0);
+        let sent = self.content.length().saturating_add(more);
+        Err(SendError::ContentLength { announced, sent })
+    }
+
+    /// Hands over content, in DATA frames: how many bytes the transport took.
+    pub(super) fn body<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        mut data: Bytes,
+        scratch: &mut BytesMut,
+    ) -> Result<usize, WriteError> {
+        let mut total = 0usize;
+        while !data.is_empty() && self.flush(transport, stream)? {
+            if self.frame_remaining == 0 {
+                self.frame_remaining = data.len() as u64;
+                self.pending.push_back(data_header(scratch, self.frame_remaining));
+                continue;
+            }
+            let limit = usize::try_from(self.frame_remaining).unwrap_or(usize::MAX);
+            let limit = limit.min(data.len());
+            let taken = transport.write(stream, data.slice(..limit))?.min(limit);
+            data.advance(taken);
+            total = total.saturating_add(taken);
+            self.content.add(taken as u64);
+            self.frame_remaining = self.frame_remaining.saturating_sub(taken as u64);
+            if taken < limit {
+                break;
+            }
+        }
+        self.blocked = !data.is_empty();
+        Ok(total)
+    }
+}

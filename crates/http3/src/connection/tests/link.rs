@@ -1,0 +1,188 @@
+//! Two transports in memory that are each other's peer.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::{Buf, Bytes};
+
+use crate::{ReadEnd, Role, Transport, WriteError};
+
+/// One direction of one stream.
+#[derive(Debug, Default)]
+pub(super) struct Half {
+    pub(super) data: VecDeque<Bytes>,
+    pub(super) finished: bool,
+    pub(super) reset: Option<u64>,
+    pub(super) stopped: Option<u64>,
+}
+
+impl Half {
+    fn waiting(&self) -> usize {
+        self.data.iter().map(Bytes::len).sum()
+    }
+}
+
+/// What both ends share. Streams are keyed by ID and by who sends.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) halves: BTreeMap<(u64, bool), Half>,
+    opened: [u64; 4],
+    accepted: [u64; 4],
+    /// How many more streams of each kind may be opened.
+    pub(super) allowed: [u64; 4],
+    pub(super) closed: Option<(u64, String)>,
+    /// The most that one read or write moves, in turn.
+    pub(super) sizes: Vec<usize>,
+    turn: usize,
+    /// The most that waits on one half.
+    pub(super) window: usize,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            halves: BTreeMap::new(),
+            opened: [0; 4],
+            accepted: [0; 4],
+            allowed: [1 << 30; 4],
+            closed: None,
+            sizes: vec![usize::MAX],
+            turn: 0,
+            window: 1 << 20,
+        }
+    }
+}
+
+impl Link {
+    /// A link that cuts what it moves into `sizes` and holds `window` bytes per direction.
+    pub(super) fn narrow(sizes: Vec<usize>, window: usize) -> Self {
+        Self { sizes, window, ..Self::default() }
+    }
+
+    pub(super) fn end(&mut self, role: Role) -> End<'_> {
+        End { link: self, is_server: role == Role::Server }
+    }
+
+    fn size(&mut self) -> usize {
+        self.turn += 1;
+        self.sizes[self.turn % self.sizes.len()]
+    }
+
+    /// The streams that exist.
+    pub(super) fn streams(&self) -> Vec<u64> {
+        let mut streams: Vec<u64> = self.halves.keys().map(|key| key.0).collect();
+        streams.dedup();
+        streams
+    }
+
+    pub(super) fn half(&mut self, stream: u64, is_server: bool) -> &mut Half {
+        self.halves.entry((stream, is_server)).or_default()
+    }
+}
+
+/// One side of a [`Link`].
+pub(super) struct End<'a> {
+    pub(super) link: &'a mut Link,
+    is_server: bool,
+}
+
+impl End<'_> {
+    fn open(&mut self, kind: u64) -> Option<u64> {
+        let place = kind as usize;
+        self.link.allowed[place] = self.link.allowed[place].checked_sub(1)?;
+        let stream = self.link.opened[place] * 4 + kind;
+        self.link.opened[place] += 1;
+        self.link.half(stream, self.is_server);
+        if kind < 2 {
+            self.link.half(stream, !self.is_server);
+        }
+        Some(stream)
+    }
+
+    fn accept(&mut self, kind: u64) -> Option<u64> {
+        let place = kind as usize;
+        if self.link.accepted[place] == self.link.opened[place] {
+            return None;
+        }
+        self.link.accepted[place] += 1;
+        Some((self.link.accepted[place] - 1) * 4 + kind)
+    }
+}
+
+impl Transport for End<'_> {
+    fn open_bidirectional(&mut self) -> Option<u64> {
+        self.open(u64::from(self.is_server))
+    }
+
+    fn open_unidirectional(&mut self) -> Option<u64> {
+        self.open(2 + u64::from(self.is_server))
+    }
+
+    fn accept_bidirectional(&mut self) -> Option<u64> {
+        self.accept(u64::from(!self.is_server))
+    }
+
+    fn accept_unidirectional(&mut self) -> Option<u64> {
+        self.accept(2 + u64::from(!self.is_server))
+    }
+
+    fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError> {
+        let limit = self.link.size();
+        let window = self.link.window;
+        let half = self.link.halves.get_mut(&(stream, self.is_server)).ok_or(WriteError::Closed)?;
+        if let Some(code) = half.stopped {
+            return Err(WriteError::Stopped(code));
+        }
+        assert!(!half.finished, "written after its end");
+        if half.reset.is_some() {
+            return Err(WriteError::Closed);
+        }
+        let taken = data.len().min(limit).min(window.saturating_sub(half.waiting()));
+        if taken > 0 {
+            half.data.push_back(data.slice(..taken));
+        }
+        Ok(taken)
+    }
+
+    fn finish(&mut self, stream: u64) -> Result<(), WriteError> {
+        let half = self.link.half(stream, self.is_server);
+        assert!(!half.finished, "finished twice");
+        half.finished = true;
+        Ok(())
+    }
+
+    fn reset(&mut self, stream: u64, code: u64) {
+        let half = self.link.half(stream, self.is_server);
+        half.reset.get_or_insert(code);
+        half.data.clear();
+    }
+
+    fn stop_sending(&mut self, stream: u64, code: u64) {
+        let half = self.link.half(stream, !self.is_server);
+        half.stopped.get_or_insert(code);
+        half.data.clear();
+    }
+
+    fn read(&mut self, stream: u64, max: usize) -> Result<Option<Bytes>, ReadEnd> {
+        let limit = self.link.size().min(max);
+        let half = self.link.half(stream, !self.is_server);
+        assert!(half.stopped.is_none(), "read after stop_sending");
+        if let Some(code) = half.reset {
+            return Err(ReadEnd::Reset(code));
+        }
+        let Some(front) = half.data.front_mut() else {
+            return if half.finished { Err(ReadEnd::Finished) } else { Ok(None) };
+        };
+        if limit == 0 {
+            return Ok(None);
+        }
+        let chunk = front.split_to(limit.min(front.len()));
+        if !front.has_remaining() {
+            half.data.pop_front();
+        }
+        Ok(Some(chunk))
+    }
+
+    fn close(&mut self, code: u64, reason: &str) {
+        self.link.closed.get_or_insert((code, reason.to_owned()));
+    }
+}

@@ -1,0 +1,232 @@
+//! Stream errors: messages that are malformed or do not come to their end (RFC 9114 §4.1).
+
+use super::pair::{Alone, data, headers, request, response};
+use crate::{Code, Event, Transport};
+
+/// Reads all content of the peer's message and returns it with the events before and after.
+fn read_all(alone: &mut Alone, stream: u64) -> (Vec<Event>, Vec<u8>) {
+    let mut events = alone.events();
+    let mut content = Vec::new();
+    let (connection, mut transport) = alone.split();
+    while let Some(chunk) = connection.read_body(&mut transport, stream, 1000) {
+        content.extend_from_slice(&chunk);
+    }
+    events.extend(alone.events());
+    (events, content)
+}
+
+/// The server hears nothing of the request, and abandons both directions.
+#[track_caller]
+fn assert_unseen(parts: &[&[u8]], code: Code) {
+    let mut server = Alone::server();
+    let stream = server.open_bidirectional(&parts.concat());
+    server.fin(stream);
+    let events = server.events();
+    assert!(events.is_empty(), "{events:?}");
+    assert_eq!(server.reset_code(stream), Some(code));
+    assert_eq!(server.link.half(stream, false).stopped, Some(code.get()));
+    assert!(server.connection.is_idle());
+}
+
+/// The last event is `Failed` with H3_MESSAGE_ERROR, and `Finished` never comes.
+#[track_caller]
+fn assert_fails(alone: &mut Alone, stream: u64) {
+    let (events, _) = read_all(alone, stream);
+    match events.last() {
+        Some(Event::Failed { stream: failed, error }) => {
+            assert_eq!((*failed, error.code), (stream, Code::MESSAGE_ERROR));
+        }
+        _ => panic!("{events:?}"),
+    }
+    assert!(!events.iter().any(|event| matches!(event, Event::Finished { .. })), "{events:?}");
+    assert!(alone.connection.is_idle());
+    assert_eq!(alone.connection.error(), None);
+}
+
+#[track_caller]
+fn assert_finishes(alone: &mut Alone, stream: u64) {
+    let (events, _) = read_all(alone, stream);
+    assert!(matches!(events.last(), Some(Event::Finished { .. })), "{events:?}");
+}
+
+#[track_caller]
+fn assert_request_fails(parts: &[&[u8]]) {
+    let mut server = Alone::server();
+    let stream = server.open_bidirectional(&parts.concat());
+    server.fin(stream);
+    assert_fails(&mut server, stream);
+    assert_eq!(server.reset_code(stream), Some(Code::MESSAGE_ERROR));
+}
+
+fn client_hearing(method: &str, parts: &[Vec<u8>]) -> Alone {
+    let mut client = Alone::client_with(method);
+    client.say(0, &parts.concat()).fin(0);
+    client
+}
+
+/// RFC 9114 §4.1.2: a malformed request is never shown.
+#[test]
+fn section_4_1_2_malformed_requests_are_not_shown() {
+    assert_unseen(&[&request("GET", &[("Upper", "case")])], Code::MESSAGE_ERROR);
+    assert_unseen(&[&request("GET", &[("connection", "close")])], Code::MESSAGE_ERROR);
+    assert_unseen(&[&headers(&[(":method", "GET")])], Code::MESSAGE_ERROR);
+    assert_unseen(&[&request("GET", &[("content-length", "x")])], Code::MESSAGE_ERROR);
+}
+
+/// RFC 9114 §4.1: a request stream that ends without a request.
+#[test]
+fn section_4_1_incomplete_request() {
+    assert_unseen(&[], Code::REQUEST_INCOMPLETE);
+    assert_unseen(&[&[0x21, 0x00]], Code::REQUEST_INCOMPLETE);
+}
+
+/// RFC 9114 §4.1.2: content-length and the DATA frames agree at the end, wherever it comes.
+#[test]
+fn section_4_1_2_content_length_of_requests() {
+    let head = |length: &str| request("POST", &[("content-length", length)]);
+    let trailers = headers(&[("x", "1")]);
+    // A bare end, too little before the end, too little before trailers.
+    assert_request_fails(&[&head("10")]);
+    assert_request_fails(&[&head("10"), &data(b"123456789")]);
+    assert_request_fails(&[&head("10"), &data(b"123456789"), &trailers]);
+    assert_request_fails(&[&head("10"), &trailers]);
+    // Too much, in one frame or in several.
+    assert_request_fails(&[&head("10"), &data(b"12345678901")]);
+    assert_request_fails(&[&head("10"), &data(b"1234567890"), &data(b"1")]);
+    assert_request_fails(&[&head("0"), &data(b"1")]);
+    for parts in [
+        vec![head("0")],
+        vec![head("0"), data(b"")],
+        vec![head("3"), data(b"12"), data(b""), data(b"3"), trailers.clone()],
+        vec![request("POST", &[]), data(b"123")],
+    ] {
+        let mut server = Alone::server();
+        let stream = server.open_bidirectional(&parts.concat());
+        server.fin(stream);
+        assert_finishes(&mut server, stream);
+    }
+}
+
+/// The same when the end comes by itself, after everything was read.
+#[test]
+fn section_4_1_2_content_length_with_a_late_empty_end() {
+    let mut server = Alone::server();
+    let head = request("POST", &[("content-length", "10")]);
+    let stream = server.open_bidirectional(&[head, data(b"12345")].concat());
+    let (events, content) = read_all(&mut server, stream);
+    assert_eq!(content, b"12345");
+    assert!(matches!(events[..], [Event::Request { .. }, Event::Data { .. }]), "{events:?}");
+    server.fin(stream);
+    assert_fails(&mut server, stream);
+}
+
+/// RFC 9114 §4.1.2.
+#[test]
+fn section_4_1_2_content_length_of_responses() {
+    let head = |length: &str| response("200", &[("content-length", length)]);
+    for parts in [
+        vec![head("10")],
+        vec![head("10"), data(b"123")],
+        vec![head("2"), data(b"123")],
+        vec![head("2"), headers(&[("x", "1")])],
+    ] {
+        assert_fails(&mut client_hearing("GET", &parts), 0);
+    }
+    assert_finishes(&mut client_hearing("GET", &[head("3"), data(b"123")]), 0);
+}
+
+/// RFC 9114 §4.1.2: responses that never have content can have a content-length.
+#[test]
+fn section_4_1_2_responses_without_content() {
+    let length = ("content-length", "10");
+    for (method, status) in [("HEAD", "200"), ("HEAD", "404"), ("GET", "304"), ("GET", "204")] {
+        let head = response(status, &[length]);
+        assert_finishes(&mut client_hearing(method, std::slice::from_ref(&head)), 0);
+        assert_fails(&mut client_hearing(method, &[head, data(b"1234567890")]), 0);
+    }
+    // RFC 9110 §9.3.6: in a tunnel it means nothing.
+    let parts = [response("200", &[length]), data(b"123")];
+    assert_finishes(&mut client_hearing("CONNECT", &parts), 0);
+}
+
+/// RFC 9114 §4.1: a response without a final response, or with two.
+#[test]
+fn section_4_1_final_response() {
+    assert_fails(&mut client_hearing("GET", &[]), 0);
+    assert_fails(&mut client_hearing("GET", &[response("103", &[])]), 0);
+    assert_fails(&mut client_hearing("GET", &[response("200", &[]), response("200", &[])]), 0);
+    assert_fails(&mut client_hearing("GET", &[response("101", &[])]), 0);
+    let parts = [response("100", &[]), response("103", &[("link", "x")]), response("200", &[])];
+    let (events, _) = read_all(&mut client_hearing("GET", &parts), 0);
+    assert!(
+        matches!(
+            events[..],
+            [
+                Event::Informational { .. },
+                Event::Informational { .. },
+                Event::Response { .. },
+                Event::Finished { .. }
+            ]
+        ),
+        "{events:?}"
+    );
+}
+
+/// RFC 9114 §4.3: no pseudo-header fields in trailers.
+#[test]
+fn section_4_3_pseudo_fields_in_trailers() {
+    assert_request_fails(&[&request("POST", &[]), &headers(&[(":path", "/")])]);
+    let parts = [response("200", &[]), headers(&[(":status", "200")])];
+    assert_fails(&mut client_hearing("GET", &parts), 0);
+}
+
+/// RFC 9114 §4.1.1: a request that was reset before it was shown was not processed.
+#[test]
+fn section_4_1_1_reset_before_the_request() {
+    let mut server = Alone::server();
+    let stream = server.open_bidirectional(&request("GET", &[])[..5]);
+    assert!(server.events().is_empty());
+    server.peer_end().reset(stream, Code::REQUEST_CANCELLED.get());
+    assert!(server.events().is_empty());
+    assert_eq!(server.reset_code(stream), Some(Code::REQUEST_REJECTED));
+    assert!(server.connection.is_idle());
+}
+
+#[test]
+fn a_reset_overtakes_content_that_is_not_read() {
+    let mut server = Alone::server();
+    let stream = server.open_bidirectional(&[request("POST", &[]), data(b"12345")].concat());
+    assert_eq!(server.events().len(), 2);
+    server.peer_end().reset(stream, Code::REQUEST_CANCELLED.get());
+    let events = server.events();
+    assert!(
+        matches!(events[..], [Event::Reset { code: Code::REQUEST_CANCELLED, .. }]),
+        "{events:?}"
+    );
+    let (connection, mut transport) = server.split();
+    assert_eq!(connection.read_body(&mut transport, stream, 100), None);
+    // The response can still be refused by us.
+    connection.reset(&mut transport, stream, Code::REQUEST_CANCELLED);
+    assert!(connection.is_idle());
+}
+
+/// RFC 9114 §4.1: a response that came before the end of the request is kept.
+#[test]
+fn section_4_1_a_stopped_request_can_have_its_response() {
+    let mut client = Alone::client_with("CONNECT");
+    client.peer_end().stop_sending(0, Code::NO_ERROR.get());
+    client.say(0, &response("403", &[])).fin(0);
+    let events = client.events();
+    assert!(
+        matches!(
+            events[..],
+            [
+                Event::Stopped { code: Code::NO_ERROR, .. },
+                Event::Response { .. },
+                Event::Finished { .. }
+            ]
+        ),
+        "{events:?}"
+    );
+    assert!(client.connection.is_idle());
+}

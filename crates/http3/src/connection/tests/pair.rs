@@ -1,0 +1,182 @@
+//! A client and a server joined by a [`Link`], or one of them with a peer that can do anything.
+
+use bytes::Bytes;
+use clearway_units::Random;
+
+use super::link::{End, Link};
+use crate::frame::{put_frame, put_varint};
+use crate::qpack::Encoder;
+use crate::{Code, Config, Connection, Event, Role};
+
+/// A configuration that says nothing at random.
+pub(super) fn plain() -> Config {
+    Config { grease: false, ..Config::default() }
+}
+
+/// Lets a connection notice everything that its transport could tell.
+pub(super) fn drive(connection: &mut Connection, link: &mut Link) {
+    let role = connection.role();
+    connection.on_streams_available(&mut link.end(role));
+    connection.on_streams_arrived(&mut link.end(role));
+    for stream in link.streams() {
+        let half = link.half(stream, role == Role::Server);
+        if let Some(code) = half.stopped {
+            connection.on_stopped(&mut link.end(role), stream, code);
+        }
+        connection.on_readable(&mut link.end(role), stream);
+        connection.on_writable(&mut link.end(role), stream);
+    }
+}
+
+pub(super) fn events(connection: &mut Connection) -> Vec<Event> {
+    std::iter::from_fn(|| connection.next_event()).collect()
+}
+
+/// One connection against a peer that the test writes by hand.
+pub(super) struct Alone {
+    pub(super) connection: Connection,
+    pub(super) link: Link,
+}
+
+impl Alone {
+    pub(super) fn new(role: Role, config: Config) -> Self {
+        let connection = Connection::new(role, config, &mut Random::from_number(1));
+        Self { connection, link: Link::default() }
+    }
+
+    pub(super) fn server() -> Self {
+        Self::new(Role::Server, plain())
+    }
+
+    /// A client with a GET on stream 0.
+    pub(super) fn client() -> Self {
+        Self::client_with("GET")
+    }
+
+    pub(super) fn client_with(method: &str) -> Self {
+        let mut alone = Self::new(Role::Client, plain());
+        let uri = if method == "CONNECT" { "a.example:443" } else { "https://a.example/" };
+        let request = http::Request::builder().method(method).uri(uri).body(()).unwrap();
+        let end = method != "CONNECT";
+        let (connection, mut end_of_link) = alone.split();
+        assert_eq!(connection.send_request(&mut end_of_link, &request, end), Ok(0));
+        alone
+    }
+
+    pub(super) fn split(&mut self) -> (&mut Connection, End<'_>) {
+        let role = self.connection.role();
+        (&mut self.connection, self.link.end(role))
+    }
+
+    fn peer(&self) -> Role {
+        match self.connection.role() {
+            Role::Client => Role::Server,
+            Role::Server => Role::Client,
+        }
+    }
+
+    pub(super) fn peer_end(&mut self) -> End<'_> {
+        let peer = self.peer();
+        self.link.end(peer)
+    }
+
+    /// The peer writes `bytes` on `stream`.
+    pub(super) fn say(&mut self, stream: u64, bytes: &[u8]) -> &mut Self {
+        let is_server = self.peer() == Role::Server;
+        self.link.half(stream, is_server).data.push_back(Bytes::copy_from_slice(bytes));
+        self
+    }
+
+    /// The peer ends `stream`.
+    pub(super) fn fin(&mut self, stream: u64) -> &mut Self {
+        let is_server = self.peer() == Role::Server;
+        self.link.half(stream, is_server).finished = true;
+        self
+    }
+
+    /// The peer opens a stream and writes `bytes`.
+    pub(super) fn open_bidirectional(&mut self, bytes: &[u8]) -> u64 {
+        use crate::Transport;
+        let stream = self.peer_end().open_bidirectional().unwrap();
+        self.say(stream, bytes);
+        stream
+    }
+
+    pub(super) fn open_unidirectional(&mut self, bytes: &[u8]) -> u64 {
+        use crate::Transport;
+        let stream = self.peer_end().open_unidirectional().unwrap();
+        self.say(stream, bytes);
+        stream
+    }
+
+    /// Lets the connection read, and returns what it made of it.
+    pub(super) fn events(&mut self) -> Vec<Event> {
+        drive(&mut self.connection, &mut self.link);
+        let events = events(&mut self.connection);
+        // What was read cannot be kept back by a closed connection.
+        if self.connection.is_closed() {
+            assert!(self.connection.is_idle());
+        }
+        events
+    }
+
+    /// The code with which the connection closes.
+    pub(super) fn close_code(&mut self) -> Option<Code> {
+        self.events();
+        let code = self.connection.error().map(|error| error.code);
+        assert_eq!(self.link.closed.as_ref().map(|closed| Code::new(closed.0)), code);
+        code
+    }
+
+    /// The code with which our side of `stream` was reset.
+    pub(super) fn reset_code(&mut self, stream: u64) -> Option<Code> {
+        self.events();
+        assert_eq!(self.connection.error(), None);
+        let is_server = self.connection.role() == Role::Server;
+        self.link.half(stream, is_server).reset.map(Code::new)
+    }
+}
+
+/// A frame.
+pub(super) fn frame(frame_type: u64, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_frame(&mut bytes, frame_type, payload);
+    bytes
+}
+
+/// A frame header without its payload.
+pub(super) fn frame_header(frame_type: u64, length: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_varint(&mut bytes, frame_type);
+    put_varint(&mut bytes, length);
+    bytes
+}
+
+/// A HEADERS frame.
+pub(super) fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut encoder = Encoder::new();
+    for (name, value) in fields {
+        encoder.field(name.as_bytes(), value.as_bytes(), false);
+    }
+    frame(0x01, &encoder.finish())
+}
+
+/// The HEADERS frame of a request with `fields` beside the pseudo-header fields.
+pub(super) fn request(method: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+    let pseudo =
+        [(":method", method), (":scheme", "https"), (":authority", "a.example"), (":path", "/")];
+    headers(&[&pseudo, fields].concat())
+}
+
+pub(super) fn response(status: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+    headers(&[&[(":status", status)], fields].concat())
+}
+
+pub(super) fn data(payload: &[u8]) -> Vec<u8> {
+    frame(0x00, payload)
+}
+
+/// A control stream that begins as it must.
+pub(super) fn control(frames: &[u8]) -> Vec<u8> {
+    [&[0x00, 0x04, 0x00], frames].concat()
+}

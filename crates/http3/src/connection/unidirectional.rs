@@ -1,0 +1,152 @@
+use bytes::{Buf, Bytes};
+use clearway_wire::{Reader, VarInt};
+
+use super::peer_control::ControlReceive;
+use super::{Connection, Role};
+use crate::qpack::{DecoderInstructions, check_encoder_instructions};
+use crate::{Code, ConnectionError, ReadEnd, Transport};
+
+/// How much is read from a control or QPACK stream at once, in bytes.
+const READ: usize = 4096;
+
+/// One of the peer's unidirectional streams (RFC 9114 §6.2).
+#[derive(Debug)]
+pub(super) enum Unidirectional {
+    /// Its type is not complete.
+    Type {
+        bytes: [u8; 8],
+        filled: usize,
+    },
+    Control(ControlReceive),
+    QpackEncoder,
+    QpackDecoder(DecoderInstructions),
+}
+
+impl Default for Unidirectional {
+    fn default() -> Self {
+        Self::Type { bytes: [0; 8], filled: 0 }
+    }
+}
+
+/// Takes a stream type from the start of `input`, after what was collected before.
+fn collect_type(bytes: &mut [u8; 8], filled: &mut usize, input: &mut Bytes) -> Option<u64> {
+    while let Some(&byte) = input.first() {
+        input.advance(1);
+        if let Some(slot) = bytes.get_mut(*filled) {
+            *slot = byte;
+        }
+        *filled = filled.saturating_add(1).min(bytes.len());
+        let collected = bytes.get(..*filled).unwrap_or_default();
+        if let Ok(stream_type) = VarInt::decode(&mut Reader::new(collected), "stream type") {
+            return Some(stream_type.get());
+        }
+    }
+    None
+}
+
+impl Connection {
+    /// Reads everything there is on one of the peer's unidirectional streams.
+    pub(super) fn drive_unidirectional<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+    ) {
+        // Taken out, so that what it says can change the connection.
+        let Some(mut kind) = self.unidirectional.remove(&stream) else { return };
+        let outcome = loop {
+            match transport.read(stream, READ) {
+                Ok(Some(input)) if !input.is_empty() => {
+                    match self.feed(transport, stream, &mut kind, input) {
+                        Ok(true) => {}
+                        other => break other,
+                    }
+                }
+                Ok(_) => break Ok(true),
+                Err(end) => break ended(&kind, end),
+            }
+        };
+        match outcome {
+            Ok(true) if !self.closed => {
+                self.unidirectional.insert(stream, kind);
+            }
+            Ok(_) => {}
+            Err(error) => self.fail(transport, error),
+        }
+    }
+
+    /// Whether the stream is to be read on.
+    fn feed<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        kind: &mut Unidirectional,
+        mut input: Bytes,
+    ) -> Result<bool, ConnectionError> {
+        if let Unidirectional::Type { bytes, filled } = kind {
+            let Some(stream_type) = collect_type(bytes, filled, &mut input) else {
+                return Ok(true);
+            };
+            match self.kind(stream, stream_type)? {
+                Some(known) => *kind = known,
+                None => {
+                    // §6.2: unknown types are no error.
+                    transport.stop_sending(stream, Code::STREAM_CREATION_ERROR.get());
+                    return Ok(false);
+                }
+            }
+        }
+        match kind {
+            Unidirectional::Type { .. } => {}
+            Unidirectional::Control(control) => {
+                while let Some(frame) = control.next(&mut input)? {
+                    self.control_frame(transport, frame)?;
+                }
+            }
+            Unidirectional::QpackEncoder => check_encoder_instructions(&input)?,
+            Unidirectional::QpackDecoder(instructions) => instructions.check(&input)?,
+        }
+        Ok(!self.closed)
+    }
+
+    /// What a stream of this type is for; `None` if we do not know.
+    fn kind(
+        &mut self,
+        stream: u64,
+        stream_type: u64,
+    ) -> Result<Option<Unidirectional>, ConnectionError> {
+        let (place, kind) = match stream_type {
+            0x00 => (&mut self.critical.control, Unidirectional::Control(Default::default())),
+            // Push streams: §6.2.2 for servers; §4.6 for clients that allowed no push.
+            0x01 if self.role == Role::Server => {
+                return Err(ConnectionError::new(
+                    Code::STREAM_CREATION_ERROR,
+                    "a client opened a push stream",
+                ));
+            }
+            0x01 => {
+                return Err(ConnectionError::new(Code::ID_ERROR, "a push was not allowed"));
+            }
+            0x02 => (&mut self.critical.encoder, Unidirectional::QpackEncoder),
+            0x03 => (&mut self.critical.decoder, Unidirectional::QpackDecoder(Default::default())),
+            _ => return Ok(None),
+        };
+        if place.replace(stream).is_some() {
+            return Err(ConnectionError::new(
+                Code::STREAM_CREATION_ERROR,
+                "a second stream of a type of which there can be one",
+            ));
+        }
+        Ok(Some(kind))
+    }
+}
+
+/// What it means that a stream ended (RFC 9114 §6.2, §6.2.1, RFC 9204 §4.2).
+fn ended(kind: &Unidirectional, end: ReadEnd) -> Result<bool, ConnectionError> {
+    match (kind, end) {
+        (Unidirectional::Type { .. }, _) => Ok(false),
+        (_, ReadEnd::Finished | ReadEnd::Reset(_)) => Err(ConnectionError::new(
+            Code::CLOSED_CRITICAL_STREAM,
+            "the peer closed a control or QPACK stream",
+        )),
+    }
+}

@@ -1,0 +1,141 @@
+use bytes::{Buf, Bytes, BytesMut};
+use clearway_wire::{Reader, VarInt, Writer};
+
+/// The frame types of RFC 9114 §11.2.1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FrameType {
+    Data,
+    Headers,
+    CancelPush,
+    Settings,
+    PushPromise,
+    GoAway,
+    MaxPushId,
+    /// A type of HTTP/2 without a meaning in HTTP/3 (§7.2.8): always an error.
+    ReservedHttp2,
+    /// Any other type: skipped.
+    Unknown,
+}
+
+impl FrameType {
+    const fn new(value: u64) -> Self {
+        match value {
+            0x00 => Self::Data,
+            0x01 => Self::Headers,
+            0x03 => Self::CancelPush,
+            0x04 => Self::Settings,
+            0x05 => Self::PushPromise,
+            0x07 => Self::GoAway,
+            0x0d => Self::MaxPushId,
+            0x02 | 0x06 | 0x08 | 0x09 => Self::ReservedHttp2,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Type and length of a frame (RFC 9114 §7.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FrameHeader {
+    pub(crate) frame_type: FrameType,
+    pub(crate) length: u64,
+}
+
+impl FrameHeader {
+    /// The header at the start of `bytes` and how many bytes it has; `None` if it is incomplete.
+    fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
+        let mut reader = Reader::new(bytes);
+        let frame_type = VarInt::decode(&mut reader, "frame type").ok()?;
+        let length = VarInt::decode(&mut reader, "frame length").ok()?;
+        let header = Self { frame_type: FrameType::new(frame_type.get()), length: length.get() };
+        Some((header, bytes.len().saturating_sub(reader.remaining())))
+    }
+}
+
+/// The longest frame header: two variable-length integers.
+const HEADER_MAX: usize = 16;
+
+/// Collects a frame header from chunks that may end anywhere.
+#[derive(Debug, Default)]
+pub(crate) struct FrameHeaderDecoder {
+    bytes: [u8; HEADER_MAX],
+    filled: usize,
+}
+
+impl FrameHeaderDecoder {
+    /// Takes a header from the start of `input`, or all of it if the header goes on after it.
+    pub(crate) fn decode(&mut self, input: &mut Bytes) -> Option<FrameHeader> {
+        if self.filled == 0
+            && let Some((header, used)) = FrameHeader::parse(input)
+        {
+            input.advance(used.min(input.len()));
+            return Some(header);
+        }
+        while let Some(&byte) = input.first() {
+            input.advance(1);
+            if let Some(slot) = self.bytes.get_mut(self.filled) {
+                *slot = byte;
+            }
+            self.filled = self.filled.saturating_add(1).min(HEADER_MAX);
+            let collected = self.bytes.get(..self.filled).unwrap_or_default();
+            if let Some((header, _)) = FrameHeader::parse(collected) {
+                self.filled = 0;
+                return Some(header);
+            }
+        }
+        None
+    }
+
+    /// Whether a header has begun and is not complete.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.filled > 0
+    }
+}
+
+/// Takes up to `limit` bytes from the start of `input`.
+pub(crate) fn take(input: &mut Bytes, limit: u64) -> Bytes {
+    let length = usize::try_from(limit).unwrap_or(usize::MAX).min(input.len());
+    input.split_to(length)
+}
+
+/// Appends a variable-length integer; values beyond 62 bits become the largest one.
+pub(crate) fn put_varint(output: &mut Vec<u8>, value: u64) {
+    let mut bytes = [0; 8];
+    let mut writer = Writer::new(&mut bytes);
+    if VarInt::saturating(value).encode(&mut writer).is_ok() {
+        output.extend_from_slice(writer.filled());
+    }
+}
+
+/// Appends a whole frame.
+pub(crate) fn put_frame(output: &mut Vec<u8>, frame_type: u64, payload: &[u8]) {
+    put_varint(output, frame_type);
+    put_varint(output, payload.len() as u64);
+    output.extend_from_slice(payload);
+}
+
+/// The HEADERS frame around an encoded field section.
+pub(crate) fn headers_frame(section: &[u8]) -> Bytes {
+    let mut frame = Vec::with_capacity(section.len().saturating_add(9));
+    put_frame(&mut frame, 0x01, section);
+    frame.into()
+}
+
+/// How much is allocated at once for DATA frame headers.
+const SCRATCH: usize = 1024;
+
+/// The header of a DATA frame with `length` bytes, cut from `scratch` so that many headers share
+/// one allocation.
+pub(crate) fn data_header(scratch: &mut BytesMut, length: u64) -> Bytes {
+    let mut bytes = [0; 9];
+    let mut writer = Writer::new(&mut bytes);
+    // Nine bytes hold the type 0x00 and any length.
+    let _ = writer.u8(0).and_then(|()| VarInt::saturating(length).encode(&mut writer));
+    if scratch.capacity() < HEADER_MAX {
+        scratch.reserve(SCRATCH);
+    }
+    scratch.extend_from_slice(writer.filled());
+    scratch.split().freeze()
+}
+
+#[cfg(test)]
+mod tests;

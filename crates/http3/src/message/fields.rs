@@ -1,0 +1,42 @@
+//! Rules for single fields, the same for what we send and what we receive.
+
+/// Whether a field only has a meaning for one HTTP/1.1 connection: forbidden in HTTP/3
+/// (RFC 9114 §4.2, RFC 9110 §7.6.1). `te` is treated apart.
+pub(super) fn is_connection_specific(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade"
+    )
+}
+
+/// Whether `te` has the only value it may have, in the only place where it may be: request headers
+/// (RFC 9114 §4.2).
+pub(super) fn is_trailers(value: &[u8]) -> bool {
+    value.eq_ignore_ascii_case(b"trailers")
+}
+
+/// Whether `value` is a field-value (RFC 9110 §5.5): visible characters and obs-text, with spaces
+/// and tabs only between them.
+pub(super) fn is_valid_value(value: &[u8]) -> bool {
+    let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    value.iter().all(|&byte| matches!(byte, b'\t' | b' '..=b'~' | 0x80..))
+        && !is_space(value.first())
+        && !is_space(value.last())
+}
+
+/// The number in a content-length field: digits and nothing else (RFC 9110 §8.6).
+pub(super) fn parse_content_length(value: &[u8]) -> Option<u64> {
+    if value.is_empty() {
+        return None;
+    }
+    value.iter().try_fold(0u64, |number, byte| {
+        let digit = byte.checked_sub(b'0').filter(|&digit| digit < 10)?;
+        number.checked_mul(10)?.checked_add(digit.into())
+    })
+}
+
+/// Whether `path` can be the value of `:path`: what a URI may have in path and query, which excludes
+/// spaces, control characters, anything beyond ASCII and a fragment.
+pub(super) fn is_valid_path(path: &[u8]) -> bool {
+    path.iter().all(|&byte| matches!(byte, b'!'..=b'~') && byte != b'#')
+}

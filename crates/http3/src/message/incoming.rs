@@ -1,0 +1,258 @@
+use http::header::{COOKIE, HOST};
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
+};
+
+use super::fields;
+use crate::StreamError;
+use crate::qpack::Field;
+
+/// Which section is being received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SectionKind {
+    Request,
+    Response,
+    Trailers,
+}
+
+/// Collects a received field section and refuses what is malformed as soon as it is seen
+/// (RFC 9114 §4.1.2, §4.2, §4.3).
+#[derive(Debug)]
+pub(crate) struct FieldSection {
+    kind: SectionKind,
+    method: Option<Method>,
+    scheme: Option<Scheme>,
+    authority: Option<Vec<u8>>,
+    path: Option<Vec<u8>>,
+    status: Option<StatusCode>,
+    fields: HeaderMap,
+    cookie: Option<(Vec<u8>, bool)>,
+    content_length: Option<u64>,
+    pseudo_fields_over: bool,
+}
+
+impl FieldSection {
+    pub(crate) fn new(kind: SectionKind) -> Self {
+        Self {
+            kind,
+            method: None,
+            scheme: None,
+            authority: None,
+            path: None,
+            status: None,
+            fields: HeaderMap::new(),
+            cookie: None,
+            content_length: None,
+            pseudo_fields_over: false,
+        }
+    }
+
+    /// The value of content-length.
+    pub(crate) fn content_length(&self) -> Option<u64> {
+        self.content_length
+    }
+
+    /// Takes the next field.
+    pub(crate) fn field(&mut self, field: Field<'_>) -> Result<(), StreamError> {
+        if !fields::is_valid_value(field.value) {
+            return Err(StreamError::malformed("a field value has an invalid character"));
+        }
+        if field.name.first() == Some(&b':') {
+            return self.pseudo_field(field.name, field.value);
+        }
+        self.pseudo_fields_over = true;
+        self.check_field(field)?;
+        // Refuses upper case, among others.
+        let name = HeaderName::from_lowercase(field.name)
+            .map_err(|_| StreamError::malformed("a field name has an invalid character"))?;
+        if name == COOKIE && self.kind == SectionKind::Request {
+            self.join_cookie(field);
+            return Ok(());
+        }
+        self.append(name, field.value, field.sensitive)
+    }
+
+    fn append(
+        &mut self,
+        name: HeaderName,
+        value: &[u8],
+        sensitive: bool,
+    ) -> Result<(), StreamError> {
+        let mut value = HeaderValue::from_bytes(value)
+            .map_err(|_| StreamError::malformed("a field value has an invalid character"))?;
+        value.set_sensitive(sensitive);
+        self.fields
+            .try_append(name, value)
+            .map_err(|_| StreamError::malformed("a field section has too many fields"))?;
+        Ok(())
+    }
+
+    /// The rules for fields with a meaning for the message's framing.
+    fn check_field(&mut self, field: Field<'_>) -> Result<(), StreamError> {
+        if fields::is_connection_specific(field.name) {
+            return Err(StreamError::malformed("a field is specific to HTTP/1.1 connections"));
+        }
+        let is_request = self.kind == SectionKind::Request;
+        match field.name {
+            b"te" if !is_request || !fields::is_trailers(field.value) => {
+                Err(StreamError::malformed("te is not allowed here, or not only \"trailers\""))
+            }
+            b"content-length" if self.kind != SectionKind::Trailers => {
+                let length = fields::parse_content_length(field.value)
+                    .ok_or(StreamError::malformed("content-length is not a number"))?;
+                match self.content_length.replace(length) {
+                    None => Ok(()),
+                    Some(_) => Err(StreamError::malformed("content-length comes twice")),
+                }
+            }
+            b"host" if is_request && self.fields.contains_key(HOST) => {
+                Err(StreamError::malformed("host comes twice"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Joins the cookie lines that compression splits (RFC 9114 §4.2.1).
+    fn join_cookie(&mut self, field: Field<'_>) {
+        let (cookie, sensitive) = self.cookie.get_or_insert_default();
+        if !cookie.is_empty() {
+            cookie.extend_from_slice(b"; ");
+        }
+        cookie.extend_from_slice(field.value);
+        *sensitive |= field.sensitive;
+    }
+
+    fn pseudo_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), StreamError> {
+        if self.pseudo_fields_over {
+            return Err(StreamError::malformed("a pseudo-header field follows a field"));
+        }
+        let invalid = StreamError::malformed("a pseudo-header field has an invalid value");
+        let is_repeated = match (self.kind, name) {
+            (SectionKind::Request, b":method") => {
+                let method = Method::from_bytes(value).map_err(|_| invalid)?;
+                self.method.replace(method).is_some()
+            }
+            (SectionKind::Request, b":scheme") => {
+                let scheme = Scheme::try_from(value).map_err(|_| invalid)?;
+                self.scheme.replace(scheme).is_some()
+            }
+            (SectionKind::Request, b":authority") => {
+                self.authority.replace(value.to_vec()).is_some()
+            }
+            (SectionKind::Request, b":path") => self.path.replace(value.to_vec()).is_some(),
+            (SectionKind::Response, b":status") => {
+                let status = StatusCode::from_bytes(value).map_err(|_| invalid)?;
+                self.status.replace(status).is_some()
+            }
+            (SectionKind::Trailers, _) => {
+                return Err(StreamError::malformed("trailers have a pseudo-header field"));
+            }
+            _ => return Err(StreamError::malformed("a pseudo-header field is not defined here")),
+        };
+        if is_repeated {
+            return Err(StreamError::malformed("a pseudo-header field comes twice"));
+        }
+        Ok(())
+    }
+
+    /// The fields of a trailer section.
+    pub(crate) fn into_trailers(self) -> HeaderMap {
+        self.fields
+    }
+
+    /// The response that a header section stands for.
+    pub(crate) fn into_response(self) -> Result<Response<()>, StreamError> {
+        let status = self.status.ok_or(StreamError::malformed("a response has no :status"))?;
+        // RFC 9114 §4.5: no upgrade, so no 101.
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(StreamError::malformed("101 does not exist in HTTP/3"));
+        }
+        let mut response = Response::new(());
+        *response.status_mut() = status;
+        *response.version_mut() = Version::HTTP_3;
+        *response.headers_mut() = self.fields;
+        Ok(response)
+    }
+
+    /// The request that a header section stands for.
+    pub(crate) fn into_request(mut self) -> Result<Request<()>, StreamError> {
+        if let Some((cookie, sensitive)) = self.cookie.take() {
+            self.append(COOKIE, &cookie, sensitive)?;
+        }
+        let method =
+            self.method.take().ok_or(StreamError::malformed("a request has no :method"))?;
+        let authority = self.authority()?;
+        let uri = if method == Method::CONNECT {
+            self.connect_uri(authority)?
+        } else {
+            self.uri(&method, authority)?
+        };
+        let mut request = Request::new(());
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        *request.version_mut() = Version::HTTP_3;
+        *request.headers_mut() = self.fields;
+        Ok(request)
+    }
+
+    /// The authority that `:authority` and `host` agree on (RFC 9114 §4.3.1).
+    fn authority(&self) -> Result<Option<Authority>, StreamError> {
+        let host = self.fields.get(HOST).map(HeaderValue::as_bytes);
+        let authority = self.authority.as_deref();
+        if let (Some(host), Some(authority)) = (host, authority)
+            && host != authority
+        {
+            return Err(StreamError::malformed(":authority and host differ"));
+        }
+        let Some(value) = authority.or(host) else { return Ok(None) };
+        if value.is_empty() {
+            return Err(StreamError::malformed("the authority is empty"));
+        }
+        if value.contains(&b'@') {
+            return Err(StreamError::malformed("the authority has user information"));
+        }
+        let authority = Authority::try_from(value)
+            .map_err(|_| StreamError::malformed("the authority is not valid"))?;
+        Ok(Some(authority))
+    }
+
+    /// RFC 9114 §4.4: only `:method` and `:authority`, with host and port.
+    fn connect_uri(&self, authority: Option<Authority>) -> Result<Uri, StreamError> {
+        if self.scheme.is_some() || self.path.is_some() {
+            return Err(StreamError::malformed("CONNECT has :scheme or :path"));
+        }
+        if self.authority.is_none() {
+            return Err(StreamError::malformed("CONNECT has no :authority"));
+        }
+        let authority = authority
+            .filter(|authority| authority.port_u16().is_some() && !authority.host().is_empty())
+            .ok_or(StreamError::malformed("CONNECT needs a host and a port"))?;
+        Ok(Uri::from(authority))
+    }
+
+    fn uri(&mut self, method: &Method, authority: Option<Authority>) -> Result<Uri, StreamError> {
+        let scheme =
+            self.scheme.take().ok_or(StreamError::malformed("a request has no :scheme"))?;
+        let path = self.path.take().ok_or(StreamError::malformed("a request has no :path"))?;
+        let is_http = scheme == Scheme::HTTP || scheme == Scheme::HTTPS;
+        if is_http && authority.is_none() {
+            return Err(StreamError::malformed("a request has neither :authority nor host"));
+        }
+        let is_asterisk = path == b"*" && *method == Method::OPTIONS;
+        let is_absolute = path.first() == Some(&b'/');
+        if is_http && !is_asterisk && !is_absolute || !fields::is_valid_path(&path) {
+            return Err(StreamError::malformed(":path is not valid"));
+        }
+        let path = PathAndQuery::try_from(path.as_slice())
+            .map_err(|_| StreamError::malformed(":path is not valid"))?;
+        let mut parts = http::uri::Parts::default();
+        // `Uri` cannot have a scheme without an authority, nor with the path "*".
+        if authority.is_some() && !is_asterisk {
+            parts.scheme = Some(scheme);
+            parts.authority = authority;
+        }
+        parts.path_and_query = Some(path);
+        Uri::from_parts(parts).map_err(|_| StreamError::malformed("the target is not a valid URI"))
+    }
+}

@@ -1,0 +1,291 @@
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+
+use super::*;
+use crate::qpack::{Decoder, Encoder, Field};
+use crate::{Code, SendError, StreamError};
+
+type Pairs<'a> = &'a [(&'a str, &'a str)];
+
+const GET: Pairs<'_> =
+    &[(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", "/x?y")];
+
+fn section(kind: SectionKind, fields: Pairs<'_>) -> Result<FieldSection, StreamError> {
+    let mut section = FieldSection::new(kind);
+    for (name, value) in fields {
+        let field = Field { name: name.as_bytes(), value: value.as_bytes(), sensitive: false };
+        section.field(field)?;
+    }
+    Ok(section)
+}
+
+fn request(fields: Pairs<'_>) -> Result<Request<()>, StreamError> {
+    section(SectionKind::Request, fields)?.into_request()
+}
+
+fn response(fields: Pairs<'_>) -> Result<Response<()>, StreamError> {
+    section(SectionKind::Response, fields)?.into_response()
+}
+
+fn get_with(fields: Pairs<'_>) -> Result<Request<()>, StreamError> {
+    request(&[GET, fields].concat())
+}
+
+/// Requests without one of the pseudo-header fields of `GET`, and with `instead`.
+fn get_without(name: &str, instead: Pairs<'_>) -> Result<Request<()>, StreamError> {
+    let mut fields: Vec<_> = GET.iter().copied().filter(|field| field.0 != name).collect();
+    fields.extend(instead);
+    request(&fields)
+}
+
+#[track_caller]
+fn assert_malformed<T: std::fmt::Debug>(outcome: Result<T, StreamError>) {
+    assert_eq!(outcome.expect_err("should be malformed").code, Code::MESSAGE_ERROR);
+}
+
+#[test]
+fn a_request_is_understood() {
+    let request = get_with(&[("accept", "*/*"), ("x", "1"), ("x", "2"), ("te", "trailers")]);
+    let request = request.unwrap();
+    assert_eq!(request.method(), Method::GET);
+    assert_eq!(request.uri(), "https://a.example/x?y");
+    assert_eq!(request.version(), http::Version::HTTP_3);
+    assert_eq!(request.headers().get_all("x").iter().count(), 2);
+}
+
+/// RFC 9114 §4.3.1: exactly one :method, :scheme and :path.
+#[test]
+fn section_4_3_1_mandatory_pseudo_fields() {
+    for name in [":method", ":scheme", ":path"] {
+        assert_malformed(get_without(name, &[]));
+        let again = *GET.iter().find(|field| field.0 == name).unwrap();
+        assert_malformed(request(&[&[again], GET].concat()));
+    }
+    assert_malformed(request(&[&[(":authority", "a.example")], GET].concat()));
+    assert_malformed(request(&[]));
+}
+
+/// RFC 9114 §4.3.1: http and https need an authority, which is not empty.
+#[test]
+fn section_4_3_1_authority_is_mandatory() {
+    assert_malformed(get_without(":authority", &[]));
+    assert_malformed(get_without(":authority", &[(":authority", "")]));
+    assert_malformed(get_without(":authority", &[("host", "")]));
+    assert_malformed(get_without(":authority", &[(":authority", "user@a.example")]));
+    assert_malformed(get_without(":authority", &[(":authority", "a b")]));
+    let request = get_without(":authority", &[("host", "b.example")]).unwrap();
+    assert_eq!(request.uri(), "https://b.example/x?y");
+}
+
+/// RFC 9114 §4.3.1: :authority and host, if both are there, are the same.
+#[test]
+fn section_4_3_1_authority_and_host_agree() {
+    assert!(get_with(&[("host", "a.example")]).is_ok());
+    assert_malformed(get_with(&[("host", "b.example")]));
+    assert_malformed(get_with(&[("host", "a.example"), ("host", "a.example")]));
+}
+
+/// RFC 9114 §4.3.1: the path is absolute; only OPTIONS has "*".
+#[test]
+fn section_4_3_1_path() {
+    for path in ["", "x", "*", "/a b", "/a#b", "/\u{e9}", "?q"] {
+        assert_malformed(get_without(":path", &[(":path", path)]));
+    }
+    let fields =
+        [(":method", "OPTIONS"), (":scheme", "https"), (":authority", "a"), (":path", "*")];
+    assert_eq!(request(&fields).unwrap().uri().path(), "*");
+}
+
+#[test]
+fn section_4_3_1_invalid_methods_and_schemes() {
+    assert_malformed(get_without(":method", &[(":method", "G T")]));
+    assert_malformed(get_without(":method", &[(":method", "")]));
+    assert_malformed(get_without(":scheme", &[(":scheme", "ht tp")]));
+}
+
+/// RFC 9114 §4.3: undefined ones, those of responses, and those after other fields.
+#[test]
+fn section_4_3_pseudo_fields_out_of_place() {
+    assert_malformed(request(&[&[(":protocol", "x")], GET].concat()));
+    assert_malformed(request(&[&[(":status", "200")], GET].concat()));
+    assert_malformed(request(&[&[(":", "")], GET].concat()));
+    assert_malformed(get_without(":path", &[("x", "1"), (":path", "/")]));
+    assert_malformed(response(&[(":status", "200"), (":path", "/")]));
+    assert_malformed(response(&[("x", "1"), (":status", "200")]));
+    for name in [":status", ":path", ":x"] {
+        assert_malformed(section(SectionKind::Trailers, &[(name, "200")]).map(|_| ()));
+    }
+}
+
+/// RFC 9114 §4.3.2: exactly one valid :status; §4.5: not 101.
+#[test]
+fn section_4_3_2_status() {
+    assert_eq!(response(&[(":status", "404")]).unwrap().status(), StatusCode::NOT_FOUND);
+    assert_malformed(response(&[]));
+    assert_malformed(response(&[(":status", "200"), (":status", "200")]));
+    for status in ["", "20", "2000", "abc", "099", "+20", "101"] {
+        assert_malformed(response(&[(":status", status)]));
+    }
+}
+
+/// RFC 9114 §4.4.
+#[test]
+fn section_4_4_connect() {
+    let connect = (":method", "CONNECT");
+    let request_with = |fields: Pairs<'_>| request(&[&[connect], fields].concat());
+    let accepted = request_with(&[(":authority", "a.example:443")]).unwrap();
+    assert_eq!(accepted.uri(), "a.example:443");
+    assert_malformed(request_with(&[]));
+    assert_malformed(request_with(&[("host", "a.example:443")]));
+    assert_malformed(request_with(&[(":authority", "a.example")]));
+    assert_malformed(request_with(&[(":authority", ":443")]));
+    assert_malformed(request_with(&[(":authority", "a:1"), (":path", "/")]));
+    assert_malformed(request_with(&[(":authority", "a:1"), (":scheme", "https")]));
+}
+
+/// RFC 9114 §4.2: names are lower case; §10.3: names and values have only valid characters.
+#[test]
+fn section_4_2_names_and_values() {
+    for name in ["Accept", "a b", "a:", "", "\u{e9}", "a\0"] {
+        assert_malformed(get_with(&[(name, "x")]));
+    }
+    for value in ["a\rb", "a\nb", "a\0b", "\u{7f}", "\u{1}", " a", "a ", "\ta", "a\t"] {
+        assert_malformed(get_with(&[("x", value)]));
+    }
+    for value in ["", "a b", "a\tb", "\u{e9}", "~"] {
+        assert!(get_with(&[("x", value)]).is_ok(), "{value:?}");
+    }
+    assert_malformed(section(SectionKind::Trailers, &[("X", "1")]).map(|_| ()));
+}
+
+/// RFC 9114 §4.2: connection-specific fields, and te.
+#[test]
+fn section_4_2_connection_specific_fields() {
+    for name in ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"] {
+        assert_malformed(get_with(&[(name, "x")]));
+        assert_malformed(response(&[(":status", "200"), (name, "x")]));
+        assert_malformed(section(SectionKind::Trailers, &[(name, "x")]).map(|_| ()));
+    }
+    assert!(get_with(&[("te", "trailers")]).is_ok());
+    for value in ["gzip", "trailers, gzip", ""] {
+        assert_malformed(get_with(&[("te", value)]));
+    }
+    assert_malformed(response(&[(":status", "200"), ("te", "trailers")]));
+    assert_malformed(section(SectionKind::Trailers, &[("te", "trailers")]).map(|_| ()));
+}
+
+/// RFC 9114 §4.2.1.
+#[test]
+fn section_4_2_1_cookies_are_joined() {
+    let request = get_with(&[("cookie", "a=1"), ("x", "y"), ("cookie", "b=2")]).unwrap();
+    let cookies: Vec<_> = request.headers().get_all("cookie").iter().collect();
+    assert_eq!(cookies, ["a=1; b=2"]);
+}
+
+/// RFC 9110 §8.6: a number, once.
+#[test]
+fn content_length_is_one_number() {
+    for value in ["", "-1", "+1", "1, 1", "0x1", "1 2", "99999999999999999999999"] {
+        assert_malformed(get_with(&[("content-length", value)]));
+    }
+    assert_malformed(get_with(&[("content-length", "1"), ("content-length", "1")]));
+    let fields = section(SectionKind::Request, &[("content-length", "0017")]).unwrap();
+    assert_eq!(fields.content_length(), Some(17));
+}
+
+#[test]
+fn content_is_counted_against_its_rule() {
+    let mut content = Content::new(ContentRule::Length(Some(3)));
+    assert!(content.admits(3) && !content.admits(4) && !content.admits(u64::MAX));
+    content.add(2);
+    assert!(!content.is_complete());
+    content.add(1);
+    assert!(content.is_complete() && !content.admits(1));
+    assert!(!Content::new(ContentRule::None).admits(1));
+    assert!(Content::new(ContentRule::Length(None)).admits(u64::MAX));
+    assert!(Content::new(ContentRule::Tunnel).is_complete());
+}
+
+fn fields_of(encoder: Encoder) -> Vec<(String, String)> {
+    let mut fields = Vec::new();
+    let section = encoder.finish();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let receive = |field: Field<'_>| {
+        fields.push((text(field.name), text(field.value)));
+        Ok::<_, ()>(())
+    };
+    Decoder::default().decode(&section, 1 << 16, receive).unwrap();
+    fields
+}
+
+fn sent(request: http::request::Builder) -> Result<Vec<(String, String)>, SendError> {
+    encode_request(&request.body(()).unwrap()).map(fields_of)
+}
+
+#[test]
+fn a_sent_request_has_its_pseudo_fields_first() {
+    let fields = sent(Request::get("https://a.example?q").header("accept", "*/*")).unwrap();
+    let expected = [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", "a.example"),
+        (":path", "/?q"),
+        ("accept", "*/*"),
+    ];
+    assert_eq!(fields, expected.map(|(name, value)| (name.into(), value.into())));
+    // host becomes :authority.
+    let fields = sent(Request::get("/x").header("host", "b.example")).unwrap();
+    assert_eq!(fields[2], (":authority".into(), "b.example".into()));
+    assert_eq!(fields.len(), 4);
+    let fields = sent(Request::builder().method("CONNECT").uri("a.example:443")).unwrap();
+    assert_eq!(fields.len(), 2);
+}
+
+/// RFC 9114 §4.2, §4.3: what an endpoint must not generate.
+#[test]
+fn malformed_messages_are_not_sent() {
+    let get = || Request::get("https://a.example/");
+    assert!(sent(get()).is_ok());
+    for (name, value) in [
+        ("connection", "close"),
+        ("transfer-encoding", "chunked"),
+        ("te", "gzip"),
+        ("host", "b.example"),
+        ("x", " a"),
+    ] {
+        let outcome = sent(get().header(name, value));
+        assert!(matches!(outcome, Err(SendError::Malformed { .. })), "{name}");
+    }
+    assert!(sent(Request::get("/no-authority")).is_err());
+    assert!(sent(Request::get("https://user@a.example/")).is_err());
+    assert!(sent(Request::builder().method("CONNECT").uri("https://a.example/")).is_err());
+    let switching = Response::builder().status(101).body(()).unwrap();
+    assert!(encode_response(&switching).is_err());
+    let mut trailers = HeaderMap::new();
+    trailers.insert("te", HeaderValue::from_static("trailers"));
+    assert!(encode_trailers(&trailers).is_err());
+}
+
+#[test]
+fn sensitive_values_stay_sensitive() {
+    let mut value = HeaderValue::from_static("secret");
+    value.set_sensitive(true);
+    let mut headers = HeaderMap::new();
+    headers.insert("authorization", value);
+    let section = encode_trailers(&headers).unwrap().finish();
+    let mut received = FieldSection::new(SectionKind::Trailers);
+    Decoder::default().decode(&section, 1000, |field| received.field(field)).unwrap();
+    assert!(received.into_trailers()["authorization"].is_sensitive());
+}
+
+#[test]
+fn what_is_sent_is_received() {
+    for uri in ["https://a.example/x?y=z", "http://a.example:8080/", "https://[::1]:4433/%20"] {
+        let request = Request::post(uri).header("x", "\u{e9}").body(()).unwrap();
+        let section = encode_request(&request).unwrap().finish();
+        let mut received = FieldSection::new(SectionKind::Request);
+        Decoder::default().decode(&section, 1000, |field| received.field(field)).unwrap();
+        let received = received.into_request().unwrap();
+        assert_eq!(received.uri(), &uri.parse::<Uri>().unwrap());
+        assert_eq!(received.headers(), request.headers());
+    }
+}

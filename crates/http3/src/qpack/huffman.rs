@@ -1,0 +1,176 @@
+//! The Huffman code for string literals (RFC 7541 Appendix B).
+//!
+//! The code is canonical: codes of one length are consecutive numbers in the order of their
+//! symbols, and shorter codes come first. So the lengths say everything, and all tables here are
+//! computed from them by the compiler.
+
+/// How many bits the code of each byte has, and at the end that of EOS.
+const LENGTHS: [u8; 257] = [
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
+    28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5,
+    5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10, 13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+    7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6, 15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6,
+    6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28, 20, 22, 20, 20, 22, 22, 22, 23, 22,
+    23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, 22,
+    21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20,
+    22, 22, 22, 23, 22, 22, 23, 26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19,
+    21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27, 20, 24, 20, 21, 22, 21, 21, 23, 22,
+    22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30,
+];
+
+/// The symbol that is only ever used as padding.
+const EOS: u16 = 256;
+const LONGEST: usize = 30;
+
+/// The code, in the low bits, of each symbol.
+const CODES: [u32; 257] = Tables::NEW.codes;
+/// The symbols in the order of their codes.
+const SYMBOLS: [u16; 257] = Tables::NEW.symbols;
+/// For each length: where codes of this length end, aligned to the left of 32 bits.
+const ENDS: [u64; LONGEST + 1] = Tables::NEW.ends;
+/// For each length: what to subtract from a code to have its place in [`SYMBOLS`].
+const BASES: [u32; LONGEST + 1] = Tables::NEW.bases;
+/// For the first 8 bits of the input: symbol and length if the code is that short, else length 0.
+const SHORT: [(u8, u8); 256] = Tables::NEW.short;
+
+struct Tables {
+    codes: [u32; 257],
+    symbols: [u16; 257],
+    ends: [u64; LONGEST + 1],
+    bases: [u32; LONGEST + 1],
+    short: [(u8, u8); 256],
+}
+
+impl Tables {
+    const NEW: Self = Self::new();
+
+    /// Runs at compile time, where a mistake is a compile error.
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        reason = "compile time only"
+    )]
+    const fn new() -> Self {
+        let mut tables = Self {
+            codes: [0; 257],
+            symbols: [0; 257],
+            ends: [0; LONGEST + 1],
+            bases: [0; LONGEST + 1],
+            short: [(0, 0); 256],
+        };
+        let (mut code, mut place, mut length) = (0u32, 0, 1);
+        while length <= LONGEST {
+            code <<= 1;
+            tables.bases[length] = code.wrapping_sub(place as u32);
+            let mut symbol = 0;
+            while symbol < 257 {
+                if LENGTHS[symbol] as usize == length {
+                    tables.codes[symbol] = code;
+                    tables.symbols[place] = symbol as u16;
+                    if length <= 8 {
+                        let mut slot = (code as usize) << (8 - length);
+                        let end = (code as usize + 1) << (8 - length);
+                        while slot < end {
+                            tables.short[slot] = (symbol as u8, length as u8);
+                            slot += 1;
+                        }
+                    }
+                    code += 1;
+                    place += 1;
+                }
+                symbol += 1;
+            }
+            tables.ends[length] = (code as u64) << (32 - length);
+            length += 1;
+        }
+        tables
+    }
+}
+
+/// Why a string cannot be decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum HuffmanError {
+    /// It contains EOS or its padding is not the start of EOS (RFC 7541 §5.2).
+    Invalid,
+    /// It is longer than the limit.
+    TooLarge,
+}
+
+/// How many bytes `text` has when encoded.
+pub(crate) fn encoded_len(text: &[u8]) -> usize {
+    let bits = text.iter().fold(0usize, |bits, &byte| {
+        bits.saturating_add(LENGTHS.get(usize::from(byte)).copied().unwrap_or(0).into())
+    });
+    bits.div_ceil(8)
+}
+
+/// Appends the code of `text`.
+pub(crate) fn encode(text: &[u8], output: &mut Vec<u8>) {
+    // The low `pending` bits of `bits` are not written yet: never more than 7 before a symbol.
+    let (mut bits, mut pending) = (0u64, 0u32);
+    for &byte in text {
+        let symbol = usize::from(byte);
+        let length = LENGTHS.get(symbol).copied().unwrap_or(0).into();
+        let code = CODES.get(symbol).copied().unwrap_or(0);
+        bits = bits.wrapping_shl(length) | u64::from(code);
+        pending = pending.saturating_add(length);
+        while let Some(rest) = pending.checked_sub(8) {
+            output.push(bits.wrapping_shr(rest) as u8);
+            pending = rest;
+        }
+    }
+    if pending > 0 {
+        // Padded with ones, the start of EOS.
+        let padding = 8u32.saturating_sub(pending);
+        let ones = 0xffu64.wrapping_shr(pending);
+        output.push((bits.wrapping_shl(padding) | ones) as u8);
+    }
+}
+
+/// Appends what `input` encodes to `output`, at most `limit` bytes.
+pub(crate) fn decode(input: &[u8], limit: usize, output: &mut Vec<u8>) -> Result<(), HuffmanError> {
+    let mut rest = input.iter();
+    // The next `available` bits of the input are the highest of `window`.
+    let (mut window, mut available) = (0u64, 0u32);
+    let mut left = limit;
+    loop {
+        while available <= 56 {
+            let Some(&byte) = rest.next() else { break };
+            window |= u64::from(byte).wrapping_shl(56u32.saturating_sub(available));
+            available = available.saturating_add(8);
+        }
+        // Ones after the end make padding look like the start of EOS, and nothing else.
+        let padded = window | u64::MAX.checked_shr(available).unwrap_or(0);
+        let (symbol, length) = symbol_at(padded);
+        if length > available {
+            let is_padding = available < 8 && padded == u64::MAX;
+            return if is_padding { Ok(()) } else { Err(HuffmanError::Invalid) };
+        }
+        let byte = u8::try_from(symbol).map_err(|_| HuffmanError::Invalid)?;
+        left = left.checked_sub(1).ok_or(HuffmanError::TooLarge)?;
+        output.push(byte);
+        window = window.wrapping_shl(length);
+        available = available.saturating_sub(length);
+    }
+}
+
+/// The symbol whose code is at the highest bits of `window`, and its length.
+fn symbol_at(window: u64) -> (u16, u32) {
+    if let Some(&(symbol, length)) = SHORT.get((window >> 56) as usize)
+        && length > 0
+    {
+        return (symbol.into(), length.into());
+    }
+    let window = window >> 32;
+    for (length, (&end, &base)) in (0u32..).zip(ENDS.iter().zip(&BASES)).skip(9) {
+        if window < end {
+            let code = window.wrapping_shr(32u32.saturating_sub(length)) as u32;
+            let place = code.wrapping_sub(base) as usize;
+            return (SYMBOLS.get(place).copied().unwrap_or(EOS), length);
+        }
+    }
+    (EOS, LONGEST as u32)
+}
+
+#[cfg(test)]
+mod tests;

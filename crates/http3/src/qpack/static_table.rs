@@ -1,0 +1,182 @@
+//! The static table (RFC 9204 Appendix A) and the way to find a field in it.
+
+/// Name and value of every entry, by index.
+const ENTRIES: [(&str, &str); 99] = [
+    (":authority", ""),
+    (":path", "/"),
+    ("age", "0"),
+    ("content-disposition", ""),
+    ("content-length", "0"),
+    ("cookie", ""),
+    ("date", ""),
+    ("etag", ""),
+    ("if-modified-since", ""),
+    ("if-none-match", ""),
+    ("last-modified", ""),
+    ("link", ""),
+    ("location", ""),
+    ("referer", ""),
+    ("set-cookie", ""),
+    (":method", "CONNECT"),
+    (":method", "DELETE"),
+    (":method", "GET"),
+    (":method", "HEAD"),
+    (":method", "OPTIONS"),
+    (":method", "POST"),
+    (":method", "PUT"),
+    (":scheme", "http"),
+    (":scheme", "https"),
+    (":status", "103"),
+    (":status", "200"),
+    (":status", "304"),
+    (":status", "404"),
+    (":status", "503"),
+    ("accept", "*/*"),
+    ("accept", "application/dns-message"),
+    ("accept-encoding", "gzip, deflate, br"),
+    ("accept-ranges", "bytes"),
+    ("access-control-allow-headers", "cache-control"),
+    ("access-control-allow-headers", "content-type"),
+    ("access-control-allow-origin", "*"),
+    ("cache-control", "max-age=0"),
+    ("cache-control", "max-age=2592000"),
+    ("cache-control", "max-age=604800"),
+    ("cache-control", "no-cache"),
+    ("cache-control", "no-store"),
+    ("cache-control", "public, max-age=31536000"),
+    ("content-encoding", "br"),
+    ("content-encoding", "gzip"),
+    ("content-type", "application/dns-message"),
+    ("content-type", "application/javascript"),
+    ("content-type", "application/json"),
+    ("content-type", "application/x-www-form-urlencoded"),
+    ("content-type", "image/gif"),
+    ("content-type", "image/jpeg"),
+    ("content-type", "image/png"),
+    ("content-type", "text/css"),
+    ("content-type", "text/html; charset=utf-8"),
+    ("content-type", "text/plain"),
+    ("content-type", "text/plain;charset=utf-8"),
+    ("range", "bytes=0-"),
+    ("strict-transport-security", "max-age=31536000"),
+    ("strict-transport-security", "max-age=31536000; includesubdomains"),
+    ("strict-transport-security", "max-age=31536000; includesubdomains; preload"),
+    ("vary", "accept-encoding"),
+    ("vary", "origin"),
+    ("x-content-type-options", "nosniff"),
+    ("x-xss-protection", "1; mode=block"),
+    (":status", "100"),
+    (":status", "204"),
+    (":status", "206"),
+    (":status", "302"),
+    (":status", "400"),
+    (":status", "403"),
+    (":status", "421"),
+    (":status", "425"),
+    (":status", "500"),
+    ("accept-language", ""),
+    ("access-control-allow-credentials", "FALSE"),
+    ("access-control-allow-credentials", "TRUE"),
+    ("access-control-allow-headers", "*"),
+    ("access-control-allow-methods", "get"),
+    ("access-control-allow-methods", "get, post, options"),
+    ("access-control-allow-methods", "options"),
+    ("access-control-expose-headers", "content-length"),
+    ("access-control-request-headers", "content-type"),
+    ("access-control-request-method", "get"),
+    ("access-control-request-method", "post"),
+    ("alt-svc", "clear"),
+    ("authorization", ""),
+    ("content-security-policy", "script-src 'none'; object-src 'none'; base-uri 'none'"),
+    ("early-data", "1"),
+    ("expect-ct", ""),
+    ("forwarded", ""),
+    ("if-range", ""),
+    ("origin", ""),
+    ("purpose", "prefetch"),
+    ("server", ""),
+    ("timing-allow-origin", "*"),
+    ("upgrade-insecure-requests", "1"),
+    ("user-agent", ""),
+    ("x-forwarded-for", ""),
+    ("x-frame-options", "deny"),
+    ("x-frame-options", "sameorigin"),
+];
+
+/// The indexes of [`ENTRIES`] in the order of name, then value.
+const SORTED: [u8; 99] = sorted();
+
+/// Runs at compile time, where a mistake is a compile error.
+#[expect(clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "compile time only")]
+const fn sorted() -> [u8; 99] {
+    let mut order = [0; 99];
+    let mut count = 0;
+    while count < 99 {
+        let mut place = count;
+        while place > 0 && is_before(count, order[place - 1] as usize) {
+            order[place] = order[place - 1];
+            place -= 1;
+        }
+        order[place] = count as u8;
+        count += 1;
+    }
+    order
+}
+
+#[expect(clippy::indexing_slicing, reason = "compile time only")]
+const fn is_before(left: usize, right: usize) -> bool {
+    let (left, right) = (ENTRIES[left], ENTRIES[right]);
+    match compare(left.0.as_bytes(), right.0.as_bytes()) {
+        0 => compare(left.1.as_bytes(), right.1.as_bytes()) < 0,
+        order => order < 0,
+    }
+}
+
+#[expect(clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "compile time only")]
+const fn compare(left: &[u8], right: &[u8]) -> i32 {
+    let mut place = 0;
+    while place < left.len() && place < right.len() {
+        if left[place] != right[place] {
+            return left[place] as i32 - right[place] as i32;
+        }
+        place += 1;
+    }
+    left.len() as i32 - right.len() as i32
+}
+
+/// What the table has for a field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Match {
+    /// Name and value, at this index.
+    Field(u64),
+    /// Only the name, at this index.
+    Name(u64),
+    /// Nothing.
+    None,
+}
+
+/// The entry at `index`.
+pub(crate) fn entry(index: u64) -> Option<(&'static str, &'static str)> {
+    ENTRIES.get(usize::try_from(index).ok()?).copied()
+}
+
+/// The best entry for a field.
+pub(crate) fn find(name: &[u8], value: &[u8]) -> Match {
+    let entry_of = |sorted: &u8| ENTRIES.get(usize::from(*sorted)).copied().unwrap_or_default();
+    let start = SORTED.partition_point(|sorted| entry_of(sorted).0.as_bytes() < name);
+    let same_name =
+        SORTED.iter().skip(start).take_while(|sorted| entry_of(sorted).0.as_bytes() == name);
+    let mut best = Match::None;
+    for sorted in same_name {
+        if entry_of(sorted).1.as_bytes() == value {
+            return Match::Field(u64::from(*sorted));
+        }
+        if best == Match::None {
+            best = Match::Name(u64::from(*sorted));
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+use clearway_wire::{Reader, VarInt};
+
+use crate::frame::{put_frame, put_varint};
+use crate::{Code, ConnectionError};
+
+const QPACK_MAX_TABLE_CAPACITY: u64 = 0x01;
+const MAX_FIELD_SECTION_SIZE: u64 = 0x06;
+const QPACK_BLOCKED_STREAMS: u64 = 0x07;
+
+/// The largest SETTINGS payload accepted, in bytes: some 500 settings.
+pub(crate) const MAX_PAYLOAD: u64 = 4096;
+
+/// What the peer announced in SETTINGS (RFC 9114 §7.2.4, RFC 9204 §5). Unknown settings are left
+/// out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Settings {
+    /// The largest field section it accepts, in bytes; `None` is no limit.
+    pub max_field_section_size: Option<u64>,
+    /// The largest QPACK dynamic table it allows, in bytes.
+    pub qpack_max_table_capacity: u64,
+    /// How many streams it allows to wait for the QPACK dynamic table.
+    pub qpack_blocked_streams: u64,
+}
+
+impl Settings {
+    /// Reads a SETTINGS payload.
+    pub(crate) fn decode(payload: &[u8]) -> Result<Self, ConnectionError> {
+        let mut settings = Self::default();
+        let mut seen = Vec::new();
+        let mut reader = Reader::new(payload);
+        while !reader.is_empty() {
+            let truncated =
+                |_| ConnectionError::new(Code::FRAME_ERROR, "SETTINGS ends inside a setting");
+            let identifier = VarInt::decode(&mut reader, "identifier").map_err(truncated)?.get();
+            let value = VarInt::decode(&mut reader, "value").map_err(truncated)?.get();
+            match identifier {
+                QPACK_MAX_TABLE_CAPACITY => settings.qpack_max_table_capacity = value,
+                MAX_FIELD_SECTION_SIZE => settings.max_field_section_size = Some(value),
+                QPACK_BLOCKED_STREAMS => settings.qpack_blocked_streams = value,
+                // RFC 9114 §7.2.4.1: the settings of HTTP/2 that have no counterpart.
+                0x00 | 0x02..=0x05 => {
+                    return Err(ConnectionError::new(
+                        Code::SETTINGS_ERROR,
+                        "SETTINGS has a setting of HTTP/2",
+                    ));
+                }
+                _ => {}
+            }
+            seen.push(identifier);
+        }
+        seen.sort_unstable();
+        if seen.windows(2).any(|pair| pair.first() == pair.last()) {
+            return Err(ConnectionError::new(Code::SETTINGS_ERROR, "SETTINGS has a setting twice"));
+        }
+        Ok(settings)
+    }
+}
+
+/// Appends our SETTINGS frame. The QPACK settings keep their default, zero: no dynamic table.
+pub(crate) fn put_settings(
+    output: &mut Vec<u8>,
+    max_field_section_size: u64,
+    reserved: Option<(u64, u64)>,
+) {
+    let mut payload = Vec::new();
+    put_varint(&mut payload, MAX_FIELD_SECTION_SIZE);
+    put_varint(&mut payload, max_field_section_size);
+    if let Some((identifier, value)) = reserved {
+        put_varint(&mut payload, identifier);
+        put_varint(&mut payload, value);
+    }
+    put_frame(output, 0x04, &payload);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+use bytes::Bytes;
+
+/// One QUIC connection as HTTP/3 sees it. Streams are named by their QUIC stream IDs
+/// (RFC 9000 §2.1).
+pub trait Transport {
+    /// Opens a bidirectional stream; `None` while the peer's limit does not allow one.
+    fn open_bidirectional(&mut self) -> Option<u64>;
+
+    /// Opens a unidirectional stream; `None` while the peer's limit does not allow one.
+    fn open_unidirectional(&mut self) -> Option<u64>;
+
+    /// The next bidirectional stream that the peer opened and that was not accepted yet.
+    fn accept_bidirectional(&mut self) -> Option<u64>;
+
+    /// The next unidirectional stream that the peer opened and that was not accepted yet.
+    fn accept_unidirectional(&mut self) -> Option<u64>;
+
+    /// Hands over the start of `data`: how many bytes were taken, zero if the stream is blocked.
+    fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError>;
+
+    /// Ends the sending part of `stream` after what was written.
+    fn finish(&mut self, stream: u64) -> Result<(), WriteError>;
+
+    /// Abandons the sending part of `stream` (RFC 9000 §19.4). No effect if it has ended.
+    fn reset(&mut self, stream: u64, code: u64);
+
+    /// Asks the peer to stop sending on `stream` and discards what it sent (RFC 9000 §19.5). No
+    /// effect if that part has ended.
+    fn stop_sending(&mut self, stream: u64, code: u64);
+
+    /// The next bytes of `stream`, in order, at most `max`; `None` if there are none now.
+    ///
+    /// A reset is reported as soon as it is known, also when `max` is zero. The end is reported
+    /// when everything before it has been read, and HTTP/3 does not read past it. Empty chunks are
+    /// never returned.
+    fn read(&mut self, stream: u64, max: usize) -> Result<Option<Bytes>, ReadEnd>;
+
+    /// Closes the connection with an application error code and a reason for people.
+    fn close(&mut self, code: u64, reason: &str);
+}
+
+/// Why a stream takes no more data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriteError {
+    /// The peer asked to stop sending, with this application error code.
+    Stopped(u64),
+    /// The sending part has ended, or the stream or the connection does not exist any more.
+    Closed,
+}
+
+/// Why a stream gives no more data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadEnd {
+    /// Everything the peer sent has been read.
+    Finished,
+    /// The peer abandoned the stream, with this application error code. A connection that is
+    /// gone says this too.
+    Reset(u64),
+}
