@@ -13,10 +13,16 @@
 
 mod contents;
 mod error;
+mod handshake;
 mod side;
 mod space_id;
 mod token;
 
 pub use error::TransportError;
+pub use handshake::{
+    ClientSessions, ExportError, KeySchedule, NewKeys, RETRY_INTEGRITY_TAG_LEN, ServerSessions,
+    Session, SessionError, TlsClientConfig, TlsServerConfig, initial_keys, is_retry_authentic,
+    retry_integrity_tag,
+};
 pub use side::Side;
 pub use space_id::SpaceId;

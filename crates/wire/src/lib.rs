@@ -19,6 +19,8 @@ pub mod frame;
 pub mod header;
 mod packet_number;
 mod packet_type;
+#[cfg(test)]
+mod strategies;
 mod stream_id;
 mod transport_parameters;
 mod varint;

@@ -74,3 +74,6 @@ impl fmt::Debug for StreamId {
         write!(f, "StreamId({})", self.get())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -156,7 +156,6 @@ impl<'a> Ack<'a> {
         writer.u8(0)?;
         difference(largest.get(), smallest)?.encode(writer)?;
         let ecn_len = ecn.map_or(0, |ecn| ecn.encoded_len());
-        writer.require(ecn_len)?;
 
         let mut written: usize = 1;
         for range in ranges {

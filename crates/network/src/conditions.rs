@@ -1,0 +1,95 @@
+use core::time::Duration;
+
+use clearway_units::Rate;
+
+use crate::{LossRule, Probability};
+
+/// What one direction of a link does to datagrams. The default is a perfect wire.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Conditions {
+    /// How long a datagram travels after it has left the bottleneck.
+    pub delay: Duration,
+    /// Other delays from some time on, in the order of their times. Datagrams that leave the
+    /// bottleneck from that time on have that delay; while order is kept, one with a shorter delay
+    /// waits for those before it.
+    pub delay_steps: Vec<Step<Duration>>,
+    /// How the delay varies from datagram to datagram.
+    pub jitter: Jitter,
+    /// Datagrams come out only at multiples of this time, counted from the origin of
+    /// [`Timestamp`](clearway_units::Timestamp): a time that falls between two ticks is rounded up.
+    /// Models a receiver or a radio that works in slots. `None` or zero: at any time.
+    pub tick: Option<Duration>,
+    /// The rate of the bottleneck; `None` has no bottleneck and no queue, zero lets nothing pass.
+    pub rate: Option<Rate>,
+    /// Other rates from some time on, in the order of their times. They apply to what is in the queue
+    /// and to the rest of a datagram that is on the wire. A rate of zero freezes the direction until
+    /// the next step.
+    pub rate_steps: Vec<Step<Option<Rate>>>,
+    /// Bytes that lower layers add to each payload at the bottleneck (28 for IPv4 and UDP); counted
+    /// by the rate and by the queue, not in the counters.
+    pub overhead: u16,
+    /// How much may wait for the bottleneck.
+    pub queue: QueueLimit,
+    /// A datagram that is ECN-capable and waits in the queue for longer than this is marked CE.
+    pub mark_above: Option<Duration>,
+    /// What gets lost. A datagram is lost if any rule says so; the first that does is counted.
+    pub loss: Vec<LossRule>,
+    /// Datagrams that are overtaken by later ones.
+    pub reorder: Reorder,
+    /// How likely a datagram arrives twice.
+    pub duplicate: Probability,
+    /// Datagrams that arrive with a byte changed.
+    pub corrupt: Corrupt,
+    /// The largest payload that passes, in bytes; `None` lets all pass.
+    pub mtu: Option<usize>,
+    /// Whether the ECN field is cleared.
+    pub bleach: bool,
+}
+
+/// A value that holds from some time on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step<T> {
+    /// From when, counted from the first datagram that enters the link, in either direction.
+    pub after: Duration,
+    /// What holds then.
+    pub value: T,
+}
+
+/// How the delay varies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Jitter {
+    /// Each delay differs from the configured one by at most this much in either direction,
+    /// uniformly. A delay is never below zero.
+    pub range: Duration,
+    /// Whether a datagram with a short delay may overtake one with a long delay. If not, it waits.
+    pub reorder_by_jitter: bool,
+}
+
+/// How much may wait for the bottleneck: drop-tail, without the datagram that is on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QueueLimit {
+    /// Datagrams; `None` for any number.
+    pub packets: Option<usize>,
+    /// Bytes, [`Conditions::overhead`] included; `None` for any number.
+    pub bytes: Option<u64>,
+}
+
+/// Datagrams that are held back, so that later ones overtake them.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Reorder {
+    /// How likely a datagram is held back.
+    pub probability: Probability,
+    /// For how long, on top of its delay.
+    pub by: Duration,
+}
+
+/// Datagrams that are delivered with one byte changed.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Corrupt {
+    /// How likely a datagram is changed. An empty one has no byte to change.
+    pub probability: Probability,
+    /// After this many corrupt datagrams in a row the next one stays intact; `None` has no such end.
+    pub maximum_run: Option<u32>,
+    /// The changed byte is one of this many first bytes; `None` takes any byte.
+    pub within: Option<usize>,
+}

@@ -1,0 +1,142 @@
+use core::fmt;
+
+use crate::{DropReason, Way};
+
+/// What a link has done so far.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// From the client to the server.
+    pub to_server: WayCounters,
+    /// From the server to the client.
+    pub to_client: WayCounters,
+}
+
+impl Counters {
+    /// The counters of one direction.
+    pub const fn of(&self, way: Way) -> &WayCounters {
+        match way {
+            Way::ToServer => &self.to_server,
+            Way::ToClient => &self.to_client,
+        }
+    }
+
+    pub(crate) const fn of_mut(&mut self, way: Way) -> &mut WayCounters {
+        match way {
+            Way::ToServer => &mut self.to_server,
+            Way::ToClient => &mut self.to_client,
+        }
+    }
+}
+
+/// What one direction has done so far, in datagrams where nothing else is said.
+///
+/// At any time `received + duplicated == delivered + dropped() + in_pipe`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct WayCounters {
+    /// Handed to the link.
+    pub received: u64,
+    /// Bytes of payload handed to the link.
+    pub received_bytes: u64,
+    /// Came out, duplicates included.
+    pub delivered: u64,
+    /// Bytes of payload that came out.
+    pub delivered_bytes: u64,
+    /// In the queue, on the wire or under way.
+    pub in_pipe: u64,
+    /// [`DropReason::Random`].
+    pub lost_random: u64,
+    /// [`DropReason::Burst`].
+    pub lost_burst: u64,
+    /// [`DropReason::Listed`].
+    pub lost_listed: u64,
+    /// [`DropReason::Queue`].
+    pub dropped_queue: u64,
+    /// [`DropReason::Pipe`].
+    pub dropped_pipe: u64,
+    /// [`DropReason::TooLarge`].
+    pub too_large: u64,
+    /// [`DropReason::OldBinding`].
+    pub dropped_old_binding: u64,
+    /// Came out after a datagram that had entered later.
+    pub reordered: u64,
+    /// Copies that the link made.
+    pub duplicated: u64,
+    /// Sent on with a byte changed (a copy of one is not counted again).
+    pub corrupted: u64,
+    /// Marked CE by the queue.
+    pub marked: u64,
+    /// ECN codepoints cleared.
+    pub bleached: u64,
+}
+
+impl WayCounters {
+    /// Everything that was dropped, for whatever reason.
+    pub fn dropped(&self) -> u64 {
+        [
+            self.lost_random,
+            self.lost_burst,
+            self.lost_listed,
+            self.dropped_queue,
+            self.dropped_pipe,
+            self.too_large,
+            self.dropped_old_binding,
+        ]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+    }
+
+    pub(crate) fn count_drop(&mut self, reason: DropReason) {
+        increment(match reason {
+            DropReason::Random => &mut self.lost_random,
+            DropReason::Burst => &mut self.lost_burst,
+            DropReason::Listed => &mut self.lost_listed,
+            DropReason::Queue => &mut self.dropped_queue,
+            DropReason::Pipe => &mut self.dropped_pipe,
+            DropReason::TooLarge => &mut self.too_large,
+            DropReason::OldBinding => &mut self.dropped_old_binding,
+        });
+    }
+}
+
+pub(crate) fn increment(counter: &mut u64) {
+    *counter = counter.saturating_add(1);
+}
+
+impl fmt::Display for WayCounters {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} received ({} bytes), {} delivered ({} bytes)",
+            self.received, self.received_bytes, self.delivered, self.delivered_bytes
+        )?;
+        let details = [
+            ("in the pipe", self.in_pipe),
+            ("lost at random", self.lost_random),
+            ("lost in bursts", self.lost_burst),
+            ("lost by list", self.lost_listed),
+            ("dropped by the queue", self.dropped_queue),
+            ("dropped by the full pipe", self.dropped_pipe),
+            ("too large", self.too_large),
+            ("to an old binding", self.dropped_old_binding),
+            ("reordered", self.reordered),
+            ("duplicated", self.duplicated),
+            ("corrupted", self.corrupted),
+            ("marked CE", self.marked),
+            ("bleached", self.bleached),
+        ];
+        for (name, count) in details.into_iter().filter(|(_, count)| *count > 0) {
+            write!(formatter, ", {count} {name}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Counters {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "to server: {}", self.to_server)?;
+        write!(formatter, "to client: {}", self.to_client)
+    }
+}
+
+#[cfg(test)]
+mod tests;

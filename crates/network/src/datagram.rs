@@ -1,0 +1,123 @@
+use clearway_units::Timestamp;
+
+/// One of the two directions of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Way {
+    /// From the client to the server: requests, acknowledgements of a download.
+    ToServer,
+    /// From the server to the client: the data of a download.
+    ToClient,
+}
+
+impl Way {
+    /// The opposite direction.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::ToServer => Self::ToClient,
+            Self::ToClient => Self::ToServer,
+        }
+    }
+}
+
+/// The ECN field of the IP header (RFC 3168, Section 5).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Ecn {
+    /// The sender does not use ECN.
+    #[default]
+    NotEct,
+    /// ECN-capable, ECT(0).
+    Ect0,
+    /// ECN-capable, ECT(1): the sender asks for low latency (RFC 9331).
+    Ect1,
+    /// Congestion was experienced on the way.
+    Ce,
+}
+
+impl Ecn {
+    /// The codepoint in the two low bits of `bits`; the others are ignored.
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 0b11 {
+            0b00 => Self::NotEct,
+            0b01 => Self::Ect1,
+            0b10 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+
+    /// The two bits of the codepoint.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::NotEct => 0b00,
+            Self::Ect1 => 0b01,
+            Self::Ect0 => 0b10,
+            Self::Ce => 0b11,
+        }
+    }
+
+    /// Whether a router may mark this datagram.
+    pub(crate) const fn is_markable(self) -> bool {
+        matches!(self, Self::Ect0 | Self::Ect1)
+    }
+}
+
+/// A UDP datagram on a link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Datagram {
+    /// The UDP payload. The buffer is moved through the link, never copied, except for a duplicate.
+    pub payload: Vec<u8>,
+    /// The ECN codepoint.
+    pub ecn: Ecn,
+    /// Whatever the caller wants to find again at the other end, such as which client sent it.
+    pub flow: u32,
+}
+
+/// A datagram that comes out of the link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    /// In which direction it went.
+    pub way: Way,
+    /// The datagram.
+    pub datagram: Datagram,
+    /// When it came out. Not later than the time given to [`Link::poll`](crate::Link::poll), and
+    /// never earlier than the delivery before.
+    pub at: Timestamp,
+    /// The generation of the NAT mapping, counted from zero: for [`Way::ToServer`] the one it was
+    /// sent through (a relay sends it from the socket of that generation), for [`Way::ToClient`] the
+    /// one it was addressed to.
+    pub binding: u64,
+}
+
+/// Why a link dropped a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DropReason {
+    /// [`LossModel::Random`](crate::LossModel::Random) or
+    /// [`LossModel::RandomCapped`](crate::LossModel::RandomCapped).
+    Random,
+    /// [`LossModel::Burst`](crate::LossModel::Burst) or
+    /// [`LossModel::GilbertElliott`](crate::LossModel::GilbertElliott).
+    Burst,
+    /// [`LossModel::List`](crate::LossModel::List).
+    Listed,
+    /// The queue in front of the bottleneck was full.
+    Queue,
+    /// The direction held [`PIPE_LIMIT`](crate::PIPE_LIMIT) bytes.
+    Pipe,
+    /// The payload is larger than [`Conditions::mtu`](crate::Conditions::mtu).
+    TooLarge,
+    /// It was addressed to a NAT mapping that no longer existed when it arrived there. Such a
+    /// datagram is dropped at the end of its way.
+    OldBinding,
+}
+
+/// What will become of a datagram that was handed to a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It passes, and is due out at this time ([`Timestamp::FAR_FUTURE`] if the rate is zero and
+    /// stays so). Only an old NAT mapping can still drop it.
+    Passes(Timestamp),
+    /// It was dropped.
+    Dropped(DropReason),
+}
+
+#[cfg(test)]
+mod tests;

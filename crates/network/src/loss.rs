@@ -1,0 +1,156 @@
+use clearway_units::{Random, Timestamp};
+
+use crate::window::WindowState;
+use crate::{DropReason, Probability, Way, Window};
+
+/// What is lost, and when.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LossRule {
+    /// Which datagrams.
+    pub model: LossModel,
+    /// When the rule holds. While it does not, it draws nothing and its bursts stand still.
+    pub window: Window,
+}
+
+impl LossRule {
+    /// Each datagram is lost with `probability`, all the time.
+    pub const fn random(probability: Probability) -> Self {
+        Self { model: LossModel::Random { probability }, window: Window::Always }
+    }
+
+    /// Nothing passes while `window` is open.
+    pub const fn blackhole(window: Window) -> Self {
+        Self { model: LossModel::Random { probability: Probability::ALWAYS }, window }
+    }
+}
+
+/// Which datagrams are lost.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LossModel {
+    /// Each one independently.
+    Random {
+        /// How likely one is lost.
+        probability: Probability,
+    },
+    /// Each one independently, except that after `maximum_run` losses in a row the next one passes.
+    /// This is the loss of the public interoperability tests.
+    RandomCapped {
+        /// How likely one is lost.
+        probability: Probability,
+        /// The longest run of losses; zero loses nothing.
+        maximum_run: u32,
+    },
+    /// Bursts of random length.
+    Burst {
+        /// How likely a datagram outside a burst starts one (and is lost).
+        start: Probability,
+        /// The longest burst; lengths from one to this are equally likely. Zero loses nothing. Two
+        /// bursts can touch.
+        maximum_run: u32,
+    },
+    /// Gilbert-Elliott: a good and a bad state, each with its own loss. The direction starts in the
+    /// good state; each datagram first meets the loss of the state, then the state may change.
+    GilbertElliott {
+        /// How likely the good state turns bad.
+        good_to_bad: Probability,
+        /// How likely the bad state turns good.
+        bad_to_good: Probability,
+        /// How likely a datagram is lost in the good state.
+        loss_in_good: Probability,
+        /// How likely a datagram is lost in the bad state.
+        loss_in_bad: Probability,
+    },
+    /// Exactly these.
+    List {
+        /// Their numbers, in any order. The first datagram that enters the direction is number 1.
+        numbers: Vec<u64>,
+    },
+}
+
+/// A rule at work.
+#[derive(Debug)]
+pub(crate) struct LossState {
+    model: LossModel,
+    window: WindowState,
+    random: Random,
+    /// `RandomCapped`: losses in a row. `Burst`: losses to come in this burst.
+    run: u32,
+    is_bad: bool,
+}
+
+impl LossState {
+    pub(crate) fn new(rule: LossRule, random: Random) -> Self {
+        let mut model = rule.model;
+        if let LossModel::List { numbers } = &mut model {
+            numbers.sort_unstable();
+        }
+        Self { model, window: WindowState::new(rule.window), random, run: 0, is_bad: false }
+    }
+
+    /// Payload has passed: `total` bytes so far in the direction `way`.
+    pub(crate) fn on_passed(&mut self, now: Timestamp, way: Way, total: u64) {
+        self.window.on_passed(now, way, total);
+    }
+
+    /// Whether this rule takes the datagram `number`, and as what it is counted.
+    pub(crate) fn takes(
+        &mut self,
+        now: Timestamp,
+        first: Timestamp,
+        number: u64,
+    ) -> Option<DropReason> {
+        if !self.window.is_open(now, first) {
+            return None;
+        }
+        let random = &mut self.random;
+        let (lost, reason) = match &self.model {
+            LossModel::Random { probability } => (probability.happens(random), DropReason::Random),
+            LossModel::RandomCapped { probability, maximum_run } => {
+                (capped(*probability, *maximum_run, &mut self.run, random), DropReason::Random)
+            }
+            LossModel::Burst { start, maximum_run } => {
+                (burst(*start, *maximum_run, &mut self.run, random), DropReason::Burst)
+            }
+            LossModel::GilbertElliott { good_to_bad, bad_to_good, loss_in_good, loss_in_bad } => {
+                let (loss, change) = match self.is_bad {
+                    true => (loss_in_bad, bad_to_good),
+                    false => (loss_in_good, good_to_bad),
+                };
+                let lost = loss.happens(random);
+                self.is_bad ^= change.happens(random);
+                (lost, DropReason::Burst)
+            }
+            LossModel::List { numbers } => {
+                (numbers.binary_search(&number).is_ok(), DropReason::Listed)
+            }
+        };
+        lost.then_some(reason)
+    }
+}
+
+/// An independent draw, unless `run` has reached `maximum_run`. Also used for corruption.
+pub(crate) fn capped(
+    probability: Probability,
+    maximum_run: u32,
+    run: &mut u32,
+    random: &mut Random,
+) -> bool {
+    let hit = probability.happens(random) && *run < maximum_run;
+    *run = if hit { run.saturating_add(1) } else { 0 };
+    hit
+}
+
+fn burst(start: Probability, maximum_run: u32, left: &mut u32, random: &mut Random) -> bool {
+    if *left > 0 {
+        *left = left.saturating_sub(1);
+        return true;
+    }
+    let starts = maximum_run > 0 && start.happens(random);
+    if starts {
+        *left = u32::try_from(random.below(u64::from(maximum_run))).unwrap_or(0);
+    }
+    starts
+}
+
+#[cfg(test)]
+mod tests;

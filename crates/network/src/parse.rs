@@ -1,0 +1,196 @@
+//! Durations, rates, probabilities and sizes as people write them.
+
+use core::fmt;
+use core::time::Duration;
+
+use clearway_units::Rate;
+
+use crate::Probability;
+
+/// What could not be understood; says what was expected.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ParseError {
+    /// Not a duration.
+    Duration {
+        /// What was given.
+        input: String,
+    },
+    /// Not a rate.
+    Rate {
+        /// What was given.
+        input: String,
+    },
+    /// Not a probability.
+    Probability {
+        /// What was given.
+        input: String,
+    },
+    /// Not an amount of bytes.
+    Size {
+        /// What was given.
+        input: String,
+    },
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (input, what, expected) = match self {
+            Self::Duration { input } => {
+                (input, "a duration", "a number with ns, us, ms, s, min or h, such as 10ms or 1.5s")
+            }
+            Self::Rate { input } => (
+                input,
+                "a rate",
+                "a number with bit, kbit, mbit or gbit (per second), such as 10mbit",
+            ),
+            Self::Probability { input } => {
+                (input, "a probability", "a percentage or a number from 0 to 1, such as 30% or 0.3")
+            }
+            Self::Size { input } => (
+                input,
+                "an amount of bytes",
+                "a whole number of bytes, or a number with B, kB, MB, GB, KiB, MiB or GiB, such as 64KiB",
+            ),
+        };
+        write!(formatter, "{input:?} is not {what}: expected {expected}")
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// A duration: a decimal number and `ns`, `us` (or `µs`), `ms`, `s`, `min` or `h`; or just `0`. Rounded
+/// down to a nanosecond.
+///
+/// # Errors
+///
+/// [`ParseError::Duration`] if it is none, or longer than 584 years.
+pub fn parse_duration(input: &str) -> Result<Duration, ParseError> {
+    let parse = || {
+        let (number, unit) = Decimal::split(input)?;
+        let nanoseconds = match unit.to_ascii_lowercase().as_str() {
+            "" if number.mantissa == 0 => 1,
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "min" => 60 * 1_000_000_000,
+            "h" => 3_600 * 1_000_000_000,
+            _ => return None,
+        };
+        number.times(nanoseconds).map(Duration::from_nanos)
+    };
+    parse().ok_or_else(|| ParseError::Duration { input: input.to_owned() })
+}
+
+/// A rate: a decimal number and `bit`, `kbit`, `mbit`, `gbit` or `tbit`, in any case, with or without
+/// `/s`; or just `0`. Rounded down to a whole byte per second. `mbps` is refused: to some it means bits
+/// and to others bytes.
+///
+/// # Errors
+///
+/// [`ParseError::Rate`] if it is none, or 2^64 bit/s and more.
+pub fn parse_rate(input: &str) -> Result<Rate, ParseError> {
+    let parse = || {
+        let (number, unit) = Decimal::split(input)?;
+        let unit = unit.to_ascii_lowercase();
+        let bits = match unit.strip_suffix("/s").unwrap_or(&unit) {
+            "" if number.mantissa == 0 && unit.is_empty() => 1,
+            "bit" => 1,
+            "kbit" => 1_000,
+            "mbit" => 1_000_000,
+            "gbit" => 1_000_000_000,
+            "tbit" => 1_000_000_000_000,
+            _ => return None,
+        };
+        number.times(bits).map(Rate::from_bits_per_second)
+    };
+    parse().ok_or_else(|| ParseError::Rate { input: input.to_owned() })
+}
+
+/// A probability: a percentage such as `30%`, or a number from 0 to 1 such as `0.3`.
+///
+/// # Errors
+///
+/// [`ParseError::Probability`] if it is none, or more than 1. `30` without a percent sign is one.
+pub fn parse_probability(input: &str) -> Result<Probability, ParseError> {
+    let parse = || {
+        let (mut number, unit) = Decimal::split(input)?;
+        match unit {
+            "" => {}
+            "%" => number.scale = number.scale.checked_add(2)?,
+            _ => return None,
+        }
+        Probability::new(number.value())
+    };
+    parse().ok_or_else(|| ParseError::Probability { input: input.to_owned() })
+}
+
+/// An amount of bytes: a whole number, or a decimal number and `B`, `kB`, `MB`, `GB` (powers of 1000),
+/// `KiB`, `MiB` or `GiB` (powers of 1024), in any case. Rounded down to a byte.
+///
+/// # Errors
+///
+/// [`ParseError::Size`] if it is none, or 2^64 and more.
+pub fn parse_size(input: &str) -> Result<u64, ParseError> {
+    let parse = || {
+        let (number, unit) = Decimal::split(input)?;
+        let bytes = match unit.to_ascii_lowercase().as_str() {
+            "" if number.scale == 0 => 1,
+            "b" => 1,
+            "kb" => 1_000,
+            "mb" => 1_000_000,
+            "gb" => 1_000_000_000,
+            "kib" => 1 << 10,
+            "mib" => 1 << 20,
+            "gib" => 1 << 30,
+            _ => return None,
+        };
+        number.times(bytes)
+    };
+    parse().ok_or_else(|| ParseError::Size { input: input.to_owned() })
+}
+
+/// `mantissa / 10^scale`, exactly.
+#[derive(Clone, Copy)]
+struct Decimal {
+    mantissa: u64,
+    scale: u32,
+}
+
+impl Decimal {
+    /// The number at the start and the unit after it; `None` if there is no number or it has too
+    /// many digits.
+    fn split(input: &str) -> Option<(Self, &str)> {
+        let input = input.trim();
+        let end = input.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(input.len());
+        let (number, unit) = input.split_at_checked(end)?;
+        let (whole, fraction) = match number.split_once('.') {
+            Some((_, "")) => return None,
+            Some(parts) => parts,
+            None => (number, ""),
+        };
+        if whole.is_empty() || fraction.contains('.') {
+            return None;
+        }
+        let scale = u32::try_from(fraction.len()).ok()?;
+        let mut mantissa = 0u64;
+        for digit in whole.chars().chain(fraction.chars()) {
+            mantissa = mantissa.checked_mul(10)?.checked_add(u64::from(digit.to_digit(10)?))?;
+        }
+        (scale <= 18).then_some((Self { mantissa, scale }, unit.trim_start()))
+    }
+
+    /// This many units, rounded down.
+    fn times(self, unit: u64) -> Option<u64> {
+        let product = u128::from(self.mantissa).checked_mul(u128::from(unit))?;
+        u64::try_from(product.checked_div(10u128.checked_pow(self.scale)?)?).ok()
+    }
+
+    /// The nearest floating-point number: both operands are exact for numbers that people write.
+    fn value(self) -> f64 {
+        self.mantissa as f64 / 10f64.powi(i32::try_from(self.scale).unwrap_or(i32::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests;

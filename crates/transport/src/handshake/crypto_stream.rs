@@ -1,0 +1,251 @@
+use core::ops::Range;
+use std::collections::BTreeMap;
+
+use clearway_wire::{TransportErrorCode, VarInt, frame};
+
+use super::ranges::RangeSet;
+use crate::TransportError;
+use crate::contents::PacketContents;
+
+/// How far beyond what was read the peer may send (RFC 9000 §7.5 asks for at least 4096 bytes).
+pub(crate) const RECEIVE_WINDOW: u64 = 64 << 10;
+/// How many pieces that do not join may wait. Each costs memory beside its bytes, so the window alone
+/// would let a peer multiply what it sends.
+pub(crate) const MAX_FRAGMENTS: usize = 256;
+
+/// The stream of TLS messages of one packet number space (RFC 9000 §7.5, §19.6).
+#[derive(Debug, Default)]
+pub(crate) struct CryptoStream {
+    send: SendBuffer,
+    receive: ReceiveBuffer,
+}
+
+impl CryptoStream {
+    /// Appends bytes to be sent.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.send.bytes.extend_from_slice(bytes);
+    }
+
+    /// Whether there is something to send: new bytes or lost ones.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.send.next_range().is_some()
+    }
+
+    /// Whether the peer has acknowledged everything that was written.
+    pub(crate) fn is_fully_acked(&self) -> bool {
+        self.send.bytes.is_empty()
+    }
+
+    /// Fills `contents` with CRYPTO frames, the smallest offsets first. Returns whether any was
+    /// written.
+    pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) -> bool {
+        let mut is_any_written = false;
+        while let Some(length) = self.write_frame(contents) {
+            is_any_written |= length > 0;
+        }
+        is_any_written
+    }
+
+    /// Writes one frame; `None` if there is no data or no room.
+    fn write_frame(&mut self, contents: &mut PacketContents<'_, '_>) -> Option<usize> {
+        let range = self.send.next_range()?;
+        let offset = VarInt::new(range.start)?;
+        let available = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
+        let wanted = available.min(contents.remaining());
+        // A shorter frame never has a longer header, so one step is enough.
+        let header = frame::Crypto::header_len(offset, wanted);
+        let length = wanted.min(contents.remaining().checked_sub(header)?);
+        if length == 0 {
+            return None;
+        }
+        let end = range.start.checked_add(length as u64)?;
+        let room = contents.push_crypto(offset, length).ok()?;
+        room.copy_from_slice(self.send.get(range.start..end)?);
+        self.send.on_sent(range.start..end);
+        Some(length)
+    }
+
+    /// The peer has these bytes.
+    pub(crate) fn on_acked(&mut self, offset: u64, length: u64) {
+        self.send.on_acked(offset..offset.saturating_add(length));
+    }
+
+    /// A packet with these bytes was lost: what is not acknowledged meanwhile is sent again.
+    pub(crate) fn on_lost(&mut self, offset: u64, length: u64) {
+        self.send.on_lost(offset..offset.saturating_add(length));
+    }
+
+    /// Sends again everything that was sent and is not acknowledged. However often it is called, each
+    /// byte is pending once.
+    pub(crate) fn retransmit_all_unacked(&mut self) {
+        self.send.on_lost(0..u64::MAX);
+    }
+
+    /// Takes the data of a CRYPTO frame.
+    ///
+    /// # Errors
+    /// CRYPTO_BUFFER_EXCEEDED beyond the limits on bytes and pieces that wait (RFC 9000 §7.5).
+    pub(crate) fn receive(&mut self, offset: u64, data: &[u8]) -> Result<(), TransportError> {
+        self.receive.insert(offset, data)
+    }
+
+    /// The next bytes in order, if they have arrived.
+    pub(crate) fn read(&mut self) -> Option<Vec<u8>> {
+        self.receive.take()
+    }
+
+    /// How many bytes were read.
+    pub(crate) fn read_offset(&self) -> u64 {
+        self.receive.read_offset
+    }
+
+    /// The end of what was received, gaps or not.
+    pub(crate) fn received_end(&self) -> u64 {
+        self.receive.received_end
+    }
+
+    /// Whether received bytes wait, unread.
+    pub(crate) fn has_unread(&self) -> bool {
+        !self.receive.fragments.is_empty()
+    }
+}
+
+/// Bytes written, until they are acknowledged.
+#[derive(Debug, Default)]
+struct SendBuffer {
+    /// The stream offset of the first byte of `bytes`; everything below is acknowledged.
+    base: u64,
+    bytes: Vec<u8>,
+    /// The end of what has been sent at least once.
+    sent_end: u64,
+    /// Acknowledged above `base`.
+    acked: RangeSet,
+    /// To be sent again; disjoint from `acked`, below `sent_end`.
+    lost: RangeSet,
+}
+
+impl SendBuffer {
+    fn end(&self) -> u64 {
+        self.base.saturating_add(self.bytes.len() as u64)
+    }
+
+    /// What to send next. Lost bytes have smaller offsets than new ones.
+    fn next_range(&self) -> Option<Range<u64>> {
+        let unsent = self.sent_end..self.end();
+        self.lost.first().or_else(|| (!unsent.is_empty()).then_some(unsent))
+    }
+
+    fn get(&self, range: Range<u64>) -> Option<&[u8]> {
+        let start = usize::try_from(range.start.checked_sub(self.base)?).ok()?;
+        let end = usize::try_from(range.end.checked_sub(self.base)?).ok()?;
+        self.bytes.get(start..end)
+    }
+
+    /// The part of `range` that was sent and may still be unacknowledged.
+    fn clip(&self, range: &Range<u64>) -> Range<u64> {
+        range.start.max(self.base)..range.end.min(self.sent_end)
+    }
+
+    fn on_sent(&mut self, range: Range<u64>) {
+        self.sent_end = self.sent_end.max(range.end);
+        self.lost.remove(range);
+    }
+
+    fn on_acked(&mut self, range: Range<u64>) {
+        let range = self.clip(&range);
+        self.lost.remove(range.clone());
+        self.acked.insert(range);
+        let Some(first) = self.acked.first().filter(|first| first.start == self.base) else {
+            return;
+        };
+        let length = first.end.saturating_sub(first.start);
+        let length = usize::try_from(length).unwrap_or(usize::MAX).min(self.bytes.len());
+        self.bytes.drain(..length);
+        self.base = first.end;
+        self.acked.remove(first);
+    }
+
+    fn on_lost(&mut self, range: Range<u64>) {
+        self.lost.insert(self.clip(&range));
+        for acked in self.acked.iter() {
+            self.lost.remove(acked.clone());
+        }
+    }
+}
+
+/// Bytes received, until they can be read in order.
+#[derive(Debug, Default)]
+struct ReceiveBuffer {
+    read_offset: u64,
+    received_end: u64,
+    /// Disjoint pieces at or above `read_offset`, by their first offset.
+    fragments: BTreeMap<u64, Vec<u8>>,
+}
+
+impl ReceiveBuffer {
+    fn insert(&mut self, offset: u64, data: &[u8]) -> Result<(), TransportError> {
+        let end = offset.saturating_add(data.len() as u64);
+        if end > self.read_offset.saturating_add(RECEIVE_WINDOW) {
+            return Err(TransportError::new(
+                TransportErrorCode::CRYPTO_BUFFER_EXCEEDED,
+                "a CRYPTO frame lies beyond what is buffered",
+            ));
+        }
+        self.received_end = self.received_end.max(end);
+        // Bytes that are here already stay; only gaps are filled.
+        let mut position = offset.max(self.read_offset);
+        while position < end {
+            let covered_to = self.fragment_end_before(position);
+            if covered_to > position {
+                position = covered_to;
+                continue;
+            }
+            let next_start =
+                self.fragments.range(position..).next().map_or(end, |(start, _)| *start);
+            let gap = position..next_start.min(end);
+            position = gap.end;
+            self.fill(gap, offset, data)?;
+        }
+        Ok(())
+    }
+
+    /// The end of the last fragment that begins at or below `position`; 0 if there is none.
+    fn fragment_end_before(&self, position: u64) -> u64 {
+        let fragment = self.fragments.range(..=position).next_back();
+        fragment.map_or(0, |(start, bytes)| start.saturating_add(bytes.len() as u64))
+    }
+
+    /// Stores the bytes of `gap`, taken from `data`, which begins at `offset`.
+    fn fill(&mut self, gap: Range<u64>, offset: u64, data: &[u8]) -> Result<(), TransportError> {
+        let index = |at: u64| usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let bytes = data.get(index(gap.start)..index(gap.end)).unwrap_or_default();
+        // Appending is cheap; prepending would let one-byte frames copy the window each time.
+        if self.fragment_end_before(gap.start) == gap.start
+            && let Some((_, fragment)) = self.fragments.range_mut(..gap.start).next_back()
+        {
+            fragment.extend_from_slice(bytes);
+            return Ok(());
+        }
+        if self.fragments.len() >= MAX_FRAGMENTS {
+            return Err(TransportError::new(
+                TransportErrorCode::CRYPTO_BUFFER_EXCEEDED,
+                "too many CRYPTO frames out of order",
+            ));
+        }
+        self.fragments.insert(gap.start, bytes.to_vec());
+        Ok(())
+    }
+
+    fn take(&mut self) -> Option<Vec<u8>> {
+        let first = self.fragments.first_entry()?;
+        if *first.key() != self.read_offset {
+            return None;
+        }
+        let bytes = first.remove();
+        self.read_offset = self.read_offset.saturating_add(bytes.len() as u64);
+        Some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

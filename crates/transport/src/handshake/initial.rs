@@ -1,0 +1,73 @@
+//! What is protected with keys that anyone on the path can compute: Initial packets (RFC 9001 §5.2)
+//! and Retry packets (§5.8).
+
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use clearway_wire::{ConnectionId, TransportErrorCode};
+use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use rustls::quic::{Keys, Version};
+
+use crate::{Side, TransportError};
+
+/// Bytes of a Retry Integrity Tag.
+pub const RETRY_INTEGRITY_TAG_LEN: usize = 16;
+
+const RETRY_KEY: [u8; 16] = [
+    0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e,
+];
+const RETRY_NONCE: [u8; 12] =
+    [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb];
+
+const NO_AEAD: TransportError = TransportError::new(
+    TransportErrorCode::INTERNAL_ERROR,
+    "the cryptographic library lacks AEAD_AES_128_GCM",
+);
+
+/// The Initial keys of `side` that follow from the Destination Connection ID of the client's first
+/// Initial packet (RFC 9001 §5.2).
+///
+/// # Errors
+/// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM.
+pub fn keys(side: Side, destination_connection_id: &ConnectionId) -> Result<Keys, TransportError> {
+    let suite = TLS13_AES_128_GCM_SHA256.tls13().ok_or(NO_AEAD)?;
+    let algorithm = suite.quic.ok_or(NO_AEAD)?;
+    let side = match side {
+        Side::Client => rustls::Side::Client,
+        Side::Server => rustls::Side::Server,
+    };
+    Ok(Keys::initial(Version::V1, suite, algorithm, destination_connection_id.as_bytes(), side))
+}
+
+/// The Retry Integrity Tag of a Retry packet (RFC 9001 §5.8). `packet` is the packet without its tag;
+/// the connection ID is the destination of the Initial packet that it answers.
+///
+/// # Errors
+/// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM.
+pub fn retry_integrity_tag(
+    original_destination_connection_id: &ConnectionId,
+    packet: &[u8],
+) -> Result<[u8; RETRY_INTEGRITY_TAG_LEN], TransportError> {
+    let id = original_destination_connection_id.as_bytes();
+    let mut pseudo_packet = Vec::with_capacity(packet.len().saturating_add(21));
+    pseudo_packet.push(original_destination_connection_id.len() as u8);
+    pseudo_packet.extend_from_slice(id);
+    pseudo_packet.extend_from_slice(packet);
+    let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &RETRY_KEY).map_err(|_| NO_AEAD)?);
+    let nonce = Nonce::assume_unique_for_key(RETRY_NONCE);
+    let tag = key
+        .seal_in_place_separate_tag(nonce, Aad::from(pseudo_packet), &mut [])
+        .map_err(|_| NO_AEAD)?;
+    tag.as_ref().try_into().map_err(|_| NO_AEAD)
+}
+
+/// Whether a received Retry packet, tag included, answers an Initial packet with that destination.
+pub fn is_retry_authentic(
+    original_destination_connection_id: &ConnectionId,
+    packet: &[u8],
+) -> bool {
+    packet.split_last_chunk::<RETRY_INTEGRITY_TAG_LEN>().is_some_and(|(packet, tag)| {
+        retry_integrity_tag(original_destination_connection_id, packet).as_ref() == Ok(tag)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,28 @@
+use clearway_wire::TransportErrorCode;
+use rustls::quic::PacketKey;
+
+use crate::TransportError;
+
+/// Packets sealed with one key, against the confidentiality limit of its AEAD (RFC 9001 §6.6).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SealCounter(u64);
+
+impl SealCounter {
+    /// Counts one more packet, or refuses it.
+    pub(super) fn count(&mut self, key: &dyn PacketKey) -> Result<(), TransportError> {
+        if self.0 >= key.confidentiality_limit() {
+            return Err(TransportError::new(
+                TransportErrorCode::AEAD_LIMIT_REACHED,
+                "as many packets were sealed as the AEAD allows with one key",
+            ));
+        }
+        self.0 = self.0.saturating_add(1);
+        Ok(())
+    }
+
+    /// Whether the key should be replaced: at half its limit, or after `update_after` packets.
+    pub(super) fn wants_update(self, key: &dyn PacketKey, update_after: Option<u64>) -> bool {
+        let half = key.confidentiality_limit() / 2;
+        self.0 >= update_after.map_or(half, |packets| packets.min(half))
+    }
+}

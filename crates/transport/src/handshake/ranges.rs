@@ -1,0 +1,54 @@
+use core::ops::Range;
+
+/// A set of offsets, kept as sorted, disjoint ranges that do not touch.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct RangeSet {
+    ranges: Vec<Range<u64>>,
+}
+
+impl RangeSet {
+    /// The range with the smallest offsets.
+    pub(super) fn first(&self) -> Option<Range<u64>> {
+        self.ranges.first().cloned()
+    }
+
+    /// All ranges, the smallest offsets first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Range<u64>> {
+        self.ranges.iter()
+    }
+
+    /// Adds `added`.
+    pub(super) fn insert(&mut self, added: Range<u64>) {
+        if added.is_empty() {
+            return;
+        }
+        let from = self.ranges.partition_point(|range| range.end < added.start);
+        let to = self.ranges.partition_point(|range| range.start <= added.end);
+        let touched = self.ranges.get(from..to).unwrap_or_default();
+        let start = touched.first().map_or(added.start, |range| range.start.min(added.start));
+        let end = touched.last().map_or(added.end, |range| range.end.max(added.end));
+        self.ranges.splice(from..to, [start..end]);
+    }
+
+    /// Takes `removed` out.
+    pub(super) fn remove(&mut self, removed: Range<u64>) {
+        if removed.is_empty() {
+            return;
+        }
+        let from = self.ranges.partition_point(|range| range.end <= removed.start);
+        let to = self.ranges.partition_point(|range| range.start < removed.end);
+        let touched = self.ranges.get(from..to).unwrap_or_default();
+        let before = touched.first().map(|range| range.start..removed.start);
+        let after = touched.last().map(|range| removed.end..range.end);
+        let kept = [before, after].into_iter().flatten().filter(|range| !range.is_empty());
+        self.ranges.splice(from..to, kept.collect::<Vec<_>>());
+    }
+
+    /// Empties the set.
+    pub(super) fn clear(&mut self) {
+        self.ranges.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+use core::fmt;
+use std::sync::Arc;
+
+use clearway_wire::ConnectionId;
+use rustls::pki_types::CertificateDer;
+use rustls::quic::{Keys, PacketKeySet, Secrets};
+
+use super::initial;
+use crate::{Side, SpaceId, TransportError};
+
+/// A TLS 1.3 session as QUIC sees it (RFC 9001 §4): handshake bytes in, handshake bytes and keys out.
+///
+/// The session of [`TlsClientConfig`](crate::TlsClientConfig) and
+/// [`TlsServerConfig`](crate::TlsServerConfig) is the real one. A simulation may put another in its
+/// place: every key type is made of traits.
+pub trait Session: Send {
+    /// Takes the next bytes of the peer's handshake, in order. `space` is where they came from; it
+    /// moves on only after the keys of the next space were handed out.
+    ///
+    /// # Errors
+    /// CRYPTO_ERROR with the alert that TLS would have sent (RFC 9001 §4.8), or PROTOCOL_VIOLATION
+    /// where RFC 9001 asks for it.
+    fn receive(&mut self, space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError>;
+
+    /// Appends handshake bytes for the current send space to `out`. Keys returned move sending on:
+    /// bytes of later calls belong to the space of those keys. To be called until there are neither
+    /// bytes nor keys.
+    fn produce(&mut self, out: &mut Vec<u8>) -> Option<NewKeys>;
+
+    /// Whether the handshake is not complete yet (RFC 9001 §4.1.1).
+    fn is_handshaking(&self) -> bool;
+
+    /// The peer's transport parameters, encoded, once they arrived. Authentic only when the handshake
+    /// is complete (RFC 9001 §8.2).
+    fn peer_transport_parameters(&self) -> Option<&[u8]>;
+
+    /// The application protocol agreed on (RFC 7301).
+    fn application_protocol(&self) -> Option<&[u8]>;
+
+    /// The name under which the client addressed the server (RFC 6066 §3).
+    fn server_name(&self) -> Option<&str>;
+
+    /// The peer's certificate chain, its own certificate first.
+    fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]>;
+
+    /// Fills `output` with keying material of this session (RFC 8446 §7.5).
+    ///
+    /// # Errors
+    /// Before the handshake is complete, and if `output` is empty or too long to derive.
+    fn export_keying_material(
+        &self,
+        output: &mut [u8],
+        label: &[u8],
+        context: Option<&[u8]>,
+    ) -> Result<(), ExportError>;
+
+    /// The name of the cipher suite agreed on, as IANA has it.
+    fn cipher_suite(&self) -> Option<&'static str>;
+
+    /// The Initial keys that follow from the Destination Connection ID of the client's first Initial
+    /// packet (RFC 9001 §5.2).
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM.
+    fn initial_keys(
+        &self,
+        side: Side,
+        destination_connection_id: &ConnectionId,
+    ) -> Result<Keys, TransportError> {
+        initial::keys(side, destination_connection_id)
+    }
+}
+
+/// Keys of the next packet number space.
+pub enum NewKeys {
+    /// For Handshake packets.
+    Handshake(Keys),
+    /// For 1-RTT packets.
+    Application {
+        /// The first keys.
+        keys: Keys,
+        /// Where the keys of later key phases come from.
+        next: Box<dyn KeySchedule>,
+    },
+}
+
+impl fmt::Debug for NewKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Handshake(_) => "NewKeys::Handshake(..)",
+            Self::Application { .. } => "NewKeys::Application(..)",
+        })
+    }
+}
+
+/// Makes the packet protection keys of one key phase after another (RFC 9001 §6.1).
+pub trait KeySchedule: Send {
+    /// The keys of the next phase.
+    fn next_packet_keys(&mut self) -> PacketKeySet;
+}
+
+impl KeySchedule for Secrets {
+    fn next_packet_keys(&mut self) -> PacketKeySet {
+        Secrets::next_packet_keys(self)
+    }
+}
+
+/// Makes the sessions of a client.
+pub trait ClientSessions: Send + Sync + fmt::Debug {
+    /// A session with `server_name`, which offers `transport_parameters`.
+    ///
+    /// # Errors
+    /// If the name is neither a DNS name nor an IP address, or TLS cannot begin.
+    fn connect(
+        self: Arc<Self>,
+        server_name: &str,
+        transport_parameters: Vec<u8>,
+    ) -> Result<Box<dyn Session>, SessionError>;
+}
+
+/// Makes the sessions of a server.
+pub trait ServerSessions: Send + Sync + fmt::Debug {
+    /// A session with a client that has yet to speak, which answers with `transport_parameters`.
+    ///
+    /// # Errors
+    /// If TLS cannot begin.
+    fn accept(
+        self: Arc<Self>,
+        transport_parameters: Vec<u8>,
+    ) -> Result<Box<dyn Session>, SessionError>;
+}
+
+/// Why a TLS configuration or session cannot be made.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SessionError {
+    /// The server's name is neither a DNS name nor an IP address.
+    InvalidServerName,
+    /// No application protocol is configured: QUIC requires ALPN (RFC 9001 §8.1).
+    NoApplicationProtocol,
+    /// TLS_AES_128_GCM_SHA256 is not among the cipher suites: Initial packets need its AEAD
+    /// (RFC 9001 §5.2).
+    NoInitialCipherSuite,
+    /// TLS does not accept the configuration, for example a key that does not match the certificate.
+    Tls(rustls::Error),
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidServerName => {
+                f.write_str("the server's name is neither a DNS name nor an IP address")
+            }
+            Self::NoApplicationProtocol => {
+                f.write_str("QUIC needs at least one application protocol (ALPN)")
+            }
+            Self::NoInitialCipherSuite => {
+                f.write_str("QUIC needs TLS_AES_128_GCM_SHA256 among the cipher suites")
+            }
+            Self::Tls(error) => write!(f, "TLS: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for SessionError {}
+
+impl From<rustls::Error> for SessionError {
+    fn from(error: rustls::Error) -> Self {
+        Self::Tls(error)
+    }
+}
+
+/// Keying material cannot be exported: the handshake is not complete, or that many bytes cannot be
+/// derived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExportError;
+
+impl fmt::Display for ExportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no such keying material can be exported (yet)")
+    }
+}
+
+impl core::error::Error for ExportError {}

@@ -1,0 +1,328 @@
+//! TLS 1.3 by rustls, with the cryptography of aws-lc-rs.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::quic::{ClientConnection, Connection, KeyChange, ServerConnection, Version};
+use rustls::version::TLS13;
+use rustls::{
+    CipherSuite, ClientConfig, DigitallySignedStruct, KeyLog, KeyLogFile, RootCertStore,
+    ServerConfig, SignatureScheme,
+};
+
+use super::session::{ClientSessions, ExportError, NewKeys, ServerSessions, Session, SessionError};
+use super::tls_error::{client_hello_error, transport_error};
+use crate::{SpaceId, TransportError};
+
+/// A client's TLS settings, known to fit QUIC.
+#[derive(Clone, Debug)]
+pub struct TlsClientConfig(Arc<ClientConfig>);
+
+impl TlsClientConfig {
+    /// Takes a configuration as it is.
+    ///
+    /// # Errors
+    /// If it lacks TLS 1.3, TLS_AES_128_GCM_SHA256 or application protocols.
+    pub fn new(config: Arc<ClientConfig>) -> Result<Self, SessionError> {
+        check(config.crypto_provider(), &config.alpn_protocols)?;
+        // rustls checks the version when a connection begins; better to know now.
+        let name =
+            ServerName::try_from("localhost").map_err(|_| SessionError::InvalidServerName)?;
+        ClientConnection::new(config.clone(), Version::V1, name, Vec::new())?;
+        Ok(Self(config))
+    }
+
+    /// Trusts servers whose certificates lead to `roots`, and offers `application_protocols`, the
+    /// preferred one first.
+    ///
+    /// # Errors
+    /// If there are no application protocols.
+    pub fn with_roots(
+        roots: RootCertStore,
+        application_protocols: &[&[u8]],
+    ) -> Result<Self, SessionError> {
+        let mut config = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = owned(application_protocols);
+        Self::new(Arc::new(config))
+    }
+
+    /// Believes any certificate: whoever is on the path can read and change everything. For tests and
+    /// measurements only.
+    ///
+    /// # Errors
+    /// If there are no application protocols.
+    pub fn dangerous_without_certificate_verification(
+        application_protocols: &[&[u8]],
+    ) -> Result<Self, SessionError> {
+        let provider = provider();
+        let mut config = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+            .with_no_client_auth();
+        config.alpn_protocols = owned(application_protocols);
+        Self::new(Arc::new(config))
+    }
+
+    /// Gives the secrets of every session to `key_log`.
+    pub fn key_log(mut self, key_log: Arc<dyn KeyLog>) -> Self {
+        Arc::make_mut(&mut self.0).key_log = key_log;
+        self
+    }
+
+    /// Appends the secrets of every session to the file that the environment variable `SSLKEYLOGFILE`
+    /// names, if it is set.
+    pub fn key_log_file(self) -> Self {
+        self.key_log(Arc::new(KeyLogFile::new()))
+    }
+}
+
+impl ClientSessions for TlsClientConfig {
+    fn connect(
+        self: Arc<Self>,
+        server_name: &str,
+        transport_parameters: Vec<u8>,
+    ) -> Result<Box<dyn Session>, SessionError> {
+        let name = ServerName::try_from(server_name.to_owned())
+            .map_err(|_| SessionError::InvalidServerName)?;
+        let connection =
+            ClientConnection::new(self.0.clone(), Version::V1, name, transport_parameters)?;
+        Ok(Box::new(TlsSession {
+            connection: Connection::Client(connection),
+            requested_name: Some(server_name.to_owned()),
+            client_hello_start: Vec::new(),
+        }))
+    }
+}
+
+/// A server's TLS settings, known to fit QUIC.
+#[derive(Clone, Debug)]
+pub struct TlsServerConfig(Arc<ServerConfig>);
+
+impl TlsServerConfig {
+    /// Takes a configuration as it is.
+    ///
+    /// # Errors
+    /// If it lacks TLS 1.3, TLS_AES_128_GCM_SHA256 or application protocols.
+    pub fn new(config: Arc<ServerConfig>) -> Result<Self, SessionError> {
+        check(config.crypto_provider(), &config.alpn_protocols)?;
+        // rustls checks the version when a connection begins; better to know now.
+        ServerConnection::new(config.clone(), Version::V1, Vec::new())?;
+        Ok(Self(config))
+    }
+
+    /// Shows `certificate_chain`, the server's own certificate first, and accepts
+    /// `application_protocols`, the preferred one first.
+    ///
+    /// # Errors
+    /// If the key does not fit the certificate, or there are no application protocols.
+    pub fn with_certificate(
+        certificate_chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+        application_protocols: &[&[u8]],
+    ) -> Result<Self, SessionError> {
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])?
+            .with_no_client_auth()
+            .with_single_cert(certificate_chain, key)?;
+        config.alpn_protocols = owned(application_protocols);
+        Self::new(Arc::new(config))
+    }
+
+    /// Gives the secrets of every session to `key_log`.
+    pub fn key_log(mut self, key_log: Arc<dyn KeyLog>) -> Self {
+        Arc::make_mut(&mut self.0).key_log = key_log;
+        self
+    }
+
+    /// Appends the secrets of every session to the file that the environment variable `SSLKEYLOGFILE`
+    /// names, if it is set.
+    pub fn key_log_file(self) -> Self {
+        self.key_log(Arc::new(KeyLogFile::new()))
+    }
+}
+
+impl ServerSessions for TlsServerConfig {
+    fn accept(
+        self: Arc<Self>,
+        transport_parameters: Vec<u8>,
+    ) -> Result<Box<dyn Session>, SessionError> {
+        let connection = ServerConnection::new(self.0.clone(), Version::V1, transport_parameters)?;
+        Ok(Box::new(TlsSession {
+            connection: Connection::Server(connection),
+            requested_name: None,
+            client_hello_start: Vec::with_capacity(CLIENT_HELLO_START),
+        }))
+    }
+}
+
+/// The process-wide default of rustls is never relied on: a library must not depend on which part of
+/// the program came first.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(CryptoProvider {
+        cipher_suites: vec![
+            aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256,
+            aws_lc_rs::cipher_suite::TLS13_AES_256_GCM_SHA384,
+            aws_lc_rs::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+        ],
+        ..aws_lc_rs::default_provider()
+    })
+}
+
+fn owned(application_protocols: &[&[u8]]) -> Vec<Vec<u8>> {
+    application_protocols.iter().map(|protocol| protocol.to_vec()).collect()
+}
+
+fn check(provider: &CryptoProvider, protocols: &[Vec<u8>]) -> Result<(), SessionError> {
+    if protocols.is_empty() {
+        return Err(SessionError::NoApplicationProtocol);
+    }
+    let is_initial = |suite: &rustls::SupportedCipherSuite| {
+        suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256
+    };
+    if !provider.cipher_suites.iter().any(is_initial) {
+        return Err(SessionError::NoInitialCipherSuite);
+    }
+    Ok(())
+}
+
+/// Up to and including the length of legacy_session_id: type (1), length (3), version (2), random
+/// (32) and that length (1).
+const CLIENT_HELLO_START: usize = 39;
+/// The handshake type of a ClientHello (RFC 8446 §4).
+const CLIENT_HELLO: u8 = 1;
+
+struct TlsSession {
+    connection: Connection,
+    /// The name that a client asked for.
+    requested_name: Option<String>,
+    /// The first bytes that a server received, up to [`CLIENT_HELLO_START`].
+    client_hello_start: Vec<u8>,
+}
+
+impl TlsSession {
+    /// The compatibility mode of TLS 1.3 has no place in QUIC (RFC 9001 §8.4).
+    fn check_client_hello(&mut self, message_bytes: &[u8]) -> Result<(), TransportError> {
+        let missing = CLIENT_HELLO_START.saturating_sub(self.client_hello_start.len());
+        if missing == 0 || matches!(self.connection, Connection::Client(_)) {
+            return Ok(());
+        }
+        self.client_hello_start.extend(message_bytes.iter().take(missing));
+        match self.client_hello_start.as_slice() {
+            [CLIENT_HELLO, start @ .., session_id_length]
+                if start.len() == CLIENT_HELLO_START - 2 && *session_id_length != 0 =>
+            {
+                Err(client_hello_error())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Session for TlsSession {
+    fn receive(&mut self, _space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError> {
+        self.check_client_hello(message_bytes)?;
+        let was_handshaking = self.connection.is_handshaking();
+        self.connection
+            .read_hs(message_bytes)
+            .map_err(|error| transport_error(&error, self.connection.alert(), was_handshaking))
+    }
+
+    fn produce(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
+        Some(match self.connection.write_hs(out)? {
+            KeyChange::Handshake { keys } => NewKeys::Handshake(keys),
+            KeyChange::OneRtt { keys, next } => NewKeys::Application { keys, next: Box::new(next) },
+        })
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    fn peer_transport_parameters(&self) -> Option<&[u8]> {
+        self.connection.quic_transport_parameters()
+    }
+
+    fn application_protocol(&self) -> Option<&[u8]> {
+        self.connection.alpn_protocol()
+    }
+
+    fn server_name(&self) -> Option<&str> {
+        match &self.connection {
+            Connection::Client(_) => self.requested_name.as_deref(),
+            Connection::Server(connection) => connection.server_name(),
+        }
+    }
+
+    fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
+        self.connection.peer_certificates()
+    }
+
+    fn export_keying_material(
+        &self,
+        output: &mut [u8],
+        label: &[u8],
+        context: Option<&[u8]>,
+    ) -> Result<(), ExportError> {
+        let exported = self.connection.export_keying_material(output, label, context);
+        exported.map(|_| ()).map_err(|_| ExportError)
+    }
+
+    fn cipher_suite(&self) -> Option<&'static str> {
+        match self.connection.negotiated_cipher_suite()?.suite() {
+            CipherSuite::TLS13_AES_128_GCM_SHA256 => Some("TLS_AES_128_GCM_SHA256"),
+            CipherSuite::TLS13_AES_256_GCM_SHA384 => Some("TLS_AES_256_GCM_SHA384"),
+            CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some("TLS_CHACHA20_POLY1305_SHA256"),
+            other => other.as_str(),
+        }
+    }
+}
+
+/// Does not look at the certificate, only at the proof that the server holds its key.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

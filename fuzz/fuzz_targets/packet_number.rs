@@ -1,0 +1,18 @@
+//! A truncated packet number: never out of range, and its last bytes are those that came.
+#![no_main]
+
+use clearway_wire::{PacketNumber, Reader, VarInt};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let mut reader = Reader::new(data);
+    let largest = VarInt::decode(&mut reader, "Fuzz").ok().and_then(|v| PacketNumber::new(v.get()));
+    let rest = reader.rest();
+    let bytes = rest.get(..4).unwrap_or(rest);
+    let decoded = PacketNumber::decode_truncated(bytes, largest);
+    assert!(decoded <= PacketNumber::MAX);
+    let mut space = [0; 4];
+    let space = &mut space[..bytes.len()];
+    decoded.encode_truncated(space);
+    assert_eq!(space, bytes);
+});
