@@ -30,8 +30,7 @@ impl ControllerParameters {
     /// The initial window in bytes: as set, or min(10 x size, max(14720, 2 x size)) (RFC 9002 §7.2).
     pub fn initial_window(&self) -> u64 {
         let size = self.max_datagram_size;
-        let standard =
-            size.saturating_mul(10).min(size.saturating_mul(2).max(14_720));
+        let standard = size.saturating_mul(10).min(size.saturating_mul(2).max(14_720));
         self.initial_window.unwrap_or(standard).max(self.minimum_window()).min(self.maximum_window)
     }
 

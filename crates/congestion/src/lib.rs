@@ -8,8 +8,8 @@
 mod controller;
 mod delivery_rate;
 
-pub use delivery_rate::{DeliverySnapshot, RateSample};
 pub use controller::{
     Acknowledgement, Controller, ControllerFactory, ControllerParameters, Phase, RttSnapshot,
     SendIndex, SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,
 };
+pub use delivery_rate::{DeliverySnapshot, RateSample};

@@ -36,7 +36,11 @@ impl<'a, 'b> PacketContents<'a, 'b> {
     }
 
     /// Writes `frame` whole, and notes `token`; or fails and changes nothing.
-    pub(crate) fn push(&mut self, frame: &Frame<'_>, token: Option<Token>) -> Result<(), EncodeError> {
+    pub(crate) fn push(
+        &mut self,
+        frame: &Frame<'_>,
+        token: Option<Token>,
+    ) -> Result<(), EncodeError> {
         frame.encode(self.writer)?;
         self.is_ack_eliciting |= frame.is_ack_eliciting();
         self.counts_in_flight |= frame.counts_in_flight();
@@ -76,12 +80,21 @@ impl<'a, 'b> PacketContents<'a, 'b> {
         )?;
         self.is_ack_eliciting = true;
         self.counts_in_flight = true;
-        self.tokens.push(Token::Stream { stream_id, offset: offset.get(), length: length as u64, fin });
+        self.tokens.push(Token::Stream {
+            stream_id,
+            offset: offset.get(),
+            length: length as u64,
+            fin,
+        });
         Ok(data)
     }
 
     /// Writes the header of a CRYPTO frame of `length` bytes and returns the room for its data.
-    pub(crate) fn push_crypto(&mut self, offset: VarInt, length: usize) -> Result<&mut [u8], EncodeError> {
+    pub(crate) fn push_crypto(
+        &mut self,
+        offset: VarInt,
+        length: usize,
+    ) -> Result<&mut [u8], EncodeError> {
         let data = frame::Crypto::encode_in_place(self.writer, offset, length)?;
         self.is_ack_eliciting = true;
         self.counts_in_flight = true;

@@ -41,9 +41,7 @@ impl core::error::Error for TransportError {}
 impl From<DecodeError> for TransportError {
     fn from(error: DecodeError) -> Self {
         let code = match error {
-            DecodeError::DuplicateParameter { .. } => {
-                TransportErrorCode::TRANSPORT_PARAMETER_ERROR
-            }
+            DecodeError::DuplicateParameter { .. } => TransportErrorCode::TRANSPORT_PARAMETER_ERROR,
             _ => TransportErrorCode::FRAME_ENCODING_ERROR,
         };
         let reason = match error {

@@ -12,12 +12,15 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
 mod contents;
+mod datagram;
 mod error;
 mod handshake;
 mod side;
 mod space_id;
+mod streams;
 mod token;
 
+pub use datagram::{DatagramError, DatagramStatistics};
 pub use error::TransportError;
 pub use handshake::{
     ClientSessions, ExportError, KeySchedule, NewKeys, RETRY_INTEGRITY_TAG_LEN, ServerSessions,
@@ -26,3 +29,6 @@ pub use handshake::{
 };
 pub use side::Side;
 pub use space_id::SpaceId;
+pub use streams::{
+    ReadError, ReadOutcome, StreamEvent, StreamsStatistics, UnknownStream, WriteError,
+};

@@ -1,0 +1,99 @@
+use clearway_wire::{VarInt, Writer};
+
+use super::*;
+
+fn datagrams(peer_max: u32) -> Datagrams {
+    let config = DatagramsConfig { max_frame_size: 1000, receive_buffer: 3000, send_buffer: 3000 };
+    let mut datagrams = Datagrams::new(config, 1100);
+    datagrams.set_peer_parameters(&TransportParameters {
+        max_datagram_frame_size: VarInt::from_u32(peer_max),
+        ..TransportParameters::default()
+    });
+    datagrams
+}
+
+fn write(datagrams: &mut Datagrams, room: usize) -> (usize, Vec<Token>) {
+    let mut buffer = vec![0; room];
+    let mut writer = Writer::new(&mut buffer);
+    let mut tokens = Vec::new();
+    datagrams.write_frames(&mut PacketContents::new(&mut writer, &mut tokens));
+    (writer.written(), tokens)
+}
+
+#[test]
+fn a_peer_that_takes_none_is_sent_none() {
+    assert_eq!(datagrams(0).send(Bytes::new()), Err(DatagramError::Unsupported));
+}
+
+#[test]
+fn the_smaller_of_peer_and_path_limits_the_payload() {
+    let maximum = datagrams(600).max_payload().unwrap();
+    assert_eq!(maximum, 597, "type and two bytes of length");
+    assert_eq!(
+        datagrams(600).send(Bytes::from(vec![0; maximum + 1])),
+        Err(DatagramError::TooLarge { maximum })
+    );
+    assert_eq!(datagrams(600).send(Bytes::from(vec![0; maximum])), Ok(()));
+    assert_eq!(datagrams(65535).max_payload(), Some(1097));
+}
+
+#[test]
+fn the_queue_out_is_bounded_even_for_empty_datagrams() {
+    let mut datagrams = datagrams(1000);
+    let sent = (0..1000).take_while(|_| datagrams.send(Bytes::new()).is_ok()).count();
+    assert_eq!(sent, 3000 / 64);
+    assert_eq!(datagrams.send(Bytes::new()), Err(DatagramError::QueueFull));
+}
+
+#[test]
+fn datagrams_fill_a_packet_in_order_and_leave_tokens() {
+    let mut datagrams = datagrams(1000);
+    for length in [500, 400, 300] {
+        datagrams.send(Bytes::from(vec![0; length])).unwrap();
+    }
+    let (written, tokens) = write(&mut datagrams, 1000);
+    assert_eq!(written, 503 + 403);
+    assert_eq!(tokens, [Token::Datagram { length: 500 }, Token::Datagram { length: 400 }]);
+    assert!(datagrams.has_pending());
+    assert_eq!(write(&mut datagrams, 1000).0, 303);
+    assert!(!datagrams.has_pending());
+    assert_eq!(datagrams.statistics().sent, 3);
+    datagrams.on_lost();
+    assert_eq!(datagrams.statistics().lost, 1);
+    assert!(!datagrams.has_pending(), "what is lost is not sent again");
+}
+
+#[test]
+fn a_datagram_that_no_packet_can_hold_any_more_does_not_block_the_rest() {
+    let mut datagrams = datagrams(1000);
+    datagrams.send(Bytes::from(vec![0; 900])).unwrap();
+    datagrams.send(Bytes::from(vec![0; 100])).unwrap();
+    datagrams.set_packet_room(500);
+    assert_eq!(write(&mut datagrams, 500).0, 103);
+    assert_eq!(datagrams.statistics().unsendable, 1);
+}
+
+#[test]
+fn the_oldest_are_dropped_when_the_application_does_not_take_them() {
+    let mut datagrams = datagrams(1000);
+    for byte in 0..10 {
+        datagrams.on_datagram(&frame::Datagram { data: &[byte; 436] }).unwrap();
+    }
+    let kept: Vec<u8> = core::iter::from_fn(|| datagrams.next()).map(|data| data[0]).collect();
+    assert_eq!(kept, [4, 5, 6, 7, 8, 9]);
+    assert_eq!((datagrams.statistics().received, datagrams.statistics().dropped), (10, 4));
+    for _ in 0..1000 {
+        datagrams.on_datagram(&frame::Datagram { data: &[] }).unwrap();
+    }
+    assert_eq!(core::iter::from_fn(|| datagrams.next()).count(), 3000 / 64);
+}
+
+#[test]
+fn a_frame_beyond_the_limit_ends_the_connection() {
+    let mut datagrams = datagrams(0);
+    assert!(datagrams.on_datagram(&frame::Datagram { data: &[0; 999] }).is_ok());
+    let error = datagrams.on_datagram(&frame::Datagram { data: &[0; 1000] }).unwrap_err();
+    assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
+    datagrams.config.max_frame_size = 0;
+    assert!(datagrams.on_datagram(&frame::Datagram { data: &[] }).is_err());
+}

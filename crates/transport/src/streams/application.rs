@@ -1,0 +1,234 @@
+//! What an application does with streams.
+
+use bytes::{Bytes, BytesMut};
+use clearway_units::Timestamp;
+use clearway_wire::{Direction, StreamId, VarInt};
+
+use super::{
+    MAX_WAKING_ROOM, ReadError, ReadOutcome, STREAM_SEND_SHARE, StreamEvent, Streams,
+    UnknownStream, WriteError,
+};
+
+/// Writes shorter than this are gathered in chunks of [`SCRATCH`] bytes.
+const SHORT_WRITE: usize = 4 << 10;
+
+/// How large those chunks are.
+const SCRATCH: usize = 16 << 10;
+
+impl Streams {
+    /// Opens a stream, or returns `None` while the peer does not permit another (RFC 9000 §4.6); then
+    /// [`StreamEvent::StreamsAvailable`] says when it does.
+    pub(crate) fn open(&mut self, direction: Direction) -> Option<StreamId> {
+        let index = self.local.get_mut(direction).open()?;
+        let id = StreamId::new(self.side.initiator(), direction, index)?;
+        self.create(id);
+        Some(id)
+    }
+
+    /// The next stream that the peer opened and that was not accepted yet.
+    pub(crate) fn accept(&mut self, direction: Direction) -> Option<StreamId> {
+        let index = self.remote.get_mut(direction).accept()?;
+        let id = StreamId::new(self.side.peer().initiator(), direction, index)?;
+        if let Some((key, stream)) = self.table.find_mut(id) {
+            stream.is_accepted = true;
+            self.tell_readable(key);
+        }
+        Some(id)
+    }
+
+    /// Appends to a stream as much of `data` as there is room for, without copying it, and returns how
+    /// many bytes that is. If it is less than all, [`StreamEvent::Writable`] says when there is more
+    /// room.
+    pub(crate) fn write(&mut self, id: StreamId, mut data: Bytes) -> Result<usize, WriteError> {
+        let (key, taken) = self.admit(id, data.len())?;
+        data.truncate(taken);
+        self.append(key, data);
+        Ok(taken)
+    }
+
+    /// As [`Self::write`], but copies.
+    pub(crate) fn write_slice(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
+        let (key, taken) = self.admit(id, data.len())?;
+        let data = data.get(..taken).unwrap_or_default();
+        let copy = if data.len() < SHORT_WRITE {
+            if self.scratch.capacity() < data.len() {
+                self.scratch = BytesMut::with_capacity(SCRATCH);
+            }
+            self.scratch.extend_from_slice(data);
+            self.scratch.split().freeze()
+        } else {
+            Bytes::copy_from_slice(data)
+        };
+        self.append(key, copy);
+        Ok(taken)
+    }
+
+    /// Finds the stream and how many of `wanted` bytes it may keep now.
+    fn admit(&mut self, id: StreamId, wanted: usize) -> Result<(usize, usize), WriteError> {
+        let key = self.table.key(id).ok_or(WriteError::UnknownStream)?;
+        let room = usize::try_from(self.room(key)).unwrap_or(usize::MAX);
+        let stream = self.table.get_mut(key).ok_or(WriteError::UnknownStream)?;
+        stream.send.as_ref().ok_or(WriteError::UnknownStream)?.check_writable()?;
+        if wanted > room {
+            stream.awaits_room = true;
+            if !core::mem::replace(&mut stream.queued.writers, true) {
+                self.writers.push_back(key);
+            }
+        }
+        Ok((key, wanted.min(room)))
+    }
+
+    fn append(&mut self, key: usize, data: Bytes) {
+        self.buffered = self.buffered.saturating_add(data.len() as u64);
+        if let Some(send) = self.table.get_mut(key).and_then(|stream| stream.send.as_mut()) {
+            send.write(data);
+        }
+        self.settle(key);
+    }
+
+    /// How many more bytes the stream with `key` may keep.
+    fn room(&self, key: usize) -> u64 {
+        let kept = self.table.get(key).and_then(|stream| stream.send.as_ref());
+        let kept = kept.map_or(0, |send| send.buffered());
+        let share = STREAM_SEND_SHARE.min(self.send_buffer()).saturating_sub(kept);
+        self.shared_room().max(share)
+    }
+
+    fn shared_room(&self) -> u64 {
+        self.send_buffer().saturating_sub(self.buffered)
+    }
+
+    fn send_buffer(&self) -> u64 {
+        self.config.send_buffer.max(1)
+    }
+
+    /// Bytes of the stream with `key` need not be kept any more: whoever waits for room may have it.
+    pub(super) fn release(&mut self, key: usize, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        let rest = self.buffered.checked_sub(bytes);
+        debug_assert!(rest.is_some(), "bytes leave the send buffer once");
+        self.buffered = rest.unwrap_or(0);
+        let enough = (self.send_buffer() / 8).clamp(1, MAX_WAKING_ROOM);
+        let awaits = self.table.get(key).is_some_and(|stream| stream.awaits_room);
+        if awaits && self.room(key) >= enough {
+            super::remove_key(&mut self.writers, key);
+            self.wake_writer(key);
+        }
+        if self.shared_room() >= enough {
+            while let Some(key) = self.writers.pop_front() {
+                self.wake_writer(key);
+            }
+        }
+    }
+
+    fn wake_writer(&mut self, key: usize) {
+        let Some(stream) = self.table.get_mut(key) else { return };
+        stream.queued.writers = false;
+        stream.awaits_room = false;
+        let can_write = stream.send.as_ref().is_some_and(|send| send.check_writable().is_ok());
+        if can_write && !core::mem::replace(&mut stream.queued.writable, true) {
+            self.events.push(StreamEvent::Writable(stream.id));
+        }
+    }
+
+    /// Ends a stream after what was written. [`StreamEvent::Finished`] says when the peer has it all.
+    pub(crate) fn finish(&mut self, id: StreamId) -> Result<(), WriteError> {
+        let (key, stream) = self.table.find_mut(id).ok_or(WriteError::UnknownStream)?;
+        let send = stream.send.as_mut().ok_or(WriteError::UnknownStream)?;
+        send.check_writable()?;
+        send.finish();
+        self.settle(key);
+        Ok(())
+    }
+
+    /// Gives up sending on a stream: what the peer does not have yet is not sent any more. Does nothing
+    /// if the peer has acknowledged everything, or if the stream was reset before.
+    pub(crate) fn reset(&mut self, id: StreamId, code: VarInt) -> Result<(), UnknownStream> {
+        let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
+        let send = stream.send.as_mut().ok_or(UnknownStream)?;
+        let kept = send.buffered();
+        if send.reset(code) {
+            self.release(key, kept);
+        }
+        self.settle(key);
+        Ok(())
+    }
+
+    /// Gives up reading a stream: what was received is dropped and the peer is asked to stop (RFC 9000
+    /// §3.5). Nothing more can be read.
+    pub(crate) fn stop_sending(
+        &mut self,
+        now: Timestamp,
+        id: StreamId,
+        code: VarInt,
+    ) -> Result<(), UnknownStream> {
+        let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
+        let receive = stream.receive.as_mut().ok_or(UnknownStream)?;
+        receive.stop(now, &mut self.flow, code);
+        self.settle(key);
+        Ok(())
+    }
+
+    /// Takes up to `max` bytes (at least one) from a stream, in order and without copying them. After a
+    /// read that is blocked, [`StreamEvent::Readable`] says when there is more.
+    pub(crate) fn read(
+        &mut self,
+        now: Timestamp,
+        id: StreamId,
+        max: usize,
+    ) -> Result<ReadOutcome, ReadError> {
+        let (key, stream) = self.table.find_mut(id).ok_or(ReadError::UnknownStream)?;
+        let receive = stream.receive.as_mut().ok_or(ReadError::UnknownStream)?;
+        let outcome = receive.read(now, &mut self.flow, max);
+        if let Ok(ReadOutcome::Data(data)) = &outcome {
+            let read = &mut self.statistics.bytes_read;
+            *read = read.saturating_add(data.len() as u64);
+        }
+        self.settle(key);
+        outcome
+    }
+
+    /// How many bytes of a stream can be read now; 0 if there is no such stream.
+    pub(crate) fn readable_bytes(&mut self, id: StreamId) -> u64 {
+        let receive = self.table.find_mut(id).and_then(|(_, stream)| stream.receive.as_ref());
+        receive.map_or(0, |receive| receive.readable())
+    }
+
+    /// Says how a stream shares the connection with others. Higher priorities go first; 0 is where all
+    /// begin. Within one priority, incremental streams (as all begin) take turns, and the others are
+    /// sent one after another, by ID, in one common turn (RFC 9218 §10).
+    pub(crate) fn set_priority(
+        &mut self,
+        id: StreamId,
+        priority: i32,
+        is_incremental: bool,
+    ) -> Result<(), UnknownStream> {
+        let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
+        let (before, queued) = (stream.waiting(key), stream.queued);
+        stream.priority = priority;
+        stream.is_incremental = is_incremental;
+        let after = stream.waiting(key);
+        for (scheduler, waits) in
+            [(&mut self.creditless, queued.creditless), (&mut self.fresh, queued.fresh)]
+        {
+            scheduler.set(before, waits, false);
+            scheduler.set(after, false, waits);
+        }
+        Ok(())
+    }
+
+    /// Tells the application that a stream can be read, if it can and the application waits for that.
+    pub(super) fn tell_readable(&mut self, key: usize) {
+        let Some(stream) = self.table.get_mut(key) else { return };
+        let Some(receive) = stream.receive.as_mut() else { return };
+        if !(stream.is_accepted && receive.awaits_data && receive.has_news()) {
+            return;
+        }
+        receive.awaits_data = false;
+        if !core::mem::replace(&mut stream.queued.readable, true) {
+            self.events.push(StreamEvent::Readable(stream.id));
+        }
+    }
+}

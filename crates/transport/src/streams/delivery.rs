@@ -1,0 +1,87 @@
+//! What became of the frames that were sent.
+
+use core::ops::Range;
+
+use clearway_wire::StreamId;
+
+use super::receive_half::ReceiveHalf;
+use super::send_half::SendHalf;
+use super::state::SendState;
+use super::{StreamEvent, Streams};
+use crate::token::Token;
+
+impl Streams {
+    /// The packet with the frame that left `token` was acknowledged. A packet may be acknowledged after
+    /// it was declared lost.
+    pub(crate) fn on_acked(&mut self, token: &Token) {
+        match *token {
+            Token::Stream { stream_id, offset, length, fin } => {
+                self.on_data_acknowledged(stream_id, offset..offset.saturating_add(length), fin);
+            }
+            Token::ResetStream { stream_id } => {
+                let Some((key, stream)) = self.table.find_mut(stream_id) else { return };
+                if stream.send.as_mut().is_some_and(SendHalf::on_reset_acknowledged) {
+                    self.events.push(StreamEvent::ResetAcknowledged(stream_id));
+                }
+                self.settle(key);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_data_acknowledged(&mut self, id: StreamId, range: Range<u64>, fin: bool) {
+        let Some((key, stream)) = self.table.find_mut(id) else { return };
+        let Some(send) = stream.send.as_mut() else { return };
+        let was_received = send.state() == SendState::DataReceived;
+        let released = send.on_acknowledged(range, fin);
+        if send.state() == SendState::DataReceived && !was_received {
+            self.events.push(StreamEvent::Finished(id));
+        }
+        let acknowledged = &mut self.statistics.bytes_acknowledged;
+        *acknowledged = acknowledged.saturating_add(released);
+        self.release(key, released);
+        self.settle(key);
+    }
+
+    /// The packet with the frame that left `token` was lost: what it said is said again, as it is true
+    /// now, if it still matters.
+    pub(crate) fn on_lost(&mut self, token: &Token) {
+        match *token {
+            Token::Stream { stream_id, offset, length, fin } => {
+                let range = offset..offset.saturating_add(length);
+                self.redo_sending(stream_id, |send| send.on_lost(range, fin));
+            }
+            Token::ResetStream { stream_id } => {
+                self.redo_sending(stream_id, SendHalf::on_reset_lost);
+            }
+            Token::StreamDataBlocked { stream_id } => {
+                self.redo_sending(stream_id, |send| send.credit_mut().on_report_lost());
+            }
+            Token::StopSending { stream_id } => {
+                self.redo_receiving(stream_id, ReceiveHalf::on_stop_lost);
+            }
+            Token::MaxStreamData { stream_id } => {
+                self.redo_receiving(stream_id, ReceiveHalf::on_limit_lost);
+            }
+            Token::MaxData => self.flow.max_data_owed = true,
+            Token::DataBlocked => self.flow.send.on_report_lost(),
+            Token::MaxStreams { direction } => self.remote.get_mut(direction).on_maximum_lost(),
+            Token::StreamsBlocked { direction } => self.local.get_mut(direction).on_blocked_lost(),
+            _ => {}
+        }
+    }
+
+    fn redo_sending(&mut self, id: StreamId, redo: impl FnOnce(&mut SendHalf)) {
+        if let Some((key, stream)) = self.table.find_mut(id) {
+            stream.send.as_mut().map(redo);
+            self.settle(key);
+        }
+    }
+
+    fn redo_receiving(&mut self, id: StreamId, redo: impl FnOnce(&mut ReceiveHalf)) {
+        if let Some((key, stream)) = self.table.find_mut(id) {
+            stream.receive.as_mut().map(redo);
+            self.settle(key);
+        }
+    }
+}

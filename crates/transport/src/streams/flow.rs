@@ -1,0 +1,240 @@
+//! Flow control, both ways (RFC 9000 §4.1): the same two ledgers serve a stream and the connection.
+
+use core::time::Duration;
+
+use clearway_units::Timestamp;
+
+/// What the peer permits to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct SendCredit {
+    limit: u64,
+    used: u64,
+    reported_at: Option<u64>,
+}
+
+impl SendCredit {
+    /// A credit of `limit` bytes, none of them used.
+    pub(super) const fn new(limit: u64) -> Self {
+        Self { limit, used: 0, reported_at: None }
+    }
+
+    /// The peer's limit: bytes that may be sent in all.
+    pub(super) const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Bytes used of it: for a stream, the offset of the first byte never sent.
+    pub(super) const fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// How many more bytes may be sent.
+    pub(super) const fn available(&self) -> u64 {
+        self.limit.saturating_sub(self.used)
+    }
+
+    /// Uses `bytes`; says whether the limit permitted it, and changes nothing if not.
+    #[must_use]
+    pub(super) fn consume(&mut self, bytes: u64) -> bool {
+        match self.used.checked_add(bytes).filter(|used| *used <= self.limit) {
+            Some(used) => {
+                self.used = used;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes a new limit from the peer; says whether it is higher. A lower one is a late frame and
+    /// means nothing (RFC 9000 §4.1).
+    pub(super) fn raise(&mut self, limit: u64) -> bool {
+        let rises = limit > self.limit;
+        self.limit = self.limit.max(limit);
+        rises
+    }
+
+    /// Whether the peer is to be told that this limit blocks; once for each limit.
+    pub(super) fn owes_report(&self) -> bool {
+        self.available() == 0 && self.reported_at != Some(self.limit)
+    }
+
+    /// The peer was told.
+    pub(super) fn on_reported(&mut self) {
+        self.reported_at = Some(self.limit);
+    }
+
+    /// The frame that told it was lost.
+    pub(super) fn on_report_lost(&mut self) {
+        self.reported_at = None;
+    }
+}
+
+/// The peer sent more than it was permitted to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Exceeded;
+
+/// What the peer may send, and how fast it is consumed.
+///
+/// The window follows the application: each time half of it has been consumed, the limit moves up,
+/// and if that half took no longer than two round trips the window doubles. A window thus settles at
+/// no less than four times what is consumed per round trip, so that a limit update arrives long
+/// before the peer runs dry, even while a lost packet holds back the reader.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReceiveWindow {
+    window: u64,
+    max_window: u64,
+    limit: u64,
+    received: u64,
+    consumed: u64,
+    renewed_at: Option<Timestamp>,
+}
+
+/// In how many round trips half a window may be consumed before the window is too small.
+const TUNING_ROUND_TRIPS: u32 = 2;
+
+impl ReceiveWindow {
+    /// A window of `initial` bytes, which the peer knows from the transport parameters.
+    pub(super) fn new(initial: u64, max_window: u64) -> Self {
+        Self {
+            window: initial,
+            max_window: max_window.max(initial),
+            limit: initial,
+            received: 0,
+            consumed: 0,
+            renewed_at: None,
+        }
+    }
+
+    /// The limit that the peer is to be told.
+    pub(super) const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Bytes received, each once, in a stream counted by its highest offset.
+    pub(super) const fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Bytes whose credit was given back.
+    pub(super) const fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
+    /// The size of the window, in bytes.
+    pub(super) const fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// Whether `bytes` more are permitted.
+    pub(super) fn check(&self, bytes: u64) -> Result<(), Exceeded> {
+        match self.received.checked_add(bytes) {
+            Some(received) if received <= self.limit => Ok(()),
+            _ => Err(Exceeded),
+        }
+    }
+
+    /// Counts `bytes` more, which [`Self::check`] permits.
+    pub(super) fn receive(&mut self, now: Timestamp, bytes: u64) -> Result<(), Exceeded> {
+        self.check(bytes)?;
+        self.received = self.received.checked_add(bytes).ok_or(Exceeded)?;
+        self.renewed_at.get_or_insert(now);
+        Ok(())
+    }
+
+    /// Gives back the credit of `bytes` that were received. Returns whether the limit rose.
+    pub(super) fn consume(
+        &mut self,
+        now: Timestamp,
+        round_trip: Option<Duration>,
+        bytes: u64,
+    ) -> bool {
+        let consumed = self.consumed.checked_add(bytes).filter(|sum| *sum <= self.received);
+        debug_assert!(consumed.is_some(), "credit is given back once, and only for what came");
+        self.consumed = consumed.unwrap_or(self.received);
+        if self.limit.saturating_sub(self.consumed) > self.window / 2 {
+            return false;
+        }
+        if let (Some(since), Some(round_trip)) = (self.renewed_at, round_trip)
+            && now.saturating_since(since) < round_trip.saturating_mul(TUNING_ROUND_TRIPS)
+        {
+            self.grow(self.window.saturating_mul(2));
+        }
+        self.renewed_at = Some(now);
+        self.renew()
+    }
+
+    /// Makes the window at least `window` bytes, if its maximum allows.
+    pub(super) fn grow(&mut self, window: u64) {
+        self.window = self.window.max(window.min(self.max_window));
+    }
+
+    /// The peer says that it is blocked at `limit`. Returns whether the limit rose.
+    pub(super) fn on_peer_blocked(&mut self, limit: u64) -> bool {
+        limit >= self.limit && self.renew()
+    }
+
+    /// Moves the limit a window beyond what was consumed; returns whether that raised it. Done again
+    /// when the limit is sent, so that the frame says the most that it can.
+    pub(super) fn renew(&mut self) -> bool {
+        let limit = self.consumed.saturating_add(self.window).min(clearway_wire::VarInt::MAX.get());
+        let rises = limit > self.limit;
+        self.limit = self.limit.max(limit);
+        rises
+    }
+}
+
+/// Flow control of the connection as a whole.
+#[derive(Debug)]
+pub(super) struct ConnectionFlow {
+    /// What the peer permits on all streams together.
+    pub(super) send: SendCredit,
+    /// What the peer may send on all streams together.
+    receive: ReceiveWindow,
+    /// The smoothed round-trip time, once there is one.
+    pub(super) round_trip: Option<Duration>,
+    /// Whether a MAX_DATA is to be sent.
+    pub(super) max_data_owed: bool,
+}
+
+impl ConnectionFlow {
+    /// The peer permits nothing yet, and may send what `receive` says.
+    pub(super) fn new(receive: ReceiveWindow) -> Self {
+        Self { send: SendCredit::default(), receive, round_trip: None, max_data_owed: false }
+    }
+
+    /// What the peer may send.
+    pub(super) const fn receive_window(&self) -> &ReceiveWindow {
+        &self.receive
+    }
+
+    /// The limit of the MAX_DATA that is to be sent.
+    pub(super) fn max_data_owed(&mut self) -> Option<u64> {
+        self.max_data_owed.then(|| {
+            self.receive.renew();
+            self.receive.limit()
+        })
+    }
+
+    /// Counts `bytes` that the peer sent.
+    pub(super) fn receive(&mut self, now: Timestamp, bytes: u64) -> Result<(), Exceeded> {
+        self.receive.receive(now, bytes)
+    }
+
+    /// Gives back the credit of `bytes` that are read or that nobody will read.
+    pub(super) fn give_back(&mut self, now: Timestamp, bytes: u64) {
+        self.max_data_owed |= self.receive.consume(now, self.round_trip, bytes);
+    }
+
+    /// One stream alone must not use up the window: it is kept half as large again as any stream's.
+    pub(super) fn fit_stream_window(&mut self, window: u64) {
+        self.receive.grow(window.saturating_add(window / 2));
+    }
+
+    /// The peer says that it is blocked at `limit`.
+    pub(super) fn on_peer_blocked(&mut self, limit: u64) {
+        self.max_data_owed |= self.receive.on_peer_blocked(limit);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const ROUND_TRIP: Duration = Duration::from_millis(100);
+
+fn at(milliseconds: u64) -> Timestamp {
+    Timestamp::from_nanos(milliseconds * 1_000_000)
+}
+
+#[test]
+fn credit_is_never_exceeded() {
+    let mut credit = SendCredit::new(10);
+    assert!(credit.consume(10));
+    assert!(!credit.consume(1));
+    assert_eq!(credit.used(), 10);
+    assert!(!credit.raise(9), "a lower limit means nothing");
+    assert!(credit.raise(11));
+    assert_eq!(credit.available(), 1);
+    assert!(!credit.consume(u64::MAX));
+}
+
+#[test]
+fn a_limit_that_blocks_is_reported_once_and_again_when_that_is_lost() {
+    let mut credit = SendCredit::new(0);
+    assert!(credit.owes_report());
+    credit.on_reported();
+    assert!(!credit.owes_report());
+    credit.on_report_lost();
+    assert!(credit.owes_report());
+    credit.raise(5);
+    assert!(!credit.owes_report(), "no longer blocked");
+    assert!(credit.consume(5));
+    assert!(credit.owes_report(), "the new limit blocks too");
+}
+
+#[test]
+fn one_byte_too_many_is_refused() {
+    let mut window = ReceiveWindow::new(100, 100);
+    assert_eq!(window.receive(at(0), 100), Ok(()));
+    assert_eq!(window.receive(at(0), 1), Err(Exceeded));
+    assert_eq!(window.received(), 100);
+}
+
+#[test]
+fn the_limit_moves_when_half_is_consumed() {
+    let mut window = ReceiveWindow::new(100, 100);
+    window.receive(at(0), 100).unwrap();
+    assert!(!window.consume(at(1), None, 49));
+    assert_eq!(window.limit(), 100);
+    assert!(window.consume(at(1), None, 1));
+    assert_eq!(window.limit(), 150);
+    assert!(!window.consume(at(1), None, 1), "no update for each packet");
+}
+
+#[test]
+fn a_window_doubles_while_it_is_consumed_fast() {
+    let mut window = ReceiveWindow::new(100, 350);
+    window.receive(at(0), 100).unwrap();
+    window.consume(at(199), Some(ROUND_TRIP), 50);
+    assert_eq!(window.window(), 200);
+    assert_eq!(window.limit(), 250);
+    window.receive(at(200), 100).unwrap();
+    window.consume(at(250), Some(ROUND_TRIP), 100);
+    assert_eq!(window.window(), 350, "the maximum holds");
+}
+
+#[test]
+fn a_window_stays_while_it_is_consumed_slowly_or_no_round_trip_is_known() {
+    let mut window = ReceiveWindow::new(100, 1000);
+    window.receive(at(0), 100).unwrap();
+    window.consume(at(200), Some(ROUND_TRIP), 50);
+    assert_eq!(window.window(), 100);
+    window.consume(at(201), None, 50);
+    assert_eq!(window.window(), 100);
+}
+
+#[test]
+fn a_blocked_peer_is_told_of_every_byte_that_is_free() {
+    let mut window = ReceiveWindow::new(100, 100);
+    window.receive(at(0), 100).unwrap();
+    assert!(!window.on_peer_blocked(100), "nothing is free");
+    window.consume(at(0), None, 1);
+    assert!(!window.on_peer_blocked(99), "it was blocked before it heard of the limit");
+    assert!(window.on_peer_blocked(100));
+    assert_eq!(window.limit(), 101);
+}
+
+proptest! {
+    /// S18: received and consumed never cross, the limit never falls, and a peer that waits at the
+    /// limit is never left with less than half a window once everything was consumed.
+    #[test]
+    fn ledger(steps in prop::collection::vec((any::<bool>(), 0u64..300, 0u64..500), 1..200)) {
+        let mut window = ReceiveWindow::new(200, 1600);
+        let mut now = 0;
+        for (receives, bytes, passed) in steps {
+            now += passed;
+            let limit = window.limit();
+            if receives {
+                let room = window.limit() - window.received();
+                prop_assert_eq!(window.receive(at(now), bytes).is_ok(), bytes <= room);
+            } else {
+                let bytes = bytes.min(window.received() - window.consumed());
+                window.consume(at(now), Some(ROUND_TRIP), bytes);
+            }
+            prop_assert!(window.limit() >= limit);
+            prop_assert!(window.consumed() <= window.received());
+            prop_assert!(window.received() <= window.limit());
+            prop_assert!(window.limit() - window.consumed() <= window.window());
+            prop_assert!(window.limit() - window.consumed() >= window.window() / 2);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! How many streams may be opened, both ways (RFC 9000 §4.6).
+
+use clearway_wire::VarInt;
+
+/// A stream count never exceeds 2^60, so that every stream ID fits (RFC 9000 §4.6).
+const MAX_STREAMS: u64 = 1 << 60;
+
+/// The streams of one direction that this end opens.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LocalStreams {
+    opened: u64,
+    maximum: u64,
+    /// The application was refused a stream, and is to be told when it can have one.
+    awaits_stream: bool,
+    reported_at: Option<u64>,
+}
+
+impl LocalStreams {
+    /// How many were opened.
+    pub(super) const fn opened(&self) -> u64 {
+        self.opened
+    }
+
+    /// The index of the next stream if the peer permits it; it then counts as opened.
+    pub(super) fn open(&mut self) -> Option<u64> {
+        if self.opened >= self.maximum {
+            self.awaits_stream = true;
+            return None;
+        }
+        let index = self.opened;
+        self.opened = index.checked_add(1)?;
+        Some(index)
+    }
+
+    /// Takes a limit from the peer. Returns whether the application waits for it.
+    pub(super) fn raise(&mut self, maximum: u64) -> bool {
+        let rises = maximum > self.maximum;
+        self.maximum = self.maximum.max(maximum.min(MAX_STREAMS));
+        rises && core::mem::take(&mut self.awaits_stream)
+    }
+
+    /// The limit that the peer is to be told of because it blocks; once for each limit.
+    pub(super) fn blocked_owed(&self) -> Option<VarInt> {
+        let owed = self.awaits_stream && self.reported_at != Some(self.maximum);
+        owed.then(|| VarInt::saturating(self.maximum))
+    }
+
+    /// The peer was told.
+    pub(super) fn on_blocked_sent(&mut self) {
+        self.reported_at = Some(self.maximum);
+    }
+
+    /// The frame that told it was lost.
+    pub(super) fn on_blocked_lost(&mut self) {
+        self.reported_at = None;
+    }
+}
+
+/// The streams of one direction that the peer opens.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RemoteStreams {
+    opened: u64,
+    accepted: u64,
+    retired: u64,
+    /// How many may be open at a time.
+    concurrent: u64,
+    maximum: u64,
+    maximum_owed: bool,
+}
+
+/// The peer opened more streams than it was permitted to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TooManyStreams;
+
+impl RemoteStreams {
+    /// The peer may open `concurrent` at a time.
+    pub(super) fn new(concurrent: u64) -> Self {
+        let concurrent = concurrent.min(MAX_STREAMS);
+        let maximum = concurrent;
+        Self { opened: 0, accepted: 0, retired: 0, concurrent, maximum, maximum_owed: false }
+    }
+
+    /// The peer used the stream with `index`, which opens all below it too (RFC 9000 §3.2). Returns
+    /// the indices of those that are new.
+    pub(super) fn on_used(&mut self, index: u64) -> Result<core::ops::Range<u64>, TooManyStreams> {
+        if index >= self.maximum {
+            return Err(TooManyStreams);
+        }
+        let from = self.opened;
+        self.opened = from.max(index.saturating_add(1));
+        self.renew_if_worth_it();
+        Ok(from..self.opened)
+    }
+
+    /// The index of the next stream that the application has not seen.
+    pub(super) fn accept(&mut self) -> Option<u64> {
+        let index = self.accepted;
+        if index >= self.opened {
+            return None;
+        }
+        self.accepted = index.saturating_add(1);
+        Some(index)
+    }
+
+    /// One of them is over, so the peer may open another.
+    pub(super) fn on_retired(&mut self) {
+        self.retired = self.retired.saturating_add(1);
+        self.renew_if_worth_it();
+    }
+
+    /// The peer is told of a new limit when it has used half of what it knows of, or when it could be
+    /// told of an eighth more: so it can nearly always open as many as it may, and one frame says so
+    /// for several streams.
+    fn renew_if_worth_it(&mut self) {
+        let left = self.maximum.saturating_sub(self.opened);
+        let more = self.retired.saturating_add(self.concurrent).saturating_sub(self.maximum);
+        if left <= self.concurrent / 2 || more > self.concurrent / 8 {
+            self.renew();
+        }
+    }
+
+    /// The peer says that it is blocked at `limit`.
+    pub(super) fn on_peer_blocked(&mut self, limit: u64) {
+        if limit >= self.maximum {
+            self.renew();
+        }
+    }
+
+    fn renew(&mut self) {
+        let maximum = self.retired.saturating_add(self.concurrent).min(MAX_STREAMS);
+        self.maximum_owed |= maximum > self.maximum;
+        self.maximum = self.maximum.max(maximum);
+    }
+
+    /// The limit of the MAX_STREAMS that is to be sent.
+    pub(super) fn maximum_owed(&self) -> Option<VarInt> {
+        self.maximum_owed.then(|| VarInt::saturating(self.maximum))
+    }
+
+    /// The MAX_STREAMS was sent.
+    pub(super) fn on_maximum_sent(&mut self) {
+        self.maximum_owed = false;
+    }
+
+    /// A MAX_STREAMS was lost.
+    pub(super) fn on_maximum_lost(&mut self) {
+        self.maximum_owed = true;
+    }
+}
+
+#[cfg(test)]
+mod tests;

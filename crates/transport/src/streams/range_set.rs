@@ -1,0 +1,90 @@
+use core::ops::Range;
+use std::collections::VecDeque;
+
+/// Disjoint ranges of stream offsets in ascending order; ranges that touch are one.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct RangeSet {
+    ranges: VecDeque<Range<u64>>,
+}
+
+impl RangeSet {
+    /// Whether no offset is in the set.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// The lowest range.
+    pub(super) fn first(&self) -> Option<Range<u64>> {
+        self.ranges.front().cloned()
+    }
+
+    /// Takes every offset out.
+    pub(super) fn clear(&mut self) {
+        self.ranges.clear();
+    }
+
+    /// Adds `range`.
+    pub(super) fn insert(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let index = self.ranges.partition_point(|held| held.end < range.start);
+        let touching =
+            self.ranges.range(index..).take_while(|held| held.start <= range.end).count();
+        if touching == 0 {
+            self.ranges.insert(index, range);
+            return;
+        }
+        let last = index.saturating_add(touching.saturating_sub(1));
+        let end = self.ranges.get(last).map_or(range.end, |held| held.end.max(range.end));
+        if let Some(held) = self.ranges.get_mut(index) {
+            held.start = held.start.min(range.start);
+            held.end = end;
+        }
+        self.ranges.drain(index.saturating_add(1)..=last);
+    }
+
+    /// Takes `range` out.
+    pub(super) fn remove(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let mut index = self.ranges.partition_point(|held| held.end <= range.start);
+        while let Some(held) = self.ranges.get_mut(index).filter(|held| held.start < range.end) {
+            let above = range.end..held.end;
+            if held.start < range.start {
+                held.end = range.start;
+                index = index.saturating_add(1);
+                if !above.is_empty() {
+                    self.ranges.insert(index, above);
+                }
+            } else if above.is_empty() {
+                self.ranges.remove(index);
+            } else {
+                held.start = range.end;
+            }
+        }
+    }
+
+    /// The parts of `range` that are not in the set, in ascending order.
+    pub(super) fn gaps(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let index = self.ranges.partition_point(|held| held.end <= range.start);
+        let mut from = range.start;
+        self.ranges
+            .range(index..)
+            .take_while({
+                let end = range.end;
+                move |held| held.start < end
+            })
+            .cloned()
+            .chain(core::iter::once(range.end..range.end))
+            .filter_map(move |held| {
+                let gap = from..held.start;
+                from = held.end;
+                (!gap.is_empty()).then_some(gap)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! Puts the bytes of a stream back in order (RFC 9000 §2.2).
+//!
+//! Received bytes are copied once, out of the packet, into chunks that the application gets slices
+//! of. Bytes in order go to the end of one growing chunk, so that a bulk transfer allocates once per
+//! chunk. Bytes beyond a gap go to pieces that grow likewise, and become chunks without another copy
+//! when the gap closes.
+//!
+//! What a peer can make this hold is bounded: bytes by flow control, pieces by [`MAX_PIECES`] and
+//! their size, so that a stream of tiny fragments cannot cost more than a small multiple of itself.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Chunks and pieces grow up to this many bytes.
+const MAX_CHUNK: usize = 32 << 10;
+
+/// Pieces up to this long are copied next to their neighbours rather than kept apart.
+const COPY_LIMIT: usize = 4 << 10;
+
+/// So many pieces are held however small they are.
+const MAX_PIECES: usize = 1024;
+
+/// One piece more is held for each this many bytes beyond gaps. A path that loses every other packet
+/// leaves pieces of a packet's size, far above this.
+const BYTES_PER_PIECE: usize = 512;
+
+/// A peer left more gaps than any network makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TooManyGaps;
+
+/// The received, unread bytes of one stream.
+#[derive(Debug, Default)]
+pub(super) struct Reassembly {
+    /// The next byte that the application gets.
+    read_offset: u64,
+    /// The first byte that is missing.
+    end: u64,
+    /// In order, before `tail`; none of them empty.
+    chunks: VecDeque<Bytes>,
+    /// The last bytes in order, and the room for more.
+    tail: BytesMut,
+    /// Beyond `end`, by offset; they never overlap, and none is empty.
+    pieces: BTreeMap<u64, BytesMut>,
+    piece_bytes: usize,
+}
+
+impl Reassembly {
+    /// The first byte that is missing: everything below has been received.
+    pub(super) const fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// How many bytes can be read.
+    pub(super) const fn readable(&self) -> u64 {
+        self.end.saturating_sub(self.read_offset)
+    }
+
+    /// Forgets all data.
+    pub(super) fn clear(&mut self) {
+        *self = Self { read_offset: self.end, end: self.end, ..Self::default() };
+    }
+
+    /// Takes `data`, which belongs at `offset`. Bytes that are held already are skipped.
+    pub(super) fn insert(&mut self, offset: u64, data: &[u8]) -> Result<(), TooManyGaps> {
+        if offset > self.end {
+            return self.insert_beyond_gap(offset, data);
+        }
+        let held = length(self.end.saturating_sub(offset));
+        let fresh = data.get(held..).unwrap_or_default();
+        if !fresh.is_empty() {
+            self.append(fresh);
+            self.absorb_pieces();
+        }
+        Ok(())
+    }
+
+    /// Takes up to `max` bytes out, as one slice of a chunk; empty if there are none.
+    pub(super) fn read(&mut self, max: usize) -> Bytes {
+        let data = match self.chunks.front_mut() {
+            Some(chunk) => {
+                let data = chunk.split_to(max.min(chunk.len()));
+                if chunk.is_empty() {
+                    self.chunks.pop_front();
+                }
+                data
+            }
+            None => self.tail.split_to(max.min(self.tail.len())).freeze(),
+        };
+        self.read_offset = self.read_offset.saturating_add(data.len() as u64);
+        data
+    }
+
+    fn append(&mut self, mut data: &[u8]) {
+        self.end = self.end.saturating_add(data.len() as u64);
+        while !data.is_empty() {
+            let room = self.tail.capacity().saturating_sub(self.tail.len());
+            if room == 0 {
+                self.renew_tail(data.len());
+                continue;
+            }
+            let (fits, rest) = data.split_at(room.min(data.len()));
+            self.tail.extend_from_slice(fits);
+            data = rest;
+        }
+    }
+
+    /// Puts the tail among the chunks and makes room for another: as much as the stream has carried
+    /// so far, so that a short stream takes little and a long one allocates seldom.
+    fn renew_tail(&mut self, at_least: usize) {
+        self.flush_tail();
+        let size = length(self.end).min(MAX_CHUNK).max(at_least);
+        self.tail.reserve(size);
+    }
+
+    fn flush_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.chunks.push_back(self.tail.split().freeze());
+        }
+    }
+
+    /// Moves pieces that are no longer beyond a gap.
+    fn absorb_pieces(&mut self) {
+        while let Some(first) = self.pieces.first_entry()
+            && *first.key() <= self.end
+        {
+            let (offset, mut piece) = first.remove_entry();
+            self.piece_bytes = self.piece_bytes.saturating_sub(piece.len());
+            let held = length(self.end.saturating_sub(offset));
+            if held >= piece.len() {
+                continue;
+            }
+            piece.advance(held);
+            if piece.len() <= COPY_LIMIT {
+                self.append(&piece);
+            } else {
+                self.flush_tail();
+                self.end = self.end.saturating_add(piece.len() as u64);
+                self.tail = piece;
+            }
+        }
+    }
+
+    /// Fills the gaps between pieces with what of `data` belongs there.
+    fn insert_beyond_gap(&mut self, mut offset: u64, mut data: &[u8]) -> Result<(), TooManyGaps> {
+        // Each round closes one gap, or skips what one piece holds (also what a gap was closed with).
+        while !data.is_empty() {
+            let before = self.pieces.range(..=offset).next_back();
+            let held_to = before.map_or(0, |(start, piece)| piece_end(*start, piece));
+            if held_to > offset {
+                let held = length(held_to.saturating_sub(offset)).min(data.len());
+                offset = offset.saturating_add(held as u64);
+                data = data.get(held..).unwrap_or_default();
+                continue;
+            }
+            let next = self.pieces.range(offset..).next().map(|(start, _)| *start);
+            let gap = next.map_or(data.len(), |start| length(start.saturating_sub(offset)));
+            let (fits, _) = data.split_at(gap.min(data.len()));
+            self.fill_gap(offset, fits);
+        }
+        let permitted = MAX_PIECES.saturating_add(self.piece_bytes / BYTES_PER_PIECE);
+        if self.pieces.len() > permitted { Err(TooManyGaps) } else { Ok(()) }
+    }
+
+    /// Puts `data`, which overlaps nothing, at `offset`: behind the piece that ends there if that has
+    /// room to grow, with the piece that follows if that is small.
+    fn fill_gap(&mut self, offset: u64, data: &[u8]) {
+        self.piece_bytes = self.piece_bytes.saturating_add(data.len());
+        let end = offset.saturating_add(data.len() as u64);
+        let follows = match self.pieces.get(&end) {
+            Some(piece) if piece.len() <= COPY_LIMIT => self.pieces.remove(&end),
+            _ => None,
+        };
+        let follows = follows.unwrap_or_default();
+        let added = data.len().saturating_add(follows.len());
+        let before = self.pieces.range_mut(..offset).next_back().filter(|(start, piece)| {
+            piece_end(**start, piece) == offset && piece.len().saturating_add(added) <= MAX_CHUNK
+        });
+        match before {
+            Some((_, piece)) => {
+                piece.extend_from_slice(data);
+                piece.extend_from_slice(&follows);
+            }
+            None => {
+                let mut piece = BytesMut::with_capacity(added);
+                piece.extend_from_slice(data);
+                piece.extend_from_slice(&follows);
+                self.pieces.insert(offset, piece);
+            }
+        }
+    }
+}
+
+fn piece_end(start: u64, piece: &BytesMut) -> u64 {
+    start.saturating_add(piece.len() as u64)
+}
+
+/// A difference of offsets as a length in memory; what does not fit is longer than any data held.
+fn length(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;

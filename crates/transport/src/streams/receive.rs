@@ -1,0 +1,166 @@
+//! Stream frames that the peer sent (RFC 9000 §19.4, §19.5, §19.8 to §19.14).
+
+use clearway_units::Timestamp;
+use clearway_wire::{Direction, StreamId, TransportErrorCode, frame};
+
+use super::limits::TooManyStreams;
+use super::{StreamEvent, Streams};
+use crate::TransportError;
+
+/// The part of a stream that a frame is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Sending,
+    Receiving,
+}
+
+impl Streams {
+    /// Data came.
+    pub(crate) fn on_stream(
+        &mut self,
+        now: Timestamp,
+        frame: &frame::Stream<'_>,
+    ) -> Result<(), TransportError> {
+        let Some(key) = self.find_or_create(frame.stream_id, Part::Receiving)? else {
+            return Ok(());
+        };
+        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_mut()) {
+            part.on_stream(now, &mut self.flow, frame)?;
+        }
+        self.tell_readable(key);
+        self.settle(key);
+        Ok(())
+    }
+
+    /// The peer reset a stream.
+    pub(crate) fn on_reset_stream(
+        &mut self,
+        now: Timestamp,
+        frame: &frame::ResetStream,
+    ) -> Result<(), TransportError> {
+        let Some(key) = self.find_or_create(frame.stream_id, Part::Receiving)? else {
+            return Ok(());
+        };
+        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_mut()) {
+            part.on_reset_stream(now, &mut self.flow, frame)?;
+        }
+        self.tell_readable(key);
+        self.settle(key);
+        Ok(())
+    }
+
+    /// The peer wants no more of a stream: it is reset with the code that the peer gave.
+    pub(crate) fn on_stop_sending(
+        &mut self,
+        frame: &frame::StopSending,
+    ) -> Result<(), TransportError> {
+        let Some(key) = self.find_or_create(frame.stream_id, Part::Sending)? else {
+            return Ok(());
+        };
+        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.send.as_mut()) {
+            let kept = part.buffered();
+            if part.on_stop_sending(frame.error_code) {
+                let (id, code) = (frame.stream_id, frame.error_code);
+                self.events.push(StreamEvent::Stopped { id, code });
+                self.release(key, kept);
+            }
+        }
+        self.settle(key);
+        Ok(())
+    }
+
+    /// The peer permits more on the connection.
+    pub(crate) fn on_max_data(&mut self, frame: &frame::MaxData) {
+        self.flow.send.raise(frame.maximum.get());
+    }
+
+    /// The peer permits more on a stream.
+    pub(crate) fn on_max_stream_data(
+        &mut self,
+        frame: &frame::MaxStreamData,
+    ) -> Result<(), TransportError> {
+        let Some(key) = self.find_or_create(frame.stream_id, Part::Sending)? else {
+            return Ok(());
+        };
+        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.send.as_mut()) {
+            part.credit_mut().raise(frame.maximum.get());
+        }
+        self.settle(key);
+        Ok(())
+    }
+
+    /// The peer permits more streams.
+    pub(crate) fn on_max_streams(&mut self, frame: &frame::MaxStreams) {
+        self.raise_stream_count(frame.direction, frame.maximum);
+    }
+
+    /// The peer could send more than the connection permits. If credit was given back since, it learns
+    /// so at once.
+    pub(crate) fn on_data_blocked(&mut self, frame: &frame::DataBlocked) {
+        self.flow.on_peer_blocked(frame.limit.get());
+    }
+
+    /// The peer could send more than a stream permits.
+    pub(crate) fn on_stream_data_blocked(
+        &mut self,
+        frame: &frame::StreamDataBlocked,
+    ) -> Result<(), TransportError> {
+        let Some(key) = self.find_or_create(frame.stream_id, Part::Receiving)? else {
+            return Ok(());
+        };
+        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_mut()) {
+            part.on_peer_blocked(frame.limit.get());
+        }
+        self.settle(key);
+        Ok(())
+    }
+
+    /// The peer could open more streams than it may.
+    pub(crate) fn on_streams_blocked(&mut self, frame: &frame::StreamsBlocked) {
+        self.remote.get_mut(frame.direction).on_peer_blocked(frame.limit.get());
+    }
+
+    /// The stream that a frame is for. A stream of the peer's is opened by its first frame, together
+    /// with all below it (RFC 9000 §3.2). `None` if the stream is over: then the frame is late.
+    fn find_or_create(
+        &mut self,
+        id: StreamId,
+        part: Part,
+    ) -> Result<Option<usize>, TransportError> {
+        let is_local = self.is_local(id);
+        let direction = id.direction();
+        if direction == Direction::Unidirectional && is_local != (part == Part::Sending) {
+            return Err(state_error("a frame for the part that a unidirectional stream lacks"));
+        }
+        if let Some(key) = self.table.key(id) {
+            return Ok(Some(key));
+        }
+        if is_local {
+            let is_over = id.index() < self.local.get(direction).opened();
+            return match is_over {
+                true => Ok(None),
+                false => Err(state_error("a frame for a stream that this end has not opened")),
+            };
+        }
+        let new = self.remote.get_mut(direction).on_used(id.index()).map_err(|TooManyStreams| {
+            TransportError::new(
+                TransportErrorCode::STREAM_LIMIT_ERROR,
+                "the peer opened more streams than it may",
+            )
+        })?;
+        if new.is_empty() {
+            return Ok(None);
+        }
+        self.events.push_opened(direction);
+        let initiator = self.side.peer().initiator();
+        for index in new {
+            let Some(id) = StreamId::new(initiator, direction, index) else { break };
+            self.create(id);
+        }
+        Ok(self.table.key(id))
+    }
+}
+
+fn state_error(reason: &'static str) -> TransportError {
+    TransportError::new(TransportErrorCode::STREAM_STATE_ERROR, reason)
+}

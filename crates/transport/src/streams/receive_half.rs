@@ -1,0 +1,260 @@
+use clearway_units::Timestamp;
+use clearway_wire::{TransportErrorCode, VarInt, frame};
+
+use super::flow::{ConnectionFlow, Exceeded, ReceiveWindow};
+use super::reassembly::{Reassembly, TooManyGaps};
+use super::state::{ReceiveInput, ReceiveState};
+use super::{ReadError, ReadOutcome};
+use crate::TransportError;
+
+/// The receiving part of a stream.
+#[derive(Debug)]
+pub(super) struct ReceiveHalf {
+    /// As in RFC 9000 §3.2.
+    state: ReceiveState,
+    data: Reassembly,
+    window: ReceiveWindow,
+    final_size: Option<u64>,
+    reset_code: Option<VarInt>,
+    /// The application wants no more, and said this to the peer.
+    stopped: Option<VarInt>,
+    stop_owed: bool,
+    limit_owed: bool,
+    /// The application found nothing to read, and is to be told when there is something.
+    pub(super) awaits_data: bool,
+}
+
+impl ReceiveHalf {
+    /// A stream on which the peer may send what `window` permits.
+    pub(super) fn new(window: ReceiveWindow) -> Self {
+        Self {
+            state: ReceiveState::Receive,
+            data: Reassembly::default(),
+            window,
+            final_size: None,
+            reset_code: None,
+            stopped: None,
+            stop_owed: false,
+            limit_owed: false,
+            awaits_data: true,
+        }
+    }
+
+    /// What the peer may send.
+    pub(super) const fn window(&self) -> &ReceiveWindow {
+        &self.window
+    }
+
+    /// Whether nothing more can happen that anyone would want to know of.
+    pub(super) const fn is_done(&self) -> bool {
+        self.state.is_terminal() || (self.stopped.is_some() && self.final_size.is_some())
+    }
+
+    /// How many bytes a read can take.
+    pub(super) const fn readable(&self) -> u64 {
+        self.data.readable()
+    }
+
+    /// Whether a read would give data, the end or the reset.
+    pub(super) const fn has_news(&self) -> bool {
+        self.stopped.is_none()
+            && (self.readable() > 0
+                || matches!(self.state, ReceiveState::DataReceived | ReceiveState::ResetReceived))
+    }
+
+    /// A STREAM frame came. Returns how many bytes of the stream's length are new.
+    pub(super) fn on_stream(
+        &mut self,
+        now: Timestamp,
+        connection: &mut ConnectionFlow,
+        frame: &frame::Stream<'_>,
+    ) -> Result<u64, TransportError> {
+        let end = frame.offset.get().saturating_add(frame.data.len() as u64);
+        self.check_final_size(end, frame.fin)?;
+        let added = self.extend(now, connection, end)?;
+        if frame.fin {
+            self.final_size = Some(end);
+            self.limit_owed = false;
+            self.stop_owed = false;
+            self.advance(ReceiveInput::End);
+        }
+        if self.stopped.is_some() {
+            self.give_back_all(now, connection);
+        } else if self.state.takes_data() {
+            self.data.insert(frame.offset.get(), frame.data).map_err(too_many_gaps)?;
+            if self.final_size == Some(self.data.end()) {
+                self.advance(ReceiveInput::AllReceived);
+            }
+        }
+        Ok(added)
+    }
+
+    /// A RESET_STREAM frame came. Returns how many bytes of the stream's length are new.
+    pub(super) fn on_reset_stream(
+        &mut self,
+        now: Timestamp,
+        connection: &mut ConnectionFlow,
+        frame: &frame::ResetStream,
+    ) -> Result<u64, TransportError> {
+        self.check_final_size(frame.final_size.get(), true)?;
+        let added = self.extend(now, connection, frame.final_size.get())?;
+        self.final_size = Some(frame.final_size.get());
+        self.limit_owed = false;
+        self.stop_owed = false;
+        if self.advance(ReceiveInput::Reset) {
+            self.reset_code = Some(frame.error_code);
+            self.data.clear();
+            self.give_back_all(now, connection);
+        }
+        Ok(added)
+    }
+
+    /// The final size never changes, and no data lies beyond it (RFC 9000 §4.5).
+    fn check_final_size(&self, end: u64, is_final: bool) -> Result<(), TransportError> {
+        let reason = match self.final_size {
+            Some(final_size) if end > final_size => "data beyond the final size of a stream",
+            Some(final_size) if is_final && end != final_size => "a stream's final size changed",
+            None if is_final && end < self.window.received() => {
+                "a stream's final size is below what it carried"
+            }
+            _ => return Ok(()),
+        };
+        Err(TransportError::new(TransportErrorCode::FINAL_SIZE_ERROR, reason))
+    }
+
+    /// The stream reaches to `end`: both limits have to permit that (RFC 9000 §4.1).
+    fn extend(
+        &mut self,
+        now: Timestamp,
+        connection: &mut ConnectionFlow,
+        end: u64,
+    ) -> Result<u64, TransportError> {
+        let added = end.saturating_sub(self.window.received());
+        let exceeded = |reason| {
+            move |Exceeded| TransportError::new(TransportErrorCode::FLOW_CONTROL_ERROR, reason)
+        };
+        self.window.receive(now, added).map_err(exceeded("data beyond the limit of a stream"))?;
+        connection
+            .receive(now, added)
+            .map_err(exceeded("data beyond the limit of the connection"))?;
+        Ok(added)
+    }
+
+    /// The peer says that it is blocked at `limit`.
+    pub(super) fn on_peer_blocked(&mut self, limit: u64) {
+        if self.wants_limit() {
+            self.limit_owed |= self.window.on_peer_blocked(limit);
+        }
+    }
+
+    /// Takes up to `max` bytes.
+    pub(super) fn read(
+        &mut self,
+        now: Timestamp,
+        connection: &mut ConnectionFlow,
+        max: usize,
+    ) -> Result<ReadOutcome, ReadError> {
+        if self.stopped.is_some() {
+            return Err(ReadError::UnknownStream);
+        }
+        if let Some(code) = self.reset_code {
+            self.advance(ReceiveInput::ResetRead);
+            return Err(ReadError::Reset(code));
+        }
+        if self.readable() == 0 {
+            self.advance(ReceiveInput::AllRead);
+            if self.state == ReceiveState::DataRead {
+                return Ok(ReadOutcome::Finished);
+            }
+            self.awaits_data = true;
+            return Ok(ReadOutcome::Blocked);
+        }
+        let data = self.data.read(max.max(1));
+        let bytes = data.len() as u64;
+        let rises = self.window.consume(now, connection.round_trip, bytes);
+        self.limit_owed |= rises && self.wants_limit();
+        if rises {
+            connection.fit_stream_window(self.window.window());
+        }
+        connection.give_back(now, bytes);
+        Ok(ReadOutcome::Data(data))
+    }
+
+    /// The application wants no more: what is here and what comes is dropped.
+    pub(super) fn stop(&mut self, now: Timestamp, connection: &mut ConnectionFlow, code: VarInt) {
+        if self.stopped.is_some() {
+            return;
+        }
+        self.stopped = Some(code);
+        self.stop_owed = self.final_size.is_none();
+        self.limit_owed = false;
+        self.data.clear();
+        self.give_back_all(now, connection);
+    }
+
+    /// The code of the STOP_SENDING that is to be sent.
+    pub(super) fn stop_owed(&self) -> Option<VarInt> {
+        self.stopped.filter(|_| self.stop_owed)
+    }
+
+    /// The STOP_SENDING was sent.
+    pub(super) fn on_stop_sent(&mut self) {
+        self.stop_owed = false;
+    }
+
+    /// The STOP_SENDING was lost; it is of use until the final size is known.
+    pub(super) fn on_stop_lost(&mut self) {
+        self.stop_owed = self.stopped.is_some() && self.final_size.is_none();
+    }
+
+    /// Whether a MAX_STREAM_DATA is to be sent.
+    pub(super) const fn owes_limit(&self) -> bool {
+        self.limit_owed
+    }
+
+    /// The limit of the MAX_STREAM_DATA that is to be sent.
+    pub(super) fn limit_owed(&mut self) -> Option<u64> {
+        self.limit_owed.then(|| {
+            self.window.renew();
+            self.window.limit()
+        })
+    }
+
+    /// The MAX_STREAM_DATA was sent.
+    pub(super) fn on_limit_sent(&mut self) {
+        self.limit_owed = false;
+    }
+
+    /// A MAX_STREAM_DATA was lost; the limit is of use while more may come.
+    pub(super) fn on_limit_lost(&mut self) {
+        self.limit_owed = self.wants_limit();
+    }
+
+    fn wants_limit(&self) -> bool {
+        self.state == ReceiveState::Receive && self.stopped.is_none()
+    }
+
+    /// Nobody will read what was received: its credit goes back, the stream's own to the books only.
+    fn give_back_all(&mut self, now: Timestamp, connection: &mut ConnectionFlow) {
+        let bytes = self.window.received().saturating_sub(self.window.consumed());
+        self.window.consume(now, None, bytes);
+        connection.give_back(now, bytes);
+    }
+
+    fn advance(&mut self, input: ReceiveInput) -> bool {
+        match self.state.after(input) {
+            Some(state) => {
+                self.state = state;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+fn too_many_gaps(TooManyGaps: TooManyGaps) -> TransportError {
+    TransportError::new(
+        TransportErrorCode::INTERNAL_ERROR,
+        "a stream came in more fragments than are held",
+    )
+}

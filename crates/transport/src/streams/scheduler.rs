@@ -1,0 +1,135 @@
+use core::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+
+use clearway_wire::StreamId;
+
+/// How many bytes a stream sends before another of its priority has its turn: a few packets, so that
+/// the streams share fairly and a packet seldom holds more than one.
+pub(super) const QUANTUM: u64 = 4800;
+
+/// Levels that no stream waits in are kept up to this many, so that a stream which comes and goes
+/// does not allocate each time.
+const SPARE_LEVELS: usize = 8;
+
+/// A stream that waits, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Waiting {
+    /// Its place in the table.
+    pub(super) key: usize,
+    /// Its ID.
+    pub(super) id: StreamId,
+    /// Higher goes first.
+    pub(super) priority: i32,
+    /// Whether it shares turns with others (RFC 9218 §4.2).
+    pub(super) is_incremental: bool,
+}
+
+/// Which stream sends next: the highest priority first; within one priority the incremental streams
+/// take turns, and all others together have one turn among them, lowest ID first.
+#[derive(Debug, Default)]
+pub(super) struct Scheduler {
+    /// The highest priority first.
+    levels: BTreeMap<Reverse<i32>, Level>,
+}
+
+#[derive(Debug, Default)]
+struct Level {
+    turns: VecDeque<Turn>,
+    /// The streams that are not incremental, by ID.
+    sequence: VecDeque<(StreamId, usize)>,
+    /// Bytes that the first turn has used of its quantum.
+    spent: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Turn {
+    Stream(usize),
+    Sequence,
+}
+
+impl Scheduler {
+    /// Whether no stream waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.levels.values().all(|level| level.turns.is_empty())
+    }
+
+    /// The stream whose turn it is.
+    pub(super) fn front(&self) -> Option<usize> {
+        let level = self.levels.values().find(|level| !level.turns.is_empty())?;
+        match level.turns.front()? {
+            Turn::Stream(key) => Some(*key),
+            Turn::Sequence => level.sequence.front().map(|(_, key)| *key),
+        }
+    }
+
+    /// Adds a stream, takes it out, or leaves it, so that it waits only if `waits`.
+    pub(super) fn set(&mut self, stream: Waiting, waited: bool, waits: bool) {
+        match (waited, waits) {
+            (false, true) => self.insert(stream),
+            (true, false) => self.remove(stream),
+            _ => {}
+        }
+    }
+
+    /// Adds a stream that does not wait yet.
+    pub(super) fn insert(&mut self, waiting: Waiting) {
+        let level = self.level(waiting.priority);
+        if waiting.is_incremental {
+            level.turns.push_back(Turn::Stream(waiting.key));
+            return;
+        }
+        if level.sequence.is_empty() {
+            level.turns.push_back(Turn::Sequence);
+        }
+        let place = level.sequence.partition_point(|(id, _)| *id < waiting.id);
+        level.sequence.insert(place, (waiting.id, waiting.key));
+    }
+
+    /// Takes out a stream that waits. Quick if it is its turn, as it mostly is.
+    pub(super) fn remove(&mut self, waiting: Waiting) {
+        let level = self.level(waiting.priority);
+        if waiting.is_incremental {
+            level.remove_turn(Turn::Stream(waiting.key));
+            return;
+        }
+        let place = level.sequence.iter().position(|(_, key)| *key == waiting.key);
+        place.and_then(|place| level.sequence.remove(place));
+        if level.sequence.is_empty() {
+            level.remove_turn(Turn::Sequence);
+        }
+    }
+
+    /// The stream at the front used `bytes` of its turn.
+    pub(super) fn charge(&mut self, bytes: u64) {
+        let Some(level) = self.levels.values_mut().find(|level| !level.turns.is_empty()) else {
+            return;
+        };
+        level.spent = level.spent.saturating_add(bytes);
+        if level.spent >= QUANTUM {
+            level.spent = 0;
+            level.turns.rotate_left(1);
+        }
+    }
+
+    fn level(&mut self, priority: i32) -> &mut Level {
+        let priority = Reverse(priority);
+        if self.levels.len() >= SPARE_LEVELS && !self.levels.contains_key(&priority) {
+            self.levels.retain(|_, level| !level.turns.is_empty());
+        }
+        self.levels.entry(priority).or_default()
+    }
+}
+
+impl Level {
+    fn remove_turn(&mut self, turn: Turn) {
+        if self.turns.front() == Some(&turn) {
+            self.turns.pop_front();
+            self.spent = 0;
+        } else if let Some(place) = self.turns.iter().position(|other| *other == turn) {
+            self.turns.remove(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,314 @@
+use core::ops::Range;
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use clearway_wire::VarInt;
+
+use super::WriteError;
+use super::flow::SendCredit;
+use super::range_set::RangeSet;
+use super::state::{SendInput, SendState};
+
+/// What was written at once, at its place in the stream.
+#[derive(Debug)]
+struct Segment {
+    start: u64,
+    data: Bytes,
+}
+
+/// How far the end of the stream has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    /// The application may write more.
+    Open,
+    /// It is to be sent, for the first time or again.
+    Owed,
+    /// It is under way.
+    Sent,
+    /// The peer has it.
+    Acknowledged,
+}
+
+/// What one STREAM frame may carry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Chunk {
+    /// The bytes.
+    pub(super) range: Range<u64>,
+    /// Whether the stream ends with the last of them.
+    pub(super) fin: bool,
+}
+
+/// The sending part of a stream: what was written and not yet acknowledged, and which of it is to be
+/// sent.
+///
+/// Every byte below `base` is acknowledged; every byte between `base` and the first unsent one is
+/// acknowledged, lost or under way; it is in one of the first two sets or in neither.
+#[derive(Debug)]
+pub(super) struct SendHalf {
+    state: SendState,
+    /// The peer's limit; the credit used is the offset of the first byte never sent.
+    credit: SendCredit,
+    segments: VecDeque<Segment>,
+    base: u64,
+    written: u64,
+    acknowledged: RangeSet,
+    lost: RangeSet,
+    end: End,
+    reset_code: Option<VarInt>,
+    reset_owed: bool,
+    stopped: Option<VarInt>,
+}
+
+impl SendHalf {
+    /// A stream to which the peer permits `limit` bytes.
+    pub(super) fn new(limit: u64) -> Self {
+        Self {
+            state: SendState::Ready,
+            credit: SendCredit::new(limit),
+            segments: VecDeque::new(),
+            base: 0,
+            written: 0,
+            acknowledged: RangeSet::default(),
+            lost: RangeSet::default(),
+            end: End::Open,
+            reset_code: None,
+            reset_owed: false,
+            stopped: None,
+        }
+    }
+
+    /// The state of RFC 9000 §3.1.
+    pub(super) const fn state(&self) -> SendState {
+        self.state
+    }
+
+    /// The peer's limit.
+    pub(super) fn credit_mut(&mut self) -> &mut SendCredit {
+        &mut self.credit
+    }
+
+    /// Whether the application may write.
+    pub(super) fn check_writable(&self) -> Result<(), WriteError> {
+        match self.stopped {
+            Some(code) => Err(WriteError::Stopped(code)),
+            None if self.state.carries_data() && self.end == End::Open => Ok(()),
+            None => Err(WriteError::Closed),
+        }
+    }
+
+    /// Appends `data`.
+    pub(super) fn write(&mut self, data: Bytes) {
+        let start = self.written;
+        self.written = start.saturating_add(data.len() as u64);
+        if !data.is_empty() {
+            self.segments.push_back(Segment { start, data });
+        }
+    }
+
+    /// No more will be written.
+    pub(super) fn finish(&mut self) {
+        if self.end == End::Open {
+            self.end = End::Owed;
+        }
+    }
+
+    /// How many bytes are kept.
+    pub(super) const fn buffered(&self) -> u64 {
+        if self.state.carries_data() { self.written.saturating_sub(self.base) } else { 0 }
+    }
+
+    /// Gives up what is not yet acknowledged and owes the peer a RESET_STREAM. Returns whether that
+    /// was still possible.
+    pub(super) fn reset(&mut self, code: VarInt) -> bool {
+        if !self.advance(SendInput::Resets) {
+            return false;
+        }
+        self.reset_code = Some(code);
+        self.reset_owed = true;
+        self.segments = VecDeque::new();
+        self.acknowledged.clear();
+        self.lost.clear();
+        true
+    }
+
+    /// The peer asks to stop: the stream is reset with the code that it gave (RFC 9000 §3.5). Returns
+    /// whether this is news to the application.
+    pub(super) fn on_stop_sending(&mut self, code: VarInt) -> bool {
+        let resets = self.reset(code);
+        if resets {
+            self.stopped = Some(code);
+        }
+        resets
+    }
+
+    /// The RESET_STREAM that is to be sent: its code and the final size.
+    pub(super) fn reset_owed(&self) -> Option<(VarInt, u64)> {
+        self.reset_code.filter(|_| self.reset_owed).map(|code| (code, self.credit.used()))
+    }
+
+    /// The RESET_STREAM was sent.
+    pub(super) fn on_reset_sent(&mut self) {
+        self.reset_owed = false;
+    }
+
+    /// The RESET_STREAM was lost.
+    pub(super) fn on_reset_lost(&mut self) {
+        self.reset_owed = self.state == SendState::ResetSent;
+    }
+
+    /// The RESET_STREAM was acknowledged. Returns whether that is news.
+    pub(super) fn on_reset_acknowledged(&mut self) -> bool {
+        self.reset_owed = false;
+        self.advance(SendInput::ResetAcknowledged)
+    }
+
+    /// A STREAM or STREAM_DATA_BLOCKED frame was sent.
+    pub(super) fn on_frame_sent(&mut self) {
+        self.advance(SendInput::SendsFrame);
+    }
+
+    /// Whether bytes that were never sent wait for the peer's limit on this stream.
+    pub(super) const fn is_blocked(&self) -> bool {
+        self.state.carries_data()
+            && self.written > self.credit.used()
+            && self.credit.available() == 0
+    }
+
+    /// Whether the peer is to be told of that.
+    pub(super) fn owes_blocked_report(&self) -> bool {
+        self.is_blocked() && self.credit.owes_report()
+    }
+
+    /// How many bytes that were never sent the limit on this stream permits.
+    pub(super) fn fresh_allowed(&self) -> u64 {
+        if !self.state.carries_data() {
+            return 0;
+        }
+        self.written.saturating_sub(self.credit.used()).min(self.credit.available())
+    }
+
+    /// The next bytes that were never sent, at most `max`, with the end if they reach it.
+    pub(super) fn next_fresh(&self, max: u64) -> Option<Chunk> {
+        let bytes = self.fresh_allowed().min(max);
+        let start = self.credit.used();
+        (bytes > 0).then(|| self.chunk(start..start.saturating_add(bytes)))
+    }
+
+    /// What can be sent without credit: lost bytes, or the bare end of the stream.
+    pub(super) fn next_creditless(&self) -> Option<Chunk> {
+        if !self.state.carries_data() {
+            return None;
+        }
+        if let Some(range) = self.lost.first() {
+            return Some(self.chunk(range));
+        }
+        let bare_end = self.end == End::Owed && self.credit.used() == self.written;
+        bare_end.then(|| self.chunk(self.written..self.written))
+    }
+
+    fn chunk(&self, range: Range<u64>) -> Chunk {
+        let fin = self.end == End::Owed && range.end == self.written;
+        Chunk { range, fin }
+    }
+
+    /// Copies the bytes from `offset` on into `space`.
+    pub(super) fn copy_to(&self, offset: u64, mut space: &mut [u8]) {
+        let after = self.segments.partition_point(|segment| segment.start <= offset);
+        let mut skip = self
+            .segments
+            .get(after.saturating_sub(1))
+            .map_or(0, |segment| offset.saturating_sub(segment.start) as usize);
+        for segment in self.segments.range(after.saturating_sub(1)..) {
+            let data = segment.data.get(skip..).unwrap_or_default();
+            let length = data.len().min(space.len());
+            let (filled, rest) = space.split_at_mut(length);
+            filled.copy_from_slice(data.get(..length).unwrap_or_default());
+            space = rest;
+            skip = 0;
+            if space.is_empty() {
+                break;
+            }
+        }
+        debug_assert!(space.is_empty(), "what is to be sent is held");
+    }
+
+    /// `sent` went into a packet. Returns how many of its bytes were never sent before.
+    pub(super) fn on_sent(&mut self, sent: &Chunk) -> u64 {
+        let fresh = sent.range.end.saturating_sub(self.credit.used());
+        let permitted = self.credit.consume(fresh);
+        debug_assert!(permitted, "a frame keeps to the limit");
+        if fresh == 0 {
+            self.lost.remove(sent.range.clone());
+        }
+        self.advance(SendInput::SendsFrame);
+        if sent.fin {
+            self.end = End::Sent;
+            self.advance(SendInput::SendsEnd);
+        }
+        fresh
+    }
+
+    /// A frame with `range` and perhaps the end was acknowledged. Returns how many bytes need not be
+    /// kept any more.
+    pub(super) fn on_acknowledged(&mut self, range: Range<u64>, fin: bool) -> u64 {
+        if !self.state.carries_data() {
+            return 0;
+        }
+        let base = self.base;
+        self.lost.remove(range.clone());
+        if range.start > self.base {
+            self.acknowledged.insert(range);
+        } else {
+            self.base = self.base.max(range.end);
+            while let Some(next) = self.acknowledged.first().filter(|next| next.start <= self.base)
+            {
+                self.base = self.base.max(next.end);
+                self.acknowledged.remove(next);
+            }
+        }
+        self.release_segments();
+        if fin {
+            self.end = End::Acknowledged;
+        }
+        if self.end == End::Acknowledged && self.base == self.written {
+            self.advance(SendInput::AllAcknowledged);
+        }
+        self.base.saturating_sub(base)
+    }
+
+    /// A frame with `range` and perhaps the end was lost: what of it is not acknowledged meanwhile is
+    /// to be sent again.
+    pub(super) fn on_lost(&mut self, range: Range<u64>, fin: bool) {
+        if !self.state.carries_data() {
+            return;
+        }
+        let unacknowledged = range.start.max(self.base)..range.end;
+        for gap in self.acknowledged.gaps(unacknowledged) {
+            self.lost.insert(gap);
+        }
+        if fin && self.end == End::Sent {
+            self.end = End::Owed;
+        }
+    }
+
+    fn release_segments(&mut self) {
+        while let Some(segment) = self.segments.front()
+            && segment.start.saturating_add(segment.data.len() as u64) <= self.base
+        {
+            self.segments.pop_front();
+        }
+    }
+
+    fn advance(&mut self, input: SendInput) -> bool {
+        match self.state.after(input) {
+            Some(state) => {
+                self.state = state;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

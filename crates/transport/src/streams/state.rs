@@ -1,0 +1,118 @@
+//! The state machines of RFC 9000 §3. What is no arrow in the RFC's figures is no transition here.
+
+/// The sending part of a stream (RFC 9000 §3.1, figure 2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SendState {
+    /// Open, and nothing was sent yet.
+    Ready,
+    /// Data is being sent.
+    Send,
+    /// The end was sent; what is lost is sent again.
+    DataSent,
+    /// Everything was acknowledged.
+    DataReceived,
+    /// It was reset.
+    ResetSent,
+    /// The reset was acknowledged.
+    ResetReceived,
+}
+
+/// What moves the sending part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SendInput {
+    /// A STREAM or STREAM_DATA_BLOCKED frame was sent.
+    SendsFrame,
+    /// A STREAM frame with the end was sent.
+    SendsEnd,
+    /// All data and the end were acknowledged.
+    AllAcknowledged,
+    /// The application or a STOP_SENDING resets it.
+    Resets,
+    /// The RESET_STREAM was acknowledged.
+    ResetAcknowledged,
+}
+
+impl SendState {
+    /// The state after `input`; `None` if `input` changes nothing.
+    pub(super) const fn after(self, input: SendInput) -> Option<Self> {
+        match (self, input) {
+            (Self::Ready, SendInput::SendsFrame) => Some(Self::Send),
+            (Self::Send, SendInput::SendsEnd) => Some(Self::DataSent),
+            (Self::DataSent, SendInput::AllAcknowledged) => Some(Self::DataReceived),
+            (Self::Ready | Self::Send | Self::DataSent, SendInput::Resets) => Some(Self::ResetSent),
+            (Self::ResetSent, SendInput::ResetAcknowledged) => Some(Self::ResetReceived),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing can happen any more.
+    pub(super) const fn is_terminal(self) -> bool {
+        matches!(self, Self::DataReceived | Self::ResetReceived)
+    }
+
+    /// Whether data is sent, or sent again when lost.
+    pub(super) const fn carries_data(self) -> bool {
+        matches!(self, Self::Ready | Self::Send | Self::DataSent)
+    }
+}
+
+/// The receiving part of a stream (RFC 9000 §3.2, figure 3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ReceiveState {
+    /// Data is being received.
+    Receive,
+    /// The end is known; some data is missing.
+    SizeKnown,
+    /// All data was received.
+    DataReceived,
+    /// All data was read.
+    DataRead,
+    /// The peer reset the stream.
+    ResetReceived,
+    /// The application knows of the reset.
+    ResetRead,
+}
+
+/// What moves the receiving part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ReceiveInput {
+    /// A STREAM frame with the end came.
+    End,
+    /// No byte is missing any more.
+    AllReceived,
+    /// The application has read all data.
+    AllRead,
+    /// A RESET_STREAM frame came.
+    Reset,
+    /// The application was told of the reset.
+    ResetRead,
+}
+
+impl ReceiveState {
+    /// The state after `input`; `None` if `input` changes nothing.
+    pub(super) const fn after(self, input: ReceiveInput) -> Option<Self> {
+        match (self, input) {
+            (Self::Receive, ReceiveInput::End) => Some(Self::SizeKnown),
+            (Self::SizeKnown, ReceiveInput::AllReceived) => Some(Self::DataReceived),
+            (Self::DataReceived, ReceiveInput::AllRead) => Some(Self::DataRead),
+            // With all data here, a reset that comes later takes nothing away: the RFC leaves the
+            // choice, and the application keeps what it was sent.
+            (Self::Receive | Self::SizeKnown, ReceiveInput::Reset) => Some(Self::ResetReceived),
+            (Self::ResetReceived, ReceiveInput::ResetRead) => Some(Self::ResetRead),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing can happen any more.
+    pub(super) const fn is_terminal(self) -> bool {
+        matches!(self, Self::DataRead | Self::ResetRead)
+    }
+
+    /// Whether arriving data is still of use.
+    pub(super) const fn takes_data(self) -> bool {
+        matches!(self, Self::Receive | Self::SizeKnown)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! Limits, their updates, and who is told what when they block.
+
+use core::time::Duration;
+
+use clearway_wire::frame;
+
+use super::*;
+
+fn at(milliseconds: u64) -> Timestamp {
+    Timestamp::from_nanos(milliseconds * 1_000_000)
+}
+
+#[test]
+fn the_limit_of_a_stream_blocks_is_reported_once_and_moves_on() {
+    let mut pair = Pair::new(config());
+    let id = pair.opened(UNIDIRECTIONAL, &data(6000));
+    assert_eq!(pair.client.blocked_by(), Some(FlowControlBlock::Stream));
+    assert!(!pair.client.has_control_pending() && !pair.client.has_data_pending());
+    assert_eq!(pair.server.readable_bytes(id), 4000);
+    let read = pair.server.read(pair.now, id, 1000).unwrap();
+    assert_eq!(read, ReadOutcome::Data(data(1000)));
+    pair.settle();
+    assert_eq!(pair.client.blocked_by(), Some(FlowControlBlock::Stream), "more than half is left");
+    read_all(&mut pair.server, pair.now, id);
+    pair.settle();
+    assert_eq!(pair.client.blocked_by(), None);
+    assert_eq!(pair.server.statistics().bytes_received, 6000);
+}
+
+#[test]
+fn the_limit_of_the_connection_blocks_all_streams_but_not_their_ends() {
+    let mut pair = Pair::new(config());
+    let ids: Vec<StreamId> = core::iter::from_fn(|| pair.client.open(UNIDIRECTIONAL)).collect();
+    for id in &ids[..3] {
+        pair.client.write(*id, data(4000)).unwrap();
+    }
+    let sent = packets(&mut pair.client);
+    assert_eq!(pair.client.statistics().bytes_sent, 10_000);
+    assert_eq!(pair.client.blocked_by(), Some(FlowControlBlock::Connection));
+    let reports = sent.iter().flat_map(|packet| packet.tokens.clone());
+    assert_eq!(reports.filter(|token| *token == Token::DataBlocked).count(), 1);
+    pair.client.finish(ids[3]).unwrap();
+    assert!(pair.client.has_data_pending(), "a bare end needs no credit");
+    let end = packet(&mut pair.client, 1200).unwrap();
+    let expected = frame::Stream { stream_id: ids[3], offset: code(0), fin: true, data: b"" };
+    assert_eq!(end.frames(), [Frame::Stream(expected)]);
+    sent[2].tokens.iter().for_each(|token| pair.client.on_lost(token));
+    assert!(pair.client.has_data_pending(), "what was lost needs no credit either");
+    packets(&mut pair.client);
+    pair.client.on_max_data(&frame::MaxData { maximum: code(10_500) });
+    packets(&mut pair.client);
+    assert_eq!(pair.client.statistics().bytes_sent, 10_500);
+}
+
+#[test]
+fn limits_are_raised_seldom_and_in_time() {
+    let mut pair = Pair::new(config());
+    let id = pair.opened(UNIDIRECTIONAL, &data(1));
+    let mut updates = 0;
+    let mut carried = 0;
+    for _ in 0..1000 {
+        carried += pair.client.write(id, data(1000)).unwrap();
+        for packet in packets(&mut pair.client) {
+            deliver(&mut pair.server, pair.now, &packet).unwrap();
+            packet.tokens.iter().for_each(|token| pair.client.on_acked(token));
+        }
+        assert_eq!(pair.client.blocked_by(), None, "never blocked: half a window is left");
+        read_all(&mut pair.server, pair.now, id);
+        while let Some(packet) = packet(&mut pair.server, 1200) {
+            updates += packet.tokens.len();
+            deliver(&mut pair.client, pair.now, &packet).unwrap();
+        }
+    }
+    assert_eq!(carried, 1_000_000);
+    assert!(updates <= 1_000_000 / 2000 + 1_000_000 / 5000, "{updates}");
+}
+
+#[test]
+fn windows_grow_with_the_rate_up_to_their_maximum() {
+    let mut pair = Pair::new(config());
+    pair.server.on_round_trip(Duration::from_millis(100));
+    let id = pair.opened(UNIDIRECTIONAL, &data(1));
+    for round in 0..100 {
+        pair.now = at(round * 10);
+        while pair.client.write(id, data(10_000)).is_ok_and(|taken| taken > 0) {}
+        pair.settle();
+        read_all(&mut pair.server, pair.now, id);
+    }
+    let key = pair.server.table.key(id).unwrap();
+    let stream = pair.server.table.get(key).unwrap().receive.as_ref().unwrap();
+    assert_eq!(stream.window().window(), 64_000);
+    let connection = pair.server.flow.receive_window().window();
+    assert!((96_000..=100_000).contains(&connection), "{connection}");
+}
+
+#[test]
+fn lost_limits_are_told_again_with_the_current_value_while_they_matter() {
+    let mut pair = Pair::new(config());
+    let id = pair.opened(UNIDIRECTIONAL, &data(4000));
+    read_all(&mut pair.server, pair.now, id);
+    let update = packet(&mut pair.server, 1200).unwrap();
+    let limit = frame::MaxStreamData { stream_id: id, maximum: code(8000) };
+    assert!(update.frames().contains(&Frame::MaxStreamData(limit)));
+    assert!(packet(&mut pair.server, 1200).is_none());
+    deliver(&mut pair.client, pair.now, &update).unwrap();
+    pair.client.write(id, data(2500)).unwrap();
+    pair.settle();
+    read_all(&mut pair.server, pair.now, id);
+    update.tokens.iter().for_each(|token| pair.server.on_lost(token));
+    let again = packet(&mut pair.server, 1200).unwrap();
+    let limit = frame::MaxStreamData { stream_id: id, maximum: code(10_500) };
+    assert!(again.frames().contains(&Frame::MaxStreamData(limit)), "{:?}", again.frames());
+    pair.client.finish(id).unwrap();
+    pair.settle();
+    again.tokens.iter().for_each(|token| pair.server.on_lost(token));
+    let connection_only = packet(&mut pair.server, 1200);
+    let tokens = connection_only.map(|packet| packet.tokens).unwrap_or_default();
+    assert!(!tokens.contains(&Token::MaxStreamData { stream_id: id }), "its size is known");
+}
+
+#[test]
+fn a_blocked_peer_learns_of_credit_that_was_not_worth_an_update() {
+    let mut pair = Pair::new(config());
+    let id = pair.opened(UNIDIRECTIONAL, &data(4000));
+    pair.server.read(pair.now, id, 100).unwrap();
+    assert!(!pair.server.has_control_pending());
+    let blocked = frame::StreamDataBlocked { stream_id: id, limit: code(4000) };
+    pair.server.on_stream_data_blocked(&blocked).unwrap();
+    let update = packet(&mut pair.server, 1200).unwrap();
+    let limit = frame::MaxStreamData { stream_id: id, maximum: code(4100) };
+    assert_eq!(update.frames(), [Frame::MaxStreamData(limit)]);
+    pair.server.on_data_blocked(&frame::DataBlocked { limit: code(10_000) });
+    let update = packet(&mut pair.server, 1200).unwrap();
+    assert_eq!(update.frames(), [Frame::MaxData(frame::MaxData { maximum: code(10_100) })]);
+}
+
+#[test]
+fn a_full_send_buffer_wakes_its_writers_once_and_never_shuts_a_stream_out() {
+    let small = StreamsConfig {
+        send_buffer: 100_000,
+        initial_stream_receive_window: 200_000,
+        initial_connection_receive_window: 200_000,
+        ..config()
+    };
+    let mut pair = Pair::new(small);
+    let [first, second] = [0; 2].map(|_| pair.client.open(UNIDIRECTIONAL).unwrap());
+    assert_eq!(pair.client.write(first, data(150_000)), Ok(100_000));
+    assert_eq!(pair.client.write(first, data(1)), Ok(0));
+    assert_eq!(pair.client.write(second, data(150_000)), Ok(64 << 10), "its own share");
+    assert_eq!(events(&mut pair.client), []);
+    pair.settle();
+    let mut woken = events(&mut pair.client);
+    woken.retain(|event| matches!(event, StreamEvent::Writable(_)));
+    woken.sort_by_key(|event| *event != StreamEvent::Writable(first));
+    assert_eq!(woken, [StreamEvent::Writable(first), StreamEvent::Writable(second)]);
+    assert_eq!(pair.client.statistics().bytes_buffered, 0);
+}
+
+#[test]
+fn room_that_one_stream_frees_wakes_another() {
+    let mut pair = Pair::new(StreamsConfig { send_buffer: 100_000, ..config() });
+    let [first, second] = [0; 2].map(|_| pair.client.open(UNIDIRECTIONAL).unwrap());
+    assert_eq!(pair.client.write(first, data(70_000)), Ok(70_000));
+    assert_eq!(pair.client.write(second, data(30_000)), Ok(30_000));
+    assert_eq!(pair.client.write(first, data(10_000)), Ok(0));
+    pair.client.reset(second, code(0)).unwrap();
+    assert_eq!(events(&mut pair.client), [StreamEvent::Writable(first)]);
+    assert_eq!(pair.client.write(first, data(10_000)), Ok(10_000));
+    check_ledger(&pair.client);
+}
+
+#[test]
+fn the_window_of_the_connection_keeps_ahead_of_each_stream_s() {
+    let equal = StreamsConfig { initial_connection_receive_window: 4000, ..config() };
+    let mut pair = Pair::new(equal);
+    pair.server.on_round_trip(Duration::from_millis(100));
+    let id = pair.opened(UNIDIRECTIONAL, &data(4000));
+    read_all(&mut pair.server, pair.now, id);
+    assert!(pair.server.flow.receive_window().window() >= 12_000);
+}
+
+#[test]
+fn parameters_that_come_late_reach_streams_that_are_open() {
+    let mut server = Streams::new(Side::Server, config());
+    assert_eq!(server.open(UNIDIRECTIONAL), None);
+    assert!(!server.has_control_pending(), "no limit is known that could be reported");
+    let id = id(Side::Client, BIDIRECTIONAL, 0);
+    let frame = frame::Stream { stream_id: id, offset: code(0), fin: true, data: b"early" };
+    server.on_stream(Timestamp::ORIGIN, &frame).unwrap();
+    assert_eq!(server.write_slice(id, b"answer"), Ok(6));
+    assert!(!server.has_data_pending());
+    server.set_peer_parameters(&parameters(&config()));
+    assert!(server.has_data_pending());
+    assert!(events(&mut server).contains(&StreamEvent::StreamsAvailable(UNIDIRECTIONAL)));
+    check_ledger(&server);
+}
+
+#[test]
+fn a_peer_that_permits_no_streams_is_told_that_one_is_wanted() {
+    let mut client = Streams::new(Side::Client, config());
+    assert_eq!(client.open(BIDIRECTIONAL), None);
+    client.set_peer_parameters(&TransportParameters::default());
+    let packet = packet(&mut client, 1200).unwrap();
+    assert_eq!(packet.tokens, [Token::StreamsBlocked { direction: BIDIRECTIONAL }]);
+}

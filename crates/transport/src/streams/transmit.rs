@@ -1,0 +1,242 @@
+//! Stream frames to send.
+
+use clearway_wire::{Direction, EncodeError, Frame, StreamId, VarInt, frame};
+
+use super::send_half::Chunk;
+use super::{FlowControlBlock, Streams};
+use crate::contents::PacketContents;
+use crate::token::Token;
+
+/// A frame that is cut because the packet ends carries at least this many bytes.
+const LEAST_CUT: usize = 4;
+
+const DIRECTIONS: [Direction; 2] = [Direction::Bidirectional, Direction::Unidirectional];
+
+/// Which of a stream's data is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// What was lost, or the bare end: the peer's limits do not matter.
+    Creditless,
+    /// What was never sent.
+    Fresh,
+}
+
+/// How a STREAM frame is laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Layout {
+    /// PADDING before the frame, so that it ends where the packet ends.
+    padding: usize,
+    /// Bytes of data.
+    length: usize,
+    explicit_length: bool,
+}
+
+impl Streams {
+    /// Whether a control frame is to be sent.
+    pub(crate) fn has_control_pending(&self) -> bool {
+        self.flow.max_data_owed
+            || !self.control.is_empty()
+            || self.owes_data_blocked()
+            || DIRECTIONS.into_iter().any(|direction| {
+                self.remote.get(direction).maximum_owed().is_some()
+                    || self.streams_blocked_owed(direction).is_some()
+            })
+    }
+
+    /// Whether [`Self::write_stream_frames`] has something to send.
+    pub(crate) fn has_data_pending(&self) -> bool {
+        self.next_turn().is_some()
+    }
+
+    /// Why data that waits cannot be sent; `None` if none waits, or if some can be sent.
+    pub(crate) fn blocked_by(&self) -> Option<FlowControlBlock> {
+        if self.has_data_pending() {
+            None
+        } else if !self.fresh.is_empty() {
+            Some(FlowControlBlock::Connection)
+        } else {
+            (self.blocked > 0).then_some(FlowControlBlock::Stream)
+        }
+    }
+
+    /// Writes all control frames that fit.
+    pub(crate) fn write_control_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
+        let written = self.write_connection_control(contents);
+        if written.is_err() {
+            return;
+        }
+        for _ in 0..self.control.len() {
+            let Some(key) = self.control.front().copied() else { return };
+            let written = self.write_stream_control(key, contents);
+            self.settle(key);
+            if written.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn write_connection_control(
+        &mut self,
+        contents: &mut PacketContents<'_, '_>,
+    ) -> Result<(), EncodeError> {
+        if let Some(limit) = self.flow.max_data_owed() {
+            let maximum = VarInt::saturating(limit);
+            contents.push(&Frame::MaxData(frame::MaxData { maximum }), Some(Token::MaxData))?;
+            self.flow.max_data_owed = false;
+        }
+        if self.owes_data_blocked() {
+            let limit = VarInt::saturating(self.flow.send.limit());
+            let frame = Frame::DataBlocked(frame::DataBlocked { limit });
+            contents.push(&frame, Some(Token::DataBlocked))?;
+            self.flow.send.on_reported();
+        }
+        for direction in DIRECTIONS {
+            if let Some(maximum) = self.remote.get(direction).maximum_owed() {
+                let frame = Frame::MaxStreams(frame::MaxStreams { direction, maximum });
+                contents.push(&frame, Some(Token::MaxStreams { direction }))?;
+                self.remote.get_mut(direction).on_maximum_sent();
+            }
+            if let Some(limit) = self.streams_blocked_owed(direction) {
+                let frame = Frame::StreamsBlocked(frame::StreamsBlocked { direction, limit });
+                contents.push(&frame, Some(Token::StreamsBlocked { direction }))?;
+                self.local.get_mut(direction).on_blocked_sent();
+            }
+        }
+        Ok(())
+    }
+
+    fn write_stream_control(
+        &mut self,
+        key: usize,
+        contents: &mut PacketContents<'_, '_>,
+    ) -> Result<(), EncodeError> {
+        let Some(stream) = self.table.get_mut(key) else { return Ok(()) };
+        let stream_id = stream.id;
+        if let Some(send) = &mut stream.send {
+            if let Some((error_code, final_size)) = send.reset_owed() {
+                let final_size = VarInt::saturating(final_size);
+                let reset = frame::ResetStream { stream_id, error_code, final_size };
+                contents
+                    .push(&Frame::ResetStream(reset), Some(Token::ResetStream { stream_id }))?;
+                send.on_reset_sent();
+            }
+            if send.owes_blocked_report() {
+                let limit = VarInt::saturating(send.credit_mut().limit());
+                let blocked = frame::StreamDataBlocked { stream_id, limit };
+                let token = Token::StreamDataBlocked { stream_id };
+                contents.push(&Frame::StreamDataBlocked(blocked), Some(token))?;
+                send.credit_mut().on_reported();
+                send.on_frame_sent();
+            }
+        }
+        if let Some(receive) = &mut stream.receive {
+            if let Some(error_code) = receive.stop_owed() {
+                let stop = frame::StopSending { stream_id, error_code };
+                contents.push(&Frame::StopSending(stop), Some(Token::StopSending { stream_id }))?;
+                receive.on_stop_sent();
+            }
+            if let Some(limit) = receive.limit_owed() {
+                let maximum = VarInt::saturating(limit);
+                let limit = frame::MaxStreamData { stream_id, maximum };
+                let token = Token::MaxStreamData { stream_id };
+                contents.push(&Frame::MaxStreamData(limit), Some(token))?;
+                receive.on_limit_sent();
+            }
+        }
+        Ok(())
+    }
+
+    fn owes_data_blocked(&self) -> bool {
+        !self.fresh.is_empty() && self.flow.send.owes_report()
+    }
+
+    fn streams_blocked_owed(&self, direction: Direction) -> Option<VarInt> {
+        self.local.get(direction).blocked_owed().filter(|_| self.peer.are_known)
+    }
+
+    /// Writes STREAM frames until the packet is full or nothing waits: what was lost first, then by
+    /// priority.
+    pub(crate) fn write_stream_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
+        while let Some((kind, key)) = self.next_turn() {
+            let Some(length) = self.write_stream_frame(kind, key, contents) else { return };
+            let scheduler = match kind {
+                Kind::Creditless => &mut self.creditless,
+                Kind::Fresh => &mut self.fresh,
+            };
+            // The turn ends with the quantum; settling ends it if the stream has no more to send.
+            scheduler.charge(length as u64);
+            self.settle(key);
+        }
+    }
+
+    fn next_turn(&self) -> Option<(Kind, usize)> {
+        let creditless = self.creditless.front().map(|key| (Kind::Creditless, key));
+        let fresh = || {
+            let key = self.fresh.front().filter(|_| self.flow.send.available() > 0)?;
+            Some((Kind::Fresh, key))
+        };
+        creditless.or_else(fresh)
+    }
+
+    /// Writes one frame and returns how many bytes of data it carries; `None` if the packet is full.
+    fn write_stream_frame(
+        &mut self,
+        kind: Kind,
+        key: usize,
+        contents: &mut PacketContents<'_, '_>,
+    ) -> Option<usize> {
+        let stream = self.table.get_mut(key)?;
+        let send = stream.send.as_mut()?;
+        let chunk = match kind {
+            Kind::Creditless => send.next_creditless()?,
+            Kind::Fresh => send.next_fresh(self.flow.send.available())?,
+        };
+        let available = chunk.range.end.saturating_sub(chunk.range.start);
+        let offset = VarInt::new(chunk.range.start)?;
+        let layout = Layout::fit(contents.remaining(), stream.id, offset, available)?;
+        let length = layout.length as u64;
+        let end = chunk.range.start.saturating_add(length);
+        let sent = Chunk { range: chunk.range.start..end, fin: chunk.fin && length == available };
+        if layout.padding > 0 {
+            let padding = frame::Padding { length: layout.padding };
+            contents.push(&Frame::Padding(padding), None).ok()?;
+        }
+        let space = contents
+            .push_stream(stream.id, offset, layout.length, sent.fin, layout.explicit_length)
+            .ok()?;
+        send.copy_to(sent.range.start, space);
+        let fresh = send.on_sent(&sent);
+        let permitted = self.flow.send.consume(fresh);
+        debug_assert!(permitted, "a frame keeps to the connection's limit");
+        let again = &mut self.statistics.bytes_retransmitted;
+        *again = again.saturating_add(length.saturating_sub(fresh));
+        let once = &mut self.statistics.bytes_sent;
+        *once = once.saturating_add(fresh);
+        Some(layout.length)
+    }
+}
+
+impl Layout {
+    /// How a frame with up to `available` bytes of data goes into `remaining` bytes; `None` if it is
+    /// not worth it. The frame has a Length field unless it fills the packet to its end. If it would
+    /// but for a byte or two, PADDING goes before it, rather than its last bytes into another packet.
+    fn fit(remaining: usize, id: StreamId, offset: VarInt, available: u64) -> Option<Self> {
+        let available = usize::try_from(available).unwrap_or(usize::MAX);
+        let room = remaining.checked_sub(frame::Stream::header_len(id, offset, None))?;
+        if available >= room {
+            let is_worth_it = room >= available.min(LEAST_CUT);
+            return is_worth_it.then_some(Self {
+                padding: 0,
+                length: room,
+                explicit_length: false,
+            });
+        }
+        let header = frame::Stream::header_len(id, offset, Some(available));
+        let explicit_length = header.saturating_add(available) <= remaining;
+        let padding = if explicit_length { 0 } else { room.saturating_sub(available) };
+        Some(Self { padding, length: available, explicit_length })
+    }
+}
+
+#[cfg(test)]
+mod tests;
