@@ -35,3 +35,115 @@ pub struct RateSample {
     /// Whether the sender had run out of data: then the rate is a lower bound.
     pub is_application_limited: bool,
 }
+
+/// Measures how fast the network delivers, from what each packet noted when it was sent.
+#[derive(Debug)]
+pub struct DeliveryRateSampler {
+    delivered: u64,
+    delivered_at: Timestamp,
+    first_sent_at: Timestamp,
+    lost: u64,
+    /// Packets sent before this many bytes are delivered were sent for want of data; 0 if none was.
+    application_limited_until: u64,
+    newest: Option<Newest>,
+}
+
+/// The most recently sent of the packets that one event acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    packet: crate::SentPacket,
+    delivered_at: Timestamp,
+}
+
+impl DeliveryRateSampler {
+    /// Nothing is delivered yet.
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            delivered: 0,
+            delivered_at: now,
+            first_sent_at: now,
+            lost: 0,
+            application_limited_until: 0,
+            newest: None,
+        }
+    }
+
+    /// A packet of `bytes` was handed to the network when `in_flight_before` bytes were in flight.
+    pub fn on_sent(
+        &mut self,
+        now: Timestamp,
+        bytes: u64,
+        in_flight_before: u64,
+    ) -> DeliverySnapshot {
+        if in_flight_before == 0 {
+            self.first_sent_at = now;
+            self.delivered_at = now;
+        }
+        DeliverySnapshot {
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+            in_flight: in_flight_before.saturating_add(bytes),
+            lost: self.lost,
+            is_application_limited: self.application_limited_until != 0,
+        }
+    }
+
+    /// A packet was newly acknowledged.
+    pub fn on_delivered(&mut self, now: Timestamp, packet: &crate::SentPacket) {
+        self.delivered = self.delivered.saturating_add(packet.bytes);
+        self.delivered_at = now;
+        if self.newest.is_none_or(|newest| newest.packet.index < packet.index) {
+            self.newest = Some(Newest { packet: *packet, delivered_at: now });
+        }
+        if self.delivered > self.application_limited_until {
+            self.application_limited_until = 0;
+        }
+    }
+
+    /// Bytes were declared lost.
+    pub fn on_lost(&mut self, bytes: u64) {
+        self.lost = self.lost.saturating_add(bytes);
+    }
+
+    /// The sender has run out of data with `in_flight` bytes in flight.
+    pub fn on_application_limited(&mut self, in_flight: u64) {
+        self.application_limited_until = self.delivered.saturating_add(in_flight).max(1);
+    }
+
+    /// The sample of the event whose deliveries were noted since the last call; `None` if nothing was
+    /// delivered, or over a time so short that it says nothing.
+    pub fn sample(&mut self, now: Timestamp, minimum_rtt: Option<Duration>) -> Option<RateSample> {
+        let Newest { packet, delivered_at } = self.newest.take()?;
+        let noted = packet.delivery;
+        self.first_sent_at = packet.sent_at;
+        let send_elapsed = packet.sent_at.saturating_since(noted.first_sent_at);
+        let ack_elapsed = delivered_at.max(now).saturating_since(noted.delivered_at);
+        let interval = send_elapsed.max(ack_elapsed);
+        if minimum_rtt.is_some_and(|minimum| interval < minimum) {
+            return None;
+        }
+        let delivered = self.delivered.saturating_sub(noted.delivered);
+        let rate = Rate::from_transfer(delivered, interval).filter(|rate| *rate > Rate::ZERO)?;
+        Some(RateSample {
+            rate,
+            delivered,
+            interval,
+            prior_delivered: noted.delivered,
+            is_application_limited: noted.is_application_limited,
+        })
+    }
+
+    /// Bytes delivered so far.
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Bytes declared lost so far.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,11 +5,25 @@
 //! A controller answers with a window and a pacing rate. It never guesses: whether the sender was
 //! limited by the window, and for how long, are facts in the event (laws 3, 4 and 6 in ARCHITECTURE.md).
 
+mod algorithm;
+mod base;
 mod controller;
+mod cubic;
 mod delivery_rate;
+mod episode;
+mod hystart;
+mod pacer;
+mod reno;
 
+#[cfg(test)]
+mod testing;
+
+pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use controller::{
     Acknowledgement, Controller, ControllerFactory, ControllerParameters, Phase, RttSnapshot,
     SendIndex, SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,
 };
-pub use delivery_rate::{DeliverySnapshot, RateSample};
+pub use cubic::Cubic;
+pub use delivery_rate::{DeliveryRateSampler, DeliverySnapshot, RateSample};
+pub use pacer::Pacer;
+pub use reno::Reno;

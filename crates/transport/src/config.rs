@@ -6,6 +6,9 @@ use std::sync::Arc;
 use clearway_congestion::ControllerFactory;
 use clearway_wire::VarInt;
 
+use crate::datagram::DatagramsConfig;
+use crate::streams::StreamsConfig;
+
 /// The transport's settings for one connection. Every field may be changed; the defaults suit a
 /// client or server on the Internet.
 #[derive(Clone, Debug)]
@@ -91,4 +94,36 @@ impl TransportConfig {
         let milliseconds = self.max_idle_timeout.map_or(0, |timeout| timeout.as_millis());
         VarInt::saturating(u64::try_from(milliseconds).unwrap_or(u64::MAX))
     }
+
+    pub(crate) fn streams(&self) -> StreamsConfig {
+        StreamsConfig {
+            max_concurrent_bidirectional: self.max_concurrent_bidirectional_streams,
+            max_concurrent_unidirectional: self.max_concurrent_unidirectional_streams,
+            initial_stream_receive_window: self.initial_stream_receive_window,
+            max_stream_receive_window: self.max_stream_receive_window,
+            initial_connection_receive_window: self.initial_connection_receive_window,
+            max_connection_receive_window: self.max_connection_receive_window,
+            send_buffer: self.send_buffer,
+        }
+    }
+
+    pub(crate) fn datagrams(&self) -> DatagramsConfig {
+        DatagramsConfig {
+            max_frame_size: self.max_datagram_frame_size.unwrap_or(0),
+            send_buffer: UNRELIABLE_BUFFER,
+            receive_buffer: UNRELIABLE_BUFFER,
+        }
+    }
+
+    /// Bytes that a 1-RTT packet surely has for frames: a datagram without the longest header and the
+    /// tag.
+    pub(crate) fn packet_room(&self) -> usize {
+        usize::from(self.max_datagram_size).saturating_sub(MAX_SHORT_HEADER.saturating_add(TAG))
+    }
 }
+
+/// Bytes of unreliable datagrams that wait in either direction.
+const UNRELIABLE_BUFFER: u64 = 1 << 20;
+/// The first byte, the longest connection ID, the longest packet number.
+const MAX_SHORT_HEADER: usize = 1 + 20 + 4;
+const TAG: usize = 16;

@@ -2,6 +2,10 @@
 //!
 //! Nothing here reads a clock, a socket or a random source of its own: `now` is an argument of every
 //! verb, and randomness comes from the one seeded source that the endpoint was given.
+//!
+//! An [`Endpoint`] finds the connection that a datagram belongs to; a [`Connection`] is driven by five
+//! verbs (`receive`, `transmit` with `transmitted`, `deadline`, `on_deadline`, `next_event`) and by
+//! what an application does (`open`, `read`, `write`, `close` …).
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,22 +15,44 @@
 )]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
+mod config;
+mod connection;
 mod contents;
 mod datagram;
+mod endpoint;
 mod error;
+mod event;
 mod handshake;
+mod ids;
+mod observer;
+mod path;
+mod recovery;
 mod side;
+mod space;
 mod space_id;
 mod streams;
 mod token;
 
+pub use config::TransportConfig;
+pub use connection::{Arrival, Connection, Statistics, Transmit};
 pub use datagram::{DatagramError, DatagramStatistics};
+pub use endpoint::{
+    ClientConfig, ConnectError, ConnectionHandle, Endpoint, EndpointConfig, Incoming, Received,
+    ServerConfig,
+};
 pub use error::TransportError;
+pub use event::{ConnectionError, Event};
 pub use handshake::{
     ClientSessions, ExportError, KeySchedule, NewKeys, RETRY_INTEGRITY_TAG_LEN, ServerSessions,
     Session, SessionError, TlsClientConfig, TlsServerConfig, initial_keys, is_retry_authentic,
     retry_integrity_tag,
 };
+pub use ids::{ConnectionIdGenerator, RandomIds, ResetKey};
+pub use observer::{
+    ConnectionState, DropReason, LossTrigger, LostPacket, Metrics, Observation, Observer,
+    PacketObservation, TimerChange, TimerKind,
+};
+pub use recovery::{PacketCounts, RecoveryStats, SendLimit};
 pub use side::Side;
 pub use space_id::SpaceId;
 pub use streams::{

@@ -90,7 +90,8 @@ impl Connection {
     /// The next content of the peer's message on `stream`, at most `max` bytes, without copying.
     ///
     /// `None`: nothing now, or no more at all; [`Event::Data`] or [`Event::Finished`] will tell. Not
-    /// calling this is how an application slows its peer down.
+    /// calling this is how an application slows its peer down; one that has begun reads until `None`,
+    /// since what follows the content is only found then.
     pub fn read_body<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,

@@ -271,10 +271,16 @@ fn sensitive_values_stay_sensitive() {
     value.set_sensitive(true);
     let mut headers = HeaderMap::new();
     headers.insert("authorization", value);
-    let section = encode_trailers(&headers).unwrap().finish();
+    let encoded = encode_trailers(&headers).unwrap().finish();
     let mut received = FieldSection::new(SectionKind::Trailers);
-    Decoder::default().decode(&section, 1000, |field| received.field(field)).unwrap();
+    Decoder::default().decode(&encoded, 1000, |field| received.field(field)).unwrap();
     assert!(received.into_trailers()["authorization"].is_sensitive());
+    // One sensitive part makes the joined cookie sensitive.
+    let mut received = section(SectionKind::Request, GET).unwrap();
+    for sensitive in [false, true, false] {
+        received.field(Field { name: b"cookie", value: b"a=1", sensitive }).unwrap();
+    }
+    assert!(received.into_request().unwrap().headers()["cookie"].is_sensitive());
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub(crate) use crypto_stream::CryptoStream;
 pub use initial::{
     RETRY_INTEGRITY_TAG_LEN, is_retry_authentic, keys as initial_keys, retry_integrity_tag,
 };
-pub(crate) use protection::{OpenError, Opened, Protection};
+pub(crate) use protection::{OpenError, Protection};
 pub use session::{
     ClientSessions, ExportError, KeySchedule, NewKeys, ServerSessions, Session, SessionError,
 };

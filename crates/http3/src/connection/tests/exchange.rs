@@ -102,7 +102,7 @@ fn exchange(
     let mut downloading =
         Sender { body: download.clone(), trailers: Some(trailers("down")), done: false };
     let mut answered = false;
-    for _ in 0..1_000_000 {
+    for _ in 0..20_000 {
         drive(&mut server, link);
         for event in events(&mut server) {
             at_server.hear(&mut server, &mut link.end(Role::Server), event);
@@ -258,6 +258,12 @@ fn section_5_2_shutdown() {
     assert_eq!(events(&mut server).len(), 4);
     server.goaway(&mut link.end(Role::Server));
     assert_eq!(send(&mut link, &mut client), Ok(8));
+    // Neither again nor with a larger identifier: a type, a length and an identifier of 8 bytes and
+    // of 1 are all there is.
+    server.goaway(&mut link.end(Role::Server));
+    server.shutdown(&mut link.end(Role::Server));
+    let waiting: usize = link.half(3, true).data.iter().map(Bytes::len).sum();
+    assert_eq!(waiting, 10 + 3);
     drive(&mut server, &mut link);
     assert!(events(&mut server).is_empty());
     assert_eq!(link.half(8, true).reset, Some(Code::REQUEST_REJECTED.get()));

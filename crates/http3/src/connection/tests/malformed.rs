@@ -107,6 +107,17 @@ fn section_4_1_2_content_length_of_requests() {
     }
 }
 
+/// Content beyond content-length never reaches the application: it could be another message.
+#[test]
+fn section_4_1_2_surplus_content_is_not_read() {
+    let mut server = Alone::server();
+    let head = request("POST", &[("content-length", "3")]);
+    let stream = server.open_bidirectional(&[head, data(b"123"), data(b"4")].concat());
+    let (events, content) = read_all(&mut server, stream);
+    assert_eq!(content, b"123");
+    assert!(matches!(events.last(), Some(Event::Failed { .. })), "{events:?}");
+}
+
 /// The same when the end comes by itself, after everything was read.
 #[test]
 fn section_4_1_2_content_length_with_a_late_empty_end() {

@@ -318,6 +318,15 @@ fn section_9_unknown_frames_are_skipped() {
 }
 
 #[test]
+fn section_9_unknown_frames_on_a_cut_control_stream() {
+    let mut server = Alone::server();
+    server.link.sizes = vec![7, 1];
+    server.open_unidirectional(&control(&[frame(0x21, &[7; 1000]), frame(0x07, &[3])].concat()));
+    let events = server.events();
+    assert!(matches!(events[..], [Event::Settings(_), Event::GoAway { id: 3 }]), "{events:?}");
+}
+
+#[test]
 fn a_closed_connection_says_nothing_more() {
     let mut server = Alone::new(Role::Server, plain());
     let stream = server.open_bidirectional(&request("GET", &[]));

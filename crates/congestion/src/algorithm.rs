@@ -1,0 +1,69 @@
+use core::fmt;
+use core::str::FromStr;
+
+use crate::{Controller, ControllerFactory, ControllerParameters, Cubic, Reno};
+
+/// The controllers that come with this crate, to be chosen by name at run time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Algorithm {
+    /// NewReno as in RFC 9002 §7.
+    Reno,
+    /// CUBIC as in RFC 9438, the default.
+    #[default]
+    Cubic,
+}
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Reno, Self::Cubic];
+
+    /// The name to choose it by.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+        }
+    }
+}
+
+impl ControllerFactory for Algorithm {
+    fn build(&self, parameters: &ControllerParameters) -> Box<dyn Controller> {
+        match self {
+            Self::Reno => Box::new(Reno::new(parameters)),
+            Self::Cubic => Box::new(Cubic::new(parameters)),
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no controller has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownAlgorithm(String);
+
+impl fmt::Display for UnknownAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no congestion controller {:?}; choose one of:", self.0)?;
+        Algorithm::ALL.into_iter().try_for_each(|algorithm| write!(f, " {algorithm}"))
+    }
+}
+
+impl core::error::Error for UnknownAlgorithm {}
+
+impl FromStr for Algorithm {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
+        Self::ALL
+            .into_iter()
+            .find(|algorithm| algorithm.name() == name)
+            .ok_or_else(|| UnknownAlgorithm(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

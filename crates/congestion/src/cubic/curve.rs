@@ -1,0 +1,118 @@
+//! The window's curve in one congestion avoidance stage (RFC 9438 §4.2 to §4.5).
+//!
+//! Windows are in datagrams and time in seconds, as in the RFC. Only addition, subtraction,
+//! multiplication and division are used, so that every machine computes the same bits.
+
+use core::time::Duration;
+
+/// C (RFC 9438 §5), in datagrams per second cubed.
+const C: f64 = 0.4;
+/// alpha_cubic of §4.3: 3 (1 - beta) / (1 + beta).
+const ALPHA: f64 = 3.0 * (1.0 - 0.7) / (1.0 + 0.7);
+/// §4.2: the target is at most this many times the window.
+const MAX_TARGET: f64 = 1.5;
+/// Windows beyond this many datagrams are not computed with.
+const LARGEST: f64 = 1e12;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Curve {
+    datagram: f64,
+    /// W_max.
+    w_max: f64,
+    /// K, in seconds.
+    k: f64,
+    /// The time on the curve: seconds in which the window or the pacer held data back.
+    time: f64,
+    /// W_est: the window that Reno would have.
+    estimate: f64,
+    /// A part of a byte by which the window should have grown and has not yet (law 6).
+    carry: f64,
+}
+
+impl Curve {
+    /// A stage that begins with `window` and aims at `w_max`; all in bytes.
+    pub(super) fn new(window: u64, w_max: u64, max_datagram_size: u64) -> Self {
+        let datagram = max_datagram_size.max(1) as f64;
+        let start = window as f64 / datagram;
+        let w_max = w_max as f64 / datagram;
+        let k = cube_root((w_max - start).max(0.0) / C);
+        Self { datagram, w_max, k, time: 0.0, estimate: start, carry: 0.0 }
+    }
+
+    pub(super) fn set_max_datagram_size(&mut self, max_datagram_size: u64) {
+        let datagram = max_datagram_size.max(1) as f64;
+        let ratio = self.datagram / datagram;
+        self.w_max *= ratio;
+        self.estimate *= ratio;
+        self.datagram = datagram;
+    }
+
+    /// By how many bytes the window of `window` bytes grows because `acked` bytes were acknowledged,
+    /// `limited` after the last time. `prior` is the window before the last cut.
+    pub(super) fn on_acked(
+        &mut self,
+        window: u64,
+        prior: u64,
+        acked: u64,
+        limited: Duration,
+        smoothed_rtt: Duration,
+    ) -> u64 {
+        self.time += limited.as_secs_f64();
+        let cwnd = window as f64 / self.datagram;
+        let segments = acked as f64 / self.datagram;
+        // §4.3: once at the window before the cut, the estimate grows as fast as Reno.
+        let alpha = if self.estimate >= prior as f64 / self.datagram { 1.0 } else { ALPHA };
+        self.estimate = (self.estimate + alpha * segments / cwnd).min(LARGEST);
+        let increase = if self.at(self.time) < self.estimate {
+            // The estimate holds the fractions itself.
+            self.carry = 0.0;
+            (self.estimate - cwnd).max(0.0)
+        } else {
+            let ahead = self.at(self.time + smoothed_rtt.as_secs_f64());
+            let target = ahead.clamp(cwnd, MAX_TARGET * cwnd);
+            (target - cwnd) / cwnd * segments
+        };
+        self.take_whole_bytes(increase.min(segments), acked)
+    }
+
+    /// W_cubic(t), never beyond what is computed with.
+    fn at(&self, time: f64) -> f64 {
+        let t = time - self.k;
+        (C * t * t * t + self.w_max).clamp(0.0, LARGEST)
+    }
+
+    /// The growth in whole bytes; the rest is kept for the next acknowledgement. Never more than was
+    /// acknowledged (S6).
+    fn take_whole_bytes(&mut self, increase: f64, acked: u64) -> u64 {
+        let bytes = increase * self.datagram + self.carry;
+        // The cast saturates, and `bytes` is finite and not negative.
+        let whole = (bytes as u64).min(acked);
+        self.carry = (bytes - whole as f64).clamp(0.0, 1.0);
+        whole
+    }
+}
+
+/// The cube root by Newton's method: the library's may differ between machines in the last bit.
+fn cube_root(value: f64) -> f64 {
+    if value <= 0.0 {
+        return 0.0;
+    }
+    // Scaled into [1, 8), where a start of 2 is near enough for a few steps.
+    let (mut reduced, mut scale) = (value, 1.0);
+    while reduced >= 8.0 {
+        reduced /= 8.0;
+        scale *= 2.0;
+    }
+    while reduced < 1.0 {
+        reduced *= 8.0;
+        scale /= 2.0;
+    }
+    let mut root = 1.5;
+    for _ in 0..8 {
+        root -= (root * root * root - reduced) / (3.0 * root * root);
+    }
+    root * scale
+}
+
+#[cfg(test)]
+mod tests;

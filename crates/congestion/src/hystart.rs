@@ -1,0 +1,122 @@
+//! HyStart++ (RFC 9406): leaves slow start before it overshoots. Only for the first slow start.
+
+use core::time::Duration;
+
+use crate::{Acknowledgement, SendIndex};
+
+const MIN_RTT_THRESHOLD: Duration = Duration::from_millis(4);
+const MAX_RTT_THRESHOLD: Duration = Duration::from_millis(16);
+const MIN_RTT_DIVISOR: u32 = 8;
+const N_RTT_SAMPLE: u32 = 8;
+const CSS_GROWTH_DIVISOR: u64 = 4;
+const CSS_ROUNDS: u32 = 5;
+
+/// The least round-trip time of a round, and from how many samples it is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    minimum: Option<Duration>,
+    samples: u32,
+}
+
+/// Conservative slow start.
+#[derive(Clone, Copy, Debug)]
+struct Conservative {
+    baseline: Duration,
+    rounds: u32,
+}
+
+/// What an acknowledgement means for slow start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// Grow by what was acknowledged, divided by this.
+    Grow(u64),
+    /// The window is large enough: congestion avoidance.
+    Leave,
+}
+
+#[derive(Debug)]
+pub(crate) struct HyStart {
+    /// The round ends when a packet sent after this is acknowledged.
+    round_end: SendIndex,
+    last: Round,
+    current: Round,
+    conservative: Option<Conservative>,
+}
+
+impl HyStart {
+    pub(crate) fn new() -> Self {
+        Self {
+            round_end: SendIndex(0),
+            last: Round::default(),
+            current: Round::default(),
+            conservative: None,
+        }
+    }
+
+    /// Whether growth is slowed to find out if the delay was real.
+    pub(crate) fn is_conservative(&self) -> bool {
+        self.conservative.is_some()
+    }
+
+    /// Takes an acknowledgement in (RFC 9406 §4.2). Because packets are paced, L is infinite: growth
+    /// per acknowledgement is not limited.
+    pub(crate) fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> Verdict {
+        self.end_round_if_over(event);
+        self.sample(event);
+        if let Some(conservative) = self.conservative {
+            if self.current.is_sampled()
+                && self.current.minimum.is_some_and(|minimum| minimum < conservative.baseline)
+            {
+                // The delay went away: it was no queue.
+                self.conservative = None;
+            } else if conservative.rounds >= CSS_ROUNDS {
+                return Verdict::Leave;
+            }
+        } else if let Some(baseline) = self.delay_has_grown() {
+            // The round that raised the suspicion is not among the rounds that confirm it.
+            self.conservative = Some(Conservative { baseline, rounds: 0 });
+            self.current = Round::default();
+            self.round_end = event.next_index;
+        }
+        Verdict::Grow(if self.is_conservative() { CSS_GROWTH_DIVISOR } else { 1 })
+    }
+
+    fn end_round_if_over(&mut self, event: &Acknowledgement<'_>) {
+        if !event.acked.iter().any(|packet| packet.index >= self.round_end) {
+            return;
+        }
+        self.round_end = event.next_index;
+        if self.current.minimum.is_some() {
+            self.last = self.current;
+        }
+        self.current = Round::default();
+        if let Some(conservative) = &mut self.conservative {
+            conservative.rounds = conservative.rounds.saturating_add(1);
+        }
+    }
+
+    fn sample(&mut self, event: &Acknowledgement<'_>) {
+        if let Some(rtt) = event.rtt.filter(|rtt| rtt.is_new) {
+            let round = &mut self.current;
+            round.minimum = Some(round.minimum.map_or(rtt.latest, |least| least.min(rtt.latest)));
+            round.samples = round.samples.saturating_add(1);
+        }
+    }
+
+    /// The round's least round-trip time, if it has grown suspiciously since the round before.
+    fn delay_has_grown(&self) -> Option<Duration> {
+        let current = self.current.minimum.filter(|_| self.current.is_sampled())?;
+        let last = self.last.minimum?;
+        let threshold = (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESHOLD, MAX_RTT_THRESHOLD);
+        (current >= last.saturating_add(threshold)).then_some(current)
+    }
+}
+
+impl Round {
+    fn is_sampled(&self) -> bool {
+        self.samples >= N_RTT_SAMPLE
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! What an application does: open, read, write, reset, close.
+
+use bytes::Bytes;
+use clearway_units::Timestamp;
+use clearway_wire::{Direction, StreamId, VarInt};
+
+use super::Connection;
+use crate::datagram::DatagramError;
+use crate::event::Event;
+use crate::streams::{ReadError, ReadOutcome, StreamEvent, UnknownStream, WriteError};
+
+impl Connection {
+    /// Opens a stream. `None` while the peer's limit is in the way; [`Event::StreamsAvailable`]
+    /// follows.
+    pub fn open(&mut self, direction: Direction) -> Option<StreamId> {
+        if self.is_closed() { None } else { self.streams.open(direction) }
+    }
+
+    /// Takes a stream that the peer opened.
+    pub fn accept(&mut self, direction: Direction) -> Option<StreamId> {
+        self.streams.accept(direction)
+    }
+
+    /// Gives `data` to a stream and returns how many bytes it took. When that is not all,
+    /// [`Event::Writable`] follows.
+    pub fn write(&mut self, stream_id: StreamId, data: Bytes) -> Result<usize, WriteError> {
+        self.streams.write(stream_id, data)
+    }
+
+    /// Like [`write`](Self::write), copying.
+    pub fn write_slice(&mut self, stream_id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
+        self.streams.write_slice(stream_id, data)
+    }
+
+    /// Ends a stream after what was written.
+    pub fn finish(&mut self, stream_id: StreamId) -> Result<(), WriteError> {
+        self.streams.finish(stream_id)
+    }
+
+    /// Gives a stream up: what was not yet delivered may never be.
+    pub fn reset(&mut self, stream_id: StreamId, error_code: VarInt) -> Result<(), UnknownStream> {
+        self.streams.reset(stream_id, error_code)
+    }
+
+    /// Asks the peer not to send more on a stream, and forgets what came.
+    pub fn stop_sending(
+        &mut self,
+        now: Timestamp,
+        stream_id: StreamId,
+        error_code: VarInt,
+    ) -> Result<(), UnknownStream> {
+        self.streams.stop_sending(now, stream_id, error_code)
+    }
+
+    /// Reads at most `max` bytes of a stream, in order, without copying.
+    pub fn read(
+        &mut self,
+        now: Timestamp,
+        stream_id: StreamId,
+        max: usize,
+    ) -> Result<ReadOutcome, ReadError> {
+        self.streams.read(now, stream_id, max)
+    }
+
+    /// Sends a stream's data before that of streams of a lower priority; all begin with 0. Streams of
+    /// one priority take turns if they are incremental, as all begin, and otherwise go one after
+    /// another (RFC 9218 §10).
+    pub fn set_priority(
+        &mut self,
+        stream_id: StreamId,
+        priority: i32,
+        is_incremental: bool,
+    ) -> Result<(), UnknownStream> {
+        self.streams.set_priority(stream_id, priority, is_incremental)
+    }
+
+    /// Sends `data` at most once, without order (RFC 9221).
+    pub fn send_datagram(&mut self, data: Bytes) -> Result<(), DatagramError> {
+        self.datagrams.send(data)
+    }
+
+    /// Takes a received unreliable datagram.
+    pub fn receive_datagram(&mut self) -> Option<Bytes> {
+        self.datagrams.next()
+    }
+
+    /// Sends a PING: the peer will answer with an acknowledgement.
+    pub fn ping(&mut self) {
+        self.flags.ping_owed = true;
+    }
+
+    pub(super) fn next_part_event(&mut self) -> Option<Event> {
+        if let Some(event) = self.streams.next_event() {
+            return Some(match event {
+                StreamEvent::Opened(direction) => Event::Opened(direction),
+                StreamEvent::Readable(stream_id) => Event::Readable(stream_id),
+                StreamEvent::Writable(stream_id) => Event::Writable(stream_id),
+                StreamEvent::Stopped { id, code } => {
+                    Event::Stopped { stream_id: id, error_code: code }
+                }
+                StreamEvent::ResetAcknowledged(stream_id) => Event::ResetAcknowledged(stream_id),
+                StreamEvent::Finished(stream_id) => Event::Finished(stream_id),
+                StreamEvent::StreamsAvailable(direction) => Event::StreamsAvailable(direction),
+            });
+        }
+        None
+    }
+}

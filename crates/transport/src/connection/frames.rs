@@ -1,0 +1,288 @@
+//! Each frame goes to the one part that owns it.
+
+use core::time::Duration;
+
+use bytes::Bytes;
+use clearway_units::Timestamp;
+use clearway_wire::frame::{Ack, CloseKind, ConnectionClose};
+use clearway_wire::{Frame, TransportErrorCode};
+
+use super::Connection;
+use super::receive::PacketContext;
+use crate::TransportError;
+use crate::event::{ConnectionError, Event};
+use crate::observer::{Metrics, Observation};
+use crate::recovery::Expired;
+use crate::space_id::SpaceId;
+use crate::token::Token;
+
+impl Connection {
+    pub(super) fn receive_frame(
+        &mut self,
+        now: Timestamp,
+        context: &PacketContext,
+        frame: Frame<'_>,
+    ) -> Result<(), TransportError> {
+        match frame {
+            Frame::Padding(_) | Frame::Ping => Ok(()),
+            Frame::Ack(ack) => self.receive_ack(now, context, &ack),
+            Frame::Crypto(crypto) => self.receive_crypto(now, context.space, &crypto),
+            Frame::Stream(stream) => self.streams.on_stream(now, &stream),
+            Frame::ResetStream(frame) => self.streams.on_reset_stream(now, &frame),
+            Frame::StopSending(frame) => self.streams.on_stop_sending(&frame),
+            Frame::MaxData(frame) => {
+                self.streams.on_max_data(&frame);
+                Ok(())
+            }
+            Frame::MaxStreamData(frame) => self.streams.on_max_stream_data(&frame),
+            Frame::MaxStreams(frame) => {
+                self.streams.on_max_streams(&frame);
+                Ok(())
+            }
+            Frame::DataBlocked(frame) => {
+                self.streams.on_data_blocked(&frame);
+                Ok(())
+            }
+            Frame::StreamDataBlocked(frame) => self.streams.on_stream_data_blocked(&frame),
+            Frame::StreamsBlocked(frame) => {
+                self.streams.on_streams_blocked(&frame);
+                Ok(())
+            }
+            Frame::NewConnectionId(frame) => self.remote_ids.on_new_connection_id(&frame),
+            Frame::RetireConnectionId(frame) => {
+                self.local_ids.on_retire(&frame, context.destination, &mut self.random)
+            }
+            Frame::PathChallenge(frame) => {
+                self.paths.on_challenge(context.arrival, frame.data);
+                Ok(())
+            }
+            Frame::PathResponse(frame) => {
+                self.receive_path_response(now, frame.data);
+                Ok(())
+            }
+            Frame::ConnectionClose(close) => {
+                self.receive_close(now, &close);
+                Ok(())
+            }
+            Frame::HandshakeDone => self.receive_handshake_done(now),
+            Frame::NewToken(frame) => self.receive_new_token(frame.token),
+            Frame::Datagram(frame) => self.datagrams.on_datagram(&frame),
+        }
+    }
+
+    fn receive_ack(
+        &mut self,
+        now: Timestamp,
+        packet: &PacketContext,
+        ack: &Ack<'_>,
+    ) -> Result<(), TransportError> {
+        let space = packet.space;
+        let delay =
+            if space == SpaceId::Application { self.ack_delay(ack) } else { Duration::ZERO };
+        let context = self.pto_context();
+        let outcome = self.recovery.on_ack(space, now, ack, delay, &context)?;
+        if outcome.newly_acked_any {
+            let protection = self.handshake.protection_mut();
+            protection.on_acknowledged(now, space, ack.largest, packet.with_previous_keys)?;
+            if space == SpaceId::Application && self.side.is_client() {
+                self.confirm_handshake(now);
+            }
+        }
+        if outcome.has_rtt_sample {
+            self.on_round_trip();
+        }
+        self.dispatch_tokens();
+        self.observe_recovery(now);
+        Ok(())
+    }
+
+    /// Windows and key phases are timed in round trips.
+    fn on_round_trip(&mut self) {
+        if let Some(rtt) = self.recovery.stats().rtt {
+            self.streams.on_round_trip(rtt.smoothed);
+        }
+        let probe_timeout = self.probe_timeout();
+        self.handshake.protection_mut().set_probe_timeout(probe_timeout);
+    }
+
+    /// RFC 9002 §5.3: scaled by the peer's exponent, and clamped once the handshake is confirmed.
+    fn ack_delay(&self, ack: &Ack<'_>) -> Duration {
+        let exponent = self.peer.parameters.ack_delay_exponent.get().min(20) as u32;
+        let microseconds = ack.delay.get().checked_shl(exponent).unwrap_or(u64::MAX);
+        let delay = Duration::from_micros(microseconds);
+        if self.lifecycle.is_confirmed() { delay.min(self.peer.max_ack_delay()) } else { delay }
+    }
+
+    /// Tells the parts what became of the frames they sent (law 10).
+    pub(super) fn dispatch_tokens(&mut self) {
+        let mut tokens = core::mem::take(&mut self.outgoing.settled);
+        self.recovery.take_acked(&mut tokens);
+        for (space, token) in tokens.drain(..) {
+            self.on_token_acked(space, &token);
+        }
+        self.recovery.take_lost(&mut tokens);
+        for (space, token) in tokens.drain(..) {
+            self.on_token_lost(space, &token);
+        }
+        self.outgoing.settled = tokens;
+    }
+
+    fn on_token_acked(&mut self, space: SpaceId, token: &Token) {
+        match *token {
+            Token::Ack { largest } => self.received.get_mut(space).on_ack_acknowledged(largest),
+            Token::Crypto { offset, length } => {
+                self.handshake.stream_mut(space).on_acked(offset, length);
+            }
+            Token::NewConnectionId { sequence } => self.local_ids.on_acked(sequence),
+            Token::RetireConnectionId { sequence } => self.remote_ids.on_acked(sequence),
+            Token::NewToken => {
+                self.identity.new_token = None;
+                self.flags.new_token_owed = false;
+            }
+            Token::HandshakeDone => self.flags.handshake_done_owed = false,
+            Token::Datagram { .. } => {}
+            Token::Stream { .. }
+            | Token::ResetStream { .. }
+            | Token::StopSending { .. }
+            | Token::MaxData
+            | Token::MaxStreamData { .. }
+            | Token::MaxStreams { .. }
+            | Token::DataBlocked
+            | Token::StreamDataBlocked { .. }
+            | Token::StreamsBlocked { .. } => self.streams.on_acked(token),
+        }
+    }
+
+    pub(super) fn on_token_lost(&mut self, space: SpaceId, token: &Token) {
+        match *token {
+            // A newer ACK, or the next one, says it all again.
+            Token::Ack { .. } => {}
+            Token::Crypto { offset, length } => {
+                self.handshake.stream_mut(space).on_lost(offset, length);
+            }
+            Token::NewConnectionId { sequence } => self.local_ids.on_lost(sequence),
+            Token::RetireConnectionId { sequence } => self.remote_ids.on_lost(sequence),
+            Token::NewToken => self.flags.new_token_owed = self.identity.new_token.is_some(),
+            Token::HandshakeDone => self.flags.handshake_done_owed = true,
+            Token::Datagram { .. } => self.datagrams.on_lost(),
+            Token::Stream { .. }
+            | Token::ResetStream { .. }
+            | Token::StopSending { .. }
+            | Token::MaxData
+            | Token::MaxStreamData { .. }
+            | Token::MaxStreams { .. }
+            | Token::DataBlocked
+            | Token::StreamDataBlocked { .. }
+            | Token::StreamsBlocked { .. } => self.streams.on_lost(token),
+        }
+    }
+
+    /// What an expired recovery timer asks for.
+    pub(super) fn on_recovery_expired(&mut self, now: Timestamp, expired: Expired) {
+        match expired {
+            Expired::Nothing => {}
+            Expired::Losses => self.dispatch_tokens(),
+            Expired::Probes { space, count } => {
+                let probes = self.outgoing.probes.get_mut(space);
+                *probes = (*probes).max(u8::try_from(count).unwrap_or(u8::MAX));
+                self.probe(space);
+            }
+        }
+        self.observe_recovery(now);
+    }
+
+    /// A probe carries new data if there is some, otherwise what has waited longest for its ACK
+    /// (RFC 9002 §6.2.4).
+    fn probe(&mut self, space: SpaceId) {
+        let has_new = space == SpaceId::Application && self.streams.has_data_pending();
+        if has_new {
+            return;
+        }
+        let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));
+        tokens.clear();
+        for _ in 0..*self.outgoing.probes.get(space) {
+            self.recovery.probe_tokens(space, &mut tokens);
+        }
+        for token in tokens.drain(..) {
+            self.on_token_lost(space, &token);
+        }
+        *self.outgoing.tokens.get_mut(space) = tokens;
+    }
+
+    fn receive_close(&mut self, now: Timestamp, close: &ConnectionClose<'_>) {
+        let reason = Bytes::copy_from_slice(close.reason);
+        let error = match close.kind {
+            CloseKind::Application => {
+                ConnectionError::ApplicationClosed { error_code: close.error_code, reason }
+            }
+            CloseKind::Transport { frame_type } => ConnectionError::ConnectionClosed {
+                error_code: TransportErrorCode(close.error_code),
+                frame_type: frame_type.get(),
+                reason,
+            },
+        };
+        self.drain(now, error);
+    }
+
+    fn receive_handshake_done(&mut self, now: Timestamp) -> Result<(), TransportError> {
+        if self.side.is_server() {
+            return Err(TransportError::new(
+                TransportErrorCode::PROTOCOL_VIOLATION,
+                "HANDSHAKE_DONE from a client",
+            ));
+        }
+        // Only 1-RTT packets carry it, and those are opened only with the handshake's keys; but TLS
+        // may still be going on, and then a peer that confirms it breaks the rules.
+        if !self.handshake.is_complete() {
+            return Err(TransportError::new(
+                TransportErrorCode::PROTOCOL_VIOLATION,
+                "HANDSHAKE_DONE before the handshake is complete",
+            ));
+        }
+        self.confirm_handshake(now);
+        Ok(())
+    }
+
+    fn receive_new_token(&mut self, token: &[u8]) -> Result<(), TransportError> {
+        if self.side.is_server() {
+            return Err(TransportError::new(
+                TransportErrorCode::PROTOCOL_VIOLATION,
+                "NEW_TOKEN from a client",
+            ));
+        }
+        // A server has no reason to give more than a few; the rest is dropped.
+        if self.counters.tokens_received < MAX_TOKENS_RECEIVED {
+            self.counters.tokens_received = self.counters.tokens_received.saturating_add(1);
+            self.events.push_back(Event::NewToken(Bytes::copy_from_slice(token)));
+        }
+        Ok(())
+    }
+
+    pub(super) fn observe_recovery(&mut self, now: Timestamp) {
+        let stats = self.recovery.stats();
+        let phase = stats.congestion.phase;
+        let old = self.watch.phase.replace(phase);
+        let mut lost = core::mem::take(&mut self.watch.lost);
+        self.recovery.take_lost_packets(&mut lost);
+        for packet in lost.drain(..) {
+            self.observe(now, &Observation::PacketLost(packet));
+        }
+        self.watch.lost = lost;
+        if let Some(old) = old
+            && old != phase
+        {
+            self.observe(now, &Observation::CongestionStateUpdated { old, new: phase });
+        }
+        let metrics = Metrics {
+            rtt: stats.rtt,
+            pto_count: stats.pto_in_a_row,
+            bytes_in_flight: stats.bytes_in_flight,
+            congestion: stats.congestion,
+            pacing_rate: stats.pacing_rate,
+        };
+        self.observe(now, &Observation::Metrics(metrics));
+    }
+}
+
+/// NEW_TOKEN frames that are passed to the application over a connection's life.
+const MAX_TOKENS_RECEIVED: u64 = 8;

@@ -1,0 +1,374 @@
+//! A datagram in: datagram to packets to frames. Packets are opened where they lie.
+
+use clearway_units::Timestamp;
+use clearway_wire::header::{HeaderKind, ProtectedHeader, VersionNegotiation};
+use clearway_wire::{
+    ConnectionId, Frame, PacketNumber, PacketType, Reader, ResetToken, TransportErrorCode,
+};
+
+use super::{Arrival, Connection};
+use crate::event::ConnectionError;
+use crate::handshake::OpenError;
+use crate::observer::{DropReason, Observation, PacketObservation};
+use crate::space_id::SpaceId;
+use crate::{Side, TransportError, endpoint};
+
+/// Packets that came before their keys. Few, and only during the handshake.
+#[derive(Debug, Default)]
+pub(super) struct HeldPackets {
+    packets: Vec<(Arrival, SpaceId, Vec<u8>)>,
+}
+
+/// How many packets are held until their keys are there.
+const MAX_HELD_PACKETS: usize = 10;
+
+/// An opened packet, as the frames see it.
+#[derive(Clone, Copy)]
+pub(super) struct PacketContext {
+    pub(super) arrival: Arrival,
+    pub(super) space: SpaceId,
+    pub(super) packet_type: PacketType,
+    pub(super) number: PacketNumber,
+    /// The Destination Connection ID that the packet used.
+    pub(super) destination: ConnectionId,
+    /// The Source Connection ID of a long header.
+    pub(super) source: Option<ConnectionId>,
+    /// Its size on the wire.
+    pub(super) size: usize,
+    /// It was the first under the peer's next keys.
+    pub(super) key_updated: bool,
+    /// It was protected with the keys before the current ones.
+    pub(super) with_previous_keys: bool,
+}
+
+/// What the frames of a packet added up to.
+#[derive(Clone, Copy, Default)]
+pub(super) struct PacketEffect {
+    pub(super) is_ack_eliciting: bool,
+    pub(super) is_probing_only: bool,
+}
+
+impl Connection {
+    /// Takes in one UDP payload. The bytes are decrypted in place and mean nothing afterwards.
+    pub fn receive(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) {
+        self.counters.on_datagram_received(datagram.len());
+        if self.lifecycle.is_closed() {
+            self.lifecycle.on_packet_while_closing();
+            self.notice_close_while_closing(now, datagram);
+            return;
+        }
+        if self.side.is_client() && arrival.remote != self.paths.current().remote() {
+            // RFC 9000 §9: a server does not move without having said so.
+            self.observe_dropped(now, datagram.len(), DropReason::Unexpected);
+            return;
+        }
+        self.paths.on_datagram_received(arrival, datagram.len());
+        self.receive_packets(now, arrival, datagram);
+        self.after_receiving(now);
+    }
+
+    fn receive_packets(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) {
+        let mut rest = datagram;
+        let mut first_destination = None;
+        while !rest.is_empty() && !self.lifecycle.is_closed() {
+            let size = rest.len();
+            let Ok(header) = ProtectedHeader::decode(rest, self.local_ids.id_len()) else {
+                self.observe_dropped(now, size, DropReason::Invalid);
+                return;
+            };
+            let Some(head) = self.head_of(now, &header) else { return };
+            // Coalesced packets are all for one connection (RFC 9000 §12.2).
+            if *first_destination.get_or_insert(head.destination) != head.destination {
+                self.observe_dropped(now, size, DropReason::ConnectionUnknown);
+                return;
+            }
+            let Some((packet, next)) = rest.split_at_mut_checked(header.packet_len) else { return };
+            self.receive_packet(now, arrival, head, packet);
+            rest = next;
+        }
+    }
+
+    /// The part of a header that outlives the borrow of its packet. Version Negotiation and Retry
+    /// packets, which carry no frames and stand alone, are dealt with here.
+    fn head_of(&mut self, now: Timestamp, header: &ProtectedHeader<'_>) -> Option<Head> {
+        let (packet_type, packet_number_offset) = match &header.kind {
+            HeaderKind::VersionNegotiation(packet) => {
+                self.receive_version_negotiation(now, packet);
+                return None;
+            }
+            HeaderKind::Retry(packet) => {
+                self.receive_retry(now, packet);
+                return None;
+            }
+            _ => header.packet_type()?,
+        };
+        let (destination, source) = match header.kind {
+            HeaderKind::Long { destination, source, .. } => (destination, Some(source)),
+            HeaderKind::Short { destination, .. } => (destination, None),
+            _ => return None,
+        };
+        let has_fixed_bit = header.fixed_bit;
+        Some(Head { packet_type, packet_number_offset, destination, source, has_fixed_bit })
+    }
+
+    /// RFC 9000 §6.2: believed only before anything else came, and only if it answers our packet.
+    fn receive_version_negotiation(&mut self, now: Timestamp, packet: &VersionNegotiation<'_>) {
+        let is_answer = packet.destination == self.identity.local.as_bytes()
+            && packet.source == self.remote_ids.current().as_bytes();
+        let is_first = self.side.is_client()
+            && !self.flags.initial_from_server_seen
+            && self.identity.retry_source.is_none();
+        if is_answer && is_first && endpoint::version::is_final(packet) {
+            self.abandon(now, ConnectionError::VersionMismatch);
+        }
+    }
+
+    fn receive_packet(&mut self, now: Timestamp, arrival: Arrival, head: Head, packet: &mut [u8]) {
+        let size = packet.len();
+        let Some(space) = space_of(head.packet_type) else {
+            self.observe_dropped(now, size, DropReason::Unexpected);
+            return;
+        };
+        if !head.has_fixed_bit {
+            self.observe_dropped(now, size, DropReason::Invalid);
+            return;
+        }
+        if !self.handshake.protection().can_open(space) {
+            self.hold_or_drop(now, arrival, space, packet);
+            return;
+        }
+        let largest = self.received.get(space).largest();
+        // Opening changes the packet even when it fails, and a reset is recognised by its last bytes.
+        let tail = packet.last_chunk().copied().filter(|_| size >= endpoint::reset::MINIMUM_SIZE);
+        let protection = self.handshake.protection_mut();
+        let opened = protection.open(space, now, largest, head.packet_number_offset, packet);
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(OpenError::Close(error)) => return self.fail(now, error),
+            Err(OpenError::NoKeys | OpenError::TooShort | OpenError::Authentication) => {
+                return self.receive_undecryptable(now, space, size, tail);
+            }
+        };
+        let context = PacketContext {
+            arrival,
+            space,
+            packet_type: head.packet_type,
+            number: opened.number,
+            destination: head.destination,
+            source: head.source,
+            size,
+            key_updated: opened.key_phase_changed,
+            with_previous_keys: opened.with_previous_keys,
+        };
+        let result = if opened.reserved_bits_set {
+            Err(TransportError::new(
+                TransportErrorCode::PROTOCOL_VIOLATION,
+                "reserved bits of a packet header are not zero",
+            ))
+        } else {
+            self.receive_payload(now, &context, opened.payload)
+        };
+        if let Err(error) = result {
+            self.fail(now, error);
+        }
+    }
+
+    /// Processes the frames of an opened packet.
+    fn receive_payload(
+        &mut self,
+        now: Timestamp,
+        context: &PacketContext,
+        payload: &[u8],
+    ) -> Result<(), TransportError> {
+        if self.received.get(context.space).is_duplicate(context.number) {
+            self.observe_dropped(now, context.size, DropReason::Duplicate);
+            return Ok(());
+        }
+        if context.source.is_some_and(|source| !self.is_expected_source(source)) {
+            // RFC 9000 §7.2: a changed Source Connection ID means the packet is not for us.
+            self.observe_dropped(now, context.size, DropReason::ConnectionUnknown);
+            return Ok(());
+        }
+        if context.key_updated {
+            self.observe(now, &Observation::KeyUpdated { is_local: false });
+        }
+        self.observe_received(now, context, payload);
+        self.counters.packets_received = self.counters.packets_received.saturating_add(1);
+        self.on_authenticated(now, context);
+        let largest = self.received.get(context.space).largest();
+        let is_largest = largest.is_none_or(|largest| context.number > largest);
+        let effect = self.receive_frames(now, context, payload)?;
+        if self.lifecycle.is_closed() {
+            return Ok(());
+        }
+        let received = self.received.get_mut(context.space);
+        received.on_packet(context.number, now, effect.is_ack_eliciting, false);
+        if context.space == SpaceId::Application && is_largest && !effect.is_probing_only {
+            self.notice_peer_address(now, context.arrival);
+        }
+        Ok(())
+    }
+
+    fn receive_frames(
+        &mut self,
+        now: Timestamp,
+        context: &PacketContext,
+        payload: &[u8],
+    ) -> Result<PacketEffect, TransportError> {
+        if payload.is_empty() {
+            return Err(TransportError::new(
+                TransportErrorCode::PROTOCOL_VIOLATION,
+                "a packet without frames",
+            ));
+        }
+        let mut effect = PacketEffect { is_ack_eliciting: false, is_probing_only: true };
+        let mut reader = Reader::new(payload);
+        while !reader.is_empty() {
+            let frame = Frame::decode(&mut reader)?;
+            effect.is_ack_eliciting |= frame.is_ack_eliciting();
+            effect.is_probing_only &= frame.is_probing();
+            if !frame.is_allowed_in(context.packet_type) {
+                return Err(TransportError::new(
+                    TransportErrorCode::PROTOCOL_VIOLATION,
+                    "a frame in a packet type that must not carry it",
+                )
+                .in_frame(frame.frame_type()));
+            }
+            let frame_type = frame.frame_type();
+            self.receive_frame(now, context, frame).map_err(|error| error.in_frame(frame_type))?;
+            if self.lifecycle.is_closed() {
+                break;
+            }
+        }
+        Ok(effect)
+    }
+
+    /// A packet was authenticated: the peer is alive and owns the keys.
+    fn on_authenticated(&mut self, now: Timestamp, context: &PacketContext) {
+        self.idle.on_received(now);
+        match (self.side, context.space) {
+            // RFC 9000 §8.1: only the client can have made this packet.
+            (Side::Server, SpaceId::Handshake) => {
+                self.paths.current_mut().set_validated();
+                self.discard_space(now, SpaceId::Initial);
+            }
+            (Side::Client, SpaceId::Initial) => self.flags.initial_from_server_seen = true,
+            _ => {}
+        }
+    }
+
+    /// The server's first Source Connection ID replaces the one that was made up for it; after that
+    /// it must not change (RFC 9000 §7.2).
+    fn is_expected_source(&mut self, source: ConnectionId) -> bool {
+        if !core::mem::replace(&mut self.identity.remote_is_known, true) {
+            self.remote_ids.set_from_handshake(source);
+        }
+        self.remote_ids.handshake_id() == source
+    }
+
+    /// Whether keys for `space` are still to come, so that a packet is early rather than late.
+    fn keys_may_come(&self, space: SpaceId) -> bool {
+        self.lifecycle.is_handshaking()
+            && space != SpaceId::Initial
+            && !self.handshake.protection().can_open(space)
+    }
+
+    fn hold_or_drop(&mut self, now: Timestamp, arrival: Arrival, space: SpaceId, packet: &[u8]) {
+        if self.keys_may_come(space) && self.held.packets.len() < MAX_HELD_PACKETS {
+            self.observe(now, &Observation::PacketBuffered { size: packet.len() });
+            self.held.packets.push((arrival, space, packet.to_vec()));
+        } else {
+            self.observe_dropped(now, packet.len(), DropReason::KeyUnavailable);
+        }
+    }
+
+    /// Opens the packets whose keys have come meanwhile.
+    pub(super) fn release_held(&mut self, now: Timestamp) {
+        if self.held.packets.is_empty() {
+            return;
+        }
+        for (arrival, space, mut packet) in core::mem::take(&mut self.held.packets) {
+            if self.keys_may_come(space) {
+                self.held.packets.push((arrival, space, packet));
+            } else if !self.lifecycle.is_closed() {
+                self.receive_packets(now, arrival, &mut packet);
+            }
+        }
+    }
+
+    /// Whether a datagram that came in the closing state holds the peer's CONNECTION_CLOSE.
+    pub(super) fn contains_close(&mut self, now: Timestamp, datagram: &mut [u8]) -> bool {
+        let Ok(header) = ProtectedHeader::decode(datagram, self.local_ids.id_len()) else {
+            return false;
+        };
+        let Some((packet_type, offset)) = header.packet_type() else { return false };
+        let Some(space) = space_of(packet_type) else { return false };
+        let largest = self.received.get(space).largest();
+        let Some(packet) = datagram.get_mut(..header.packet_len) else { return false };
+        let Ok(opened) = self.handshake.protection_mut().open(space, now, largest, offset, packet)
+        else {
+            return false;
+        };
+        let mut reader = Reader::new(opened.payload);
+        while let Ok(frame) = Frame::decode(&mut reader) {
+            if matches!(frame, Frame::ConnectionClose(_)) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn receive_undecryptable(
+        &mut self,
+        now: Timestamp,
+        space: SpaceId,
+        size: usize,
+        tail: Option<[u8; ResetToken::LEN]>,
+    ) {
+        let token = tail.map(ResetToken::new).filter(|_| space == SpaceId::Application);
+        if token.is_some_and(|token| self.remote_ids.is_reset_token(&token)) {
+            self.abandon(now, ConnectionError::Reset);
+        } else {
+            self.observe_dropped(now, size, DropReason::DecryptionFailure);
+        }
+    }
+
+    fn observe_received(&mut self, now: Timestamp, context: &PacketContext, payload: &[u8]) {
+        let key_phase = self.handshake.protection().key_phase();
+        let Some(observer) = &mut self.watch.observer else { return };
+        let packet = PacketObservation {
+            packet_type: context.packet_type,
+            number: context.number,
+            key_phase,
+            size: context.size,
+            payload,
+            is_probe: false,
+        };
+        observer.observe(now, &Observation::PacketReceived(packet));
+    }
+
+    fn observe_dropped(&mut self, now: Timestamp, size: usize, reason: DropReason) {
+        self.counters.packets_dropped = self.counters.packets_dropped.saturating_add(1);
+        self.observe(now, &Observation::PacketDropped { size, reason });
+    }
+}
+
+/// What is needed of a protected header once the packet itself is borrowed to be opened.
+#[derive(Clone, Copy)]
+struct Head {
+    packet_type: PacketType,
+    packet_number_offset: usize,
+    destination: ConnectionId,
+    source: Option<ConnectionId>,
+    has_fixed_bit: bool,
+}
+
+/// The packet number space of a packet type; 0-RTT is not supported yet.
+fn space_of(packet_type: PacketType) -> Option<SpaceId> {
+    match packet_type {
+        PacketType::Initial => Some(SpaceId::Initial),
+        PacketType::Handshake => Some(SpaceId::Handshake),
+        PacketType::OneRtt => Some(SpaceId::Application),
+        PacketType::ZeroRtt => None,
+    }
+}

@@ -1,0 +1,113 @@
+//! What can be counted of a connection.
+
+use core::time::Duration;
+
+use clearway_units::Rate;
+
+use super::Connection;
+
+/// A connection's figures at one moment.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// The smoothed round-trip time, once there is a sample.
+    pub smoothed_rtt: Option<Duration>,
+    /// The smallest round-trip time, once there is a sample.
+    pub minimum_rtt: Option<Duration>,
+    /// The newest round-trip time, once there is a sample.
+    pub latest_rtt: Option<Duration>,
+    /// The mean deviation of the round-trip time, once there is a sample.
+    pub rtt_variation: Option<Duration>,
+    /// The congestion window in bytes.
+    pub congestion_window: u64,
+    /// The smallest window that the controller ever sets, in bytes.
+    pub minimum_window: u64,
+    /// The slow start threshold in bytes, once there is one.
+    pub slow_start_threshold: Option<u64>,
+    /// What the controller is doing.
+    pub congestion_phase: &'static str,
+    /// How many times the window was reduced because of congestion.
+    pub congestion_events: u64,
+    /// How many of those were taken back.
+    pub undone_congestion_events: u64,
+    /// How many times persistent congestion was declared.
+    pub persistent_congestion_events: u64,
+    /// Bytes in flight.
+    pub bytes_in_flight: u64,
+    /// The rate at which the pacer sends, once there is one.
+    pub pacing_rate: Option<Rate>,
+    /// The newest delivery rate.
+    pub delivery_rate: Option<Rate>,
+    /// Probe timeouts that expired.
+    pub probe_timeouts: u64,
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Packets received and opened.
+    pub packets_received: u64,
+    /// Packets received and not used.
+    pub packets_dropped: u64,
+    /// Packets declared lost.
+    pub packets_lost: u64,
+    /// Packets that had been declared lost and were acknowledged after all.
+    pub packets_spuriously_lost: u64,
+    /// UDP payload bytes sent.
+    pub bytes_sent: u64,
+    /// UDP payload bytes received.
+    pub bytes_received: u64,
+    /// Bytes of packets declared lost.
+    pub bytes_lost: u64,
+    /// UDP payloads received.
+    pub datagrams_received: u64,
+    /// Unreliable datagrams (RFC 9221) in packets that were lost.
+    pub unreliable_datagrams_lost: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) packets_received: u64,
+    pub(super) packets_dropped: u64,
+    pub(super) bytes_received: u64,
+    pub(super) datagrams_received: u64,
+    pub(super) tokens_received: u64,
+}
+
+impl Counters {
+    pub(super) fn on_datagram_received(&mut self, bytes: usize) {
+        self.datagrams_received = self.datagrams_received.saturating_add(1);
+        self.bytes_received = self.bytes_received.saturating_add(bytes as u64);
+    }
+}
+
+impl Connection {
+    /// The connection's figures now.
+    pub fn statistics(&self) -> Statistics {
+        let stats = self.recovery.stats();
+        Statistics {
+            smoothed_rtt: stats.rtt.map(|rtt| rtt.smoothed),
+            minimum_rtt: stats.rtt.map(|rtt| rtt.minimum),
+            latest_rtt: stats.rtt.map(|rtt| rtt.latest),
+            rtt_variation: stats.rtt.map(|rtt| rtt.variation),
+            congestion_window: stats.congestion.window,
+            minimum_window: stats.congestion.minimum_window,
+            slow_start_threshold: stats.congestion.slow_start_threshold,
+            congestion_phase: stats.congestion.phase.name(),
+            congestion_events: stats.congestion.congestion_events,
+            undone_congestion_events: stats.congestion.undone_events,
+            persistent_congestion_events: stats.persistent_congestion_total,
+            bytes_in_flight: stats.bytes_in_flight,
+            pacing_rate: stats.pacing_rate,
+            delivery_rate: stats.delivery_rate.map(|sample| sample.rate),
+            probe_timeouts: stats.pto_total,
+            packets_sent: stats.counts.packets_sent,
+            packets_received: self.counters.packets_received,
+            packets_dropped: self.counters.packets_dropped,
+            packets_lost: stats.counts.packets_lost,
+            packets_spuriously_lost: stats.counts.packets_spuriously_lost,
+            bytes_sent: stats.counts.bytes_sent,
+            bytes_received: self.counters.bytes_received,
+            bytes_lost: stats.counts.bytes_lost,
+            datagrams_received: self.counters.datagrams_received,
+            unreliable_datagrams_lost: self.datagrams.statistics().lost,
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! A byte out: asks each part for its interest, in one fixed order, and fills datagrams in place.
+
+use clearway_units::Timestamp;
+use clearway_wire::{Frame, TransportErrorCode, Writer, frame};
+
+use super::packet::{Draft, HeaderPlan};
+use super::{Connection, Transmit};
+use crate::TransportError;
+use crate::contents::PacketContents;
+use crate::observer::{Observation, PacketObservation};
+use crate::recovery::{SendLimit, StagedPacket};
+use crate::space_id::SpaceId;
+use crate::token::Token;
+
+/// Datagrams that carry Initial packets have at least this many bytes (RFC 9000 §14.1).
+pub(crate) const MINIMUM_INITIAL_SIZE: usize = 1200;
+
+/// What an attempt to build a datagram came to.
+enum Built {
+    /// One of this size.
+    Datagram(usize),
+    /// None, and why.
+    Stopped(SendLimit),
+}
+
+impl Connection {
+    /// Fills `buffer` with datagrams of one size for one destination, at most `max_datagrams`, the last
+    /// of them perhaps shorter. `None` when there is nothing to send now. The buffer must hold at least
+    /// one datagram of the configured size.
+    ///
+    /// What was built counts as sent only once [`transmitted`](Self::transmitted) says so; until then
+    /// nothing more is built (law 2).
+    pub fn transmit(
+        &mut self,
+        now: Timestamp,
+        buffer: &mut [u8],
+        max_datagrams: usize,
+    ) -> Option<Transmit> {
+        if self.outgoing.awaits_kernel || self.lifecycle.is_drained() {
+            return None;
+        }
+        let transmit = if self.lifecycle.is_closed() {
+            self.transmit_close(now, buffer)
+        } else {
+            self.start_key_update_if_due(now);
+            self.transmit_path_probe(now, buffer)
+                .or_else(|| self.transmit_batch(now, buffer, max_datagrams))
+        };
+        self.outgoing.awaits_kernel = transmit.is_some();
+        transmit
+    }
+
+    /// The last batch was handed to the kernel at `now`. Only this makes it count in flight.
+    pub fn transmitted(&mut self, now: Timestamp) {
+        if !core::mem::take(&mut self.outgoing.awaits_kernel) {
+            return;
+        }
+        if let Err(error) = self.recovery.transmitted(now) {
+            self.fail(now, error);
+            return;
+        }
+        if core::mem::take(&mut self.outgoing.batch_elicits_ack) {
+            self.idle.on_ack_eliciting_sent(now);
+        }
+    }
+
+    fn transmit_batch(
+        &mut self,
+        now: Timestamp,
+        buffer: &mut [u8],
+        max_datagrams: usize,
+    ) -> Option<Transmit> {
+        let segment = usize::from(self.config.max_datagram_size);
+        let mut filled = 0_usize;
+        let mut first = segment;
+        for count in 0..max_datagrams {
+            let rest = buffer.get_mut(filled..).filter(|rest| rest.len() >= segment);
+            let room = rest.and_then(|rest| rest.get_mut(..segment));
+            let Some(room) = room else { break };
+            let size = match self.build_datagram(now, room) {
+                Ok(Built::Datagram(size)) => size,
+                Ok(Built::Stopped(limit)) => {
+                    // With packets staged the question comes again once they are sent.
+                    if filled == 0 {
+                        self.note_stop(now, limit);
+                    }
+                    break;
+                }
+                Err(error) => {
+                    self.fail(now, error);
+                    break;
+                }
+            };
+            filled = filled.saturating_add(size);
+            if count == 0 {
+                first = size;
+            }
+            if size < segment {
+                break;
+            }
+        }
+        if filled == 0 {
+            return None;
+        }
+        let path = self.paths.current();
+        Some(Transmit {
+            destination: path.remote(),
+            source_ip: path.local_ip(),
+            size: filled,
+            segment_size: (filled > first).then_some(first),
+        })
+    }
+
+    /// Builds one datagram, or says why none can go now (law 4).
+    fn build_datagram(&mut self, now: Timestamp, room: &mut [u8]) -> Result<Built, TransportError> {
+        let credit = self.paths.current().amplification_credit();
+        if credit < MINIMUM_INITIAL_SIZE as u64 {
+            return Ok(Built::Stopped(SendLimit::Amplification));
+        }
+        let room_len = usize::try_from(credit).unwrap_or(usize::MAX).min(room.len());
+        let room = room.get_mut(..room_len).unwrap_or_default();
+        let allowance = self.recovery.send_allowance(now);
+
+        let mut writer = Writer::new(room);
+        self.outgoing.drafts.clear();
+        for space in SpaceId::ALL {
+            self.draft_packet(now, space, allowance.is_ok(), &mut writer);
+        }
+        if self.outgoing.drafts.is_empty() {
+            return Ok(Built::Stopped(self.why_nothing(allowance.err())));
+        }
+        self.pad_initial_datagram(&mut writer);
+        let size = writer.written();
+        self.protect_and_stage(now, writer.filled_mut())?;
+        self.paths.current_mut().on_sent(size as u64);
+        Ok(Built::Datagram(size))
+    }
+
+    /// Drafts a packet of `space` if that space has something to say.
+    fn draft_packet(
+        &mut self,
+        now: Timestamp,
+        space: SpaceId,
+        is_permitted: bool,
+        writer: &mut Writer<'_>,
+    ) {
+        if !self.handshake.protection().can_seal(space) {
+            return;
+        }
+        let probe = *self.outgoing.probes.get(space) > 0;
+        let may_elicit = is_permitted || probe;
+        let ack_due = self.received.get(space).is_due(now);
+        if !ack_due && !(may_elicit && self.has_something_for(space)) {
+            return;
+        }
+        let Ok(number) = self.recovery.next_packet_number(space) else { return };
+        let token = if space == SpaceId::Initial {
+            core::mem::take(&mut self.identity.token)
+        } else {
+            Vec::new()
+        };
+        let plan = HeaderPlan {
+            space,
+            number,
+            largest_acknowledged: self.recovery.largest_acknowledged(space),
+            source: self.identity.local,
+            destination: self.remote_ids.current(),
+            token: &token,
+            key_phase: self.handshake.protection().key_phase(),
+        };
+        let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));
+        let draft = Draft::write(writer, &plan, &mut tokens, |contents| {
+            self.fill(now, space, may_elicit, probe, contents);
+        });
+        *self.outgoing.tokens.get_mut(space) = tokens;
+        if space == SpaceId::Initial {
+            self.identity.token = token;
+        }
+        if let Some(mut draft) = draft {
+            draft.is_probe = probe && draft.is_ack_eliciting;
+            self.outgoing.drafts.push(draft);
+        }
+    }
+
+    /// Whether `space` has anything ack-eliciting to send.
+    fn has_something_for(&self, space: SpaceId) -> bool {
+        if *self.outgoing.probes.get(space) > 0 || self.handshake.has_pending(space) {
+            return true;
+        }
+        space == SpaceId::Application
+            && (self.has_control_pending()
+                || self.streams.has_control_pending()
+                || self.streams.has_data_pending()
+                || self.datagrams.has_pending())
+    }
+
+    fn has_control_pending(&self) -> bool {
+        self.flags.handshake_done_owed
+            || self.flags.new_token_owed
+            || self.flags.ping_owed
+            || self.paths.has_frames_pending()
+            || self.local_ids.has_pending()
+            || self.remote_ids.has_pending()
+    }
+
+    /// Lets the parts write their frames, in the one fixed order.
+    fn fill(
+        &mut self,
+        now: Timestamp,
+        space: SpaceId,
+        may_elicit: bool,
+        probe: bool,
+        contents: &mut PacketContents<'_, '_>,
+    ) {
+        let is_application = space == SpaceId::Application;
+        if is_application && may_elicit {
+            self.paths.write_frames(now, contents);
+        }
+        if self.received.get(space).has_unacknowledged() {
+            let exponent = if is_application { LOCAL_ACK_DELAY_EXPONENT } else { 0 };
+            self.received.get_mut(space).write_ack(now, exponent, contents);
+        }
+        if !may_elicit {
+            return;
+        }
+        self.handshake.stream_mut(space).write_frames(contents);
+        if is_application {
+            self.write_control(contents);
+            self.datagrams.write_frames(contents);
+            self.streams.write_stream_frames(contents);
+        }
+        let ping = probe
+            || (is_application && self.flags.ping_owed)
+            || self.recovery.should_elicit_acknowledgement(space);
+        if ping && !contents.is_ack_eliciting() {
+            // A probe with nothing to say still has to elicit an ACK (RFC 9002 §6.2.4).
+            let _ = contents.push(&Frame::Ping, None);
+        }
+        if is_application && contents.is_ack_eliciting() {
+            self.flags.ping_owed = false;
+        }
+    }
+
+    fn write_control(&mut self, contents: &mut PacketContents<'_, '_>) {
+        if self.flags.handshake_done_owed
+            && contents.push(&Frame::HandshakeDone, Some(Token::HandshakeDone)).is_ok()
+        {
+            self.flags.handshake_done_owed = false;
+        }
+        if self.flags.new_token_owed
+            && let Some(token) = &self.identity.new_token
+            && contents
+                .push(&Frame::NewToken(frame::NewToken { token }), Some(Token::NewToken))
+                .is_ok()
+        {
+            self.flags.new_token_owed = false;
+        }
+        self.local_ids.write_frames(contents);
+        self.remote_ids.write_frames(contents);
+        self.streams.write_control_frames(contents);
+    }
+
+    /// RFC 9000 §14.1: clients pad all datagrams with Initial packets, servers those that elicit ACKs.
+    fn pad_initial_datagram(&mut self, writer: &mut Writer<'_>) {
+        let is_client = self.side.is_client();
+        let is_path_validation = self.paths.take_padding();
+        let needs_padding = is_path_validation
+            || self.outgoing.drafts.iter().any(|draft| {
+                draft.space == SpaceId::Initial && (is_client || draft.is_ack_eliciting)
+            });
+        if needs_padding && let Some(last) = self.outgoing.drafts.last_mut() {
+            last.pad_datagram(writer, MINIMUM_INITIAL_SIZE);
+        }
+    }
+
+    /// Encrypts the drafts where they are, and stages them in the ledger.
+    pub(super) fn protect_and_stage(
+        &mut self,
+        now: Timestamp,
+        datagram: &mut [u8],
+    ) -> Result<(), TransportError> {
+        for index in 0..self.outgoing.drafts.len() {
+            let Some(draft) = self.outgoing.drafts.get(index).copied() else { break };
+            draft.set_length(datagram).map_err(|_| TOO_LONG)?;
+            self.observe_sent(now, &draft, datagram);
+            let packet = datagram.get_mut(draft.start..draft.end()).unwrap_or_default();
+            self.handshake.protection_mut().seal(
+                draft.space,
+                draft.number,
+                draft.number_offset.saturating_sub(draft.start),
+                draft.payload_offset.saturating_sub(draft.start),
+                packet,
+            )?;
+            self.stage(&draft)?;
+            self.after_staging(now, &draft);
+        }
+        Ok(())
+    }
+
+    fn stage(&mut self, draft: &Draft) -> Result<(), TransportError> {
+        if draft.is_probe {
+            let probes = self.outgoing.probes.get_mut(draft.space);
+            *probes = probes.saturating_sub(1);
+        }
+        self.outgoing.batch_elicits_ack |= draft.is_ack_eliciting;
+        let packet = StagedPacket {
+            number: draft.number,
+            bytes: draft.size() as u64,
+            ack_eliciting: draft.is_ack_eliciting,
+            in_flight: draft.counts_in_flight,
+            is_probe_of_path: draft.is_path_probe,
+        };
+        self.recovery.stage(draft.space, packet, self.outgoing.tokens.get_mut(draft.space))
+    }
+
+    /// RFC 9001 §4.9.1: a client drops its Initial keys when it first sends a Handshake packet.
+    fn after_staging(&mut self, now: Timestamp, draft: &Draft) {
+        if self.side.is_client() && draft.space == SpaceId::Handshake {
+            self.discard_space(now, SpaceId::Initial);
+        }
+    }
+
+    /// Why a datagram could not be filled: what held waiting data back, or that there was none.
+    fn why_nothing(&self, limit: Option<SendLimit>) -> SendLimit {
+        let has_data = SpaceId::ALL.into_iter().any(|space| {
+            self.handshake.protection().can_seal(space) && self.has_something_for(space)
+        });
+        match limit {
+            Some(limit) if has_data => limit,
+            _ if self.streams.blocked_by().is_some() => SendLimit::FlowControl,
+            _ if !self.handshake.protection().can_seal(SpaceId::Application)
+                && self.streams.has_data_pending() =>
+            {
+                SendLimit::Keys
+            }
+            _ => SendLimit::Application,
+        }
+    }
+
+    fn note_stop(&mut self, now: Timestamp, limit: SendLimit) {
+        self.recovery.sending_stopped(now, limit);
+        let old = self.outgoing.limit.replace(limit);
+        if let Some(old) = old
+            && core::mem::discriminant(&old) != core::mem::discriminant(&limit)
+        {
+            self.observe(now, &Observation::SendLimitUpdated { old, new: limit });
+        }
+    }
+
+    fn observe_sent(&mut self, now: Timestamp, draft: &Draft, datagram: &[u8]) {
+        let Some(observer) = &mut self.watch.observer else { return };
+        let packet = PacketObservation {
+            packet_type: draft.packet_type,
+            number: draft.number,
+            key_phase: draft.key_phase,
+            size: draft.size(),
+            payload: datagram.get(draft.payload_offset..draft.payload_end).unwrap_or_default(),
+            is_probe: draft.is_probe,
+        };
+        observer.observe(now, &Observation::PacketSent(packet));
+    }
+
+    /// Starts a key update well before the AEAD's limit (RFC 9001 §6.6).
+    fn start_key_update_if_due(&mut self, now: Timestamp) {
+        if self.lifecycle.is_confirmed() && self.handshake.protection().wants_update() {
+            self.update_keys(now);
+        }
+    }
+
+    /// Starts a key update (RFC 9001 §6.1). `false` while the previous one is not yet acknowledged.
+    pub fn update_keys(&mut self, now: Timestamp) -> bool {
+        let started = self.lifecycle.is_confirmed()
+            && self.handshake.protection_mut().initiate_update(now, true);
+        if started {
+            self.observe(now, &Observation::KeyUpdated { is_local: true });
+        }
+        started
+    }
+}
+
+const TOO_LONG: TransportError =
+    TransportError::new(TransportErrorCode::INTERNAL_ERROR, "a packet outgrew its Length field");
+
+/// The exponent by which this end scales ACK Delay: the default (RFC 9000 §18.2).
+pub(super) const LOCAL_ACK_DELAY_EXPONENT: u8 = 3;

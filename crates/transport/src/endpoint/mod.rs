@@ -1,0 +1,527 @@
+//! Which connection a datagram belongs to; accepting, refusing and retrying new ones.
+
+mod refusal;
+pub(crate) mod reset;
+pub(crate) mod retry;
+mod token;
+pub(crate) mod version;
+
+mod routes;
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use clearway_units::{Random, Timestamp};
+use clearway_wire::header::{HeaderKind, Invariant, ProtectedHeader};
+use clearway_wire::{
+    ConnectionId, LongPacketType, TransportErrorCode, TransportParameters, Version,
+};
+use slab::Slab;
+
+use crate::config::TransportConfig;
+use crate::connection::{
+    Arrival, Connection, MINIMUM_INITIAL_SIZE, Start, Transmit, local_parameters,
+};
+use crate::handshake::{ClientSessions, ServerSessions, SessionError};
+use crate::ids::{ConnectionIdGenerator, LocalIds, ResetKey, RoutingChange};
+use crate::observer::Observer;
+use crate::{Side, TransportError};
+
+use reset::ResetLimiter;
+use routes::{InitialKey, Routes};
+use token::TokenKey;
+
+/// Which of an endpoint's connections.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ConnectionHandle(usize);
+
+impl ConnectionHandle {
+    /// A small number, unique among the endpoint's living connections and used again later.
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// Settings of an endpoint.
+#[derive(Clone, Debug)]
+pub struct EndpointConfig {
+    /// Makes the connection IDs by which this endpoint is known.
+    pub id_generator: Arc<dyn ConnectionIdGenerator>,
+    /// Stateless reset tokens are derived with it. Keep it across restarts, and peers of lost
+    /// connections learn at once that they are lost.
+    pub reset_key: ResetKey,
+    /// Unknown connections are refused beyond this many.
+    pub max_connections: usize,
+}
+
+/// Settings of a server.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Makes the TLS sessions.
+    pub sessions: Arc<dyn ServerSessions>,
+    /// The transport's settings.
+    pub transport: Arc<TransportConfig>,
+    /// For how long a client may take to come back with a Retry token.
+    pub retry_token_lifetime: Duration,
+    /// For how long a client may use a token from NEW_TOKEN.
+    pub new_token_lifetime: Duration,
+}
+
+/// Settings of one client connection.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// Makes the TLS session.
+    pub sessions: Arc<dyn ClientSessions>,
+    /// The transport's settings.
+    pub transport: Arc<TransportConfig>,
+    /// A token from an earlier connection to the same server, or nothing.
+    pub token: Vec<u8>,
+}
+
+/// What a datagram turned out to be.
+#[derive(Debug)]
+pub enum Received {
+    /// It was for a connection, which took it in: ask it to transmit, and set its timer.
+    Connection(ConnectionHandle),
+    /// A client wants a new connection: accept, refuse, retry or ignore it.
+    Incoming(Incoming),
+    /// It was dealt with, or dropped.
+    Done,
+}
+
+/// A client that wants a connection: a decision to be made at once.
+#[derive(Debug)]
+pub struct Incoming {
+    arrival: Arrival,
+    destination: ConnectionId,
+    source: ConnectionId,
+    datagram: Vec<u8>,
+    original_destination: ConnectionId,
+    retry_source: Option<ConnectionId>,
+    address_is_validated: bool,
+}
+
+impl Incoming {
+    /// Where the client is, or claims to be.
+    pub fn remote_address(&self) -> SocketAddr {
+        self.arrival.remote
+    }
+
+    /// Whether the client has shown that it receives what is sent to that address.
+    pub fn address_is_validated(&self) -> bool {
+        self.address_is_validated
+    }
+}
+
+/// Why a connection could not be started.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ConnectError {
+    /// The endpoint has all the connections that it may have.
+    TooManyConnections,
+    /// TLS could not be started.
+    Session(SessionError),
+    /// The connection could not be started.
+    Transport(TransportError),
+}
+
+impl core::fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::TooManyConnections => f.write_str("the endpoint has too many connections"),
+            Self::Session(error) => error.fmt(f),
+            Self::Transport(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for ConnectError {}
+
+/// All connections behind one socket, without the socket.
+pub struct Endpoint {
+    config: EndpointConfig,
+    server: Option<Arc<ServerConfig>>,
+    random: Random,
+    token_key: TokenKey,
+    connections: Slab<Entry>,
+    routes: Routes,
+    replies: VecDeque<(Transmit, Vec<u8>)>,
+    resets: ResetLimiter,
+}
+
+/// A connection, and the key under which its client's first packets find it.
+struct Entry {
+    connection: Connection,
+    initial: Option<InitialKey>,
+}
+
+/// Answers to strangers that wait to be sent. More than this many are dropped: they are a courtesy.
+const MAX_REPLIES: usize = 64;
+/// RFC 9000 §7.2: the client's first Destination Connection ID has at least 8 bytes.
+const MINIMUM_INITIAL_ID_LEN: usize = 8;
+
+impl Endpoint {
+    /// An endpoint that accepts connections if `server` says how.
+    pub fn new(
+        config: EndpointConfig,
+        server: Option<Arc<ServerConfig>>,
+        now: Timestamp,
+        mut random: Random,
+    ) -> Self {
+        let token_key = TokenKey::generate(&mut random);
+        let routes = Routes::new();
+        Self {
+            config,
+            server,
+            token_key,
+            connections: Slab::new(),
+            routes,
+            replies: VecDeque::new(),
+            resets: ResetLimiter::new(now),
+            random,
+        }
+    }
+
+    /// How many connections live here.
+    pub fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Stops or starts accepting connections.
+    pub fn set_server(&mut self, server: Option<Arc<ServerConfig>>) {
+        self.server = server;
+    }
+
+    /// A connection.
+    pub fn connection(&self, handle: ConnectionHandle) -> Option<&Connection> {
+        self.connections.get(handle.0).map(|entry| &entry.connection)
+    }
+
+    /// A connection.
+    pub fn connection_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
+        self.connections.get_mut(handle.0).map(|entry| &mut entry.connection)
+    }
+
+    /// Takes in one UDP payload; the bytes mean nothing afterwards.
+    pub fn receive(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) -> Received {
+        let id_len = self.config.id_generator.len();
+        let Ok(invariant) = Invariant::decode(datagram, id_len) else { return Received::Done };
+        let destination = ConnectionId::new(invariant.destination_connection_id()).ok();
+        if let Some(destination) = destination
+            && let Some(index) = self.routes.find(&destination, arrival.remote)
+            && let Some(entry) = self.connections.get_mut(index)
+        {
+            entry.connection.receive(now, arrival, datagram);
+            return Received::Connection(ConnectionHandle(index));
+        }
+        match invariant {
+            Invariant::Short { .. } => self.answer_unknown(now, arrival, datagram),
+            Invariant::Long { version, .. } if version::is_supported(version) => {
+                return self.receive_first(now, arrival, datagram);
+            }
+            Invariant::Long {
+                version,
+                destination_connection_id: destination,
+                source_connection_id: source,
+                ..
+            } => {
+                if self.server.is_some() && version != Version::NEGOTIATION {
+                    let reply =
+                        version::negotiate(datagram.len(), destination, source, &mut self.random);
+                    self.reply(arrival, reply);
+                }
+            }
+        }
+        Received::Done
+    }
+
+    /// A version 1 long header packet for no connection that is known.
+    fn receive_first(&mut self, now: Timestamp, arrival: Arrival, datagram: &[u8]) -> Received {
+        let Some(server) = self.server.clone() else { return Received::Done };
+        let id_len = self.config.id_generator.len();
+        let Ok(header) = ProtectedHeader::decode(datagram, id_len) else { return Received::Done };
+        let HeaderKind::Long {
+            packet_type: LongPacketType::Initial,
+            destination,
+            source,
+            token,
+            ..
+        } = header.kind
+        else {
+            return Received::Done;
+        };
+        // RFC 9000 §14.1: smaller ones are discarded. §7.2: so are short connection IDs.
+        if datagram.len() < MINIMUM_INITIAL_SIZE || destination.len() < MINIMUM_INITIAL_ID_LEN {
+            return Received::Done;
+        }
+        let mut incoming = Incoming {
+            arrival,
+            destination,
+            source,
+            datagram: datagram.to_vec(),
+            original_destination: destination,
+            retry_source: None,
+            address_is_validated: false,
+        };
+        if token.is_empty() {
+            return Received::Incoming(incoming);
+        }
+        let retry = self.token_key.open_retry(
+            token,
+            arrival.remote,
+            destination,
+            now,
+            server.retry_token_lifetime,
+        );
+        match retry {
+            Ok(original_destination) => {
+                incoming.original_destination = original_destination;
+                incoming.retry_source = Some(destination);
+                incoming.address_is_validated = true;
+            }
+            Err(token::TokenError::Expired | token::TokenError::WrongAddress) => {
+                // RFC 9000 §8.1.3: a Retry token that is not valid ends the attempt at once.
+                self.refuse_with(incoming, TransportErrorCode::INVALID_TOKEN);
+                return Received::Done;
+            }
+            Err(token::TokenError::NotOurs) => {
+                incoming.address_is_validated = self
+                    .token_key
+                    .open_new_token(token, arrival.remote.ip(), now, server.new_token_lifetime)
+                    .is_ok();
+            }
+        }
+        Received::Incoming(incoming)
+    }
+
+    /// A packet for a connection that is not known any more: a stateless reset, if one may be sent.
+    fn answer_unknown(&mut self, now: Timestamp, arrival: Arrival, datagram: &[u8]) {
+        let id_len = self.config.id_generator.len();
+        let Some(id) = datagram.get(1..).and_then(|rest| rest.get(..id_len)) else { return };
+        let Ok(id) = ConnectionId::new(id) else { return };
+        if id.is_empty() || !self.resets.allows(now) {
+            return;
+        }
+        let token = self.config.reset_key.token(&id);
+        let reply = reset::build(datagram.len(), &token, &mut self.random);
+        self.reply(arrival, reply);
+    }
+
+    /// Takes the client in.
+    pub fn accept(
+        &mut self,
+        now: Timestamp,
+        mut incoming: Incoming,
+        observer: Option<Box<dyn Observer>>,
+    ) -> Result<ConnectionHandle, TransportError> {
+        let refused = TransportErrorCode::CONNECTION_REFUSED;
+        let Some(server) = self.server.clone() else {
+            return Err(TransportError::new(refused, "this endpoint is not a server"));
+        };
+        if self.connections.len() >= self.config.max_connections {
+            self.refuse_with(incoming, refused);
+            return Err(TransportError::new(refused, "too many connections"));
+        }
+        let local_id = self.config.id_generator.generate(&mut self.random);
+        let parameters = TransportParameters {
+            original_destination_connection_id: Some(incoming.original_destination),
+            retry_source_connection_id: incoming.retry_source,
+            stateless_reset_token: Some(self.config.reset_key.token(&local_id)),
+            ..local_parameters(&server.transport, local_id)
+        };
+        let session = server.sessions.clone().accept(self.encode(&parameters)).map_err(|_| {
+            TransportError::new(TransportErrorCode::INTERNAL_ERROR, "TLS could not be started")
+        })?;
+        let new_token =
+            self.token_key.seal_new_token(incoming.arrival.remote.ip(), now, &mut self.random);
+        let start = Start {
+            side: Side::Server,
+            config: server.transport.clone(),
+            session,
+            arrival: incoming.arrival,
+            random: self.random.fork(),
+            local_ids: self.local_ids(local_id),
+            local_id,
+            remote_id: incoming.source,
+            initial_id: incoming.destination,
+            original_destination: incoming.original_destination,
+            retry_source: incoming.retry_source,
+            token: Vec::new(),
+            new_token: Some(new_token),
+            address_is_validated: incoming.address_is_validated,
+            server_name: None,
+            observer,
+        };
+        let key = (incoming.destination, incoming.arrival.remote);
+        let handle = self.insert(Connection::new(now, start)?, local_id, Some(key));
+        self.routes.add_initial(key, handle.0);
+        if let Some(connection) = self.connection_mut(handle) {
+            connection.receive(now, incoming.arrival, &mut incoming.datagram);
+        }
+        Ok(handle)
+    }
+
+    /// Turns the client away.
+    pub fn refuse(&mut self, incoming: Incoming) {
+        self.refuse_with(incoming, TransportErrorCode::CONNECTION_REFUSED);
+    }
+
+    /// Makes the client show that it receives what is sent to its address (RFC 9000 §8.1.2).
+    pub fn retry(&mut self, now: Timestamp, incoming: &Incoming) {
+        let source = self.config.id_generator.generate(&mut self.random);
+        let token = self.token_key.seal_retry(
+            incoming.arrival.remote,
+            incoming.destination,
+            source,
+            now,
+            &mut self.random,
+        );
+        let [unused] = self.random.array();
+        let reply = retry::build(incoming.source, source, incoming.destination, &token, unused);
+        self.reply(incoming.arrival, reply);
+    }
+
+    fn refuse_with(&mut self, incoming: Incoming, code: TransportErrorCode) {
+        let source = self.config.id_generator.generate(&mut self.random);
+        let reply = refusal::build(incoming.destination, incoming.source, source, code);
+        self.reply(incoming.arrival, reply);
+    }
+
+    /// Starts a connection to the server `server_name` at `remote`.
+    pub fn connect(
+        &mut self,
+        now: Timestamp,
+        client: &ClientConfig,
+        remote: SocketAddr,
+        server_name: &str,
+        observer: Option<Box<dyn Observer>>,
+    ) -> Result<ConnectionHandle, ConnectError> {
+        if self.connections.len() >= self.config.max_connections {
+            return Err(ConnectError::TooManyConnections);
+        }
+        let local_id = self.config.id_generator.generate(&mut self.random);
+        // RFC 9000 §7.2: unpredictable, and at least 8 bytes.
+        let remote_id = ConnectionId::new(&self.random.array::<12>()).unwrap_or_default();
+        let parameters = local_parameters(&client.transport, local_id);
+        let session = client
+            .sessions
+            .clone()
+            .connect(server_name, self.encode(&parameters))
+            .map_err(ConnectError::Session)?;
+        let start = Start {
+            side: Side::Client,
+            config: client.transport.clone(),
+            session,
+            arrival: Arrival { remote, local_ip: None },
+            random: self.random.fork(),
+            local_ids: self.local_ids(local_id),
+            local_id,
+            remote_id,
+            initial_id: remote_id,
+            original_destination: remote_id,
+            retry_source: None,
+            token: client.token.clone(),
+            new_token: None,
+            address_is_validated: true,
+            server_name: Some(server_name.into()),
+            observer,
+        };
+        let connection = Connection::new(now, start).map_err(ConnectError::Transport)?;
+        Ok(self.insert(connection, local_id, None))
+    }
+
+    /// Asks a connection for datagrams; see [`Connection::transmit`]. Connection IDs that they
+    /// announce are known here before they leave.
+    pub fn transmit(
+        &mut self,
+        handle: ConnectionHandle,
+        now: Timestamp,
+        buffer: &mut [u8],
+        max_datagrams: usize,
+    ) -> Option<Transmit> {
+        let connection = self.connection_mut(handle)?;
+        let transmit = connection.transmit(now, buffer, max_datagrams);
+        self.settle(handle);
+        transmit
+    }
+
+    /// See [`Connection::transmitted`].
+    pub fn transmitted(&mut self, handle: ConnectionHandle, now: Timestamp) {
+        if let Some(connection) = self.connection_mut(handle) {
+            connection.transmitted(now);
+        }
+    }
+
+    /// An answer to a stranger: Version Negotiation, Retry, refusal or stateless reset.
+    pub fn next_reply(&mut self) -> Option<(Transmit, Vec<u8>)> {
+        self.replies.pop_front()
+    }
+
+    /// Brings the table of connection IDs up to date.
+    pub fn settle(&mut self, handle: ConnectionHandle) {
+        let Some(entry) = self.connections.get_mut(handle.0) else { return };
+        while let Some(change) = entry.connection.next_routing_change() {
+            match change {
+                RoutingChange::Added(id) => self.routes.add(id, handle.0),
+                RoutingChange::Removed(id) => self.routes.remove(&id, handle.0),
+            }
+        }
+    }
+
+    /// Forgets a connection if it is drained, and returns it for its last statistics.
+    pub fn remove_drained(&mut self, handle: ConnectionHandle) -> Option<Connection> {
+        self.connection(handle).filter(|connection| connection.is_drained())?;
+        self.settle(handle);
+        let entry = self.connections.try_remove(handle.0)?;
+        entry.connection.local_ids().for_each(|id| self.routes.remove(&id, handle.0));
+        if let Some(key) = entry.initial {
+            self.routes.remove_initial(&key, handle.0);
+        }
+        Some(entry.connection)
+    }
+
+    fn insert(
+        &mut self,
+        connection: Connection,
+        local_id: ConnectionId,
+        initial: Option<InitialKey>,
+    ) -> ConnectionHandle {
+        let handle = ConnectionHandle(self.connections.insert(Entry { connection, initial }));
+        self.routes.add(local_id, handle.0);
+        handle
+    }
+
+    fn local_ids(&self, local_id: ConnectionId) -> LocalIds {
+        LocalIds::new(local_id, self.config.id_generator.clone(), self.config.reset_key.clone())
+    }
+
+    fn encode(&mut self, parameters: &TransportParameters) -> Vec<u8> {
+        let mut encoded = Vec::new();
+        // RFC 9000 §18.1: a reserved parameter keeps peers honest about ignoring unknown ones.
+        let value = self.random.array::<4>();
+        let identifier = self.random.below(1 << 32).saturating_mul(31).saturating_add(27);
+        let identifier = clearway_wire::VarInt::saturating(identifier);
+        parameters.encode(&mut encoded, Some((identifier, &value)));
+        encoded
+    }
+
+    fn reply(&mut self, arrival: Arrival, reply: Option<Vec<u8>>) {
+        let Some(bytes) = reply.filter(|_| self.replies.len() < MAX_REPLIES) else { return };
+        let transmit = Transmit {
+            destination: arrival.remote,
+            source_ip: arrival.local_ip,
+            size: bytes.len(),
+            segment_size: None,
+        };
+        self.replies.push_back((transmit, bytes));
+    }
+}
+
+impl core::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("connections", &self.connections.len())
+            .finish_non_exhaustive()
+    }
+}

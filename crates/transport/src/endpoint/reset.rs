@@ -1,0 +1,62 @@
+//! Stateless reset (RFC 9000 §10.3).
+
+use core::time::Duration;
+
+use clearway_units::{Random, Timestamp};
+use clearway_wire::ResetToken;
+
+/// The smallest datagram that can be a stateless reset: 5 bytes of header and unpredictable bits, and
+/// the token (§10.3).
+pub(crate) const MINIMUM_SIZE: usize = 21;
+/// Large enough to look like any short-header packet, small enough to cost little (§10.3).
+const USUAL_SIZE: usize = 43;
+
+/// A stateless reset in answer to a datagram of `trigger_len` bytes; always smaller, so that two ends
+/// that do not know each other fall silent (§10.3.3). `None` if the datagram is too small to answer.
+pub(super) fn build(
+    trigger_len: usize,
+    token: &ResetToken,
+    random: &mut Random,
+) -> Option<Vec<u8>> {
+    let size = trigger_len.checked_sub(1)?.min(USUAL_SIZE);
+    let unpredictable = size.checked_sub(ResetToken::LEN).filter(|_| size >= MINIMUM_SIZE)?;
+    let mut reset = vec![0; unpredictable];
+    random.fill(&mut reset);
+    if let Some(first) = reset.first_mut() {
+        // The header form of a short header, and the fixed bit.
+        *first = (*first & 0x3f) | 0x40;
+    }
+    reset.extend_from_slice(token.as_bytes());
+    Some(reset)
+}
+
+/// Bounds how many resets are sent: they are a courtesy, and must not be a way to make this end work
+/// or send for others.
+#[derive(Debug)]
+pub(super) struct ResetLimiter {
+    window_began: Timestamp,
+    sent: u32,
+}
+
+const WINDOW: Duration = Duration::from_secs(1);
+const MAX_PER_WINDOW: u32 = 200;
+
+impl ResetLimiter {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self { window_began: now, sent: 0 }
+    }
+
+    /// Whether one more may be sent at `now`; counts it if so.
+    pub(super) fn allows(&mut self, now: Timestamp) -> bool {
+        if now.saturating_since(self.window_began) >= WINDOW {
+            self.window_began = now;
+            self.sent = 0;
+        }
+        let allowed = self.sent < MAX_PER_WINDOW;
+        self.sent = self.sent.saturating_add(1);
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests;

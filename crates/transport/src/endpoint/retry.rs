@@ -1,0 +1,31 @@
+//! Retry packets (RFC 9000 §17.2.5, RFC 9001 §5.8).
+
+use clearway_wire::header::Retry;
+use clearway_wire::{ConnectionId, Version, Writer};
+
+use crate::handshake::retry_integrity_tag;
+
+/// A Retry from `source` to `destination`, in answer to an Initial sent to `original_destination`.
+pub(super) fn build(
+    destination: ConnectionId,
+    source: ConnectionId,
+    original_destination: ConnectionId,
+    token: &[u8],
+    unused: u8,
+) -> Option<Vec<u8>> {
+    let mut buffer = [0; 1200];
+    let mut writer = Writer::new(&mut buffer);
+    Retry::encode_without_tag(&mut writer, unused, Version::V1, destination, source, token).ok()?;
+    let tag = retry_integrity_tag(&original_destination, writer.filled()).ok()?;
+    writer.bytes(&tag).ok()?;
+    Some(writer.filled().to_vec())
+}
+
+/// Whether the packet was made by someone who saw our Initial.
+pub(crate) fn is_authentic(packet: &Retry<'_>, original_destination: ConnectionId) -> bool {
+    retry_integrity_tag(&original_destination, packet.without_tag).as_ref()
+        == Ok(&packet.integrity_tag)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+use core::fmt;
+
+use aws_lc_rs::hmac;
+use clearway_units::Random;
+use clearway_wire::{ConnectionId, ResetToken};
+
+/// Makes the connection IDs of an endpoint. All of them have one length, because short headers do not
+/// state it.
+pub trait ConnectionIdGenerator: fmt::Debug + Send + Sync {
+    /// A fresh connection ID of [`len`](Self::len) bytes.
+    fn generate(&self, random: &mut Random) -> ConnectionId;
+
+    /// The length in bytes, 1 to 20.
+    fn len(&self) -> usize;
+}
+
+/// Connection IDs of eight random bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RandomIds;
+
+impl RandomIds {
+    const LEN: usize = 8;
+}
+
+impl ConnectionIdGenerator for RandomIds {
+    fn generate(&self, random: &mut Random) -> ConnectionId {
+        ConnectionId::new(&random.array::<{ Self::LEN }>()).unwrap_or_default()
+    }
+
+    fn len(&self) -> usize {
+        Self::LEN
+    }
+}
+
+/// The key from which stateless reset tokens are derived (RFC 9000 §10.3.2): whoever does not have it
+/// cannot tell a connection ID's token.
+#[derive(Clone)]
+pub struct ResetKey(hmac::Key);
+
+impl ResetKey {
+    /// A key of these bytes.
+    pub fn new(bytes: &[u8; 32]) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
+    }
+
+    /// The token of `id`.
+    pub fn token(&self, id: &ConnectionId) -> ResetToken {
+        let tag = hmac::sign(&self.0, id.as_bytes());
+        let token = tag.as_ref().first_chunk::<{ ResetToken::LEN }>().copied();
+        ResetToken::new(token.unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for ResetKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ResetKey(..)")
+    }
+}

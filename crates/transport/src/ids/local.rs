@@ -1,0 +1,156 @@
+//! The connection IDs that this end issues (RFC 9000 §5.1.1).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use clearway_units::Random;
+use clearway_wire::{ConnectionId, Frame, TransportErrorCode, VarInt, frame};
+
+use super::{ConnectionIdGenerator, ResetKey};
+use crate::TransportError;
+use crate::contents::PacketContents;
+use crate::token::Token;
+
+/// No more IDs than this are active at a time, however many the peer would keep.
+const MAX_ACTIVE: u64 = 8;
+
+/// A change of the connection IDs by which datagrams find this connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RoutingChange {
+    /// This one is ours now.
+    Added(ConnectionId),
+    /// This one is not ours any more.
+    Removed(ConnectionId),
+}
+
+#[derive(Debug)]
+struct Issued {
+    sequence: u64,
+    id: ConnectionId,
+    /// NEW_CONNECTION_ID is owed, for the first time or again.
+    owed: bool,
+}
+
+/// The IDs that the peer may use, oldest first.
+#[derive(Debug)]
+pub(crate) struct LocalIds {
+    generator: Arc<dyn ConnectionIdGenerator>,
+    reset_key: ResetKey,
+    active: Vec<Issued>,
+    next_sequence: u64,
+    limit: u64,
+    changes: VecDeque<RoutingChange>,
+}
+
+impl LocalIds {
+    /// `first` is the Source Connection ID of the handshake: number 0.
+    pub(crate) fn new(
+        first: ConnectionId,
+        generator: Arc<dyn ConnectionIdGenerator>,
+        reset_key: ResetKey,
+    ) -> Self {
+        let active = vec![Issued { sequence: 0, id: first, owed: false }];
+        // The endpoint knows the first ID from the start.
+        let changes = VecDeque::new();
+        Self { generator, reset_key, active, next_sequence: 1, limit: 1, changes }
+    }
+
+    /// The length of our connection IDs in bytes.
+    pub(crate) fn id_len(&self) -> usize {
+        self.generator.len()
+    }
+
+    /// The peer keeps this many of our IDs (its active_connection_id_limit).
+    pub(crate) fn set_peer_limit(&mut self, limit: u64, random: &mut Random) {
+        self.limit = limit.min(MAX_ACTIVE);
+        self.issue(random);
+    }
+
+    fn issue(&mut self, random: &mut Random) {
+        while (self.active.len() as u64) < self.limit {
+            let id = self.generator.generate(random);
+            let sequence = self.next_sequence;
+            self.next_sequence = self.next_sequence.saturating_add(1);
+            self.changes.push_back(RoutingChange::Added(id));
+            self.active.push(Issued { sequence, id, owed: true });
+        }
+    }
+
+    /// Whether a NEW_CONNECTION_ID waits to be sent.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.active.iter().any(|issued| issued.owed)
+    }
+
+    /// Writes the NEW_CONNECTION_ID frames that are owed, as far as there is room.
+    pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
+        for issued in self.active.iter_mut().filter(|issued| issued.owed) {
+            let frame = frame::NewConnectionId {
+                sequence: VarInt::saturating(issued.sequence),
+                retire_prior_to: VarInt::ZERO,
+                id: issued.id,
+                reset_token: self.reset_key.token(&issued.id),
+            };
+            let token = Token::NewConnectionId { sequence: issued.sequence };
+            if contents.push(&Frame::NewConnectionId(frame), Some(token)).is_err() {
+                return;
+            }
+            issued.owed = false;
+        }
+    }
+
+    /// The peer has the ID of this number.
+    pub(crate) fn on_acked(&mut self, sequence: u64) {
+        self.set_owed(sequence, false);
+    }
+
+    /// The frame was lost: it is owed again, unless the ID has been retired meanwhile.
+    pub(crate) fn on_lost(&mut self, sequence: u64) {
+        self.set_owed(sequence, true);
+    }
+
+    fn set_owed(&mut self, sequence: u64, owed: bool) {
+        if let Some(issued) = self.active.iter_mut().find(|issued| issued.sequence == sequence) {
+            issued.owed = owed;
+        }
+    }
+
+    /// The peer does not use an ID any more, and gets another for it (RFC 9000 §19.16).
+    /// `destination` is the ID of the packet that says so.
+    pub(crate) fn on_retire(
+        &mut self,
+        retired: &frame::RetireConnectionId,
+        destination: ConnectionId,
+        random: &mut Random,
+    ) -> Result<(), TransportError> {
+        let violation =
+            |reason| Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        let sequence = retired.sequence.get();
+        if sequence >= self.next_sequence {
+            return violation("a connection ID was retired that was never issued");
+        }
+        let position = self.active.iter().position(|issued| issued.sequence == sequence);
+        let Some(issued) = position.and_then(|position| self.active.get(position)) else {
+            return Ok(());
+        };
+        if issued.id == destination {
+            return violation("a connection ID was retired by a packet that uses it");
+        }
+        self.changes.push_back(RoutingChange::Removed(issued.id));
+        self.active.retain(|issued| issued.sequence != sequence);
+        self.issue(random);
+        Ok(())
+    }
+
+    /// The next change that the endpoint has to know.
+    pub(crate) fn next_routing_change(&mut self) -> Option<RoutingChange> {
+        self.changes.pop_front()
+    }
+
+    /// All IDs that the peer may use.
+    pub(crate) fn active(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.active.iter().map(|issued| issued.id)
+    }
+}
+
+#[cfg(test)]
+mod tests;

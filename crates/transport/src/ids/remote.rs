@@ -1,0 +1,222 @@
+//! The connection IDs that the peer issues (RFC 9000 §5.1.2).
+
+use clearway_wire::{ConnectionId, Frame, ResetToken, TransportErrorCode, VarInt, frame};
+
+use crate::TransportError;
+use crate::contents::PacketContents;
+use crate::token::Token;
+
+/// RETIRE_CONNECTION_ID frames that may be unacknowledged, as a multiple of the limit on active IDs.
+/// A peer that makes us retire faster than it acknowledges is cut off.
+const MAX_RETIRING_FACTOR: u64 = 4;
+
+/// IDs that are given back on our own account without the peer having asked for it.
+const MAX_SPENT: usize = 256;
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    sequence: u64,
+    id: ConnectionId,
+    reset_token: Option<ResetToken>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Retiring {
+    sequence: u64,
+    owed: bool,
+}
+
+/// The IDs that this end may send to, and those that it is giving back.
+#[derive(Debug)]
+pub(crate) struct RemoteIds {
+    /// In use; never empty. The first is the current one, the rest are spare.
+    active: Vec<Known>,
+    retiring: Vec<Retiring>,
+    /// The peer's Source Connection ID in the handshake.
+    handshake: ConnectionId,
+    retire_prior_to: u64,
+    limit: u64,
+    /// Numbers not below `retire_prior_to` that were used up here: a late copy of the frame that gave
+    /// one must not bring it back.
+    spent: Vec<u64>,
+}
+
+impl RemoteIds {
+    /// `initial` is what this end sends to at first; `limit` is its active_connection_id_limit.
+    pub(crate) fn new(initial: ConnectionId, limit: u64) -> Self {
+        Self {
+            active: vec![Known { sequence: 0, id: initial, reset_token: None }],
+            retiring: Vec::new(),
+            handshake: initial,
+            retire_prior_to: 0,
+            limit,
+            spent: Vec::new(),
+        }
+    }
+
+    /// What to send to now.
+    pub(crate) fn current(&self) -> ConnectionId {
+        self.active.first().map_or(ConnectionId::default(), |known| known.id)
+    }
+
+    /// The peer's Source Connection ID in the handshake.
+    pub(crate) fn handshake_id(&self) -> ConnectionId {
+        self.handshake
+    }
+
+    /// The peer chose this one during the handshake.
+    pub(crate) fn set_from_handshake(&mut self, id: ConnectionId) {
+        self.handshake = id;
+        if let Some(first) = self.active.first_mut() {
+            first.id = id;
+        }
+    }
+
+    /// The stateless reset token of the ID of the handshake.
+    pub(crate) fn set_reset_token(&mut self, token: ResetToken) {
+        if let Some(first) = self.active.iter_mut().find(|known| known.sequence == 0) {
+            first.reset_token = Some(token);
+        }
+    }
+
+    /// Whether `token` says that the peer has lost this connection.
+    pub(crate) fn is_reset_token(&self, token: &ResetToken) -> bool {
+        // Every token is compared, so that time does not tell which one it was.
+        self.active.iter().fold(false, |found, known| found | (known.reset_token == Some(*token)))
+    }
+
+    /// The peer gave another ID (RFC 9000 §19.15).
+    pub(crate) fn on_new_connection_id(
+        &mut self,
+        new: &frame::NewConnectionId,
+    ) -> Result<(), TransportError> {
+        if self.current().is_empty() {
+            return Err(TransportError::new(
+                TransportErrorCode::PROTOCOL_VIOLATION,
+                "NEW_CONNECTION_ID from a peer that uses no connection IDs",
+            ));
+        }
+        let sequence = new.sequence.get();
+        self.check_agreement(new)?;
+        let is_known = self.active.iter().any(|known| known.sequence == sequence);
+        let is_spent = self.spent.contains(&sequence);
+        if sequence < self.retire_prior_to {
+            // It came late: retired before it was used (§19.15).
+            self.retire(sequence);
+        } else if !is_known && !is_spent {
+            let reset_token = Some(new.reset_token);
+            self.active.push(Known { sequence, id: new.id, reset_token });
+        }
+        self.retire_before(new.retire_prior_to.get())?;
+        if self.active.len() as u64 > self.limit {
+            return Err(TransportError::new(
+                TransportErrorCode::CONNECTION_ID_LIMIT_ERROR,
+                "more active connection IDs than were allowed",
+            ));
+        }
+        if self.retiring.len() as u64 > self.limit.saturating_mul(MAX_RETIRING_FACTOR) {
+            return Err(TransportError::new(
+                TransportErrorCode::CONNECTION_ID_LIMIT_ERROR,
+                "connection IDs are retired faster than that is acknowledged",
+            ));
+        }
+        Ok(())
+    }
+
+    /// A repeated sequence number must name the same ID and token, and an ID one number only.
+    fn check_agreement(&self, new: &frame::NewConnectionId) -> Result<(), TransportError> {
+        let sequence = new.sequence.get();
+        let disagrees = self.active.iter().any(|known| {
+            let same_sequence = known.sequence == sequence;
+            let same_id = known.id == new.id;
+            let same_token =
+                known.reset_token.is_none_or(|token| sequence == 0 || token == new.reset_token);
+            same_sequence != same_id || (same_sequence && !same_token)
+        });
+        if disagrees {
+            return Err(TransportError::new(
+                TransportErrorCode::PROTOCOL_VIOLATION,
+                "two NEW_CONNECTION_ID frames disagree",
+            ));
+        }
+        Ok(())
+    }
+
+    fn was_retired(&self, sequence: u64) -> bool {
+        self.retiring.iter().any(|retiring| retiring.sequence == sequence)
+    }
+
+    fn retire(&mut self, sequence: u64) {
+        if !self.was_retired(sequence) {
+            self.retiring.push(Retiring { sequence, owed: true });
+        }
+    }
+
+    fn retire_before(&mut self, retire_prior_to: u64) -> Result<(), TransportError> {
+        if retire_prior_to <= self.retire_prior_to {
+            return Ok(());
+        }
+        self.retire_prior_to = retire_prior_to;
+        let goes = |known: &Known| known.sequence < retire_prior_to;
+        for index in 0..self.active.len() {
+            if let Some(known) = self.active.get(index).copied().filter(goes) {
+                self.retire(known.sequence);
+            }
+        }
+        self.active.retain(|known| !goes(known));
+        self.spent.retain(|sequence| *sequence >= retire_prior_to);
+        if self.active.is_empty() {
+            // The frame itself carries an ID that is not below its own Retire Prior To, so this
+            // cannot be reached with a frame that was decoded; but a peer must never empty the list.
+            return Err(TransportError::new(
+                TransportErrorCode::PROTOCOL_VIOLATION,
+                "all connection IDs were retired",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Sends to a fresh ID from now on, if there is a spare one: the old one is given back.
+    pub(crate) fn rotate(&mut self) -> bool {
+        if self.active.len() < 2 || self.spent.len() >= MAX_SPENT {
+            return false;
+        }
+        let old = self.active.remove(0);
+        self.spent.push(old.sequence);
+        self.retire(old.sequence);
+        true
+    }
+
+    /// Whether a RETIRE_CONNECTION_ID waits to be sent.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.retiring.iter().any(|retiring| retiring.owed)
+    }
+
+    /// Writes the RETIRE_CONNECTION_ID frames that are owed, as far as there is room.
+    pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
+        for retiring in self.retiring.iter_mut().filter(|retiring| retiring.owed) {
+            let sequence = VarInt::saturating(retiring.sequence);
+            let frame = Frame::RetireConnectionId(frame::RetireConnectionId { sequence });
+            let token = Token::RetireConnectionId { sequence: retiring.sequence };
+            if contents.push(&frame, Some(token)).is_err() {
+                return;
+            }
+            retiring.owed = false;
+        }
+    }
+
+    /// The peer knows that the ID of this number is retired.
+    pub(crate) fn on_acked(&mut self, sequence: u64) {
+        self.retiring.retain(|retiring| retiring.sequence != sequence);
+    }
+
+    /// The frame was lost: it is owed again.
+    pub(crate) fn on_lost(&mut self, sequence: u64) {
+        if let Some(retiring) = self.retiring.iter_mut().find(|r| r.sequence == sequence) {
+            retiring.owed = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

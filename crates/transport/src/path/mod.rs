@@ -1,0 +1,316 @@
+//! The network path: anti-amplification credit, address validation, and peers that move
+//! (RFC 9000 §8 and §9).
+
+mod validation;
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use clearway_units::{Random, Timestamp};
+use clearway_wire::{Frame, frame};
+
+use crate::connection::Arrival;
+use crate::contents::PacketContents;
+
+use validation::{Outcome, Validation};
+
+/// RFC 9000 §8.1: before the peer's address is validated, at most this many times what it sent.
+const AMPLIFICATION_FACTOR: u64 = 3;
+/// Responses that wait to be sent. A flood of challenges pushes out the oldest and costs nothing more.
+const MAX_RESPONSES: usize = 4;
+
+/// Where the peer is, and how much may be sent there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Path {
+    remote: SocketAddr,
+    local_ip: Option<IpAddr>,
+    generation: u32,
+    is_validated: bool,
+    received: u64,
+    sent: u64,
+}
+
+impl Path {
+    fn new(remote: SocketAddr, local_ip: Option<IpAddr>, generation: u32, validated: bool) -> Self {
+        Self { remote, local_ip, generation, is_validated: validated, received: 0, sent: 0 }
+    }
+
+    /// Where the peer is.
+    pub(crate) fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// The local address that the peer sends to, if the socket tells.
+    pub(crate) fn local_ip(&self) -> Option<IpAddr> {
+        self.local_ip
+    }
+
+    /// Which of the connection's paths this is: grows with each move.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Whether the peer has shown that it receives what is sent there.
+    pub(crate) fn is_validated(&self) -> bool {
+        self.is_validated
+    }
+
+    /// The peer has shown that it receives what is sent there.
+    pub(crate) fn set_validated(&mut self) {
+        self.is_validated = true;
+    }
+
+    /// Bytes that may be sent now.
+    pub(crate) fn amplification_credit(&self) -> u64 {
+        if self.is_validated {
+            return u64::MAX;
+        }
+        self.received.saturating_mul(AMPLIFICATION_FACTOR).saturating_sub(self.sent)
+    }
+
+    /// A UDP payload of `bytes` was built for this path.
+    pub(crate) fn on_sent(&mut self, bytes: u64) {
+        self.sent = self.sent.saturating_add(bytes);
+    }
+}
+
+/// A PATH_RESPONSE that is owed.
+#[derive(Clone, Copy, Debug)]
+struct Response {
+    arrival: Arrival,
+    data: [u8; 8],
+    /// Bytes that may be sent for it: what came with the challenge, times the factor.
+    credit: u64,
+}
+
+/// A datagram for an address that is not the current path's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OffPathProbe {
+    pub(crate) remote: SocketAddr,
+    pub(crate) local_ip: Option<IpAddr>,
+    pub(crate) frame: ProbeFrame,
+    /// The datagram must not be larger.
+    pub(crate) credit: u64,
+}
+
+/// What an off-path datagram says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ProbeFrame {
+    /// PATH_CHALLENGE.
+    Challenge([u8; 8]),
+    /// PATH_RESPONSE.
+    Response([u8; 8]),
+}
+
+/// What became of the paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PathChange {
+    /// The current path was validated.
+    Validated,
+    /// Validation failed, and the connection is back on the path before.
+    Reverted,
+    /// Validation failed, and there is no other path.
+    Failed,
+}
+
+/// The current path, the validated one before it, and what is owed to either.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    current: Path,
+    /// The last validated path, while the current one is being validated.
+    previous: Option<Path>,
+    validation: Option<Validation>,
+    /// A challenge for the previous path is owed (§9.3.3).
+    previous_challenge: Option<[u8; 8]>,
+    responses: VecDeque<Response>,
+    /// Bytes of datagrams from an address that may become the current one.
+    candidate: Option<(SocketAddr, u64)>,
+    last_datagram: u64,
+    pads_current: bool,
+}
+
+impl Paths {
+    /// The path of the handshake.
+    pub(crate) fn new(remote: SocketAddr, local_ip: Option<IpAddr>, is_validated: bool) -> Self {
+        Self {
+            current: Path::new(remote, local_ip, 0, is_validated),
+            previous: None,
+            validation: None,
+            previous_challenge: None,
+            responses: VecDeque::new(),
+            candidate: None,
+            last_datagram: 0,
+            pads_current: false,
+        }
+    }
+
+    /// The path in use.
+    pub(crate) fn current(&self) -> &Path {
+        &self.current
+    }
+
+    /// The path in use.
+    pub(crate) fn current_mut(&mut self) -> &mut Path {
+        &mut self.current
+    }
+
+    /// A UDP payload came. Called once for each, however many packets it holds (row 81).
+    pub(crate) fn on_datagram_received(&mut self, arrival: Arrival, bytes: usize) {
+        let bytes = bytes as u64;
+        self.last_datagram = bytes;
+        if arrival.remote == self.current.remote {
+            self.current.received = self.current.received.saturating_add(bytes);
+            self.current.local_ip = arrival.local_ip.or(self.current.local_ip);
+            return;
+        }
+        let before = match self.candidate {
+            Some((remote, before)) if remote == arrival.remote => before,
+            _ => 0,
+        };
+        self.candidate = Some((arrival.remote, before.saturating_add(bytes)));
+    }
+
+    /// The peer sends from another address: a non-probing packet with the highest number so far came
+    /// from there (§9.3). Returns whether more than the port has changed (§9.4).
+    pub(crate) fn on_peer_moved(
+        &mut self,
+        now: Timestamp,
+        arrival: Arrival,
+        probe_timeout: Duration,
+        random: &mut Random,
+    ) -> bool {
+        let old = self.current;
+        let generation = old.generation.saturating_add(1);
+        let returns = self.previous.filter(|previous| previous.remote == arrival.remote);
+        self.current = Path::new(arrival.remote, arrival.local_ip, generation, returns.is_some());
+        if let Some((remote, bytes)) = self.candidate.take()
+            && remote == arrival.remote
+        {
+            self.current.received = bytes;
+        }
+        if old.is_validated {
+            self.previous = Some(old);
+        }
+        if returns.is_some() {
+            // Back where it was validated before: nothing to show again.
+            self.previous = None;
+            self.validation = None;
+            self.previous_challenge = None;
+        } else {
+            self.validation = Some(Validation::new(now, probe_timeout, random));
+            self.previous_challenge = self.previous.is_some().then(|| random.array());
+        }
+        old.remote.ip() != arrival.remote.ip()
+    }
+
+    /// PATH_CHALLENGE: the answer goes back the way it came (§8.2.2).
+    pub(crate) fn on_challenge(&mut self, arrival: Arrival, data: [u8; 8]) {
+        if self.responses.len() >= MAX_RESPONSES {
+            self.responses.pop_front();
+        }
+        let credit = if arrival.remote == self.current.remote {
+            self.current.amplification_credit()
+        } else {
+            self.last_datagram.saturating_mul(AMPLIFICATION_FACTOR)
+        };
+        self.responses.push_back(Response { arrival, data, credit });
+    }
+
+    /// PATH_RESPONSE: `true` if it validates the current path (§8.2.3: whichever way it came).
+    pub(crate) fn on_response(&mut self, data: [u8; 8]) -> bool {
+        let validates =
+            self.validation.as_ref().is_some_and(|validation| validation.is_answered_by(data));
+        if validates {
+            self.validation = None;
+            self.previous = None;
+            self.previous_challenge = None;
+            self.current.is_validated = true;
+        }
+        validates
+    }
+
+    /// Whether the current path owes PATH_CHALLENGE or PATH_RESPONSE frames.
+    pub(crate) fn has_frames_pending(&self) -> bool {
+        self.validation.as_ref().is_some_and(Validation::is_challenge_owed)
+            || self.responses.iter().any(|response| response.arrival.remote == self.current.remote)
+    }
+
+    /// Writes the frames that the current path owes.
+    pub(crate) fn write_frames(&mut self, now: Timestamp, contents: &mut PacketContents<'_, '_>) {
+        self.pads_current = false;
+        let remote = self.current.remote;
+        let is_ours = |response: &Response| response.arrival.remote == remote;
+        while let Some(position) = self.responses.iter().position(is_ours) {
+            let Some(response) = self.responses.get(position).copied() else { break };
+            let frame = Frame::PathResponse(frame::PathResponse { data: response.data });
+            if contents.push(&frame, None).is_err() {
+                return;
+            }
+            self.responses.remove(position);
+            self.pads_current = true;
+        }
+        if let Some(validation) = &mut self.validation
+            && let Some(data) = validation.owed_challenge()
+            && contents.push(&Frame::PathChallenge(frame::PathChallenge { data }), None).is_ok()
+        {
+            validation.on_challenge_sent(now);
+            self.pads_current = true;
+        }
+    }
+
+    /// Whether the datagram just filled has to be expanded to 1200 bytes (§8.2.1, §8.2.2).
+    pub(crate) fn take_padding(&mut self) -> bool {
+        core::mem::take(&mut self.pads_current)
+    }
+
+    /// A datagram for another address, if one is owed.
+    pub(crate) fn next_off_path(&mut self) -> Option<OffPathProbe> {
+        let remote = self.current.remote;
+        let is_elsewhere = |response: &Response| response.arrival.remote != remote;
+        if let Some(position) = self.responses.iter().position(is_elsewhere) {
+            let response = self.responses.remove(position)?;
+            return Some(OffPathProbe {
+                remote: response.arrival.remote,
+                local_ip: response.arrival.local_ip,
+                frame: ProbeFrame::Response(response.data),
+                credit: response.credit,
+            });
+        }
+        let previous = self.previous?;
+        let data = self.previous_challenge.take()?;
+        Some(OffPathProbe {
+            remote: previous.remote,
+            local_ip: previous.local_ip,
+            frame: ProbeFrame::Challenge(data),
+            credit: u64::MAX,
+        })
+    }
+
+    /// When [`on_deadline`](Self::on_deadline) is due.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.validation.as_ref().map(Validation::deadline)
+    }
+
+    /// Sends the challenge again, or gives the path up.
+    pub(crate) fn on_deadline(
+        &mut self,
+        now: Timestamp,
+        random: &mut Random,
+    ) -> Option<PathChange> {
+        match self.validation.as_mut()?.on_deadline(now, random) {
+            Outcome::Waiting => None,
+            Outcome::Failed => {
+                self.validation = None;
+                self.previous_challenge = None;
+                let Some(previous) = self.previous.take() else { return Some(PathChange::Failed) };
+                let generation = self.current.generation.saturating_add(1);
+                self.current = Path { generation, ..previous };
+                Some(PathChange::Reverted)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

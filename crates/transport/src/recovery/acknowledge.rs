@@ -1,0 +1,216 @@
+use core::time::Duration;
+
+use clearway_units::Timestamp;
+use clearway_wire::frame::Ack;
+
+use super::ledger::{LedgerPacket, PacketState};
+use super::loss::EventFacts;
+use super::{PtoContext, Recovery};
+use crate::{SpaceId, TransportError};
+
+/// Round-trip times below this are not told apart: a clock need not be finer.
+const FINEST_RTT: Duration = Duration::from_micros(1);
+
+/// Lost packets are remembered for so many probe timeouts, in case they arrive after all.
+const LOST_REMEMBERED_PTOS: u32 = 3;
+
+/// What an ACK frame taught.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct AckOutcome {
+    /// It acknowledged something that was not acknowledged before.
+    pub(crate) newly_acked_any: bool,
+    /// An ack-eliciting packet was among that.
+    pub(crate) newly_acked_ack_eliciting: bool,
+    /// Its largest packet number is larger than any that was acknowledged before.
+    pub(crate) is_largest_new: bool,
+    /// It gave a sample of the round-trip time.
+    pub(crate) has_rtt_sample: bool,
+    /// Packets that it caused to be declared lost, of those that congestion control hears of.
+    pub(crate) lost: u64,
+    /// Packets that had been declared lost and arrived after all, likewise.
+    pub(crate) spuriously_lost: u64,
+    /// The losses prove persistent congestion (RFC 9002 §7.6).
+    pub(crate) persistent_congestion: bool,
+}
+
+/// What the ranges of an ACK frame newly acknowledged.
+#[derive(Default)]
+struct NewlyAcknowledged {
+    any: bool,
+    ack_eliciting: bool,
+    /// The packet with the frame's largest number, if it was outstanding until now.
+    largest: Option<LedgerPacket>,
+}
+
+impl Recovery {
+    /// An ACK frame came (RFC 9002 §5, §6, §7). `ack_delay` is scaled already, and clamped to the
+    /// peer's max_ack_delay once the handshake is confirmed.
+    ///
+    /// The tokens that were acknowledged and lost are in [`take_acked`](Self::take_acked) and
+    /// [`take_lost`](Self::take_lost) afterwards.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION if a packet is acknowledged that was not sent, INTERNAL_ERROR if the ledger
+    /// does not add up.
+    pub(crate) fn on_ack(
+        &mut self,
+        space: SpaceId,
+        now: Timestamp,
+        ack: &Ack<'_>,
+        ack_delay: Duration,
+        context: &PtoContext,
+    ) -> Result<AckOutcome, TransportError> {
+        if self.ledger.space(space).is_discarded() {
+            return Ok(AckOutcome::default());
+        }
+        self.read_ranges(space, ack)?;
+        let prior_in_flight = self.ledger.bytes_in_flight();
+        let prior_round = self.path.rounds.current();
+        let prior_largest = self.ledger.space(space).largest_acknowledged();
+        let newly = self.acknowledge_ranges(space, now, ack)?;
+        if !newly.any {
+            return Ok(AckOutcome::default());
+        }
+        let rtt_is_new = self.sample_rtt(space, now, &newly, ack_delay);
+        self.path.persistent.begin(self.acknowledged_elsewhere(space));
+        self.detect_losses(space, now)?;
+        let persistent_congestion = self.conclude_persistent_congestion(context);
+        let outcome = AckOutcome {
+            newly_acked_any: true,
+            newly_acked_ack_eliciting: newly.ack_eliciting,
+            is_largest_new: prior_largest.is_none_or(|largest| largest < ack.largest),
+            has_rtt_sample: rtt_is_new,
+            lost: self.batch.lost.len() as u64,
+            spuriously_lost: self.batch.spurious.len() as u64,
+            persistent_congestion,
+        };
+        self.tell_controller(EventFacts {
+            now,
+            prior_in_flight,
+            prior_round,
+            rtt_is_new,
+            persistent_congestion,
+        })?;
+        self.on_progress(space, now, context);
+        Ok(outcome)
+    }
+
+    /// Checks that all that `ack` names was sent, before anything changes; and keeps its ranges,
+    /// ascending.
+    fn read_ranges(&mut self, space: SpaceId, ack: &Ack<'_>) -> Result<(), TransportError> {
+        let sent = self.ledger.space(space);
+        self.batch.ranges.clear();
+        for range in ack.ranges() {
+            let (first, last) = (range.start().get(), range.end().get());
+            sent.check_sent(first, last)?;
+            self.batch.ranges.push((first, last));
+        }
+        self.batch.ranges.reverse();
+        Ok(())
+    }
+
+    fn acknowledge_ranges(
+        &mut self,
+        space: SpaceId,
+        now: Timestamp,
+        ack: &Ack<'_>,
+    ) -> Result<NewlyAcknowledged, TransportError> {
+        let mut newly = NewlyAcknowledged::default();
+        let sent = self.ledger.space(space);
+        let mut numbers = core::mem::take(&mut self.batch.numbers);
+        numbers.clear();
+        for (first, last) in &self.batch.ranges {
+            numbers.extend(sent.unsettled_within(*first, *last));
+        }
+        for number in numbers.iter().copied() {
+            let Some(packet) = self.ledger.acknowledge(space, number)? else { continue };
+            newly.any = true;
+            newly.ack_eliciting |= packet.ack_eliciting;
+            if number == ack.largest.get() && packet.state == PacketState::Outstanding {
+                newly.largest = Some(packet);
+            }
+            self.note_acknowledged(space, now, &packet);
+        }
+        self.batch.numbers = numbers;
+        Ok(newly)
+    }
+
+    /// Passes on what the acknowledgement of `packet` means. For packets of an earlier path that is
+    /// only its tokens.
+    fn note_acknowledged(&mut self, space: SpaceId, now: Timestamp, packet: &LedgerPacket) {
+        let tokens = self.ledger.space(space).tokens_of(packet);
+        self.acked_tokens.extend(tokens.map(|token| (space, token)));
+        if !packet.in_flight || !self.ledger.is_current(packet) {
+            return;
+        }
+        let path = &mut self.path;
+        let sent = packet.as_sent();
+        path.sampler.on_delivered(now, &sent);
+        path.rounds.on_acknowledged(packet.index, self.ledger.next_index());
+        path.largest_acknowledged = path.largest_acknowledged.max(Some(packet.index));
+        if packet.state != PacketState::Lost {
+            self.batch.acked.push(sent);
+        } else if !packet.is_probe_of_path {
+            self.batch.spurious.push((sent, packet.loss_event));
+        }
+    }
+
+    /// RFC 9002 §5.1: a sample needs the largest packet to be newly acknowledged, and any ack-eliciting
+    /// one. Packets of an earlier path say nothing about this one.
+    fn sample_rtt(
+        &mut self,
+        space: SpaceId,
+        now: Timestamp,
+        newly: &NewlyAcknowledged,
+        ack_delay: Duration,
+    ) -> bool {
+        let largest = newly.largest.filter(|packet| self.ledger.is_current(packet));
+        let elapsed = largest.and_then(|packet| now.checked_since(packet.sent_at));
+        let Some(elapsed) = elapsed.filter(|_| newly.ack_eliciting) else { return false };
+        // Initial packets are acknowledged without delay (RFC 9002 §5.3).
+        let ack_delay = if space == SpaceId::Initial { Duration::ZERO } else { ack_delay };
+        self.path.rtt.on_sample(elapsed.max(FINEST_RTT), ack_delay);
+        self.path.persistent.on_rtt_sample(now);
+        true
+    }
+
+    /// When the newest packet of the other spaces was sent that was acknowledged.
+    fn acknowledged_elsewhere(&self, space: SpaceId) -> Option<Timestamp> {
+        SpaceId::ALL
+            .into_iter()
+            .filter(|other| *other != space)
+            .filter_map(|other| self.ledger.space(other).largest_acknowledged_sent_at())
+            .max()
+    }
+
+    fn conclude_persistent_congestion(&mut self, context: &PtoContext) -> bool {
+        // The period includes max_ack_delay in every space (RFC 9002 §7.6.1).
+        let pto_base = self.path.rtt.pto_base(context.max_ack_delay);
+        let is_persistent = self.path.persistent.conclude(pto_base, self.ledger.next_index());
+        if is_persistent {
+            self.path.rtt.restart_minimum();
+        }
+        is_persistent
+    }
+
+    fn on_progress(&mut self, space: SpaceId, now: Timestamp, context: &PtoContext) {
+        // RFC 9002 §6.2.1: a client that the server may not have validated keeps its backoff, so
+        // that it does not send a burst of probes to a server that cannot answer.
+        if context.peer_completed_address_validation || !context.is_client {
+            self.timer.reset(now);
+        } else {
+            self.timer.on_progress(now);
+        }
+        let sent = self.ledger.space_mut(space);
+        sent.end_probing();
+        sent.sweep_lost();
+        self.forget(space, now);
+    }
+
+    /// Lets go of what is settled.
+    pub(super) fn forget(&mut self, space: SpaceId, now: Timestamp) {
+        let remembered =
+            self.path.rtt.pto_base(Duration::ZERO).saturating_mul(LOST_REMEMBERED_PTOS);
+        self.ledger.space_mut(space).forget(now.checked_sub(remembered));
+    }
+}

@@ -1,0 +1,341 @@
+use clearway_congestion::{DeliverySnapshot, SendIndex, SentPacket};
+use clearway_units::Timestamp;
+use clearway_wire::{PacketNumber, TransportErrorCode};
+
+use super::sent_space::SentSpace;
+use crate::space_id::PerSpace;
+use crate::token::Token;
+use crate::{SpaceId, TransportError};
+
+/// A packet that was built and encrypted, and waits to be handed to the network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct StagedPacket {
+    /// Its number, as [`Recovery::next_packet_number`](super::Recovery::next_packet_number) gave it.
+    pub(crate) number: PacketNumber,
+    /// Its size in bytes.
+    pub(crate) bytes: u64,
+    /// It contains a frame that the peer has to acknowledge.
+    pub(crate) ack_eliciting: bool,
+    /// It counts in flight: it is ack-eliciting or padded (RFC 9002 §2).
+    pub(crate) in_flight: bool,
+    /// It probes a path or its MTU: its loss says nothing about congestion (RFC 9000 §14.4).
+    pub(crate) is_probe_of_path: bool,
+}
+
+/// Where a packet stands. It leaves `Outstanding` exactly once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum PacketState {
+    /// Built, not yet sent.
+    Staged,
+    /// Sent, fate unknown.
+    Outstanding,
+    /// The peer has it.
+    Acknowledged,
+    /// Declared lost. It may still turn out to have arrived.
+    Lost,
+    /// Taken back: its peer cannot have accepted it.
+    Abandoned,
+    /// The number was left out on purpose (RFC 9000 §21.4).
+    Skipped,
+}
+
+/// What the ledger knows of one packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LedgerPacket {
+    pub(super) state: PacketState,
+    pub(super) ack_eliciting: bool,
+    pub(super) in_flight: bool,
+    pub(super) is_probe_of_path: bool,
+    /// The generation of the path that it was sent on.
+    pub(super) path: u32,
+    /// The event in which it was declared lost.
+    pub(super) loss_event: u64,
+    /// How many tokens it has in the space's ring.
+    pub(super) token_count: u32,
+    /// Where they begin, counted from the first token ever.
+    pub(super) first_token: u64,
+    pub(super) bytes: u64,
+    pub(super) index: SendIndex,
+    pub(super) sent_at: Timestamp,
+    pub(super) lost_at: Timestamp,
+    pub(super) delivery: DeliverySnapshot,
+}
+
+impl LedgerPacket {
+    /// As a controller sees it.
+    pub(super) fn as_sent(&self) -> SentPacket {
+        SentPacket {
+            index: self.index,
+            bytes: self.bytes,
+            sent_at: self.sent_at,
+            delivery: self.delivery,
+        }
+    }
+}
+
+/// Packets and bytes in flight, by what became of them. Packets that do not count in flight (those
+/// with nothing but an ACK) are left out.
+///
+/// `sent = acknowledged + (lost - spurious) + discarded + outstanding`, always.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PacketCounts {
+    /// Packets handed to the network.
+    pub packets_sent: u64,
+    /// Their bytes.
+    pub bytes_sent: u64,
+    /// Packets acknowledged, those that had been declared lost before included.
+    pub packets_acknowledged: u64,
+    /// Their bytes.
+    pub bytes_acknowledged: u64,
+    /// Packets declared lost.
+    pub packets_lost: u64,
+    /// Their bytes.
+    pub bytes_lost: u64,
+    /// Packets declared lost that were acknowledged after all.
+    pub packets_spuriously_lost: u64,
+    /// Their bytes.
+    pub bytes_spuriously_lost: u64,
+    /// Packets that were outstanding when their keys were discarded, or that were taken back.
+    pub packets_discarded: u64,
+    /// Their bytes.
+    pub bytes_discarded: u64,
+}
+
+/// The one place that knows what is in flight (law 2).
+///
+/// A packet enters with [`commit`](Self::commit) and leaves through exactly one of
+/// [`acknowledge`](Self::acknowledge), [`declare_lost`](Self::declare_lost),
+/// [`abandon`](Self::abandon) and [`discard`](Self::discard). Nothing saturates here: a sum that does not work out is an error.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    spaces: PerSpace<SentSpace>,
+    /// Of the current path.
+    bytes_in_flight: u64,
+    /// Built but not sent, of those that will count in flight.
+    bytes_staged: u64,
+    path: u32,
+    next_index: u64,
+    counts: PacketCounts,
+}
+
+impl Ledger {
+    pub(super) fn new() -> Self {
+        Self {
+            spaces: PerSpace::new(|_| SentSpace::new()),
+            bytes_in_flight: 0,
+            bytes_staged: 0,
+            path: 0,
+            next_index: 0,
+            counts: PacketCounts::default(),
+        }
+    }
+
+    pub(super) fn space(&self, space: SpaceId) -> &SentSpace {
+        self.spaces.get(space)
+    }
+
+    pub(super) fn space_mut(&mut self, space: SpaceId) -> &mut SentSpace {
+        self.spaces.get_mut(space)
+    }
+
+    pub(super) fn bytes_in_flight(&self) -> u64 {
+        self.bytes_in_flight
+    }
+
+    pub(super) fn bytes_staged(&self) -> u64 {
+        self.bytes_staged
+    }
+
+    pub(super) fn counts(&self) -> PacketCounts {
+        self.counts
+    }
+
+    /// The index that the next packet will get.
+    pub(super) fn next_index(&self) -> SendIndex {
+        SendIndex(self.next_index)
+    }
+
+    /// Whether `packet` was sent on the path that is in use now.
+    pub(super) fn is_current(&self, packet: &LedgerPacket) -> bool {
+        packet.path == self.path
+    }
+
+    /// Enters a packet that was built; it does not count in flight yet.
+    pub(super) fn stage(
+        &mut self,
+        space: SpaceId,
+        staged: &StagedPacket,
+        tokens: &mut Vec<Token>,
+    ) -> Result<(), TransportError> {
+        self.spaces.get_mut(space).stage(staged, self.path, tokens)?;
+        if staged.in_flight {
+            add(&mut self.bytes_staged, staged.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Packet `number` was handed to the network at `now`: from here on it is in flight. `None` if
+    /// its keys were discarded in between.
+    pub(super) fn commit(
+        &mut self,
+        space: SpaceId,
+        number: u64,
+        now: Timestamp,
+    ) -> Result<Option<LedgerPacket>, TransportError> {
+        let index = SendIndex(self.next_index);
+        let Some(packet) = self.spaces.get_mut(space).commit(number, index, now)? else {
+            return Ok(None);
+        };
+        add(&mut self.next_index, 1)?;
+        if packet.in_flight {
+            subtract(&mut self.bytes_staged, packet.bytes)?;
+            add(&mut self.counts.packets_sent, 1)?;
+            add(&mut self.counts.bytes_sent, packet.bytes)?;
+            if packet.path == self.path {
+                add(&mut self.bytes_in_flight, packet.bytes)?;
+            }
+        }
+        Ok(Some(packet))
+    }
+
+    /// Notes what the delivery-rate sampler said when packet `number` was sent.
+    pub(super) fn note_delivery(
+        &mut self,
+        space: SpaceId,
+        number: u64,
+        delivery: DeliverySnapshot,
+    ) {
+        if let Some(packet) = self.spaces.get_mut(space).packet_mut(number) {
+            packet.delivery = delivery;
+        }
+    }
+
+    /// The peer has packet `number`. Returns the packet as it was before, if that is news.
+    pub(super) fn acknowledge(
+        &mut self,
+        space: SpaceId,
+        number: u64,
+    ) -> Result<Option<LedgerPacket>, TransportError> {
+        let Some(packet) = self.spaces.get_mut(space).acknowledge(number)? else {
+            return Ok(None);
+        };
+        if packet.in_flight {
+            add(&mut self.counts.packets_acknowledged, 1)?;
+            add(&mut self.counts.bytes_acknowledged, packet.bytes)?;
+            if packet.state == PacketState::Lost {
+                add(&mut self.counts.packets_spuriously_lost, 1)?;
+                add(&mut self.counts.bytes_spuriously_lost, packet.bytes)?;
+            } else {
+                self.leave_flight(&packet)?;
+            }
+        }
+        Ok(Some(packet))
+    }
+
+    /// Packet `number` is taken for lost. Returns it as it was before.
+    pub(super) fn declare_lost(
+        &mut self,
+        space: SpaceId,
+        number: u64,
+        now: Timestamp,
+        loss_event: u64,
+    ) -> Result<LedgerPacket, TransportError> {
+        let packet = self.spaces.get_mut(space).declare_lost(number, now, loss_event)?;
+        if packet.in_flight {
+            add(&mut self.counts.packets_lost, 1)?;
+            add(&mut self.counts.bytes_lost, packet.bytes)?;
+            self.leave_flight(&packet)?;
+        }
+        Ok(packet)
+    }
+
+    fn leave_flight(&mut self, packet: &LedgerPacket) -> Result<(), TransportError> {
+        if packet.path == self.path {
+            subtract(&mut self.bytes_in_flight, packet.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Takes packet `number` back, if it is outstanding; returns it as it was.
+    pub(super) fn abandon(
+        &mut self,
+        space: SpaceId,
+        number: u64,
+    ) -> Result<Option<LedgerPacket>, TransportError> {
+        let packet = self.spaces.get_mut(space).abandon(number)?;
+        if let Some(packet) = packet.filter(|packet| packet.in_flight) {
+            add(&mut self.counts.packets_discarded, 1)?;
+            add(&mut self.counts.bytes_discarded, packet.bytes)?;
+            self.leave_flight(&packet)?;
+        }
+        Ok(packet)
+    }
+
+    /// The keys of `space` are gone: its packets leave without a signal (RFC 9002 §6.4).
+    pub(super) fn discard(&mut self, space: SpaceId) -> Result<(), TransportError> {
+        let path = self.path;
+        for packet in self.spaces.get(space).packets().filter(|packet| packet.in_flight) {
+            match packet.state {
+                PacketState::Outstanding => {
+                    add(&mut self.counts.packets_discarded, 1)?;
+                    add(&mut self.counts.bytes_discarded, packet.bytes)?;
+                    if packet.path == path {
+                        subtract(&mut self.bytes_in_flight, packet.bytes)?;
+                    }
+                }
+                PacketState::Staged => subtract(&mut self.bytes_staged, packet.bytes)?,
+                PacketState::Acknowledged
+                | PacketState::Lost
+                | PacketState::Abandoned
+                | PacketState::Skipped => {}
+            }
+        }
+        self.spaces.get_mut(space).discard();
+        Ok(())
+    }
+
+    /// A new path is in use: what was sent on others no longer counts in flight. Those packets can
+    /// still be acknowledged or declared lost, but are no news for the new path's controller.
+    pub(super) fn start_path(&mut self, generation: u32) -> Result<(), TransportError> {
+        if generation <= self.path {
+            return Err(broken("the path's generation did not grow"));
+        }
+        if self.sum_in_flight()? != self.bytes_in_flight {
+            return Err(broken("bytes in flight differ from the sum of the packets in flight"));
+        }
+        self.path = generation;
+        self.bytes_in_flight = 0;
+        Ok(())
+    }
+
+    /// The bytes in flight on the current path, counted packet by packet.
+    pub(super) fn sum_in_flight(&self) -> Result<u64, TransportError> {
+        let mut sum = 0;
+        for (_, space) in self.spaces.iter() {
+            for packet in space.packets() {
+                let is_outstanding = packet.state == PacketState::Outstanding;
+                if is_outstanding && packet.in_flight && packet.path == self.path {
+                    add(&mut sum, packet.bytes)?;
+                }
+            }
+        }
+        Ok(sum)
+    }
+}
+
+/// Adds, or fails.
+pub(super) fn add(sum: &mut u64, amount: u64) -> Result<(), TransportError> {
+    *sum = sum.checked_add(amount).ok_or(broken("a counter of the ledger overflowed"))?;
+    Ok(())
+}
+
+/// Subtracts, or fails.
+pub(super) fn subtract(sum: &mut u64, amount: u64) -> Result<(), TransportError> {
+    *sum = sum.checked_sub(amount).ok_or(broken("a counter of the ledger fell below zero"))?;
+    Ok(())
+}
+
+/// An invariant of the ledger does not hold.
+pub(super) const fn broken(reason: &'static str) -> TransportError {
+    TransportError::new(TransportErrorCode::INTERNAL_ERROR, reason)
+}

@@ -1,0 +1,96 @@
+use core::time::Duration;
+
+use clearway_units::{ReleaseTime, Timestamp};
+
+/// Why sending stopped: a fact, recorded at the end of every attempt to send (law 4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendLimit {
+    /// There was nothing to send.
+    Application,
+    /// The congestion window was full, and data waited.
+    Window,
+    /// The pacer holds waiting data back until then.
+    Pacer(ReleaseTime),
+    /// Three times what an unvalidated peer sent has been sent (RFC 9000 §8.1).
+    Amplification,
+    /// Data waited that the peer's flow control does not permit yet.
+    FlowControl,
+    /// Data waited for which there are no keys yet.
+    Keys,
+    /// Data waited for a path to be validated.
+    Path,
+    /// The caller's batch was full; it asks again at once.
+    Batch,
+}
+
+impl SendLimit {
+    /// Whether congestion control is what stopped the sender.
+    pub const fn is_congestion_control(self) -> bool {
+        matches!(self, Self::Window | Self::Pacer(_))
+    }
+}
+
+/// For how long, and in which rounds, congestion control held waiting data back.
+///
+/// This is the only place that decides whether the sender was limited: controllers are told, they
+/// never guess (law 4).
+#[derive(Debug, Default)]
+pub(super) struct Limitation {
+    /// Since when data waits for the window or the pacer, without a break.
+    held_since: Option<Timestamp>,
+    /// Held time before `held_since` that no controller was told of.
+    held: Duration,
+    /// The last round in which data was held back.
+    limited_round: Option<u64>,
+    /// When the pacer lets the waiting data go.
+    pub(super) pacer_deadline: Option<Timestamp>,
+    /// The last stop was for want of data although window and pacer permitted more.
+    pub(super) is_application_limited: bool,
+}
+
+impl Limitation {
+    /// Sending stopped in `round` because of `limit`. `permitted` says whether window and pacer
+    /// would have let another full datagram go.
+    pub(super) fn on_stopped(
+        &mut self,
+        now: Timestamp,
+        limit: SendLimit,
+        round: u64,
+        permitted: bool,
+    ) {
+        self.pacer_deadline = match limit {
+            SendLimit::Pacer(release) => Some(release.deadline()),
+            _ => None,
+        };
+        if limit.is_congestion_control() {
+            self.held_since = self.held_since.or(Some(now));
+            self.limited_round = Some(round);
+        } else if let Some(since) = self.held_since.take() {
+            if now > since {
+                self.limited_round = Some(round);
+            }
+            self.held = self.held.saturating_add(now.saturating_since(since));
+        }
+        self.is_application_limited =
+            permitted && !limit.is_congestion_control() && limit != SendLimit::Batch;
+    }
+
+    /// Whether data is held back now, or was in `round` or the one before; and for how long since
+    /// this was last asked. `previous_round` is the round that went on until `now`.
+    pub(super) fn take(
+        &mut self,
+        now: Timestamp,
+        previous_round: u64,
+        round: u64,
+    ) -> (bool, Duration) {
+        let mut limited_time = core::mem::take(&mut self.held);
+        if let Some(since) = &mut self.held_since {
+            limited_time = limited_time.saturating_add(now.saturating_since(*since));
+            *since = now.max(*since);
+            self.limited_round = Some(previous_round);
+        }
+        let was_limited =
+            self.limited_round.is_some_and(|limited| limited.saturating_add(1) >= round);
+        (was_limited, limited_time)
+    }
+}

@@ -1,0 +1,148 @@
+use clearway_congestion::{Acknowledgement, SpuriousLoss};
+use clearway_units::Timestamp;
+use clearway_wire::PacketNumber;
+
+use super::Recovery;
+use super::ledger::{PacketState, subtract};
+use crate::observer::{LossTrigger, LostPacket};
+use crate::{SpaceId, TransportError};
+
+/// What an event taught beside the packets in the batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EventFacts {
+    pub(super) now: Timestamp,
+    pub(super) prior_in_flight: u64,
+    pub(super) prior_round: u64,
+    pub(super) rtt_is_new: bool,
+    pub(super) persistent_congestion: bool,
+}
+
+impl Recovery {
+    /// Declares lost what is lost in `space`, by number and by time (RFC 9002 §6.1), and notes when
+    /// the next packet will be. Only packets sent before an acknowledged one come into question.
+    pub(super) fn detect_losses(
+        &mut self,
+        space: SpaceId,
+        now: Timestamp,
+    ) -> Result<(), TransportError> {
+        *self.loss_times.get_mut(space) = None;
+        let sent = self.ledger.space(space);
+        let Some(largest) = sent.largest_acknowledged() else { return Ok(()) };
+        let largest = largest.get();
+        let tolerated_from = self.tolerated_from(space, largest);
+        let threshold = self.path.rtt.time_threshold();
+        let mut number = sent.first_outstanding();
+        while number < largest {
+            let Some(packet) = self.ledger.space(space).packet(number) else { break };
+            match packet.state {
+                PacketState::Outstanding => {
+                    let late_at = packet.sent_at + threshold;
+                    // Nothing waits for the fate of what does not count in flight.
+                    if number >= tolerated_from && late_at > now && packet.in_flight {
+                        *self.loss_times.get_mut(space) = Some(late_at);
+                        break;
+                    }
+                    let trigger = if number < tolerated_from {
+                        LossTrigger::ReorderingThreshold
+                    } else {
+                        LossTrigger::TimeThreshold
+                    };
+                    self.lose(space, number, now, trigger)?;
+                }
+                PacketState::Acknowledged => self.path.persistent.interrupt(),
+                PacketState::Staged
+                | PacketState::Lost
+                | PacketState::Abandoned
+                | PacketState::Skipped => {}
+            }
+            number = number.saturating_add(1);
+        }
+        self.ledger.space_mut(space).settle_below(number);
+        Ok(())
+    }
+
+    /// The first packet number that is not yet lost by the packet threshold. A number that was left
+    /// out is no packet that overtook another.
+    fn tolerated_from(&self, space: SpaceId, largest: u64) -> u64 {
+        let from = largest.saturating_add(1).saturating_sub(self.config.packet_threshold);
+        let skipped = self.ledger.space(space).skipped_within(from, largest);
+        from.saturating_sub(skipped)
+    }
+
+    fn lose(
+        &mut self,
+        space: SpaceId,
+        number: u64,
+        now: Timestamp,
+        trigger: LossTrigger,
+    ) -> Result<(), TransportError> {
+        let packet = self.ledger.declare_lost(space, number, now, self.event)?;
+        let tokens = self.ledger.space(space).tokens_of(&packet);
+        self.lost_tokens.extend(tokens.map(|token| (space, token)));
+        if let Some(number) = PacketNumber::new(number) {
+            self.lost_packets.push(LostPacket { space, number, bytes: packet.bytes, trigger });
+        }
+        if packet.in_flight && !packet.is_probe_of_path && self.ledger.is_current(&packet) {
+            self.batch.lost.push(packet.as_sent());
+            self.path.sampler.on_lost(packet.bytes);
+            self.path.persistent.on_lost(&packet);
+        }
+        Ok(())
+    }
+
+    /// Tells the controller everything that one event taught, in one call, and empties the batch.
+    pub(super) fn tell_controller(&mut self, facts: EventFacts) -> Result<(), TransportError> {
+        self.report_spurious_losses(facts.now)?;
+        let path = &mut self.path;
+        let round = path.rounds.current();
+        if !self.batch.acked.is_empty() || !self.batch.lost.is_empty() {
+            let rtt = path.rtt.snapshot(facts.rtt_is_new);
+            let rate_sample = path.sampler.sample(facts.now, rtt.map(|rtt| rtt.minimum));
+            path.last_rate_sample = rate_sample.or(path.last_rate_sample);
+            let (was_limited, limited_time) =
+                path.limitation.take(facts.now, facts.prior_round, round);
+            let reductions = path.controller.snapshot().congestion_events;
+            path.controller.on_acknowledgement(&Acknowledgement {
+                now: facts.now,
+                acked: &self.batch.acked,
+                lost: &self.batch.lost,
+                next_index: self.ledger.next_index(),
+                largest_acked: path.largest_acknowledged,
+                rtt,
+                prior_in_flight: facts.prior_in_flight,
+                bytes_in_flight: self.ledger.bytes_in_flight(),
+                persistent_congestion: facts.persistent_congestion,
+                newly_ce_marked: 0,
+                rate_sample,
+                round,
+                was_limited,
+                limited_time,
+            });
+            let reduced = path.controller.snapshot().congestion_events != reductions;
+            if reduced || facts.persistent_congestion {
+                path.episode_began = self.event;
+                path.still_lost = 0;
+            }
+            path.still_lost = path.still_lost.saturating_add(self.batch.lost.len() as u64);
+        }
+        self.event = self.event.saturating_add(1);
+        self.batch.acked.clear();
+        self.batch.lost.clear();
+        Ok(())
+    }
+
+    /// Packets of the last loss episode that arrived after all. Those of earlier episodes are no news:
+    /// what was done about them cannot be taken back any more.
+    fn report_spurious_losses(&mut self, now: Timestamp) -> Result<(), TransportError> {
+        let path = &mut self.path;
+        for (packet, loss_event) in self.batch.spurious.drain(..) {
+            if loss_event < path.episode_began {
+                continue;
+            }
+            subtract(&mut path.still_lost, 1)?;
+            let still_lost = path.still_lost;
+            path.controller.on_spurious_loss(&SpuriousLoss { now, packet, still_lost });
+        }
+        Ok(())
+    }
+}

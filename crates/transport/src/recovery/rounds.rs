@@ -1,0 +1,29 @@
+use clearway_congestion::SendIndex;
+
+/// Counts packet-timed rounds: a round ends when a packet that was sent after it began is
+/// acknowledged.
+#[derive(Debug)]
+pub(super) struct Rounds {
+    current: u64,
+    began_at: SendIndex,
+}
+
+impl Rounds {
+    /// The first round begins with the packet that gets index `next`.
+    pub(super) fn new(next: SendIndex) -> Self {
+        Self { current: 0, began_at: next }
+    }
+
+    /// The number of the current round.
+    pub(super) fn current(&self) -> u64 {
+        self.current
+    }
+
+    /// The packet with `index` was acknowledged; the next one to be sent gets `next`.
+    pub(super) fn on_acknowledged(&mut self, index: SendIndex, next: SendIndex) {
+        if index >= self.began_at {
+            self.current = self.current.saturating_add(1);
+            self.began_at = next;
+        }
+    }
+}

@@ -1,0 +1,113 @@
+use core::time::Duration;
+
+use clearway_congestion::RttSnapshot;
+
+/// The granularity of timers (RFC 9002 §6.1.2).
+pub(super) const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// The round-trip time of one path (RFC 9002 §5).
+///
+/// An estimate exists only once an ACK gave a sample; the assumed round-trip time is used for timers
+/// and never enters the estimate (law 7).
+#[derive(Debug)]
+pub(super) struct Rtt {
+    assumed: Duration,
+    estimate: Option<RttEstimate>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct RttEstimate {
+    latest: Duration,
+    smoothed: Duration,
+    variation: Duration,
+    minimum: Duration,
+}
+
+impl Rtt {
+    /// No sample yet; timers assume `assumed`.
+    pub(super) fn new(assumed: Duration) -> Self {
+        Self { assumed: assumed.max(GRANULARITY), estimate: None }
+    }
+
+    /// A sample that an ACK gave. `ack_delay` is what the peer reports to have waited: zero for
+    /// Initial packets, and clamped to the peer's max_ack_delay once the handshake is confirmed
+    /// (RFC 9002 §5.3).
+    pub(super) fn on_sample(&mut self, latest: Duration, ack_delay: Duration) {
+        let Some(before) = self.estimate else {
+            self.estimate = Some(RttEstimate {
+                latest,
+                smoothed: latest,
+                variation: fraction(latest, 2),
+                minimum: latest,
+            });
+            return;
+        };
+        let minimum = before.minimum.min(latest);
+        // The delay is subtracted only if that does not go below the minimum.
+        let adjusted =
+            latest.checked_sub(ack_delay).filter(|adjusted| *adjusted >= minimum).unwrap_or(latest);
+        let deviation = before.smoothed.abs_diff(adjusted);
+        self.estimate = Some(RttEstimate {
+            latest,
+            smoothed: weighted(before.smoothed, adjusted, 8),
+            variation: weighted(before.variation, deviation, 4),
+            minimum,
+        });
+    }
+
+    /// Persistent congestion: the path may have changed, so the minimum starts anew from the newest
+    /// sample (RFC 9002 §5.2).
+    pub(super) fn restart_minimum(&mut self) {
+        if let Some(estimate) = &mut self.estimate {
+            estimate.minimum = estimate.latest;
+        }
+    }
+
+    /// The estimate, if there is one. `is_new` says whether the event at hand brought its sample.
+    pub(super) fn snapshot(&self, is_new: bool) -> Option<RttSnapshot> {
+        self.estimate.map(|estimate| RttSnapshot {
+            latest: estimate.latest,
+            smoothed: estimate.smoothed,
+            minimum: estimate.minimum,
+            variation: estimate.variation,
+            is_new,
+        })
+    }
+
+    /// The smoothed round-trip time, or the one that timers assume without a sample.
+    pub(super) fn smoothed_or_assumed(&self) -> Duration {
+        self.estimate.map_or(self.assumed, |estimate| estimate.smoothed)
+    }
+
+    /// How much later than an acknowledged packet one may be before it counts as lost
+    /// (RFC 9002 §6.1.2): 9/8 of the round-trip time.
+    pub(super) fn time_threshold(&self) -> Duration {
+        let base = self.estimate.map_or(self.assumed, |e| e.smoothed.max(e.latest));
+        base.saturating_add(fraction(base, 8)).max(GRANULARITY)
+    }
+
+    /// The probe timeout without backoff (RFC 9002 §6.2.1). `max_ack_delay` is zero for Initial and
+    /// Handshake packets.
+    pub(super) fn pto_base(&self, max_ack_delay: Duration) -> Duration {
+        let (smoothed, variation) = self
+            .estimate
+            .map_or((self.assumed, fraction(self.assumed, 2)), |e| (e.smoothed, e.variation));
+        smoothed
+            .saturating_add(variation.saturating_mul(4).max(GRANULARITY))
+            .saturating_add(max_ack_delay)
+    }
+}
+
+/// 1/parts x `whole`.
+fn fraction(whole: Duration, parts: u32) -> Duration {
+    whole.checked_div(parts).unwrap_or(whole)
+}
+
+/// (1 - 1/parts) x `old` + 1/parts x `new`.
+fn weighted(old: Duration, new: Duration, parts: u32) -> Duration {
+    let kept = old.saturating_mul(parts.saturating_sub(1));
+    fraction(kept.saturating_add(new), parts)
+}
+
+#[cfg(test)]
+mod tests;

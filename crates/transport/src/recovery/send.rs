@@ -1,0 +1,189 @@
+use clearway_units::{ReleaseTime, Timestamp};
+use clearway_wire::{PacketNumber, TransportErrorCode};
+
+use super::ledger::StagedPacket;
+use super::{Recovery, SendLimit};
+use crate::token::Token;
+use crate::{SpaceId, TransportError};
+
+/// A packet number is left out once in so many packets at least, and in so many windows.
+const MIN_SKIP_SPAN: u64 = 32;
+
+/// The pacer is asked for so many datagrams at once, at most.
+const MAX_DATAGRAMS_AT_ONCE: u64 = 64;
+
+/// After so many packets that elicit no ACK, one should (RFC 9000 §13.2.4).
+const MAX_ACKS_IN_A_ROW: u32 = 32;
+
+impl Recovery {
+    /// The number for the next packet of `space`. The same number comes again until a packet with it
+    /// is staged. In the Application space a number is left out now and then (RFC 9000 §21.4).
+    ///
+    /// # Errors
+    /// All packet numbers are used up (RFC 9000 §12.3).
+    pub(crate) fn next_packet_number(
+        &mut self,
+        space: SpaceId,
+    ) -> Result<PacketNumber, TransportError> {
+        if space == SpaceId::Application && self.ledger.space(space).next_number() == self.next_skip
+        {
+            self.ledger.space_mut(space).skip();
+            self.choose_next_skip();
+        }
+        PacketNumber::new(self.ledger.space(space).next_number()).ok_or(TransportError::new(
+            TransportErrorCode::INTERNAL_ERROR,
+            "all packet numbers are used up",
+        ))
+    }
+
+    /// The gap grows with the window, so that about one number in every window or two is missing.
+    pub(super) fn choose_next_skip(&mut self) {
+        if !self.config.skip_packet_numbers {
+            return;
+        }
+        let window = self.path.controller.window();
+        let span = window.checked_div(self.max_datagram_size).unwrap_or(0).max(MIN_SKIP_SPAN);
+        let gap = span.saturating_add(self.random.below(span));
+        let next = self.ledger.space(SpaceId::Application).next_number();
+        self.next_skip = next.saturating_add(gap);
+    }
+
+    /// How many bytes window and pacer permit to be built now: at least one datagram, and what is
+    /// staged already is taken into account. Probes of a probe timeout need no permission, nor do
+    /// packets that do not count in flight (RFC 9002 §7, §7.5, §7.7).
+    ///
+    /// # Errors
+    /// Which of the two permits not even one datagram.
+    pub(crate) fn send_allowance(&mut self, now: Timestamp) -> Result<u64, SendLimit> {
+        let size = self.max_datagram_size;
+        let room = self.window_room();
+        if room < size {
+            return Err(SendLimit::Window);
+        }
+        let mut datagrams = room.checked_div(size).unwrap_or(1).clamp(1, MAX_DATAGRAMS_AT_ONCE);
+        loop {
+            match self.pacer_permits(now, datagrams.saturating_mul(size)) {
+                Ok(()) => return Ok(room.min(datagrams.saturating_mul(size))),
+                Err(release) if datagrams == 1 => return Err(SendLimit::Pacer(release)),
+                Err(_) => datagrams /= 2,
+            }
+        }
+    }
+
+    /// What the window leaves beyond what is in flight and staged. A window that shrank below that
+    /// leaves nothing.
+    fn window_room(&self) -> u64 {
+        let window = self.path.controller.window();
+        window
+            .checked_sub(self.ledger.bytes_in_flight())
+            .and_then(|room| room.checked_sub(self.ledger.bytes_staged()))
+            .unwrap_or(0)
+    }
+
+    fn pacer_permits(&mut self, now: Timestamp, bytes: u64) -> Result<(), ReleaseTime> {
+        let rtt = self.path.rtt.snapshot(false);
+        let rate = self.path.controller.pacing_rate(rtt.as_ref());
+        let bytes = bytes.saturating_add(self.ledger.bytes_staged());
+        self.path.pacer.release(now, rate, bytes)
+    }
+
+    /// A packet was built: it is entered with its `tokens`, which are drained. It does not count in
+    /// flight before [`transmitted`](Self::transmitted).
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if the number is not the one that was given, the keys are discarded, or more
+    /// ACKs are unacknowledged than the ledger holds.
+    pub(crate) fn stage(
+        &mut self,
+        space: SpaceId,
+        packet: StagedPacket,
+        tokens: &mut Vec<Token>,
+    ) -> Result<(), TransportError> {
+        self.ledger.stage(space, &packet, tokens)?;
+        self.batch.staged.push((space, packet.number));
+        Ok(())
+    }
+
+    /// Everything staged was handed to the network at `now` (law 2).
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if the ledger does not add up.
+    pub(crate) fn transmitted(&mut self, now: Timestamp) -> Result<(), TransportError> {
+        // Packets are in the order of their sending, so time must not go back.
+        let now = now.max(self.last_sent_at);
+        self.last_sent_at = now;
+        let mut staged = core::mem::take(&mut self.batch.staged);
+        for (space, number) in staged.drain(..) {
+            self.commit(space, number, now)?;
+        }
+        self.batch.staged = staged;
+        Ok(())
+    }
+
+    fn commit(
+        &mut self,
+        space: SpaceId,
+        number: PacketNumber,
+        now: Timestamp,
+    ) -> Result<(), TransportError> {
+        let in_flight_before = self.ledger.bytes_in_flight();
+        let Some(mut packet) = self.ledger.commit(space, number.get(), now)? else {
+            return Ok(());
+        };
+        let acks_in_a_row = self.acks_in_a_row.get_mut(space);
+        *acks_in_a_row = if packet.ack_eliciting { 0 } else { acks_in_a_row.saturating_add(1) };
+        // Padding alone arms the timer only if nothing else does (RFC 9002 §6.2.1).
+        let sent = self.ledger.space(space);
+        if packet.ack_eliciting || (packet.in_flight && sent.ack_eliciting_outstanding() == 0) {
+            self.timer.on_sent(space, now);
+        }
+        if packet.in_flight && self.ledger.is_current(&packet) {
+            let path = &mut self.path;
+            if core::mem::take(&mut path.limitation.is_application_limited) {
+                path.sampler.on_application_limited(in_flight_before);
+            }
+            packet.delivery = path.sampler.on_sent(now, packet.bytes, in_flight_before);
+            self.ledger.note_delivery(space, number.get(), packet.delivery);
+            path.pacer.on_sent(now, packet.bytes);
+            path.controller.on_sent(&packet.as_sent(), self.ledger.bytes_in_flight());
+        }
+        Ok(())
+    }
+
+    /// An attempt to send ended because of `limit` (law 4). To be called after every attempt, when
+    /// what was built is transmitted.
+    pub(crate) fn sending_stopped(&mut self, now: Timestamp, limit: SendLimit) {
+        let size = self.max_datagram_size;
+        let permitted = !limit.is_congestion_control()
+            && self.window_room() >= size
+            && self.pacer_permits(now, size).is_ok();
+        let round = self.path.rounds.current();
+        self.path.limitation.on_stopped(now, limit, round, permitted);
+        if self.path.limitation.is_application_limited {
+            self.path.sampler.on_application_limited(self.ledger.bytes_in_flight());
+        }
+    }
+
+    /// When the pacer lets waiting data go; `None` unless it is the pacer that data waits for.
+    pub(crate) fn pacer_deadline(&self) -> Option<Timestamp> {
+        self.path.limitation.pacer_deadline
+    }
+
+    /// Whether so many packets that elicit no ACK were sent that the next one should (with a PING):
+    /// otherwise the peer's acknowledgements would never let their ranges be forgotten
+    /// (RFC 9000 §13.2.4).
+    pub(crate) fn should_elicit_acknowledgement(&self, space: SpaceId) -> bool {
+        *self.acks_in_a_row.get(space) >= MAX_ACKS_IN_A_ROW
+            && self.ledger.space(space).ack_eliciting_outstanding() == 0
+    }
+
+    /// Datagrams of another size are sent from here on.
+    pub(crate) fn set_max_datagram_size(&mut self, now: Timestamp, max_datagram_size: u64) {
+        if max_datagram_size == self.max_datagram_size {
+            return;
+        }
+        self.max_datagram_size = max_datagram_size;
+        self.path.controller.on_max_datagram_size(max_datagram_size);
+        self.path.pacer.set_max_datagram_size(now, max_datagram_size);
+    }
+}

@@ -1,0 +1,57 @@
+use core::time::Duration;
+
+use clearway_congestion::{RateSample, RttSnapshot, Snapshot};
+use clearway_units::Rate;
+
+use super::{PacketCounts, Recovery};
+
+/// Where recovery stands, for observers.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RecoveryStats {
+    /// Bytes in flight on the current path.
+    pub bytes_in_flight: u64,
+    /// The congestion window in bytes.
+    pub window: u64,
+    /// The round-trip time, once there is a sample.
+    pub rtt: Option<RttSnapshot>,
+    /// Packets and bytes by what became of them.
+    pub counts: PacketCounts,
+    /// How often the probe timer expired.
+    pub pto_total: u64,
+    /// How often it expired since the peer was last heard.
+    pub pto_in_a_row: u32,
+    /// The congestion controller's state.
+    pub congestion: Snapshot,
+    /// The rate at which packets are released, once there is one.
+    pub pacing_rate: Option<Rate>,
+    /// The last sample of the delivery rate.
+    pub delivery_rate: Option<RateSample>,
+    /// How often persistent congestion was declared on the current path.
+    pub persistent_congestion_total: u64,
+    /// The number of the packet-timed round.
+    pub round: u64,
+    /// The probe timeout without backoff and without the peer's delay.
+    pub pto: Duration,
+}
+
+impl Recovery {
+    /// Where recovery stands.
+    pub(crate) fn stats(&self) -> RecoveryStats {
+        let path = &self.path;
+        let rtt = path.rtt.snapshot(false);
+        RecoveryStats {
+            bytes_in_flight: self.ledger.bytes_in_flight(),
+            window: path.controller.window(),
+            rtt,
+            counts: self.ledger.counts(),
+            pto_total: self.timer.total(),
+            pto_in_a_row: self.timer.count(),
+            congestion: path.controller.snapshot(),
+            pacing_rate: path.controller.pacing_rate(rtt.as_ref()),
+            delivery_rate: path.last_rate_sample,
+            persistent_congestion_total: path.persistent.total(),
+            round: path.rounds.current(),
+            pto: path.rtt.pto_base(Duration::ZERO),
+        }
+    }
+}

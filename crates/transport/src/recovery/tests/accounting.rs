@@ -1,0 +1,200 @@
+//! Law 2: what is in flight, and whose signals a controller hears.
+
+use crate::SpaceId;
+use crate::recovery::testing::{Bench, at, connecting_client, ms, token};
+use crate::recovery::{SendLimit, StagedPacket};
+
+const APPLICATION: SpaceId = SpaceId::Application;
+
+#[test]
+fn only_what_was_handed_to_the_network_is_in_flight() {
+    // Rows 41 and 42: what waits is no part of the flight, but the window is spoken for.
+    let mut bench = Bench::new();
+    bench.set_window(2400);
+    bench.stage(APPLICATION, |_| {});
+    assert_eq!(bench.in_flight(), 0);
+    assert_eq!(bench.deadline(), None);
+    assert_eq!(bench.recovery.send_allowance(at(0)), Ok(1200));
+    bench.stage(APPLICATION, |_| {});
+    assert_eq!(bench.recovery.send_allowance(at(0)), Err(SendLimit::Window));
+    bench.recovery.transmitted(at(5)).unwrap();
+    assert_eq!(bench.in_flight(), 2400);
+    let sent = bench.record.lock().unwrap().sent.clone();
+    assert_eq!(sent.iter().map(|(_, flight)| *flight).collect::<Vec<_>>(), [1200, 2400]);
+    assert!(sent.iter().all(|(packet, _)| packet.sent_at == at(5)));
+    assert!(bench.deadline().is_some());
+}
+
+#[test]
+fn the_order_of_sending_spans_the_spaces() {
+    let mut bench = Bench::new();
+    bench.stage(SpaceId::Initial, |_| {});
+    bench.stage(SpaceId::Handshake, |_| {});
+    bench.stage(APPLICATION, |_| {});
+    bench.stage(SpaceId::Initial, |_| {});
+    bench.recovery.transmitted(at(0)).unwrap();
+    let sent = bench.record.lock().unwrap().sent.clone();
+    let indices: Vec<u64> = sent.iter().map(|(packet, _)| packet.index.0).collect();
+    assert_eq!(indices, [0, 1, 2, 3]);
+}
+
+#[test]
+fn acks_are_neither_in_flight_nor_heard_of() {
+    let mut bench = Bench::new();
+    bench.send_ack_only(at(0));
+    assert_eq!(bench.in_flight(), 0);
+    assert!(bench.record.lock().unwrap().sent.is_empty());
+    assert_eq!(bench.deadline(), None);
+    assert!(bench.ack(at(40), &[(0, 0)]).newly_acked_any);
+    assert!(bench.heard().is_empty());
+    assert_eq!(bench.acked(), [0], "but the token tells that the peer has the ACK");
+}
+
+#[test]
+fn after_many_acks_one_packet_should_elicit_one() {
+    let mut bench = Bench::new();
+    for time in 0..31 {
+        bench.send_ack_only(at(time));
+        assert!(!bench.recovery.should_elicit_acknowledgement(APPLICATION));
+    }
+    bench.send_ack_only(at(31));
+    assert!(bench.recovery.should_elicit_acknowledgement(APPLICATION));
+    bench.send(at(32));
+    assert!(!bench.recovery.should_elicit_acknowledgement(APPLICATION));
+}
+
+#[test]
+fn a_new_path_starts_with_nothing_in_flight_and_no_estimate() {
+    // Rows 44, 46 and 64.
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.ack(at(40), &[(0, 0)]);
+    for time in 50..54 {
+        bench.send(at(time));
+    }
+    bench.recovery.on_new_path(1, at(60), 1200).unwrap();
+    assert_eq!(bench.record.lock().unwrap().built, 2);
+    assert_eq!(bench.in_flight(), 0);
+    assert_eq!(bench.recovery.stats().rtt, None);
+    let number = bench.send(at(61));
+    assert_eq!(bench.in_flight(), 1200);
+    // The old packets come and go with their tokens; the new controller hears nothing.
+    let heard = bench.heard().len();
+    let outcome = bench.ack(at(90), &[(4, 4)]);
+    assert!(outcome.newly_acked_any && !outcome.has_rtt_sample);
+    assert_eq!(bench.acked(), [0, 4]);
+    assert_eq!(bench.lost(), [1]);
+    assert_eq!(bench.heard().len(), heard);
+    assert_eq!(bench.in_flight(), 1200);
+    // Its own packet is a sample.
+    let outcome = bench.ack(at(101), &[(number, number)]);
+    assert!(outcome.has_rtt_sample);
+    assert_eq!(bench.recovery.stats().rtt.unwrap().minimum, ms(40));
+    assert_eq!(bench.in_flight(), 0);
+    assert_eq!(bench.last_heard().acked.len(), 1);
+}
+
+#[test]
+fn a_migration_loses_nothing_by_itself() {
+    // Row 45.
+    let mut bench = Bench::new();
+    for time in 0..10 {
+        bench.send(at(time));
+    }
+    bench.recovery.on_new_path(1, at(20), 1200).unwrap();
+    assert_eq!(bench.lost(), Vec::<u64>::new());
+    bench.ack(at(60), &[(0, 9)]);
+    assert_eq!(bench.lost(), Vec::<u64>::new());
+    assert_eq!(bench.acked().len(), 10);
+}
+
+#[test]
+fn a_packet_staged_for_the_old_path_is_not_in_flight_on_the_new() {
+    let mut bench = Bench::new();
+    bench.stage(APPLICATION, |_| {});
+    bench.recovery.on_new_path(1, at(20), 1200).unwrap();
+    bench.recovery.transmitted(at(20)).unwrap();
+    assert_eq!(bench.in_flight(), 0);
+    assert!(bench.deadline().is_some());
+    bench.ack(at(30), &[(0, 0)]);
+    assert_eq!(bench.in_flight(), 0);
+}
+
+#[test]
+fn keys_can_be_discarded_while_packets_are_staged() {
+    let mut bench = Bench::new();
+    bench.stage(SpaceId::Initial, |_| {});
+    bench.stage(SpaceId::Handshake, |_| {});
+    bench.recovery.discard_space(SpaceId::Initial, at(0)).unwrap();
+    bench.recovery.transmitted(at(0)).unwrap();
+    assert_eq!(bench.in_flight(), 1200);
+    assert_eq!(bench.recovery.ledger.bytes_staged(), 0);
+}
+
+#[test]
+fn misuse_is_an_error_and_not_a_wrong_sum() {
+    let mut bench = Bench::new();
+    let number = bench.recovery.next_packet_number(APPLICATION).unwrap();
+    let packet = StagedPacket {
+        number: number.next().unwrap(),
+        bytes: 1200,
+        ack_eliciting: true,
+        in_flight: true,
+        is_probe_of_path: false,
+    };
+    assert!(bench.recovery.stage(APPLICATION, packet, &mut vec![token(0)]).is_err());
+    assert!(bench.recovery.on_new_path(0, at(0), 1200).is_err());
+    bench.recovery.discard_space(SpaceId::Initial, at(0)).unwrap();
+    let number = bench.recovery.next_packet_number(SpaceId::Initial).unwrap();
+    let packet = StagedPacket { number, ..packet };
+    assert!(bench.recovery.stage(SpaceId::Initial, packet, &mut vec![token(0)]).is_err());
+}
+
+#[test]
+fn one_ack_may_acknowledge_thousands() {
+    // Rows 52 to 54: there is no fixed number of ranges or frames to overflow.
+    let mut bench = Bench::new();
+    bench.set_window(1 << 30);
+    for _ in 0..5_000 {
+        bench.stage(APPLICATION, |_| {});
+    }
+    bench.recovery.transmitted(at(0)).unwrap();
+    let ranges: Vec<(u64, u64)> = (0..250).rev().map(|n| (n * 20 + 1, n * 20 + 19)).collect();
+    bench.ack(at(40), &ranges);
+    assert_eq!(bench.acked().len(), 250 * 19);
+    assert_eq!(bench.lost().len(), 250);
+    assert_eq!(bench.in_flight(), 0);
+    // All of the lost turn up.
+    bench.ack(at(41), &[(0, 4_999)]);
+    assert_eq!(bench.acked().len(), 250);
+    assert_eq!(bench.recovery.ledger.space(APPLICATION).packets().count(), 0);
+}
+
+#[test]
+fn the_clock_of_the_ledger_does_not_go_back() {
+    let mut bench = Bench::new();
+    bench.send(at(100));
+    bench.send(at(50));
+    let sent = bench.record.lock().unwrap().sent.clone();
+    assert_eq!(sent[1].0.sent_at, at(100));
+}
+
+#[test]
+fn a_retry_takes_everything_back_without_a_signal() {
+    let mut bench = Bench::new();
+    bench.context = connecting_client();
+    bench.send_in(SpaceId::Initial, at(0));
+    bench.send_in(SpaceId::Initial, at(1));
+    let deadline = bench.deadline().unwrap();
+    bench.expire(deadline);
+    bench.recovery.abandon_outstanding(SpaceId::Initial, deadline).unwrap();
+    assert_eq!(bench.lost(), [0, 1]);
+    assert_eq!(bench.in_flight(), 0);
+    assert!(bench.heard().is_empty());
+    assert_eq!(bench.recovery.stats().pto_in_a_row, 0);
+    assert_eq!(bench.deadline(), Some(deadline + ms(999)), "the client goes on probing");
+    // The numbers are not used again, and a late ACK means nothing.
+    assert_eq!(bench.send_in(SpaceId::Initial, deadline), 2);
+    assert!(!bench.ack_in(SpaceId::Initial, deadline, &[(0, 1)]).newly_acked_any);
+    assert_eq!(bench.in_flight(), 1200);
+}

@@ -1,0 +1,184 @@
+//! Law 4: why sending stopped, and what the controller and the sampler make of it.
+
+use clearway_units::{Rate, ReleaseTime};
+
+use crate::SpaceId;
+use crate::recovery::SendLimit;
+use crate::recovery::testing::{Bench, at, ms};
+
+#[test]
+fn the_window_permits_whole_datagrams_only() {
+    // Row 11: less than a datagram of room is a full window.
+    let mut bench = Bench::new();
+    bench.set_window(3500);
+    assert_eq!(bench.recovery.send_allowance(at(0)), Ok(2400));
+    bench.send(at(0));
+    assert_eq!(bench.recovery.send_allowance(at(0)), Ok(1200));
+    bench.send(at(0));
+    assert_eq!(bench.recovery.send_allowance(at(0)), Err(SendLimit::Window));
+    bench.set_window(1000);
+    assert_eq!(bench.recovery.send_allowance(at(0)), Err(SendLimit::Window));
+}
+
+#[test]
+fn held_back_data_is_what_makes_a_sender_limited() {
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.recovery.sending_stopped(at(0), SendLimit::Window);
+    bench.ack(at(40), &[(0, 0)]);
+    let heard = bench.last_heard();
+    assert!(heard.was_limited);
+    assert_eq!(heard.limited_time, ms(40));
+    assert_eq!(heard.round, 1);
+    // The hold goes on until a stop has another reason.
+    bench.send(at(41));
+    bench.recovery.sending_stopped(at(41), SendLimit::Window);
+    bench.send(at(50));
+    bench.recovery.sending_stopped(at(50), SendLimit::Application);
+    bench.ack(at(90), &[(1, 2)]);
+    let heard = bench.last_heard();
+    assert!(heard.was_limited);
+    assert_eq!(heard.limited_time, ms(10));
+}
+
+#[test]
+fn a_sender_without_data_is_not_limited() {
+    let mut bench = Bench::new();
+    let mut limited = Vec::new();
+    for round in 0..4 {
+        let number = bench.send(at(round * 100));
+        let limit = if round == 0 { SendLimit::Window } else { SendLimit::Application };
+        bench.recovery.sending_stopped(at(round * 100), limit);
+        bench.ack(at(round * 100 + 40), &[(number, number)]);
+        limited.push(bench.last_heard().was_limited);
+    }
+    // Data was held back until 100, in the second round: that round counts, and no later one.
+    assert_eq!(limited, [true, true, false, false]);
+}
+
+#[test]
+fn a_stop_for_flow_control_is_not_the_windows() {
+    for limit in [SendLimit::FlowControl, SendLimit::Amplification, SendLimit::Path] {
+        let mut bench = Bench::new();
+        bench.send(at(0));
+        bench.recovery.sending_stopped(at(0), limit);
+        bench.ack(at(40), &[(0, 0)]);
+        assert!(!bench.last_heard().was_limited);
+        assert_eq!(bench.last_heard().limited_time, ms(0));
+    }
+}
+
+#[test]
+fn the_pacers_deadline_is_set_while_data_waits_for_it() {
+    let mut bench = Bench::new();
+    bench.recovery.sending_stopped(at(0), SendLimit::Pacer(ReleaseTime::at(at(7))));
+    assert_eq!(bench.recovery.pacer_deadline(), Some(at(7)));
+    bench.send(at(7));
+    bench.recovery.sending_stopped(at(7), SendLimit::Application);
+    assert_eq!(bench.recovery.pacer_deadline(), None);
+}
+
+#[test]
+fn the_pacer_holds_back_and_keeps_its_promise() {
+    let mut bench = Bench::new();
+    bench.record.lock().unwrap().rate = Some(Rate::from_bytes_per_second(1_200_000));
+    let mut now = at(0);
+    let mut waits = 0;
+    for _ in 0..200 {
+        match bench.recovery.send_allowance(now) {
+            Ok(bytes) => {
+                assert!(bytes >= 1200);
+                bench.send(now);
+            }
+            Err(limit @ SendLimit::Pacer(release)) => {
+                bench.recovery.sending_stopped(now, limit);
+                assert!(release.deadline() > now);
+                now = release.deadline();
+                assert!(bench.recovery.send_allowance(now).is_ok(), "row 86");
+                waits += 1;
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert!(waits > 20, "{waits}");
+}
+
+#[test]
+fn acks_pass_the_pacer_by() {
+    // Row 87: packets that are not in flight charge nothing and ask nobody.
+    let mut bench = Bench::new();
+    bench.record.lock().unwrap().rate = Some(Rate::from_bytes_per_second(1000));
+    let before = bench.recovery.send_allowance(at(0));
+    for _ in 0..100 {
+        bench.send_ack_only(at(0));
+    }
+    assert_eq!(bench.recovery.send_allowance(at(0)), before);
+}
+
+fn marks(bench: &Bench) -> Vec<bool> {
+    let sent = &bench.record.lock().unwrap().sent;
+    sent.iter().map(|(packet, _)| packet.delivery.is_application_limited).collect()
+}
+
+#[test]
+fn packets_after_a_want_of_data_are_marked_for_the_sampler() {
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.recovery.sending_stopped(at(0), SendLimit::Application);
+    bench.send(at(10));
+    assert_eq!(marks(&bench), [false, true]);
+    // Also when everything had been delivered in between.
+    bench.ack(at(50), &[(0, 1)]);
+    bench.recovery.sending_stopped(at(50), SendLimit::Application);
+    bench.send(at(60));
+    assert!(marks(&bench)[2]);
+}
+
+#[test]
+fn a_full_window_or_the_pacer_mark_nothing() {
+    // Row 127.
+    for limit in [SendLimit::Window, SendLimit::Pacer(ReleaseTime::at(at(3))), SendLimit::Batch] {
+        let mut bench = Bench::new();
+        bench.send(at(0));
+        bench.recovery.sending_stopped(at(0), limit);
+        bench.send(at(10));
+        assert_eq!(marks(&bench), [false, false]);
+    }
+    // Nor does a want of data that came just when the window was full.
+    let mut bench = Bench::new();
+    bench.set_window(1200);
+    bench.send(at(0));
+    bench.recovery.sending_stopped(at(0), SendLimit::Application);
+    bench.set_window(2400);
+    bench.send(at(10));
+    assert_eq!(marks(&bench), [false, false]);
+}
+
+#[test]
+fn rounds_are_counted_by_packets_sent_after_they_began() {
+    let mut bench = Bench::new();
+    for _ in 0..4 {
+        bench.send(at(0));
+    }
+    let mut rounds = Vec::new();
+    for number in 0..4 {
+        bench.ack(at(40 + number), &[(0, number)]);
+        rounds.push(bench.last_heard().round);
+    }
+    assert_eq!(rounds, [1, 1, 1, 1]);
+    bench.send(at(50));
+    bench.ack(at(90), &[(0, 4)]);
+    assert_eq!(bench.last_heard().round, 2);
+    bench.send_in(SpaceId::Handshake, at(91));
+    bench.ack_in(SpaceId::Handshake, at(130), &[(0, 0)]);
+    assert_eq!(bench.last_heard().round, 3, "one order over all spaces");
+}
+
+#[test]
+fn another_datagram_size_changes_what_is_permitted() {
+    let mut bench = Bench::new();
+    bench.set_window(2_900);
+    bench.recovery.set_max_datagram_size(at(0), 1450);
+    assert_eq!(bench.recovery.send_allowance(at(0)), Ok(2900));
+    assert_eq!(bench.recovery.stats().congestion.minimum_window, 2900);
+}

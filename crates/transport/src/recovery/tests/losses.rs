@@ -1,0 +1,341 @@
+//! RFC 9002 §6.1 and §7.6: what is lost, and what is not.
+
+use core::time::Duration;
+
+use crate::SpaceId;
+use crate::recovery::Expired;
+use crate::recovery::testing::{Bench, at, config, connecting_client, ms};
+
+#[test]
+fn three_later_packets_make_one_lost() {
+    let mut bench = Bench::new();
+    for time in 0..4 {
+        bench.send(at(time));
+    }
+    bench.ack(at(40), &[(2, 2)]);
+    assert_eq!(bench.lost(), Vec::<u64>::new());
+    bench.ack(at(41), &[(3, 3)]);
+    assert_eq!(bench.lost(), [0]);
+    assert_eq!(bench.acked(), [2, 3]);
+    assert_eq!(bench.in_flight(), 1200, "packet 1 is left");
+}
+
+#[test]
+fn the_packet_threshold_is_configurable() {
+    let mut bench = Bench::with(super::super::RecoveryConfig { packet_threshold: 6, ..config() });
+    for time in 0..8 {
+        bench.send(at(time));
+    }
+    bench.ack(at(100), &[(5, 5)]);
+    assert_eq!(bench.lost(), Vec::<u64>::new());
+    bench.ack(at(100), &[(7, 7)]);
+    assert_eq!(bench.lost(), [0, 1]);
+}
+
+#[test]
+fn lateness_counts_only_once_a_later_packet_was_acknowledged() {
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.ack(at(40), &[(0, 0)]);
+    bench.send(at(100));
+    // Row 74: nothing later was acknowledged, so however late it is, only a probe is due.
+    let deadline = bench.deadline().unwrap();
+    assert_eq!(deadline, at(100) + ms(40 + 80 + 25));
+    assert!(matches!(bench.expire(deadline), Expired::Probes { .. }));
+    assert_eq!(bench.lost(), Vec::<u64>::new());
+    assert_eq!(bench.in_flight(), 1200);
+}
+
+#[test]
+fn a_packet_is_late_after_nine_eighths_of_the_round_trip() {
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.ack(at(80), &[(0, 0)]);
+    bench.send(at(100));
+    bench.send(at(101));
+    bench.ack(at(181), &[(2, 2)]);
+    assert_eq!(bench.lost(), Vec::<u64>::new());
+    assert_eq!(bench.deadline(), Some(at(190)), "100 + 9/8 x 80, not the probe timer");
+    assert_eq!(bench.expire(at(189)), Expired::Nothing);
+    assert_eq!(bench.expire(at(190)), Expired::Losses);
+    assert_eq!(bench.lost(), [1]);
+    assert_eq!(bench.deadline(), None, "nothing is outstanding");
+    let heard = bench.last_heard();
+    assert_eq!((heard.acked.len(), heard.lost.len()), (0, 1));
+    assert_eq!((heard.prior_in_flight, heard.bytes_in_flight), (1200, 0));
+}
+
+#[test]
+fn the_loss_timer_is_no_probe_timeout() {
+    // Row 73.
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.send(at(1));
+    bench.ack(at(41), &[(1, 1)]);
+    let deadline = bench.deadline().unwrap();
+    assert_eq!(bench.expire(deadline), Expired::Losses);
+    assert_eq!(bench.recovery.stats().pto_total, 0);
+    bench.send(at(50));
+    assert!(bench.deadline().is_some(), "the probe timer runs again after it");
+}
+
+#[test]
+fn acknowledged_and_lost_come_to_the_controller_in_one_call() {
+    // Row 49.
+    let mut bench = Bench::new();
+    for time in 0..6 {
+        bench.send(at(time));
+    }
+    let outcome = bench.ack(at(50), &[(4, 5)]);
+    assert_eq!((outcome.lost, outcome.newly_acked_any), (3, true));
+    assert_eq!(bench.heard().len(), 1);
+    let heard = bench.last_heard();
+    let indices = |packets: &[clearway_congestion::SentPacket]| -> Vec<u64> {
+        packets.iter().map(|packet| packet.index.0).collect()
+    };
+    assert_eq!(indices(&heard.acked), [4, 5]);
+    assert_eq!(indices(&heard.lost), [0, 1, 2]);
+    assert_eq!((heard.prior_in_flight, heard.bytes_in_flight), (7200, 1200));
+    assert_eq!(bench.in_flight(), 1200);
+}
+
+#[test]
+fn an_ack_that_teaches_nothing_is_not_passed_on() {
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.ack(at(40), &[(0, 0)]);
+    let again = bench.ack(at(41), &[(0, 0)]);
+    assert_eq!(again, Default::default());
+    assert_eq!(bench.heard().len(), 1);
+    assert_eq!(bench.acked(), [0]);
+}
+
+#[test]
+fn a_late_acknowledgement_of_a_lost_packet_is_reported_first() {
+    let mut bench = Bench::new();
+    for time in 0..6 {
+        bench.send(at(time));
+    }
+    bench.ack(at(40), &[(5, 5)]);
+    assert_eq!(bench.lost(), [0, 1, 2]);
+    let outcome = bench.ack(at(41), &[(5, 5), (0, 1)]);
+    assert_eq!(outcome.spuriously_lost, 2);
+    assert!(!outcome.has_rtt_sample, "its largest packet was acknowledged before");
+    assert_eq!(bench.acked(), [5, 0, 1], "their tokens come as acknowledged too");
+    let still_lost: Vec<u64> =
+        bench.record.lock().unwrap().spurious.iter().map(|event| event.still_lost).collect();
+    assert_eq!(still_lost, [2, 1]);
+    // Row 58: counted once as acknowledged, and marked.
+    let counts = bench.recovery.stats().counts;
+    assert_eq!(counts.packets_acknowledged, 3);
+    assert_eq!(counts.packets_lost, 3);
+    assert_eq!(counts.packets_spuriously_lost, 2);
+    // Once only.
+    bench.ack(at(42), &[(5, 5), (0, 2)]);
+    let spurious = bench.record.lock().unwrap().spurious.clone();
+    assert_eq!(spurious.len(), 3);
+    assert_eq!(spurious[2].still_lost, 0, "nothing of the episode is missing");
+}
+
+#[test]
+fn losses_of_an_earlier_episode_are_not_taken_back() {
+    let mut bench = Bench::new();
+    for time in 0..5 {
+        bench.send(at(time));
+    }
+    bench.ack(at(40), &[(3, 4)]);
+    assert_eq!(bench.lost(), [0, 1]);
+    for time in 50..55 {
+        bench.send(at(time));
+    }
+    bench.ack(at(95), &[(8, 9)]);
+    bench.ack(at(96), &[(8, 9), (0, 0)]);
+    assert!(bench.record.lock().unwrap().spurious.is_empty());
+    assert_eq!(bench.recovery.stats().counts.packets_spuriously_lost, 1);
+    // Packet 1 of the first episode still is missing; that is no matter to the second.
+    bench.ack(at(97), &[(5, 9), (2, 2)]);
+    let spurious = bench.record.lock().unwrap().spurious.clone();
+    assert_eq!(spurious.last().map(|event| event.still_lost), Some(0));
+}
+
+#[test]
+fn lost_packets_are_remembered_for_a_while_only() {
+    let mut bench = Bench::new();
+    for time in 0..4 {
+        bench.send(at(time));
+    }
+    bench.ack(at(40), &[(3, 3)]);
+    bench.send(at(5_000));
+    bench.ack(at(5_040), &[(4, 4)]);
+    let late = bench.ack(at(5_050), &[(0, 0)]);
+    assert!(!late.newly_acked_any);
+    assert_eq!(bench.recovery.stats().counts.packets_spuriously_lost, 0);
+}
+
+#[test]
+fn probes_of_a_path_are_lost_without_a_signal() {
+    let mut bench = Bench::new();
+    bench.stage(SpaceId::Application, |packet| packet.is_probe_of_path = true);
+    bench.recovery.transmitted(at(0)).unwrap();
+    for time in 1..5 {
+        bench.send(at(time));
+    }
+    assert_eq!(bench.in_flight(), 6000);
+    bench.ack(at(41), &[(1, 4)]);
+    assert_eq!(bench.lost(), [0]);
+    assert!(bench.last_heard().lost.is_empty());
+    assert_eq!(bench.in_flight(), 0, "row 48: it leaves the flight all the same");
+}
+
+#[test]
+fn packets_that_are_not_in_flight_are_lost_without_a_signal() {
+    // Row 35.
+    let mut bench = Bench::new();
+    bench.send_ack_only(at(0));
+    for time in 1..5 {
+        bench.send(at(time));
+    }
+    bench.ack(at(41), &[(1, 4)]);
+    assert!(bench.last_heard().lost.is_empty());
+    assert_eq!(bench.deadline(), None);
+    let counts = bench.recovery.stats().counts;
+    assert_eq!((counts.packets_sent, counts.packets_lost), (4, 0));
+    // Nor does a timer run for one.
+    bench.send_ack_only(at(100));
+    let number = bench.send(at(100));
+    bench.ack(at(130), &[(number, number)]);
+    assert_eq!(bench.deadline(), None);
+}
+
+/// RFC 9002 §7.6.3, on a path whose probe timeout is 2 seconds.
+fn example_of_persistent_congestion(bench: &mut Bench) {
+    let s = |seconds: u64| at(seconds * 1000);
+    bench.send(s(0));
+    // smoothed 600 ms, variation 300 ms, max_ack_delay 200 ms: 2 seconds in all.
+    bench.context.max_ack_delay = ms(200);
+    bench.ack(at(600), &[(0, 0)]);
+    for second in [1, 2, 3, 4, 5, 6, 8, 12] {
+        bench.send(s(second));
+    }
+}
+
+#[test]
+fn the_example_of_persistent_congestion() {
+    let mut bench = Bench::new();
+    example_of_persistent_congestion(&mut bench);
+    bench.send(at(12_100));
+    let outcome = bench.ack(at(12_700), &[(9, 9)]);
+    // Packet 8 was sent 700 ms ago, which is late enough too: nine eighths of 600 ms are 675.
+    assert_eq!(bench.lost(), [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert!(outcome.persistent_congestion);
+    assert!(bench.last_heard().persistent_congestion);
+    assert_eq!(bench.recovery.stats().persistent_congestion_total, 1);
+    assert_eq!(bench.recovery.stats().rtt.unwrap().minimum, ms(600));
+}
+
+#[test]
+fn an_acknowledged_packet_in_between_disproves_persistent_congestion() {
+    let mut bench = Bench::new();
+    example_of_persistent_congestion(&mut bench);
+    bench.send(at(12_100));
+    let outcome = bench.ack(at(12_700), &[(9, 9), (6, 6)]);
+    assert!(outcome.lost > 5 && !outcome.persistent_congestion);
+}
+
+#[test]
+fn an_acknowledged_packet_of_another_space_disproves_it_too() {
+    let mut bench = Bench::new();
+    example_of_persistent_congestion(&mut bench);
+    bench.send_in(SpaceId::Handshake, at(12_050));
+    bench.send(at(12_100));
+    bench.ack_in(SpaceId::Handshake, at(12_200), &[(0, 0)]);
+    let outcome = bench.ack(at(12_700), &[(9, 9)]);
+    assert!(outcome.lost > 5 && !outcome.persistent_congestion);
+}
+
+#[test]
+fn persistent_congestion_needs_a_sample_from_before() {
+    let mut bench = Bench::new();
+    for second in 0..20 {
+        bench.send(at(second * 1000));
+    }
+    let outcome = bench.ack(at(20_000), &[(19, 19)]);
+    assert!(outcome.lost > 10);
+    assert!(!outcome.persistent_congestion);
+}
+
+#[test]
+fn packets_that_elicit_no_ack_prove_no_persistent_congestion() {
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.ack(at(40), &[(0, 0)]);
+    let only_padding = |bench: &mut Bench, time| {
+        bench.stage(SpaceId::Application, |packet| packet.ack_eliciting = false);
+        bench.recovery.transmitted(time).unwrap();
+    };
+    only_padding(&mut bench, at(100));
+    bench.send(at(5_000));
+    only_padding(&mut bench, at(9_000));
+    bench.send(at(9_100));
+    let outcome = bench.ack(at(9_200), &[(4, 4)]);
+    assert_eq!(outcome.lost, 3);
+    assert!(!outcome.persistent_congestion);
+}
+
+#[test]
+fn the_loss_timer_never_declares_persistent_congestion() {
+    let mut bench = Bench::with(super::super::RecoveryConfig { packet_threshold: 50, ..config() });
+    bench.send(at(0));
+    bench.ack(at(40), &[(0, 0)]);
+    let mut sent = 0;
+    for time in (1_000..1_020).chain([1_021]) {
+        sent = bench.send(at(time));
+    }
+    bench.ack(at(1_061), &[(sent, sent)]);
+    // Only a driver that sleeps for long can see such a span at the deadline.
+    assert_eq!(bench.expire(at(60_000)), Expired::Losses);
+    assert!(!bench.last_heard().persistent_congestion);
+    assert_eq!(bench.recovery.stats().persistent_congestion_total, 0);
+}
+
+#[test]
+fn the_largest_acknowledged_must_be_new_for_a_sample() {
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.send(at(1));
+    assert!(bench.ack(at(40), &[(1, 1)]).has_rtt_sample);
+    assert!(bench.last_heard().rtt.unwrap().is_new);
+    // Row 140.
+    assert!(!bench.ack(at(500), &[(0, 1)]).has_rtt_sample);
+    assert!(!bench.last_heard().rtt.unwrap().is_new);
+    assert_eq!(bench.recovery.stats().rtt.unwrap().latest, ms(39));
+    // A packet that was lost before is too late to be one.
+    for _ in 0..4 {
+        bench.send(at(510));
+    }
+    bench.ack(at(550), &[(5, 5)]);
+    assert_eq!(bench.lost(), [2]);
+    let late = bench.ack(at(560), &[(2, 2)]);
+    assert!(late.newly_acked_any && !late.has_rtt_sample);
+    bench.ack(at(560), &[(3, 4)]);
+    bench.send_ack_only(at(600));
+    assert!(!bench.ack(at(700), &[(6, 6)]).has_rtt_sample, "nothing ack-eliciting is new");
+}
+
+#[test]
+fn the_delay_of_initial_acks_is_ignored() {
+    let mut bench = Bench::new();
+    for (space, smoothed) in [(SpaceId::Initial, 100), (SpaceId::Handshake, 95)] {
+        let mut bench2 = Bench::new();
+        bench2.send_in(space, at(0));
+        bench2.ack_in(space, at(60), &[(0, 0)]);
+        for _ in 0..50 {
+            let number = bench2.send_in(space, at(1000));
+            bench2.try_ack(space, at(1100), ms(5), &[(number, number)]).unwrap();
+        }
+        let got = bench2.recovery.stats().rtt.unwrap().smoothed;
+        assert!(got.abs_diff(ms(smoothed)) < ms(1), "{space:?}: {got:?}");
+    }
+    bench.context = connecting_client();
+    assert_eq!(bench.recovery.pto(Duration::ZERO), ms(999));
+}

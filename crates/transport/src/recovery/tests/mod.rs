@@ -1,0 +1,6 @@
+mod accounting;
+mod identity;
+mod limits;
+mod losses;
+mod numbers;
+mod probes;

@@ -1,0 +1,245 @@
+//! RFC 9002 §6.2: probe timeouts; and law 8, that a deadline is always set.
+
+use crate::SpaceId;
+use crate::recovery::Expired;
+use crate::recovery::testing::{Bench, at, connecting_client, ms};
+
+const APPLICATION: SpaceId = SpaceId::Application;
+
+#[test]
+fn the_timer_restarts_with_every_ack_eliciting_packet() {
+    // Row 76: the base is the last one, not the first.
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.ack(at(40), &[(0, 0)]);
+    bench.send(at(100));
+    bench.send(at(110));
+    bench.send_ack_only(at(120));
+    assert_eq!(bench.deadline(), Some(at(110) + ms(40 + 80 + 25)));
+}
+
+#[test]
+fn expiry_marks_nothing_lost_and_offers_the_oldest() {
+    let mut bench = Bench::new();
+    for time in 0..4 {
+        bench.send(at(time));
+    }
+    let deadline = bench.deadline().unwrap();
+    assert_eq!(deadline, at(3) + ms(999 + 25));
+    assert_eq!(bench.expire(deadline), Expired::Probes { space: APPLICATION, count: 2 });
+    assert_eq!(bench.in_flight(), 4800);
+    assert_eq!(bench.lost(), Vec::<u64>::new());
+    assert_eq!((bench.probe(APPLICATION), bench.probe(APPLICATION)), (vec![0], vec![1]));
+    assert!(bench.heard().is_empty());
+    assert!(bench.deadline().unwrap() > deadline, "never due again at once");
+}
+
+#[test]
+fn no_packet_is_offered_twice_before_all_others_were() {
+    // Row 70.
+    let mut bench = Bench::new();
+    for time in 0..3 {
+        bench.send(at(time));
+    }
+    let mut offered = Vec::new();
+    for _ in 0..3 {
+        let deadline = bench.deadline().unwrap();
+        let Expired::Probes { space, count } = bench.expire(deadline) else { panic!() };
+        for _ in 0..count {
+            offered.extend(bench.probe(space));
+            // The probe carries a copy and is outstanding itself.
+            bench.send(deadline);
+        }
+    }
+    assert_eq!(offered, [0, 1, 2, 0, 1]);
+}
+
+#[test]
+fn handshake_packets_are_offered_although_the_run_began_with_initial_ones() {
+    let mut bench = Bench::new();
+    bench.context = connecting_client();
+    bench.send_in(SpaceId::Initial, at(0));
+    let deadline = bench.deadline().unwrap();
+    assert_eq!(bench.expire(deadline), Expired::Probes { space: SpaceId::Initial, count: 1 });
+    assert_eq!(bench.probe(SpaceId::Initial), [0]);
+    assert_eq!(bench.probe(SpaceId::Initial), Vec::<u64>::new());
+    bench.ack_in(SpaceId::Initial, deadline + ms(30), &[(0, 0)]);
+    bench.context.has_handshake_keys = true;
+    bench.send_in(SpaceId::Handshake, deadline + ms(31));
+    let deadline = bench.deadline().unwrap();
+    assert_eq!(bench.expire(deadline), Expired::Probes { space: SpaceId::Handshake, count: 1 });
+    assert_eq!(bench.probe(SpaceId::Handshake), [0]);
+}
+
+#[test]
+fn the_backoff_ends_with_an_acknowledgement() {
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.ack(at(40), &[(0, 0)]);
+    let mut now = at(100);
+    for expected in [145, 290, 580] {
+        bench.send(now);
+        let deadline = bench.deadline().unwrap();
+        assert_eq!(deadline, now + ms(expected));
+        assert!(matches!(bench.expire(deadline), Expired::Probes { .. }));
+        now = deadline;
+    }
+    assert_eq!(bench.recovery.stats().pto_in_a_row, 3);
+    bench.send(now);
+    bench.ack(now, &[(1, 1)]);
+    assert_eq!(bench.recovery.stats().pto_in_a_row, 0);
+    assert_eq!(bench.recovery.stats().pto_total, 3);
+}
+
+#[test]
+fn a_client_keeps_its_backoff_until_the_server_validated_it() {
+    // Row 82.
+    let mut bench = Bench::new();
+    bench.context = connecting_client();
+    bench.send_in(SpaceId::Initial, at(0));
+    let deadline = bench.deadline().unwrap();
+    bench.expire(deadline);
+    bench.send_in(SpaceId::Initial, deadline);
+    bench.ack_in(SpaceId::Initial, deadline + ms(10), &[(1, 1)]);
+    assert_eq!(bench.recovery.stats().pto_in_a_row, 1);
+    // Row 71: nothing is outstanding, and still it must not fall silent.
+    assert_eq!((bench.in_flight(), bench.lost()), (0, vec![0]));
+    let deadline = bench.deadline().expect("the server may wait for bytes");
+    assert_eq!(bench.expire(deadline), Expired::Probes { space: SpaceId::Initial, count: 1 });
+    assert_eq!(bench.probe(SpaceId::Initial), Vec::<u64>::new(), "a PING then");
+    // Once it did, an acknowledgement ends the backoff.
+    bench.context.peer_completed_address_validation = true;
+    let number = bench.send_in(SpaceId::Handshake, deadline);
+    bench.ack_in(SpaceId::Handshake, deadline + ms(10), &[(number, number)]);
+    assert_eq!(bench.recovery.stats().pto_in_a_row, 0);
+}
+
+#[test]
+fn a_new_client_has_a_deadline_before_it_sends() {
+    // Row 79: the base never is "none".
+    let mut bench = Bench::new();
+    bench.context = connecting_client();
+    assert_eq!(bench.deadline(), Some(at(999)));
+}
+
+#[test]
+fn early_data_alone_keeps_the_handshake_probed() {
+    // Row 68: no space is eligible for a timeout, and no timer may be left expired or missing.
+    let mut bench = Bench::new();
+    bench.context = connecting_client();
+    bench.send(at(0));
+    for _ in 0..5 {
+        let deadline = bench.deadline().unwrap();
+        let expired = bench.expire(deadline);
+        assert_eq!(expired, Expired::Probes { space: SpaceId::Initial, count: 1 });
+        assert!(bench.deadline().unwrap() > deadline);
+    }
+}
+
+#[test]
+fn padding_in_flight_arms_the_timer() {
+    // Row 57: otherwise the window could fill with bytes that nothing ever takes out.
+    let mut bench = Bench::new();
+    bench.stage(APPLICATION, |packet| packet.ack_eliciting = false);
+    bench.recovery.transmitted(at(5)).unwrap();
+    assert_eq!(bench.in_flight(), 1200);
+    assert_eq!(bench.deadline(), Some(at(5) + ms(999 + 25)));
+    // But it does not push the deadline of ack-eliciting packets away.
+    bench.send(at(10));
+    let deadline = bench.deadline();
+    bench.stage(APPLICATION, |packet| packet.ack_eliciting = false);
+    bench.recovery.transmitted(at(20)).unwrap();
+    assert_eq!(bench.deadline(), deadline);
+}
+
+#[test]
+fn probes_of_a_path_arm_the_timer() {
+    // Row 56.
+    let mut bench = Bench::new();
+    bench.stage(APPLICATION, |packet| packet.is_probe_of_path = true);
+    bench.recovery.transmitted(at(0)).unwrap();
+    assert!(bench.deadline().is_some());
+}
+
+#[test]
+fn a_full_window_does_not_hold_the_deadline_back() {
+    // Row 77: probes are sent whatever the window says, and count in flight.
+    let mut bench = Bench::new();
+    bench.set_window(2400);
+    bench.send(at(0));
+    bench.send(at(0));
+    assert!(bench.recovery.send_allowance(at(0)).is_err());
+    let deadline = bench.deadline().unwrap();
+    assert!(matches!(bench.expire(deadline), Expired::Probes { .. }));
+    bench.send(deadline);
+    assert_eq!(bench.in_flight(), 3600);
+    assert!(bench.deadline().is_some());
+}
+
+#[test]
+fn discarded_keys_take_their_packets_and_the_backoff_along() {
+    // Rows 50 and 63.
+    let mut bench = Bench::new();
+    bench.context = connecting_client();
+    bench.send_in(SpaceId::Initial, at(0));
+    bench.send_in(SpaceId::Initial, at(1));
+    bench.send_in(SpaceId::Initial, at(2));
+    let deadline = bench.deadline().unwrap();
+    bench.expire(deadline);
+    bench.ack_in(SpaceId::Initial, deadline, &[(2, 2)]);
+    bench.context.has_handshake_keys = true;
+    bench.send_in(SpaceId::Handshake, deadline);
+    let heard = bench.heard().len();
+    bench.recovery.discard_space(SpaceId::Initial, deadline).unwrap();
+    assert_eq!(bench.in_flight(), 1200, "the Handshake packet");
+    assert_eq!(bench.recovery.stats().pto_in_a_row, 0);
+    assert_eq!(bench.heard().len(), heard, "no signal");
+    assert_eq!(bench.lost(), Vec::<u64>::new());
+    let next = bench.deadline().unwrap();
+    assert!(matches!(bench.expire(next), Expired::Probes { space: SpaceId::Handshake, .. }));
+    // An ACK that comes after that means nothing.
+    assert_eq!(bench.ack_in(SpaceId::Initial, next, &[(0, 1)]), Default::default());
+    assert_eq!(bench.recovery.stats().counts.packets_discarded, 2);
+}
+
+#[test]
+fn packets_of_an_old_path_still_have_a_deadline() {
+    // Rows 44 and 149.
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.recovery.on_new_path(1, at(10), 1200).unwrap();
+    assert_eq!(bench.in_flight(), 0);
+    let deadline = bench.deadline().expect("the old packet is outstanding");
+    assert_eq!(bench.expire(deadline), Expired::Probes { space: APPLICATION, count: 1 });
+    assert_eq!(bench.probe(APPLICATION), [0]);
+}
+
+#[test]
+fn an_acknowledgement_starts_a_new_run_from_the_oldest() {
+    let mut bench = Bench::new();
+    for _ in 0..4 {
+        bench.send(at(0));
+    }
+    let deadline = bench.deadline().unwrap();
+    bench.expire(deadline);
+    assert_eq!((bench.probe(APPLICATION), bench.probe(APPLICATION)), (vec![0], vec![1]));
+    bench.ack(deadline, &[(0, 0)]);
+    let deadline = bench.deadline().unwrap();
+    bench.expire(deadline);
+    assert_eq!((bench.probe(APPLICATION), bench.probe(APPLICATION)), (vec![1], vec![2]));
+}
+
+#[test]
+fn the_timers_of_a_new_path_are_not_shorter_than_those_of_the_old() {
+    // Row 64.
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.ack(at(2000), &[(0, 0)]);
+    bench.send(at(2000));
+    bench.send(at(2000));
+    bench.recovery.on_new_path(1, at(2010), 1200).unwrap();
+    bench.ack(at(4000), &[(2, 2)]);
+    assert_eq!(bench.lost(), Vec::<u64>::new(), "packet 1 is not late");
+    assert_eq!(bench.recovery.pto(ms(0)), ms(6000));
+    assert_eq!(bench.recovery.stats().rtt, None, "but none of that is an estimate");
+}

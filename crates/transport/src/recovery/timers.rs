@@ -1,0 +1,167 @@
+use clearway_units::Timestamp;
+
+use super::loss::EventFacts;
+use super::rtt::Rtt;
+use super::{PathState, PtoContext, Recovery};
+use crate::token::Token;
+use crate::{SpaceId, TransportError};
+
+/// What the passing of a deadline means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Expired {
+    /// Nothing was due.
+    Nothing,
+    /// Packets were late enough to be looked at again; what was lost is in
+    /// [`Recovery::take_lost`].
+    Losses,
+    /// The probe timer expired: `count` ack-eliciting packets are to be sent in `space`, whatever
+    /// window and pacer say (RFC 9002 §6.2.4). [`Recovery::probe_tokens`] says what they could carry.
+    Probes {
+        /// Where.
+        space: SpaceId,
+        /// How many: 1 or 2.
+        count: usize,
+    },
+}
+
+impl Recovery {
+    /// When [`on_deadline`](Self::on_deadline) has to be called. Whenever something is outstanding
+    /// that the peer has to acknowledge there is a deadline (law 8), unless a server may not send at
+    /// all (RFC 9002 §6.2.2.1). The pacer's is apart: [`pacer_deadline`](Self::pacer_deadline).
+    pub(crate) fn deadline(&self, context: &PtoContext) -> Option<Timestamp> {
+        // RFC 9002 §6.2.1: the probe timer is not set while the loss timer is.
+        self.earliest_loss_time().or_else(|| self.next_probe(context).map(|(time, _)| time))
+    }
+
+    fn earliest_loss_time(&self) -> Option<Timestamp> {
+        self.loss_times.iter().filter_map(|(_, time)| *time).min()
+    }
+
+    fn next_probe(&self, context: &PtoContext) -> Option<(Timestamp, SpaceId)> {
+        self.timer.next(&self.path.rtt, context, |space| {
+            self.ledger.space(space).awaits_acknowledgement()
+        })
+    }
+
+    /// The deadline may have passed.
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if the ledger does not add up.
+    pub(crate) fn on_deadline(
+        &mut self,
+        now: Timestamp,
+        context: &PtoContext,
+    ) -> Result<Expired, TransportError> {
+        if let Some(loss_time) = self.earliest_loss_time() {
+            if loss_time > now {
+                return Ok(Expired::Nothing);
+            }
+            self.on_loss_time(now)?;
+            return Ok(Expired::Losses);
+        }
+        match self.next_probe(context) {
+            Some((time, space)) if time <= now => {
+                self.timer.on_expired(space, now);
+                let count = self.ledger.space_mut(space).begin_probing().max(1);
+                Ok(Expired::Probes { space, count })
+            }
+            _ => Ok(Expired::Nothing),
+        }
+    }
+
+    fn on_loss_time(&mut self, now: Timestamp) -> Result<(), TransportError> {
+        let prior_in_flight = self.ledger.bytes_in_flight();
+        // Persistent congestion is established by an ACK only (RFC 9002 §7.6.2).
+        self.path.persistent.begin(None);
+        for space in SpaceId::ALL {
+            if self.loss_times.get(space).is_some_and(|time| time <= now) {
+                self.detect_losses(space, now)?;
+                self.forget(space, now);
+            }
+        }
+        // Each space's losses are in order; together they need not be.
+        self.batch.lost.sort_unstable_by_key(|packet| packet.index);
+        self.tell_controller(EventFacts {
+            now,
+            prior_in_flight,
+            prior_round: self.path.rounds.current(),
+            rtt_is_new: false,
+            persistent_congestion: false,
+        })
+    }
+
+    /// Appends to `tokens` copies of what the oldest outstanding packet of `space` carried that no
+    /// probe offered yet, to be sent again in a probe. The packet is not lost by that. Returns whether
+    /// there was one; if not, a PING will do.
+    pub(crate) fn probe_tokens(&mut self, space: SpaceId, tokens: &mut Vec<Token>) -> bool {
+        self.ledger.space_mut(space).probe_tokens(tokens)
+    }
+
+    /// The keys of `space` are discarded, and with them its packets (RFC 9002 §6.4).
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if the ledger does not add up.
+    pub(crate) fn discard_space(
+        &mut self,
+        space: SpaceId,
+        now: Timestamp,
+    ) -> Result<(), TransportError> {
+        self.ledger.discard(space)?;
+        *self.loss_times.get_mut(space) = None;
+        *self.acks_in_a_row.get_mut(space) = 0;
+        self.timer.reset(now);
+        Ok(())
+    }
+
+    /// The peer cannot have accepted what is outstanding in `space`: it answered with a Retry, or it
+    /// rejected 0-RTT (RFC 9000 §17.2.5.3, RFC 9001 §4.6.2). The tokens come in
+    /// [`take_lost`](Self::take_lost); congestion control hears nothing of it.
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if the ledger does not add up.
+    pub(crate) fn abandon_outstanding(
+        &mut self,
+        space: SpaceId,
+        now: Timestamp,
+    ) -> Result<(), TransportError> {
+        let unsettled = self.ledger.space(space).unsettled();
+        for number in unsettled.clone() {
+            if let Some(packet) = self.ledger.abandon(space, number)? {
+                let tokens = self.ledger.space(space).tokens_of(&packet);
+                self.lost_tokens.extend(tokens.map(|token| (space, token)));
+            }
+        }
+        let sent = self.ledger.space_mut(space);
+        sent.settle_below(unsettled.end);
+        sent.end_probing();
+        self.forget(space, now);
+        *self.loss_times.get_mut(space) = None;
+        self.timer.reset(now);
+        Ok(())
+    }
+
+    /// Packets go another way from here on (RFC 9000 §9.4): congestion control, pacer and round-trip
+    /// time start anew. What is outstanding stays so, but is not in flight on this path.
+    /// `generation` is larger than that of any path before; the first path has 0.
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if the generation did not grow or the ledger does not add up.
+    pub(crate) fn on_new_path(
+        &mut self,
+        generation: u32,
+        now: Timestamp,
+        max_datagram_size: u64,
+    ) -> Result<(), TransportError> {
+        self.ledger.start_path(generation)?;
+        self.max_datagram_size = max_datagram_size;
+        let parameters = self.config.controller_parameters(max_datagram_size, &mut self.random);
+        // Nothing is known of the new path. Timers for what is outstanding on the old one must not be
+        // shorter than that path needs.
+        let assumed = self.config.initial_rtt.max(self.path.rtt.smoothed_or_assumed());
+        let next = self.ledger.next_index();
+        self.path =
+            PathState::new(now, &*self.factory, &parameters, Rtt::new(assumed), next, self.event);
+        self.timer.reset(now);
+        Ok(())
+    }
+}

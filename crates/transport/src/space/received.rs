@@ -1,0 +1,224 @@
+use core::ops::RangeInclusive;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use clearway_units::Timestamp;
+use clearway_wire::{PacketNumber, VarInt};
+
+use crate::contents::PacketContents;
+
+/// Ranges remembered. When there are more, the oldest is forgotten, and packets up to its end count
+/// as duplicates from then on.
+const MAX_RANGES: usize = 256;
+
+/// Ranges written into one ACK frame; older ones were in earlier frames.
+const MAX_RANGES_WRITTEN: usize = 64;
+
+/// Consecutive packet numbers, all of them received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Range {
+    first: u64,
+    last: u64,
+}
+
+/// Which packets of a space came, and when that has to be acknowledged (RFC 9000 §13.2).
+///
+/// Receiving in order extends the newest range: constant time, no allocation.
+#[derive(Debug)]
+pub(crate) struct ReceivedPackets {
+    max_ack_delay: Duration,
+    ack_eliciting_threshold: u32,
+    acknowledge_at_once: bool,
+    /// Ascending, neither touching nor overlapping, all at `floor` or above.
+    ranges: VecDeque<Range>,
+    /// Whatever is below is no longer remembered, and is taken for a duplicate.
+    floor: u64,
+    largest: Option<PacketNumber>,
+    largest_received_at: Timestamp,
+    largest_ack_eliciting: Option<u64>,
+    /// Ack-eliciting packets since the last ACK was written.
+    unacknowledged_ack_eliciting: u32,
+    deadline: Option<Timestamp>,
+    /// The smallest packet number that came since the last ACK was written.
+    smallest_unacknowledged: Option<u64>,
+}
+
+impl ReceivedPackets {
+    /// Nothing received. `acknowledge_at_once` is for the Initial and Handshake spaces
+    /// (RFC 9000 §13.2.1).
+    pub(crate) fn new(
+        max_ack_delay: Duration,
+        ack_eliciting_threshold: u32,
+        acknowledge_at_once: bool,
+    ) -> Self {
+        Self {
+            max_ack_delay,
+            ack_eliciting_threshold,
+            acknowledge_at_once,
+            ranges: VecDeque::new(),
+            floor: 0,
+            largest: None,
+            largest_received_at: Timestamp::ORIGIN,
+            largest_ack_eliciting: None,
+            unacknowledged_ack_eliciting: 0,
+            deadline: None,
+            smallest_unacknowledged: None,
+        }
+    }
+
+    /// Whether packet `number` was received before, or is too old to know.
+    pub(crate) fn is_duplicate(&self, number: PacketNumber) -> bool {
+        let number = number.get();
+        if number < self.floor {
+            return true;
+        }
+        if self.ranges.back().is_none_or(|newest| newest.last < number) {
+            return false;
+        }
+        let position = self.ranges.partition_point(|range| range.last < number);
+        self.ranges.get(position).is_some_and(|range| range.first <= number)
+    }
+
+    /// Packet `number`, authentic and not a duplicate, came at `now`. A duplicate changes nothing.
+    pub(crate) fn on_packet(
+        &mut self,
+        number: PacketNumber,
+        now: Timestamp,
+        ack_eliciting: bool,
+        is_ce: bool,
+    ) {
+        if self.is_duplicate(number) {
+            return;
+        }
+        let first_of_range = self.insert(number.get());
+        if self.largest.is_none_or(|largest| largest < number) {
+            self.largest = Some(number);
+            self.largest_received_at = now;
+        }
+        let smallest = self.smallest_unacknowledged.unwrap_or(number.get());
+        self.smallest_unacknowledged = Some(smallest.min(number.get()));
+        if ack_eliciting {
+            let out_of_order = self.is_out_of_order(number.get(), first_of_range);
+            self.largest_ack_eliciting = self.largest_ack_eliciting.max(Some(number.get()));
+            self.schedule(now, out_of_order || is_ce);
+        }
+    }
+
+    /// RFC 9000 §13.2.1: the packet is below another ack-eliciting one, or packets between the two
+    /// are missing. `first_of_range` is where the consecutive packets up to this one begin.
+    fn is_out_of_order(&self, number: u64, first_of_range: u64) -> bool {
+        self.largest_ack_eliciting
+            .is_some_and(|largest| number < largest || first_of_range > largest.max(self.floor))
+    }
+
+    fn schedule(&mut self, now: Timestamp, at_once: bool) {
+        self.unacknowledged_ack_eliciting = self.unacknowledged_ack_eliciting.saturating_add(1);
+        let at_once = at_once
+            || self.acknowledge_at_once
+            || self.unacknowledged_ack_eliciting >= self.ack_eliciting_threshold;
+        let due = if at_once { now } else { now + self.max_ack_delay };
+        self.deadline = Some(self.deadline.map_or(due, |deadline| deadline.min(due)));
+    }
+
+    /// Adds `number`, which no range holds, and returns the first number of the range it is in now.
+    fn insert(&mut self, number: u64) -> u64 {
+        // The usual case: the packet after the newest.
+        if let Some(newest) = self.ranges.back_mut()
+            && newest.last.checked_add(1) == Some(number)
+        {
+            newest.last = number;
+            return newest.first;
+        }
+        let position = self.ranges.partition_point(|range| range.last < number);
+        let joins_next =
+            self.ranges.get(position).is_some_and(|next| Some(next.first) == number.checked_add(1));
+        let previous = position.checked_sub(1).and_then(|before| self.ranges.get(before)).copied();
+        let previous = previous.filter(|range| range.last.checked_add(1) == Some(number));
+        let first = previous.map_or(number, |range| range.first);
+        let last = if joins_next {
+            self.ranges.remove(position).map_or(number, |next| next.last)
+        } else {
+            number
+        };
+        let joined = Range { first, last };
+        if previous.is_some() {
+            if let Some(range) = self.ranges.get_mut(position.saturating_sub(1)) {
+                *range = joined;
+            }
+        } else {
+            self.ranges.insert(position, joined);
+        }
+        if self.ranges.len() > MAX_RANGES
+            && let Some(oldest) = self.ranges.pop_front()
+        {
+            self.floor = self.floor.max(oldest.last.saturating_add(1));
+        }
+        first
+    }
+
+    /// The largest packet number received.
+    pub(crate) fn largest(&self) -> Option<PacketNumber> {
+        self.largest
+    }
+
+    /// When an ACK has to be sent at the latest; `None` if no ack-eliciting packet awaits one.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.deadline
+    }
+
+    /// Whether an ACK has to be sent now.
+    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+
+    /// Whether an ACK would tell the peer something new: worth adding to a packet that is sent anyway.
+    pub(crate) fn has_unacknowledged(&self) -> bool {
+        self.smallest_unacknowledged.is_some()
+    }
+
+    /// Writes an ACK frame into `contents`, newest ranges first, as many as fit. Returns whether it
+    /// did: not if nothing is to be acknowledged, or there is no room.
+    pub(crate) fn write_ack(
+        &mut self,
+        now: Timestamp,
+        ack_delay_exponent: u8,
+        contents: &mut PacketContents<'_, '_>,
+    ) -> bool {
+        let Some(largest) = self.largest else { return false };
+        let held = now.saturating_since(self.largest_received_at).as_micros();
+        let delay = held.checked_shr(u32::from(ack_delay_exponent)).unwrap_or(0);
+        let delay = VarInt::saturating(u64::try_from(delay).unwrap_or(u64::MAX));
+        let ranges = self.ranges.iter().rev().take(MAX_RANGES_WRITTEN).filter_map(to_numbers);
+        if contents.push_ack(delay, ranges, largest).is_err() {
+            return false;
+        }
+        self.unacknowledged_ack_eliciting = 0;
+        self.deadline = None;
+        self.smallest_unacknowledged = None;
+        true
+    }
+
+    /// The peer has the ACK frame whose largest packet number was `largest`: what it reported need
+    /// not be reported again (RFC 9000 §13.2.4).
+    pub(crate) fn on_ack_acknowledged(&mut self, largest: PacketNumber) {
+        let reported = largest.get().saturating_add(1);
+        // A late packet below `largest` may have come after that frame was written.
+        let floor = self.smallest_unacknowledged.map_or(reported, |number| number.min(reported));
+        self.floor = self.floor.max(floor);
+        while let Some(oldest) = self.ranges.front_mut() {
+            if oldest.last < floor {
+                self.ranges.pop_front();
+            } else {
+                oldest.first = oldest.first.max(floor);
+                break;
+            }
+        }
+    }
+}
+
+fn to_numbers(range: &Range) -> Option<RangeInclusive<PacketNumber>> {
+    Some(PacketNumber::new(range.first)?..=PacketNumber::new(range.last)?)
+}
+
+#[cfg(test)]
+mod tests;
