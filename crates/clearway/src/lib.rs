@@ -1,3 +1,65 @@
 //! QUIC and HTTP/3 whose congestion control is shown to be live.
+//!
+//! # Two faces
+//!
+//! For tasks of any runtime there are [`Endpoint`], [`Connection`], [`SendStream`] and [`RecvStream`],
+//! in the nouns that users of QUIC in Rust know. They may be dropped, and their futures cancelled, at
+//! any point.
+//!
+//! For those who need the last microsecond there is [`Application`]: its methods run inside the shard,
+//! the one thread that owns the socket and the connection, without a lock or a task hop. See
+//! [`Endpoint::server_with_applications`] and [`Endpoint::connect_application`].
+//!
+//! # A client
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use clearway::{ClientConfig, Endpoint};
+//!
+//! let endpoint = Endpoint::client("[::]:0".parse()?)?;
+//! let config = ClientConfig::with_native_roots()?.application_protocols(["example"]);
+//! let connecting = endpoint.connect_with(&config, "192.0.2.1:4433".parse()?, "example.com")?;
+//! let connection = connecting.await?;
+//! let (mut send, mut recv) = connection.open_bi().await?;
+//! send.write_all(b"hello").await?;
+//! send.finish()?;
+//! let answer = recv.read_to_end(64 << 10).await?;
+//! # let _ = answer;
+//! # Ok(())
+//! # }
+//! ```
 
+mod config;
+mod connection;
+mod driver;
+mod endpoint;
+mod error;
 pub mod http3;
+mod observe;
+mod recv_stream;
+mod send_stream;
+mod shared;
+
+pub use clearway_congestion as congestion;
+pub use clearway_io::{
+    Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectionWaker, Decision,
+    ShardHandle, ShardStatistics,
+};
+pub use clearway_transport as transport;
+pub use clearway_transport::{
+    ConnectionError, Event, Observation, Observer, Side, Statistics, TransportConfig,
+};
+pub use clearway_units::{Rate, Timestamp};
+pub use clearway_wire::{Direction, StreamId, VarInt};
+pub use rustls;
+
+pub use config::{ClientConfig, ServerConfig};
+pub use connection::{Connecting, Connection};
+pub use endpoint::Endpoint;
+pub use error::{
+    ConfigError, ConnectError, EndpointError, ExportError, ReadError, ReadToEndError,
+    SendDatagramError, StreamClosed, WriteError,
+};
+pub use observe::ObserverFactory;
+pub use recv_stream::RecvStream;
+pub use send_stream::SendStream;

@@ -18,8 +18,8 @@ use super::Error;
 /// How much content is asked of the transport at once.
 const READ: usize = 256 << 10;
 
-/// The application protocol of HTTP/3 (RFC 9114 §3.1).
-pub(super) const PROTOCOL: &[u8] = b"h3";
+/// The application protocol (ALPN) of HTTP/3 (RFC 9114 §3.1).
+pub const PROTOCOL: &[u8] = b"h3";
 
 /// Whoever wants to know of a connection's requests and of its end.
 pub(super) trait Listener: Send {
@@ -110,8 +110,14 @@ impl Application for Bridge {
     }
 
     fn closed(&mut self, statistics: &Statistics) {
+        self.shared.lock().statistics = Some(*statistics);
+    }
+}
+
+impl Drop for Bridge {
+    /// The shard has forgotten the connection, or could never make it.
+    fn drop(&mut self) {
         let mut state = self.shared.lock();
-        state.statistics = Some(*statistics);
         state.close(Error::Closed, &mut self.wakers);
         state.is_gone = true;
         self.wakers.append(&mut state.watchers);
@@ -140,9 +146,8 @@ impl Batch<'_> {
     fn on_connected(&mut self) {
         let protocol = self.streams.connection().session().application_protocol();
         if protocol != Some(PROTOCOL) {
-            let reason = "the server does not speak HTTP/3";
-            self.http3.close(&mut self.streams, Code::NO_ERROR, reason);
-            self.state.close(Error::Connect(reason.into()), self.wakers);
+            self.http3.close(&mut self.streams, Code::NO_ERROR, "this end speaks HTTP/3");
+            self.state.close(Error::WrongProtocol, self.wakers);
             return;
         }
         self.state.phase = Phase::Open;
@@ -313,7 +318,7 @@ impl Batch<'_> {
             && let Some(&key) = self.state.waiting.front()
         {
             let opened = match self.state.exchanges.get_mut(key) {
-                Some(exchange) => self.http3_request(key),
+                Some(_) => self.send_request(key),
                 None => Ok(()),
             };
             match opened {
@@ -335,7 +340,7 @@ impl Batch<'_> {
         }
     }
 
-    fn http3_request(&mut self, key: usize) -> Result<(), SendError> {
+    fn send_request(&mut self, key: usize) -> Result<(), SendError> {
         let Some(exchange) = self.state.exchanges.get_mut(key) else { return Ok(()) };
         let Some(Head::Request(request)) = &exchange.send.head else { return Ok(()) };
         let is_whole = exchange.send.is_head_only();

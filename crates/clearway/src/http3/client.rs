@@ -3,14 +3,18 @@ use core::net::SocketAddr;
 use core::task::{Context, Poll};
 use std::sync::Arc;
 
-use clearway_http3::Code;
+use clearway_http3::{Code, Config};
+use clearway_io::ApplicationFactory;
 use clearway_transport::Statistics;
+use clearway_units::Random;
 use http::{Method, Request, Response};
 
+use super::bridge::Bridge;
 use super::recv_body::ReceiveEnd;
 use super::responder::announce_length;
 use super::state::{Ending, Exchange, Phase, Shared};
 use super::{Body, Error, RecvBody, SendBody};
+use crate::{ClientConfig, Endpoint};
 
 /// A client's HTTP/3 connection. Clones share it; when the last one is dropped, the connection is
 /// closed after the exchanges in progress.
@@ -28,8 +32,48 @@ impl Drop for Hold {
 }
 
 impl Client {
-    /// Waits until the connection can be used. Dropping the future closes the connection.
-    pub(super) async fn established(shared: Arc<Shared>) -> Result<Self, Error> {
+    /// Connects to the server at `remote`, whose certificate must be for `server_name`, and waits until
+    /// requests can be made. `config` has to offer the [protocol](super::PROTOCOL).
+    ///
+    /// Dropping the future closes the connection.
+    ///
+    /// # Errors
+    /// [`Error::Config`], [`Error::NotStarted`], or what ended the connection before it was
+    /// established.
+    pub async fn connect(
+        endpoint: &Endpoint,
+        config: &ClientConfig,
+        remote: SocketAddr,
+        server_name: &str,
+    ) -> Result<Self, Error> {
+        Self::connect_with(endpoint, config, remote, server_name, Config::default()).await
+    }
+
+    /// As [`connect`](Self::connect), with settings of HTTP/3.
+    pub async fn connect_with(
+        endpoint: &Endpoint,
+        config: &ClientConfig,
+        remote: SocketAddr,
+        server_name: &str,
+        http3: Config,
+    ) -> Result<Self, Error> {
+        let seed = clearway_io::seed().map_err(|_| Error::NoSeed)?;
+        let shared = Shared::new();
+        // If the connection cannot be made, dropping this tells so.
+        let bridge = Bridge::client(shared.clone(), http3, &mut Random::from_seed(seed));
+        let (making, failing) = (shared.clone(), shared.clone());
+        let application: ApplicationFactory = Box::new(move |waker| {
+            making.set_waker(waker);
+            Box::new(bridge)
+        });
+        let on_failure = Box::new(move |failure| failing.fail(Error::NotStarted(failure)));
+        endpoint
+            .connect_application(config, remote, server_name, application, on_failure)
+            .map_err(Error::Config)?;
+        Self::established(shared).await
+    }
+
+    async fn established(shared: Arc<Shared>) -> Result<Self, Error> {
         let client = Self(Arc::new(Hold(shared)));
         poll_fn(|context| {
             let mut state = client.shared().lock();

@@ -2,14 +2,23 @@ use core::fmt;
 use std::sync::Arc;
 
 use clearway_http3::{Code, ConnectionError as ProtocolError, SendError, StreamError};
+use clearway_io::ConnectFailure;
 use clearway_transport::ConnectionError;
+
+use crate::ConfigError;
 
 /// Why a message could not be sent or received.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The connection could not be started, or was lost.
-    Connect(Arc<str>),
+    /// The configuration cannot be used.
+    Config(ConfigError),
+    /// The operating system has no random seed to give.
+    NoSeed,
+    /// The connection could not be started.
+    NotStarted(ConnectFailure),
+    /// The peer speaks another application protocol.
+    WrongProtocol,
     /// The QUIC connection ended.
     Connection(ConnectionError),
     /// The peer broke a rule of HTTP/3, and this end closed the connection (RFC 9114 §8).
@@ -79,7 +88,10 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connect(reason) => f.write_str(reason),
+            Self::Config(error) => error.fmt(f),
+            Self::NoSeed => f.write_str("the operating system has no random seed to give"),
+            Self::NotStarted(failure) => failure.fmt(f),
+            Self::WrongProtocol => f.write_str("the peer does not speak HTTP/3"),
             Self::Connection(ConnectionError::ApplicationClosed { error_code, reason }) => {
                 write!(f, "the peer closed the connection: {}", Code::new(error_code.get()))?;
                 match reason.is_empty() {
@@ -105,6 +117,8 @@ impl fmt::Display for Error {
 impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
+            Self::Config(error) => Some(error),
+            Self::NotStarted(failure) => Some(failure),
             Self::Connection(error) => Some(error),
             Self::Protocol(error) => Some(error),
             Self::Malformed(error) => Some(error),
@@ -119,10 +133,10 @@ impl From<Error> for std::io::Error {
     fn from(error: Error) -> Self {
         use std::io::ErrorKind;
         let kind = match &error {
-            Error::Connect(_) | Error::Connection(_) => ErrorKind::ConnectionAborted,
+            Error::Connection(_) | Error::Closed => ErrorKind::ConnectionAborted,
             Error::Reset(_) | Error::Stopped(_) => ErrorKind::ConnectionReset,
             Error::Protocol(_) | Error::Malformed(_) => ErrorKind::InvalidData,
-            Error::Send(_) => ErrorKind::InvalidInput,
+            Error::Send(_) | Error::Config(_) | Error::NotStarted(_) => ErrorKind::InvalidInput,
             _ => ErrorKind::Other,
         };
         Self::new(kind, error)

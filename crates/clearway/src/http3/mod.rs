@@ -26,6 +26,7 @@ pub use body::{Body, BodySender, BodyUnwanted};
 pub use clearway_http3::{
     Code, Config, ConnectionError as ProtocolError, SendError, StreamError,
 };
+pub use bridge::PROTOCOL;
 pub use client::{Client, PendingResponse};
 pub use error::Error;
 pub use recv_body::RecvBody;

@@ -1,20 +1,18 @@
 use core::future::{Future, poll_fn};
 use core::net::SocketAddr;
-use std::io;
 use std::sync::Arc;
 
 use clearway_http3::Config;
-use clearway_io::{
-    Accept, Acceptor, ApplicationFactory, ConnectionWaker, Decision, ServerSetup, ShardHandle, seed,
-};
+use clearway_io::{Accept, Acceptor, ApplicationFactory, ConnectionWaker, Decision};
 use clearway_transport::Incoming;
 use clearway_units::Random;
 use http::{Request, Response};
 
 use super::accepting::Accepting;
-use super::bridge::Bridge;
+use super::bridge::{Bridge, PROTOCOL};
 use super::state::Shared;
 use super::{Body, RecvBody, Responder};
+use crate::{Endpoint, EndpointError, ServerConfig};
 
 /// An HTTP/3 server, for tasks.
 ///
@@ -22,13 +20,47 @@ use super::{Body, RecvBody, Responder};
 /// and refuses the others (H3_REQUEST_REJECTED), so that clients can send them elsewhere.
 pub struct Server {
     accepting: Arc<Accepting>,
-    shard: ShardHandle,
+    endpoint: Endpoint,
 }
 
 impl Server {
+    /// A server at the local address `bind`; port 0 is any free port. The configuration's application
+    /// protocols are replaced by HTTP/3's.
+    ///
+    /// # Errors
+    /// If the operating system refuses or the configuration cannot be used.
+    pub fn bind(bind: SocketAddr, config: ServerConfig) -> Result<Self, EndpointError> {
+        Self::bind_with(bind, config, Config::default())
+    }
+
+    /// As [`bind`](Self::bind), with settings of HTTP/3.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub fn bind_with(
+        bind: SocketAddr,
+        config: ServerConfig,
+        http3: Config,
+    ) -> Result<Self, EndpointError> {
+        let accepting = Arc::<Accepting>::default();
+        let clients = Clients {
+            accepting: accepting.clone(),
+            config: http3,
+            random: Random::from_seed(clearway_io::seed()?),
+        };
+        let config = config.application_protocols([PROTOCOL]);
+        let endpoint = Endpoint::server_with_applications(bind, config, Box::new(clients))?;
+        Ok(Self { accepting, endpoint })
+    }
+
+    /// The endpoint under the server, for its statistics.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
     /// The address of the server's socket.
     pub fn local_address(&self) -> SocketAddr {
-        self.shard.local_address()
+        self.endpoint.local_address()
     }
 
     /// The next request of any client; connections take turns. `None` when the server was
@@ -93,7 +125,7 @@ struct Clients {
 }
 
 impl Acceptor for Clients {
-    fn incoming(&mut self, incoming: &Incoming) -> Decision {
+    fn incoming(&mut self, _: &Incoming) -> Decision {
         if self.accepting.is_closing() {
             return Decision::Refuse;
         }

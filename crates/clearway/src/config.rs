@@ -1,0 +1,264 @@
+//! What clients and servers may be told before they begin.
+
+use core::time::Duration;
+use std::sync::{Arc, OnceLock};
+
+use clearway_transport::{
+    ClientSessions, ServerSessions, TlsClientConfig, TlsServerConfig, TransportConfig,
+};
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::error::ConfigError;
+use crate::observe::{ObserverFactory, Observers};
+
+/// A client's settings. TLS sessions are resumed only between connections of one configuration and its
+/// clones, so keep it.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    trust: Trust,
+    protocols: Vec<Vec<u8>>,
+    logs_keys: bool,
+    token: Vec<u8>,
+    pub(crate) transport: Arc<TransportConfig>,
+    pub(crate) observers: Observers,
+    /// Made from the above when it is first needed.
+    sessions: OnceLock<Arc<dyn ClientSessions>>,
+}
+
+#[derive(Clone, Debug)]
+enum Trust {
+    Roots(Arc<RootCertStore>),
+    Anyone,
+    Sessions(Arc<dyn ClientSessions>),
+}
+
+impl ClientConfig {
+    /// Trusts servers whose certificates lead to `roots`.
+    pub fn with_roots(roots: RootCertStore) -> Self {
+        Self::new(Trust::Roots(Arc::new(roots)))
+    }
+
+    /// Trusts the servers that the platform trusts.
+    ///
+    /// # Errors
+    /// If the platform has no root certificates where they are looked for.
+    pub fn with_native_roots() -> Result<Self, ConfigError> {
+        let found = rustls_native_certs::load_native_certs();
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(found.certs);
+        if roots.is_empty() {
+            let why = found.errors.first().map_or("none was found".to_owned(), ToString::to_string);
+            return Err(ConfigError::NoNativeRoots(why));
+        }
+        Ok(Self::with_roots(roots))
+    }
+
+    /// Believes any server that it is who it claims to be: whoever is on the path can read and change
+    /// everything. For tests and measurements only.
+    pub fn dangerous_without_certificate_verification() -> Self {
+        Self::new(Trust::Anyone)
+    }
+
+    /// Leaves TLS to `sessions`. The methods of this type that concern TLS change nothing then.
+    pub fn with_sessions(sessions: Arc<dyn ClientSessions>) -> Self {
+        Self::new(Trust::Sessions(sessions))
+    }
+
+    fn new(trust: Trust) -> Self {
+        Self {
+            trust,
+            protocols: Vec::new(),
+            logs_keys: false,
+            token: Vec::new(),
+            transport: Arc::default(),
+            observers: Observers::default(),
+            sessions: OnceLock::new(),
+        }
+    }
+
+    /// The application protocols (ALPN) offered, the preferred one first. There has to be one
+    /// (RFC 9001 §8.1).
+    pub fn application_protocols(
+        mut self,
+        protocols: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> Self {
+        self.protocols = owned(protocols);
+        self.sessions = OnceLock::new();
+        self
+    }
+
+    /// The transport's settings.
+    pub fn transport(mut self, transport: TransportConfig) -> Self {
+        self.transport = Arc::new(transport);
+        self
+    }
+
+    /// Appends the secrets of every connection to the file that the environment variable
+    /// `SSLKEYLOGFILE` names, if it is set: whoever has that file can read the connections.
+    pub fn key_log_from_environment(mut self) -> Self {
+        self.logs_keys = true;
+        self.sessions = OnceLock::new();
+        self
+    }
+
+    /// A token that an earlier connection to the same server [got](crate::Connection::new_token).
+    pub fn token(mut self, token: impl Into<Vec<u8>>) -> Self {
+        self.token = token.into();
+        self
+    }
+
+    /// Has connections watched.
+    pub fn observer(mut self, factory: Arc<dyn ObserverFactory>) -> Self {
+        self.observers = Observers::new(factory);
+        self
+    }
+
+    /// The settings of one connection.
+    pub(crate) fn build(&self) -> Result<clearway_transport::ClientConfig, ConfigError> {
+        let sessions = match self.sessions.get() {
+            Some(sessions) => sessions.clone(),
+            None => {
+                let sessions = self.make_sessions()?;
+                self.sessions.get_or_init(|| sessions).clone()
+            }
+        };
+        Ok(clearway_transport::ClientConfig {
+            sessions,
+            transport: self.transport.clone(),
+            token: self.token.clone(),
+        })
+    }
+
+    fn make_sessions(&self) -> Result<Arc<dyn ClientSessions>, ConfigError> {
+        let protocols = borrowed(&self.protocols);
+        let tls = match &self.trust {
+            Trust::Sessions(sessions) => return Ok(sessions.clone()),
+            Trust::Roots(roots) => TlsClientConfig::with_roots((**roots).clone(), &protocols)?,
+            Trust::Anyone => {
+                TlsClientConfig::dangerous_without_certificate_verification(&protocols)?
+            }
+        };
+        Ok(Arc::new(if self.logs_keys { tls.key_log_file() } else { tls }))
+    }
+}
+
+/// A server's settings.
+#[derive(Debug)]
+pub struct ServerConfig {
+    identity: Identity,
+    protocols: Vec<Vec<u8>>,
+    logs_keys: bool,
+    pub(crate) transport: Arc<TransportConfig>,
+    pub(crate) requires_retry: bool,
+    pub(crate) max_connections: usize,
+    pub(crate) observers: Observers,
+}
+
+#[derive(Debug)]
+enum Identity {
+    Certificate(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
+    Sessions(Arc<dyn ServerSessions>),
+}
+
+/// How long a client may take to come back with a Retry token.
+const RETRY_TOKEN_LIFETIME: Duration = Duration::from_secs(15);
+/// How long a token for later connections is good.
+const NEW_TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+/// How many connections an endpoint has at most, if nothing else is said.
+pub(crate) const DEFAULT_MAX_CONNECTIONS: usize = 100_000;
+
+impl ServerConfig {
+    /// Shows `certificate_chain`, the server's own certificate first, and proves it with `key`.
+    pub fn new(
+        certificate_chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Self {
+        Self::from_identity(Identity::Certificate(certificate_chain, key))
+    }
+
+    /// Leaves TLS to `sessions`. The methods of this type that concern TLS change nothing then.
+    pub fn with_sessions(sessions: Arc<dyn ServerSessions>) -> Self {
+        Self::from_identity(Identity::Sessions(sessions))
+    }
+
+    fn from_identity(identity: Identity) -> Self {
+        Self {
+            identity,
+            protocols: Vec::new(),
+            logs_keys: false,
+            transport: Arc::default(),
+            requires_retry: false,
+            max_connections: DEFAULT_MAX_CONNECTIONS,
+            observers: Observers::default(),
+        }
+    }
+
+    /// The application protocols (ALPN) accepted, the preferred one first. There has to be one
+    /// (RFC 9001 §8.1).
+    pub fn application_protocols(
+        mut self,
+        protocols: impl IntoIterator<Item = impl AsRef<[u8]>>,
+    ) -> Self {
+        self.protocols = owned(protocols);
+        self
+    }
+
+    /// The transport's settings.
+    pub fn transport(mut self, transport: TransportConfig) -> Self {
+        self.transport = Arc::new(transport);
+        self
+    }
+
+    /// Whether every client has to show that it receives what is sent to its address, which costs it a
+    /// round trip (RFC 9000 §8.1.2).
+    pub fn require_retry(mut self, required: bool) -> Self {
+        self.requires_retry = required;
+        self
+    }
+
+    /// More connections than this are refused.
+    pub fn max_connections(mut self, count: usize) -> Self {
+        self.max_connections = count;
+        self
+    }
+
+    /// Appends the secrets of every connection to the file that the environment variable
+    /// `SSLKEYLOGFILE` names, if it is set: whoever has that file can read the connections.
+    pub fn key_log_from_environment(mut self) -> Self {
+        self.logs_keys = true;
+        self
+    }
+
+    /// Has connections watched.
+    pub fn observer(mut self, factory: Arc<dyn ObserverFactory>) -> Self {
+        self.observers = Observers::new(factory);
+        self
+    }
+
+    /// The settings of the endpoint.
+    pub(crate) fn build(self) -> Result<clearway_transport::ServerConfig, ConfigError> {
+        let sessions: Arc<dyn ServerSessions> = match self.identity {
+            Identity::Sessions(sessions) => sessions,
+            Identity::Certificate(chain, key) => {
+                let protocols = borrowed(&self.protocols);
+                let tls = TlsServerConfig::with_certificate(chain, key, &protocols)?;
+                Arc::new(if self.logs_keys { tls.key_log_file() } else { tls })
+            }
+        };
+        Ok(clearway_transport::ServerConfig {
+            sessions,
+            transport: self.transport,
+            retry_token_lifetime: RETRY_TOKEN_LIFETIME,
+            new_token_lifetime: NEW_TOKEN_LIFETIME,
+        })
+    }
+}
+
+fn owned(protocols: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<Vec<u8>> {
+    protocols.into_iter().map(|protocol| protocol.as_ref().to_vec()).collect()
+}
+
+fn borrowed(protocols: &[Vec<u8>]) -> Vec<&[u8]> {
+    protocols.iter().map(Vec::as_slice).collect()
+}

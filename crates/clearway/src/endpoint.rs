@@ -1,0 +1,378 @@
+//! The end of many connections: one UDP socket.
+
+use core::fmt;
+use core::net::SocketAddr;
+use core::pin::pin;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clearway_io::{
+    Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
+    ServerSetup, ShardHandle, ShardStatistics,
+};
+use clearway_transport::{
+    Connection, EndpointConfig, Incoming, RandomIds, ResetKey, Side, Statistics,
+};
+use clearway_units::Timestamp;
+use clearway_wire::VarInt;
+use tokio::sync::Notify;
+
+use crate::config::{ClientConfig, DEFAULT_MAX_CONNECTIONS, ServerConfig};
+use crate::connection::Connecting;
+use crate::driver::Driver;
+use crate::error::{ConfigError, ConnectError, EndpointError};
+use crate::observe::Observers;
+use crate::shared::{Effects, Shared};
+
+/// Clients beyond this many are refused while nobody calls [`Endpoint::accept`].
+const MAX_WAITING: usize = 1024;
+
+/// A UDP socket with a thread of its own, and all connections behind it. Clones are the same endpoint.
+///
+/// When the last clone is dropped, no more clients are accepted; connections go on until they are
+/// closed.
+#[derive(Clone)]
+pub struct Endpoint {
+    owner: Arc<Owner>,
+    default_client: Option<ClientConfig>,
+}
+
+struct Owner {
+    shard: ShardHandle,
+    shared: Arc<EndpointShared>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.shared.stop_accepting();
+    }
+}
+
+/// What the endpoint's handles share with what runs in its shard.
+struct EndpointShared {
+    waiting: Mutex<Waiting>,
+    has_waiting: Notify,
+    /// How many connections live.
+    living: AtomicUsize,
+    is_idle: Notify,
+}
+
+/// Clients that nobody has accepted yet.
+#[derive(Default)]
+struct Waiting {
+    queue: VecDeque<Connecting>,
+    is_closed: bool,
+}
+
+impl EndpointShared {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            waiting: Mutex::default(),
+            has_waiting: Notify::new(),
+            living: AtomicUsize::new(0),
+            is_idle: Notify::new(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // Nothing that panics runs while the lock is held.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stop_accepting(&self) {
+        let abandoned = {
+            let mut waiting = self.lock();
+            waiting.is_closed = true;
+            std::mem::take(&mut waiting.queue)
+        };
+        // Dropped only now: that closes connections.
+        drop(abandoned);
+        self.has_waiting.notify_waiters();
+    }
+}
+
+/// Counts a connection among the living.
+struct Alive(Arc<EndpointShared>);
+
+impl Alive {
+    fn new(shared: &Arc<EndpointShared>) -> Self {
+        shared.living.fetch_add(1, Ordering::SeqCst);
+        Self(shared.clone())
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        if self.0.living.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.is_idle.notify_waiters();
+        }
+    }
+}
+
+/// An application that counts.
+struct Counted {
+    application: Box<dyn Application>,
+    _alive: Alive,
+}
+
+impl Application for Counted {
+    fn process(&mut self, now: Timestamp, connection: &mut Connection) {
+        self.application.process(now, connection);
+    }
+
+    fn closed(&mut self, statistics: &Statistics) {
+        self.application.closed(statistics);
+    }
+}
+
+fn counted(factory: ApplicationFactory, alive: Alive) -> ApplicationFactory {
+    Box::new(move |waker| Box::new(Counted { application: factory(waker), _alive: alive }))
+}
+
+/// Does for every acceptor what the server's configuration asks for.
+struct ConfiguredAcceptor {
+    acceptor: Box<dyn Acceptor>,
+    requires_retry: bool,
+    observers: Observers,
+    shared: Arc<EndpointShared>,
+}
+
+impl Acceptor for ConfiguredAcceptor {
+    fn incoming(&mut self, incoming: &Incoming) -> Decision {
+        if self.requires_retry && !incoming.address_is_validated() {
+            return Decision::Retry;
+        }
+        match self.acceptor.incoming(incoming) {
+            Decision::Accept(Accept { application, observer }) => Decision::Accept(Accept {
+                application: counted(application, Alive::new(&self.shared)),
+                observer: observer.or_else(|| self.observers.observer(Side::Server)),
+            }),
+            other => other,
+        }
+    }
+}
+
+/// Puts clients where [`Endpoint::accept`] finds them.
+struct QueueingAcceptor(Arc<EndpointShared>);
+
+impl Acceptor for QueueingAcceptor {
+    fn incoming(&mut self, incoming: &Incoming) -> Decision {
+        let remote = incoming.remote_address();
+        let shared = Shared::new(Some(remote));
+        {
+            let mut waiting = self.0.lock();
+            if waiting.is_closed || waiting.queue.len() >= MAX_WAITING {
+                return Decision::Refuse;
+            }
+            waiting.queue.push_back(Connecting::new(shared.clone(), remote));
+        }
+        self.0.has_waiting.notify_waiters();
+        Decision::Accept(Accept { application: driver(shared), observer: None })
+    }
+}
+
+fn driver(shared: Arc<Shared>) -> ApplicationFactory {
+    // If the connection cannot be made after all, dropping this tells those who wait for it.
+    let driver = Driver::new(shared.clone());
+    Box::new(move |waker| {
+        shared.set_waker(waker);
+        Box::new(driver)
+    })
+}
+
+impl Endpoint {
+    /// An endpoint that makes connections and accepts none, at the local address `bind`; port 0 is any
+    /// free port.
+    ///
+    /// # Errors
+    /// If the operating system refuses.
+    pub fn client(bind: SocketAddr) -> io::Result<Self> {
+        Self::spawn(bind, DEFAULT_MAX_CONNECTIONS, None, EndpointShared::new())
+    }
+
+    /// An endpoint that accepts connections at the local address `bind`, and may also make some.
+    ///
+    /// # Errors
+    /// If the operating system refuses or the configuration cannot be used.
+    pub fn server(bind: SocketAddr, config: ServerConfig) -> Result<Self, EndpointError> {
+        let shared = EndpointShared::new();
+        let acceptor = Box::new(QueueingAcceptor(shared.clone()));
+        Self::serve(bind, config, acceptor, shared)
+    }
+
+    /// An endpoint whose connections are served inside the shard: `acceptor` decides about clients and
+    /// says which [`Application`] each gets. The configuration's observers watch those for whom the
+    /// acceptor names none. [`accept`](Self::accept) has nothing to give.
+    ///
+    /// # Errors
+    /// If the operating system refuses or the configuration cannot be used.
+    pub fn server_with_applications(
+        bind: SocketAddr,
+        config: ServerConfig,
+        acceptor: Box<dyn Acceptor>,
+    ) -> Result<Self, EndpointError> {
+        Self::serve(bind, config, acceptor, EndpointShared::new())
+    }
+
+    fn serve(
+        bind: SocketAddr,
+        config: ServerConfig,
+        acceptor: Box<dyn Acceptor>,
+        shared: Arc<EndpointShared>,
+    ) -> Result<Self, EndpointError> {
+        let acceptor = Box::new(ConfiguredAcceptor {
+            acceptor,
+            requires_retry: config.requires_retry,
+            observers: config.observers.clone(),
+            shared: shared.clone(),
+        });
+        let max_connections = config.max_connections;
+        let setup = ServerSetup { config: Arc::new(config.build()?), acceptor };
+        Ok(Self::spawn(bind, max_connections, Some(setup), shared)?)
+    }
+
+    fn spawn(
+        bind: SocketAddr,
+        max_connections: usize,
+        server: Option<ServerSetup>,
+        shared: Arc<EndpointShared>,
+    ) -> io::Result<Self> {
+        let config = EndpointConfig {
+            id_generator: Arc::new(RandomIds),
+            reset_key: ResetKey::new(&clearway_io::seed()?),
+            max_connections,
+        };
+        let shard = clearway_io::spawn(bind, config, server)?;
+        Ok(Self { owner: Arc::new(Owner { shard, shared }), default_client: None })
+    }
+
+    /// The configuration of connections that are made with [`connect`](Self::connect) by this clone of
+    /// the endpoint and by clones of it.
+    pub fn set_default_client_config(&mut self, config: ClientConfig) {
+        self.default_client = Some(config);
+    }
+
+    /// The local address.
+    pub fn local_address(&self) -> SocketAddr {
+        self.owner.shard.local_address()
+    }
+
+    /// Connects to the server at `remote`, whose certificate must be for `server_name`, as the default
+    /// client configuration says.
+    ///
+    /// # Errors
+    /// If there is no such configuration or it cannot be used. All other failures are the future's.
+    pub fn connect(
+        &self,
+        remote: SocketAddr,
+        server_name: &str,
+    ) -> Result<Connecting, ConfigError> {
+        let config = self.default_client.as_ref().ok_or(ConfigError::NoClientConfig)?;
+        self.connect_with(config, remote, server_name)
+    }
+
+    /// Connects to the server at `remote`, whose certificate must be for `server_name`.
+    ///
+    /// # Errors
+    /// If the configuration cannot be used. All other failures are the future's.
+    pub fn connect_with(
+        &self,
+        config: &ClientConfig,
+        remote: SocketAddr,
+        server_name: &str,
+    ) -> Result<Connecting, ConfigError> {
+        let shared = Shared::new(Some(remote));
+        let failing = shared.clone();
+        let on_failure = Box::new(move |failure| {
+            let mut effects = Effects::default();
+            failing.lock().fail(ConnectError::NotStarted(failure), &mut effects);
+            effects.carry_out(&failing);
+        });
+        self.connect_application(config, remote, server_name, driver(shared.clone()), on_failure)?;
+        Ok(Connecting::new(shared, remote))
+    }
+
+    /// Connects to the server at `remote`, whose certificate must be for `server_name`, and has the
+    /// connection served inside the shard by the [`Application`] that `application` makes. If the
+    /// connection cannot be started, `on_failure` is called instead.
+    ///
+    /// # Errors
+    /// If the configuration cannot be used.
+    pub fn connect_application(
+        &self,
+        config: &ClientConfig,
+        remote: SocketAddr,
+        server_name: &str,
+        application: ApplicationFactory,
+        on_failure: Box<dyn FnOnce(ConnectFailure) + Send>,
+    ) -> Result<(), ConfigError> {
+        let request = ConnectRequest {
+            config: Arc::new(config.build()?),
+            remote,
+            server_name: server_name.to_owned(),
+            application: counted(application, Alive::new(&self.owner.shared)),
+            observer: config.observers.observer(Side::Client),
+            on_failure,
+        };
+        if let Err(request) = self.owner.shard.connect(request) {
+            (request.on_failure)(ConnectFailure::ShuttingDown);
+        }
+        Ok(())
+    }
+
+    /// The next client, whose handshake goes on meanwhile; `None` when the endpoint is closed.
+    pub async fn accept(&self) -> Option<Connecting> {
+        let shared = &self.owner.shared;
+        loop {
+            let mut notified = pin!(shared.has_waiting.notified());
+            // From here on no signal is missed.
+            notified.as_mut().enable();
+            {
+                let mut waiting = shared.lock();
+                if let Some(connecting) = waiting.queue.pop_front() {
+                    return Some(connecting);
+                }
+                if waiting.is_closed {
+                    return None;
+                }
+            }
+            notified.await;
+        }
+    }
+
+    /// Closes all connections with `error_code` and `reason`, accepts no more clients and makes no more
+    /// connections. See [`wait_idle`](Self::wait_idle).
+    pub fn close(&self, error_code: VarInt, reason: &[u8]) {
+        self.owner.shard.shutdown(error_code, reason);
+        self.owner.shared.stop_accepting();
+    }
+
+    /// Waits until no connection is left: until each was closed and its peer had the time to learn it.
+    pub async fn wait_idle(&self) {
+        let shared = &self.owner.shared;
+        loop {
+            let mut notified = pin!(shared.is_idle.notified());
+            // From here on no signal is missed.
+            notified.as_mut().enable();
+            if shared.living.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// What the endpoint's shard has done so far.
+    pub fn statistics(&self) -> ShardStatistics {
+        self.owner.shard.statistics()
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("local_address", &self.local_address())
+            .finish_non_exhaustive()
+    }
+}

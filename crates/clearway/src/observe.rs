@@ -1,0 +1,42 @@
+use core::fmt;
+use std::sync::Arc;
+
+use clearway_transport::{Observer, Side};
+
+/// Makes an observer for each connection: for traces, metrics and checks.
+///
+/// Closures `Fn(Side) -> Option<Box<dyn Observer>>` are factories.
+pub trait ObserverFactory: Send + Sync {
+    /// The observer of a connection that is about to begin, this end being `side`; `None` if nobody
+    /// watches it.
+    fn observer(&self, side: Side) -> Option<Box<dyn Observer>>;
+}
+
+impl<F> ObserverFactory for F
+where
+    F: Fn(Side) -> Option<Box<dyn Observer>> + Send + Sync,
+{
+    fn observer(&self, side: Side) -> Option<Box<dyn Observer>> {
+        self(side)
+    }
+}
+
+/// A factory that may be absent.
+#[derive(Clone, Default)]
+pub(crate) struct Observers(Option<Arc<dyn ObserverFactory>>);
+
+impl Observers {
+    pub(crate) fn new(factory: Arc<dyn ObserverFactory>) -> Self {
+        Self(Some(factory))
+    }
+
+    pub(crate) fn observer(&self, side: Side) -> Option<Box<dyn Observer>> {
+        self.0.as_ref()?.observer(side)
+    }
+}
+
+impl fmt::Debug for Observers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Observers(..)" } else { "Observers(none)" })
+    }
+}

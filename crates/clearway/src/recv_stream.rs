@@ -1,0 +1,191 @@
+use core::fmt;
+use core::future::poll_fn;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::io;
+
+use bytes::Bytes;
+use clearway_wire::{StreamId, VarInt};
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::connection::ConnectionRef;
+use crate::error::{ReadError, ReadToEndError, StreamClosed};
+use crate::shared::{RESUME_BELOW, ReceiveEnd, ReceiveHalf, register};
+
+/// A stream to read from.
+///
+/// Up to 1 MiB waits here to be read, and as much as the receive window permits in the transport; then
+/// the peer has to wait. Dropped before its end, the stream is [stopped](Self::stop) with code 0.
+pub struct RecvStream {
+    connection: ConnectionRef,
+    id: StreamId,
+}
+
+impl RecvStream {
+    pub(crate) fn new(connection: ConnectionRef, id: StreamId) -> Self {
+        Self { connection, id }
+    }
+
+    /// The stream's ID.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Reads into `buffer` and returns how many bytes; `None` at the end of the stream. Cancelled, it
+    /// has read nothing.
+    ///
+    /// # Errors
+    /// If nothing more can be read.
+    pub async fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReadError> {
+        if buffer.is_empty() {
+            return Ok(Some(0));
+        }
+        let chunk = self.read_chunk(buffer.len()).await?;
+        Ok(chunk.map(|chunk| {
+            buffer[..chunk.len()].copy_from_slice(&chunk);
+            chunk.len()
+        }))
+    }
+
+    /// The next bytes, at most `max` (and at least one), without copying; `None` at the end of the
+    /// stream. Cancelled, it has read nothing.
+    ///
+    /// # Errors
+    /// If nothing more can be read.
+    pub async fn read_chunk(&mut self, max: usize) -> Result<Option<Bytes>, ReadError> {
+        poll_fn(|context| self.poll_chunk(context, max)).await
+    }
+
+    /// All that is still to come. Cancelled, it may have read some of it.
+    ///
+    /// # Errors
+    /// If the stream does not come to its end, or that is more than `limit` bytes away.
+    pub async fn read_to_end(&mut self, limit: usize) -> Result<Vec<u8>, ReadToEndError> {
+        let mut all = Vec::new();
+        while let Some(chunk) = self.read_chunk(usize::MAX).await.map_err(ReadToEndError::Read)? {
+            if chunk.len() > limit - all.len() {
+                return Err(ReadToEndError::TooLong { limit });
+            }
+            all.extend_from_slice(&chunk);
+        }
+        Ok(all)
+    }
+
+    fn poll_chunk(
+        &mut self,
+        context: &mut Context<'_>,
+        max: usize,
+    ) -> Poll<Result<Option<Bytes>, ReadError>> {
+        let mut state = self.connection.lock();
+        let lost = state.lost();
+        let receive = state.streams.get_mut(&self.id).and_then(|stream| stream.receive.as_mut());
+        let Some(receive) = receive.filter(|receive| !receive.is_stopped) else {
+            return Poll::Ready(Err(ReadError::ClosedStream));
+        };
+        if let Some(chunk) = take(receive, max.max(1)) {
+            if receive.is_paused && receive.queued < RESUME_BELOW {
+                state.touch(self.id);
+                drop(state);
+                self.connection.wake_shard();
+            }
+            return Poll::Ready(Ok(Some(chunk)));
+        }
+        match (receive.end, lost) {
+            (Some(ReceiveEnd::Finished), _) => Poll::Ready(Ok(None)),
+            (Some(ReceiveEnd::Reset(code)), _) => Poll::Ready(Err(ReadError::Reset(code))),
+            (None, Some(error)) => Poll::Ready(Err(ReadError::ConnectionLost(error))),
+            (None, None) => {
+                let old = register(&mut receive.reader, context);
+                drop(state);
+                drop(old);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Asks the peer not to send more, telling it `error_code`, and forgets what has come. Does
+    /// nothing to a stream that has come to its end.
+    ///
+    /// # Errors
+    /// If the stream was stopped before.
+    pub fn stop(&mut self, error_code: VarInt) -> Result<(), StreamClosed> {
+        self.change(|receive| {
+            if receive.is_stopped {
+                return Err(StreamClosed);
+            }
+            give_up(receive, error_code);
+            Ok(())
+        })
+    }
+
+    fn change(
+        &self,
+        change: impl FnOnce(&mut ReceiveHalf) -> Result<(), StreamClosed>,
+    ) -> Result<(), StreamClosed> {
+        {
+            let mut state = self.connection.lock();
+            let receive = state.streams.get_mut(&self.id).and_then(|it| it.receive.as_mut());
+            change(receive.ok_or(StreamClosed)?)?;
+            state.touch(self.id);
+        }
+        self.connection.wake_shard();
+        Ok(())
+    }
+}
+
+fn take(receive: &mut ReceiveHalf, max: usize) -> Option<Bytes> {
+    let front = receive.queue.front_mut()?;
+    let chunk = if front.len() > max { front.split_to(max) } else { receive.queue.pop_front()? };
+    receive.queued -= chunk.len();
+    Some(chunk)
+}
+
+fn give_up(receive: &mut ReceiveHalf, error_code: VarInt) {
+    receive.is_stopped = true;
+    receive.queue.clear();
+    receive.queued = 0;
+    if receive.end.is_none() {
+        receive.stop = Some(error_code);
+    }
+}
+
+impl AsyncRead for RecvStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let room = buffer.remaining();
+        if room == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        self.get_mut().poll_chunk(context, room).map(|read| {
+            if let Some(chunk) = read? {
+                buffer.put_slice(&chunk);
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Drop for RecvStream {
+    fn drop(&mut self) {
+        let mut waker = None;
+        // A stream that is over needs nothing more.
+        let _ = self.change(|receive| {
+            if !receive.is_stopped {
+                give_up(receive, VarInt::ZERO);
+            }
+            receive.handle_is_gone = true;
+            // Dropped after unlocking.
+            waker = receive.reader.take();
+            Ok(())
+        });
+    }
+}
+
+impl fmt::Debug for RecvStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvStream").field("id", &self.id).finish_non_exhaustive()
+    }
+}

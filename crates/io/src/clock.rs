@@ -1,0 +1,21 @@
+use std::time::Instant;
+
+use clearway_units::Timestamp;
+
+/// The clock of a shard: monotonic, and its own start is the origin.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    origin: Instant,
+}
+
+impl Clock {
+    /// A clock that starts now.
+    pub fn start() -> Self {
+        Self { origin: Instant::now() }
+    }
+
+    /// The time since the clock was started.
+    pub fn now(&self) -> Timestamp {
+        Timestamp::from_origin(self.origin.elapsed())
+    }
+}

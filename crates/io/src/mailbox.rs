@@ -1,0 +1,207 @@
+//! How other threads reach a shard.
+
+use core::fmt;
+use core::net::SocketAddr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clearway_wire::VarInt;
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::application::ConnectRequest;
+use crate::statistics::{ShardStatistics, SharedStatistics};
+
+/// What a shard is asked to do.
+pub(crate) enum Command {
+    Connect(Box<ConnectRequest>),
+    Wake(Arc<WakeTarget>),
+    Shutdown {
+        error_code: VarInt,
+        reason: Vec<u8>,
+    },
+    /// All handles are gone.
+    Release,
+}
+
+/// Commands on their way to a shard. The event descriptor is written only while the shard sleeps.
+pub(crate) struct Mailbox {
+    inbox: Mutex<Inbox>,
+    is_sleeping: AtomicBool,
+    event: OwnedFd,
+    pub(crate) statistics: SharedStatistics,
+}
+
+#[derive(Default)]
+struct Inbox {
+    commands: Vec<Command>,
+    is_closed: bool,
+}
+
+impl Mailbox {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            inbox: Mutex::default(),
+            is_sleeping: AtomicBool::new(false),
+            event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            statistics: SharedStatistics::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inbox> {
+        // Nothing that panics runs while the lock is held.
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the command back if the shard does not run any more.
+    fn send(&self, command: Command) -> Result<(), Command> {
+        {
+            let mut inbox = self.lock();
+            if inbox.is_closed {
+                return Err(command);
+            }
+            inbox.commands.push(command);
+        }
+        self.rouse();
+        Ok(())
+    }
+
+    fn rouse(&self) {
+        if self.is_sleeping.swap(false, Ordering::SeqCst) {
+            // A full counter means that the shard is being woken already.
+            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Swaps the commands that wait against the empty `commands`.
+    pub(crate) fn take(&self, commands: &mut Vec<Command>) {
+        std::mem::swap(&mut self.lock().commands, commands);
+    }
+
+    /// Announces that the shard is about to sleep. `false` if there is something to do instead.
+    ///
+    /// Whoever sends a command looks at the flag after it has put the command in: either it sees the
+    /// flag, or the command is seen here.
+    pub(crate) fn prepare_to_sleep(&self) -> bool {
+        self.is_sleeping.store(true, Ordering::SeqCst);
+        let may_sleep = self.lock().commands.is_empty();
+        if !may_sleep {
+            self.is_sleeping.store(false, Ordering::SeqCst);
+        }
+        may_sleep
+    }
+
+    /// The shard is awake; `was_roused` if the event descriptor is readable.
+    pub(crate) fn awake(&self, was_roused: bool) {
+        self.is_sleeping.store(false, Ordering::SeqCst);
+        if was_roused {
+            let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        }
+    }
+
+    pub(crate) fn event(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+
+    /// The shard ends: what is still waiting is returned, and nothing more is taken in.
+    pub(crate) fn close(&self) -> Vec<Command> {
+        let mut inbox = self.lock();
+        inbox.is_closed = true;
+        std::mem::take(&mut inbox.commands)
+    }
+}
+
+/// A shard, as other threads see it. When the last handle is dropped, the shard takes no new
+/// connections and ends after its last one.
+#[derive(Clone)]
+pub struct ShardHandle(Arc<Guard>);
+
+struct Guard {
+    mailbox: Arc<Mailbox>,
+    local_address: SocketAddr,
+}
+
+impl ShardHandle {
+    pub(crate) fn new(mailbox: Arc<Mailbox>, local_address: SocketAddr) -> Self {
+        Self(Arc::new(Guard { mailbox, local_address }))
+    }
+
+    /// The address of the shard's socket.
+    pub fn local_address(&self) -> SocketAddr {
+        self.0.local_address
+    }
+
+    /// Starts a connection.
+    ///
+    /// # Errors
+    /// The request, if the shard does not run any more. All other failures go to the request's
+    /// `on_failure`.
+    pub fn connect(&self, request: ConnectRequest) -> Result<(), Box<ConnectRequest>> {
+        match self.0.mailbox.send(Command::Connect(Box::new(request))) {
+            Err(Command::Connect(request)) => Err(request),
+            _ => Ok(()),
+        }
+    }
+
+    /// Closes all connections with `error_code` and `reason`, and takes no new ones.
+    pub fn shutdown(&self, error_code: VarInt, reason: &[u8]) {
+        // A shard that is gone has nothing to close.
+        let _ = self.0.mailbox.send(Command::Shutdown { error_code, reason: reason.to_vec() });
+    }
+
+    /// What the shard has done so far.
+    pub fn statistics(&self) -> ShardStatistics {
+        self.0.mailbox.statistics.read()
+    }
+}
+
+impl fmt::Debug for ShardHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShardHandle")
+            .field("local_address", &self.0.local_address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.mailbox.send(Command::Release);
+    }
+}
+
+/// A connection's place in its shard, and whether it has been asked to be processed.
+pub(crate) struct WakeTarget {
+    pub(crate) index: usize,
+    /// Tells this connection from a later one in the same place.
+    pub(crate) generation: u64,
+    pub(crate) is_woken: AtomicBool,
+}
+
+/// Has a connection's [`Application::process`](crate::Application::process) called, from any thread.
+#[derive(Clone)]
+pub struct ConnectionWaker {
+    mailbox: Arc<Mailbox>,
+    target: Arc<WakeTarget>,
+}
+
+impl ConnectionWaker {
+    pub(crate) fn new(mailbox: Arc<Mailbox>, target: Arc<WakeTarget>) -> Self {
+        Self { mailbox, target }
+    }
+
+    /// Asks for a call. What was done before this is seen by that call; several requests before it
+    /// make one call. Does nothing if the connection is gone.
+    pub fn wake(&self) {
+        if !self.target.is_woken.swap(true, Ordering::SeqCst) {
+            // A shard that is gone has told its applications so.
+            let _ = self.mailbox.send(Command::Wake(self.target.clone()));
+        }
+    }
+}
+
+impl fmt::Debug for ConnectionWaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionWaker").field("index", &self.target.index).finish_non_exhaustive()
+    }
+}

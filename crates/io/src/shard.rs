@@ -1,0 +1,188 @@
+//! A shard: one thread with its own socket, connections and timers (law 12).
+//!
+//! Each turn of its loop receives one bounded batch under one reading of the clock, carries out
+//! commands, fires timers, lets the applications of all connections concerned run once, and sends what
+//! comes of it. When there is nothing left to do it sleeps until the next deadline, datagram or command.
+
+mod connections;
+mod sending;
+
+use core::net::SocketAddr;
+use std::io;
+use std::sync::Arc;
+use std::thread;
+
+use clearway_transport::{Endpoint, EndpointConfig};
+use clearway_units::{Random, Timestamp};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::application::{ConnectFailure, ServerSetup};
+use crate::clock::Clock;
+use crate::mailbox::{Command, Mailbox, ShardHandle};
+use crate::random::seed;
+use crate::socket::Socket;
+use crate::statistics::ShardStatistics;
+
+use connections::Connections;
+use sending::Sender;
+
+/// Starts a shard that listens at `address`, as a server if `server` says how.
+///
+/// # Errors
+/// If the address cannot be had, or the system has no random seed, event descriptor or thread to give.
+pub fn spawn(
+    address: SocketAddr,
+    config: EndpointConfig,
+    server: Option<ServerSetup>,
+) -> io::Result<ShardHandle> {
+    let socket = Socket::bind(address)?;
+    let local_address = socket.local_address();
+    let random = Random::from_seed(seed()?);
+    let mailbox = Arc::new(Mailbox::new()?);
+    let clock = Clock::start();
+    let (server, acceptor) = server.map(|setup| (setup.config, setup.acceptor)).unzip();
+    let endpoint = Endpoint::new(config, server, clock.now(), random);
+    let shard = Shard {
+        clock,
+        socket,
+        connections: Connections::new(endpoint, acceptor, mailbox.clone()),
+        sender: Sender::new(),
+        commands: Vec::new(),
+        is_readable: true,
+        is_released: false,
+        statistics: ShardStatistics::default(),
+        mailbox: mailbox.clone(),
+    };
+    thread::Builder::new().name("clearway-shard".to_owned()).spawn(move || shard.run())?;
+    Ok(ShardHandle::new(mailbox, local_address))
+}
+
+struct Shard {
+    clock: Clock,
+    socket: Socket,
+    connections: Connections,
+    sender: Sender,
+    /// Commands of one turn; kept for its memory.
+    commands: Vec<Command>,
+    /// The socket may have something to receive.
+    is_readable: bool,
+    /// All handles are gone.
+    is_released: bool,
+    statistics: ShardStatistics,
+    mailbox: Arc<Mailbox>,
+}
+
+impl Shard {
+    fn run(mut self) {
+        while !(self.is_released && self.connections.is_empty()) {
+            let now = self.clock.now();
+            if self.is_readable {
+                self.receive(now);
+            }
+            self.obey(now);
+            self.connections.fire_timers(now);
+            self.connections.process(now);
+            self.sender.send(
+                &self.clock,
+                &mut self.socket,
+                &mut self.connections,
+                &mut self.statistics,
+            );
+            self.publish();
+            self.sleep();
+        }
+    }
+
+    fn receive(&mut self, now: Timestamp) {
+        let connections = &mut self.connections;
+        match self.socket.receive(|meta, datagram| connections.receive(now, &meta, datagram)) {
+            Ok(0) => {}
+            Ok(count) => {
+                self.statistics.datagrams_received += count as u64;
+                self.statistics.batches_received += 1;
+            }
+            Err(error) => tracing::warn!(%error, "the UDP socket cannot receive"),
+        }
+        self.socket.unreachable(|destination| connections.on_unreachable(now, destination));
+    }
+
+    fn obey(&mut self, now: Timestamp) {
+        let mut commands = std::mem::take(&mut self.commands);
+        self.mailbox.take(&mut commands);
+        for command in commands.drain(..) {
+            match command {
+                Command::Connect(request) => match self.socket.destination(request.remote) {
+                    Some(destination) => self.connections.connect(now, *request, destination),
+                    None => {
+                        let failure = ConnectFailure::UnsupportedAddress(request.remote);
+                        (request.on_failure)(failure);
+                    }
+                },
+                Command::Wake(target) => self.connections.wake(&target),
+                Command::Shutdown { error_code, reason } => {
+                    self.connections.shut_down(now, error_code, &reason);
+                }
+                Command::Release => {
+                    self.is_released = true;
+                    self.connections.stop_accepting();
+                }
+            }
+        }
+        self.commands = commands;
+    }
+
+    fn publish(&mut self) {
+        self.statistics.connections = self.connections.len() as u64;
+        self.statistics.incoming_refused = self.connections.refused();
+        self.mailbox.statistics.publish(&self.statistics);
+    }
+
+    /// Waits until there is something to do; returns at once if there is already.
+    fn sleep(&mut self) {
+        let is_blocked = self.sender.is_blocked();
+        let is_busy = self.connections.has_dirty()
+            || (!is_blocked && self.connections.has_sending())
+            || self.socket.may_have_more()
+            || self.socket.has_errors();
+        let is_over = self.is_released && self.connections.is_empty();
+        if is_busy || is_over || !self.mailbox.prepare_to_sleep() {
+            self.is_readable = true;
+            return;
+        }
+        let interest = if is_blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let timeout = self.connections.next_deadline().map(|deadline| {
+            let wait = deadline.saturating_since(self.clock.now());
+            Timespec {
+                tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: wait.subsec_nanos().into(),
+            }
+        });
+        let mut descriptors = [
+            PollFd::new(&self.socket, interest),
+            PollFd::from_borrowed_fd(self.mailbox.event(), PollFlags::IN),
+        ];
+        // An interruption by a signal is a wake-up for nothing.
+        let _ = poll(&mut descriptors, timeout.as_ref());
+        let [socket, event] = descriptors.map(|descriptor| descriptor.revents());
+        self.mailbox.awake(event.intersects(PollFlags::IN));
+        self.is_readable = socket.intersects(PollFlags::IN | PollFlags::ERR);
+        if socket.intersects(PollFlags::ERR) {
+            self.socket.note_errors();
+        }
+        self.statistics.wakeups += 1;
+    }
+}
+
+impl Drop for Shard {
+    /// Also when an application panicked: nobody shall wait for a shard that is gone.
+    fn drop(&mut self) {
+        for command in self.mailbox.close() {
+            if let Command::Connect(request) = command {
+                (request.on_failure)(ConnectFailure::ShuttingDown);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,304 @@
+//! A shard's connections with their applications and timers, and who of them has something to do.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clearway_transport::{Arrival, Connection, ConnectionHandle, Endpoint, Incoming, Received};
+use clearway_units::Timestamp;
+use clearway_wire::VarInt;
+
+use crate::application::{
+    Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
+};
+use crate::mailbox::{ConnectionWaker, Mailbox, WakeTarget};
+use crate::socket::Meta;
+use crate::timers::Timers;
+
+/// A deadline that stays in the past after it was served must not make the shard spin.
+const OVERDUE_DELAY: Duration = Duration::from_millis(1);
+
+/// A connection's application, and what the shard still has to do for it.
+struct Slot {
+    handle: ConnectionHandle,
+    application: Box<dyn Application>,
+    target: Arc<WakeTarget>,
+    /// It waits in `dirty`.
+    is_dirty: bool,
+    /// It waits in `sending`; until it has been asked for datagrams it has no timer.
+    is_sending: bool,
+    /// The application ran after the connection was closed, so it knows.
+    knows_of_close: bool,
+    /// When deadlines were last served.
+    served: Option<Timestamp>,
+}
+
+pub(super) struct Connections {
+    pub(super) endpoint: Endpoint,
+    acceptor: Option<Box<dyn Acceptor>>,
+    /// By [`ConnectionHandle::index`].
+    slots: Vec<Option<Slot>>,
+    count: usize,
+    generation: u64,
+    timers: Timers,
+    /// Connections whose applications are to run.
+    dirty: VecDeque<ConnectionHandle>,
+    /// Connections that are to be asked for datagrams.
+    sending: VecDeque<ConnectionHandle>,
+    is_shutting_down: bool,
+    refused: u64,
+    mailbox: Arc<Mailbox>,
+}
+
+impl Connections {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        acceptor: Option<Box<dyn Acceptor>>,
+        mailbox: Arc<Mailbox>,
+    ) -> Self {
+        Self {
+            endpoint,
+            acceptor,
+            slots: Vec::new(),
+            count: 0,
+            generation: 0,
+            timers: Timers::new(),
+            dirty: VecDeque::new(),
+            sending: VecDeque::new(),
+            is_shutting_down: false,
+            refused: 0,
+            mailbox,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    pub(super) fn has_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    pub(super) fn has_sending(&self) -> bool {
+        !self.sending.is_empty()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Timestamp> {
+        self.timers.earliest()
+    }
+
+    /// Takes in one datagram.
+    pub(super) fn receive(&mut self, now: Timestamp, meta: &Meta, datagram: &mut [u8]) {
+        let arrival = Arrival { remote: meta.remote, local_ip: meta.local_ip };
+        match self.endpoint.receive(now, arrival, datagram) {
+            Received::Connection(handle) => self.mark_dirty(handle),
+            Received::Incoming(incoming) => self.decide(now, incoming),
+            Received::Done => {}
+        }
+    }
+
+    fn decide(&mut self, now: Timestamp, incoming: Incoming) {
+        let decision = match &mut self.acceptor {
+            Some(acceptor) => acceptor.incoming(&incoming),
+            None => Decision::Refuse,
+        };
+        match decision {
+            Decision::Accept(accept) => {
+                match self.endpoint.accept(now, incoming, accept.observer) {
+                    Ok(handle) => self.add(handle, accept.application),
+                    Err(error) => {
+                        tracing::debug!(%error, "a client could not be accepted");
+                        self.refused += 1;
+                    }
+                }
+            }
+            Decision::Refuse => {
+                self.refused += 1;
+                self.endpoint.refuse(incoming);
+            }
+            Decision::Retry => self.endpoint.retry(now, &incoming),
+            Decision::Ignore => self.refused += 1,
+        }
+    }
+
+    /// Starts a connection to `destination`, which is the request's remote address as the socket names
+    /// it.
+    pub(super) fn connect(
+        &mut self,
+        now: Timestamp,
+        request: ConnectRequest,
+        destination: SocketAddr,
+    ) {
+        let ConnectRequest { config, server_name, application, observer, on_failure, .. } = request;
+        if self.is_shutting_down {
+            on_failure(ConnectFailure::ShuttingDown);
+            return;
+        }
+        match self.endpoint.connect(now, &config, destination, &server_name, observer) {
+            Ok(handle) => self.add(handle, application),
+            Err(error) => on_failure(ConnectFailure::Endpoint(error)),
+        }
+    }
+
+    fn add(&mut self, handle: ConnectionHandle, factory: ApplicationFactory) {
+        self.generation += 1;
+        let target = Arc::new(WakeTarget {
+            index: handle.index(),
+            generation: self.generation,
+            is_woken: AtomicBool::new(false),
+        });
+        let application = factory(ConnectionWaker::new(self.mailbox.clone(), target.clone()));
+        if handle.index() >= self.slots.len() {
+            self.slots.resize_with(handle.index() + 1, || None);
+        }
+        self.slots[handle.index()] = Some(Slot {
+            handle,
+            application,
+            target,
+            is_dirty: false,
+            is_sending: false,
+            knows_of_close: false,
+            served: None,
+        });
+        self.count += 1;
+        self.mark_dirty(handle);
+    }
+
+    /// Somebody asked for a connection's application to run.
+    pub(super) fn wake(&mut self, target: &WakeTarget) {
+        let slot = self.slots.get(target.index).and_then(Option::as_ref);
+        if let Some(slot) = slot.filter(|slot| slot.target.generation == target.generation) {
+            self.mark_dirty(slot.handle);
+        }
+    }
+
+    pub(super) fn stop_accepting(&mut self) {
+        self.acceptor = None;
+    }
+
+    /// Closes all connections, and begins none.
+    pub(super) fn shut_down(&mut self, now: Timestamp, error_code: VarInt, reason: &[u8]) {
+        self.is_shutting_down = true;
+        self.stop_accepting();
+        self.each(|connection| {
+            connection.close(now, error_code, reason);
+            true
+        });
+    }
+
+    /// The network says that nobody receives at `destination`.
+    pub(super) fn on_unreachable(&mut self, now: Timestamp, destination: SocketAddr) {
+        self.each(|connection| {
+            let is_meant = connection.remote_address() == destination;
+            if is_meant {
+                connection.on_unreachable(now);
+            }
+            is_meant
+        });
+    }
+
+    /// Does something to all connections, and marks those dirty for which it returns `true`.
+    fn each(&mut self, mut act: impl FnMut(&mut Connection) -> bool) {
+        for index in 0..self.slots.len() {
+            let Some(handle) = self.slots[index].as_ref().map(|slot| slot.handle) else { continue };
+            if self.endpoint.connection_mut(handle).is_some_and(&mut act) {
+                self.mark_dirty(handle);
+            }
+        }
+    }
+
+    fn mark_dirty(&mut self, handle: ConnectionHandle) {
+        if let Some(Some(slot)) = self.slots.get_mut(handle.index())
+            && !std::mem::replace(&mut slot.is_dirty, true)
+        {
+            self.dirty.push_back(handle);
+        }
+    }
+
+    pub(super) fn fire_timers(&mut self, now: Timestamp) {
+        while let Some(index) = self.timers.pop_due(now) {
+            let Some(Some(slot)) = self.slots.get_mut(index) else { continue };
+            let handle = slot.handle;
+            slot.served = Some(now);
+            if let Some(connection) = self.endpoint.connection_mut(handle) {
+                connection.on_deadline(now);
+            }
+            self.mark_dirty(handle);
+        }
+    }
+
+    /// Runs the application of every connection that is dirty, once.
+    pub(super) fn process(&mut self, now: Timestamp) {
+        for _ in 0..self.dirty.len() {
+            let Some(handle) = self.dirty.pop_front() else { return };
+            let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { continue };
+            let Some(connection) = self.endpoint.connection_mut(handle) else { continue };
+            slot.is_dirty = false;
+            // What is asked for from here on takes another call.
+            slot.target.is_woken.swap(false, Ordering::SeqCst);
+            slot.application.process(now, connection);
+            slot.knows_of_close = connection.is_closed();
+            self.mark_sending(handle);
+        }
+    }
+
+    /// The next connection that is to be asked for datagrams.
+    pub(super) fn next_sending(&mut self) -> Option<ConnectionHandle> {
+        let handle = self.sending.pop_front()?;
+        if let Some(Some(slot)) = self.slots.get_mut(handle.index()) {
+            slot.is_sending = false;
+        }
+        Some(handle)
+    }
+
+    pub(super) fn sending_len(&self) -> usize {
+        self.sending.len()
+    }
+
+    /// A connection is to be asked for datagrams, after the others that are.
+    pub(super) fn mark_sending(&mut self, handle: ConnectionHandle) {
+        if let Some(Some(slot)) = self.slots.get_mut(handle.index())
+            && !std::mem::replace(&mut slot.is_sending, true)
+        {
+            self.timers.set(handle.index(), None);
+            self.sending.push_back(handle);
+        }
+    }
+
+    /// A connection has no more to send now: it waits for its deadline, or it is over.
+    pub(super) fn rest(&mut self, handle: ConnectionHandle) {
+        let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
+        let Some(connection) = self.endpoint.connection(handle) else { return };
+        if connection.is_closed() && !slot.knows_of_close {
+            return self.mark_dirty(handle);
+        }
+        if connection.is_drained() {
+            return self.remove(handle);
+        }
+        let deadline = connection.deadline().map(|deadline| match slot.served {
+            Some(served) if deadline <= served => served + OVERDUE_DELAY,
+            _ => deadline,
+        });
+        self.timers.set(handle.index(), deadline);
+    }
+
+    fn remove(&mut self, handle: ConnectionHandle) {
+        let Some(connection) = self.endpoint.remove_drained(handle) else { return };
+        self.timers.set(handle.index(), None);
+        let slot = self.slots.get_mut(handle.index()).and_then(Option::take);
+        if let Some(mut slot) = slot {
+            self.count -= 1;
+            slot.application.closed(&connection.statistics());
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Batches on their way to the kernel.
+
+use std::io::ErrorKind;
+
+use clearway_transport::{ConnectionHandle, Transmit};
+
+use super::connections::Connections;
+use crate::clock::Clock;
+use crate::socket::{MAX_BATCH_BYTES, SendOutcome, Socket};
+use crate::statistics::ShardStatistics;
+
+/// A batch has at most this many datagrams: kernels take no more in one call.
+const MAX_SEGMENTS: usize = 64;
+/// After this many batches in a row it is another connection's turn.
+const BATCHES_PER_TURN: usize = 4;
+
+/// The one buffer in which batches are built, and the batch that the socket had no room for.
+pub(super) struct Sender {
+    buffer: Box<[u8]>,
+    blocked: Option<Blocked>,
+}
+
+/// A batch that waits in the buffer until the socket has room.
+struct Blocked {
+    handle: ConnectionHandle,
+    transmit: Transmit,
+    progress: usize,
+}
+
+/// What asking a connection for datagrams came to.
+enum Turn {
+    /// It has no more.
+    Done,
+    /// It may have more.
+    Unfinished,
+}
+
+impl Sender {
+    pub(super) fn new() -> Self {
+        Self { buffer: vec![0; MAX_BATCH_BYTES].into(), blocked: None }
+    }
+
+    /// Whether a batch waits for room in the socket.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked.is_some()
+    }
+
+    /// Sends what all connections that have something to send let go now, each in its turn.
+    pub(super) fn send(
+        &mut self,
+        clock: &Clock,
+        socket: &mut Socket,
+        connections: &mut Connections,
+        statistics: &mut ShardStatistics,
+    ) {
+        let mut turn = TurnContext { clock, socket, connections, statistics };
+        if let Some(blocked) = self.blocked.take() {
+            self.hand_over(&mut turn, blocked);
+        }
+        for _ in 0..turn.connections.sending_len() {
+            if self.is_blocked() {
+                return;
+            }
+            let Some(handle) = turn.connections.next_sending() else { break };
+            match self.take_turn(&mut turn, handle) {
+                Turn::Done => turn.connections.rest(handle),
+                Turn::Unfinished => turn.connections.mark_sending(handle),
+            }
+        }
+        if !self.is_blocked() {
+            reply(&mut turn);
+        }
+    }
+
+    fn take_turn(&mut self, turn: &mut TurnContext<'_>, handle: ConnectionHandle) -> Turn {
+        let segments = turn.socket.max_gso_segments().clamp(1, MAX_SEGMENTS);
+        for _ in 0..BATCHES_PER_TURN {
+            let now = turn.clock.now();
+            let endpoint = &mut turn.connections.endpoint;
+            let Some(transmit) = endpoint.transmit(handle, now, &mut self.buffer, segments) else {
+                return Turn::Done;
+            };
+            self.hand_over(turn, Blocked { handle, transmit, progress: 0 });
+            if self.is_blocked() {
+                break;
+            }
+        }
+        Turn::Unfinished
+    }
+
+    /// Hands the batch in the buffer to the kernel and tells its connection when (law 2).
+    fn hand_over(&mut self, turn: &mut TurnContext<'_>, mut batch: Blocked) {
+        let outcome = turn.socket.send(&batch.transmit, &self.buffer, &mut batch.progress);
+        match outcome {
+            SendOutcome::WouldBlock => {
+                turn.statistics.send_blocked += 1;
+                self.blocked = Some(batch);
+                return;
+            }
+            SendOutcome::Sent => {
+                turn.statistics.batches_sent += 1;
+                turn.statistics.datagrams_sent += datagrams(&batch.transmit);
+            }
+            SendOutcome::Failed(error) => {
+                tracing::debug!(%error, destination = %batch.transmit.destination, "cannot send");
+                turn.statistics.batches_failed += 1;
+                let kind = error.kind();
+                if matches!(kind, ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable) {
+                    let now = turn.clock.now();
+                    turn.connections.on_unreachable(now, batch.transmit.destination);
+                }
+            }
+        }
+        let now = turn.clock.now();
+        turn.connections.endpoint.transmitted(batch.handle, now);
+    }
+}
+
+struct TurnContext<'a> {
+    clock: &'a Clock,
+    socket: &'a mut Socket,
+    connections: &'a mut Connections,
+    statistics: &'a mut ShardStatistics,
+}
+
+/// Sends the answers to strangers. They are a courtesy: what does not go at once is forgotten.
+fn reply(turn: &mut TurnContext<'_>) {
+    while let Some((transmit, contents)) = turn.connections.endpoint.next_reply() {
+        if matches!(turn.socket.send(&transmit, &contents, &mut 0), SendOutcome::Sent) {
+            turn.statistics.batches_sent += 1;
+            turn.statistics.datagrams_sent += 1;
+        }
+    }
+}
+
+fn datagrams(transmit: &Transmit) -> u64 {
+    let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
+    transmit.size.div_ceil(segment) as u64
+}

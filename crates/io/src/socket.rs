@@ -1,0 +1,270 @@
+//! A UDP socket that moves batches.
+
+use core::array;
+use core::mem::MaybeUninit;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io::{self, ErrorKind, IoSliceMut};
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use clearway_transport::Transmit;
+use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
+use socket2::{Domain, Protocol, Type};
+
+/// How many buffers one call to the kernel fills; each may hold many datagrams of one sender.
+const RECEIVE_BUFFERS: usize = 8;
+/// What a buffer must hold: the largest UDP payload, or as much of merged ones.
+const RECEIVE_BUFFER_SIZE: usize = 1 << 16;
+/// Asked for in both directions; the kernel may give less.
+const SOCKET_BUFFER_SIZE: usize = 4 << 20;
+/// A batch is at most this many bytes: a kernel takes no more in one call, headers included.
+pub(crate) const MAX_BATCH_BYTES: usize = 65_000;
+/// How many entries of the error queue are looked at in one go: anyone can have some put there.
+const MAX_ERRORS: usize = 32;
+
+/// Where a datagram came from and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Meta {
+    /// The sender.
+    pub remote: SocketAddr,
+    /// The local address that it was sent to.
+    pub local_ip: Option<IpAddr>,
+    /// Its ECN field (RFC 3168), if it is ECN-capable.
+    pub ecn: Option<EcnCodepoint>,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub enum SendOutcome {
+    /// The kernel has it all.
+    Sent,
+    /// The socket has no room now. Send it again, with the same progress, when there is some.
+    WouldBlock,
+    /// The kernel refused it: what it had not taken yet is lost, as it may be on any network.
+    Failed(io::Error),
+}
+
+/// A non-blocking UDP socket with segmentation offload and ECN where the platform has them.
+#[derive(Debug)]
+pub struct Socket {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    local_address: SocketAddr,
+    receive_buffer: Box<[u8]>,
+    /// The last call to the kernel filled all buffers, or failed: there may be more.
+    may_have_more: bool,
+    has_errors: bool,
+}
+
+impl Socket {
+    /// A socket at `address`. One at the unspecified IPv6 address also serves IPv4 where the platform
+    /// can do that.
+    ///
+    /// # Errors
+    /// What the operating system says: for example that the address is in use.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket =
+            socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        if address.is_ipv6() {
+            // Where that cannot be, IPv6 alone is served.
+            let _ = socket.set_only_v6(!address.ip().is_unspecified());
+        }
+        socket.bind(&address.into())?;
+        let socket = UdpSocket::from(socket);
+        let state = UdpSocketState::new((&socket).into())?;
+        // Best effort: the kernel cuts these to its limits.
+        let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
+        let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
+        // Without it a client learns of a server that is not there only by waiting.
+        let _ = state.enable_transport_errors((&socket).into());
+        let local_address = socket.local_addr()?;
+        Ok(Self {
+            socket,
+            state,
+            local_address,
+            receive_buffer: vec![0; RECEIVE_BUFFERS * RECEIVE_BUFFER_SIZE].into(),
+            may_have_more: true,
+            has_errors: false,
+        })
+    }
+
+    /// The socket's own address.
+    pub fn local_address(&self) -> SocketAddr {
+        self.local_address
+    }
+
+    /// How many datagrams of one size the kernel takes in one call; 1 where it cannot.
+    pub fn max_gso_segments(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    /// `remote` as this socket names it; `None` if this socket cannot send there.
+    pub fn destination(&self, remote: SocketAddr) -> Option<SocketAddr> {
+        if remote.port() == 0 || remote.ip().is_unspecified() {
+            return None;
+        }
+        match (self.local_address.ip(), remote) {
+            (IpAddr::V4(_), SocketAddr::V4(_)) | (IpAddr::V6(_), SocketAddr::V6(_)) => Some(remote),
+            (IpAddr::V4(_), SocketAddr::V6(remote)) => {
+                let ip = remote.ip().to_ipv4_mapped()?;
+                Some(SocketAddr::new(ip.into(), remote.port()))
+            }
+            (IpAddr::V6(local), SocketAddr::V4(remote)) => {
+                let is_dual = local == Ipv6Addr::UNSPECIFIED;
+                is_dual.then(|| SocketAddr::new(mapped(*remote.ip()).into(), remote.port()))
+            }
+        }
+    }
+
+    /// Receives one bounded batch without waiting: `each` gets every datagram, those that the kernel
+    /// had merged one by one (law 13). Returns how many there were.
+    ///
+    /// # Errors
+    /// What the operating system says, except that there is nothing (which is `Ok(0)`) and what its
+    /// network says about earlier datagrams (which is for [`unreachable`](Self::unreachable)).
+    pub fn receive(&mut self, mut each: impl FnMut(Meta, &mut [u8])) -> io::Result<usize> {
+        let mut metas = [RecvMeta::default(); RECEIVE_BUFFERS];
+        let mut chunks = self.receive_buffer.chunks_mut(RECEIVE_BUFFER_SIZE);
+        let mut buffers: [IoSliceMut<'_>; RECEIVE_BUFFERS] =
+            array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
+        let filled = match self.state.recv((&self.socket).into(), &mut buffers, &mut metas) {
+            Ok(filled) => filled,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.may_have_more = false;
+                return Ok(0);
+            }
+            Err(error) if is_network_report(&error) => {
+                self.has_errors = true;
+                self.may_have_more = true;
+                return Ok(0);
+            }
+            Err(error) => return Err(error),
+        };
+        self.may_have_more = filled == RECEIVE_BUFFERS;
+        let mut count = 0;
+        for (buffer, meta) in buffers.iter_mut().zip(&metas).take(filled) {
+            let description = Meta { remote: meta.addr, local_ip: meta.dst_ip, ecn: meta.ecn };
+            let len = meta.len.min(buffer.len());
+            for datagram in buffer[..len].chunks_mut(meta.stride.max(1)) {
+                each(description, datagram);
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Whether [`receive`](Self::receive) may find something without waiting.
+    pub fn may_have_more(&self) -> bool {
+        self.may_have_more
+    }
+
+    /// Sends a batch, beginning after the `progress` bytes that an earlier call has handed over, and
+    /// counts on. A batch of several datagrams goes in one call to the kernel, or one by one where it
+    /// turns out that the network's driver cannot.
+    pub fn send(
+        &mut self,
+        transmit: &Transmit,
+        contents: &[u8],
+        progress: &mut usize,
+    ) -> SendOutcome {
+        let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
+        let mut is_second_attempt = false;
+        while *progress < transmit.size {
+            let rest = &contents[*progress..transmit.size];
+            let together = if self.state.max_gso_segments() > 1 { rest.len() } else { segment };
+            let part = &rest[..together.min(rest.len())];
+            let message = quinn_udp::Transmit {
+                destination: transmit.destination,
+                ecn: None,
+                contents: part,
+                segment_size: (part.len() > segment).then_some(segment),
+                src_ip: transmit.source_ip,
+            };
+            match self.state.try_send((&self.socket).into(), &message) {
+                Ok(()) => *progress += part.len(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return SendOutcome::WouldBlock;
+                }
+                // The driver cannot segment. It has said so for good; now one by one.
+                Err(_) if part.len() > segment && self.state.max_gso_segments() == 1 => {}
+                Err(error) => {
+                    let is_report = is_network_report(&error);
+                    self.has_errors |= is_report;
+                    // A report about an earlier datagram took the place of this one's sending.
+                    if !is_report || std::mem::replace(&mut is_second_attempt, true) {
+                        return SendOutcome::Failed(error);
+                    }
+                }
+            }
+        }
+        SendOutcome::Sent
+    }
+
+    /// Destinations of which the network says that nobody receives there. Whoever is on the path can
+    /// make such reports up, so they are believed only about strangers.
+    pub fn unreachable(&mut self, mut each: impl FnMut(SocketAddr)) {
+        if !std::mem::take(&mut self.has_errors) {
+            return;
+        }
+        for _ in 0..MAX_ERRORS {
+            match next_error(&self.socket) {
+                Ok(Some(destination)) => each(destination),
+                Ok(None) => {}
+                Err(_) => return,
+            }
+        }
+        self.has_errors = true;
+    }
+
+    /// The error queue has something to read.
+    pub(crate) fn note_errors(&mut self) {
+        self.has_errors = true;
+    }
+
+    /// Whether [`unreachable`](Self::unreachable) has something to say.
+    pub(crate) fn has_errors(&self) -> bool {
+        self.has_errors
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn mapped(address: Ipv4Addr) -> Ipv6Addr {
+    address.to_ipv6_mapped()
+}
+
+/// Whether an error is what ICMP said about an earlier datagram.
+fn is_network_report(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionRefused
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::PermissionDenied
+    )
+}
+
+/// Takes an entry from the error queue: the destination of the datagram that it is about.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn next_error(socket: &UdpSocket) -> rustix::io::Result<Option<SocketAddr>> {
+    let mut payload = [0; 1];
+    let mut space = [MaybeUninit::uninit(); 256];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
+    let message = recvmsg(socket, &mut [IoSliceMut::new(&mut payload)], &mut control, flags)?;
+    Ok(message.address.and_then(|address| SocketAddr::try_from(address).ok()))
+}
+
+/// Elsewhere there is no such queue.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn next_error(_socket: &UdpSocket) -> rustix::io::Result<Option<SocketAddr>> {
+    Err(rustix::io::Errno::WOULDBLOCK)
+}
+
+#[cfg(test)]
+mod tests;
