@@ -355,4 +355,3 @@ fn export(connection: &Connection, state: &mut State, effects: &mut Effects) {
         effects.export(request.reply, exported.map(|()| output).map_err(|_| ExportError::Tls));
     }
 }
-

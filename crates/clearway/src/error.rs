@@ -214,9 +214,7 @@ fn connection_lost(error: ConnectionError) -> io::Error {
         }
         ConnectionError::Reset => io::ErrorKind::ConnectionReset,
         ConnectionError::TimedOut | ConnectionError::HandshakeTimedOut => io::ErrorKind::TimedOut,
-        ConnectionError::Unreachable | ConnectionError::Refused => {
-            io::ErrorKind::ConnectionRefused
-        }
+        ConnectionError::Unreachable | ConnectionError::Refused => io::ErrorKind::ConnectionRefused,
         _ => io::ErrorKind::Other,
     };
     io::Error::new(kind, error)

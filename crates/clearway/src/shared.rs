@@ -313,7 +313,9 @@ impl State {
         }
         if let Some(error) = self.lost() {
             for request in self.exports.drain(..) {
-                effects.exported.push((request.reply, Err(ExportError::ConnectionLost(error.clone()))));
+                effects
+                    .exported
+                    .push((request.reply, Err(ExportError::ConnectionLost(error.clone()))));
             }
         }
     }

@@ -19,6 +19,11 @@ impl<'a> Streams<'a> {
         Self { now, connection }
     }
 
+    /// The same, for a shorter time.
+    pub(super) fn reborrow(&mut self) -> Streams<'_> {
+        Streams { now: self.now, connection: self.connection }
+    }
+
     /// The connection itself.
     pub(super) fn connection(&self) -> &Connection {
         self.connection
@@ -88,8 +93,9 @@ impl Transport for Streams<'_> {
 fn write_error(error: clearway_transport::WriteError) -> WriteError {
     match error {
         clearway_transport::WriteError::Stopped(code) => WriteError::Stopped(code.get()),
-        clearway_transport::WriteError::Closed
-        | clearway_transport::WriteError::UnknownStream => WriteError::Closed,
+        clearway_transport::WriteError::Closed | clearway_transport::WriteError::UnknownStream => {
+            WriteError::Closed
+        }
     }
 }
 
@@ -116,16 +122,16 @@ impl Undelivered {
         self.0.is_empty()
     }
 
-    fn remove(&mut self, stream: u64) {
+    pub(super) fn remove(&mut self, stream: u64) {
         self.0.remove(&stream);
     }
 }
 
-/// Passes on what the transport noticed.
+/// Passes on what the transport noticed. `delivered` hears of the streams whose sending part is over.
 pub(super) fn feed(
     http3: &mut Http3,
     streams: &mut Streams<'_>,
-    undelivered: &mut Undelivered,
+    mut delivered: impl FnMut(u64),
 ) -> Feed {
     let mut fed = Feed::default();
     while let Some(event) = streams.connection.next_event() {
@@ -139,10 +145,10 @@ pub(super) fn feed(
             Event::Readable(id) => http3.on_readable(streams, id.get()),
             Event::Writable(id) => http3.on_writable(streams, id.get()),
             Event::Stopped { stream_id, error_code } => {
-                undelivered.remove(stream_id.get());
+                delivered(stream_id.get());
                 http3.on_stopped(streams, stream_id.get(), error_code.get());
             }
-            Event::Finished(id) | Event::ResetAcknowledged(id) => undelivered.remove(id.get()),
+            Event::Finished(id) | Event::ResetAcknowledged(id) => delivered(id.get()),
             Event::Closed(error) => fed.closed = Some(error),
             _ => {}
         }

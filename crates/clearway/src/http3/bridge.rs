@@ -4,16 +4,14 @@ use core::task::Waker;
 use std::sync::Arc;
 
 use bytes::Buf;
-use clearway_http3::{
-    Code, Config, Connection as Http3, Event, Role, SendError, StreamError,
-};
+use clearway_http3::{Code, Config, Connection as Http3, Event, Role, SendError, StreamError};
 use clearway_io::Application;
 use clearway_transport::{Connection, ConnectionError, Statistics};
 use clearway_units::{Random, Timestamp};
 
+use super::Error;
 use super::adapter::{Streams, Undelivered, feed};
 use super::state::{Ending, Exchange, Head, Phase, Shared, State};
-use super::Error;
 
 /// How much content is asked of the transport at once.
 const READ: usize = 256 << 10;
@@ -77,7 +75,7 @@ impl Bridge {
 impl Application for Bridge {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
         let mut streams = Streams::new(now, connection);
-        let fed = feed(&mut self.http3, &mut streams, &mut self.undelivered);
+        let fed = feed(&mut self.http3, &mut streams, |stream| self.undelivered.remove(stream));
         let mut state = self.shared.lock();
         let mut batch = Batch {
             http3: &mut self.http3,
@@ -165,10 +163,12 @@ impl Batch<'_> {
                     self.state.incoming.push_back(key);
                     self.has_requests |= !core::mem::replace(&mut self.state.is_announced, true);
                 }
-                Event::Informational { stream, response } => self.with(stream, |exchange, wakers| {
-                    exchange.receive.informational.push_back(response);
-                    wakers.extend(exchange.receive.waker.take());
-                }),
+                Event::Informational { stream, response } => {
+                    self.with(stream, |exchange, wakers| {
+                        exchange.receive.informational.push_back(response);
+                        wakers.extend(exchange.receive.waker.take());
+                    })
+                }
                 Event::Response { stream, response } => self.with(stream, |exchange, wakers| {
                     exchange.receive.head = Some(Head::Response(response));
                     wakers.extend(exchange.receive.waker.take());

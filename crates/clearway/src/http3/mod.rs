@@ -16,6 +16,7 @@ mod body;
 mod bridge;
 mod client;
 mod error;
+mod handler;
 mod recv_body;
 mod responder;
 mod send_body;
@@ -23,12 +24,11 @@ mod server;
 mod state;
 
 pub use body::{Body, BodySender, BodyUnwanted};
-pub use clearway_http3::{
-    Code, Config, ConnectionError as ProtocolError, SendError, StreamError,
-};
 pub use bridge::PROTOCOL;
+pub use clearway_http3::{Code, Config, ConnectionError as ProtocolError, SendError, StreamError};
 pub use client::{Client, PendingResponse};
 pub use error::Error;
+pub use handler::{BodySource, Handler, HandlerApplication, RequestStream, serve_in_shard};
 pub use recv_body::RecvBody;
 pub use responder::Responder;
 pub use send_body::SendBody;

@@ -18,11 +18,7 @@ pub struct Responder {
 }
 
 impl Responder {
-    pub(super) fn new(
-        send: SendBody,
-        method: Method,
-        remote_address: Option<SocketAddr>,
-    ) -> Self {
+    pub(super) fn new(send: SendBody, method: Method, remote_address: Option<SocketAddr>) -> Self {
         Self { send, method, remote_address }
     }
 

@@ -237,10 +237,7 @@ impl AsyncWrite for SendBody {
     }
 
     /// Ends the message, as [`SendBody::finish`] does.
-    fn poll_shutdown(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.commit(None);
         Poll::Ready(Ok(ready!(self.poll_over(context))?))
     }

@@ -117,11 +117,6 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Adds an exchange that a task has begun, or the peer.
-    pub(super) fn insert(&mut self, exchange: Exchange) -> usize {
-        self.exchanges.insert(exchange)
-    }
-
     /// The shard is to look at an exchange.
     pub(super) fn touch(&mut self, key: usize) {
         if let Some(exchange) = self.exchanges.get_mut(key)
