@@ -89,14 +89,16 @@ impl Setting<'_> {
         let listen = [self.case.server, "--listen", "127.0.0.1:0", "--cert", certificate];
         let mut arguments = listen.to_vec();
         arguments.extend(["--key", key, "--mtu", &datagram_size]);
+        if self.case.name == "h3" {
+            arguments.extend(["--root", "."]);
+        }
         let server = Server::start(program, &arguments, SERVER_CORE)?;
         let before = server.cpu_seconds()?;
         let url = format!("https://localhost/zero/{size}");
-        let mut arguments = vec![self.case.client, "--ca", certificate, "--discard"];
-        arguments.extend(["--mtu", &datagram_size, "--connect", &server.address]);
+        let mut arguments = vec![self.case.client, "--ca", certificate, "--mtu", &datagram_size];
         match self.case.name {
-            "raw" => arguments.extend(["--size", size.as_str()]),
-            _ => arguments.push(&url),
+            "raw" => arguments.extend(["--bytes", &size, &server.address]),
+            _ => arguments.extend(["--discard", "--connect", &server.address, &url]),
         }
         let (result, client_cpu) = client(program, &arguments, CLIENT_CORE)?;
         let server_cpu = server.cpu_seconds()? - before;

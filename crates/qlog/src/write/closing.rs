@@ -13,7 +13,9 @@ pub(super) fn write(json: &mut Object<'_>, error: &ConnectionError) {
         ConnectionError::TransportError(_) => ("local", "error"),
         ConnectionError::Reset => ("remote", "stateless_reset"),
         ConnectionError::TimedOut => ("local", "idle_timeout"),
-        ConnectionError::HandshakeTimedOut | ConnectionError::Refused => ("local", "aborted"),
+        ConnectionError::HandshakeTimedOut
+        | ConnectionError::Refused
+        | ConnectionError::Unreachable => ("local", "aborted"),
         ConnectionError::VersionMismatch => ("local", "version_mismatch"),
     };
     json.text("initiator", initiator);

@@ -278,7 +278,7 @@ impl Connection {
     }
 
     fn at_amplification_limit(&self) -> bool {
-        self.paths.current().amplification_credit() < transmit::MINIMUM_INITIAL_SIZE as u64
+        self.paths.current().amplification_credit() < self.smallest_datagram()
     }
 
     /// The probe timeout without backoff, for the timers that are counted in it.

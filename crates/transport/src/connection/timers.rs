@@ -65,12 +65,14 @@ impl Connection {
             Lifecycle::Closing { until, .. } | Lifecycle::Draining { until } => return Some(until),
             _ => {}
         }
-        // What came with keys that are discarded meanwhile is not acknowledged any more.
+        // What came with keys that are discarded meanwhile is not acknowledged any more; and nothing
+        // is while the peer's address permits no datagram.
         let protection = self.handshake.protection();
+        let may_send = !self.at_amplification_limit();
         let acks = self
             .received
             .iter()
-            .filter(|(space, _)| protection.can_seal(*space))
+            .filter(|(space, _)| may_send && protection.can_seal(*space))
             .filter_map(|(_, received)| received.deadline())
             .min();
         [

@@ -43,11 +43,6 @@ impl RangeSet {
         let kept = [before, after].into_iter().flatten().filter(|range| !range.is_empty());
         self.ranges.splice(from..to, kept.collect::<Vec<_>>());
     }
-
-    /// Empties the set.
-    pub(super) fn clear(&mut self) {
-        self.ranges.clear();
-    }
 }
 
 #[cfg(test)]
