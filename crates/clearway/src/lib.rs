@@ -34,6 +34,7 @@ mod connection;
 mod driver;
 mod endpoint;
 mod error;
+pub mod http3;
 mod observe;
 mod recv_stream;
 mod send_stream;

@@ -1,0 +1,168 @@
+//! Which connections a server has, and which of them have requests that no task has taken.
+
+use core::task::{Context, Poll, Waker};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::{Method, Request};
+use slab::Slab;
+
+use super::bridge::Listener;
+use super::recv_body::ReceiveEnd;
+use super::state::{Ending, Head, Shared};
+use super::{RecvBody, Responder, SendBody};
+
+/// The connections of one server.
+#[derive(Default)]
+pub(super) struct Accepting(Mutex<Connections>);
+
+#[derive(Default)]
+struct Connections {
+    all: Slab<Arc<Shared>>,
+    /// Those with requests, each once: they take turns.
+    ready: VecDeque<Arc<Shared>>,
+    is_closing: bool,
+    wakers: Vec<Waker>,
+}
+
+impl Connections {
+    fn watch(&mut self, context: &Context<'_>) {
+        if !self.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
+            self.wakers.push(context.waker().clone());
+        }
+    }
+}
+
+impl Accepting {
+    /// Nothing that panics runs while the lock is held.
+    fn lock(&self) -> MutexGuard<'_, Connections> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether new clients are turned away.
+    pub(super) fn is_closing(&self) -> bool {
+        self.lock().is_closing
+    }
+
+    /// Adds a connection.
+    pub(super) fn register(self: &Arc<Self>, shared: Arc<Shared>) -> Box<dyn Listener> {
+        let mut connections = self.lock();
+        if connections.is_closing {
+            shared.lock().ending = Ending::Graceful;
+        }
+        let key = connections.all.insert(shared);
+        Box::new(Registration { accepting: self.clone(), key })
+    }
+
+    /// The next request of any connection; `None` once the server is closing and its last connection
+    /// is gone.
+    pub(super) fn poll_accept(
+        &self,
+        context: &Context<'_>,
+    ) -> Poll<Option<(Request<RecvBody>, Responder)>> {
+        loop {
+            let shared = {
+                let mut connections = self.lock();
+                match connections.ready.pop_front() {
+                    Some(shared) => shared,
+                    None if connections.is_closing && connections.all.is_empty() => {
+                        return Poll::Ready(None);
+                    }
+                    None => {
+                        connections.watch(context);
+                        return Poll::Pending;
+                    }
+                }
+            };
+            let (request, has_more) = take_request(&shared);
+            if has_more {
+                self.announce(shared);
+            }
+            if request.is_some() {
+                return Poll::Ready(request);
+            }
+        }
+    }
+
+    fn announce(&self, shared: Arc<Shared>) {
+        let wakers = {
+            let mut connections = self.lock();
+            connections.ready.push_back(shared);
+            core::mem::take(&mut connections.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Asks every connection to finish what it has begun. With `reject`, requests that no task has
+    /// taken are not answered.
+    pub(super) fn close(&self, reject: bool) {
+        let (all, wakers) = {
+            let mut connections = self.lock();
+            connections.is_closing = true;
+            let all: Vec<_> = connections.all.iter().map(|(_, shared)| shared.clone()).collect();
+            (all, core::mem::take(&mut connections.wakers))
+        };
+        for shared in all {
+            {
+                let mut state = shared.lock();
+                if state.ending == Ending::None {
+                    state.ending = Ending::Graceful;
+                }
+                state.is_rejecting |= reject;
+            }
+            shared.wake_shard();
+        }
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until the last connection is gone.
+    pub(super) fn poll_idle(&self, context: &Context<'_>) -> Poll<()> {
+        let mut connections = self.lock();
+        if connections.all.is_empty() {
+            return Poll::Ready(());
+        }
+        connections.watch(context);
+        Poll::Pending
+    }
+}
+
+/// The oldest request of a connection that no task has taken, and whether there are more.
+fn take_request(shared: &Arc<Shared>) -> (Option<(Request<RecvBody>, Responder)>, bool) {
+    let state = &mut *shared.lock();
+    let key = state.incoming.pop_front();
+    let has_more = !state.incoming.is_empty();
+    state.is_announced = has_more;
+    let remote_address = state.remote_address;
+    let Some(key) = key else { return (None, has_more) };
+    let Some(exchange) = state.exchanges.get_mut(key) else { return (None, has_more) };
+    let Some(Head::Request(request)) = exchange.receive.head.take() else {
+        return (None, has_more);
+    };
+    exchange.is_queued = false;
+    exchange.handles = 2;
+    let send = SendBody::new(shared.clone(), key, request.method() == Method::HEAD);
+    let responder = Responder::new(send, request.method().clone(), remote_address);
+    let body = RecvBody::new(ReceiveEnd::new(shared.clone(), key, false));
+    (Some((request.map(|()| body), responder)), has_more)
+}
+
+/// A connection's place among those of its server.
+struct Registration {
+    accepting: Arc<Accepting>,
+    key: usize,
+}
+
+impl Listener for Registration {
+    fn on_requests(&mut self, shared: &Arc<Shared>) {
+        self.accepting.announce(shared.clone());
+    }
+
+    fn on_gone(&mut self) {
+        let wakers = {
+            let mut connections = self.accepting.lock();
+            connections.all.try_remove(self.key);
+            core::mem::take(&mut connections.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}

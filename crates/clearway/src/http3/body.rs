@@ -1,0 +1,344 @@
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use http_body::{Frame, SizeHint};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::mpsc;
+
+use super::{Error, RecvBody, SendBody};
+
+type BoxError = Box<dyn core::error::Error + Send + Sync>;
+type Streamed = Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>;
+
+/// How much a reader is asked for at once.
+const READ: usize = 64 << 10;
+
+/// How many chunks a channel holds.
+const CHANNEL: usize = 16;
+
+/// The content of a message that is to be sent: nothing, bytes, or something that comes bit by bit.
+#[derive(Default)]
+pub struct Body {
+    content: Content,
+    trailers: Option<HeaderMap>,
+}
+
+#[derive(Default)]
+enum Content {
+    #[default]
+    Empty,
+    Full(Bytes),
+    Streamed(Streamed),
+}
+
+impl Body {
+    /// No content.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// These bytes; they are not copied. A content-length field is added if there is none.
+    pub fn full(content: impl Into<Bytes>) -> Self {
+        Self { content: Content::Full(content.into()), trailers: None }
+    }
+
+    /// Whatever `reader` gives until its end.
+    pub fn from_reader(reader: impl AsyncRead + Send + 'static) -> Self {
+        let reader = Reader { reader: Box::pin(reader), buffer: BytesMut::new() };
+        Self::wrap(reader)
+    }
+
+    /// Any other body.
+    pub fn wrap<B>(body: B) -> Self
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let streamed: Streamed = Box::pin(Boxed(Box::pin(body)));
+        Self { content: Content::Streamed(streamed), trailers: None }
+    }
+
+    /// Content that is given bit by bit, by another task.
+    pub fn channel() -> (BodySender, Self) {
+        let (sender, receiver) = mpsc::channel(CHANNEL);
+        (BodySender { sender }, Self::wrap(Channel { receiver, is_ended: false }))
+    }
+
+    /// The same content, and then `trailers`.
+    pub fn with_trailers(mut self, trailers: HeaderMap) -> Self {
+        self.trailers = Some(trailers);
+        self
+    }
+
+    /// How many bytes it has, if that is known.
+    pub fn length(&self) -> Option<u64> {
+        match &self.content {
+            Content::Empty => Some(0),
+            Content::Full(content) => Some(content.len() as u64),
+            Content::Streamed(body) => body.size_hint().exact(),
+        }
+    }
+
+    /// Gives what can be given at once, and returns the rest.
+    pub(super) fn begin(self, send: &mut SendBody) -> Option<Pump> {
+        match self.content {
+            Content::Empty => send.commit(self.trailers),
+            Content::Full(content) => send.commit_with(content, self.trailers),
+            Content::Streamed(body) => return Some(Pump { body, trailers: self.trailers }),
+        }
+        None
+    }
+}
+
+/// Content that has to be waited for.
+pub(super) struct Pump {
+    body: Streamed,
+    trailers: Option<HeaderMap>,
+}
+
+impl Pump {
+    /// Gives all of it to `send`, which is given up if the body fails.
+    pub(super) async fn run(mut self, mut send: SendBody) -> Result<(), Error> {
+        loop {
+            let frame = core::future::poll_fn(|context| {
+                // Nobody wants the rest: no need to produce it.
+                if let Poll::Ready(error) = send.poll_failed(context) {
+                    return Poll::Ready(Err(error));
+                }
+                self.body.as_mut().poll_frame(context).map(Ok)
+            });
+            match frame.await? {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(chunk) => send.write_chunk(chunk).await?,
+                    Err(frame) => self.trailers = frame.into_trailers().ok().or(self.trailers),
+                },
+                Some(Err(error)) => {
+                    let error = Error::Body(Arc::from(error));
+                    send.fail(&error);
+                    return Err(error);
+                }
+                None => break,
+            }
+        }
+        match self.trailers {
+            Some(trailers) => send.finish_with_trailers(trailers).await,
+            None => send.finish().await,
+        }
+    }
+}
+
+impl From<()> for Body {
+    fn from((): ()) -> Self {
+        Self::empty()
+    }
+}
+
+macro_rules! from_bytes {
+    ($($bytes:ty)*) => {$(
+        impl From<$bytes> for Body {
+            fn from(content: $bytes) -> Self {
+                Self::full(content)
+            }
+        }
+    )*};
+}
+
+from_bytes! { Bytes Vec<u8> String &'static str &'static [u8] }
+
+impl From<RecvBody> for Body {
+    fn from(body: RecvBody) -> Self {
+        Self::wrap(body)
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body").field("length", &self.length()).finish_non_exhaustive()
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = match core::mem::take(&mut self.content) {
+            Content::Full(content) if !content.is_empty() => Some(Ok(Frame::data(content))),
+            Content::Empty | Content::Full(_) => None,
+            Content::Streamed(mut body) => {
+                let polled = body.as_mut().poll_frame(context);
+                if !matches!(polled, Poll::Ready(None)) {
+                    self.content = Content::Streamed(body);
+                }
+                ready!(polled)
+            }
+        };
+        let trailers = || self.trailers.take().map(|trailers| Ok(Frame::trailers(trailers)));
+        Poll::Ready(frame.or_else(trailers))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.trailers.is_none() && self.length() == Some(0)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.length().map(SizeHint::with_exact).unwrap_or_default()
+    }
+}
+
+/// Gives content to a [`Body`] bit by bit.
+///
+/// Dropping it without [`finish`](Self::finish) means that the content is cut off: the message is
+/// given up.
+#[derive(Debug)]
+pub struct BodySender {
+    sender: mpsc::Sender<Part>,
+}
+
+#[derive(Debug)]
+enum Part {
+    Data(Bytes),
+    End(Option<HeaderMap>),
+    Failed(BoxError),
+}
+
+impl BodySender {
+    /// Gives the next content, without copying it, as soon as there is room.
+    ///
+    /// # Errors
+    /// If nobody wants it any more: the message was given up.
+    pub async fn send(&self, chunk: impl Into<Bytes>) -> Result<(), BodyUnwanted> {
+        self.sender.send(Part::Data(chunk.into())).await.map_err(|_| BodyUnwanted)
+    }
+
+    /// Ends the content.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn finish(self) -> Result<(), BodyUnwanted> {
+        self.sender.send(Part::End(None)).await.map_err(|_| BodyUnwanted)
+    }
+
+    /// Ends the content with a trailer section.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn finish_with_trailers(self, trailers: HeaderMap) -> Result<(), BodyUnwanted> {
+        self.sender.send(Part::End(Some(trailers))).await.map_err(|_| BodyUnwanted)
+    }
+
+    /// Gives the message up because of `error`, which the other end of the exchange is told here.
+    pub async fn fail(self, error: impl Into<Box<dyn core::error::Error + Send + Sync>>) {
+        // If nobody wants the message any more, it has been given up already.
+        let _ = self.sender.send(Part::Failed(error.into())).await;
+    }
+}
+
+/// Nobody wants the content any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BodyUnwanted;
+
+impl fmt::Display for BodyUnwanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nobody wants the content any more")
+    }
+}
+
+impl core::error::Error for BodyUnwanted {}
+
+/// The [`BodySender`] was dropped before the end.
+#[derive(Debug)]
+struct CutOff;
+
+impl fmt::Display for CutOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the content was cut off")
+    }
+}
+
+impl core::error::Error for CutOff {}
+
+/// What a [`BodySender`] gives.
+struct Channel {
+    receiver: mpsc::Receiver<Part>,
+    is_ended: bool,
+}
+
+impl http_body::Body for Channel {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if self.is_ended {
+            return Poll::Ready(None);
+        }
+        let part = ready!(self.receiver.poll_recv(context));
+        self.is_ended = !matches!(part, Some(Part::Data(_)));
+        Poll::Ready(match part {
+            Some(Part::Data(chunk)) => Some(Ok(Frame::data(chunk))),
+            Some(Part::End(trailers)) => trailers.map(|trailers| Ok(Frame::trailers(trailers))),
+            Some(Part::Failed(error)) => Some(Err(error)),
+            None => Some(Err(CutOff.into())),
+        })
+    }
+}
+
+/// What a reader gives.
+struct Reader<R> {
+    reader: Pin<Box<R>>,
+    /// Zeroes to read into.
+    buffer: BytesMut,
+}
+
+impl<R: AsyncRead> http_body::Body for Reader<R> {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        let Self { reader, buffer } = &mut *self;
+        buffer.resize(READ, 0);
+        let mut target = ReadBuf::new(buffer);
+        if let Err(error) = ready!(reader.as_mut().poll_read(context, &mut target)) {
+            return Poll::Ready(Some(Err(error)));
+        }
+        let filled = target.filled().len();
+        let chunk = buffer.split_to(filled).freeze();
+        Poll::Ready((filled > 0).then(|| Ok(Frame::data(chunk))))
+    }
+}
+
+/// A body whose error type is hidden.
+struct Boxed<B>(Pin<Box<B>>);
+
+impl<B> http_body::Body for Boxed<B>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        self.0.as_mut().poll_frame(context).map_err(Into::into)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
+}

@@ -1,0 +1,260 @@
+use core::future::poll_fn;
+use core::net::SocketAddr;
+use core::task::{Context, Poll};
+use std::sync::Arc;
+
+use clearway_http3::{Code, Config};
+use clearway_io::ApplicationFactory;
+use clearway_transport::Statistics;
+use clearway_units::Random;
+use http::{Method, Request, Response};
+
+use super::bridge::Bridge;
+use super::recv_body::ReceiveEnd;
+use super::responder::announce_length;
+use super::state::{Ending, Exchange, Phase, Shared};
+use super::{Body, Error, RecvBody, SendBody};
+use crate::{ClientConfig, Endpoint};
+
+/// A client's HTTP/3 connection. Clones share it; when the last one is dropped, the connection is
+/// closed after the exchanges in progress.
+#[derive(Clone)]
+pub struct Client(Arc<Hold>);
+
+/// While it lives, the connection is kept open.
+struct Hold(Arc<Shared>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.lock().is_released = true;
+        self.0.wake_shard();
+    }
+}
+
+impl Client {
+    /// Connects to the server at `remote`, whose certificate must be for `server_name`, and waits until
+    /// requests can be made. `config` has to offer the [protocol](super::PROTOCOL).
+    ///
+    /// Dropping the future closes the connection.
+    ///
+    /// # Errors
+    /// [`Error::Config`], [`Error::NotStarted`], or what ended the connection before it was
+    /// established.
+    pub async fn connect(
+        endpoint: &Endpoint,
+        config: &ClientConfig,
+        remote: SocketAddr,
+        server_name: &str,
+    ) -> Result<Self, Error> {
+        Self::connect_with(endpoint, config, remote, server_name, Config::default()).await
+    }
+
+    /// As [`connect`](Self::connect), with settings of HTTP/3.
+    pub async fn connect_with(
+        endpoint: &Endpoint,
+        config: &ClientConfig,
+        remote: SocketAddr,
+        server_name: &str,
+        http3: Config,
+    ) -> Result<Self, Error> {
+        let seed = clearway_io::seed().map_err(|_| Error::NoSeed)?;
+        let shared = Shared::new();
+        // If the connection cannot be made, dropping this tells so.
+        let bridge = Bridge::client(shared.clone(), http3, &mut Random::from_seed(seed));
+        let (making, failing) = (shared.clone(), shared.clone());
+        let application: ApplicationFactory = Box::new(move |waker| {
+            making.set_waker(waker);
+            Box::new(bridge)
+        });
+        let on_failure = Box::new(move |failure| failing.fail(Error::NotStarted(failure)));
+        endpoint
+            .connect_application(config, remote, server_name, application, on_failure)
+            .map_err(Error::Config)?;
+        Self::established(shared).await
+    }
+
+    async fn established(shared: Arc<Shared>) -> Result<Self, Error> {
+        let client = Self(Arc::new(Hold(shared)));
+        poll_fn(|context| {
+            let mut state = client.shared().lock();
+            match &state.phase {
+                Phase::Open => return Poll::Ready(Ok(())),
+                Phase::Closed(error) => return Poll::Ready(Err(error.clone())),
+                Phase::Connecting => {}
+            }
+            state.watch(context);
+            Poll::Pending
+        })
+        .await?;
+        Ok(client)
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.0.0
+    }
+
+    /// Sends a request and waits for its response. A content-length field is added if the length is
+    /// known. While the peer allows no more streams, requests wait.
+    ///
+    /// Dropping the future gives the request up (H3_REQUEST_CANCELLED), and so does dropping the
+    /// response's body before its end. Interim responses are left out; see [`open`](Self::open).
+    ///
+    /// A body that is not there at once is sent by a task of its own: call this inside of a tokio
+    /// runtime then.
+    ///
+    /// # Errors
+    /// [`Error::GoingAway`] if it was not sent or surely not processed, and all that can go wrong on
+    /// either way; see [`Error`].
+    pub async fn send<B: Into<Body>>(
+        &self,
+        request: Request<B>,
+    ) -> Result<Response<RecvBody>, Error> {
+        self.start(request)?.response().await
+    }
+
+    /// Sends a request, as [`send`](Self::send), and lets the caller wait for interim responses too.
+    pub fn start<B: Into<Body>>(&self, request: Request<B>) -> Result<PendingResponse, Error> {
+        let (mut parts, body) = request.into_parts();
+        let body = body.into();
+        let method = &parts.method;
+        let is_usual = [Method::POST, Method::PUT, Method::PATCH].contains(method);
+        if method != Method::CONNECT && (is_usual || body.length() > Some(0)) {
+            announce_length(&mut parts.headers, &body);
+        }
+        let (mut send, response) = self.begin(Request::from_parts(parts, ()))?;
+        if let Some(pump) = body.begin(&mut send) {
+            send.shared().wake_shard();
+            // How it ends is told by the response.
+            tokio::spawn(pump.run(send));
+        }
+        Ok(response)
+    }
+
+    /// Sends a request's header section; its content is to follow through the first end, and the
+    /// response comes through the second.
+    ///
+    /// # Errors
+    /// [`Error::GoingAway`] or whatever ended the connection. What is wrong with the request itself is
+    /// told by both ends.
+    pub fn open(&self, request: Request<()>) -> Result<(SendBody, PendingResponse), Error> {
+        let ends = self.begin(request)?;
+        self.shared().wake_shard();
+        Ok(ends)
+    }
+
+    fn begin(&self, request: Request<()>) -> Result<(SendBody, PendingResponse), Error> {
+        let shared = self.shared();
+        let state = &mut *shared.lock();
+        state.check_open()?;
+        let key = state.exchanges.insert(Exchange::request(request));
+        state.touch(key);
+        let end = ReceiveEnd::new(shared.clone(), key, true);
+        Ok((SendBody::new(shared.clone(), key, false), PendingResponse(end)))
+    }
+
+    /// Where the server was when the connection began.
+    pub fn remote_address(&self) -> Option<SocketAddr> {
+        self.shared().lock().remote_address
+    }
+
+    /// Whether new requests can be made.
+    pub fn is_open(&self) -> bool {
+        self.shared().lock().check_open().is_ok()
+    }
+
+    /// The figures of the QUIC connection now; its last ones when it is gone.
+    pub async fn statistics(&self) -> Statistics {
+        {
+            let mut state = self.shared().lock();
+            if !state.is_gone {
+                state.statistics = None;
+                state.wants_statistics = true;
+            }
+        }
+        self.shared().wake_shard();
+        poll_fn(|context| {
+            let mut state = self.shared().lock();
+            if let Some(statistics) = state.statistics {
+                return Poll::Ready(statistics);
+            }
+            state.watch(context);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Closes the connection at once, with a reason for the server. What is in progress fails.
+    pub fn close(&self, code: Code) {
+        self.shared().lock().ending = Ending::Now(code);
+        self.shared().wake_shard();
+    }
+
+    /// Makes no new requests, waits for those in progress, and closes the connection (RFC 9114 §5.2).
+    pub async fn shutdown(&self) {
+        {
+            let mut state = self.shared().lock();
+            if state.ending == Ending::None {
+                state.ending = Ending::Graceful;
+            }
+        }
+        self.shared().wake_shard();
+        poll_fn(|context| self.poll_gone(context)).await;
+    }
+
+    /// Waits for the end of the connection, and says why it ended.
+    pub async fn closed(&self) -> Error {
+        poll_fn(|context| {
+            let mut state = self.shared().lock();
+            if let Phase::Closed(error) = &state.phase {
+                return Poll::Ready(error.clone());
+            }
+            state.watch(context);
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn poll_gone(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.shared().lock();
+        if state.is_gone {
+            return Poll::Ready(());
+        }
+        state.watch(context);
+        Poll::Pending
+    }
+}
+
+impl core::fmt::Debug for Client {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Client").field("remote_address", &self.remote_address()).finish()
+    }
+}
+
+/// A response that has not come yet. Dropping it gives the request up (H3_REQUEST_CANCELLED).
+pub struct PendingResponse(ReceiveEnd);
+
+impl PendingResponse {
+    /// The next interim response (1xx); `None` when the final one is there.
+    ///
+    /// # Errors
+    /// As [`response`](Self::response).
+    pub async fn informational(&mut self) -> Result<Option<Response<()>>, Error> {
+        poll_fn(|context| self.0.poll_informational(context)).await
+    }
+
+    /// The final response. Interim ones are left out.
+    ///
+    /// # Errors
+    /// What was wrong with the request or the response, and whatever ended the connection.
+    pub async fn response(mut self) -> Result<Response<RecvBody>, Error> {
+        while self.informational().await?.is_some() {}
+        let response = self.0.take_response()?;
+        Ok(response.map(|()| RecvBody::new(self.0)))
+    }
+}
+
+impl core::fmt::Debug for PendingResponse {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("PendingResponse").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,144 @@
+use core::fmt;
+use std::sync::Arc;
+
+use clearway_http3::{Code, ConnectionError as ProtocolError, SendError, StreamError};
+use clearway_io::ConnectFailure;
+use clearway_transport::ConnectionError;
+
+use crate::ConfigError;
+
+/// Why a message could not be sent or received.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The configuration cannot be used.
+    Config(ConfigError),
+    /// The operating system has no random seed to give.
+    NoSeed,
+    /// The connection could not be started.
+    NotStarted(ConnectFailure),
+    /// The peer speaks another application protocol.
+    WrongProtocol,
+    /// The QUIC connection ended.
+    Connection(ConnectionError),
+    /// The peer broke a rule of HTTP/3, and this end closed the connection (RFC 9114 §8).
+    Protocol(ProtocolError),
+    /// This end closed the connection.
+    Closed,
+    /// The connection is being shut down: the request was not sent, or the server did nothing with
+    /// it. It can be sent again on another connection (RFC 9114 §5.2).
+    GoingAway,
+    /// The peer abandoned its message (RFC 9114 §4.1.1).
+    Reset(Code),
+    /// The peer does not want the rest of our message.
+    Stopped(Code),
+    /// The peer's message was malformed, and this end abandoned the exchange (RFC 9114 §4.1.2).
+    Malformed(StreamError),
+    /// The message cannot be sent.
+    Send(SendError),
+    /// This end abandoned the exchange.
+    Cancelled,
+    /// The body that was to be sent failed.
+    Body(Arc<dyn core::error::Error + Send + Sync>),
+    /// The content is larger than the caller wanted to hold.
+    TooLarge {
+        /// How many bytes the caller wanted to hold.
+        limit: usize,
+    },
+}
+
+impl Error {
+    /// Whether the server has surely not processed the request, so that it can be sent again on
+    /// another connection (RFC 9114 §4.1.1, §5.2).
+    pub fn is_unprocessed(&self) -> bool {
+        match self {
+            Self::GoingAway => true,
+            Self::Reset(code) | Self::Stopped(code) => *code == Code::REQUEST_REJECTED,
+            Self::Malformed(error) => error.code == Code::REQUEST_REJECTED,
+            _ => false,
+        }
+    }
+
+    /// What the end of the QUIC connection means; an orderly end is [`Error::Closed`] only if it was
+    /// ours.
+    pub(super) fn from_connection(error: ConnectionError) -> Self {
+        match error {
+            ConnectionError::LocallyClosed => Self::Closed,
+            other => Self::Connection(other),
+        }
+    }
+
+    /// What a refusal of the protocol layer means to the task that wanted to send.
+    pub(super) fn from_send(error: SendError) -> Self {
+        match error {
+            SendError::ConnectionClosed => Self::Closed,
+            SendError::GoingAway => Self::GoingAway,
+            SendError::Stopped(code) => Self::Stopped(code),
+            SendError::StreamClosed => Self::Cancelled,
+            other => Self::Send(other),
+        }
+    }
+
+    /// The failure of a stream that this end abandoned.
+    pub(super) fn from_stream(error: StreamError) -> Self {
+        if error.code == Code::REQUEST_REJECTED { Self::GoingAway } else { Self::Malformed(error) }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::NoSeed => f.write_str("the operating system has no random seed to give"),
+            Self::NotStarted(failure) => failure.fmt(f),
+            Self::WrongProtocol => f.write_str("the peer does not speak HTTP/3"),
+            Self::Connection(ConnectionError::ApplicationClosed { error_code, reason }) => {
+                write!(f, "the peer closed the connection: {}", Code::new(error_code.get()))?;
+                match reason.is_empty() {
+                    true => Ok(()),
+                    false => write!(f, ": {}", String::from_utf8_lossy(reason).escape_debug()),
+                }
+            }
+            Self::Connection(error) => error.fmt(f),
+            Self::Protocol(error) => write!(f, "the peer broke a rule of HTTP/3: {error}"),
+            Self::Closed => f.write_str("the connection was closed by this end"),
+            Self::GoingAway => f.write_str("the connection is shutting down; nothing was done"),
+            Self::Reset(code) => write!(f, "the peer abandoned its message: {code}"),
+            Self::Stopped(code) => write!(f, "the peer does not want the message: {code}"),
+            Self::Malformed(error) => write!(f, "the peer's message is malformed: {error}"),
+            Self::Send(error) => error.fmt(f),
+            Self::Cancelled => f.write_str("the exchange was abandoned by this end"),
+            Self::Body(error) => write!(f, "the body could not be produced: {error}"),
+            Self::TooLarge { limit } => write!(f, "the content is larger than {limit} bytes"),
+        }
+    }
+}
+
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Config(error) => Some(error),
+            Self::NotStarted(failure) => Some(failure),
+            Self::Connection(error) => Some(error),
+            Self::Protocol(error) => Some(error),
+            Self::Malformed(error) => Some(error),
+            Self::Send(error) => Some(error),
+            Self::Body(error) => Some(&**error),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        use std::io::ErrorKind;
+        let kind = match &error {
+            Error::Connection(_) | Error::Closed => ErrorKind::ConnectionAborted,
+            Error::Reset(_) | Error::Stopped(_) => ErrorKind::ConnectionReset,
+            Error::Protocol(_) | Error::Malformed(_) => ErrorKind::InvalidData,
+            Error::Send(_) | Error::Config(_) | Error::NotStarted(_) => ErrorKind::InvalidInput,
+            _ => ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}

@@ -1,0 +1,297 @@
+//! HTTP/3 servers inside the shard.
+
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
+
+use bytes::{Buf, Bytes};
+use clearway_http3::{Code, Config, Connection as Http3, Event, Role, SendError};
+use clearway_io::{Accept, Acceptor, Application, Decision};
+use clearway_transport::{Connection, Incoming, Statistics};
+use clearway_units::{Random, Timestamp};
+use http::{HeaderMap, Request, Response};
+
+use super::adapter::{Streams, feed};
+use super::bridge::PROTOCOL;
+use crate::{Endpoint, EndpointError, ServerConfig};
+
+/// How much content is asked of a source, and of the transport, at once.
+const CHUNK: usize = 256 << 10;
+
+/// Answers the requests of one connection inside the shard. Its methods must not block.
+pub trait Handler: Send {
+    /// A request has come; its content, if there is any, follows. It may be answered now or in a later
+    /// call for the same stream.
+    fn request(&mut self, stream: &mut RequestStream<'_>, request: Request<()>);
+
+    /// Content of a request. It comes as fast as the client sends it.
+    fn data(&mut self, stream: &mut RequestStream<'_>, content: Bytes) {
+        let _ = (stream, content);
+    }
+
+    /// A request is complete.
+    fn finished(&mut self, stream: &mut RequestStream<'_>, trailers: Option<HeaderMap>) {
+        let _ = (stream, trailers);
+    }
+
+    /// A request was cut off, was malformed, or its client does not want the answer any more. The answer
+    /// goes on unless the transport cannot carry it.
+    fn failed(&mut self, stream: u64, code: Code) {
+        let _ = (stream, code);
+    }
+
+    /// The connection is gone, and these are its last figures.
+    fn closed(&mut self, statistics: &Statistics) {
+        let _ = statistics;
+    }
+}
+
+/// Content that is there when it is asked for. It is asked when the transport takes more.
+pub trait BodySource: Send {
+    /// The next content, best of `wanted` bytes; `None` or no bytes at the end.
+    fn next(&mut self, wanted: usize) -> Option<Bytes>;
+
+    /// The trailer section, asked for at the end.
+    fn trailers(&mut self) -> Option<HeaderMap> {
+        None
+    }
+}
+
+impl BodySource for Bytes {
+    fn next(&mut self, wanted: usize) -> Option<Bytes> {
+        let part = self.split_to(self.len().min(wanted));
+        (!part.is_empty()).then_some(part)
+    }
+}
+
+/// One request, for the time of a call of its [`Handler`].
+pub struct RequestStream<'a> {
+    exchanges: &'a mut Exchanges,
+    streams: Streams<'a>,
+    id: u64,
+}
+
+impl RequestStream<'_> {
+    /// The QUIC stream ID: what names the request on its connection.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Where the client is.
+    pub fn remote_address(&self) -> SocketAddr {
+        self.streams.connection().remote_address()
+    }
+
+    /// Sends an interim response (1xx, but not 101).
+    ///
+    /// # Errors
+    /// If it would be malformed, or the client wants no answer.
+    pub fn inform(&mut self, response: &Response<()>) -> Result<(), SendError> {
+        self.exchanges.http3.send_informational(&mut self.streams, self.id, response)
+    }
+
+    /// Sends the response, with what `body` gives.
+    ///
+    /// # Errors
+    /// If the header section would be malformed or is too large, or the client wants no answer. A body
+    /// that is not as long as the content-length field says, or that there must not be, is cut off
+    /// with H3_INTERNAL_ERROR.
+    pub fn respond(
+        &mut self,
+        response: &Response<()>,
+        body: Option<Box<dyn BodySource>>,
+    ) -> Result<(), SendError> {
+        let is_whole = body.is_none();
+        self.exchanges.http3.send_response(&mut self.streams, self.id, response, is_whole)?;
+        if let Some(source) = body {
+            self.exchanges.bodies.insert(self.id, Outgoing { source, rest: Bytes::new() });
+            self.exchanges.pull(&mut self.streams, self.id);
+        }
+        Ok(())
+    }
+
+    /// Refuses the rest of the request: with [`Code::NO_ERROR`] if it is answered without
+    /// (RFC 9114 §4.1).
+    pub fn stop(&mut self, code: Code) {
+        self.exchanges.http3.stop(&mut self.streams, self.id, code);
+    }
+
+    /// Gives the answer up.
+    pub fn reset(&mut self, code: Code) {
+        self.exchanges.bodies.remove(&self.id);
+        self.exchanges.http3.reset(&mut self.streams, self.id, code);
+    }
+}
+
+impl core::fmt::Debug for RequestStream<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("RequestStream").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// What is being answered.
+struct Exchanges {
+    http3: Http3,
+    bodies: BTreeMap<u64, Outgoing>,
+    trailers: BTreeMap<u64, HeaderMap>,
+}
+
+/// A body under way.
+struct Outgoing {
+    source: Box<dyn BodySource>,
+    /// What the source has given and the transport has not taken.
+    rest: Bytes,
+}
+
+impl Exchanges {
+    fn stream<'a>(&'a mut self, streams: &'a mut Streams<'_>, id: u64) -> RequestStream<'a> {
+        RequestStream { exchanges: self, streams: streams.reborrow(), id }
+    }
+
+    /// Sends what the body on `stream` gives, as far as the transport takes it.
+    fn pull(&mut self, streams: &mut Streams<'_>, stream: u64) {
+        let Some(body) = self.bodies.get_mut(&stream) else { return };
+        match body.pull(&mut self.http3, streams, stream) {
+            Ok(false) => {}
+            Ok(true) => {
+                self.bodies.remove(&stream);
+            }
+            Err(_) => {
+                // No effect if the client or the transport ended it.
+                self.http3.reset(streams, stream, Code::INTERNAL_ERROR);
+                self.bodies.remove(&stream);
+            }
+        }
+    }
+}
+
+impl Outgoing {
+    /// Whether everything was sent.
+    fn pull(
+        &mut self,
+        http3: &mut Http3,
+        streams: &mut Streams<'_>,
+        stream: u64,
+    ) -> Result<bool, SendError> {
+        loop {
+            if self.rest.is_empty() {
+                match self.source.next(CHUNK).filter(|chunk| !chunk.is_empty()) {
+                    Some(chunk) => self.rest = chunk,
+                    None => break,
+                }
+            }
+            let taken = http3.send_body(streams, stream, self.rest.clone())?;
+            self.rest.advance(taken.min(self.rest.len()));
+            if !self.rest.is_empty() {
+                return Ok(false);
+            }
+        }
+        if let Some(trailers) = self.source.trailers() {
+            http3.send_trailers(streams, stream, &trailers)?;
+        }
+        http3.finish(streams, stream)?;
+        Ok(true)
+    }
+}
+
+/// The [`Application`] that runs a [`Handler`].
+pub struct HandlerApplication<H> {
+    handler: H,
+    exchanges: Exchanges,
+}
+
+impl<H: Handler> HandlerApplication<H> {
+    /// The application of one connection of a server. `random` decides what [`Config::grease`] sends.
+    pub fn new(handler: H, config: Config, random: &mut Random) -> Self {
+        let http3 = Http3::new(Role::Server, config, random);
+        let exchanges = Exchanges { http3, bodies: BTreeMap::new(), trailers: BTreeMap::new() };
+        Self { handler, exchanges }
+    }
+}
+
+impl<H: Handler> Application for HandlerApplication<H> {
+    fn process(&mut self, now: Timestamp, connection: &mut Connection) {
+        let mut streams = Streams::new(now, connection);
+        feed(&mut self.exchanges.http3, &mut streams, |_| {});
+        while let Some(event) = self.exchanges.http3.next_event() {
+            self.event(&mut streams, event);
+        }
+    }
+
+    fn closed(&mut self, statistics: &Statistics) {
+        self.handler.closed(statistics);
+    }
+}
+
+impl<H: Handler> HandlerApplication<H> {
+    fn event(&mut self, streams: &mut Streams<'_>, event: Event) {
+        match event {
+            Event::Request { stream, request } => {
+                self.handler.request(&mut self.exchanges.stream(streams, stream), request)
+            }
+            Event::Data { stream } => {
+                while let Some(content) = self.exchanges.http3.read_body(streams, stream, CHUNK) {
+                    self.handler.data(&mut self.exchanges.stream(streams, stream), content);
+                }
+            }
+            Event::Trailers { stream, fields } => {
+                self.exchanges.trailers.insert(stream, fields);
+            }
+            Event::Finished { stream } => {
+                let trailers = self.exchanges.trailers.remove(&stream);
+                self.handler.finished(&mut self.exchanges.stream(streams, stream), trailers);
+            }
+            Event::Writable { stream } => self.exchanges.pull(streams, stream),
+            Event::Reset { stream, code } => {
+                self.exchanges.trailers.remove(&stream);
+                self.handler.failed(stream, code);
+            }
+            Event::Stopped { stream, code } => {
+                self.exchanges.bodies.remove(&stream);
+                self.handler.failed(stream, code);
+            }
+            Event::Failed { stream, error } => {
+                self.exchanges.bodies.remove(&stream);
+                self.exchanges.trailers.remove(&stream);
+                self.handler.failed(stream, error.code);
+            }
+            Event::Closed(_) => self.exchanges.bodies.clear(),
+            _ => {}
+        }
+    }
+}
+
+/// An endpoint at the local address `bind` whose connections are answered inside the shard, each by a
+/// handler of its own that `handlers` makes. The configuration's application protocols are replaced
+/// by HTTP/3's.
+///
+/// # Errors
+/// If the operating system refuses or the configuration cannot be used.
+pub fn serve_in_shard<H: Handler + 'static>(
+    bind: SocketAddr,
+    config: ServerConfig,
+    http3: Config,
+    handlers: impl FnMut(&Incoming) -> H + Send + 'static,
+) -> Result<Endpoint, EndpointError> {
+    let random = Random::from_seed(clearway_io::seed()?);
+    let acceptor = Handlers { handlers, config: http3, random };
+    let config = config.application_protocols([PROTOCOL]);
+    Endpoint::server_with_applications(bind, config, Box::new(acceptor))
+}
+
+/// Gives each client a handler.
+struct Handlers<F> {
+    handlers: F,
+    config: Config,
+    random: Random,
+}
+
+impl<H: Handler + 'static, F: FnMut(&Incoming) -> H + Send> Acceptor for Handlers<F> {
+    fn incoming(&mut self, incoming: &Incoming) -> Decision {
+        let handler = (self.handlers)(incoming);
+        let application = HandlerApplication::new(handler, self.config.clone(), &mut self.random);
+        Decision::Accept(Accept {
+            application: Box::new(move |_| Box::new(application)),
+            observer: None,
+        })
+    }
+}

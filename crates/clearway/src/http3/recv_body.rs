@@ -1,0 +1,232 @@
+use core::future::poll_fn;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker, ready};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes, BytesMut};
+use clearway_http3::Code;
+use http::{HeaderMap, Response};
+use http_body::Frame;
+use tokio::io::{AsyncRead, ReadBuf};
+
+use super::Error;
+use super::send_body::release;
+use super::state::{Head, Shared, set_waker};
+
+/// The content of a message, as it comes.
+///
+/// At most about 2 MiB are held for a task that does not read, and then flow control stops the peer.
+/// The end is only reported if the message is complete: as long as its content-length field says, and
+/// not cut off.
+///
+/// Dropping it before the end tells the peer to stop: a server with H3_NO_ERROR, since it may respond
+/// without the rest (RFC 9114 §4.1); a client with H3_REQUEST_CANCELLED, which gives up the request as
+/// well.
+pub struct RecvBody {
+    end: ReceiveEnd,
+    chunks: VecDeque<Bytes>,
+    is_complete: bool,
+}
+
+impl RecvBody {
+    pub(super) fn new(end: ReceiveEnd) -> Self {
+        Self { end, chunks: VecDeque::new(), is_complete: false }
+    }
+
+    /// The next content; `None` when the message is complete.
+    ///
+    /// Cancelling this loses nothing.
+    pub async fn chunk(&mut self) -> Option<Result<Bytes, Error>> {
+        poll_fn(|context| self.poll_chunk(context)).await
+    }
+
+    /// As [`chunk`](Self::chunk).
+    pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        if let Some(chunk) = self.chunks.pop_front() {
+            return Poll::Ready(Some(Ok(chunk)));
+        }
+        if self.is_complete {
+            return Poll::Ready(None);
+        }
+        let has_more = match ready!(self.end.poll_take(context, &mut self.chunks)) {
+            Ok(has_more) => has_more,
+            Err(error) => return Poll::Ready(Some(Err(error))),
+        };
+        if has_more {
+            self.end.shared.wake_shard();
+        }
+        self.is_complete = self.chunks.is_empty();
+        Poll::Ready(self.chunks.pop_front().map(Ok))
+    }
+
+    /// All of the content.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] beyond `limit` bytes, and whatever cut the message off.
+    pub async fn bytes(&mut self, limit: usize) -> Result<Bytes, Error> {
+        let mut whole = BytesMut::new();
+        while let Some(chunk) = self.chunk().await {
+            let chunk = chunk?;
+            if chunk.len() > limit.saturating_sub(whole.len()) {
+                return Err(Error::TooLarge { limit });
+            }
+            whole.extend_from_slice(&chunk);
+        }
+        Ok(whole.freeze())
+    }
+
+    /// The trailer section, if there is one, at the end of the message. Content that was not read is
+    /// left out.
+    ///
+    /// # Errors
+    /// Whatever cut the message off.
+    pub async fn trailers(&mut self) -> Result<Option<HeaderMap>, Error> {
+        while let Some(chunk) = self.chunk().await {
+            chunk?;
+        }
+        Ok(self.end.take_trailers())
+    }
+
+    /// Tells the peer to stop, with a reason.
+    pub fn stop(mut self, code: Code) {
+        self.chunks.clear();
+        self.end.cancel(code);
+    }
+}
+
+impl AsyncRead for RecvBody {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Some(chunk) = ready!(self.poll_chunk(context)) else { return Poll::Ready(Ok(())) };
+        let mut chunk = chunk?;
+        let part = chunk.split_to(chunk.len().min(buffer.remaining()));
+        buffer.put_slice(&part);
+        if chunk.has_remaining() {
+            self.chunks.push_front(chunk);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl http_body::Body for RecvBody {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        let frame = match ready!(self.poll_chunk(context)) {
+            Some(chunk) => Some(chunk.map(Frame::data)),
+            None => self.end.take_trailers().map(|trailers| Ok(Frame::trailers(trailers))),
+        };
+        Poll::Ready(frame)
+    }
+}
+
+impl core::fmt::Debug for RecvBody {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("RecvBody").field("is_complete", &self.is_complete).finish_non_exhaustive()
+    }
+}
+
+/// A task's hold on the receiving end of an exchange.
+pub(super) struct ReceiveEnd {
+    shared: Arc<Shared>,
+    key: usize,
+    is_client: bool,
+}
+
+impl ReceiveEnd {
+    pub(super) fn new(shared: Arc<Shared>, key: usize, is_client: bool) -> Self {
+        Self { shared, key, is_client }
+    }
+
+    fn poll_take(
+        &self,
+        context: &Context<'_>,
+        chunks: &mut VecDeque<Bytes>,
+    ) -> Poll<Result<bool, Error>> {
+        let state = &mut *self.shared.lock();
+        let Some(exchange) = state.exchanges.get_mut(self.key) else {
+            return Poll::Ready(Err(Error::Cancelled));
+        };
+        let taken = exchange.receive.poll_take(context, chunks);
+        if matches!(taken, Poll::Ready(Ok(true))) {
+            state.touch(self.key);
+        }
+        taken
+    }
+
+    fn take_trailers(&self) -> Option<HeaderMap> {
+        self.shared.lock().exchanges.get_mut(self.key)?.receive.trailers.take()
+    }
+
+    /// The next interim response, or `None` when the final one is there.
+    pub(super) fn poll_informational(
+        &self,
+        context: &Context<'_>,
+    ) -> Poll<Result<Option<Response<()>>, Error>> {
+        let state = &mut *self.shared.lock();
+        let Some(exchange) = state.exchanges.get_mut(self.key) else {
+            return Poll::Ready(Err(Error::Cancelled));
+        };
+        let receive = &mut exchange.receive;
+        if let Some(response) = receive.informational.pop_front() {
+            return Poll::Ready(Ok(Some(response)));
+        }
+        if receive.head.is_some() {
+            return Poll::Ready(Ok(None));
+        }
+        if receive.is_over {
+            return Poll::Ready(Err(receive.error.clone().unwrap_or(Error::Cancelled)));
+        }
+        set_waker(&mut receive.waker, context);
+        Poll::Pending
+    }
+
+    /// The final response's header section, once it is there.
+    pub(super) fn take_response(&self) -> Result<Response<()>, Error> {
+        let state = &mut *self.shared.lock();
+        let receive = state.exchanges.get_mut(self.key).map(|exchange| &mut exchange.receive);
+        match receive.and_then(|receive| receive.head.take()) {
+            Some(Head::Response(response)) => Ok(response),
+            _ => Err(Error::Cancelled),
+        }
+    }
+
+    fn cancel(&mut self, code: Code) {
+        let mut waker: Option<Waker> = None;
+        let needs_shard = {
+            let state = &mut *self.shared.lock();
+            let Some(exchange) = state.exchanges.get_mut(self.key) else { return };
+            let mut needs_shard = exchange.receive.cancel(code);
+            if self.is_client && needs_shard {
+                // Nobody will see the response: the request is given up as a whole.
+                needs_shard |= exchange.send.cancel(code);
+                waker = exchange.send.waker.take();
+            }
+            if needs_shard {
+                state.touch(self.key);
+            }
+            needs_shard
+        };
+        if needs_shard {
+            self.shared.wake_shard();
+        }
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Drop for ReceiveEnd {
+    fn drop(&mut self) {
+        let code = if self.is_client { Code::REQUEST_CANCELLED } else { Code::NO_ERROR };
+        self.cancel(code);
+        release(&self.shared, self.key);
+    }
+}

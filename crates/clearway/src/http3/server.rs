@@ -1,0 +1,143 @@
+use core::future::{Future, poll_fn};
+use core::net::SocketAddr;
+use std::sync::Arc;
+
+use clearway_http3::Config;
+use clearway_io::{Accept, Acceptor, ApplicationFactory, ConnectionWaker, Decision};
+use clearway_transport::Incoming;
+use clearway_units::Random;
+use http::{Request, Response};
+
+use super::accepting::Accepting;
+use super::bridge::{Bridge, PROTOCOL};
+use super::state::Shared;
+use super::{Body, RecvBody, Responder};
+use crate::{Endpoint, EndpointError, ServerConfig};
+
+/// An HTTP/3 server, for tasks.
+///
+/// Dropping it turns new clients away, lets the requests that were [accepted](Self::accept) be answered
+/// and refuses the others (H3_REQUEST_REJECTED), so that clients can send them elsewhere.
+pub struct Server {
+    accepting: Arc<Accepting>,
+    endpoint: Endpoint,
+}
+
+impl Server {
+    /// A server at the local address `bind`; port 0 is any free port. The configuration's application
+    /// protocols are replaced by HTTP/3's.
+    ///
+    /// # Errors
+    /// If the operating system refuses or the configuration cannot be used.
+    pub fn bind(bind: SocketAddr, config: ServerConfig) -> Result<Self, EndpointError> {
+        Self::bind_with(bind, config, Config::default())
+    }
+
+    /// As [`bind`](Self::bind), with settings of HTTP/3.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub fn bind_with(
+        bind: SocketAddr,
+        config: ServerConfig,
+        http3: Config,
+    ) -> Result<Self, EndpointError> {
+        let accepting = Arc::<Accepting>::default();
+        let clients = Clients {
+            accepting: accepting.clone(),
+            config: http3,
+            random: Random::from_seed(clearway_io::seed()?),
+        };
+        let config = config.application_protocols([PROTOCOL]);
+        let endpoint = Endpoint::server_with_applications(bind, config, Box::new(clients))?;
+        Ok(Self { accepting, endpoint })
+    }
+
+    /// The endpoint under the server, for its statistics.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The address of the server's socket.
+    pub fn local_address(&self) -> SocketAddr {
+        self.endpoint.local_address()
+    }
+
+    /// The next request of any client; connections take turns. `None` when the server was
+    /// [shut down](Self::shutdown) and its last connection is gone.
+    ///
+    /// Any number of tasks may accept. Cancelling this loses nothing. Requests that nobody accepts wait;
+    /// how many they can be is limited per connection by the transport's limit on open streams.
+    pub async fn accept(&self) -> Option<(Request<RecvBody>, Responder)> {
+        poll_fn(|context| self.accepting.poll_accept(context)).await
+    }
+
+    /// Answers every request with what `service` makes of it, each in a task of its own, until the
+    /// server was [shut down](Self::shutdown) and its last connection is gone.
+    ///
+    /// A request that its client gives up, or whose connection is lost, is dropped at its next await.
+    pub async fn serve<S, F, B>(&self, service: S)
+    where
+        S: Fn(Request<RecvBody>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Into<Body> + Send + 'static,
+    {
+        while let Some((request, mut responder)) = self.accept().await {
+            let service = service.clone();
+            tokio::spawn(async move {
+                let response = tokio::select! {
+                    response = service(request) => response,
+                    _ = responder.cancelled() => return,
+                };
+                // The client is gone, or the response's own failure was told to it by a reset.
+                let _ = responder.respond(response).await;
+            });
+        }
+    }
+
+    /// Turns new clients away, tells the others that no more requests are accepted (RFC 9114 §5.2), and
+    /// waits until those in progress are answered and all connections are closed.
+    ///
+    /// [`accept`](Self::accept) still gives the requests that had come before.
+    pub async fn shutdown(&self) {
+        self.accepting.close(false);
+        poll_fn(|context| self.accepting.poll_idle(context)).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.accepting.close(true);
+    }
+}
+
+impl core::fmt::Debug for Server {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Server").field("local_address", &self.local_address()).finish()
+    }
+}
+
+/// Takes clients in.
+struct Clients {
+    accepting: Arc<Accepting>,
+    config: Config,
+    random: Random,
+}
+
+impl Acceptor for Clients {
+    fn incoming(&mut self, _: &Incoming) -> Decision {
+        if self.accepting.is_closing() {
+            return Decision::Refuse;
+        }
+        let accepting = self.accepting.clone();
+        let config = self.config.clone();
+        let mut random = self.random.fork();
+        let application: ApplicationFactory = Box::new(move |waker: ConnectionWaker| {
+            let shared = Shared::new();
+            shared.set_waker(waker);
+            let listener = accepting.register(shared.clone());
+            Box::new(Bridge::server(shared, listener, config, &mut random))
+        });
+        Decision::Accept(Accept { application, observer: None })
+    }
+}

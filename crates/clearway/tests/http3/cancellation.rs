@@ -1,0 +1,161 @@
+//! What is dropped before its end.
+
+use bytes::Bytes;
+use clearway::http3::{Body, Code, Error};
+use http::Response;
+
+use crate::support::{Pair, get, post, run};
+
+#[test]
+fn dropping_a_pending_response_gives_the_request_up() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let pending = client.start(get("/")).unwrap();
+        let (_request, mut responder) = pair.accept().await;
+        drop(pending);
+        let error = responder.cancelled().await;
+        assert!(matches!(error, Error::Stopped(Code::REQUEST_CANCELLED)), "{error}");
+        let error = responder.respond(Response::new("late")).await.unwrap_err();
+        assert!(matches!(error, Error::Stopped(Code::REQUEST_CANCELLED)), "{error}");
+    });
+}
+
+#[test]
+fn dropping_a_send_future_at_any_point_harms_nobody() {
+    run(async {
+        let pair = Pair::new();
+        pair.serve(|_| async { Response::new(Bytes::from(vec![1; 100_000])) });
+        let client = pair.client().await;
+        for polls in 0..40 {
+            let attempt = async {
+                let mut response = client.send(get("/")).await.unwrap();
+                while let Some(chunk) = response.body_mut().chunk().await {
+                    chunk.unwrap();
+                }
+            };
+            tokio::select! {
+                biased;
+                () = attempt => {}
+                () = yields(polls) => {}
+            }
+        }
+        let mut response = client.send(get("/")).await.unwrap();
+        assert_eq!(response.body_mut().bytes(1_000_000).await.unwrap().len(), 100_000);
+    });
+}
+
+async fn yields(count: usize) {
+    for _ in 0..count {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn dropping_the_response_body_stops_the_server() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let pending = client.start(get("/")).unwrap();
+        let (_request, responder) = pair.accept().await;
+        let mut answer = responder.start(Response::new(()));
+        answer.write_chunk("some").await.unwrap();
+        let mut response = pending.response().await.unwrap();
+        assert_eq!(response.body_mut().chunk().await.unwrap().unwrap(), "some");
+        drop(response);
+        let error = loop {
+            if let Err(error) = answer.write_chunk(vec![0; 100_000]).await {
+                break error;
+            }
+        };
+        assert!(matches!(error, Error::Stopped(Code::REQUEST_CANCELLED)), "{error}");
+    });
+}
+
+#[test]
+fn dropping_the_responder_fails_the_request() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let pending = client.start(get("/")).unwrap();
+        drop(pair.accept().await);
+        let error = pending.response().await.unwrap_err();
+        assert!(matches!(error, Error::Reset(Code::REQUEST_CANCELLED)), "{error}");
+        assert!(!error.is_unprocessed());
+    });
+}
+
+#[test]
+fn rejecting_tells_the_client_to_try_again() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let pending = client.start(get("/")).unwrap();
+        let (_request, responder) = pair.accept().await;
+        responder.reject();
+        let error = pending.response().await.unwrap_err();
+        assert!(error.is_unprocessed(), "{error}");
+    });
+}
+
+#[test]
+fn a_server_can_answer_without_the_request_body() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let (sender, body) = Body::channel();
+        let pending = client.start(post("/", body)).unwrap();
+        let (request, responder) = pair.accept().await;
+        drop(request);
+        responder.respond(Response::new("enough")).await.unwrap();
+        let mut response = pending.response().await.unwrap();
+        assert_eq!(response.body_mut().bytes(100).await.unwrap(), "enough");
+        // The client learns that nobody reads.
+        while sender.send("more").await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+#[test]
+fn a_cancelled_request_drops_the_work_of_serve() {
+    run(async {
+        let pair = Pair::new();
+        let (dropped, mut was_dropped) = tokio::sync::mpsc::channel::<()>(1);
+        let (started, mut was_started) = tokio::sync::mpsc::channel::<()>(1);
+        pair.serve(move |_| {
+            let (dropped, started) = (dropped.clone(), started.clone());
+            async move {
+                started.send(()).await.unwrap();
+                let _guard = dropped;
+                std::future::pending::<Response<()>>().await
+            }
+        });
+        let client = pair.client().await;
+        let pending = client.start(get("/")).unwrap();
+        was_started.recv().await.unwrap();
+        drop(pending);
+        // Everybody who could send is gone once the server is: here, only the work holds a clone.
+        drop(client);
+        drop(pair);
+        assert!(was_dropped.recv().await.is_none());
+    });
+}
+
+#[test]
+fn losing_the_connection_fails_everything_at_once() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let pending = client.start(get("/")).unwrap();
+        let (request, mut responder) = pair.accept().await;
+        client.close(Code::INTERNAL_ERROR);
+        let error = pending.response().await.unwrap_err();
+        assert!(matches!(error, Error::Closed), "{error}");
+        let error = responder.cancelled().await;
+        assert!(matches!(error, Error::Connection(_)), "{error}");
+        assert!(error.to_string().contains("H3_INTERNAL_ERROR"), "{error}");
+        drop(request);
+        assert!(client.send(get("/")).await.is_err());
+    });
+}

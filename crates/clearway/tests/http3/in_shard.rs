@@ -1,0 +1,146 @@
+//! Servers that answer inside the shard.
+
+use bytes::{Bytes, BytesMut};
+use clearway::Endpoint;
+use clearway::http3::{
+    BodySource, Client, Code, Config, Error, Handler, RequestStream, serve_in_shard,
+};
+use clearway::transport::Statistics;
+use http::{HeaderMap, Request, Response};
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+
+use crate::support::{configs, get, loopback, pattern, post, run};
+
+/// So many bytes of zero.
+struct Zeros(usize);
+
+impl BodySource for Zeros {
+    fn next(&mut self, wanted: usize) -> Option<Bytes> {
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        let length = self.0.min(wanted).min(ZEROS.len());
+        self.0 -= length;
+        (length > 0).then(|| Bytes::from_static(&ZEROS[..length]))
+    }
+
+    fn trailers(&mut self) -> Option<HeaderMap> {
+        let mut trailers = HeaderMap::new();
+        trailers.insert("x-end", "zero".parse().unwrap());
+        Some(trailers)
+    }
+}
+
+/// Zeros on GET, an echo on POST.
+struct Zero {
+    uploads: BTreeMap<u64, BytesMut>,
+    failures: mpsc::Sender<Code>,
+    ended: mpsc::Sender<Statistics>,
+}
+
+impl Handler for Zero {
+    fn request(&mut self, stream: &mut RequestStream<'_>, request: Request<()>) {
+        if request.method() == "POST" {
+            self.uploads.insert(stream.id(), BytesMut::new());
+            return;
+        }
+        let length = request.uri().path().trim_start_matches("/zero/").parse().unwrap();
+        stream.respond(&Response::new(()), Some(Box::new(Zeros(length)))).unwrap();
+    }
+
+    fn data(&mut self, stream: &mut RequestStream<'_>, content: Bytes) {
+        if let Some(upload) = self.uploads.get_mut(&stream.id()) {
+            upload.extend_from_slice(&content);
+        }
+    }
+
+    fn finished(&mut self, stream: &mut RequestStream<'_>, _: Option<HeaderMap>) {
+        if let Some(upload) = self.uploads.remove(&stream.id()) {
+            stream.respond(&Response::new(()), Some(Box::new(upload.freeze()))).unwrap();
+        }
+    }
+
+    fn failed(&mut self, _: u64, code: Code) {
+        let _ = self.failures.send(code);
+    }
+
+    fn closed(&mut self, statistics: &Statistics) {
+        let _ = self.ended.send(*statistics);
+    }
+}
+
+struct Running {
+    server: Endpoint,
+    client: Client,
+    failures: mpsc::Receiver<Code>,
+    ended: mpsc::Receiver<Statistics>,
+}
+
+async fn start() -> Running {
+    let (server, config) = configs(Default::default());
+    let (failed, failures) = mpsc::channel();
+    let (gone, ended) = mpsc::channel();
+    let server = serve_in_shard(loopback(), server, Config::default(), move |_| Zero {
+        uploads: BTreeMap::new(),
+        failures: failed.clone(),
+        ended: gone.clone(),
+    });
+    let server = server.unwrap();
+    let endpoint = Endpoint::client(loopback()).unwrap();
+    let client = Client::connect(&endpoint, &config, server.local_address(), "localhost");
+    Running { client: client.await.unwrap(), server, failures, ended }
+}
+
+#[test]
+fn sources_are_pulled_to_their_end() {
+    run(async {
+        let running = start().await;
+        let mut response = running.client.send(get("/zero/20000000")).await.unwrap();
+        let mut length = 0;
+        while let Some(chunk) = response.body_mut().chunk().await {
+            let chunk = chunk.unwrap();
+            assert!(chunk.iter().all(|byte| *byte == 0));
+            length += chunk.len();
+        }
+        assert_eq!(length, 20_000_000);
+        let trailers = response.body_mut().trailers().await.unwrap().unwrap();
+        assert_eq!(trailers["x-end"], "zero");
+        running.client.shutdown().await;
+        running.server.wait_idle().await;
+        assert!(running.ended.try_recv().unwrap().bytes_sent > 20_000_000);
+    });
+}
+
+#[test]
+fn uploads_are_pushed() {
+    run(async {
+        let running = start().await;
+        let content = pattern(2_000_000);
+        let mut response = running.client.send(post("/", content.clone())).await.unwrap();
+        assert!(response.body_mut().bytes(content.len()).await.unwrap() == content);
+    });
+}
+
+#[test]
+fn a_client_that_gives_up_is_reported() {
+    run(async {
+        let running = start().await;
+        let response = running.client.send(get("/zero/1000000000000")).await.unwrap();
+        drop(response);
+        // The connection goes on, and by then the server knows.
+        let mut response = running.client.send(get("/zero/1")).await.unwrap();
+        assert_eq!(response.body_mut().bytes(10).await.unwrap().len(), 1);
+        assert_eq!(running.failures.try_recv().unwrap(), Code::REQUEST_CANCELLED);
+    });
+}
+
+#[test]
+fn closing_the_endpoint_ends_its_clients() {
+    run(async {
+        let running = start().await;
+        running.server.close(clearway::VarInt::from_u32(0x100), b"maintenance");
+        let error = running.client.closed().await;
+        assert!(matches!(error, Error::Connection(_)), "{error}");
+        assert!(error.to_string().contains("H3_NO_ERROR: maintenance"), "{error}");
+        running.server.wait_idle().await;
+    });
+}

@@ -1,0 +1,9 @@
+//! HTTP/3 on loopback sockets.
+
+mod cancellation;
+mod exchange;
+mod in_shard;
+mod malformed;
+mod shutdown;
+mod streaming;
+mod support;

@@ -1,0 +1,121 @@
+//! Orderly ends.
+
+use std::time::Duration;
+
+use clearway::TransportConfig;
+use clearway::http3::{Client, Error};
+use http::Response;
+
+use crate::support::{Pair, get, pattern, run};
+
+#[test]
+fn a_server_finishes_what_it_has_begun() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let pending = client.start(get("/")).unwrap();
+        let (_request, responder) = pair.accept().await;
+        let server = pair.server.clone();
+        let shutdown = tokio::spawn(async move { server.shutdown().await });
+        // The GOAWAY comes before the answer is given.
+        let refused = loop {
+            match client.start(get("/late")) {
+                Err(error) => break error,
+                Ok(pending) => match pending.response().await {
+                    Err(error) => break error,
+                    Ok(_) => panic!("nobody answers"),
+                },
+            }
+        };
+        assert!(refused.is_unprocessed(), "{refused}");
+        let content = pattern(3_000_000);
+        let answered = tokio::spawn(responder.respond(Response::new(content.clone())));
+        let mut response = pending.response().await.unwrap();
+        assert!(response.body_mut().bytes(content.len()).await.unwrap() == content);
+        answered.await.unwrap().unwrap();
+        shutdown.await.unwrap();
+        assert!(pair.server.accept().await.is_none());
+        let error = client.closed().await;
+        assert!(matches!(error, Error::Connection(_)), "{error}");
+    });
+}
+
+#[test]
+fn new_clients_are_turned_away() {
+    run(async {
+        let pair = Pair::new();
+        pair.server.shutdown().await;
+        let outcome =
+            Client::connect(&pair.endpoint, &pair.config, pair.address(), "localhost").await;
+        assert!(matches!(outcome, Err(Error::Connection(_))), "{outcome:?}");
+    });
+}
+
+#[test]
+fn a_client_finishes_what_it_has_begun() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let pending = client.start(get("/")).unwrap();
+        let (_request, responder) = pair.accept().await;
+        let leaving = client.clone();
+        let shutdown = tokio::spawn(async move { leaving.shutdown().await });
+        responder.respond(Response::new("done")).await.unwrap();
+        let mut response = pending.response().await.unwrap();
+        assert_eq!(response.body_mut().bytes(100).await.unwrap(), "done");
+        shutdown.await.unwrap();
+        assert!(matches!(client.closed().await, Error::Closed));
+        assert!(matches!(client.send(get("/")).await, Err(Error::Closed)));
+    });
+}
+
+#[test]
+fn dropping_the_client_keeps_what_is_in_progress() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let pending = client.start(get("/")).unwrap();
+        let (_request, responder) = pair.accept().await;
+        drop(client);
+        responder.respond(Response::new("done")).await.unwrap();
+        let mut response = pending.response().await.unwrap();
+        assert_eq!(response.body_mut().bytes(100).await.unwrap(), "done");
+        drop(response);
+        pair.endpoint.wait_idle().await;
+        pair.server.endpoint().wait_idle().await;
+    });
+}
+
+#[test]
+fn dropping_the_server_rejects_what_nobody_accepted() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let taken = client.start(get("/taken")).unwrap();
+        let (_request, responder) = pair.accept().await;
+        let untaken = client.start(get("/untaken")).unwrap();
+        drop(pair.server);
+        let error = untaken.response().await.unwrap_err();
+        assert!(error.is_unprocessed(), "{error}");
+        responder.respond(Response::new("done")).await.unwrap();
+        let mut response = taken.response().await.unwrap();
+        assert_eq!(response.body_mut().bytes(100).await.unwrap(), "done");
+        client.closed().await;
+    });
+}
+
+#[test]
+fn a_server_that_is_gone_is_noticed() {
+    run(async {
+        let transport = TransportConfig {
+            max_idle_timeout: Some(Duration::from_millis(300)),
+            ..TransportConfig::default()
+        };
+        let pair = Pair::with(transport);
+        let client = pair.client().await;
+        let pending = client.start(get("/")).unwrap();
+        // The request is never answered, and nothing else is said.
+        let error = pending.response().await.unwrap_err();
+        assert!(matches!(error, Error::Connection(_)), "{error}");
+    });
+}
