@@ -1,15 +1,13 @@
 //! Streams between two endpoints on loopback.
 
-mod support;
-
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
+use crate::support::{Pair, code, pattern, run};
 use bytes::Bytes;
 use clearway::{
     Connection, ConnectionError, ReadError, ReadToEndError, TransportConfig, WriteError,
 };
-use support::{Pair, code, pattern, run};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 

@@ -1,12 +1,11 @@
 //! How connections begin and end, on loopback.
 
-mod support;
-
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::support::{PROTOCOL, Pair, code, identity, loopback, run};
 use bytes::Bytes;
 use clearway::rustls::RootCertStore;
 use clearway::{
@@ -14,7 +13,6 @@ use clearway::{
     EndpointError, Observation, Observer, SendDatagramError, ServerConfig, Side, Timestamp,
     TransportConfig,
 };
-use support::{PROTOCOL, Pair, code, identity, loopback, run};
 
 #[test]
 fn both_ends_know_each_other() {
