@@ -1,15 +1,13 @@
 //! The other face: applications that run inside the shard.
 
-mod support;
-
 use std::sync::mpsc;
 
+use crate::support::{PROTOCOL, code, identity, loopback, run};
 use clearway::transport::{Connection, Incoming, ReadOutcome};
 use clearway::{
     Accept, Acceptor, Application, ClientConfig, ConnectError, ConnectionError, ConnectionWaker,
     Decision, Direction, Endpoint, Event, ServerConfig, Statistics, StreamId, Timestamp,
 };
-use support::{PROTOCOL, identity, loopback, run};
 
 /// Sends every stream back in upper case.
 struct Shouting {
@@ -174,7 +172,7 @@ fn an_application_can_be_woken_from_any_thread() {
             waker.wake();
             assert_eq!(answer.recv().unwrap(), b"PING");
         }
-        client.close(support::code(0), b"");
+        client.close(code(0), b"");
         client.wait_idle().await;
         // The connection is gone; this does nothing.
         waker.wake();

@@ -1,12 +1,11 @@
 //! How connections begin and end, on loopback.
 
-mod support;
-
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::support::{PROTOCOL, Pair, code, identity, loopback, run};
 use bytes::Bytes;
 use clearway::rustls::RootCertStore;
 use clearway::{
@@ -14,7 +13,6 @@ use clearway::{
     EndpointError, Observation, Observer, SendDatagramError, ServerConfig, Side, Timestamp,
     TransportConfig,
 };
-use support::{PROTOCOL, Pair, code, identity, loopback, run};
 
 #[test]
 fn both_ends_know_each_other() {
@@ -171,7 +169,7 @@ fn no_common_protocol_no_connection() {
         let ConnectError::Lost(ConnectionError::ConnectionClosed { error_code, .. }) = error else {
             panic!("{error:?}")
         };
-        assert_eq!(error_code.0.get(), 0x100 + 120);
+        assert_eq!(error_code, clearway::wire::TransportErrorCode::crypto(120));
     });
 }
 
@@ -223,6 +221,21 @@ fn a_retry_validates_the_address() {
 }
 
 #[test]
+fn a_later_connection_resumes_the_session() {
+    run(async {
+        let pair = Pair::new();
+        for _ in 0..3 {
+            let (client, server) = pair.connect().await;
+            // What the server sends on a stream comes after its session ticket.
+            let mut send = server.open_uni().await.unwrap();
+            send.finish().unwrap();
+            let mut recv = client.accept_uni().await.unwrap();
+            assert_eq!(recv.read_to_end(0).await.unwrap(), b"");
+        }
+    });
+}
+
+#[test]
 fn clients_beyond_the_limit_are_refused() {
     run(async {
         let pair = Pair::with(TransportConfig::default(), |server| server.max_connections(1));
@@ -266,9 +279,18 @@ fn a_connection_that_nobody_waits_for_is_given_up() {
         let pair = Pair::new();
         drop(pair.connecting());
         pair.client.wait_idle().await;
-        // The server may or may not have heard of it; either way it can be dropped there too.
-        let (client, server) = pair.connect().await;
-        drop((client, server));
+        // The server may or may not have heard of it; others are served either way.
+        let connecting = pair.connecting();
+        let accepting = async {
+            loop {
+                if let Ok(connection) = pair.server.accept().await.unwrap().await {
+                    return connection;
+                }
+            }
+        };
+        let (client, server) = tokio::join!(connecting, accepting);
+        assert_eq!(client.unwrap().remote_address(), pair.server.local_address());
+        assert_eq!(server.remote_address(), pair.client.local_address());
     });
 }
 
@@ -292,7 +314,6 @@ fn closing_an_endpoint_closes_its_connections() {
         let expected = ConnectError::NotStarted(ConnectFailure::ShuttingDown);
         assert_eq!(connecting.await.unwrap_err(), expected);
         pair.server.wait_idle().await;
-        assert_eq!(pair.server.statistics().connections, 0);
     });
 }
 
@@ -347,7 +368,7 @@ fn ipv6_and_ipv4_reach_a_socket_for_both() {
             let connecting = client.connect_with(&config, remote, "localhost").unwrap();
             let accepting = async { server.accept().await.unwrap().await };
             let (ours, theirs) = tokio::join!(connecting, accepting);
-            assert!(ours.is_ok() && theirs.is_ok(), "{bind} to {remote}");
+            assert!(ours.is_ok() && theirs.is_ok(), "{bind} to {remote}: {ours:?}, {theirs:?}");
         }
     });
 }

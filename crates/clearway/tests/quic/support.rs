@@ -1,7 +1,5 @@
 //! A server and a client on loopback.
 
-#![allow(dead_code, reason = "each test file uses its own part of this")]
-
 use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
