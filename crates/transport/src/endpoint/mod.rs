@@ -309,6 +309,10 @@ impl Endpoint {
     }
 
     /// Takes the client in.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION if the client's packet is not authentic: it is dropped without an answer.
+    /// CONNECTION_REFUSED if there is no room or this is not a server; INTERNAL_ERROR from TLS.
     pub fn accept(
         &mut self,
         now: Timestamp,
@@ -353,12 +357,17 @@ impl Endpoint {
             server_name: None,
             observer,
         };
-        let key = (incoming.destination, incoming.arrival.remote);
-        let handle = self.insert(Connection::new(now, start)?, local_id, Some(key));
-        self.routes.add_initial(key, handle.0);
-        if let Some(connection) = self.connection_mut(handle) {
-            connection.receive(now, incoming.arrival, &mut incoming.datagram);
+        let mut connection = Connection::new(now, start)?;
+        connection.receive(now, incoming.arrival, &mut incoming.datagram);
+        // What was changed on its way, or made up, may name wrong connection IDs: it must not stand in
+        // the way of the true one.
+        if connection.statistics().packets_received == 0 {
+            let code = TransportErrorCode::PROTOCOL_VIOLATION;
+            return Err(TransportError::new(code, "the client's first packet is not authentic"));
         }
+        let key = (incoming.destination, incoming.arrival.remote);
+        let handle = self.insert(connection, local_id, Some(key));
+        self.routes.add_initial(key, handle.0);
         Ok(handle)
     }
 
