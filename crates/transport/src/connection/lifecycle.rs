@@ -382,10 +382,11 @@ impl Connection {
         self.report_closed(now, error);
     }
 
-    /// The peer closed: RFC 9000 §10.2.2.
+    /// The peer closed or has lost the connection: RFC 9000 §10.2.2, §10.3.1.
     pub(super) fn drain(&mut self, now: Timestamp, error: ConnectionError) {
         let was_closed = self.lifecycle.is_closed();
         let until = match self.lifecycle {
+            Lifecycle::Drained => return,
             Lifecycle::Closing { until, .. } | Lifecycle::Draining { until } => until,
             _ => now + self.probe_timeout().saturating_mul(CLOSE_TIMEOUTS),
         };
@@ -396,7 +397,7 @@ impl Connection {
         }
     }
 
-    /// Ends at once and without a word (RFC 9000 §10.1, §10.3, §6.2).
+    /// Ends at once and without a word (RFC 9000 §10.1, §6.2).
     pub(super) fn abandon(&mut self, now: Timestamp, error: ConnectionError) {
         let was_closed = self.lifecycle.is_closed();
         self.lifecycle = Lifecycle::Drained;
