@@ -44,6 +44,13 @@ impl ResetKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
+    /// A token of a peer in a form that can be looked up: how long that takes tells nothing about the
+    /// token (RFC 9000 §10.3.1).
+    pub(crate) fn conceal(&self, token: &ResetToken) -> [u8; ResetToken::LEN] {
+        let tag = hmac::sign(&self.0, token.as_bytes());
+        tag.as_ref().first_chunk::<{ ResetToken::LEN }>().copied().unwrap_or_default()
+    }
+
     /// The token of `id`.
     pub fn token(&self, id: &ConnectionId) -> ResetToken {
         let tag = hmac::sign(&self.0, id.as_bytes());

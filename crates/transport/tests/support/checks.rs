@@ -35,7 +35,10 @@ impl Pair {
     /// Law 8: after every call, whatever is outstanding has a deadline.
     fn check_something_wakes_who_waits(&self, connection: &Connection) {
         let side = connection.side();
-        let is_unsure_client = side.is_client() && !connection.is_confirmed();
+        // RFC 9002 §6.2.2.1: a client that knows no better has to assume that the server waits for it.
+        let is_unsure_client = side.is_client()
+            && !connection.is_confirmed()
+            && self.watch.acks_of_handshake_at_client() == 0;
         let statistics = connection.statistics();
         let awaits = is_unsure_client || statistics.bytes_in_flight > 0;
         // RFC 9002 §6.2.2.1: a server that may send nothing waits for the client.

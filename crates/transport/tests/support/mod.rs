@@ -3,7 +3,12 @@
 //! Every test runs under the same watch: after every instant, whoever awaits something has a deadline,
 //! and no deadline is in the past (`Pair::check`).
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "each test file uses its own part of this"
+)]
 
 mod checks;
 mod transfer;
@@ -290,7 +295,9 @@ impl Pair {
         let arrival = Arrival { remote: from, local_ip: None };
         let endpoint = match way {
             Way::ToServer => {
-                self.before_validation.0 += payload.len() as u64;
+                if self.is_server_unsure() {
+                    self.before_validation.0 += payload.len() as u64;
+                }
                 &mut self.server
             }
             Way::ToClient => &mut self.client,

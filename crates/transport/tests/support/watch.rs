@@ -28,12 +28,15 @@ impl Packet {
     }
 }
 
+const ACK: u64 = 0x02;
+
 #[derive(Default)]
 struct Book {
     packets: Vec<Packet>,
     drops: Vec<(Side, DropReason)>,
     lowest_window: Option<u64>,
     handshake_packets_at_server: usize,
+    acks_of_handshake_at_client: usize,
 }
 
 /// What both ends' observers have seen.
@@ -78,6 +81,10 @@ impl Watch {
         self.book().lowest_window
     }
 
+    pub fn acks_of_handshake_at_client(&self) -> usize {
+        self.book().acks_of_handshake_at_client
+    }
+
     pub fn received_by_server_in_handshake(&self) -> usize {
         self.book().handshake_packets_at_server
     }
@@ -89,6 +96,7 @@ impl Observer for Eye {
         let mut book = watch.book();
         match observation {
             Observation::Started { side: Side::Server, .. } => book.handshake_packets_at_server = 0,
+            Observation::Started { side: Side::Client, .. } => book.acks_of_handshake_at_client = 0,
             Observation::PacketSent(packet) => {
                 book.packets.push(note(now, *side, true, packet));
             }
@@ -96,7 +104,11 @@ impl Observer for Eye {
                 if side.is_server() && packet.packet_type == PacketType::Handshake {
                     book.handshake_packets_at_server += 1;
                 }
-                book.packets.push(note(now, *side, false, packet));
+                let packet = note(now, *side, false, packet);
+                if side.is_client() && packet.packet_type == PacketType::Handshake {
+                    book.acks_of_handshake_at_client += usize::from(packet.has(ACK));
+                }
+                book.packets.push(packet);
             }
             Observation::PacketDropped { reason, .. } => book.drops.push((*side, *reason)),
             Observation::Metrics(metrics) if side.is_server() => {
