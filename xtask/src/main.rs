@@ -1,3 +1,42 @@
-//! The project chores, run as `cargo xtask COMMAND`.
+//! The project's chores, run as `cargo xtask COMMAND`.
 
-fn main() {}
+mod bench;
+mod command;
+mod measure;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+The project's chores.
+
+  cargo xtask test           everything that has to hold: format, lints, tests, documentation
+        --peers              also against other QUIC stacks (builds them; see interop/peers)
+  cargo xtask bench bulk     1 GiB over one connection, Clearway and quinn in turn
+        --case h3|raw        only one of the two cases
+        --size BYTES         how much (default 1073741824)
+        --pairs N            how many pairs of runs (default 5)
+        --datagram-size N    UDP payload of both stacks (default 1452)
+        --json               one object per case
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["test", rest @ ..] => test::run(rest),
+        ["bench", "bulk", rest @ ..] => bench::run(rest),
+        ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        _ => Err(format!("there is no such chore: {}\n\n{HELP}", arguments.join(" "))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -185,10 +185,6 @@ impl DatagramQueue {
         self.cost -= data.len() + DATAGRAM_OVERHEAD;
         Some(data)
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
 }
 
 /// One `T` for each direction of streams.

@@ -1,3 +1,49 @@
-//! The `clearway` program.
+//! The `clearway` program: QUIC and HTTP/3 whose congestion control is shown to be live.
 
-fn main() {}
+mod address;
+mod failure;
+mod interrupt;
+mod link;
+mod output;
+mod relay;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+/// QUIC and HTTP/3 whose congestion control is shown to be live: it cannot get stuck.
+#[derive(Parser, Debug)]
+#[command(name = "clearway", version, arg_required_else_help = true)]
+struct Program {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Link(Box<link::LinkCommand>),
+}
+
+fn main() -> ExitCode {
+    let program = Program::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let outcome = match runtime {
+        Ok(runtime) => runtime.block_on(run(program.command)),
+        Err(error) => Err(Failure::new(format!("cannot start threads: {error}"))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::status(&format!("clearway: {failure}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Link(command) => link::run(*command).await,
+    }
+}

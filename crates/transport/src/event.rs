@@ -69,6 +69,8 @@ pub enum ConnectionError {
     TransportError(TransportError),
     /// The peer lost its state (RFC 9000 §10.3).
     Reset,
+    /// U.
+    Unreachable,
     /// Nothing came from the peer for the idle timeout.
     TimedOut,
     /// The handshake did not complete in time.
@@ -96,6 +98,7 @@ impl fmt::Display for ConnectionError {
             }
             Self::TransportError(error) => write!(f, "closed because {error}"),
             Self::Reset => f.write_str("the peer does not know this connection any more"),
+            Self::Unreachable => f.write_str("nobody receives there"),
             Self::TimedOut => f.write_str("nothing came from the peer for the idle timeout"),
             Self::HandshakeTimedOut => f.write_str("the handshake did not complete in time"),
             Self::VersionMismatch => f.write_str("the server does not speak QUIC version 1"),

@@ -73,8 +73,8 @@ pub enum Observation<'a> {
     },
     /// Why sending stops has changed.
     SendLimitUpdated {
-        /// Before.
-        old: SendLimit,
+        /// Before, unless this is the first.
+        old: Option<SendLimit>,
         /// After.
         new: SendLimit,
     },

@@ -17,7 +17,7 @@ impl SpaceId {
 
 /// One `T` for each packet number space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PerSpace<T> {
+pub(crate) struct PerSpace<T> {
     initial: T,
     handshake: T,
     application: T,
@@ -25,7 +25,7 @@ pub struct PerSpace<T> {
 
 impl<T> PerSpace<T> {
     /// Makes the three.
-    pub fn new(mut make: impl FnMut(SpaceId) -> T) -> Self {
+    pub(crate) fn new(mut make: impl FnMut(SpaceId) -> T) -> Self {
         Self {
             initial: make(SpaceId::Initial),
             handshake: make(SpaceId::Handshake),
@@ -34,7 +34,7 @@ impl<T> PerSpace<T> {
     }
 
     /// The one of `space`.
-    pub const fn get(&self, space: SpaceId) -> &T {
+    pub(crate) const fn get(&self, space: SpaceId) -> &T {
         match space {
             SpaceId::Initial => &self.initial,
             SpaceId::Handshake => &self.handshake,
@@ -43,7 +43,7 @@ impl<T> PerSpace<T> {
     }
 
     /// The one of `space`.
-    pub const fn get_mut(&mut self, space: SpaceId) -> &mut T {
+    pub(crate) const fn get_mut(&mut self, space: SpaceId) -> &mut T {
         match space {
             SpaceId::Initial => &mut self.initial,
             SpaceId::Handshake => &mut self.handshake,
@@ -52,7 +52,7 @@ impl<T> PerSpace<T> {
     }
 
     /// All three with their names.
-    pub fn iter(&self) -> impl Iterator<Item = (SpaceId, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SpaceId, &T)> {
         SpaceId::ALL.into_iter().map(|space| (space, self.get(space)))
     }
 }

@@ -280,6 +280,7 @@ impl Connection {
             congestion: stats.congestion,
             pacing_rate: stats.pacing_rate,
         };
+        self.watch.in_flight = stats.bytes_in_flight;
         self.observe(now, &Observation::Metrics(metrics));
     }
 }

@@ -84,6 +84,12 @@ impl Lifecycle {
         matches!(self, Self::Drained)
     }
 
+    fn on_close_told(&mut self) {
+        if let Self::Closing { owed, .. } = self {
+            *owed = false;
+        }
+    }
+
     /// RFC 9000 §10.2.1: the answer to packets is rate-limited by making it rarer and rarer.
     pub(super) fn on_packet_while_closing(&mut self) {
         if let Self::Closing { owed, received, .. } = self {
@@ -171,7 +177,13 @@ impl Connection {
             outgoing: Outgoing::default(),
             events: std::collections::VecDeque::new(),
             counters: super::statistics::Counters::default(),
-            watch: Watch { observer: start.observer, phase: None, lost: Vec::new() },
+            watch: Watch {
+                observer: start.observer,
+                phase: None,
+                lost: Vec::new(),
+                timers: [None; 7],
+                in_flight: 0,
+            },
             config,
             random,
         };
@@ -189,6 +201,9 @@ impl Connection {
         };
         self.observe(now, &started);
         self.observe(now, &Observation::StateUpdated(ConnectionState::HandshakeStarted));
+        let parameters = local_parameters(&self.config, self.identity.local);
+        let parameters = Observation::ParametersSet { owner: self.side, parameters: &parameters };
+        self.observe(now, &parameters);
         self.handshake.protection_mut().set_update_after(self.config.key_update_after);
         if let Err(error) = self.handshake.start() {
             self.fail(now, error);
@@ -340,6 +355,13 @@ impl Connection {
         self.release_held(now);
     }
 
+    /// Nobody there.
+    pub fn on_unreachable(&mut self, now: Timestamp) {
+        if self.counters.packets_received == 0 && !self.lifecycle.is_closed() {
+            self.abandon(now, ConnectionError::Unreachable);
+        }
+    }
+
     pub(super) fn close_by_application(
         &mut self,
         now: Timestamp,
@@ -407,24 +429,28 @@ impl Connection {
     /// Writes the CONNECTION_CLOSE that is owed into one datagram, in every space that the peer may
     /// have keys for (RFC 9000 §10.2.3).
     pub(super) fn transmit_close(&mut self, now: Timestamp, buffer: &mut [u8]) -> Option<Transmit> {
-        let Lifecycle::Closing { owed, close, .. } = &mut self.lifecycle else { return None };
-        if !core::mem::take(owed) {
+        let Lifecycle::Closing { owed: true, close, received, .. } = &self.lifecycle else {
             return None;
-        }
-        let close = close.clone();
+        };
+        let (close, is_first) = (close.clone(), *received == 0);
         let credit = usize::try_from(self.paths.current().amplification_credit());
         let size = usize::from(self.config.max_datagram_size).min(credit.unwrap_or(usize::MAX));
         let room = buffer.get_mut(..size)?;
         let mut writer = Writer::new(room);
         self.outgoing.drafts.clear();
         for space in SpaceId::ALL {
-            self.draft_close(space, &close, &mut writer);
+            if self.is_close_wanted_in(space, &close, is_first) {
+                self.draft_close(space, &close, &mut writer);
+            }
         }
+        let has_initial = self.outgoing.drafts.iter().any(|draft| draft.space == SpaceId::Initial);
+        // Without room, as before an unvalidated address is heard again, it stays owed.
         let last = self.outgoing.drafts.last_mut()?;
-        if self.side.is_client() && last.space != SpaceId::Application {
+        if self.side.is_client() && has_initial {
             last.pad_datagram(&mut writer, super::transmit::MINIMUM_INITIAL_SIZE);
         }
         let size = writer.written();
+        self.lifecycle.on_close_told();
         if self.protect_and_stage(now, writer.filled_mut()).is_err() {
             // Nothing can be told any more; the closing state still ends by its timer.
             return None;
@@ -439,14 +465,25 @@ impl Connection {
         })
     }
 
+    /// RFC 9000 §10.2.3: in every space for which the peer may have keys.
+    fn is_close_wanted_in(&self, space: SpaceId, close: &Close, is_first: bool) -> bool {
+        let protection = self.handshake.protection();
+        let is_client = self.side.is_client();
+        let is_redundant = match space {
+            // A server that sent Handshake packets can open them.
+            SpaceId::Initial => is_client && protection.can_seal(SpaceId::Handshake),
+            // A server that is as far as this client learns the application's code, which Handshake
+            // packets hide, from the first answer; one that is not will be heard again.
+            SpaceId::Handshake => {
+                let hides_code = close.kind == CloseKind::Application;
+                is_client && is_first && hides_code && self.handshake.is_complete()
+            }
+            SpaceId::Application => false,
+        };
+        protection.can_seal(space) && !is_redundant
+    }
+
     fn draft_close(&mut self, space: SpaceId, close: &Close, writer: &mut Writer<'_>) {
-        let confirmed_only = self.handshake.protection().can_seal(SpaceId::Application)
-            && self.handshake.is_complete()
-            && space != SpaceId::Application
-            && self.side.is_client();
-        if !self.handshake.protection().can_seal(space) || confirmed_only {
-            return;
-        }
         let Ok(number) = self.recovery.next_packet_number(space) else { return };
         let plan = HeaderPlan {
             space,
@@ -454,7 +491,7 @@ impl Connection {
             largest_acknowledged: self.recovery.largest_acknowledged(space),
             source: self.identity.local,
             destination: self.remote_ids.current(),
-            token: &[],
+            token: if space == SpaceId::Initial { &self.identity.token } else { &[] },
             key_phase: self.handshake.protection().key_phase(),
         };
         let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));

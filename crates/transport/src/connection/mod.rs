@@ -155,6 +155,8 @@ struct Watch {
     observer: Option<Box<dyn Observer>>,
     phase: Option<Phase>,
     lost: Vec<LostPacket>,
+    timers: [Option<Timestamp>; 7],
+    in_flight: u64,
 }
 
 /// What an endpoint decides before there is a connection.
@@ -276,7 +278,7 @@ impl Connection {
     }
 
     fn at_amplification_limit(&self) -> bool {
-        self.paths.current().amplification_credit() < transmit::MINIMUM_INITIAL_SIZE as u64
+        self.paths.current().amplification_credit() < self.smallest_datagram()
     }
 
     /// The probe timeout without backoff, for the timers that are counted in it.

@@ -60,7 +60,7 @@ impl Connection {
             return;
         }
         match self.paths.on_deadline(now, &mut self.random) {
-            None | Some(PathChange::Validated) => {}
+            None => {}
             Some(PathChange::Reverted) => self.on_path_replaced(now, true),
             Some(PathChange::Failed) => {
                 let code = TransportErrorCode::NO_VIABLE_PATH;
@@ -81,6 +81,7 @@ impl Connection {
         }
         let probe = self.paths.next_off_path()?;
         let size = self.build_path_probe(now, buffer, &probe)?;
+        self.paths.on_sent_off_path(probe.remote, size as u64);
         Some(Transmit {
             destination: probe.remote,
             source_ip: probe.local_ip,

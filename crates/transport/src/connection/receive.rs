@@ -53,6 +53,7 @@ impl Connection {
     pub fn receive(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) {
         self.counters.on_datagram_received(datagram.len());
         if self.lifecycle.is_closed() {
+            self.paths.on_datagram_received(arrival, datagram.len());
             self.lifecycle.on_packet_while_closing();
             self.notice_close_while_closing(now, datagram);
             return;

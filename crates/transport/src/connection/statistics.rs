@@ -5,6 +5,8 @@ use core::time::Duration;
 use clearway_units::Rate;
 
 use super::Connection;
+use crate::datagram::DatagramStatistics;
+use crate::streams::StreamsStatistics;
 
 /// A connection's figures at one moment.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -58,8 +60,10 @@ pub struct Statistics {
     pub bytes_lost: u64,
     /// UDP payloads received.
     pub datagrams_received: u64,
-    /// Unreliable datagrams (RFC 9221) in packets that were lost.
-    pub unreliable_datagrams_lost: u64,
+    /// Packets received that failed authentication.
+    pub authentication_failures: u64,
+    /// Updates of the 1-RTT keys, by either end.
+    pub key_updates: u64,
 }
 
 #[derive(Debug, Default)]
@@ -107,7 +111,18 @@ impl Connection {
             bytes_received: self.counters.bytes_received,
             bytes_lost: stats.counts.bytes_lost,
             datagrams_received: self.counters.datagrams_received,
-            unreliable_datagrams_lost: self.datagrams.statistics().lost,
+            authentication_failures: self.handshake.protection().authentication_failures(),
+            key_updates: self.handshake.protection().key_updates(),
         }
+    }
+
+    /// Counts of streams and of what they carried.
+    pub fn streams_statistics(&self) -> StreamsStatistics {
+        self.streams.statistics()
+    }
+
+    /// Counts of unreliable datagrams (RFC 9221).
+    pub fn datagram_statistics(&self) -> DatagramStatistics {
+        self.datagrams.statistics()
     }
 }

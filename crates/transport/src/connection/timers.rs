@@ -2,12 +2,13 @@
 
 use core::time::Duration;
 
-use clearway_units::Timestamp;
+use clearway_units::{ReleaseTime, Timestamp};
 use clearway_wire::VarInt;
 
 use super::Connection;
 use super::lifecycle::Lifecycle;
 use crate::event::ConnectionError;
+use crate::observer::{Observation, TimerChange, TimerKind};
 use crate::space_id::SpaceId;
 
 /// RFC 9000 §10.1: at least this many probe timeouts of silence before a connection is given up.
@@ -64,12 +65,14 @@ impl Connection {
             Lifecycle::Closing { until, .. } | Lifecycle::Draining { until } => return Some(until),
             _ => {}
         }
-        // What came with keys that are discarded meanwhile is not acknowledged any more.
+        // What came with keys that are discarded meanwhile is not acknowledged any more; and nothing
+        // is while the peer's address permits no datagram.
         let protection = self.handshake.protection();
+        let may_send = !self.at_amplification_limit();
         let acks = self
             .received
             .iter()
-            .filter(|(space, _)| protection.can_seal(*space))
+            .filter(|(space, _)| may_send && protection.can_seal(*space))
             .filter_map(|(_, received)| received.deadline())
             .min();
         [
@@ -117,6 +120,38 @@ impl Connection {
         match self.recovery.on_deadline(now, &context) {
             Ok(expired) => self.on_recovery_expired(now, expired),
             Err(error) => self.fail(now, error),
+        }
+    }
+
+    /// Tells the observer which timers changed since it was last told.
+    pub(super) fn observe_timers(&mut self, now: Timestamp) {
+        if self.watch.observer.is_none() {
+            return;
+        }
+        let recovery = self.recovery.deadline(&self.pto_context());
+        let loss = self.recovery.loss_deadline();
+        let acks = self.received.iter().filter_map(|(_, received)| received.deadline()).min();
+        let timers = [
+            (TimerKind::Loss, loss),
+            (TimerKind::ProbeTimeout, recovery.filter(|_| loss.is_none())),
+            (TimerKind::Ack, acks),
+            (TimerKind::Pacing, self.recovery.pacer_deadline()),
+            (TimerKind::Idle, self.idle.deadline(self.probe_timeout())),
+            (TimerKind::Handshake, self.handshake_deadline()),
+            (TimerKind::PathValidation, self.paths.deadline()),
+        ];
+        let known = core::mem::replace(&mut self.watch.timers, timers.map(|(_, at)| at));
+        for ((timer, at), before) in timers.into_iter().zip(known) {
+            let change = match (at, before) {
+                _ if at == before => continue,
+                (Some(at), _) if timer == TimerKind::Pacing => {
+                    TimerChange::Paced(ReleaseTime::at(at))
+                }
+                (Some(at), _) => TimerChange::Set(at),
+                (None, Some(before)) if before <= now => TimerChange::Expired,
+                (None, _) => TimerChange::Cancelled,
+            };
+            self.observe(now, &Observation::TimerUpdated { timer, change });
         }
     }
 

@@ -14,6 +14,9 @@ use crate::token::Token;
 
 /// Datagrams that carry Initial packets have at least this many bytes (RFC 9000 §14.1).
 pub(crate) const MINIMUM_INITIAL_SIZE: usize = 1200;
+/// With less credit than this nothing is built for an unvalidated address: a 1-RTT packet with the
+/// longest header, a PATH_CHALLENGE and a small ACK.
+const SMALLEST_DATAGRAM: usize = 64;
 
 /// What an attempt to build a datagram came to.
 enum Built {
@@ -47,6 +50,9 @@ impl Connection {
                 .or_else(|| self.transmit_batch(now, buffer, max_datagrams))
         };
         self.outgoing.awaits_kernel = transmit.is_some();
+        if transmit.is_none() {
+            self.observe_after_transmitting(now);
+        }
         transmit
     }
 
@@ -114,7 +120,7 @@ impl Connection {
     /// Builds one datagram, or says why none can go now (law 4).
     fn build_datagram(&mut self, now: Timestamp, room: &mut [u8]) -> Result<Built, TransportError> {
         let credit = self.paths.current().amplification_credit();
-        if credit < MINIMUM_INITIAL_SIZE as u64 {
+        if credit < self.smallest_datagram() {
             return Ok(Built::Stopped(SendLimit::Amplification));
         }
         let room_len = usize::try_from(credit).unwrap_or(usize::MAX).min(room.len());
@@ -127,7 +133,9 @@ impl Connection {
             self.draft_packet(now, space, allowance.is_ok(), &mut writer);
         }
         if self.outgoing.drafts.is_empty() {
-            return Ok(Built::Stopped(self.why_nothing(allowance.err())));
+            let limit = self.why_nothing(allowance.err());
+            let is_short = limit == SendLimit::Application && self.has_something();
+            return Ok(Built::Stopped(if is_short { SendLimit::Amplification } else { limit }));
         }
         self.pad_initial_datagram(&mut writer);
         let size = writer.written();
@@ -150,7 +158,7 @@ impl Connection {
         let probe = *self.outgoing.probes.get(space) > 0;
         let may_elicit = is_permitted || probe;
         let ack_due = self.received.get(space).is_due(now);
-        if !ack_due && !(may_elicit && self.has_something_for(space)) {
+        if !(ack_due || may_elicit && self.has_something_for(space)) {
             return;
         }
         let Ok(number) = self.recovery.next_packet_number(space) else { return };
@@ -192,6 +200,24 @@ impl Connection {
                 || self.streams.has_control_pending()
                 || self.streams.has_data_pending()
                 || self.datagrams.has_pending())
+    }
+
+    /// Whether anything ack-eliciting waits to be sent, in any space that has keys.
+    fn has_something(&self) -> bool {
+        SpaceId::ALL.into_iter().any(|space| {
+            self.handshake.protection().can_seal(space) && self.has_something_for(space)
+        })
+    }
+
+    /// How much credit is needed to send anything. Datagrams with Initial packets are expanded to 1200
+    /// bytes; later, a peer that moved may be owed only a little, which is still good for a
+    /// PATH_CHALLENGE (RFC 9000 §8.2.1).
+    pub(super) fn smallest_datagram(&self) -> u64 {
+        if self.handshake.protection().can_seal(SpaceId::Initial) {
+            MINIMUM_INITIAL_SIZE as u64
+        } else {
+            SMALLEST_DATAGRAM as u64
+        }
     }
 
     fn has_control_pending(&self) -> bool {
@@ -322,11 +348,8 @@ impl Connection {
 
     /// Why a datagram could not be filled: what held waiting data back, or that there was none.
     fn why_nothing(&self, limit: Option<SendLimit>) -> SendLimit {
-        let has_data = SpaceId::ALL.into_iter().any(|space| {
-            self.handshake.protection().can_seal(space) && self.has_something_for(space)
-        });
         match limit {
-            Some(limit) if has_data => limit,
+            Some(limit) if self.has_something() => limit,
             _ if self.streams.blocked_by().is_some() => SendLimit::FlowControl,
             _ if !self.handshake.protection().can_seal(SpaceId::Application)
                 && self.streams.has_data_pending() =>
@@ -340,10 +363,19 @@ impl Connection {
     fn note_stop(&mut self, now: Timestamp, limit: SendLimit) {
         self.recovery.sending_stopped(now, limit);
         let old = self.outgoing.limit.replace(limit);
-        if let Some(old) = old
-            && core::mem::discriminant(&old) != core::mem::discriminant(&limit)
-        {
+        if old.map(|old| core::mem::discriminant(&old)) != Some(core::mem::discriminant(&limit)) {
             self.observe(now, &Observation::SendLimitUpdated { old, new: limit });
+        }
+    }
+
+    /// What a finished attempt to send has changed: timers, and what is in flight.
+    fn observe_after_transmitting(&mut self, now: Timestamp) {
+        if self.watch.observer.is_none() {
+            return;
+        }
+        self.observe_timers(now);
+        if self.recovery.stats().bytes_in_flight != self.watch.in_flight {
+            self.observe_recovery(now);
         }
     }
 

@@ -51,8 +51,6 @@ pub struct DatagramStatistics {
     pub sent: u64,
     /// Of those sent, declared lost.
     pub lost: u64,
-    /// Never sent, because the path had become too small for them.
-    pub unsendable: u64,
     /// Received.
     pub received: u64,
     /// Received and dropped, because the application did not take them in time.
@@ -127,11 +125,6 @@ impl Datagrams {
         self.peer_max_frame_size = parameters.max_datagram_frame_size.get();
     }
 
-    /// Takes the room that a packet on the current path has for frames.
-    pub(crate) fn set_packet_room(&mut self, bytes: usize) {
-        self.packet_room = bytes;
-    }
-
     /// The largest payload that can be sent now; `None` if the peer takes no datagrams.
     pub(crate) fn max_payload(&self) -> Option<usize> {
         if self.peer_max_frame_size == 0 {
@@ -162,23 +155,15 @@ impl Datagrams {
         !self.outgoing.datagrams.is_empty()
     }
 
-    /// Writes the datagrams that fit, oldest first. Those that would not fit an empty packet either,
-    /// because the path has become smaller, are dropped.
+    /// Writes the datagrams that fit, oldest first.
     pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
         while let Some(data) = self.outgoing.datagrams.front() {
             let length = data.len() as u64;
-            let datagram = frame::Datagram { data };
-            let is_too_large = datagram.encoded_len() > self.packet_room;
-            let count = if is_too_large {
-                &mut self.statistics.unsendable
-            } else {
-                let token = Token::Datagram { length };
-                if contents.push(&Frame::Datagram(datagram), Some(token)).is_err() {
-                    return;
-                }
-                &mut self.statistics.sent
-            };
-            *count = count.saturating_add(1);
+            let datagram = Frame::Datagram(frame::Datagram { data });
+            if contents.push(&datagram, Some(Token::Datagram { length })).is_err() {
+                return;
+            }
+            self.statistics.sent = self.statistics.sent.saturating_add(1);
             self.outgoing.pop();
         }
     }

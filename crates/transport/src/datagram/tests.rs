@@ -64,16 +64,6 @@ fn datagrams_fill_a_packet_in_order_and_leave_tokens() {
 }
 
 #[test]
-fn a_datagram_that_no_packet_can_hold_any_more_does_not_block_the_rest() {
-    let mut datagrams = datagrams(1000);
-    datagrams.send(Bytes::from(vec![0; 900])).unwrap();
-    datagrams.send(Bytes::from(vec![0; 100])).unwrap();
-    datagrams.set_packet_room(500);
-    assert_eq!(write(&mut datagrams, 500).0, 103);
-    assert_eq!(datagrams.statistics().unsendable, 1);
-}
-
-#[test]
 fn the_oldest_are_dropped_when_the_application_does_not_take_them() {
     let mut datagrams = datagrams(1000);
     for byte in 0..10 {

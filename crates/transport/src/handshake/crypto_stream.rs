@@ -32,6 +32,7 @@ impl CryptoStream {
     }
 
     /// Whether the peer has acknowledged everything that was written.
+    #[cfg(test)]
     pub(crate) fn is_fully_acked(&self) -> bool {
         self.send.bytes.is_empty()
     }
@@ -95,6 +96,7 @@ impl CryptoStream {
     }
 
     /// How many bytes were read.
+    #[cfg(test)]
     pub(crate) fn read_offset(&self) -> u64 {
         self.receive.read_offset
     }

@@ -211,6 +211,7 @@ impl Handshake {
     }
 
     /// The crypto stream of `space`.
+    #[cfg(test)]
     pub(crate) fn stream(&self, space: SpaceId) -> &CryptoStream {
         self.streams.get(space)
     }

@@ -27,7 +27,7 @@ impl RangeSet {
         let touched = self.ranges.get(from..to).unwrap_or_default();
         let start = touched.first().map_or(added.start, |range| range.start.min(added.start));
         let end = touched.last().map_or(added.end, |range| range.end.max(added.end));
-        self.ranges.splice(from..to, [start..end]);
+        self.ranges.splice(from..to, core::iter::once(start..end));
     }
 
     /// Takes `removed` out.
@@ -42,11 +42,6 @@ impl RangeSet {
         let after = touched.last().map(|range| removed.end..range.end);
         let kept = [before, after].into_iter().flatten().filter(|range| !range.is_empty());
         self.ranges.splice(from..to, kept.collect::<Vec<_>>());
-    }
-
-    /// Empties the set.
-    pub(super) fn clear(&mut self) {
-        self.ranges.clear();
     }
 }
 

@@ -6,6 +6,7 @@ use clearway_wire::{ConnectionId, ResetToken};
 
 /// Makes the connection IDs of an endpoint. All of them have one length, because short headers do not
 /// state it.
+#[expect(clippy::len_without_is_empty, reason = "the length of an ID, which is never empty")]
 pub trait ConnectionIdGenerator: fmt::Debug + Send + Sync {
     /// A fresh connection ID of [`len`](Self::len) bytes.
     fn generate(&self, random: &mut Random) -> ConnectionId;

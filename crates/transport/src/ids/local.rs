@@ -29,6 +29,8 @@ struct Issued {
     id: ConnectionId,
     /// NEW_CONNECTION_ID is owed, for the first time or again.
     owed: bool,
+    /// The peer may know it.
+    was_sent: bool,
 }
 
 /// The IDs that the peer may use, oldest first.
@@ -49,7 +51,7 @@ impl LocalIds {
         generator: Arc<dyn ConnectionIdGenerator>,
         reset_key: ResetKey,
     ) -> Self {
-        let active = vec![Issued { sequence: 0, id: first, owed: false }];
+        let active = vec![Issued { sequence: 0, id: first, owed: false, was_sent: true }];
         // The endpoint knows the first ID from the start.
         let changes = VecDeque::new();
         Self { generator, reset_key, active, next_sequence: 1, limit: 1, changes }
@@ -72,7 +74,7 @@ impl LocalIds {
             let sequence = self.next_sequence;
             self.next_sequence = self.next_sequence.saturating_add(1);
             self.changes.push_back(RoutingChange::Added(id));
-            self.active.push(Issued { sequence, id, owed: true });
+            self.active.push(Issued { sequence, id, owed: true, was_sent: false });
         }
     }
 
@@ -95,6 +97,7 @@ impl LocalIds {
                 return;
             }
             issued.owed = false;
+            issued.was_sent = true;
         }
     }
 
@@ -132,6 +135,9 @@ impl LocalIds {
         let Some(issued) = position.and_then(|position| self.active.get(position)) else {
             return Ok(());
         };
+        if !issued.was_sent {
+            return violation("a connection ID was retired that was never sent");
+        }
         if issued.id == destination {
             return violation("a connection ID was retired by a packet that uses it");
         }

@@ -10,7 +10,7 @@ use crate::token::Token;
 /// A peer that makes us retire faster than it acknowledges is cut off.
 const MAX_RETIRING_FACTOR: u64 = 4;
 
-/// IDs that are given back on our own account without the peer having asked for it.
+/// IDs that may be given back on our own account before the peer asks for it.
 const MAX_SPENT: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
@@ -79,10 +79,10 @@ impl RemoteIds {
         }
     }
 
-    /// Whether `token` says that the peer has lost this connection.
+    /// Whether `token` says that the peer has lost this connection. RFC 9000 §10.3.1: only the token
+    /// of the ID in use counts, not those of spare or retired ones.
     pub(crate) fn is_reset_token(&self, token: &ResetToken) -> bool {
-        // Every token is compared, so that time does not tell which one it was.
-        self.active.iter().fold(false, |found, known| found | (known.reset_token == Some(*token)))
+        self.active.first().is_some_and(|current| current.reset_token == Some(*token))
     }
 
     /// The peer gave another ID (RFC 9000 §19.15).

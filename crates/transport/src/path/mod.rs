@@ -19,6 +19,8 @@ use validation::{Outcome, Validation};
 const AMPLIFICATION_FACTOR: u64 = 3;
 /// Responses that wait to be sent. A flood of challenges pushes out the oldest and costs nothing more.
 const MAX_RESPONSES: usize = 4;
+/// Addresses beside the current path's that are remembered; the one heard of longest ago is forgotten.
+const MAX_ELSEWHERE: usize = 4;
 
 /// Where the peer is, and how much may be sent there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,8 +82,15 @@ impl Path {
 struct Response {
     arrival: Arrival,
     data: [u8; 8],
-    /// Bytes that may be sent for it: what came with the challenge, times the factor.
-    credit: u64,
+}
+
+/// An address that is not the current path's and that datagrams came from lately: what came from there
+/// limits what is sent there, and it may become the current path.
+#[derive(Clone, Copy, Debug)]
+struct Elsewhere {
+    remote: SocketAddr,
+    received: u64,
+    sent: u64,
 }
 
 /// A datagram for an address that is not the current path's.
@@ -106,8 +115,6 @@ pub(crate) enum ProbeFrame {
 /// What became of the paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PathChange {
-    /// The current path was validated.
-    Validated,
     /// Validation failed, and the connection is back on the path before.
     Reverted,
     /// Validation failed, and there is no other path.
@@ -124,9 +131,7 @@ pub(crate) struct Paths {
     /// A challenge for the previous path is owed (§9.3.3).
     previous_challenge: Option<[u8; 8]>,
     responses: VecDeque<Response>,
-    /// Bytes of datagrams from an address that may become the current one.
-    candidate: Option<(SocketAddr, u64)>,
-    last_datagram: u64,
+    elsewhere: VecDeque<Elsewhere>,
     pads_current: bool,
 }
 
@@ -139,8 +144,7 @@ impl Paths {
             validation: None,
             previous_challenge: None,
             responses: VecDeque::new(),
-            candidate: None,
-            last_datagram: 0,
+            elsewhere: VecDeque::new(),
             pads_current: false,
         }
     }
@@ -158,17 +162,41 @@ impl Paths {
     /// A UDP payload came. Called once for each, however many packets it holds (row 81).
     pub(crate) fn on_datagram_received(&mut self, arrival: Arrival, bytes: usize) {
         let bytes = bytes as u64;
-        self.last_datagram = bytes;
         if arrival.remote == self.current.remote {
             self.current.received = self.current.received.saturating_add(bytes);
             self.current.local_ip = arrival.local_ip.or(self.current.local_ip);
             return;
         }
-        let before = match self.candidate {
-            Some((remote, before)) if remote == arrival.remote => before,
-            _ => 0,
-        };
-        self.candidate = Some((arrival.remote, before.saturating_add(bytes)));
+        let known = self.take_elsewhere(arrival.remote);
+        let mut elsewhere =
+            known.unwrap_or(Elsewhere { remote: arrival.remote, received: 0, sent: 0 });
+        elsewhere.received = elsewhere.received.saturating_add(bytes);
+        if self.elsewhere.len() >= MAX_ELSEWHERE {
+            self.elsewhere.pop_front();
+        }
+        self.elsewhere.push_back(elsewhere);
+    }
+
+    fn take_elsewhere(&mut self, remote: SocketAddr) -> Option<Elsewhere> {
+        let position = self.elsewhere.iter().position(|elsewhere| elsewhere.remote == remote)?;
+        self.elsewhere.remove(position)
+    }
+
+    /// A UDP payload of `bytes` was built for `remote`, which is not the current path's address.
+    pub(crate) fn on_sent_off_path(&mut self, remote: SocketAddr, bytes: u64) {
+        if let Some(elsewhere) = self.elsewhere.iter_mut().find(|other| other.remote == remote) {
+            elsewhere.sent = elsewhere.sent.saturating_add(bytes);
+        }
+    }
+
+    /// Bytes that may be sent to an address that is not the current path's.
+    fn credit_elsewhere(&self, remote: SocketAddr) -> u64 {
+        if self.previous.is_some_and(|previous| previous.remote == remote) {
+            return u64::MAX;
+        }
+        self.elsewhere.iter().find(|elsewhere| elsewhere.remote == remote).map_or(0, |elsewhere| {
+            elsewhere.received.saturating_mul(AMPLIFICATION_FACTOR).saturating_sub(elsewhere.sent)
+        })
     }
 
     /// The peer sends from another address: a non-probing packet with the highest number so far came
@@ -184,10 +212,9 @@ impl Paths {
         let generation = old.generation.saturating_add(1);
         let returns = self.previous.filter(|previous| previous.remote == arrival.remote);
         self.current = Path::new(arrival.remote, arrival.local_ip, generation, returns.is_some());
-        if let Some((remote, bytes)) = self.candidate.take()
-            && remote == arrival.remote
-        {
-            self.current.received = bytes;
+        if let Some(elsewhere) = self.take_elsewhere(arrival.remote) {
+            self.current.received = elsewhere.received;
+            self.current.sent = elsewhere.sent;
         }
         if old.is_validated {
             self.previous = Some(old);
@@ -209,12 +236,7 @@ impl Paths {
         if self.responses.len() >= MAX_RESPONSES {
             self.responses.pop_front();
         }
-        let credit = if arrival.remote == self.current.remote {
-            self.current.amplification_credit()
-        } else {
-            self.last_datagram.saturating_mul(AMPLIFICATION_FACTOR)
-        };
-        self.responses.push_back(Response { arrival, data, credit });
+        self.responses.push_back(Response { arrival, data });
     }
 
     /// PATH_RESPONSE: `true` if it validates the current path (§8.2.3: whichever way it came).
@@ -274,7 +296,7 @@ impl Paths {
                 remote: response.arrival.remote,
                 local_ip: response.arrival.local_ip,
                 frame: ProbeFrame::Response(response.data),
-                credit: response.credit,
+                credit: self.credit_elsewhere(response.arrival.remote),
             });
         }
         let previous = self.previous?;

@@ -176,14 +176,4 @@ impl Recovery {
         *self.acks_in_a_row.get(space) >= MAX_ACKS_IN_A_ROW
             && self.ledger.space(space).ack_eliciting_outstanding() == 0
     }
-
-    /// Datagrams of another size are sent from here on.
-    pub(crate) fn set_max_datagram_size(&mut self, now: Timestamp, max_datagram_size: u64) {
-        if max_datagram_size == self.max_datagram_size {
-            return;
-        }
-        self.max_datagram_size = max_datagram_size;
-        self.path.controller.on_max_datagram_size(max_datagram_size);
-        self.path.pacer.set_max_datagram_size(now, max_datagram_size);
-    }
 }

@@ -10,7 +10,8 @@ use clearway_congestion::{
 use clearway_units::{Random, Rate, Timestamp};
 use clearway_wire::{Frame, PacketNumber, Reader, VarInt, Writer, frame::Ack};
 
-use super::{AckOutcome, Expired, PtoContext, Recovery, RecoveryConfig, StagedPacket};
+use super::acknowledge::AckOutcome;
+use super::{Expired, PtoContext, Recovery, RecoveryConfig, StagedPacket};
 use crate::token::Token;
 use crate::{SpaceId, TransportError};
 

@@ -33,6 +33,11 @@ impl Recovery {
         self.earliest_loss_time().or_else(|| self.next_probe(context).map(|(time, _)| time))
     }
 
+    /// When packets will be late enough to be lost, if the loss timer is set.
+    pub(crate) fn loss_deadline(&self) -> Option<Timestamp> {
+        self.earliest_loss_time()
+    }
+
     fn earliest_loss_time(&self) -> Option<Timestamp> {
         self.loss_times.iter().filter_map(|(_, time)| *time).min()
     }

@@ -191,6 +191,7 @@ impl Streams {
     }
 
     /// How many bytes of a stream can be read now; 0 if there is no such stream.
+    #[cfg(test)]
     pub(crate) fn readable_bytes(&mut self, id: StreamId) -> u64 {
         let receive = self.table.find_mut(id).and_then(|(_, stream)| stream.receive.as_ref());
         receive.map_or(0, |receive| receive.readable())

@@ -41,6 +41,7 @@ impl ReceiveHalf {
     }
 
     /// What the peer may send.
+    #[cfg(test)]
     pub(super) const fn window(&self) -> &ReceiveWindow {
         &self.window
     }

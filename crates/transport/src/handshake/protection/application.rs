@@ -79,10 +79,6 @@ impl ApplicationKeys {
         self.generation
     }
 
-    pub(super) fn tag_len(&self) -> usize {
-        self.local.tag_len()
-    }
-
     /// The keys to seal packet `number` with, counted as used.
     pub(super) fn sealing(
         &mut self,

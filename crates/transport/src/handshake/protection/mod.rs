@@ -154,18 +154,6 @@ impl Protection {
         self.can_seal(space) && (space != SpaceId::Application || self.is_handshake_complete)
     }
 
-    /// Bytes that sealing adds to a packet of `space`; 0 without keys.
-    pub(crate) fn tag_len(&self, space: SpaceId) -> usize {
-        let fixed = |keys: &Option<FixedKeys>| {
-            keys.as_ref().map_or(0, |fixed| fixed.keys.local.packet.tag_len())
-        };
-        match space {
-            SpaceId::Initial => fixed(&self.initial),
-            SpaceId::Handshake => fixed(&self.handshake),
-            SpaceId::Application => self.application.as_ref().map_or(0, ApplicationKeys::tag_len),
-        }
-    }
-
     /// Sets the current probe timeout. Three of them are how long old keys are kept, and how long an
     /// update waits after the one before (§6.5).
     pub(crate) fn set_probe_timeout(&mut self, probe_timeout: Duration) {

@@ -173,12 +173,3 @@ fn rounds_are_counted_by_packets_sent_after_they_began() {
     bench.ack_in(SpaceId::Handshake, at(130), &[(0, 0)]);
     assert_eq!(bench.last_heard().round, 3, "one order over all spaces");
 }
-
-#[test]
-fn another_datagram_size_changes_what_is_permitted() {
-    let mut bench = Bench::new();
-    bench.set_window(2_900);
-    bench.recovery.set_max_datagram_size(at(0), 1450);
-    assert_eq!(bench.recovery.send_allowance(at(0)), Ok(2900));
-    assert_eq!(bench.recovery.stats().congestion.minimum_window, 2900);
-}

@@ -1,0 +1,62 @@
+//! The bytes that are sent: byte `i` is `i mod 251`, so that any that is lost or moved shows.
+
+use bytes::Bytes;
+
+const PERIOD: usize = 251;
+/// A whole number of periods, near a mebibyte.
+const CHUNK: usize = PERIOD * 4096;
+
+/// Generates the pattern without copying.
+pub(crate) struct Source {
+    chunk: Bytes,
+    sent: u64,
+    size: u64,
+}
+
+impl Source {
+    pub(crate) fn new(size: u64) -> Self {
+        Self { chunk: chunk(), sent: 0, size }
+    }
+
+    /// What comes next; empty at the end.
+    pub(crate) fn peek(&self) -> Bytes {
+        let start = (self.sent % CHUNK as u64) as usize;
+        let left = (self.size - self.sent).min((CHUNK - start) as u64) as usize;
+        self.chunk.slice(start..start + left)
+    }
+
+    /// So many of those bytes were taken.
+    pub(crate) fn advance(&mut self, bytes: usize) {
+        self.sent += bytes as u64;
+    }
+}
+
+/// Compares what came with the pattern.
+pub(crate) struct Sink {
+    chunk: Bytes,
+    pub(crate) received: u64,
+}
+
+impl Sink {
+    pub(crate) fn new() -> Self {
+        Self { chunk: chunk(), received: 0 }
+    }
+
+    /// Whether the next bytes are right.
+    pub(crate) fn accept(&mut self, mut bytes: &[u8]) -> bool {
+        while !bytes.is_empty() {
+            let start = (self.received % CHUNK as u64) as usize;
+            let length = bytes.len().min(CHUNK - start);
+            if bytes[..length] != self.chunk[start..start + length] {
+                return false;
+            }
+            self.received += length as u64;
+            bytes = &bytes[length..];
+        }
+        true
+    }
+}
+
+fn chunk() -> Bytes {
+    (0..CHUNK).map(|i| (i % PERIOD) as u8).collect::<Vec<u8>>().into()
+}

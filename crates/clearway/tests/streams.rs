@@ -1,0 +1,299 @@
+//! Streams between two endpoints on loopback.
+
+mod support;
+
+use std::task::Poll;
+
+use bytes::Bytes;
+use clearway::{
+    Connection, ConnectionError, ReadError, ReadToEndError, TransportConfig, WriteError,
+};
+use support::{Pair, code, pattern, run};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// Echoes every stream for both directions until the connection ends.
+async fn echo(connection: Connection) {
+    while let Ok((mut send, mut recv)) = connection.accept_bi().await {
+        tokio::spawn(async move {
+            while let Ok(Some(chunk)) = recv.read_chunk(usize::MAX).await {
+                if send.write_chunk(chunk).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_megabyte_comes_back() {
+    run(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        tokio::spawn(echo(server));
+        let data = pattern(1 << 20);
+        let (mut send, mut recv) = client.open_bi().await.unwrap();
+        let writing = async {
+            send.write_all(&data).await.unwrap();
+            send.finish().unwrap();
+        };
+        let (_, answer) = tokio::join!(writing, recv.read_to_end(2 << 20));
+        assert!(answer.unwrap() == data, "other bytes came back");
+        assert_eq!(send.stopped().await, Ok(None));
+    });
+}
+
+#[test]
+fn tokio_traits_carry_ten_megabytes_one_way() {
+    run(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let data = Bytes::from(pattern(10 << 20));
+        let sent = data.clone();
+        let writer = tokio::spawn(async move {
+            let mut send = server.open_uni().await.unwrap();
+            AsyncWriteExt::write_all(&mut send, &sent).await.unwrap();
+            send.shutdown().await.unwrap();
+            assert_eq!(send.stopped().await, Ok(None));
+        });
+        let mut recv = client.accept_uni().await.unwrap();
+        let mut received = Vec::new();
+        AsyncReadExt::read_to_end(&mut recv, &mut received).await.unwrap();
+        assert!(received == data, "other bytes came");
+        writer.await.unwrap();
+    });
+}
+
+#[test]
+fn a_hundred_streams_at_once() {
+    run(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        tokio::spawn(echo(server));
+        let mut tasks = Vec::new();
+        for number in 0..100_usize {
+            let client = client.clone();
+            tasks.push(tokio::spawn(async move {
+                let (mut send, mut recv) = client.open_bi().await.unwrap();
+                let data = pattern(1000 + number * 37);
+                send.write_all(&data).await.unwrap();
+                send.finish().unwrap();
+                assert_eq!(recv.read_to_end(1 << 20).await.unwrap(), data);
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn more_streams_than_the_peer_permits_wait_their_turn() {
+    run(async {
+        let transport = TransportConfig {
+            max_concurrent_bidirectional_streams: 3,
+            ..TransportConfig::default()
+        };
+        let pair = Pair::with(transport, |server| server);
+        let (client, server) = pair.connect().await;
+        tokio::spawn(echo(server));
+        let mut tasks = Vec::new();
+        for number in 0..30_u8 {
+            let client = client.clone();
+            tasks.push(tokio::spawn(async move {
+                let (mut send, mut recv) = client.open_bi().await.unwrap();
+                send.write_all(&[number]).await.unwrap();
+                send.finish().unwrap();
+                assert_eq!(recv.read_to_end(10).await.unwrap(), [number]);
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_stream_opened_for_nobody_costs_no_place() {
+    run(async {
+        let transport = TransportConfig {
+            max_concurrent_bidirectional_streams: 1,
+            ..TransportConfig::default()
+        };
+        let pair = Pair::with(transport, |server| server);
+        let (client, server) = pair.connect().await;
+        tokio::spawn(echo(server));
+        for _ in 0..20 {
+            let opening = client.open_bi();
+            let mut opening = std::pin::pin!(opening);
+            // Asked for once, and not waited for.
+            std::future::poll_fn(|context| {
+                let _ = opening.as_mut().poll(context);
+                Poll::Ready(())
+            })
+            .await;
+        }
+        let (mut send, mut recv) = client.open_bi().await.unwrap();
+        send.write_all(b"here").await.unwrap();
+        send.finish().unwrap();
+        assert_eq!(recv.read_to_end(10).await.unwrap(), b"here");
+    });
+}
+
+#[test]
+fn a_reader_that_does_not_read_stops_the_writer() {
+    run(async {
+        let transport = TransportConfig {
+            initial_stream_receive_window: 64 << 10,
+            max_stream_receive_window: 64 << 10,
+            send_buffer: 256 << 10,
+            ..TransportConfig::default()
+        };
+        let pair = Pair::with(transport, |server| server);
+        let (client, server) = pair.connect().await;
+        let mut send = client.open_uni().await.unwrap();
+        let chunk = Bytes::from(vec![7; 64 << 10]);
+        send.write_chunk(chunk.clone()).await.unwrap();
+        let mut recv = server.accept_uni().await.unwrap();
+        // Two buffers of 1 MiB, the transport's send buffer and its window: it ends well before 8 MiB.
+        let mut written = chunk.len();
+        let patience = std::time::Duration::from_millis(300);
+        while tokio::time::timeout(patience, send.write_chunk(chunk.clone())).await.is_ok() {
+            written += chunk.len();
+            assert!(written < 8 << 20, "nothing stops the writer");
+        }
+        // And it goes on when the reader reads.
+        let reading = async {
+            let mut read = 0;
+            while let Some(chunk) = recv.read_chunk(usize::MAX).await.unwrap() {
+                read += chunk.len();
+            }
+            read
+        };
+        let writing = async {
+            send.write_chunk(chunk.clone()).await.unwrap();
+            send.finish().unwrap();
+        };
+        let (_, read) = tokio::join!(writing, reading);
+        assert_eq!(read, written + chunk.len());
+    });
+}
+
+#[test]
+fn a_cancelled_read_loses_nothing() {
+    run(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let data = pattern(3 << 20);
+        let sent = data.clone();
+        let writer = tokio::spawn(async move {
+            let mut send = client.open_uni().await.unwrap();
+            let mut rest = &sent[..];
+            while !rest.is_empty() {
+                tokio::select! {
+                    biased;
+                    // Cancelled at many points: whenever it has to wait.
+                    written = send.write(rest) => rest = &rest[written.unwrap()..],
+                    () = tokio::task::yield_now() => {}
+                }
+            }
+            send.finish().unwrap();
+            assert_eq!(send.stopped().await, Ok(None));
+        });
+        let mut recv = server.accept_uni().await.unwrap();
+        let mut received = Vec::new();
+        loop {
+            tokio::select! {
+                biased;
+                chunk = recv.read_chunk(5000) => match chunk.unwrap() {
+                    Some(chunk) => received.extend_from_slice(&chunk),
+                    None => break,
+                },
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        assert!(received == data, "bytes were lost or changed");
+        writer.await.unwrap();
+    });
+}
+
+#[test]
+fn reset_and_stop_carry_their_codes() {
+    run(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let (mut send, mut recv) = client.open_bi().await.unwrap();
+        send.write_all(b"half a thou").await.unwrap();
+        let (mut server_send, mut server_recv) = server.accept_bi().await.unwrap();
+        let mut buffer = [0; 4];
+        assert_eq!(server_recv.read(&mut buffer).await, Ok(Some(4)));
+        assert_eq!(&buffer, b"half");
+
+        send.reset(code(7)).unwrap();
+        assert!(send.reset(code(8)).is_err());
+        assert_eq!(send.write(b"more").await, Err(WriteError::ClosedStream));
+        let end = loop {
+            match server_recv.read_chunk(100).await {
+                Ok(Some(_)) => {}
+                other => break other,
+            }
+        };
+        assert_eq!(end, Err(ReadError::Reset(code(7))));
+
+        recv.stop(code(9)).unwrap();
+        assert_eq!(recv.read_chunk(1).await, Err(ReadError::ClosedStream));
+        assert_eq!(server_send.stopped().await, Ok(Some(code(9))));
+        assert_eq!(server_send.write(b"x").await, Err(WriteError::Stopped(code(9))));
+    });
+}
+
+#[test]
+fn dropped_streams_finish_and_stop() {
+    run(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let (mut send, recv) = client.open_bi().await.unwrap();
+        send.write_all(b"all of it").await.unwrap();
+        drop(send);
+        drop(recv);
+        let (mut server_send, mut server_recv) = server.accept_bi().await.unwrap();
+        assert_eq!(server_recv.read_to_end(100).await.unwrap(), b"all of it");
+        assert_eq!(server_send.stopped().await, Ok(Some(code(0))));
+    });
+}
+
+#[test]
+fn too_long_a_stream_is_noticed() {
+    run(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(&pattern(1000)).await.unwrap();
+        send.finish().unwrap();
+        assert!(send.finish().is_err());
+        let mut recv = server.accept_uni().await.unwrap();
+        let error = recv.read_to_end(999).await.unwrap_err();
+        assert_eq!(error, ReadToEndError::TooLong { limit: 999 });
+    });
+}
+
+#[test]
+fn what_came_before_the_close_can_be_read() {
+    run(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"last words").await.unwrap();
+        let mut recv = server.accept_uni().await.unwrap();
+        let first = recv.read_chunk(4).await.unwrap().unwrap();
+        client.close(code(3), b"enough");
+        let error = server.closed().await;
+        let ConnectionError::ApplicationClosed { error_code, reason } = &error else {
+            panic!("closed with {error:?}")
+        };
+        assert_eq!((*error_code, &reason[..]), (code(3), &b"enough"[..]));
+        assert_eq!(&first[..], b"last");
+        assert_eq!(recv.read_chunk(100).await.unwrap().unwrap(), " words");
+        assert_eq!(recv.read_chunk(1).await, Err(ReadError::ConnectionLost(error.clone())));
+        assert_eq!(server.open_bi().await.unwrap_err(), error);
+    });
+}

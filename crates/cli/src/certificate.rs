@@ -1,0 +1,84 @@
+//! Certificates: the user's, or one made on the spot.
+
+use std::fs;
+use std::path::Path;
+
+use clearway::rustls::RootCertStore;
+use clearway::rustls::pki_types::pem::{Error as PemError, PemObject};
+use clearway::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use crate::failure::Failure;
+
+/// What a server shows and proves.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    /// Its own certificate first.
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    pub(crate) key: PrivateKeyDer<'static>,
+    /// The certificate as PEM, if it was made on the spot.
+    pub(crate) development_pem: Option<String>,
+}
+
+/// The names for which a development certificate is good.
+const DEVELOPMENT_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+impl Identity {
+    /// A new certificate that nobody trusts yet, for this machine's own names.
+    pub(crate) fn development() -> Result<Self, Failure> {
+        let names = DEVELOPMENT_NAMES.map(str::to_owned).to_vec();
+        let made = rcgen::generate_simple_self_signed(names)
+            .map_err(|error| Failure::new(format!("cannot make a certificate: {error}")))?;
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let development_pem = Some(made.cert.pem());
+        Ok(Self { chain: vec![made.cert.der().clone()], key: key.into(), development_pem })
+    }
+
+    /// The certificates and the key of two PEM files.
+    pub(crate) fn read(certificates: &Path, key: &Path) -> Result<Self, Failure> {
+        let chain = read_certificates(certificates)?;
+        let read_key = PrivateKeyDer::from_pem_file(key)
+            .map_err(|error| unreadable("private key", key, &error))?;
+        Ok(Self { chain, key: read_key, development_pem: None })
+    }
+}
+
+/// The trust in the certificates of a PEM file.
+pub(crate) fn read_roots(file: &Path) -> Result<RootCertStore, Failure> {
+    let mut roots = RootCertStore::empty();
+    for certificate in read_certificates(file)? {
+        roots.add(certificate).map_err(|error| {
+            let file = file.display();
+            Failure::new(format!("{file} has a certificate that cannot be trusted: {error}"))
+        })?;
+    }
+    Ok(roots)
+}
+
+fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let chain = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| unreadable("certificate", file, &error))?;
+    match chain.is_empty() {
+        true => Err(unreadable("certificate", file, &PemError::NoItemsFound)),
+        false => Ok(chain),
+    }
+}
+
+fn unreadable(what: &str, file: &Path, error: &PemError) -> Failure {
+    let path = file.display();
+    match error {
+        PemError::Io(error) => Failure::new(format!("cannot read the {what} {path}: {error}"))
+            .advise("check the path and who may read it"),
+        PemError::NoItemsFound => Failure::new(format!("{path} holds no {what}"))
+            .advise("it has to be a PEM file, with a line that begins with -----BEGIN"),
+        error => Failure::new(format!("cannot understand the {what} {path}: {error:?}"))
+            .advise("it has to be a PEM file"),
+    }
+}
+
+/// Writes a development certificate where clients can take it from.
+pub(crate) fn save(pem: &str, file: &Path) -> Result<(), Failure> {
+    fs::write(file, pem).map_err(|error| {
+        Failure::new(format!("cannot write the certificate to {}: {error}", file.display()))
+    })
+}

@@ -1,0 +1,67 @@
+//! What `serve` and `get` can be told about their connections.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use clearway::congestion::Algorithm;
+use clearway::{ObserverFactory, Side, TransportConfig};
+use clearway_network::parse_duration;
+use clearway_qlog::{QlogDirectory, RecoveryParameters, ReferenceTime, TraceOptions};
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Options of every connection.
+#[derive(Args, Debug)]
+pub(crate) struct ConnectionOptions {
+    /// Congestion controller of what this end sends: reno or cubic.
+    #[arg(long, value_name = "NAME", default_value_t, value_parser = str::parse::<Algorithm>)]
+    controller: Algorithm,
+    /// Give a connection up after this much silence.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    idle_timeout: Duration,
+    /// Write a qlog file for each connection into this folder [default: $QLOGDIR].
+    #[arg(long, value_name = "DIR")]
+    qlog: Option<PathBuf>,
+}
+
+impl ConnectionOptions {
+    /// The transport's settings.
+    pub(crate) fn transport(&self) -> TransportConfig {
+        TransportConfig {
+            controller: Arc::new(self.controller),
+            max_idle_timeout: Some(self.idle_timeout).filter(|timeout| !timeout.is_zero()),
+            ..TransportConfig::default()
+        }
+    }
+
+    /// What writes the qlog files, if they are wanted.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be written.
+    pub(crate) fn observers(
+        &self,
+        transport: &TransportConfig,
+    ) -> Result<Option<Arc<dyn ObserverFactory>>, Failure> {
+        let from_environment =
+            || std::env::var_os("QLOGDIR").filter(|path| !path.is_empty()).map(PathBuf::from);
+        let Some(path) = self.qlog.clone().or_else(from_environment) else { return Ok(None) };
+        let directory = QlogDirectory::new(path, trace_options(transport))
+            .map_err(|error| Failure::new(error.to_string()).advise("name another with --qlog"))?
+            .with_error_handler(Arc::new(|error| output::status(&format!("clearway: {error}"))));
+        Ok(Some(Arc::new(move |_: Side| Some(directory.observer()))))
+    }
+}
+
+/// How the qlog of a connection with these settings, which begins about now, is written.
+pub(crate) fn trace_options(transport: &TransportConfig) -> TraceOptions {
+    let wall_clock_at_origin = Some(SystemTime::now());
+    TraceOptions {
+        reference_time: ReferenceTime::Monotonic { wall_clock_at_origin },
+        recovery_parameters: RecoveryParameters::of(transport),
+        ..TraceOptions::default()
+    }
+}

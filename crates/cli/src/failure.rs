@@ -1,0 +1,53 @@
+use std::fmt;
+
+/// Why a command could not do its work, for a person: one line that says what happened, where, and
+/// what can be done about it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Failure {
+    what: String,
+    advice: Option<String>,
+}
+
+impl Failure {
+    /// A failure; `what` says what could not be done, to what, and why.
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), advice: None }
+    }
+
+    /// The same with what the user can do about it.
+    pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    /// One line, whatever a peer or a file name put into it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = self.what.clone();
+        if let Some(advice) = &self.advice {
+            line.push_str("; ");
+            line.push_str(advice);
+        }
+        for character in line.chars() {
+            match character.is_control() {
+                true => write!(formatter, "{}", character.escape_default())?,
+                false => write!(formatter, "{character}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::Failure;
+
+    #[test]
+    fn is_one_line_whatever_it_quotes() {
+        let failure = Failure::new("cannot read \"a\nb\u{1b}[2J\"").advise("check the name");
+        assert_eq!(failure.to_string(), "cannot read \"a\\nb\\u{1b}[2J\"; check the name");
+    }
+}

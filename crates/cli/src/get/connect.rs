@@ -1,0 +1,120 @@
+//! From a URL to a connection.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use clearway::http3::Client;
+use clearway::{ClientConfig, Connection, Endpoint};
+
+use super::GetCommand;
+use super::explain::Server;
+use super::target::Target;
+use crate::address::resolve;
+use crate::certificate::read_roots;
+use crate::failure::Failure;
+use crate::http09;
+
+/// A connection to a server.
+pub(super) struct Session {
+    pub(super) server: Server,
+    pub(super) protocol: Protocol,
+    /// The socket under it.
+    endpoint: Endpoint,
+}
+
+/// What is spoken on it.
+pub(super) enum Protocol {
+    Http3(Client),
+    Http09(Connection),
+}
+
+impl Session {
+    /// Whether it can serve this target, too.
+    pub(super) fn serves(&self, target: &Target) -> bool {
+        self.server.name == target.host_and_port()
+    }
+
+    /// Tells the server that nothing more comes, and waits until that is done.
+    pub(super) async fn close(self) {
+        match self.protocol {
+            Protocol::Http3(client) => client.shutdown().await,
+            Protocol::Http09(connection) => {
+                connection.close(clearway::VarInt::from_u32(0), b"");
+                self.endpoint.wait_idle().await;
+            }
+        }
+    }
+}
+
+/// The settings of all connections.
+pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
+    let config = if command.insecure {
+        ClientConfig::dangerous_without_certificate_verification()
+    } else if let Some(file) = &command.ca {
+        ClientConfig::with_roots(read_roots(file)?)
+    } else {
+        ClientConfig::with_native_roots().map_err(|error| {
+            Failure::new(error.to_string()).advise("give the certificates to trust with --ca FILE")
+        })?
+    };
+    let transport = command.connection.transport();
+    let observers = command.connection.observers(&transport)?;
+    let protocol = match command.http09 {
+        true => http09::PROTOCOL,
+        false => clearway::http3::PROTOCOL,
+    };
+    let config = config
+        .application_protocols([protocol])
+        .transport(transport)
+        .key_log_from_environment();
+    Ok(match observers {
+        Some(observers) => config.observer(observers),
+        None => config,
+    })
+}
+
+/// Connects to the server of `target`: to the first of its addresses that answers.
+pub(super) async fn connect(
+    command: &GetCommand,
+    config: &ClientConfig,
+    target: &Target,
+) -> Result<Session, Failure> {
+    let name = target.host_and_port();
+    let addresses = match &command.connect {
+        Some(instead) => resolve(instead).await?,
+        None => resolve(&name).await?,
+    };
+    let mut failure = None;
+    for address in addresses {
+        let server = Server { name: name.clone(), address };
+        match try_connect(command, config, target, server).await {
+            Ok(session) => return Ok(session),
+            // The first address is the one that the resolver likes best.
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    Err(failure.unwrap_or_else(|| Failure::new(format!("{name} has no address"))))
+}
+
+async fn try_connect(
+    command: &GetCommand,
+    config: &ClientConfig,
+    target: &Target,
+    server: Server,
+) -> Result<Session, Failure> {
+    let address = server.address;
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let endpoint = Endpoint::client(SocketAddr::new(any, 0))
+        .map_err(|error| Failure::new(format!("cannot have a UDP socket: {error}")))?;
+    let protocol = if command.http09 {
+        let connecting = endpoint.connect_with(config, address, &target.host);
+        let connecting = connecting.map_err(|error| Failure::new(error.to_string()))?;
+        Protocol::Http09(connecting.await.map_err(|error| server.no_connection(&error))?)
+    } else {
+        let client = Client::connect(&endpoint, config, address, &target.host).await;
+        Protocol::Http3(client.map_err(|error| server.no_client(&error))?)
+    };
+    Ok(Session { server, protocol, endpoint })
+}

@@ -1,0 +1,119 @@
+//! One download on a connection.
+
+use clearway::http3::{Body, Client};
+use clearway::{Connection, RecvStream, Statistics};
+use http::header::{CONTENT_LENGTH, LOCATION, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+
+use super::connect::{Protocol, Session};
+use super::explain::Server;
+use super::progress::Progress;
+use super::sink::Sink;
+use super::target::Target;
+use crate::failure::Failure;
+
+/// How much is taken from a stream at once, in bytes.
+const CHUNK: usize = 256 << 10;
+
+/// What came of a download.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// HTTP's status; HTTP/0.9 has none.
+    pub(super) status: Option<u16>,
+    pub(super) statistics: Statistics,
+}
+
+/// Downloads `target` into `sink`, which is complete afterwards.
+pub(super) async fn download(
+    session: &Session,
+    target: &Target,
+    sink: Sink,
+    progress: &mut Progress,
+) -> Result<Outcome, Failure> {
+    match &session.protocol {
+        Protocol::Http3(client) => http3(client, &session.server, target, sink, progress).await,
+        Protocol::Http09(connection) => {
+            http09(connection, &session.server, target, sink, progress).await
+        }
+    }
+}
+
+async fn http3(
+    client: &Client,
+    server: &Server,
+    target: &Target,
+    mut sink: Sink,
+    progress: &mut Progress,
+) -> Result<Outcome, Failure> {
+    let url = target.uri.to_string();
+    let mut request = Request::new(Body::empty());
+    *request.method_mut() = Method::GET;
+    *request.uri_mut() = target.uri.clone();
+    let agent = concat!("clearway/", env!("CARGO_PKG_VERSION"));
+    request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(agent));
+    let response = client.send(request).await;
+    let response = response.map_err(|error| server.cut_off(&url, "no answer", &error))?;
+    let status = response.status();
+    check_status(&url, status, &response)?;
+    let length = response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    progress.expect(length.and_then(|length| length.parse().ok()));
+    let mut body = response.into_body();
+    while let Some(chunk) = body.chunk().await {
+        let chunk = chunk.map_err(|error| server.cut_off(&url, &progress.text(), &error))?;
+        sink.write(&chunk).await?;
+        progress.add(chunk.len());
+    }
+    sink.finish().await?;
+    let statistics = client.statistics().await;
+    Ok(Outcome { status: Some(status.as_u16()), statistics })
+}
+
+/// Whether the answer is what was asked for.
+fn check_status<B>(
+    url: &str,
+    status: StatusCode,
+    response: &Response<B>,
+) -> Result<(), Failure> {
+    if status.is_success() {
+        return Ok(());
+    }
+    let failure = Failure::new(format!("{url}: the server answered {status}"));
+    let location = response.headers().get(LOCATION).and_then(|place| place.to_str().ok());
+    Err(match (status, location) {
+        (StatusCode::NOT_FOUND, _) => failure.advise("check the path"),
+        (status, Some(place)) if status.is_redirection() => {
+            failure.advise(format!("it is at {place} now"))
+        }
+        _ => failure,
+    })
+}
+
+async fn http09(
+    connection: &Connection,
+    server: &Server,
+    target: &Target,
+    mut sink: Sink,
+    progress: &mut Progress,
+) -> Result<Outcome, Failure> {
+    let url = target.uri.to_string();
+    let mut stream = ask(connection, target.path())
+        .await
+        .map_err(|error| server.cut_off(&url, "no answer", &error))?;
+    loop {
+        let chunk = stream.read_chunk(CHUNK).await;
+        let chunk = chunk.map_err(|error| server.cut_off(&url, &progress.text(), &error))?;
+        let Some(chunk) = chunk else { break };
+        sink.write(&chunk).await?;
+        progress.add(chunk.len());
+    }
+    sink.finish().await?;
+    Ok(Outcome { status: None, statistics: connection.statistics() })
+}
+
+/// Asks for a path on a stream of its own, which then brings the answer.
+async fn ask(connection: &Connection, path: &str) -> std::io::Result<RecvStream> {
+    let (mut send, receive) = connection.open_bi().await.map_err(std::io::Error::other)?;
+    send.write_all(format!("GET {path}\r\n").as_bytes()).await?;
+    send.finish().map_err(std::io::Error::other)?;
+    Ok(receive)
+}

@@ -1,0 +1,94 @@
+//! What went wrong between client and server, in words that help.
+
+use std::net::SocketAddr;
+
+use clearway::http3::Error;
+use clearway::transport::TransportError;
+use clearway::{ConnectError, ConnectionError};
+
+use crate::failure::Failure;
+
+/// The server that was talked to.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    /// What the user called it, with the port.
+    pub(super) name: String,
+    pub(super) address: SocketAddr,
+}
+
+impl Server {
+    fn failure(&self, what: &str) -> Failure {
+        Failure::new(format!("{what} {} ({})", self.name, self.address))
+    }
+
+    /// Why there is no connection.
+    pub(super) fn not_connected(&self, error: &ConnectionError) -> Failure {
+        match error {
+            ConnectionError::Unreachable => self
+                .failure("nobody listens at")
+                .advise("start the server there, or check the address and the port"),
+            ConnectionError::HandshakeTimedOut | ConnectionError::TimedOut => {
+                self.failure("no answer from").advise(
+                    "check the address and the port, and that nothing on the way blocks UDP",
+                )
+            }
+            ConnectionError::TransportError(error) => self.refused_by_us(error),
+            // The alert no_application_protocol (RFC 9001 §8.1).
+            ConnectionError::ConnectionClosed { error_code, .. }
+                if error_code.alert() == Some(120) =>
+            {
+                self.failure("this protocol is not spoken by")
+                    .advise("with --http09 it is hq-interop, without it is h3")
+            }
+            error => Failure::new(format!(
+                "cannot connect to {} ({}): {error}",
+                self.name, self.address
+            )),
+        }
+    }
+
+    /// TLS did not accept the server, or the server broke a rule.
+    fn refused_by_us(&self, error: &TransportError) -> Failure {
+        let text = format!("cannot trust {} ({}): {}", self.name, self.address, error.reason);
+        match error.code.alert() {
+            Some(_) if error.reason.contains("another name") => Failure::new(text)
+                .advise("use the name that its certificate has, with --connect if need be"),
+            Some(_) if error.reason.contains("issuer") => Failure::new(text)
+                .advise("give its certificate or its issuer's with --ca FILE"),
+            Some(_) => Failure::new(text),
+            None => Failure::new(format!(
+                "cannot connect to {} ({}): {error}",
+                self.name, self.address
+            )),
+        }
+    }
+
+    /// Why a connection over HTTP/3 was not established.
+    pub(super) fn no_client(&self, error: &Error) -> Failure {
+        match error {
+            Error::Connection(error) => self.not_connected(error),
+            Error::WrongProtocol => self.failure("HTTP/3 is not spoken by"),
+            error => Failure::new(format!(
+                "cannot connect to {} ({}): {error}",
+                self.name, self.address
+            )),
+        }
+    }
+
+    /// Why a connection of streams was not established.
+    pub(super) fn no_connection(&self, error: &ConnectError) -> Failure {
+        match error {
+            ConnectError::Lost(error) => self.not_connected(error),
+            error => Failure::new(format!(
+                "cannot connect to {} ({}): {error}",
+                self.name, self.address
+            )),
+        }
+    }
+
+    /// Why a download was not completed.
+    pub(super) fn cut_off(&self, url: &str, progress: &str, why: &dyn std::fmt::Display) -> Failure {
+        Failure::new(format!("{url} was cut off after {progress}: {why}"))
+            .advise(format!("nothing was kept; ask {} again", self.name))
+    }
+}

@@ -1,0 +1,109 @@
+//! What is to be downloaded, and from whom.
+
+use std::net::IpAddr;
+
+use http::Uri;
+
+use crate::failure::Failure;
+
+/// The port of https.
+const HTTPS: u16 = 443;
+
+/// A URL that can be downloaded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Target {
+    /// As it is requested.
+    pub(super) uri: Uri,
+    /// The server's name, as its certificate must have it; without brackets.
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+impl Target {
+    /// Understands a URL.
+    pub(super) fn parse(url: &str) -> Result<Self, Failure> {
+        let invalid = |why: &str| {
+            Failure::new(format!("{url:?} cannot be downloaded: {why}"))
+                .advise("give a URL such as https://localhost:4433/file")
+        };
+        let url = url.split_once('#').map_or(url, |(url, _fragment)| url);
+        let uri: Uri = url.parse().map_err(|_| invalid("it is not a URL"))?;
+        match uri.scheme_str() {
+            Some("https") => {}
+            Some(scheme) => return Err(invalid(&format!("it begins with {scheme}, not https"))),
+            None => return Err(invalid("it does not begin with https://")),
+        }
+        let host = uri.host().filter(|host| !host.is_empty());
+        let host = host.ok_or_else(|| invalid("it names no server"))?;
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(invalid("it has a user name, which HTTP/3 does not send"));
+        }
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = uri.port_u16().unwrap_or(HTTPS);
+        Ok(Self { uri, host, port })
+    }
+
+    /// Name and port, as a resolver wants them.
+    pub(super) fn host_and_port(&self) -> String {
+        match self.host.parse::<IpAddr>() {
+            Ok(IpAddr::V6(_)) => format!("[{}]:{}", self.host, self.port),
+            _ => format!("{}:{}", self.host, self.port),
+        }
+    }
+
+    /// Path and query, as HTTP/0.9 asks for them.
+    pub(super) fn path(&self) -> &str {
+        self.uri.path_and_query().map_or("/", |path| path.as_str())
+    }
+
+    /// The last part of the path as the name of a file.
+    pub(super) fn file_name(&self) -> Result<String, Failure> {
+        let last = self.uri.path().rsplit('/').next().unwrap_or_default();
+        let decoded = percent_encoding::percent_decode_str(last).decode_utf8_lossy().into_owned();
+        let is_name = !decoded.is_empty()
+            && decoded != "."
+            && decoded != ".."
+            && !decoded.contains(|character: char| "/\\".contains(character) || character.is_control());
+        match is_name {
+            true => Ok(decoded),
+            false => Err(Failure::new(format!("{} ends with no file name", self.uri))
+                .advise("name the file with --output")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        let target = Target::parse("https://Example.org/a/b%20c.txt?q=1#part").unwrap();
+        assert_eq!((target.host.as_str(), target.port), ("Example.org", 443));
+        assert_eq!(target.path(), "/a/b%20c.txt?q=1");
+        assert_eq!(target.file_name().unwrap(), "b c.txt");
+        assert_eq!(target.host_and_port(), "Example.org:443");
+        let target = Target::parse("https://[::1]:4433").unwrap();
+        assert_eq!((target.host.as_str(), target.port), ("::1", 4433));
+        assert_eq!(target.host_and_port(), "[::1]:4433");
+        assert_eq!(target.path(), "/");
+        assert!(target.file_name().is_err());
+    }
+
+    #[test]
+    fn what_is_no_https_url_is_refused() {
+        for url in ["localhost:4433/a", "http://localhost/", "/a", "https://", "", "https://a b/"] {
+            let message = Target::parse(url).unwrap_err().to_string();
+            assert!(message.contains("https://localhost:4433/file"), "{url}: {message}");
+        }
+        assert!(Target::parse("https://user@localhost/").is_err());
+    }
+
+    #[test]
+    fn a_file_name_stays_in_the_folder() {
+        for path in ["..", "%2e%2e", "a%2f..%2fb", "%2f", "", "a%5cb", "a%00"] {
+            let target = Target::parse(&format!("https://localhost/x/{path}")).unwrap();
+            assert!(target.file_name().is_err(), "{path}");
+        }
+    }
+}

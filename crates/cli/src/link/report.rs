@@ -1,0 +1,58 @@
+use clearway_network::WayCounters;
+use serde_json::{Value, json};
+
+use crate::relay::RelayStatus;
+
+/// What a relay did, for people.
+pub(super) fn text(status: &RelayStatus) -> String {
+    let mut text = status.link.to_string();
+    let late = status.worst_lateness;
+    text.push_str(&format!(
+        "\nclients: {}, latest delivery {late:?} after its time",
+        status.clients
+    ));
+    let details = [
+        (status.refused_clients, "datagrams of too many clients"),
+        (status.strangers, "datagrams of strangers"),
+        (status.unsent, "datagrams that could not be sent"),
+    ];
+    for (count, what) in details.into_iter().filter(|(count, _)| *count > 0) {
+        text.push_str(&format!(", {count} {what}"));
+    }
+    text
+}
+
+/// What a relay did, for programs.
+pub(super) fn json(status: &RelayStatus) -> Value {
+    json!({
+        "to_server": way(&status.link.to_server),
+        "to_client": way(&status.link.to_client),
+        "clients": status.clients,
+        "refused_clients": status.refused_clients,
+        "strangers": status.strangers,
+        "unsent": status.unsent,
+        "worst_lateness_seconds": status.worst_lateness.as_secs_f64(),
+    })
+}
+
+fn way(counters: &WayCounters) -> Value {
+    json!({
+        "received": counters.received,
+        "received_bytes": counters.received_bytes,
+        "delivered": counters.delivered,
+        "delivered_bytes": counters.delivered_bytes,
+        "in_pipe": counters.in_pipe,
+        "lost_random": counters.lost_random,
+        "lost_burst": counters.lost_burst,
+        "lost_listed": counters.lost_listed,
+        "dropped_queue": counters.dropped_queue,
+        "dropped_pipe": counters.dropped_pipe,
+        "too_large": counters.too_large,
+        "dropped_old_binding": counters.dropped_old_binding,
+        "reordered": counters.reordered,
+        "duplicated": counters.duplicated,
+        "corrupted": counters.corrupted,
+        "marked": counters.marked,
+        "bleached": counters.bleached,
+    })
+}

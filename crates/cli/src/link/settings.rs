@@ -1,0 +1,345 @@
+//! The options that describe one direction of a link.
+
+use std::time::Duration;
+
+use clearway_network::{
+    Conditions, Corrupt, Jitter, LossModel, LossRule, Probability, QueueLimit, Reorder, Way,
+    Window, parse_duration, parse_probability, parse_rate, parse_size,
+};
+use clearway_units::Rate;
+
+/// What the options of one direction say.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Settings {
+    delay: Duration,
+    jitter: Jitter,
+    tick: Option<Duration>,
+    rate: Option<Rate>,
+    overhead: u16,
+    queue: QueueLimit,
+    mark_above: Option<Duration>,
+    loss: Option<Probability>,
+    loss_run: Option<u32>,
+    burst: Option<(Probability, u32)>,
+    gilbert_elliott: Option<[Probability; 4]>,
+    listed: Vec<u64>,
+    loss_for: Option<Duration>,
+    loss_after: Option<Duration>,
+    loss_after_bytes: Option<(Way, u64)>,
+    reorder: Reorder,
+    duplicate: Probability,
+    corrupt: Corrupt,
+    mtu: Option<usize>,
+    bleach: bool,
+}
+
+/// How long a datagram is held back if the user does not say.
+const REORDER_BY: Duration = Duration::from_millis(10);
+
+/// An option: it exists for both directions, and for each one.
+pub(super) struct Setting {
+    /// Its name, without the dashes and the direction.
+    pub(super) name: &'static str,
+    /// What stands for its value in the help.
+    pub(super) value: &'static str,
+    /// The help.
+    pub(super) help: &'static str,
+    /// The value of an option that was given without one; `None` if it needs one.
+    pub(super) default: Option<&'static str>,
+    /// Takes a value over.
+    pub(super) set: fn(&mut Settings, &str) -> Result<(), String>,
+}
+
+/// Every option, in the order of the help.
+pub(super) const SETTINGS: &[Setting] = &[
+    setting("delay", "TIME", "One-way delay, such as 15ms", |settings, value| {
+        settings.delay = duration(value)?;
+        Ok(())
+    }),
+    setting("jitter", "TIME", "Vary the delay by up to this much, both ways", |settings, value| {
+        settings.jitter.range = duration(value)?;
+        Ok(())
+    }),
+    flag("jitter-reorders", "Let a short delay overtake a long one", |settings, value| {
+        settings.jitter.reorder_by_jitter = boolean(value)?;
+        Ok(())
+    }),
+    setting(
+        "tick",
+        "TIME",
+        "Deliver only at multiples of this time, such as 4ms",
+        |settings, value| {
+            settings.tick = Some(duration(value)?);
+            Ok(())
+        },
+    ),
+    setting("rate", "RATE", "Rate of the bottleneck, such as 10mbit", |settings, value| {
+        settings.rate = Some(parse_rate(value).map_err(|error| error.to_string())?);
+        Ok(())
+    }),
+    setting(
+        "overhead",
+        "BYTES",
+        "Bytes that the bottleneck adds to each datagram (28 for IPv4)",
+        |settings, value| {
+            settings.overhead = number(value)?;
+            Ok(())
+        },
+    ),
+    setting(
+        "queue",
+        "N",
+        "Datagrams that may wait for the bottleneck; more are dropped",
+        |settings, value| {
+            settings.queue.packets = Some(number(value)?);
+            Ok(())
+        },
+    ),
+    setting(
+        "queue-bytes",
+        "SIZE",
+        "Bytes that may wait for the bottleneck, such as 64KiB",
+        |settings, value| {
+            settings.queue.bytes = Some(size(value)?);
+            Ok(())
+        },
+    ),
+    setting(
+        "mark-above",
+        "TIME",
+        "Mark ECN-capable datagrams CE that wait longer than this",
+        |settings, value| {
+            settings.mark_above = Some(duration(value)?);
+            Ok(())
+        },
+    ),
+    setting("loss", "PROBABILITY", "Random loss, such as 30% or 0.3", |settings, value| {
+        settings.loss = Some(probability(value)?);
+        Ok(())
+    }),
+    setting("loss-run", "N", "No more than N random losses in a row", |settings, value| {
+        settings.loss_run = Some(number(value)?);
+        Ok(())
+    }),
+    setting(
+        "burst",
+        "PROBABILITY:N",
+        "Loss bursts: how likely one begins, and its longest length",
+        |settings, value| {
+            let (start, longest) = pair(value, "a probability and a number such as 1%:8")?;
+            settings.burst = Some((probability(start)?, number(longest)?));
+            Ok(())
+        },
+    ),
+    setting(
+        "gilbert-elliott",
+        "P:R:GOOD:BAD",
+        "Gilbert-Elliott loss: good to bad, bad to good, loss in good, loss in bad",
+        |settings, value| {
+            let parts: Vec<_> = value.split(':').map(probability).collect::<Result<_, _>>()?;
+            let parts = parts.try_into().map_err(|_| {
+                format!("{value:?} is not four probabilities such as 1%:30%:0%:50%")
+            })?;
+            settings.gilbert_elliott = Some(parts);
+            Ok(())
+        },
+    ),
+    setting(
+        "loss-list",
+        "N,N,...",
+        "Lose exactly these datagrams; the first one is number 1",
+        |settings, value| {
+            settings.listed = value.split(',').map(number).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+    ),
+    setting("loss-for", "TIME", "End all losses this long after they began", |settings, value| {
+        settings.loss_for = Some(duration(value)?);
+        Ok(())
+    }),
+    setting(
+        "loss-after",
+        "TIME",
+        "Begin losses this long after the first datagram",
+        |settings, value| {
+            settings.loss_after = Some(duration(value)?);
+            Ok(())
+        },
+    ),
+    setting(
+        "loss-after-bytes",
+        "[WAY:]SIZE",
+        "Begin losses after this many bytes to the client (or WAY: to-server)",
+        |settings, value| {
+            settings.loss_after_bytes = Some(bytes_of_way(value)?);
+            Ok(())
+        },
+    ),
+    setting(
+        "reorder",
+        "PROBABILITY",
+        "Hold datagrams back so that later ones overtake them",
+        |settings, value| {
+            settings.reorder.probability = probability(value)?;
+            Ok(())
+        },
+    ),
+    setting(
+        "reorder-by",
+        "TIME",
+        "How long they are held back [default: 10ms]",
+        |settings, value| {
+            settings.reorder.by = duration(value)?;
+            Ok(())
+        },
+    ),
+    setting("duplicate", "PROBABILITY", "Deliver datagrams twice", |settings, value| {
+        settings.duplicate = probability(value)?;
+        Ok(())
+    }),
+    setting(
+        "corrupt",
+        "PROBABILITY",
+        "Change one byte of datagrams and deliver them",
+        |settings, value| {
+            settings.corrupt.probability = probability(value)?;
+            Ok(())
+        },
+    ),
+    setting("corrupt-within", "N", "The changed byte is one of the first N", |settings, value| {
+        settings.corrupt.within = Some(number(value)?);
+        Ok(())
+    }),
+    setting("mtu", "BYTES", "Drop datagrams with more payload than this", |settings, value| {
+        settings.mtu = Some(number(value)?);
+        Ok(())
+    }),
+    flag("bleach", "Clear the ECN field", |settings, value| {
+        settings.bleach = boolean(value)?;
+        Ok(())
+    }),
+];
+
+type Set = fn(&mut Settings, &str) -> Result<(), String>;
+
+const fn setting(name: &'static str, value: &'static str, help: &'static str, set: Set) -> Setting {
+    Setting { name, value, help, default: None, set }
+}
+
+const fn flag(name: &'static str, help: &'static str, set: Set) -> Setting {
+    Setting { name, value: "BOOL", help, default: Some("true"), set }
+}
+
+impl Settings {
+    /// The conditions that the settings ask for.
+    ///
+    /// # Errors
+    ///
+    /// If one of them has no effect without another one.
+    pub(super) fn conditions(&self) -> Result<Conditions, String> {
+        let window = self.window()?;
+        let models = self.loss_models()?;
+        if models.is_empty() && window != Window::Always {
+            return Err("there is a time for losses, but nothing is lost: \
+                        give --loss, --burst, --gilbert-elliott or --loss-list"
+                .to_owned());
+        }
+        let mut reorder = self.reorder;
+        if reorder.by.is_zero() {
+            reorder.by = REORDER_BY;
+        }
+        Ok(Conditions {
+            delay: self.delay,
+            jitter: self.jitter,
+            tick: self.tick,
+            rate: self.rate,
+            overhead: self.overhead,
+            queue: self.queue,
+            mark_above: self.mark_above,
+            loss: models.into_iter().map(|model| LossRule { model, window }).collect(),
+            reorder,
+            duplicate: self.duplicate,
+            corrupt: self.corrupt,
+            mtu: self.mtu,
+            bleach: self.bleach,
+            ..Conditions::default()
+        })
+    }
+
+    fn loss_models(&self) -> Result<Vec<LossModel>, String> {
+        let mut models = Vec::new();
+        match (self.loss, self.loss_run) {
+            (Some(probability), Some(maximum_run)) => {
+                models.push(LossModel::RandomCapped { probability, maximum_run });
+            }
+            (Some(probability), None) => models.push(LossModel::Random { probability }),
+            (None, Some(_)) => return Err("--loss-run has no effect without --loss".to_owned()),
+            (None, None) => {}
+        }
+        if let Some((start, maximum_run)) = self.burst {
+            models.push(LossModel::Burst { start, maximum_run });
+        }
+        if let Some([good_to_bad, bad_to_good, loss_in_good, loss_in_bad]) = self.gilbert_elliott {
+            models.push(LossModel::GilbertElliott {
+                good_to_bad,
+                bad_to_good,
+                loss_in_good,
+                loss_in_bad,
+            });
+        }
+        if !self.listed.is_empty() {
+            models.push(LossModel::List { numbers: self.listed.clone() });
+        }
+        Ok(models)
+    }
+
+    fn window(&self) -> Result<Window, String> {
+        let length = self.loss_for;
+        match (self.loss_after_bytes, self.loss_after) {
+            (Some(_), Some(_)) => {
+                Err("losses begin after a time or after an amount of bytes, not both".to_owned())
+            }
+            (Some((way, bytes)), None) => Ok(Window::AfterBytes { way, bytes, length }),
+            (None, None) if length.is_none() => Ok(Window::Always),
+            (None, after) => {
+                Ok(Window::FromFirstDatagram { after: after.unwrap_or_default(), length })
+            }
+        }
+    }
+}
+
+fn duration(value: &str) -> Result<Duration, String> {
+    parse_duration(value).map_err(|error| error.to_string())
+}
+
+fn probability(value: &str) -> Result<Probability, String> {
+    parse_probability(value).map_err(|error| error.to_string())
+}
+
+fn size(value: &str) -> Result<u64, String> {
+    parse_size(value).map_err(|error| error.to_string())
+}
+
+fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
+    value.trim().parse().map_err(|_| format!("{value:?} is not a number that fits here"))
+}
+
+fn boolean(value: &str) -> Result<bool, String> {
+    value.parse().map_err(|_| format!("{value:?} is neither true nor false"))
+}
+
+fn pair<'a>(value: &'a str, expected: &str) -> Result<(&'a str, &'a str), String> {
+    value.split_once(':').ok_or_else(|| format!("{value:?} is not {expected}"))
+}
+
+fn bytes_of_way(value: &str) -> Result<(Way, u64), String> {
+    match value.split_once(':') {
+        None => Ok((Way::ToClient, size(value)?)),
+        Some(("to-client", bytes)) => Ok((Way::ToClient, size(bytes)?)),
+        Some(("to-server", bytes)) => Ok((Way::ToServer, size(bytes)?)),
+        Some((way, _)) => Err(format!("{way:?} is neither to-client nor to-server")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+use std::io::{self, ErrorKind, PipeReader};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use clearway_network::{Counters, Datagram, Delivery, Link, Outcome, Way};
+use clearway_units::Timestamp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::clock::Clock;
+use super::flows::Flows;
+use super::loss_window::LossWatch;
+use super::socket::{Buffers, Socket};
+
+/// How many payload buffers are kept for the next datagrams.
+const SPARE_BUFFERS: usize = 1024;
+
+/// What the relay's thread tells the others, once each time it wakes.
+#[derive(Clone, Debug)]
+pub(super) struct Report {
+    pub(super) link: Counters,
+    pub(super) clients: usize,
+    pub(super) refused_clients: u64,
+    pub(super) strangers: u64,
+    pub(super) unsent: u64,
+    pub(super) worst_lateness: Duration,
+    pub(super) loss: LossWatch,
+}
+
+/// The relay's thread: waits for datagrams and for the link's deadline, and moves datagrams.
+#[derive(Debug)]
+pub(super) struct Driver {
+    clock: Clock,
+    link: Link,
+    listener: Socket,
+    to: SocketAddr,
+    flows: Flows,
+    buffers: Buffers,
+    spare: Vec<Vec<u8>>,
+    report: Report,
+    shared: Arc<Mutex<Report>>,
+}
+
+/// Which sockets have something to read.
+#[derive(Debug, Default)]
+struct Ready {
+    stop: bool,
+    listener: bool,
+    /// Client and generation of the binding.
+    upstream: Vec<(u32, u64)>,
+}
+
+impl Driver {
+    pub(super) fn new(
+        clock: Clock,
+        link: Link,
+        (listener, to): (Socket, SocketAddr),
+        flows: Flows,
+        shared: Arc<Mutex<Report>>,
+    ) -> Self {
+        let report = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let buffers = Buffers::new();
+        Self { clock, link, listener, to, flows, buffers, spare: Vec::new(), report, shared }
+    }
+
+    /// Relays until the other end of `stop` is closed.
+    pub(super) fn run(mut self, stop: &PipeReader) -> io::Result<()> {
+        // By default the kernel may wake a thread 50 us late, to save energy.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
+        let mut ready = Ready::default();
+        loop {
+            self.deliver();
+            self.publish();
+            self.wait(stop, &mut ready)?;
+            if ready.stop {
+                return Ok(());
+            }
+            if ready.listener {
+                self.receive_from_clients()?;
+            }
+            for (id, generation) in ready.upstream.drain(..) {
+                self.receive_from_server(id, generation);
+            }
+        }
+    }
+
+    /// Sleeps until there is something to read or to deliver.
+    fn wait(&self, stop: &PipeReader, ready: &mut Ready) -> io::Result<()> {
+        let mut sockets = vec![PollFd::new(stop, PollFlags::IN)];
+        sockets.push(PollFd::new(&self.listener, PollFlags::IN));
+        for (_, binding) in self.flows.bindings() {
+            sockets.push(PollFd::new(&binding.socket, PollFlags::IN));
+        }
+        let timeout = self.link.deadline().map(|at| at.saturating_since(self.clock.now()));
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match poll(&mut sockets, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        let mut is_ready = sockets.iter().map(|socket| !socket.revents().is_empty());
+        ready.stop = is_ready.next().unwrap_or(false);
+        ready.listener = is_ready.next().unwrap_or(false);
+        for ((id, binding), is_ready) in self.flows.bindings().zip(is_ready) {
+            if is_ready {
+                ready.upstream.push((id, binding.generation));
+            }
+        }
+        Ok(())
+    }
+
+    fn receive_from_clients(&mut self) -> io::Result<()> {
+        let now = self.clock.now();
+        let Self { link, listener, flows, buffers, spare, report, .. } = self;
+        listener.receive(buffers, |arrival, payload| {
+            let Some(flow) = flows.of_client(now, arrival.remote, arrival.local) else {
+                report.refused_clients += 1;
+                return;
+            };
+            let datagram = Datagram { payload: filled(spare, payload), ecn: arrival.ecn, flow };
+            let outcome = link.submit(now, Way::ToServer, datagram);
+            watch(&mut report.loss, now, Way::ToServer, outcome, payload.len());
+        })
+    }
+
+    fn receive_from_server(&mut self, id: u32, generation: u64) {
+        let now = self.clock.now();
+        let Self { link, flows, buffers, spare, report, to, .. } = self;
+        let Ok(Some(socket)) = flows.socket(id, generation) else { return };
+        let received = socket.receive(buffers, |arrival, payload| {
+            if arrival.remote != *to {
+                report.strangers += 1;
+                return;
+            }
+            let datagram = Datagram { payload: filled(spare, payload), ecn: arrival.ecn, flow: id };
+            let outcome = link.submit_to_client(now, generation, datagram);
+            watch(&mut report.loss, now, Way::ToClient, outcome, payload.len());
+        });
+        if received.is_err() {
+            // It would only wake the relay again and again.
+            flows.close(id, generation);
+        }
+    }
+
+    /// Sends on whatever is due.
+    fn deliver(&mut self) {
+        loop {
+            let now = self.clock.now();
+            let Some(delivery) = self.link.poll(now) else { return };
+            let lateness = now.saturating_since(delivery.at);
+            self.report.worst_lateness = self.report.worst_lateness.max(lateness);
+            if self.send(&delivery).is_err() {
+                self.report.unsent += 1;
+            }
+            if self.spare.len() < SPARE_BUFFERS {
+                self.spare.push(delivery.datagram.payload);
+            }
+        }
+    }
+
+    fn send(&mut self, delivery: &Delivery) -> io::Result<()> {
+        let Datagram { payload, ecn, flow } = &delivery.datagram;
+        let gone = || io::Error::from(ErrorKind::NotConnected);
+        match delivery.way {
+            Way::ToServer => {
+                let socket = self.flows.socket(*flow, delivery.binding)?.ok_or_else(gone)?;
+                socket.send(self.to, None, *ecn, payload)
+            }
+            Way::ToClient => {
+                let flow = self.flows.get(*flow).ok_or_else(gone)?;
+                self.listener.send(flow.client, flow.reply_from, *ecn, payload)
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        self.report.link.clone_from(self.link.counters());
+        self.report.clients = self.flows.len();
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&self.report);
+    }
+}
+
+fn watch(loss: &mut LossWatch, now: Timestamp, way: Way, outcome: Outcome, length: usize) {
+    let passed = match outcome {
+        Outcome::Passes(_) => length,
+        Outcome::Dropped(_) => 0,
+    };
+    loss.on_submitted(now, way, passed);
+}
+
+/// `payload` in a buffer of its own.
+fn filled(spare: &mut Vec<Vec<u8>>, payload: &[u8]) -> Vec<u8> {
+    let mut buffer = spare.pop().unwrap_or_default();
+    buffer.clear();
+    buffer.extend_from_slice(payload);
+    buffer
+}

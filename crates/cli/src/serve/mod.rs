@@ -1,0 +1,166 @@
+//! `clearway serve`: a file server.
+
+mod answer;
+mod files;
+mod http09;
+mod http3;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use clearway::{EndpointError, ServerConfig};
+
+use crate::certificate::{self, Identity};
+use crate::connection_options::ConnectionOptions;
+use crate::failure::Failure;
+use crate::output;
+use crate::relay::cannot_listen;
+use crate::units::bytes_text;
+use files::Files;
+
+/// Serve the files of a folder over HTTP/3.
+///
+/// Without --cert and --key a certificate for localhost, 127.0.0.1 and ::1 is made on the spot; clients
+/// trust it when they are given the file of --save-cert. Interrupt the server (Ctrl-C) and it answers
+/// what was asked and ends; interrupt it again and it ends at once. SSLKEYLOGFILE is honoured.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ServeCommand {
+    /// The folder.
+    #[arg(default_value = ".", value_name = "DIR")]
+    root: PathBuf,
+    /// Where to listen; port 0 takes any.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433")]
+    listen: SocketAddr,
+    /// PEM file with the server's certificate, and those that lead to a root.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// PEM file with the certificate's private key.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Write the certificate that was made on the spot to this file.
+    #[arg(long, value_name = "FILE", conflicts_with = "cert")]
+    save_cert: Option<PathBuf>,
+    /// Have every client show that it receives what is sent to its address (Retry).
+    #[arg(long)]
+    retry: bool,
+    /// Serve HTTP/0.9 (hq-interop) instead of HTTP/3.
+    #[arg(long)]
+    http09: bool,
+    /// Print no line per request.
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    connection: ConnectionOptions,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  Serve this folder to this machine:
+    clearway serve --save-cert /tmp/cert.pem
+    clearway get --ca /tmp/cert.pem https://localhost:4433/README.md
+  Serve a folder to everyone, with a real certificate:
+    clearway serve /srv/www --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem";
+
+/// Runs the command.
+pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
+    let files = Files::new(&command.root).map_err(|error| {
+        Failure::new(format!("cannot serve {}: {error}", command.root.display()))
+            .advise("name a folder that this user may read")
+    })?;
+    let config = config(&command)?;
+    let log = AccessLog { is_quiet: command.quiet };
+    if command.http09 {
+        let server = http09::Http09::bind(command.listen, config)?;
+        announce(server.local_address(), "hq-interop")?;
+        server.run(files, log).await
+    } else {
+        let server = http3::Http3::bind(command.listen, config)?;
+        announce(server.local_address(), "h3")?;
+        server.run(files, log).await
+    }
+}
+
+fn announce(address: SocketAddr, protocol: &str) -> Result<(), Failure> {
+    output::result(&format!("listening on https://{address} ({protocol})"))
+}
+
+fn config(command: &ServeCommand) -> Result<ServerConfig, Failure> {
+    let identity = match (&command.cert, &command.key) {
+        (Some(certificates), Some(key)) => Identity::read(certificates, key)?,
+        _ => development(command.save_cert.as_deref())?,
+    };
+    let transport = command.connection.transport();
+    let observers = command.connection.observers(&transport)?;
+    let mut config = ServerConfig::new(identity.chain, identity.key)
+        .transport(transport)
+        .require_retry(command.retry)
+        .key_log_from_environment();
+    if let Some(observers) = observers {
+        config = config.observer(observers);
+    }
+    Ok(config)
+}
+
+/// A certificate made on the spot; says how clients come to trust it.
+fn development(save: Option<&Path>) -> Result<Identity, Failure> {
+    let identity = Identity::development()?;
+    match (save, &identity.development_pem) {
+        (Some(file), Some(pem)) => {
+            certificate::save(pem, file)?;
+            let file = file.display();
+            output::status(&format!("clients trust this server with --ca {file}"));
+        }
+        _ => output::status(
+            "the certificate was made on the spot; with --save-cert FILE clients can trust it",
+        ),
+    }
+    Ok(identity)
+}
+
+/// Why the server cannot begin.
+fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
+    match error {
+        EndpointError::Io(error) => cannot_listen(listen, &error),
+        error => Failure::new(format!("cannot serve at {listen}: {error}"))
+            .advise("check that --cert and --key belong together"),
+    }
+}
+
+/// One line for each request.
+#[derive(Clone, Copy, Debug)]
+struct AccessLog {
+    is_quiet: bool,
+}
+
+impl AccessLog {
+    /// Writes a line; `outcome` is how many bytes the answer had, or why it was cut off.
+    fn line(
+        self,
+        client: Option<SocketAddr>,
+        method: &str,
+        path: &str,
+        status: u16,
+        outcome: Result<u64, String>,
+        time: Duration,
+    ) {
+        if self.is_quiet {
+            return;
+        }
+        let client = client.map_or_else(|| "-".to_owned(), |client| client.to_string());
+        let outcome = match outcome {
+            Ok(length) => bytes_text(length),
+            Err(error) => format!("cut off: {error}"),
+        };
+        // A path is the client's own: it must not write to a terminal as it likes.
+        let path = path.escape_debug();
+        let line = format!(
+            "{client} {method} \"{path}\" {status} {outcome} {:.3} s",
+            time.as_secs_f64()
+        );
+        // A log that nobody reads any more does not end the server.
+        let _ = output::result(&line);
+    }
+}

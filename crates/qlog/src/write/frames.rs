@@ -1,0 +1,191 @@
+//! Frames as quic-events §8.13 has them.
+
+use core::time::Duration;
+
+use clearway_wire::frame::{Ack, CloseKind, ConnectionClose, NewConnectionId};
+use clearway_wire::{DecodeError, Frame, Reader, TransportErrorCode, VarInt};
+
+use super::json::{Array, Object};
+use super::{closing, names};
+
+/// Writes every frame of a packet's payload. What cannot be decoded ends the list as a frame of type
+/// `unknown`: the connection is about to be closed for it.
+pub(super) fn write(json: &mut Array<'_>, payload: &[u8], ack_delay_exponent: u64) {
+    let mut reader = Reader::new(payload);
+    while !reader.is_empty() {
+        let rest = reader.remaining();
+        match Frame::decode(&mut reader) {
+            Ok(frame) => json.object(|json| write_frame(json, &frame, ack_delay_exponent)),
+            Err(error) => {
+                let start = payload.get(payload.len().saturating_sub(rest)..).unwrap_or_default();
+                json.object(|json| undecodable(json, start, error));
+                return;
+            }
+        }
+    }
+}
+
+fn undecodable(json: &mut Object<'_>, rest: &[u8], error: DecodeError) {
+    let frame_type = match error {
+        DecodeError::UnknownFrame { frame_type } => frame_type,
+        _ => u64::from(rest.first().copied().unwrap_or_default()),
+    };
+    json.text("frame_type", "unknown");
+    json.number("frame_type_bytes", frame_type);
+    json.object("raw", |json| json.count("length", rest.len()));
+}
+
+fn write_frame(json: &mut Object<'_>, frame: &Frame<'_>, ack_delay_exponent: u64) {
+    json.text("frame_type", frame_type(frame));
+    match frame {
+        Frame::Ping | Frame::HandshakeDone => {}
+        Frame::Padding(frame) => data_length(json, frame.length),
+        Frame::Ack(frame) => ack(json, frame, ack_delay_exponent),
+        Frame::ResetStream(frame) => {
+            json.number("stream_id", frame.stream_id.get());
+            closing::unknown_error(json, "error", frame.error_code);
+            json.number("final_size", frame.final_size);
+        }
+        Frame::StopSending(frame) => {
+            json.number("stream_id", frame.stream_id.get());
+            closing::unknown_error(json, "error", frame.error_code);
+        }
+        Frame::Crypto(frame) => {
+            json.number("offset", frame.offset);
+            data_length(json, frame.data.len());
+        }
+        Frame::NewToken(frame) => json.object("token", |json| {
+            // What is in it lets its bearer pass for a validated address; its length must do.
+            json.object("raw", |json| json.count("length", frame.token.len()));
+        }),
+        Frame::Stream(frame) => {
+            json.number("stream_id", frame.stream_id.get());
+            json.number("offset", frame.offset);
+            if frame.fin {
+                json.boolean("fin", true);
+            }
+            data_length(json, frame.data.len());
+        }
+        Frame::NewConnectionId(frame) => new_connection_id(json, frame),
+        Frame::RetireConnectionId(frame) => json.number("sequence_number", frame.sequence),
+        Frame::PathChallenge(frame) => json.hex("data", &frame.data),
+        Frame::PathResponse(frame) => json.hex("data", &frame.data),
+        Frame::ConnectionClose(frame) => connection_close(json, frame),
+        Frame::Datagram(frame) => data_length(json, frame.data.len()),
+        limit => flow_control(json, limit),
+    }
+}
+
+/// The frames that state a limit, or that one is in the way.
+fn flow_control(json: &mut Object<'_>, frame: &Frame<'_>) {
+    match frame {
+        Frame::MaxData(frame) => json.number("maximum", frame.maximum),
+        Frame::MaxStreamData(frame) => {
+            json.number("stream_id", frame.stream_id.get());
+            json.number("maximum", frame.maximum);
+        }
+        Frame::MaxStreams(frame) => {
+            json.text("stream_type", names::stream_type(frame.direction));
+            json.number("maximum", frame.maximum);
+        }
+        Frame::DataBlocked(frame) => json.number("limit", frame.limit),
+        Frame::StreamDataBlocked(frame) => {
+            json.number("stream_id", frame.stream_id.get());
+            json.number("limit", frame.limit);
+        }
+        Frame::StreamsBlocked(frame) => {
+            json.text("stream_type", names::stream_type(frame.direction));
+            json.number("limit", frame.limit);
+        }
+        _ => {}
+    }
+}
+
+const fn frame_type(frame: &Frame<'_>) -> &'static str {
+    match frame {
+        Frame::Padding(_) => "padding",
+        Frame::Ping => "ping",
+        Frame::Ack(_) => "ack",
+        Frame::ResetStream(_) => "reset_stream",
+        Frame::StopSending(_) => "stop_sending",
+        Frame::Crypto(_) => "crypto",
+        Frame::NewToken(_) => "new_token",
+        Frame::Stream(_) => "stream",
+        Frame::MaxData(_) => "max_data",
+        Frame::MaxStreamData(_) => "max_stream_data",
+        Frame::MaxStreams(_) => "max_streams",
+        Frame::DataBlocked(_) => "data_blocked",
+        Frame::StreamDataBlocked(_) => "stream_data_blocked",
+        Frame::StreamsBlocked(_) => "streams_blocked",
+        Frame::NewConnectionId(_) => "new_connection_id",
+        Frame::RetireConnectionId(_) => "retire_connection_id",
+        Frame::PathChallenge(_) => "path_challenge",
+        Frame::PathResponse(_) => "path_response",
+        Frame::ConnectionClose(_) => "connection_close",
+        Frame::HandshakeDone => "handshake_done",
+        Frame::Datagram(_) => "datagram",
+    }
+}
+
+/// The value of a Length field. The draft wants it as `length`, which elsewhere includes a frame's
+/// header; `payload_length` means the same thing everywhere.
+fn data_length(json: &mut Object<'_>, length: usize) {
+    json.object("raw", |json| {
+        json.count("length", length);
+        json.count("payload_length", length);
+    });
+}
+
+fn ack(json: &mut Object<'_>, frame: &Ack<'_>, ack_delay_exponent: u64) {
+    let exponent = u32::try_from(ack_delay_exponent).unwrap_or(u32::MAX);
+    let factor = 1_u64.checked_shl(exponent).unwrap_or(u64::MAX);
+    let delay = Duration::from_micros(frame.delay.get().saturating_mul(factor));
+    json.milliseconds("ack_delay", delay);
+    json.array("acked_ranges", |json| {
+        for range in frame.ranges() {
+            json.array(|json| {
+                json.number(range.start().get());
+                if range.start() != range.end() {
+                    json.number(range.end().get());
+                }
+            });
+        }
+    });
+    if let Some(counts) = frame.ecn {
+        json.number("ect1", counts.ect1);
+        json.number("ect0", counts.ect0);
+        json.number("ce", counts.ce);
+    }
+}
+
+/// Without the stateless reset token: who reads a log must not be able to end its connection.
+fn new_connection_id(json: &mut Object<'_>, frame: &NewConnectionId) {
+    json.number("sequence_number", frame.sequence);
+    json.number("retire_prior_to", frame.retire_prior_to);
+    json.hex("connection_id", frame.id.as_bytes());
+}
+
+fn connection_close(json: &mut Object<'_>, frame: &ConnectionClose<'_>) {
+    match frame.kind {
+        CloseKind::Transport { .. } => {
+            json.text("error_space", "transport");
+            closing::transport_error(json, "error", TransportErrorCode(frame.error_code));
+        }
+        CloseKind::Application => {
+            json.text("error_space", "application");
+            closing::unknown_error(json, "error", frame.error_code);
+        }
+    }
+    match core::str::from_utf8(frame.reason) {
+        Ok(reason) => json.text("reason", reason),
+        Err(_) => json.hex("reason_bytes", frame.reason),
+    }
+    if let CloseKind::Transport { frame_type } = frame.kind
+        && frame_type != VarInt::ZERO
+    {
+        json.number("trigger_frame_type", frame_type);
+    }
+}
+
+#[cfg(test)]
+mod tests;

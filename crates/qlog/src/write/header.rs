@@ -1,0 +1,91 @@
+use core::time::Duration;
+
+use clearway_transport::Side;
+use clearway_units::Timestamp;
+use clearway_wire::ConnectionId;
+
+use super::json::Object;
+use super::{RecoveryParameters, ReferenceTime};
+
+/// The schema of the file: one trace, one event for each record (main schema §5).
+pub const FILE_SCHEMA: &str = "urn:ietf:params:qlog:file:sequential";
+/// The media type of the file (main schema §11.2).
+pub const SERIALIZATION_FORMAT: &str = "application/qlog+json-seq";
+/// The schema of the events of namespace `quic`, with the number of the draft that is followed.
+pub const QUIC_SCHEMA: &str = "urn:ietf:params:qlog:events:quic-13";
+/// The schema of the events of namespace `loglevel`.
+pub const LOGLEVEL_SCHEMA: &str = "urn:ietf:params:qlog:events:loglevel-14";
+/// The schema of the events of namespace `clearway`: what the drafts have no words for.
+///
+/// * `clearway:suppressors_updated`: `suppressors`, an array of everything that keeps the congestion
+///   window from growing now; each element has `suppressor`, its name, and `since_round`, the number
+///   of the packet-timed round in which it began.
+/// * `clearway:congestion_events_updated`: `congestion_events`, how many times the window was reduced
+///   because of congestion, and `undone_events`, how many of those were taken back because the losses
+///   were spurious.
+///
+/// It also adds values where the QUIC schema leaves room for them: the reasons `keys` and
+/// `path_validation` of `quic:connection_data_blocked_updated`, the timers `delayed_ack` and `pacing`
+/// of `quic:timer_updated`, and `congestion_controller` in `quic:recovery_parameters_set`.
+pub const CLEARWAY_SCHEMA: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/qlog/072026/clearway");
+
+/// How a log is to be written.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TraceOptions {
+    /// A title for people.
+    pub title: Option<String>,
+    /// What the times count from.
+    pub reference_time: ReferenceTime,
+    /// The constants of recovery, as the connection is configured.
+    pub recovery_parameters: RecoveryParameters,
+    /// Records wait for each other for no longer than this, in the connection's time, as long as
+    /// there are events at all.
+    pub flush_interval: Duration,
+    /// The log ends before it would be longer than this, in bytes: a peer decides how long a
+    /// connection lives.
+    pub maximum_bytes: u64,
+}
+
+impl Default for TraceOptions {
+    fn default() -> Self {
+        Self {
+            title: None,
+            reference_time: ReferenceTime::Monotonic { wall_clock_at_origin: None },
+            recovery_parameters: RecoveryParameters::default(),
+            flush_interval: Duration::from_millis(100),
+            maximum_bytes: 1 << 30,
+        }
+    }
+}
+
+/// Writes the first record. The schema and the format come first, so that they lie within the first
+/// 256 bytes (main schema §3).
+pub(super) fn write(
+    json: &mut Object<'_>,
+    options: &TraceOptions,
+    side: Side,
+    original_destination_id: &ConnectionId,
+    now: Timestamp,
+) {
+    json.text("file_schema", FILE_SCHEMA);
+    json.text("serialization_format", SERIALIZATION_FORMAT);
+    if let Some(title) = &options.title {
+        json.text("title", title);
+    }
+    json.object("trace", |json| {
+        json.object("common_fields", |json| {
+            json.hex("group_id", original_destination_id.as_bytes());
+            json.text("time_format", "relative_to_epoch");
+            options.reference_time.write(now, json);
+        });
+        json.object("vantage_point", |json| {
+            json.text("name", "clearway");
+            json.text("type", super::names::side(side));
+        });
+        json.array("event_schemas", |json| {
+            json.text(QUIC_SCHEMA);
+            json.text(LOGLEVEL_SCHEMA);
+            json.text(CLEARWAY_SCHEMA);
+        });
+    });
+}

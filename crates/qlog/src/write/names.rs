@@ -1,0 +1,135 @@
+//! The drafts' names for what Clearway's types say.
+
+use clearway_congestion::Suppressor;
+use clearway_transport::{
+    ConnectionState, DropReason, LossTrigger, SendLimit, Side, SpaceId, TimerKind,
+};
+use clearway_wire::{Direction, PacketType, TransportErrorCode};
+
+pub(super) const fn side(side: Side) -> &'static str {
+    match side {
+        Side::Client => "client",
+        Side::Server => "server",
+    }
+}
+
+/// Which end something belongs to, as seen from `side` (quic-events §8.3).
+pub(super) fn initiator(owner: Side, side: Side) -> &'static str {
+    if owner == side { "local" } else { "remote" }
+}
+
+/// quic-events §8.6.
+pub(super) const fn packet_type(packet_type: PacketType) -> &'static str {
+    match packet_type {
+        PacketType::Initial => "initial",
+        PacketType::ZeroRtt => "0RTT",
+        PacketType::Handshake => "handshake",
+        PacketType::OneRtt => "1RTT",
+    }
+}
+
+/// The type of the packets that are lost in a space. 0-RTT is not sent.
+pub(super) const fn packet_type_of(space: SpaceId) -> &'static str {
+    match space {
+        SpaceId::Initial => "initial",
+        SpaceId::Handshake => "handshake",
+        SpaceId::Application => "1RTT",
+    }
+}
+
+/// The secrets of a space, the client's and the server's (quic-events §8.11).
+pub(super) const fn key_types(space: SpaceId) -> [&'static str; 2] {
+    match space {
+        SpaceId::Initial => ["client_initial_secret", "server_initial_secret"],
+        SpaceId::Handshake => ["client_handshake_secret", "server_handshake_secret"],
+        SpaceId::Application => ["client_1rtt_secret", "server_1rtt_secret"],
+    }
+}
+
+/// quic-events §4.6.
+pub(super) const fn connection_state(state: ConnectionState) -> &'static str {
+    match state {
+        ConnectionState::HandshakeStarted => "handshake_started",
+        ConnectionState::HandshakeComplete => "handshake_complete",
+        ConnectionState::HandshakeConfirmed => "handshake_confirmed",
+        ConnectionState::Closing => "closing",
+        ConnectionState::Draining => "draining",
+        ConnectionState::Closed => "closed",
+    }
+}
+
+/// quic-events §5.7.
+pub(super) const fn drop_trigger(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::Invalid => "invalid",
+        DropReason::UnsupportedVersion => "unsupported",
+        DropReason::ConnectionUnknown => "connection_unknown",
+        DropReason::KeyUnavailable => "key_unavailable",
+        DropReason::DecryptionFailure => "decryption_failure",
+        DropReason::Duplicate => "duplicate",
+        DropReason::Unexpected => "general",
+    }
+}
+
+/// quic-events §7.4.
+pub(super) const fn loss_trigger(trigger: LossTrigger) -> &'static str {
+    match trigger {
+        LossTrigger::ReorderingThreshold => "reordering_threshold",
+        LossTrigger::TimeThreshold => "time_threshold",
+    }
+}
+
+/// Why data cannot be sent (quic-events §5.17). `None` if it can.
+pub(super) const fn blocked_reason(limit: SendLimit) -> Option<&'static str> {
+    Some(match limit {
+        SendLimit::Application => "application",
+        SendLimit::Window => "congestion_control",
+        SendLimit::Pacer(_) => "pacing",
+        SendLimit::Amplification => "amplification_protection",
+        SendLimit::FlowControl => "connection_flow_control",
+        SendLimit::Keys => "keys",
+        SendLimit::Path => "path_validation",
+        SendLimit::Batch => return None,
+    })
+}
+
+/// quic-events §5.21. What the draft calls `ack` is the timer of RFC 9002 §6.1.2 that runs after an
+/// ACK came, not the one after which an ACK goes.
+pub(super) const fn timer(timer: TimerKind) -> &'static str {
+    match timer {
+        TimerKind::Loss => "ack",
+        TimerKind::ProbeTimeout => "pto",
+        TimerKind::Ack => "delayed_ack",
+        TimerKind::Pacing => "pacing",
+        TimerKind::Idle => "idle_timeout",
+        TimerKind::Handshake => "handshake_timeout",
+        TimerKind::PathValidation => "path_validation",
+    }
+}
+
+pub(super) const fn suppressor(suppressor: Suppressor) -> &'static str {
+    match suppressor {
+        Suppressor::Recovery => "recovery",
+        Suppressor::NotLimited => "not_limited",
+        Suppressor::ConservativeSlowStart => "conservative_slow_start",
+        Suppressor::MaximumWindow => "maximum_window",
+    }
+}
+
+pub(super) const fn stream_type(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Bidirectional => "bidirectional",
+        Direction::Unidirectional => "unidirectional",
+    }
+}
+
+/// quic-events §8.13.24 and §8.13.26: the RFC's names in lower case. `None` for an unknown code.
+pub(super) fn transport_error(code: TransportErrorCode) -> Option<String> {
+    if code.alert().is_some() {
+        Some(format!("crypto_error_{:#x}", code.0.get()))
+    } else if code <= TransportErrorCode::NO_VIABLE_PATH {
+        Some(code.to_string().to_ascii_lowercase())
+    } else {
+        None
+    }
+}

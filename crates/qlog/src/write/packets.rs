@@ -1,0 +1,50 @@
+use clearway_transport::{DropReason, LostPacket, PacketObservation};
+use clearway_wire::PacketType;
+
+use super::json::Object;
+use super::{frames, names};
+
+/// The data of `packet_sent` and `packet_received` (quic-events §5.5, §5.6). `ack_delay_exponent` is
+/// the one of the packet's sender.
+pub(super) fn write(
+    json: &mut Object<'_>,
+    packet: &PacketObservation<'_>,
+    ack_delay_exponent: u64,
+) {
+    json.object("header", |json| {
+        json.text("packet_type", names::packet_type(packet.packet_type));
+        json.number("packet_number", packet.number.get());
+        if packet.packet_type == PacketType::OneRtt {
+            json.boolean("key_phase_bit", packet.key_phase);
+        }
+    });
+    json.array("frames", |json| frames::write(json, packet.payload, ack_delay_exponent));
+    json.object("raw", |json| {
+        json.count("length", packet.size);
+        json.count("payload_length", packet.payload.len());
+    });
+    if packet.is_probe {
+        json.text("trigger", "pto_probe");
+    }
+}
+
+/// The data of `packet_dropped` (quic-events §5.7).
+pub(super) fn write_dropped(json: &mut Object<'_>, size: usize, reason: DropReason) {
+    json.object("raw", |json| json.count("length", size));
+    json.text("trigger", names::drop_trigger(reason));
+}
+
+/// The data of `packet_buffered` (quic-events §5.8).
+pub(super) fn write_buffered(json: &mut Object<'_>, size: usize) {
+    json.object("raw", |json| json.count("length", size));
+    json.text("trigger", "keys_unavailable");
+}
+
+/// The data of `packet_lost` (quic-events §7.4).
+pub(super) fn write_lost(json: &mut Object<'_>, packet: &LostPacket) {
+    json.object("header", |json| {
+        json.text("packet_type", names::packet_type_of(packet.space));
+        json.number("packet_number", packet.number.get());
+    });
+    json.text("trigger", names::loss_trigger(packet.trigger));
+}

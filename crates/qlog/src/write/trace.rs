@@ -1,0 +1,262 @@
+use core::net::SocketAddr;
+use std::io::Write;
+
+use clearway_transport::{
+    ConnectionState, Observation, SendLimit, Side, SpaceId, TimerChange, TimerKind,
+};
+use clearway_units::Timestamp;
+use clearway_wire::{ConnectionId, TransportParameters, Version};
+
+use super::json::Object;
+use super::metrics::MetricsLog;
+use super::path::{self, Tuples};
+use super::records::Records;
+use super::{QlogError, TraceOptions, closing, header, names, packets, parameters};
+
+/// What [`Observation::Started`] says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beginning {
+    pub(super) side: Side,
+    pub(super) original_destination_id: ConnectionId,
+    remote: SocketAddr,
+    local_id: ConnectionId,
+    remote_id: ConnectionId,
+}
+
+impl Beginning {
+    pub(super) fn of(observation: &Observation<'_>) -> Option<Self> {
+        match *observation {
+            Observation::Started { side, remote, local_id, remote_id, original_destination_id } => {
+                Some(Self { side, original_destination_id, remote, local_id, remote_id })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A log that is being written: which observation becomes which event.
+#[derive(Debug)]
+pub(super) struct Trace {
+    records: Records,
+    side: Side,
+    state: Option<ConnectionState>,
+    metrics: MetricsLog,
+    tuples: Tuples,
+    /// How often 1-RTT keys were updated.
+    key_phase: u64,
+    ack_delay_exponents: AckDelayExponents,
+}
+
+/// In which unit each end states its ACK delays (RFC 9000 §18.2).
+#[derive(Debug)]
+struct AckDelayExponents {
+    local: u64,
+    remote: u64,
+}
+
+impl Trace {
+    pub(super) fn begin(
+        writer: Box<dyn Write + Send>,
+        options: &TraceOptions,
+        now: Timestamp,
+        beginning: &Beginning,
+    ) -> Self {
+        let mut records = Records::new(writer, options, now);
+        let side = beginning.side;
+        records.record(now, |json| {
+            header::write(json, options, side, &beginning.original_destination_id, now);
+        });
+        records.event(now, "quic:connection_started", |json| connection_started(json, beginning));
+        records.event(now, "quic:version_information", |json| version_information(json, side));
+        let metrics = MetricsLog::begin(&mut records, now, &options.recovery_parameters);
+        records.flush(now);
+        let default_exponent = TransportParameters::default().ack_delay_exponent.get();
+        Self {
+            records,
+            side,
+            state: None,
+            metrics,
+            tuples: Tuples::new(beginning.remote),
+            key_phase: 0,
+            ack_delay_exponents: AckDelayExponents {
+                local: default_exponent,
+                remote: default_exponent,
+            },
+        }
+    }
+
+    pub(super) fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
+        let records = &mut self.records;
+        match *observation {
+            Observation::PacketSent(packet) => records.event(now, "quic:packet_sent", |json| {
+                packets::write(json, &packet, self.ack_delay_exponents.local);
+            }),
+            Observation::PacketReceived(packet) => {
+                records.event(now, "quic:packet_received", |json| {
+                    packets::write(json, &packet, self.ack_delay_exponents.remote);
+                });
+            }
+            Observation::PacketDropped { size, reason } => {
+                records.event(now, "quic:packet_dropped", |json| {
+                    packets::write_dropped(json, size, reason);
+                });
+            }
+            Observation::PacketBuffered { size } => {
+                records.event(now, "quic:packet_buffered", |json| {
+                    packets::write_buffered(json, size);
+                });
+            }
+            Observation::PacketLost(packet) => {
+                records.event(now, "quic:packet_lost", |json| packets::write_lost(json, &packet));
+            }
+            Observation::Metrics(metrics) => self.metrics.update(records, now, &metrics),
+            Observation::CongestionStateUpdated { old, new } => {
+                records.event(now, "quic:congestion_state_updated", |json| {
+                    json.text("old", old.name());
+                    json.text("new", new.name());
+                });
+            }
+            Observation::SendLimitUpdated { old, new } => {
+                records.event(now, "quic:connection_data_blocked_updated", |json| {
+                    data_blocked(json, old, new);
+                });
+            }
+            Observation::TimerUpdated { timer, change } => {
+                records.event(now, "quic:timer_updated", |json| {
+                    timer_updated(json, now, timer, change);
+                });
+            }
+            _ => self.observe_life(now, observation),
+        }
+    }
+
+    /// What happens a few times in the life of a connection.
+    fn observe_life(&mut self, now: Timestamp, observation: &Observation<'_>) {
+        let records = &mut self.records;
+        match *observation {
+            Observation::ParametersSet { owner, parameters } => {
+                let exponents = &mut self.ack_delay_exponents;
+                let exponent =
+                    if owner == self.side { &mut exponents.local } else { &mut exponents.remote };
+                *exponent = parameters.ack_delay_exponent.get();
+                records.event(now, "quic:parameters_set", |json| {
+                    parameters::write(json, owner, self.side, parameters);
+                });
+            }
+            Observation::ApplicationProtocol(protocol) => {
+                records.event(now, "quic:alpn_information", |json| {
+                    json.object("chosen_alpn", |json| application_protocol(json, protocol));
+                });
+            }
+            Observation::StateUpdated(state) => {
+                let old = self.state.replace(state);
+                records.event(now, "quic:connection_state_updated", |json| {
+                    if let Some(old) = old {
+                        json.text("old", names::connection_state(old));
+                    }
+                    json.text("new", names::connection_state(state));
+                });
+            }
+            Observation::KeyDiscarded(space) => {
+                for key_type in names::key_types(space) {
+                    records.event(now, "quic:key_discarded", |json| {
+                        json.text("key_type", key_type);
+                    });
+                }
+            }
+            Observation::KeyUpdated { is_local } => self.update_keys(now, is_local),
+            Observation::PathUpdated { remote, is_validated } => {
+                self.tuples.update(records, now, remote, is_validated);
+            }
+            Observation::Closed(error) => {
+                records.event(now, "quic:connection_closed", |json| closing::write(json, error));
+                records.flush(now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Both directions change keys at once (RFC 9001 §6).
+    fn update_keys(&mut self, now: Timestamp, is_local: bool) {
+        self.key_phase = self.key_phase.saturating_add(1);
+        let trigger = if is_local { "local_update" } else { "remote_update" };
+        for key_type in names::key_types(SpaceId::Application) {
+            self.records.event(now, "quic:key_updated", |json| {
+                json.text("key_type", key_type);
+                json.number("key_phase", self.key_phase);
+                json.text("trigger", trigger);
+            });
+        }
+    }
+
+    /// Hands over what still waits.
+    pub(super) fn finish(&mut self) {
+        let now = self.records.flushed_at();
+        self.records.flush(now);
+    }
+
+    /// Why the log ended early, if it did.
+    pub(super) fn take_failure(&mut self) -> Option<QlogError> {
+        self.records.take_failure()
+    }
+}
+
+/// The data of `connection_started` (quic-events §4.2). The local address is the driver's affair.
+fn connection_started(json: &mut Object<'_>, beginning: &Beginning) {
+    json.object("local", |json| {
+        json.array("connection_ids", |json| json.hex(beginning.local_id.as_bytes()));
+    });
+    json.object("remote", |json| {
+        path::address(json, beginning.remote.ip(), beginning.remote.port());
+        json.array("connection_ids", |json| json.hex(beginning.remote_id.as_bytes()));
+    });
+}
+
+/// The data of `version_information` (quic-events §5.1): only version 1 is spoken.
+fn version_information(json: &mut Object<'_>, side: Side) {
+    let version = Version::V1.0.to_be_bytes();
+    let name = match side {
+        Side::Client => "client_versions",
+        Side::Server => "server_versions",
+    };
+    json.array(name, |json| json.hex(&version));
+    json.hex("chosen_version", &version);
+}
+
+/// An ALPNIdentifier (quic-events §5.2).
+fn application_protocol(json: &mut Object<'_>, protocol: &[u8]) {
+    match core::str::from_utf8(protocol) {
+        Ok(text) => json.text("string_value", text),
+        Err(_) => json.hex("byte_value", protocol),
+    }
+}
+
+/// The data of `connection_data_blocked_updated` (quic-events §5.17).
+fn data_blocked(json: &mut Object<'_>, old: Option<SendLimit>, new: SendLimit) {
+    let state = |limit| match names::blocked_reason(limit) {
+        Some(_) => "blocked",
+        None => "unblocked",
+    };
+    if let Some(old) = old {
+        json.text("old", state(old));
+    }
+    json.text("new", state(new));
+    if let Some(reason) = names::blocked_reason(new) {
+        json.text("reason", reason);
+    }
+}
+
+/// The data of `timer_updated` (quic-events §5.21).
+fn timer_updated(json: &mut Object<'_>, now: Timestamp, timer: TimerKind, change: TimerChange) {
+    json.text("timer_type", names::timer(timer));
+    let (event_type, deadline) = match change {
+        TimerChange::Set(deadline) => ("set", Some(deadline)),
+        TimerChange::Paced(release) => ("set", Some(release.deadline())),
+        TimerChange::Expired => ("expired", None),
+        TimerChange::Cancelled => ("cancelled", None),
+    };
+    json.text("event_type", event_type);
+    if let Some(deadline) = deadline {
+        json.milliseconds("delta", deadline.saturating_since(now));
+    }
+}

@@ -1,0 +1,130 @@
+#!/bin/sh
+# Builds the peers, each with its own ecosystem's tools, into $PEERS_OUT (default: target/peers of the repository).
+# usage: build.sh [NAME...]      names: quinn tokio-quiche quic-go aioquic; none means all of them
+# PEERS_JOBS bounds parallelism (default 2). With CI=true missing Debian packages are installed, and
+# a missing toolchain or a failed build is an error; otherwise that peer is left out.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+out=${PEERS_OUT:-$here/../../target/peers}
+jobs=${PEERS_JOBS:-2}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+failed=0
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+have_libclang() {
+    [ -n "${LIBCLANG_PATH:-}" ] && return 0
+    for library in /usr/lib/llvm-*/lib/libclang.so* /usr/lib/llvm-*/lib/libclang-[0-9]*.so* \
+        /usr/lib/libclang.so* /usr/lib64/libclang.so* /usr/lib/*/libclang-[0-9]*.so*; do
+        [ -e "$library" ] && return 0
+    done
+    return 1
+}
+
+have_venv() { python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
+
+# What a peer needs and is not here, in words; empty when all is here.
+missing() {
+    case $1 in
+        quinn) have cargo || echo "no cargo" ;;
+        tokio-quiche)
+            if ! have cargo; then echo "no cargo"
+            elif ! have cmake; then echo "no cmake"
+            elif ! have c++; then echo "no C++ compiler"
+            elif ! have git; then echo "no git"
+            elif ! have_libclang; then echo "no libclang"
+            fi ;;
+        quic-go) have go || echo "no go" ;;
+        aioquic)
+            if ! have python3; then echo "no python3"
+            elif ! have_venv; then echo "no python3-venv"
+            fi ;;
+        *) echo "no such peer" ;;
+    esac
+}
+
+# The Debian package for each thing that may be missing.
+package() {
+    case $1 in
+        "no cmake") echo cmake ;;
+        "no C++ compiler") echo g++ ;;
+        "no git") echo git ;;
+        "no libclang") echo libclang-dev ;;
+        "no go") echo golang-go ;;
+        "no python3" | "no python3-venv") echo python3-venv ;;
+    esac
+}
+
+install_package() {
+    as_root=
+    [ "$(id -u)" -eq 0 ] || as_root=sudo
+    $as_root apt-get update -qq && $as_root apt-get install -y -qq --no-install-recommends "$1"
+}
+
+# One thing after the other, as `missing` names them; ends when an install changes nothing.
+install_missing() {
+    have apt-get || return 0
+    last=
+    while lack=$(missing "$1"); [ -n "$lack" ] && [ "$lack" != "$last" ]; do
+        wanted=$(package "$lack")
+        [ -n "$wanted" ] || return 0
+        install_package "$wanted" || return 0
+        last=$lack
+    done
+}
+
+# Copies only what changed, so that nothing that runs is written over.
+place() { cmp -s "$1" "$2" || { rm -f "$2" && cp "$1" "$2"; }; }
+
+build_cargo() {
+    (cd "$here/$1" && CARGO_TARGET_DIR="$out/cargo" cargo build --release --locked -j "$jobs") &&
+        place "$out/cargo/release/peer-$1" "$out/$1"
+}
+
+build_go() {
+    (cd "$here/quic-go" && go build -p "$jobs" -mod=readonly -trimpath -o "$out/quic-go.new" .) &&
+        place "$out/quic-go.new" "$out/quic-go" && rm -f "$out/quic-go.new"
+}
+
+build_python() {
+    venv=$out/venv
+    if ! cmp -s "$here/aioquic/requirements.txt" "$venv/requirements.txt"; then
+        rm -rf "$venv" && python3 -m venv "$venv" &&
+            "$venv/bin/pip" install --quiet --requirement "$here/aioquic/requirements.txt" &&
+            cp "$here/aioquic/requirements.txt" "$venv/requirements.txt" || return 1
+    fi
+    printf '#!/bin/sh\nexec "%s/bin/python" "%s/aioquic/peer.py" "$@"\n' "$venv" "$here" >"$out/aioquic.new"
+    chmod +x "$out/aioquic.new" && place "$out/aioquic.new" "$out/aioquic" && rm -f "$out/aioquic.new"
+}
+
+build() {
+    case $1 in
+        quinn | tokio-quiche) build_cargo "$1" ;;
+        quic-go) build_go ;;
+        aioquic) build_python ;;
+    esac
+}
+
+leave_out() {
+    echo "peer $1: skipped ($2)"
+    [ "${CI:-}" != true ] || failed=1
+}
+
+[ $# -gt 0 ] || set -- quinn quic-go aioquic tokio-quiche
+for name in "$@"; do
+    log=$out/$name.log
+    [ "${CI:-}" != true ] || install_missing "$name" >"$log" 2>&1
+    lack=$(missing "$name")
+    if [ -n "$lack" ]; then
+        leave_out "$name" "$lack"
+    elif build "$name" >>"$log" 2>&1; then
+        echo "peer $name: built"
+        rm -f "$log"
+    else
+        tail -n 40 "$log" >&2
+        leave_out "$name" "build failed, see $log"
+    fi
+done
+exit $failed

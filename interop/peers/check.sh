@@ -1,0 +1,92 @@
+#!/bin/sh
+# Checks the built peers against each other: every server with the quinn client, every client with the quinn server.
+# usage: check.sh      takes the programs from $PEERS_OUT (default: target/peers of the repository)
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+out=${PEERS_OUT:-$here/../../target/peers}
+work=$(mktemp -d)
+server=
+bad=0
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$work"' EXIT
+
+certificate() {
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 7 -subj "/CN=$1" \
+        -addext subjectAltName=DNS:localhost,IP:127.0.0.1 \
+        -addext basicConstraints=critical,CA:FALSE \
+        -keyout "$work/$1-key.pem" -out "$work/$1.pem" 2>/dev/null
+}
+certificate localhost
+certificate stranger
+mkdir "$work/root" "$work/qlog"
+head -c 10000000 /dev/urandom >"$work/root/file"
+
+start() {
+    : >"$work/ready"
+    "$out/$1" server --listen 127.0.0.1:0 --root "$work/root" --cert "$work/localhost.pem" \
+        --key "$work/localhost-key.pem" --qlog "$work/qlog" $2 >"$work/ready" 2>"$work/server.log" &
+    server=$!
+    tries=0
+    while ! grep -q '^listening ' "$work/ready"; do
+        tries=$((tries + 1))
+        [ $tries -lt 100 ] || { echo "server $1 does not listen"; cat "$work/server.log"; exit 1; }
+        sleep 0.1
+    done
+    port=$(sed -n 's/^listening .*://p' "$work/ready")
+}
+
+# The server must end by itself, with status 0, and leave a qlog.
+stop() {
+    kill "$server"
+    wait "$server" || fail "$1 server: exit status $?"
+    server=
+    [ -n "$(find "$work/qlog" -type f -size +0 -print -quit)" ] || fail "$1 server: no qlog"
+    rm -f "$work/qlog"/*
+}
+
+fail() { echo "FAILED $1"; bad=1; }
+
+get() {
+    client=$1 path=$2
+    shift 2
+    timeout 120 "$out/$client" client "$@" "https://localhost:$port$path" 2>"$work/client.log"
+}
+
+pair() {
+    title="$1 <- $2$3"
+    start "$1" "$3"
+    rm -f "$work/copy"
+    ca=$work/localhost.pem
+    if line=$(get "$2" /file --ca "$ca" --output "$work/copy") &&
+        cmp -s "$work/copy" "$work/root/file"; then
+        echo "ok     $title: $line"
+    else
+        fail "$title: file"
+        cat "$work/client.log" "$work/server.log"
+    fi
+    get "$2" /file --ca "$ca" --output - | cmp -s - "$work/root/file" ||
+        fail "$title: standard output"
+    get "$2" /file --insecure --discard >/dev/null || fail "$title: --insecure"
+    line=$(get "$2" /zero/10003 --ca "$ca" --discard --count 100) || fail "$title: 100 requests"
+    case $line in '{"bytes":1000300,'*) ;; *) fail "$title: 100 requests: $line" ;; esac
+    line=$(get "$2" /../localhost-key.pem --ca "$ca" --discard) &&
+        fail "$title: exit status 0 for a 404"
+    case $line in *'"status":404}') ;; *) fail "$title: no 404: $line" ;; esac
+    line=$(get "$2" /file --ca "$work/stranger.pem" --discard) &&
+        fail "$title: trusts a stranger"
+    stop "$1"
+}
+
+for name in quinn tokio-quiche quic-go aioquic; do
+    [ -x "$out/$name" ] || { echo "absent $name"; continue; }
+    pair "$name" quinn ""
+    pair "$name" quinn " --retry"
+    [ "$name" = quinn ] || pair quinn "$name" ""
+done
+
+"$out/quinn" raw-server --listen 127.0.0.1:0 --cert "$work/localhost.pem" --key "$work/localhost-key.pem" >"$work/ready" &
+server=$!
+sleep 0.5
+line=$("$out/quinn" raw-client --ca "$work/localhost.pem" --bytes 10000000 --count 3 "$(sed 's/^listening //' "$work/ready")") || fail "raw streams"
+echo "ok     quinn <- quinn raw: $line"
+exit $bad

@@ -1,0 +1,48 @@
+// An HTTP/3 file server and client on quic-go, to test against.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Byte i of /zero/N is i mod 251; the buffer holds a whole number of periods.
+const period = 251
+
+var pattern = func() []byte {
+	bytes := make([]byte, period*512)
+	for i := range bytes {
+		bytes[i] = byte(i % period)
+	}
+	return bytes
+}()
+
+// zeroLength is N of /zero/N.
+func zeroLength(path string) (int64, bool) {
+	number, found := strings.CutPrefix(path, "/zero/")
+	if !found {
+		return 0, false
+	}
+	length, err := strconv.ParseInt(number, 10, 64)
+	return length, err == nil && length >= 0
+}
+
+func main() {
+	os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
+	err := errors.New("usage: quic-go server|client OPTIONS")
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "server":
+			err = serve(os.Args[2:])
+		case "client":
+			err = download(os.Args[2:])
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "quic-go:", err)
+		os.Exit(1)
+	}
+}

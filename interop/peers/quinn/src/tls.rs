@@ -1,0 +1,98 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    CipherSuite, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+};
+
+/// The server's side of TLS: one certificate, one protocol.
+pub fn server(cert: &Path, key: &Path, alpn: &[u8]) -> Result<Arc<QuicServerConfig>> {
+    let key =
+        PrivateKeyDer::from_pem_file(key).with_context(|| format!("reading {}", key.display()))?;
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(certificates(cert)?, key)?;
+    config.alpn_protocols = vec![alpn.to_vec()];
+    Ok(Arc::new(config.try_into()?))
+}
+
+/// The client's side of TLS: trusts the certificates in `ca`, or any certificate without it.
+pub fn client(ca: Option<&Path>, alpn: &[u8]) -> Result<Arc<QuicClientConfig>> {
+    let provider = provider();
+    let algorithms = provider.signature_verification_algorithms;
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?;
+    let builder = if let Some(ca) = ca {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(ca)? {
+            roots.add(certificate)?;
+        }
+        builder.with_root_certificates(roots)
+    } else {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(algorithms)))
+    };
+    let mut config = builder.with_no_client_auth();
+    config.alpn_protocols = vec![alpn.to_vec()];
+    Ok(Arc::new(config.try_into()?))
+}
+
+/// AES-128-GCM first: the cheapest for the benchmarks, and RFC 9001's own.
+fn provider() -> Arc<CryptoProvider> {
+    let mut provider = aws_lc_rs::default_provider();
+    provider
+        .cipher_suites
+        .sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
+    Arc::new(provider)
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect)
+        .with_context(|| format!("reading {}", path.display()))
+}
+
+/// Accepts whatever certificate comes, but still wants a signature by its key.
+#[derive(Debug)]
+struct AnyCertificate(WebPkiSupportedAlgorithms);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
+    }
+}

@@ -1,0 +1,159 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail, ensure};
+use boring::ssl::{SslContextBuilder, SslMethod};
+use peer_common::{ClientOptions, PARALLEL, Sink, Summary};
+use tokio::net::UdpSocket;
+use tokio::task::JoinSet;
+use tokio_quiche::http3::driver::{
+    ClientH3Event, H3Event, InboundFrame, IncomingH3Headers, NewClientRequest,
+};
+use tokio_quiche::http3::settings::Http3Settings;
+use tokio_quiche::quic::{
+    ConnectionHook, ConnectionShutdownBehaviour, QuicCommand, connect_with_config,
+};
+use tokio_quiche::quiche::h3::{Header, NameValue};
+use tokio_quiche::settings::{CertificateKind, Hooks, TlsCertificatePaths};
+use tokio_quiche::socket::Socket;
+use tokio_quiche::{ClientH3Controller, ClientH3Driver, ConnectionParams};
+
+use crate::{settings, text};
+
+/// H3_NO_ERROR, RFC 9114 section 8.1.
+const NO_ERROR: u64 = 0x100;
+
+/// Trusts one file of certificates and nothing else.
+struct Trust(PathBuf);
+
+impl ConnectionHook for Trust {
+    fn create_custom_ssl_context_builder(
+        &self,
+        _settings: TlsCertificatePaths<'_>,
+    ) -> Option<SslContextBuilder> {
+        let mut builder = SslContextBuilder::new(SslMethod::tls()).ok()?;
+        builder.set_ca_file(&self.0).ok()?;
+        Some(builder)
+    }
+}
+
+/// Downloads what the options say and prints the summary.
+pub async fn download(options: ClientOptions) -> Result<()> {
+    let socket = UdpSocket::bind("0.0.0.0:0").await?;
+    socket.connect(options.address()).await?;
+    let mut socket = Socket::try_from(socket)?;
+    socket.apply_max_capabilities();
+
+    let mut settings = settings(options.qlog.as_ref())?;
+    let trusted = options.ca.clone().filter(|_| !options.insecure);
+    settings.verify_peer = trusted.is_some();
+    settings.handshake_timeout = Some(Duration::from_secs(5));
+    // The hook is only asked if there is a certificate of ours; it does not use it.
+    let unused = trusted.as_deref().map(text).transpose()?.map(|path| TlsCertificatePaths {
+        cert: path,
+        private_key: path,
+        kind: CertificateKind::X509,
+    });
+    let mut hooks = Hooks::default();
+    if let Some(path) = &trusted {
+        ensure!(path.is_file(), "{} is not a file", path.display());
+        hooks.connection_hook = Some(Arc::new(Trust(path.clone())));
+    }
+    let parameters = ConnectionParams::new_client(settings, unused, hooks);
+    let (driver, mut controller) = ClientH3Driver::new(Http3Settings::default());
+    let _connection = connect_with_config(socket, Some(options.host()?), &parameters, driver)
+        .await
+        .map_err(|error| anyhow!("connecting: {error}"))?;
+    let summary = download_all(&options, &mut controller).await?;
+    close(controller).await;
+    summary.print(&options)
+}
+
+async fn download_all(
+    options: &ClientOptions,
+    controller: &mut ClientH3Controller,
+) -> Result<Summary> {
+    let requests = controller.request_sender();
+    let mut begin = Instant::now();
+    let mut downloads = JoinSet::new();
+    let mut responses = Vec::new();
+    let (mut asked, mut kept) = (0, None);
+    while (responses.len() as u64) < options.count {
+        while asked < options.count && asked - (responses.len() as u64) < PARALLEL as u64 {
+            let request = NewClientRequest {
+                request_id: asked,
+                headers: headers(options),
+                body_writer: None,
+            };
+            requests.send(request).map_err(|_| anyhow!("the connection is gone"))?;
+            asked += 1;
+        }
+        tokio::select! {
+            event = controller.event_receiver_mut().recv() => match event {
+                // The first request leaves when the handshake is over.
+                Some(ClientH3Event::NewOutboundRequest { request_id: 0, stream_id }) => {
+                    begin = Instant::now();
+                    kept = Some(stream_id);
+                }
+                Some(ClientH3Event::Core(H3Event::IncomingHeaders(response))) => {
+                    let index = u64::from(kept != Some(response.stream_id));
+                    downloads.spawn(receive(Sink::new(options, index)?, response));
+                }
+                Some(ClientH3Event::Core(H3Event::ResetStream { stream_id })) => {
+                    bail!("stream {stream_id} was reset")
+                }
+                Some(ClientH3Event::Core(H3Event::ConnectionError(error))) => return Err(error.into()),
+                Some(ClientH3Event::Core(H3Event::ConnectionShutdown(error))) => {
+                    bail!("the connection ended: {error:?}")
+                }
+                Some(_) => {}
+                None => bail!("the connection ended"),
+            },
+            Some(response) = downloads.join_next() => responses.push(response??),
+        }
+    }
+    Ok(Summary::new(begin, &responses))
+}
+
+fn headers(options: &ClientOptions) -> Vec<Header> {
+    let url = &options.url;
+    let authority = url.authority().map_or("", |authority| authority.as_str());
+    let path = url.path_and_query().map_or("/", |path| path.as_str());
+    [(":method", "GET"), (":scheme", "https"), (":authority", authority), (":path", path)]
+        .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()))
+        .to_vec()
+}
+
+async fn receive(mut sink: Sink, mut response: IncomingH3Headers) -> Result<(u16, u64)> {
+    let value = |name: &[u8]| {
+        let header = response.headers.iter().find(|header| header.name() == name)?;
+        std::str::from_utf8(header.value()).ok()
+    };
+    let status = value(b":status").and_then(|value| value.parse().ok()).unwrap_or(0);
+    sink.start(status, value(b"content-length").and_then(|value| value.parse().ok()))?;
+    let mut complete = response.read_fin;
+    while !complete {
+        match response.recv.recv().await {
+            Some(InboundFrame::Body(bytes, last)) => {
+                sink.take(&bytes)?;
+                complete = last;
+            }
+            Some(InboundFrame::Datagram(_)) => {}
+            None => bail!("the stream ended early"),
+        }
+    }
+    Ok((status, sink.finish()?))
+}
+
+/// Says goodbye, and waits until it is on its way.
+async fn close(mut controller: ClientH3Controller) {
+    let goodbye = ConnectionShutdownBehaviour {
+        send_application_close: true,
+        error_code: NO_ERROR,
+        reason: Vec::new(),
+    };
+    let _ = controller.cmd_sender().send(QuicCommand::ConnectionClose(goodbye));
+    let gone = async { while controller.event_receiver_mut().recv().await.is_some() {} };
+    let _ = tokio::time::timeout(Duration::from_secs(1), gone).await;
+}

@@ -1,0 +1,1 @@
+//! Tests against other QUIC stacks are in `tests/`.

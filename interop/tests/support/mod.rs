@@ -1,0 +1,170 @@
+//! Programs that serve and download, and a folder for each test.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The file that is served.
+const FILE: &str = "file";
+
+/// Another stack's program.
+pub(crate) struct Peer {
+    program: PathBuf,
+}
+
+/// A server, ended when dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// Where it listens.
+    pub(crate) address: String,
+}
+
+/// A folder with a certificate, its key, and a file to serve.
+pub(crate) struct Workspace {
+    folder: PathBuf,
+    content: Vec<u8>,
+}
+
+impl Workspace {
+    pub(crate) fn new(name: &str, size: usize) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("root")).expect("the test's folder can be made");
+        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let certified = rcgen::generate_simple_self_signed(names).expect("a certificate");
+        fs::write(folder.join("cert.pem"), certified.cert.pem()).expect("cert.pem");
+        fs::write(folder.join("key.pem"), certified.signing_key.serialize_pem()).expect("key.pem");
+        // No two stretches are alike, so that bytes in the wrong place show.
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let content: Vec<u8> = std::iter::repeat_with(|| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        })
+        .take(size)
+        .collect();
+        fs::write(folder.join("root").join(FILE), &content).expect("the file to serve");
+        Self { folder, content }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// The file at `path` is the one that was served.
+    pub(crate) fn assert_same(&self, path: &Path) {
+        let came = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert_eq!(came.len(), self.content.len(), "the length differs");
+        let differs = came.iter().zip(&self.content).position(|(a, b)| a != b);
+        assert_eq!(differs, None, "the bytes differ");
+    }
+}
+
+impl Peer {
+    /// The peer's program; `None`, with a line saying so, if it was not built.
+    pub(crate) fn find(name: &str) -> Option<Self> {
+        let folder = std::env::var_os("PEERS_OUT").map(PathBuf::from);
+        let program = folder.map(|folder| folder.join(name)).filter(|program| program.exists());
+        if program.is_none() {
+            let in_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+            assert!(!in_ci, "{name} was not built");
+            println!("skipped: {name} was not built (cargo xtask test --peers builds it)");
+        }
+        program.map(|program| Self { program })
+    }
+
+    pub(crate) fn serve(&self, workspace: &Workspace) -> Server {
+        let mut command = Command::new(&self.program);
+        command.args(["server", "--listen", "127.0.0.1:0", "--root", &workspace.text("root")]);
+        command.args(["--cert", &workspace.text("cert.pem")]);
+        command.args(["--key", &workspace.text("key.pem")]);
+        Server::start(command)
+    }
+
+    pub(crate) fn get(&self, workspace: &Workspace, address: &str, output: &Path) {
+        let mut command = Command::new(&self.program);
+        command.args(["client", "--ca", &workspace.text("cert.pem"), "--connect", address]);
+        command.arg("--output").arg(output).arg(url(address));
+        succeed(command);
+    }
+}
+
+/// The program under test.
+fn clearway() -> Command {
+    let program = std::env::var_os("CLEARWAY");
+    Command::new(program.expect("CLEARWAY says where the program is (cargo xtask test --peers)"))
+}
+
+pub(crate) fn clearway_serve(workspace: &Workspace) -> Server {
+    let mut command = clearway();
+    command.args(["serve", &workspace.text("root"), "--listen", "127.0.0.1:0"]);
+    command.args(["--cert", &workspace.text("cert.pem")]);
+    command.args(["--key", &workspace.text("key.pem")]);
+    Server::start(command)
+}
+
+pub(crate) fn clearway_get(workspace: &Workspace, address: &str, output: &Path) {
+    let mut command = clearway();
+    command.args(["get", "--ca", &workspace.text("cert.pem"), "--connect", address]);
+    command.arg("--output").arg(output).arg(url(address));
+    succeed(command);
+}
+
+fn url(address: &str) -> String {
+    let port = address.rsplit_once(':').map_or("", |(_, port)| port);
+    format!("https://localhost:{port}/{FILE}")
+}
+
+fn succeed(mut command: Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?} ended with {}: {}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+impl Server {
+    /// Starts `command` and waits for the line that says where it listens.
+    fn start(mut command: Command) -> Self {
+        command.stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let output = child.stdout.take().expect("standard output is piped");
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        let address = lines.filter_map(|line| address_in(&line)).next();
+        match address {
+            Some(address) => Self { child, address },
+            None => {
+                let _ = child.kill();
+                panic!("{command:?} did not say where it listens: {:?}", child.wait());
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// `listening ADDRESS`, or `listening on https://ADDRESS`.
+fn address_in(line: &str) -> Option<String> {
+    let rest = line.strip_prefix("listening ")?;
+    let rest = rest.strip_prefix("on ").unwrap_or(rest);
+    let rest = rest.strip_prefix("https://").unwrap_or(rest);
+    Some(rest.split([' ', '/']).next()?.replace("localhost", "127.0.0.1"))
+}

@@ -1,0 +1,216 @@
+//! `cargo xtask bench bulk`: a large download over one connection, Clearway and quinn in turn.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::command::{cargo, root, run as show, target};
+use crate::measure::{Server, client};
+
+struct Options {
+    cases: Vec<&'static str>,
+    size: u64,
+    pairs: usize,
+    datagram_size: u32,
+    json: bool,
+}
+
+/// One download.
+#[derive(Clone, Copy)]
+struct Run {
+    gbps: f64,
+    /// CPU seconds per GiB of the server and the client.
+    cpu: [f64; 2],
+}
+
+/// What a case needs of a program: its subcommands.
+struct Case {
+    name: &'static str,
+    server: &'static str,
+    client: &'static str,
+}
+
+const CASES: [Case; 2] = [
+    Case { name: "h3", server: "server", client: "client" },
+    Case { name: "raw", server: "raw-server", client: "raw-client" },
+];
+
+const SERVER_CORE: usize = 0;
+const CLIENT_CORE: usize = 1;
+const GIB: f64 = (1_u64 << 30) as f64;
+
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = parse(arguments)?;
+    let build = ["build", "--release", "--package", "clearway-bench"];
+    show("building the benchmark", &mut cargo(&build))?;
+    let mut peers = Command::new("sh");
+    peers.arg(root().join("interop/peers/build.sh")).arg("quinn");
+    show("building quinn's side", peers.env("PEERS_OUT", target().join("peers")))?;
+    let ours = target().join("release/clearway-bench");
+    let theirs = target().join("peers/quinn");
+    let (certificate, key) = certificate(&ours)?;
+    for case in CASES.iter().filter(|case| options.cases.contains(&case.name)) {
+        let mut pairs = Vec::new();
+        for pair in 0..options.pairs {
+            let setting = Setting { case, options: &options, certificate: &certificate, key: &key };
+            // Whoever goes first finds a cooler machine; take turns.
+            let (first, second) = if pair % 2 == 0 { (&ours, &theirs) } else { (&theirs, &ours) };
+            let (a, b) = (setting.download(first)?, setting.download(second)?);
+            let (mine, other) = if pair % 2 == 0 { (a, b) } else { (b, a) };
+            eprintln!(
+                "xtask: {} {}/{}: clearway {:.2} Gbit/s, quinn {:.2} Gbit/s, ratio {:.2}",
+                case.name,
+                pair + 1,
+                options.pairs,
+                mine.gbps,
+                other.gbps,
+                mine.gbps / other.gbps
+            );
+            pairs.push((mine, other));
+        }
+        report(case, &pairs, options.json);
+    }
+    Ok(())
+}
+
+struct Setting<'a> {
+    case: &'a Case,
+    options: &'a Options,
+    certificate: &'a Path,
+    key: &'a Path,
+}
+
+impl Setting<'_> {
+    fn download(&self, program: &Path) -> Result<Run, String> {
+        let size = self.options.size.to_string();
+        let datagram_size = self.options.datagram_size.to_string();
+        let (certificate, key) = (text(self.certificate), text(self.key));
+        let listen = [self.case.server, "--listen", "127.0.0.1:0", "--cert", certificate];
+        let mut arguments = listen.to_vec();
+        arguments.extend(["--key", key, "--mtu", &datagram_size]);
+        if self.case.name == "h3" {
+            arguments.extend(["--root", "."]);
+        }
+        let server = Server::start(program, &arguments, SERVER_CORE)?;
+        let before = server.cpu_seconds()?;
+        let url = format!("https://localhost/zero/{size}");
+        let mut arguments = vec![self.case.client, "--ca", certificate, "--mtu", &datagram_size];
+        match self.case.name {
+            "raw" => arguments.extend(["--bytes", &size, &server.address]),
+            _ => arguments.extend(["--discard", "--connect", &server.address, &url]),
+        }
+        let (result, client_cpu) = client(program, &arguments, CLIENT_CORE)?;
+        let server_cpu = server.cpu_seconds()? - before;
+        let bytes = result["bytes"].as_u64().unwrap_or(0);
+        if bytes != self.options.size {
+            return Err(format!("{bytes} of {size} bytes came: {result}"));
+        }
+        let seconds = result["seconds"].as_f64().filter(|seconds| *seconds > 0.0);
+        let seconds = seconds.ok_or_else(|| format!("no seconds in {result}"))?;
+        let gib = bytes as f64 / GIB;
+        Ok(Run {
+            gbps: bytes as f64 * 8.0 / seconds / 1e9,
+            cpu: [server_cpu / gib, client_cpu / gib],
+        })
+    }
+}
+
+fn report(case: &Case, pairs: &[(Run, Run)], as_json: bool) {
+    let of = |figure: fn(&(Run, Run)) -> f64| sorted(pairs.iter().map(figure).collect());
+    let ours = of(|(ours, _)| ours.gbps);
+    let theirs = of(|(_, theirs)| theirs.gbps);
+    let ratios = of(|(ours, theirs)| ours.gbps / theirs.gbps);
+    let cpu = |figure: fn(&(Run, Run)) -> f64| middle(&of(figure));
+    let ours_cpu = [cpu(|(run, _)| run.cpu[0]), cpu(|(run, _)| run.cpu[1])];
+    let theirs_cpu = [cpu(|(_, run)| run.cpu[0]), cpu(|(_, run)| run.cpu[1])];
+    let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
+    if as_json {
+        let object = json!({
+            "case": case.name,
+            "clearway_gbps": round(middle(&ours)),
+            "peer": "quinn",
+            "peer_gbps": round(middle(&theirs)),
+            "ratio": round(middle(&ratios)),
+            "ratio_min": round(least),
+            "ratio_max": round(most),
+            "clearway_cpu_s_per_gib": ours_cpu.map(round),
+            "peer_cpu_s_per_gib": theirs_cpu.map(round),
+        });
+        println!("{object}");
+    } else {
+        println!(
+            "{:3}  clearway {:5.2} Gbit/s (CPU s/GiB: server {:.2}, client {:.2})   quinn {:5.2} Gbit/s ({:.2}, {:.2})   ratio {:.2} ({least:.2} to {most:.2})",
+            case.name,
+            middle(&ours),
+            ours_cpu[0],
+            ours_cpu[1],
+            middle(&theirs),
+            theirs_cpu[0],
+            theirs_cpu[1],
+            middle(&ratios),
+        );
+    }
+}
+
+/// A throw-away certificate, made by our program because every user has that one.
+fn certificate(ours: &Path) -> Result<(PathBuf, PathBuf), String> {
+    let folder = target().join("bench");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+    let mut command = Command::new(ours);
+    command.arg("certificate").arg(&certificate).arg(&key);
+    show("making a certificate", &mut command)?;
+    Ok((certificate, key))
+}
+
+fn parse(arguments: &[&str]) -> Result<Options, String> {
+    let mut options = Options {
+        cases: vec!["h3", "raw"],
+        size: 1 << 30,
+        pairs: 5,
+        datagram_size: 1452,
+        json: false,
+    };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
+        match *argument {
+            "--json" => options.json = true,
+            "--size" => options.size = number(value()?)?,
+            "--pairs" => options.pairs = number(value()?)?.max(1) as usize,
+            "--datagram-size" => {
+                options.datagram_size = number(value()?)?.clamp(1200, 65_527) as u32
+            }
+            "--case" => {
+                let name = value()?;
+                let case = CASES.iter().find(|case| case.name == name);
+                options.cases =
+                    vec![case.ok_or(format!("the cases are h3 and raw, not {name}"))?.name];
+            }
+            other => return Err(format!("bench bulk has no option {other}")),
+        }
+    }
+    Ok(options)
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{text} is not a whole number"))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap_or_default()
+}
+
+fn sorted(mut values: Vec<f64>) -> Vec<f64> {
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+fn middle(values: &[f64]) -> f64 {
+    values[values.len() / 2]
+}
+
+fn round(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}

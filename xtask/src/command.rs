@@ -1,0 +1,31 @@
+//! Running other programs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The repository's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
+}
+
+/// The folder that cargo builds into.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// `cargo` in the repository's root.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs `command` with its output shown; an error names it if it fails.
+pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), String> {
+    eprintln!("xtask: {what}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{what} failed ({status}); the command was {command:?}")),
+        Err(error) => Err(format!("{what}: {:?} cannot be run: {error}", command.get_program())),
+    }
+}

@@ -1,0 +1,95 @@
+//! Processes pinned to a core, and what they cost.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+/// A server on a core of its own; ended when dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// Where it listens.
+    pub(crate) address: String,
+}
+
+impl Server {
+    /// Starts `program` and waits until it says where it listens.
+    pub(crate) fn start(program: &Path, arguments: &[&str], core: usize) -> Result<Self, String> {
+        let mut command = pinned(program, core);
+        command.args(arguments).stdout(Stdio::piped());
+        let mut child =
+            command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
+        let output = child.stdout.take().ok_or("the server's output is not there")?;
+        let mut line = String::new();
+        let read = BufReader::new(output).read_line(&mut line);
+        match line.trim().strip_prefix("listening ") {
+            Some(address) if read.is_ok() => Ok(Self { address: address.to_owned(), child }),
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(format!("{} did not say where it listens: {line:?}", program.display()))
+            }
+        }
+    }
+
+    /// CPU seconds so far.
+    pub(crate) fn cpu_seconds(&self) -> Result<f64, String> {
+        cpu_seconds(self.child.id())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// What a finished client printed, and the CPU seconds that it took.
+pub(crate) fn client(
+    program: &Path,
+    arguments: &[&str],
+    core: usize,
+) -> Result<(serde_json::Value, f64), String> {
+    let mut command = pinned(program, core);
+    command.args(arguments).stdout(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
+    let output = child.stdout.take().ok_or("the client's output is not there")?;
+    let lines: Vec<String> = BufReader::new(output).lines().map_while(Result::ok).collect();
+    let pid = Pid::from_raw(child.id().cast_signed()).ok_or("the client has no process ID")?;
+    // It stays in the process table, with its times, until it is waited for.
+    waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+        .map_err(|error| format!("waiting for the client: {error}"))?;
+    let seconds = cpu_seconds(child.id())?;
+    let status = child.wait().map_err(|error| format!("waiting for the client: {error}"))?;
+    if !status.success() {
+        return Err(format!("{} failed ({status}): {}", program.display(), lines.join(" ")));
+    }
+    let last = lines.iter().rev().find(|line| line.starts_with('{'));
+    let last = last.ok_or_else(|| format!("{} printed no result", program.display()))?;
+    let result = serde_json::from_str(last).map_err(|error| format!("{last:?}: {error}"))?;
+    Ok((result, seconds))
+}
+
+fn pinned(program: &Path, core: usize) -> Command {
+    let mut command = Command::new("taskset");
+    command.arg("--cpu-list").arg(core.to_string()).arg(program);
+    command
+}
+
+/// User and system time of a process (proc(5): fields 14 and 15 of stat, in ticks of 10 ms).
+fn cpu_seconds(pid: u32) -> Result<f64, String> {
+    let path = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let ticks: Vec<f64> =
+        fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
+    match ticks.as_slice() {
+        [user, system] => Ok((user + system) / 100.0),
+        _ => Err(format!("{path} is not as expected: {stat}")),
+    }
+}

@@ -1,0 +1,44 @@
+//! `cargo xtask test`: everything that has to hold.
+
+use std::process::Command;
+use std::time::Instant;
+
+use crate::command::{self, cargo, root, target};
+
+/// The tests against other stacks live in this package; they need the peers.
+const INTEROP: &str = "clearway-interop";
+
+fn run_all(with_peers: bool) -> Result<(), String> {
+    command::run("checking the format", &mut cargo(&["fmt", "--all", "--check"]))?;
+    let lint = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+    command::run("linting", &mut cargo(&lint))?;
+    let mut documentation = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
+    command::run("building the documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
+    let tests = ["test", "--workspace", "--exclude", INTEROP, "--no-fail-fast"];
+    command::run("testing", &mut cargo(&tests))?;
+    if with_peers { run_peers() } else { Ok(()) }
+}
+
+fn run_peers() -> Result<(), String> {
+    let peers = target().join("peers");
+    let mut build = Command::new("sh");
+    build.arg(root().join("interop/peers/build.sh")).env("PEERS_OUT", &peers);
+    command::run("building the peers", &mut build)?;
+    let program = ["build", "--release", "--package", "clearway-cli"];
+    command::run("building clearway", &mut cargo(&program))?;
+    let mut tests = cargo(&["test", "--package", INTEROP, "--", "--test-threads", "2"]);
+    tests.env("PEERS_OUT", &peers).env("CLEARWAY", target().join("release/clearway"));
+    command::run("testing against the peers", &mut tests)
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let with_peers = match arguments {
+        [] => false,
+        ["--peers"] => true,
+        _ => return Err(format!("test takes --peers and nothing else, not {arguments:?}")),
+    };
+    let start = Instant::now();
+    run_all(with_peers)?;
+    eprintln!("xtask: all of it holds ({} s)", start.elapsed().as_secs());
+    Ok(())
+}
