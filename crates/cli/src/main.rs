@@ -1,11 +1,18 @@
 //! The `clearway` program: QUIC and HTTP/3 whose congestion control is shown to be live.
 
 mod address;
+mod certificate;
+mod connection_options;
+mod demo;
 mod failure;
+mod get;
+mod http09;
 mod interrupt;
 mod link;
 mod output;
 mod relay;
+mod serve;
+mod units;
 
 use std::process::ExitCode;
 
@@ -23,6 +30,9 @@ struct Program {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Demo(demo::DemoCommand),
+    Serve(Box<serve::ServeCommand>),
+    Get(Box<get::GetCommand>),
     Link(Box<link::LinkCommand>),
 }
 
@@ -44,6 +54,9 @@ fn main() -> ExitCode {
 
 async fn run(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Demo(command) => demo::run(command).await,
+        Command::Serve(command) => serve::run(*command).await,
+        Command::Get(command) => get::run(*command).await,
         Command::Link(command) => link::run(*command).await,
     }
 }

@@ -62,10 +62,8 @@ pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
         true => http09::PROTOCOL,
         false => clearway::http3::PROTOCOL,
     };
-    let config = config
-        .application_protocols([protocol])
-        .transport(transport)
-        .key_log_from_environment();
+    let config =
+        config.application_protocols([protocol]).transport(transport).key_log_from_environment();
     Ok(match observers {
         Some(observers) => config.observer(observers),
         None => config,

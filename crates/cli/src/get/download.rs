@@ -69,11 +69,7 @@ async fn http3(
 }
 
 /// Whether the answer is what was asked for.
-fn check_status<B>(
-    url: &str,
-    status: StatusCode,
-    response: &Response<B>,
-) -> Result<(), Failure> {
+fn check_status<B>(url: &str, status: StatusCode, response: &Response<B>) -> Result<(), Failure> {
     if status.is_success() {
         return Ok(());
     }

@@ -27,11 +27,9 @@ impl Server {
             ConnectionError::Unreachable => self
                 .failure("nobody listens at")
                 .advise("start the server there, or check the address and the port"),
-            ConnectionError::HandshakeTimedOut | ConnectionError::TimedOut => {
-                self.failure("no answer from").advise(
-                    "check the address and the port, and that nothing on the way blocks UDP",
-                )
-            }
+            ConnectionError::HandshakeTimedOut | ConnectionError::TimedOut => self
+                .failure("no answer from")
+                .advise("check the address and the port, and that nothing on the way blocks UDP"),
             ConnectionError::TransportError(error) => self.refused_by_us(error),
             // The alert no_application_protocol (RFC 9001 §8.1).
             ConnectionError::ConnectionClosed { error_code, .. }
@@ -40,10 +38,9 @@ impl Server {
                 self.failure("this protocol is not spoken by")
                     .advise("with --http09 it is hq-interop, without it is h3")
             }
-            error => Failure::new(format!(
-                "cannot connect to {} ({}): {error}",
-                self.name, self.address
-            )),
+            error => {
+                Failure::new(format!("cannot connect to {} ({}): {error}", self.name, self.address))
+            }
         }
     }
 
@@ -53,13 +50,13 @@ impl Server {
         match error.code.alert() {
             Some(_) if error.reason.contains("another name") => Failure::new(text)
                 .advise("use the name that its certificate has, with --connect if need be"),
-            Some(_) if error.reason.contains("issuer") => Failure::new(text)
-                .advise("give its certificate or its issuer's with --ca FILE"),
+            Some(_) if error.reason.contains("issuer") => {
+                Failure::new(text).advise("give its certificate or its issuer's with --ca FILE")
+            }
             Some(_) => Failure::new(text),
-            None => Failure::new(format!(
-                "cannot connect to {} ({}): {error}",
-                self.name, self.address
-            )),
+            None => {
+                Failure::new(format!("cannot connect to {} ({}): {error}", self.name, self.address))
+            }
         }
     }
 
@@ -68,10 +65,9 @@ impl Server {
         match error {
             Error::Connection(error) => self.not_connected(error),
             Error::WrongProtocol => self.failure("HTTP/3 is not spoken by"),
-            error => Failure::new(format!(
-                "cannot connect to {} ({}): {error}",
-                self.name, self.address
-            )),
+            error => {
+                Failure::new(format!("cannot connect to {} ({}): {error}", self.name, self.address))
+            }
         }
     }
 
@@ -79,15 +75,19 @@ impl Server {
     pub(super) fn no_connection(&self, error: &ConnectError) -> Failure {
         match error {
             ConnectError::Lost(error) => self.not_connected(error),
-            error => Failure::new(format!(
-                "cannot connect to {} ({}): {error}",
-                self.name, self.address
-            )),
+            error => {
+                Failure::new(format!("cannot connect to {} ({}): {error}", self.name, self.address))
+            }
         }
     }
 
     /// Why a download was not completed.
-    pub(super) fn cut_off(&self, url: &str, progress: &str, why: &dyn std::fmt::Display) -> Failure {
+    pub(super) fn cut_off(
+        &self,
+        url: &str,
+        progress: &str,
+        why: &dyn std::fmt::Display,
+    ) -> Failure {
         Failure::new(format!("{url} was cut off after {progress}: {why}"))
             .advise(format!("nothing was kept; ask {} again", self.name))
     }

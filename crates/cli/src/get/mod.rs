@@ -100,8 +100,10 @@ pub(crate) async fn run(command: GetCommand) -> Result<(), Failure> {
 }
 
 async fn download_all(command: &GetCommand) -> Result<(), Failure> {
-    let targets: Vec<_> = command.urls.iter().map(|url| Target::parse(url)).collect::<Result<_, _>>()?;
-    let files = targets.iter().map(|target| file(command, target)).collect::<Result<Vec<_>, _>>()?;
+    let targets: Vec<_> =
+        command.urls.iter().map(|url| Target::parse(url)).collect::<Result<_, _>>()?;
+    let files =
+        targets.iter().map(|target| file(command, target)).collect::<Result<Vec<_>, _>>()?;
     check_outputs(command, &files)?;
     if command.insecure {
         output::status("warning: --insecure believes any server; what comes may be anyone's");

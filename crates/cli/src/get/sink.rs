@@ -79,9 +79,13 @@ impl Download {
         let path = target.with_file_name(hidden);
         let opened = OpenOptions::new().write(true).create_new(true).open(&path).await;
         let file = opened.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => unwritable(&"there is no such folder").advise("make it first"),
-            io::ErrorKind::AlreadyExists => unwritable(&format!("{} is in the way", path.display()))
-                .advise("remove it: another download has left it"),
+            io::ErrorKind::NotFound => {
+                unwritable(&"there is no such folder").advise("make it first")
+            }
+            io::ErrorKind::AlreadyExists => {
+                unwritable(&format!("{} is in the way", path.display()))
+                    .advise("remove it: another download has left it")
+            }
             _ => unwritable(&error).advise("choose another place with --output"),
         })?;
         Ok(Self { file, temporary: Temporary(Some(path)), target: target.to_owned() })

@@ -63,7 +63,8 @@ impl Target {
         let is_name = !decoded.is_empty()
             && decoded != "."
             && decoded != ".."
-            && !decoded.contains(|character: char| "/\\".contains(character) || character.is_control());
+            && !decoded
+                .contains(|character: char| "/\\".contains(character) || character.is_control());
         match is_name {
             true => Ok(decoded),
             false => Err(Failure::new(format!("{} ends with no file name", self.uri))

@@ -79,10 +79,8 @@ async fn send(builder: Builder, method: &Method, file: File, length: u64, part: 
 fn text(builder: Builder, status: StatusCode, content: &'static str) -> Answer {
     let builder = builder.status(status).header(CONTENT_TYPE, "text/plain; charset=utf-8");
     let response = builder.body(Body::full(content));
-    response.map_or_else(|_| unreadable(), |response| Answer {
-        response,
-        length: content.len() as u64,
-    })
+    response
+        .map_or_else(|_| unreadable(), |response| Answer { response, length: content.len() as u64 })
 }
 
 fn unreadable() -> Answer {

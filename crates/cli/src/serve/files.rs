@@ -110,9 +110,7 @@ pub(super) fn part(range: Option<&str>, length: u64) -> Part {
     };
     let Some((first, last)) = bytes.split_once('-') else { return Part::Whole };
     match (first.trim().parse::<u64>(), last.trim().parse::<u64>()) {
-        (Ok(first), Ok(last)) if first <= last => {
-            within(first..last.saturating_add(1).min(length))
-        }
+        (Ok(first), Ok(last)) if first <= last => within(first..last.saturating_add(1).min(length)),
         (Ok(first), Err(_)) if last.trim().is_empty() => within(first..length),
         (Err(_), Ok(suffix)) if first.trim().is_empty() => {
             within(length.saturating_sub(suffix)..length)

@@ -86,11 +86,7 @@ async fn answer(
 }
 
 /// Sends `length` bytes of a file.
-async fn copy(
-    file: tokio::fs::File,
-    length: u64,
-    send: &mut SendStream,
-) -> Result<u64, String> {
+async fn copy(file: tokio::fs::File, length: u64, send: &mut SendStream) -> Result<u64, String> {
     let mut file = file.take(length);
     let mut sent = 0;
     loop {

@@ -156,10 +156,8 @@ impl AccessLog {
         };
         // A path is the client's own: it must not write to a terminal as it likes.
         let path = path.escape_debug();
-        let line = format!(
-            "{client} {method} \"{path}\" {status} {outcome} {:.3} s",
-            time.as_secs_f64()
-        );
+        let line =
+            format!("{client} {method} \"{path}\" {status} {outcome} {:.3} s", time.as_secs_f64());
         // A log that nobody reads any more does not end the server.
         let _ = output::result(&line);
     }

@@ -1,0 +1,87 @@
+//! The client of the demonstration.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use clearway::http3::{Body, Client};
+use clearway::{ClientConfig, Endpoint};
+use http::Request;
+
+use super::display::Bar;
+use super::server::byte_at;
+
+/// How often the bar is brought up to date when nothing comes.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A download under way, and afterwards what came of it.
+pub(super) struct Download {
+    start: Instant,
+    /// Content received, all of it as it was sent.
+    pub(super) received: u64,
+    /// How long it took.
+    pub(super) time: Duration,
+}
+
+impl Download {
+    /// Nothing was asked for yet.
+    pub(super) fn new() -> Self {
+        Self { start: Instant::now(), received: 0, time: Duration::ZERO }
+    }
+
+    /// Downloads `size` bytes from `server`, or says why that was not possible within `limit`.
+    pub(super) async fn perform(
+        &mut self,
+        config: &ClientConfig,
+        server: SocketAddr,
+        size: u64,
+        limit: Duration,
+        bar: &mut Bar,
+    ) -> Result<(), String> {
+        self.start = Instant::now();
+        let result = tokio::time::timeout(limit, self.all(config, server, size, bar)).await;
+        self.time = self.start.elapsed();
+        bar.update(self.received, self.time);
+        result.unwrap_or_else(|_| Err(format!("it was not done after {limit:?}")))
+    }
+
+    async fn all(
+        &mut self,
+        config: &ClientConfig,
+        server: SocketAddr,
+        size: u64,
+        bar: &mut Bar,
+    ) -> Result<(), String> {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let endpoint = Endpoint::client(any).map_err(|error| error.to_string())?;
+        let client = Client::connect(&endpoint, config, server, "localhost").await;
+        let client = client.map_err(|error| error.to_string())?;
+        let url = format!("https://localhost:{}/", server.port());
+        let request = Request::get(url).body(Body::empty()).map_err(|error| error.to_string())?;
+        let response = client.send(request).await.map_err(|error| error.to_string())?;
+        let mut body = response.into_body();
+        let mut tick = tokio::time::interval(TICK);
+        loop {
+            tokio::select! {
+                chunk = body.chunk() => match chunk {
+                    Some(chunk) => self.take(&chunk.map_err(|error| error.to_string())?)?,
+                    None => break,
+                },
+                _ = tick.tick() => bar.update(self.received, self.start.elapsed()),
+            }
+        }
+        match self.received == size {
+            true => Ok(()),
+            false => Err(format!("{} of {size} bytes came", self.received)),
+        }
+    }
+
+    /// Checks and counts content.
+    fn take(&mut self, chunk: &[u8]) -> Result<(), String> {
+        let is_right = chunk.iter().copied().eq((self.received..).map(byte_at).take(chunk.len()));
+        if !is_right {
+            return Err(format!("wrong bytes came after byte {}", self.received));
+        }
+        self.received += chunk.len() as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! The bars of the downloads, for a person who watches.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use super::watch::Watch;
+use crate::output;
+use crate::relay::{LossWindow, Relay};
+use crate::units::{bytes_text, goodput, rate_text};
+
+/// All bars, if standard error is a terminal; else a line for each run at its end.
+pub(super) struct Display {
+    bars: MultiProgress,
+    is_terminal: bool,
+}
+
+/// The bar of one run.
+pub(super) struct Bar {
+    bar: ProgressBar,
+    watch: Watch,
+    relay: Relay,
+    is_terminal: bool,
+    name: String,
+}
+
+impl Display {
+    pub(super) fn new() -> Self {
+        Self { bars: MultiProgress::new(), is_terminal: std::io::stderr().is_terminal() }
+    }
+
+    /// A bar for a run of `size` bytes through `relay`.
+    pub(super) fn bar(&self, name: &str, size: u64, watch: Watch, relay: Relay) -> Bar {
+        let bar = self.bars.add(ProgressBar::new(size));
+        let template = "{prefix:9} {bar:30} {decimal_bytes:>9}/{decimal_total_bytes} {msg}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_prefix(name.to_owned());
+        Bar { bar, watch, relay, is_terminal: self.is_terminal, name: name.to_owned() }
+    }
+}
+
+impl Bar {
+    /// Shows how far the run is.
+    pub(super) fn update(&mut self, received: u64, time: Duration) {
+        if self.is_terminal {
+            self.bar.set_position(received);
+            self.bar.set_message(self.text(received, time));
+        }
+    }
+
+    fn text(&self, received: u64, time: Duration) -> String {
+        let window = bytes_text(self.watch.figures().window);
+        let rate = rate_text(goodput(received, time));
+        let loss = match self.relay.status().loss_window {
+            LossWindow::Open => "  the link is losing datagrams",
+            LossWindow::None | LossWindow::Waiting | LossWindow::Over => "",
+        };
+        format!("{:5.2} s {rate:>12}  window {window:>9}{loss}", time.as_secs_f64())
+    }
+
+    /// The run is over. Gives the relay back.
+    pub(super) fn finish(self, received: u64, time: Duration, error: Option<&str>) -> Relay {
+        let end = error.map_or_else(String::new, |error| format!("  FAILED: {error}"));
+        let text = format!("{}{end}", self.text(received, time));
+        if self.is_terminal {
+            self.bar.abandon_with_message(text);
+        } else {
+            output::status(&format!("{:9} {:>9} {text}", self.name, bytes_text(received)));
+        }
+        self.relay
+    }
+}

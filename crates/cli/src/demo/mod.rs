@@ -1,0 +1,131 @@
+//! `clearway demo`: the main job on one machine.
+
+mod client;
+mod display;
+mod outcome;
+mod run;
+mod server;
+mod table;
+mod watch;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use clearway::congestion::Algorithm;
+use clearway_network::{Probability, parse_duration, parse_probability, parse_size};
+
+use crate::failure::Failure;
+use crate::interrupt::interrupted;
+use crate::output;
+use display::Display;
+use outcome::Outcome;
+use run::Run;
+
+/// Show that congestion control cannot get stuck: downloads through a congestion collapse.
+///
+/// An HTTP/3 server, an impaired link and an HTTP/3 client talk over real UDP sockets of this machine.
+/// Once per congestion controller, 10 MB are downloaded while the link loses 30 % of all datagrams in
+/// both directions during the 2 seconds that follow the first bytes of the answer. The window comes
+/// down to its floor; the question is whether it comes up again. The exit status is 0 only if every
+/// run finished in time.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct DemoCommand {
+    /// Only this congestion controller: reno or cubic. May be given several times.
+    #[arg(long, value_name = "NAME", value_parser = str::parse::<Algorithm>)]
+    controller: Vec<Algorithm>,
+    /// How much is downloaded.
+    #[arg(long, value_name = "SIZE", default_value = "10MB", value_parser = parse_size)]
+    size: u64,
+    /// Round-trip time of the link.
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_duration)]
+    rtt: Duration,
+    /// The link delivers only at multiples of this time; 0 for at any time.
+    #[arg(long, value_name = "TIME", default_value = "4ms", value_parser = parse_duration)]
+    tick: Duration,
+    /// How likely a datagram is lost while the losses last.
+    #[arg(long, value_name = "PROBABILITY", default_value = "30%", value_parser = parse_probability)]
+    loss: Probability,
+    /// How long the losses last.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    loss_for: Duration,
+    /// How long a run may take.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
+    limit: Duration,
+    /// How many runs each controller has.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Decides what is lost; each further run of a controller has the next number.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Where the qlog file of each run is left.
+    #[arg(long, value_name = "DIR", default_value = "target/demo")]
+    qlog: PathBuf,
+    /// Print one JSON object per run instead of the table.
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Why ticks: a collapse that does not end needs acknowledgements that empty the whole flight at once.
+Links that deliver in slots, as many radios do, cause just that; --tick 0 is kinder.
+
+Examples:
+  A hundred runs of CUBIC, and the slowest of them:
+    clearway demo --controller cubic --runs 100
+  Half of all datagrams lost for three seconds:
+    clearway demo --loss 50% --loss-for 3s --limit 20s";
+
+impl DemoCommand {
+    fn controllers(&self) -> Vec<Algorithm> {
+        match self.controller.is_empty() {
+            true => Algorithm::ALL.to_vec(),
+            false => self.controller.clone(),
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) async fn run(command: DemoCommand) -> Result<(), Failure> {
+    tokio::select! {
+        result = run_all(&command) => result,
+        result = interrupted() => result.and(Err(Failure::new("interrupted"))),
+    }
+}
+
+async fn run_all(command: &DemoCommand) -> Result<(), Failure> {
+    std::fs::create_dir_all(&command.qlog).map_err(|error| {
+        let folder = command.qlog.display();
+        Failure::new(format!("qlog files cannot be written to {folder}: {error}"))
+            .advise("name another folder with --qlog")
+    })?;
+    let mut outcomes = Vec::new();
+    let display = Display::new();
+    for controller in command.controllers() {
+        for number in 1..=command.runs {
+            let run = Run::new(command, controller, number);
+            let outcome = run.perform(&display).await?;
+            if command.json {
+                output::result(&outcome.json().to_string())?;
+            }
+            outcomes.push(outcome);
+        }
+    }
+    drop(display);
+    if !command.json {
+        output::result(&table::table(&outcomes))?;
+        output::status(&format!("a qlog file per run is in {}", command.qlog.display()));
+    }
+    conclude(&outcomes)
+}
+
+/// Whether every run finished.
+fn conclude(outcomes: &[Outcome]) -> Result<(), Failure> {
+    let failed: Vec<_> = outcomes.iter().filter(|outcome| !outcome.is_finished).collect();
+    let Some(first) = failed.first() else { return Ok(()) };
+    let (count, total) = (failed.len(), outcomes.len());
+    let why = first.error.as_deref().unwrap_or("it did not finish");
+    let what = format!("{count} of {total} runs did not finish; the first, {}: {why}", first.name);
+    Err(Failure::new(what).advise("its qlog file shows what happened"))
+}

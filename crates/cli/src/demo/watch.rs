@@ -1,0 +1,107 @@
+//! What the server's connection shows of its congestion control.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use clearway::transport::{LostPacket, Metrics};
+use clearway::{Observation, Observer, Statistics, Timestamp};
+
+/// The figures of one connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watched {
+    /// The window now, in bytes; zero before there is one.
+    pub(super) window: u64,
+    /// The smallest it has been.
+    pub(super) smallest_window: u64,
+    /// The smallest that the controller ever sets.
+    pub(super) floor: u64,
+    /// For how long the window has been at its floor.
+    pub(super) at_floor: Duration,
+    pub(super) congestion_events: u64,
+    /// Packets declared lost.
+    pub(super) lost: u64,
+    /// Packets declared lost that had arrived.
+    pub(super) spurious: u64,
+    /// Since when the window is at its floor, if it is.
+    floor_since: Option<Timestamp>,
+}
+
+impl Watched {
+    /// Whether the window came down to its floor.
+    pub(super) const fn floor_reached(&self) -> bool {
+        self.floor > 0 && self.smallest_window <= self.floor
+    }
+
+    fn on_metrics(&mut self, now: Timestamp, metrics: &Metrics) {
+        let congestion = &metrics.congestion;
+        self.smallest_window = match self.floor {
+            0 => congestion.window,
+            _ => self.smallest_window.min(congestion.window),
+        };
+        self.floor = congestion.minimum_window;
+        self.window = congestion.window;
+        self.congestion_events = congestion.congestion_events;
+        self.leave_floor(now);
+        if congestion.window <= congestion.minimum_window {
+            self.floor_since = Some(now);
+        }
+    }
+
+    fn leave_floor(&mut self, now: Timestamp) {
+        if let Some(since) = self.floor_since.take() {
+            self.at_floor += now.saturating_since(since);
+        }
+    }
+
+    fn on_lost(&mut self, _packet: &LostPacket) {
+        self.lost += 1;
+    }
+
+    /// The connection is gone, and these are its last figures.
+    fn on_gone(&mut self, statistics: &Statistics) {
+        self.congestion_events = statistics.congestion_events;
+        self.lost = statistics.packets_lost;
+        self.spurious = statistics.packets_spuriously_lost;
+    }
+}
+
+/// The figures of a run's connection, for those who show them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watch(Arc<Mutex<Watched>>);
+
+impl Watch {
+    fn lock(&self) -> MutexGuard<'_, Watched> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The figures now.
+    pub(super) fn figures(&self) -> Watched {
+        self.lock().clone()
+    }
+
+    pub(super) fn on_gone(&self, statistics: &Statistics) {
+        self.lock().on_gone(statistics);
+    }
+
+    /// An observer that keeps the figures, and shows everything to `other`.
+    pub(super) fn observer(&self, other: Box<dyn Observer>) -> Box<dyn Observer> {
+        Box::new(Both { watch: self.clone(), other })
+    }
+}
+
+struct Both {
+    watch: Watch,
+    other: Box<dyn Observer>,
+}
+
+impl Observer for Both {
+    fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
+        match observation {
+            Observation::Metrics(metrics) => self.watch.lock().on_metrics(now, metrics),
+            Observation::PacketLost(packet) => self.watch.lock().on_lost(packet),
+            Observation::Closed(_) => self.watch.lock().leave_floor(now),
+            _ => {}
+        }
+        self.other.observe(now, observation);
+    }
+}
