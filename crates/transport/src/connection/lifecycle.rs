@@ -359,7 +359,8 @@ impl Connection {
         self.release_held(now);
     }
 
-    /// Nobody there.
+    /// The network says that nobody receives at the peer's address. Such a report is not authenticated,
+    /// so it ends only an attempt to which nothing has answered yet.
     pub fn on_unreachable(&mut self, now: Timestamp) {
         if self.counters.packets_received == 0 && !self.lifecycle.is_closed() {
             self.abandon(now, ConnectionError::Unreachable);
