@@ -39,6 +39,7 @@ impl Application for Driver {
         while let Some(event) = connection.next_event() {
             on_event(now, connection, &mut state, event, effects);
         }
+        receive_datagrams(connection, &mut state, effects);
         if !*is_closed {
             std::mem::swap(&mut state.touched, touched);
             for id in touched.drain(..) {
@@ -111,24 +112,17 @@ fn on_event(
             send.state = SendState::Delivered;
             effects.wake(send.watcher.take());
         }),
-        Event::DatagramReceived => {
-            while let Some(data) = connection.receive_datagram() {
-                // The newest are what a reader is most likely to want.
-                while !state.datagrams_received.has_room_for(&data)
-                    && state.datagrams_received.pop().is_some()
-                {}
-                state.datagrams_received.push(data);
-                effects.has_datagrams = true;
-            }
-        }
         Event::PeerMoved(remote) => state.remote = Some(remote),
         Event::NewToken(token) => state.new_token = Some(token),
         Event::Closed(error) => {
             read_the_rest(now, connection, state, effects);
             state.fail(ConnectError::Lost(error), effects);
         }
-        // Openers are looked after in every batch.
-        Event::StreamsAvailable(_) | Event::HandshakeConfirmed | Event::ResetAcknowledged(_) => {}
+        // Openers and datagrams are looked after in every batch.
+        Event::StreamsAvailable(_)
+        | Event::DatagramReceived
+        | Event::HandshakeConfirmed
+        | Event::ResetAcknowledged(_) => {}
     }
 }
 
@@ -333,6 +327,17 @@ fn open_streams(
         let send = Some(SendHalf::default());
         state.streams.insert(id, Stream { send, receive, is_touched: false });
         effects.open(reply, Opened::new(shared.clone(), id));
+    }
+}
+
+fn receive_datagrams(connection: &mut Connection, state: &mut State, effects: &mut Effects) {
+    while let Some(data) = connection.receive_datagram() {
+        // The newest are what a reader is most likely to want.
+        while !state.datagrams_received.has_room_for(&data)
+            && state.datagrams_received.pop().is_some()
+        {}
+        state.datagrams_received.push(data);
+        effects.has_datagrams = true;
     }
 }
 

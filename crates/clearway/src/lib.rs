@@ -50,6 +50,7 @@ pub use clearway_transport::{
     ConnectionError, Event, Observation, Observer, Side, Statistics, TransportConfig,
 };
 pub use clearway_units::{Rate, Timestamp};
+pub use clearway_wire as wire;
 pub use clearway_wire::{Direction, StreamId, VarInt};
 pub use rustls;
 

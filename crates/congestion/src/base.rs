@@ -11,56 +11,103 @@ use crate::{
 
 #[derive(Debug)]
 pub(crate) struct Base {
-    pub(crate) max_datagram_size: u64,
-    pub(crate) window: u64,
-    pub(crate) slow_start_threshold: Option<u64>,
-    pub(crate) episode: Episode,
+    parameters: ControllerParameters,
+    window: u64,
+    slow_start_threshold: Option<u64>,
+    episode: Episode,
     /// Only the first slow start is watched by HyStart++.
     hystart: Option<HyStart>,
-    maximum_window: u64,
+    /// Acknowledged bytes of conservative slow start that were too few for a byte of growth (law 6).
+    carry: u64,
+    /// The window is still the initial one, and nothing was learned about the path.
+    is_untouched: bool,
     suppressors: Suppressors,
-    pub(crate) congestion_events: u64,
-    pub(crate) undone_events: u64,
+    congestion_events: u64,
+    undone_events: u64,
 }
 
-/// What is left of an acknowledgement for congestion avoidance.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Growth {
-    /// Slow start took it, or nothing may grow.
-    Done,
-    /// So many acknowledged bytes make the window grow in congestion avoidance.
-    Avoidance(u64),
-    /// HyStart++ ended slow start at this event.
-    LeftSlowStart,
+/// What a cut is taken back to if its losses were none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BeforeCut {
+    window: u64,
+    slow_start_threshold: Option<u64>,
+    episode: Episode,
+    hystart: Option<HyStart>,
 }
 
 impl Base {
     pub(crate) fn new(parameters: &ControllerParameters) -> Self {
-        Self {
-            max_datagram_size: parameters.max_datagram_size,
-            window: parameters.initial_window(),
+        let mut base = Self {
+            parameters: *parameters,
+            window: 0,
             slow_start_threshold: None,
             episode: Episode::default(),
             hystart: Some(HyStart::new()),
-            maximum_window: parameters.maximum_window,
+            carry: 0,
+            is_untouched: true,
             suppressors: Suppressors::default(),
             congestion_events: 0,
             undone_events: 0,
-        }
+        };
+        base.set_max_datagram_size(parameters.max_datagram_size);
+        base
+    }
+
+    pub(crate) fn window(&self) -> u64 {
+        self.window
+    }
+
+    pub(crate) fn max_datagram_size(&self) -> u64 {
+        self.parameters.max_datagram_size
     }
 
     /// Two datagrams (RFC 9002 §7.2).
-    pub(crate) fn minimum_window(&self) -> u64 {
-        self.max_datagram_size.saturating_mul(2)
+    fn minimum_window(&self) -> u64 {
+        self.parameters.minimum_window()
     }
 
-    pub(crate) fn set_window(&mut self, window: u64) {
-        let maximum = self.maximum_window.max(self.minimum_window());
-        self.window = window.clamp(self.minimum_window(), maximum);
+    fn maximum_window(&self) -> u64 {
+        self.parameters.maximum_window.max(self.minimum_window())
+    }
+
+    fn set_window(&mut self, window: u64) {
+        self.window = window.clamp(self.minimum_window(), self.maximum_window());
+    }
+
+    /// The window grows by so many bytes, up to its maximum.
+    pub(crate) fn increase_window(&mut self, bytes: u64) {
+        self.set_window(self.window.saturating_add(bytes));
+    }
+
+    pub(crate) fn is_at_maximum(&self) -> bool {
+        self.window >= self.maximum_window()
     }
 
     pub(crate) fn is_in_slow_start(&self) -> bool {
         self.slow_start_threshold.is_none_or(|threshold| self.window < threshold)
+    }
+
+    pub(crate) fn is_in_recovery(&self) -> bool {
+        self.episode.is_open()
+    }
+
+    /// Whether `event` brings congestion that the last cut did not answer.
+    pub(crate) fn is_new_congestion(&self, event: &Acknowledgement<'_>) -> bool {
+        self.episode.is_new_congestion(event)
+    }
+
+    /// Whether `event` brings persistent congestion that the last collapse did not answer.
+    pub(crate) fn is_new_persistent_congestion(&self, event: &Acknowledgement<'_>) -> bool {
+        self.episode.is_new_persistent_congestion(event)
+    }
+
+    pub(crate) fn before_cut(&self) -> BeforeCut {
+        BeforeCut {
+            window: self.window,
+            slow_start_threshold: self.slow_start_threshold,
+            episode: self.episode,
+            hystart: self.hystart,
+        }
     }
 
     /// A cut to `window`, which is the slow start threshold from here on.
@@ -68,29 +115,59 @@ impl Base {
         self.set_window(window);
         self.slow_start_threshold = Some(self.window);
         self.episode.begin(event.next_index);
+        self.note_cut(event);
+    }
+
+    /// Persistent congestion (RFC 9002 §7.6.2): the least window, from which slow start begins again,
+    /// and no recovery to wait for. `reduced` is what a cut would leave: the threshold, unless the cut
+    /// for these losses has been made (rows 21 and 23).
+    pub(crate) fn collapse(&mut self, reduced: u64, event: &Acknowledgement<'_>) {
+        let threshold = match self.slow_start_threshold {
+            Some(threshold) if !self.episode.is_new_congestion(event) => threshold,
+            _ => reduced,
+        };
+        self.slow_start_threshold = Some(threshold.max(self.minimum_window()));
+        self.set_window(0);
+        self.episode.collapse(event.next_index);
+        self.note_cut(event);
+    }
+
+    fn note_cut(&mut self, event: &Acknowledgement<'_>) {
         self.hystart = None;
+        self.carry = 0;
+        self.is_untouched = false;
         self.congestion_events = self.congestion_events.saturating_add(1);
+        // This episode's suppression begins here, whatever the one before did.
+        self.suppressors.set(Suppressor::Recovery, false, event.round);
+        self.note_suppressors(event);
     }
 
-    /// Persistent congestion (RFC 9002 §7.6.2): the least window, from which slow start begins again
-    /// up to `threshold`, and no recovery to wait for.
-    pub(crate) fn collapse(&mut self, threshold: u64, event: &Acknowledgement<'_>) {
-        let threshold = threshold.max(self.minimum_window());
-        self.cut(self.minimum_window(), event);
-        self.slow_start_threshold = Some(threshold);
-        self.episode.close();
-    }
-
-    /// Slow start, and what of the acknowledgement is left for congestion avoidance.
-    pub(crate) fn grow(&mut self, event: &Acknowledgement<'_>) -> Growth {
-        let was_open = self.episode.is_open();
-        self.episode.on_acked(event);
-        let growing = self.episode.growing_bytes(event);
-        let may_grow = event.was_limited && growing > 0;
-        self.note_suppressors(event, was_open);
-        if !self.is_in_slow_start() {
-            return if may_grow { Growth::Avoidance(growing) } else { Growth::Done };
+    /// Takes a cut back because its losses were none, unless the window has outgrown what it was
+    /// before (RFC 9438 §4.9.2, S14). Says whether it did.
+    pub(crate) fn undo(&mut self, before: &BeforeCut) -> bool {
+        if self.window >= before.window {
+            return false;
         }
+        self.set_window(before.window);
+        self.slow_start_threshold = before.slow_start_threshold;
+        self.hystart = before.hystart;
+        self.episode = before.episode;
+        self.episode.close();
+        self.suppressors.set(Suppressor::Recovery, false, 0);
+        self.undone_events = self.undone_events.saturating_add(1);
+        true
+    }
+
+    /// Ends the recovery that is over, and grows in slow start. Returns the acknowledged bytes that
+    /// are left for congestion avoidance.
+    pub(crate) fn grow(&mut self, event: &Acknowledgement<'_>) -> u64 {
+        self.is_untouched = false;
+        self.episode.on_acked(event);
+        let growing = if event.was_limited { self.episode.growing_bytes(event) } else { 0 };
+        if self.is_in_slow_start() { self.slow_start(event, growing) } else { growing }
+    }
+
+    fn slow_start(&mut self, event: &Acknowledgement<'_>, growing: u64) -> u64 {
         let verdict = match &mut self.hystart {
             Some(hystart) => hystart.on_acknowledgement(event),
             None => Verdict::Grow(1),
@@ -98,56 +175,56 @@ impl Base {
         let Verdict::Grow(divisor) = verdict else {
             self.slow_start_threshold = Some(self.window);
             self.hystart = None;
-            return Growth::LeftSlowStart;
+            return growing;
         };
-        if !may_grow {
-            return Growth::Done;
-        }
+        let credit = self.carry.saturating_add(growing);
+        let increase = credit / divisor;
+        self.carry = credit % divisor;
         // What would carry the window past the threshold belongs to congestion avoidance (row 30).
-        let increase = growing.checked_div(divisor).unwrap_or(0);
         let room = self.slow_start_threshold.map_or(u64::MAX, |t| t.saturating_sub(self.window));
-        self.set_window(self.window.saturating_add(increase.min(room)));
-        match increase.saturating_sub(room) {
-            0 => Growth::Done,
-            rest => Growth::Avoidance(rest),
-        }
+        self.increase_window(increase.min(room));
+        increase.saturating_sub(room)
     }
 
-    fn note_suppressors(&mut self, event: &Acknowledgement<'_>, was_open: bool) {
-        let round = event.round;
-        let is_conservative =
-            self.is_in_slow_start() && self.hystart.as_ref().is_some_and(HyStart::is_conservative);
-        let in_recovery = was_open && self.episode.is_open();
-        let at_maximum = self.window >= self.maximum_window;
+    /// Takes down what holds the window back, as things are after `event` (law 5).
+    pub(crate) fn note_suppressors(&mut self, event: &Acknowledgement<'_>) {
         for (suppressor, holds) in [
-            (Suppressor::Recovery, in_recovery),
+            (Suppressor::Recovery, self.is_in_recovery()),
             (Suppressor::NotLimited, !event.was_limited),
-            (Suppressor::ConservativeSlowStart, is_conservative),
-            (Suppressor::MaximumWindow, at_maximum),
+            (Suppressor::ConservativeSlowStart, self.is_conservative()),
+            (Suppressor::MaximumWindow, self.is_at_maximum()),
         ] {
-            self.suppressors.set(suppressor, holds, round);
+            self.suppressors.set(suppressor, holds, event.round);
         }
     }
 
+    fn is_conservative(&self) -> bool {
+        self.is_in_slow_start() && self.hystart.is_some_and(|hystart| hystart.is_conservative())
+    }
+
+    /// The window stays, in its new bounds; one that is still the initial one is computed anew
+    /// (RFC 9002 §7.2).
     pub(crate) fn set_max_datagram_size(&mut self, max_datagram_size: u64) {
-        self.max_datagram_size = max_datagram_size;
-        self.set_window(self.window);
+        self.parameters.max_datagram_size = max_datagram_size.max(1);
+        let initial = self.parameters.initial_window();
+        self.set_window(if self.is_untouched { initial } else { self.window });
     }
 
     /// RFC 9002 §7.7: somewhat more than the window per round trip, so that the window, and not the
     /// pacer, is what limits; twice in slow start, where the window doubles in that time.
     pub(crate) fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {
-        let rate = Rate::from_transfer(self.window, rtt?.smoothed)?;
+        let smoothed = rtt?.smoothed;
         let (numerator, denominator) = if self.is_in_slow_start() { (2, 1) } else { (5, 4) };
-        Some(rate.scaled(numerator, denominator).max(Rate::from_bytes_per_second(1)))
+        let bytes = self.window.saturating_mul(numerator) / denominator;
+        Some(Rate::from_transfer(bytes, smoothed)?.max(Rate::from_bytes_per_second(1)))
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let phase = if self.episode.is_open() {
+        let phase = if self.is_in_recovery() {
             Phase::Recovery
         } else if !self.is_in_slow_start() {
             Phase::CongestionAvoidance
-        } else if self.hystart.as_ref().is_some_and(HyStart::is_conservative) {
+        } else if self.is_conservative() {
             Phase::ConservativeSlowStart
         } else {
             Phase::SlowStart

@@ -2,8 +2,7 @@ use core::time::Duration;
 
 use clearway_units::Rate;
 
-use crate::base::{Base, Growth};
-use crate::episode::Episode;
+use crate::base::{self, Base};
 use crate::{
     Acknowledgement, Controller, ControllerParameters, RttSnapshot, SentPacket, Snapshot,
     SpuriousLoss,
@@ -28,84 +27,86 @@ const FAST_CONVERGENCE_DENOMINATOR: u64 = 20;
 #[derive(Debug)]
 pub struct Cubic {
     base: Base,
-    /// The window where the last cut was made, after fast convergence; bytes.
+    anchor: Anchor,
+    before_cut: Option<BeforeCut>,
+}
+
+/// Where the window was, and the curve that leads back there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Anchor {
+    /// W_max: the window where the last cut was made, after fast convergence; bytes. Zero before the
+    /// first cut, and after a collapse.
     w_max: u64,
-    /// The window just before the last cut; bytes.
-    prior: u64,
+    /// cwnd_prior: the window just before the slow start threshold was last set; bytes.
+    prior: Option<u64>,
     /// The curve of the current congestion avoidance stage, once there is one.
     curve: Option<Curve>,
-    before_cut: Option<BeforeCut>,
 }
 
 /// What a cut is taken back to if its losses were none (§4.9.2).
 #[derive(Clone, Copy, Debug)]
 struct BeforeCut {
-    window: u64,
-    slow_start_threshold: Option<u64>,
-    episode: Episode,
-    w_max: u64,
-    prior: u64,
-    curve: Option<Curve>,
+    base: base::BeforeCut,
+    anchor: Anchor,
 }
 
 impl Cubic {
     /// In slow start at the initial window.
     pub fn new(parameters: &ControllerParameters) -> Self {
-        Self { base: Base::new(parameters), w_max: 0, prior: 0, curve: None, before_cut: None }
+        Self { base: Base::new(parameters), anchor: Anchor::default(), before_cut: None }
     }
 
     fn reduced(&self) -> u64 {
-        scale(self.base.window, BETA_NUMERATOR, BETA_DENOMINATOR)
+        scale(self.base.window(), BETA_NUMERATOR, BETA_DENOMINATOR)
     }
 
-    fn on_congestion(&mut self, event: &Acknowledgement<'_>) {
-        let is_new = self.base.episode.is_new_congestion(event);
-        if event.persistent_congestion {
-            self.before_cut = None;
-            let threshold = match is_new {
-                true => self.reduced(),
-                // The cut for these losses has been made; the threshold keeps what it said.
-                false => self.base.slow_start_threshold.unwrap_or(self.base.window),
-            };
-            self.base.collapse(threshold, event);
-            // §4.8: the first congestion avoidance after it starts a curve of its own.
-            self.w_max = 0;
-            self.prior = 0;
-            self.curve = None;
-        } else if is_new {
-            self.before_cut = Some(BeforeCut {
-                window: self.base.window,
-                slow_start_threshold: self.base.slow_start_threshold,
-                episode: self.base.episode,
-                w_max: self.w_max,
-                prior: self.prior,
-                curve: self.curve,
-            });
-            self.prior = self.base.window;
-            // §4.7, from the window before the cut (row 14).
-            self.w_max = if self.base.window < self.w_max {
-                scale(self.base.window, FAST_CONVERGENCE_NUMERATOR, FAST_CONVERGENCE_DENOMINATOR)
-            } else {
-                self.base.window
-            };
-            self.base.cut(self.reduced(), event);
-            self.curve =
-                Some(Curve::new(self.base.window, self.w_max, self.base.max_datagram_size));
+    /// §4.6 and §4.7.
+    fn cut(&mut self, event: &Acknowledgement<'_>) {
+        let window = self.base.window();
+        self.before_cut = (event.newly_ce_marked == 0)
+            .then(|| BeforeCut { base: self.base.before_cut(), anchor: self.anchor });
+        // From the window before the cut, and the cut is from there too (row 14).
+        let w_max = if window < self.anchor.w_max {
+            scale(window, FAST_CONVERGENCE_NUMERATOR, FAST_CONVERGENCE_DENOMINATOR)
+        } else {
+            window
+        };
+        self.base.cut(self.reduced(), event);
+        let curve = Curve::new(self.base.window(), w_max, self.base.max_datagram_size());
+        self.anchor = Anchor { w_max, prior: Some(window), curve: Some(curve) };
+    }
+
+    /// §4.8. The first congestion avoidance after it starts a curve of its own.
+    fn collapse(&mut self, event: &Acknowledgement<'_>) {
+        self.before_cut = None;
+        if self.base.is_new_congestion(event) {
+            self.anchor.prior = Some(self.base.window());
         }
+        self.anchor.w_max = 0;
+        self.anchor.curve = None;
+        self.base.collapse(self.reduced(), event);
     }
 
-    fn avoid_congestion(&mut self, event: &Acknowledgement<'_>, acked: u64) {
-        let smoothed = event.rtt.map_or(Duration::ZERO, |rtt| rtt.smoothed);
-        let window = self.base.window;
-        let size = self.base.max_datagram_size;
-        let curve = self.curve.get_or_insert_with(|| {
-            // §4.8, §4.10: slow start ended without a cut: K is zero and W_max the window.
-            self.w_max = window;
-            self.prior = window;
-            Curve::new(window, window, size)
-        });
-        let increase = curve.on_acked(window, self.prior, acked, event.limited_time, smoothed);
-        self.base.set_window(window.saturating_add(increase));
+    /// `acked` bytes make the window grow, and `limited` more time has passed on the curve.
+    fn avoid_congestion(&mut self, acked: u64, limited: Duration, smoothed: Duration) {
+        let window = self.base.window();
+        let size = self.base.max_datagram_size();
+        let anchor = &mut self.anchor;
+        let curve = match &mut anchor.curve {
+            Some(curve) => {
+                curve.advance(limited);
+                curve
+            }
+            empty => {
+                // §4.8, §4.10: slow start ended without a cut. K is zero and W_max the window; what
+                // time passed, passed in slow start.
+                anchor.w_max = window;
+                anchor.prior = anchor.prior.or(Some(window));
+                empty.insert(Curve::new(window, window, size))
+            }
+        };
+        let prior = anchor.prior.unwrap_or(window);
+        self.base.increase_window(curve.on_acked(window, prior, acked, smoothed));
     }
 }
 
@@ -122,45 +123,49 @@ impl Controller for Cubic {
     fn on_sent(&mut self, _packet: &SentPacket, _bytes_in_flight: u64) {}
 
     fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
-        if event.persistent_congestion || self.base.episode.is_new_congestion(event) {
-            self.on_congestion(event);
-            return;
+        if event.newly_ce_marked > 0 {
+            // The network itself said that it is congested: there is nothing to take back.
+            self.before_cut = None;
         }
-        match self.base.grow(event) {
-            Growth::Avoidance(acked) => self.avoid_congestion(event, acked),
-            // The curve begins with the first acknowledgement in congestion avoidance.
-            Growth::LeftSlowStart => self.curve = None,
-            Growth::Done => {}
+        if self.base.is_new_persistent_congestion(event) {
+            self.collapse(event);
+        } else if self.base.is_new_congestion(event) {
+            self.cut(event);
+        } else {
+            // The congestion avoidance stage begins when the losses are repaired.
+            let limited = match self.base.is_in_recovery() {
+                true => Duration::ZERO,
+                false => event.limited_time,
+            };
+            let acked = self.base.grow(event);
+            if !self.base.is_in_slow_start() {
+                let smoothed = event.rtt.map_or(Duration::ZERO, |rtt| rtt.smoothed);
+                self.avoid_congestion(acked, limited, smoothed);
+            }
+            self.base.note_suppressors(event);
         }
     }
 
     fn on_spurious_loss(&mut self, event: &SpuriousLoss) {
-        if event.still_lost > 0 {
-            return;
-        }
-        if let Some(before) = self.before_cut.take()
-            && self.base.window < before.window
+        if event.still_lost == 0
+            && let Some(before) = self.before_cut.take()
+            && self.base.undo(&before.base)
         {
-            self.base.set_window(before.window);
-            self.base.slow_start_threshold = before.slow_start_threshold;
-            self.base.episode = before.episode;
-            self.base.episode.close();
-            self.base.undone_events = self.base.undone_events.saturating_add(1);
-            self.w_max = before.w_max;
-            self.prior = before.prior;
-            self.curve = before.curve;
+            self.anchor = before.anchor;
         }
     }
 
     fn on_max_datagram_size(&mut self, max_datagram_size: u64) {
         self.base.set_max_datagram_size(max_datagram_size);
-        if let Some(curve) = &mut self.curve {
-            curve.set_max_datagram_size(max_datagram_size);
+        for anchor in [Some(&mut self.anchor), self.before_cut.as_mut().map(|b| &mut b.anchor)] {
+            if let Some(curve) = anchor.and_then(|anchor| anchor.curve.as_mut()) {
+                curve.set_max_datagram_size(max_datagram_size);
+            }
         }
     }
 
     fn window(&self) -> u64 {
-        self.base.window
+        self.base.window()
     }
 
     fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {

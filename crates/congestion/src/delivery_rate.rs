@@ -45,14 +45,8 @@ pub struct DeliveryRateSampler {
     lost: u64,
     /// Packets sent before this many bytes are delivered were sent for want of data; 0 if none was.
     application_limited_until: u64,
-    newest: Option<Newest>,
-}
-
-/// The most recently sent of the packets that one event acknowledged.
-#[derive(Clone, Copy, Debug)]
-struct Newest {
-    packet: crate::SentPacket,
-    delivered_at: Timestamp,
+    /// The most recently sent of the packets delivered since the last sample.
+    newest: Option<crate::SentPacket>,
 }
 
 impl DeliveryRateSampler {
@@ -93,8 +87,8 @@ impl DeliveryRateSampler {
     pub fn on_delivered(&mut self, now: Timestamp, packet: &crate::SentPacket) {
         self.delivered = self.delivered.saturating_add(packet.bytes);
         self.delivered_at = now;
-        if self.newest.is_none_or(|newest| newest.packet.index < packet.index) {
-            self.newest = Some(Newest { packet: *packet, delivered_at: now });
+        if self.newest.is_none_or(|newest| newest.index < packet.index) {
+            self.newest = Some(*packet);
         }
         if self.delivered > self.application_limited_until {
             self.application_limited_until = 0;
@@ -114,11 +108,11 @@ impl DeliveryRateSampler {
     /// The sample of the event whose deliveries were noted since the last call; `None` if nothing was
     /// delivered, or over a time so short that it says nothing.
     pub fn sample(&mut self, now: Timestamp, minimum_rtt: Option<Duration>) -> Option<RateSample> {
-        let Newest { packet, delivered_at } = self.newest.take()?;
+        let packet = self.newest.take()?;
         let noted = packet.delivery;
         self.first_sent_at = packet.sent_at;
         let send_elapsed = packet.sent_at.saturating_since(noted.first_sent_at);
-        let ack_elapsed = delivered_at.max(now).saturating_since(noted.delivered_at);
+        let ack_elapsed = now.saturating_since(noted.delivered_at);
         let interval = send_elapsed.max(ack_elapsed);
         if minimum_rtt.is_some_and(|minimum| interval < minimum) {
             return None;

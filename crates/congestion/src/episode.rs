@@ -7,7 +7,9 @@ use crate::{Acknowledgement, SendIndex};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Episode {
     /// Packets before this were sent before the last cut.
-    boundary: Option<SendIndex>,
+    boundary: SendIndex,
+    /// Packets before this were sent before the last collapse.
+    collapsed: SendIndex,
     /// No packet sent after the cut has been acknowledged yet.
     is_open: bool,
 }
@@ -16,32 +18,40 @@ impl Episode {
     /// Whether `event` brings congestion that the last cut did not answer: a loss, or a mark, of what
     /// was sent after it.
     pub(crate) fn is_new_congestion(&self, event: &Acknowledgement<'_>) -> bool {
-        let is_lost = event.lost.iter().any(|packet| self.is_after(packet.index));
         // Which packets were marked is not said; the largest acknowledged one stands for them.
         let is_marked = event.newly_ce_marked > 0
-            && event.largest_acked.is_some_and(|index| self.is_after(index));
-        is_lost || is_marked
+            && event.largest_acked.is_some_and(|index| index >= self.boundary);
+        is_marked || event.lost.iter().any(|packet| packet.index >= self.boundary)
     }
 
-    /// Whether a packet was sent after the last cut.
-    pub(crate) fn is_after(&self, index: SendIndex) -> bool {
-        self.boundary.is_none_or(|boundary| index >= boundary)
+    /// Whether `event` brings persistent congestion that the last collapse did not answer (row 22).
+    pub(crate) fn is_new_persistent_congestion(&self, event: &Acknowledgement<'_>) -> bool {
+        event.persistent_congestion
+            && event.lost.iter().any(|packet| packet.index >= self.collapsed)
     }
 
     /// A cut was made: what is sent from `next_index` on belongs to the time after it.
     pub(crate) fn begin(&mut self, next_index: SendIndex) {
-        self.boundary = Some(next_index);
+        self.boundary = next_index;
         self.is_open = true;
+    }
+
+    /// The window collapsed: nothing that was sent before says anything new, and there is no recovery
+    /// (RFC 9002 §7.6.2, appendix B.8).
+    pub(crate) fn collapse(&mut self, next_index: SendIndex) {
+        self.boundary = next_index;
+        self.collapsed = next_index;
+        self.is_open = false;
     }
 
     /// Ends the episode if a packet sent after the cut was acknowledged.
     pub(crate) fn on_acked(&mut self, event: &Acknowledgement<'_>) {
-        if event.acked.iter().any(|packet| self.is_after(packet.index)) {
+        if event.acked.iter().any(|packet| packet.index >= self.boundary) {
             self.is_open = false;
         }
     }
 
-    /// The cut was taken back, or replaced by a collapse.
+    /// The cut was taken back.
     pub(crate) fn close(&mut self) {
         self.is_open = false;
     }
@@ -53,7 +63,7 @@ impl Episode {
 
     /// Bytes that `event` acknowledged and that may make the window grow: those sent after the cut.
     pub(crate) fn growing_bytes(&self, event: &Acknowledgement<'_>) -> u64 {
-        let grows = event.acked.iter().filter(|packet| self.is_after(packet.index));
+        let grows = event.acked.iter().filter(|packet| packet.index >= self.boundary);
         grows.fold(0, |sum, packet| sum.saturating_add(packet.bytes))
     }
 }

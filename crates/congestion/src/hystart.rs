@@ -34,7 +34,7 @@ pub(crate) enum Verdict {
     Leave,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct HyStart {
     /// The round ends when a packet sent after this is acknowledged.
     round_end: SendIndex,
@@ -54,7 +54,7 @@ impl HyStart {
     }
 
     /// Whether growth is slowed to find out if the delay was real.
-    pub(crate) fn is_conservative(&self) -> bool {
+    pub(crate) const fn is_conservative(&self) -> bool {
         self.conservative.is_some()
     }
 
@@ -73,10 +73,10 @@ impl HyStart {
                 return Verdict::Leave;
             }
         } else if let Some(baseline) = self.delay_has_grown() {
-            // The round that raised the suspicion is not among the rounds that confirm it.
-            self.conservative = Some(Conservative { baseline, rounds: 0 });
-            self.current = Round::default();
-            self.round_end = event.next_index;
+            // The round that raised the suspicion ends here and counts, in part as it is; its samples
+            // must not confirm or refute what they were the cause of (rows 31 and 32).
+            self.conservative = Some(Conservative { baseline, rounds: 1 });
+            self.begin_round(event);
         }
         Verdict::Grow(if self.is_conservative() { CSS_GROWTH_DIVISOR } else { 1 })
     }
@@ -85,14 +85,16 @@ impl HyStart {
         if !event.acked.iter().any(|packet| packet.index >= self.round_end) {
             return;
         }
-        self.round_end = event.next_index;
-        if self.current.minimum.is_some() {
-            self.last = self.current;
-        }
-        self.current = Round::default();
+        self.begin_round(event);
         if let Some(conservative) = &mut self.conservative {
             conservative.rounds = conservative.rounds.saturating_add(1);
         }
+    }
+
+    fn begin_round(&mut self, event: &Acknowledgement<'_>) {
+        self.round_end = event.next_index;
+        self.last = self.current;
+        self.current = Round::default();
     }
 
     fn sample(&mut self, event: &Acknowledgement<'_>) {

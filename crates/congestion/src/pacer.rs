@@ -6,20 +6,27 @@ use clearway_units::{Rate, ReleaseTime, Timestamp};
 
 /// A burst of this many datagrams needs no pacing: the initial window (RFC 9002 §7.7).
 const BURST_DATAGRAMS: u64 = 10;
-/// Timers are not finer than this, so a burst is never smaller than what the rate gives in it.
+/// Timers are often not finer than this, so a burst is never smaller than what the rate gives in it.
 const BURST_TIME: Duration = Duration::from_millis(1);
-/// What one call to the kernel takes; a burst is never larger.
-const MAXIMUM_BURST: u64 = 64 << 10;
-const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
+/// A burst is never larger than this, or than ten datagrams: a few calls to the kernel, and 0.2 ms at
+/// 10 Gbit/s.
+const MAXIMUM_BURST: u64 = 256 << 10;
+/// A sender that has to wait, waits at least so long, because waking it costs more than it would send
+/// (row 93). What accrues meanwhile is kept.
+const SHORTEST_WAIT: Duration = Duration::from_micros(100);
+const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Spreads packets over the round trip: a bucket that fills at the rate and is emptied by sending.
+///
+/// In any time `w`, no more than `rate x w` and one [`burst`](Self::burst) are released.
 ///
 /// The level is kept in bytes times 10^9, so that nothing is rounded away however often it is asked.
 #[derive(Debug)]
 pub struct Pacer {
     max_datagram_size: u64,
-    /// In units of 10^-9 bytes; negative is debt, from a batch that was larger than the bucket.
-    level: i128,
+    /// In units of 10^-9 bytes; negative is debt, from packets that did not ask.
+    level: i64,
+    capacity: i64,
     filled_at: Timestamp,
     rate: Option<Rate>,
 }
@@ -27,8 +34,10 @@ pub struct Pacer {
 impl Pacer {
     /// A full bucket.
     pub fn new(now: Timestamp, max_datagram_size: u64) -> Self {
-        let mut pacer = Self { max_datagram_size, level: 0, filled_at: now, rate: None };
-        pacer.level = pacer.capacity();
+        let mut pacer =
+            Self { max_datagram_size, level: 0, capacity: 0, filled_at: now, rate: None };
+        pacer.set_capacity();
+        pacer.level = pacer.capacity;
         pacer
     }
 
@@ -36,34 +45,44 @@ impl Pacer {
     pub fn set_max_datagram_size(&mut self, now: Timestamp, max_datagram_size: u64) {
         self.fill(now);
         self.max_datagram_size = max_datagram_size;
-        self.level = self.level.min(self.capacity());
+        self.set_capacity();
     }
 
-    fn burst(&self) -> u64 {
+    /// How many bytes may go at once: ten datagrams, or what the rate gives in a millisecond if that
+    /// is more, but then at most 256 KiB.
+    pub fn burst(&self) -> u64 {
         let by_rate = self.rate.map_or(0, |rate| rate.bytes_in(BURST_TIME));
         let least = self.max_datagram_size.saturating_mul(BURST_DATAGRAMS);
         by_rate.min(MAXIMUM_BURST).max(least)
     }
 
-    fn capacity(&self) -> i128 {
-        scaled(self.burst())
+    fn set_capacity(&mut self) {
+        self.capacity = scaled(self.burst());
+        self.level = self.level.min(self.capacity);
+    }
+
+    fn set_rate(&mut self, rate: Rate) {
+        if self.rate != Some(rate) {
+            self.rate = Some(rate);
+            self.set_capacity();
+        }
     }
 
     fn fill(&mut self, now: Timestamp) {
         let Some(elapsed) = now.checked_since(self.filled_at) else { return };
         self.filled_at = now;
-        let rate = self.rate.map_or(0, Rate::bytes_per_second);
-        let gained = u128::from(rate).saturating_mul(elapsed.as_nanos());
-        let gained = i128::try_from(gained).unwrap_or(i128::MAX);
-        self.level = self.level.saturating_add(gained).min(self.capacity());
+        if let Some(rate) = self.rate {
+            self.level = self.level.saturating_add(gained(rate, elapsed)).min(self.capacity);
+        }
     }
 
     /// Whether `bytes` may be sent at `now`, or from when on. Without a rate there is no pacing.
     ///
-    /// A packet larger than the bucket may go when the bucket is full.
+    /// `bytes` must count what was released before and is not yet [sent](Self::on_sent).
     ///
     /// # Errors
-    /// The time at which the same question will be answered with yes.
+    /// When so many bytes will have accrued: at that time the same question is answered with yes,
+    /// if the rate has not fallen. More than [`burst`](Self::burst) is never released at once.
     pub fn release(
         &mut self,
         now: Timestamp,
@@ -71,34 +90,44 @@ impl Pacer {
         bytes: u64,
     ) -> Result<(), ReleaseTime> {
         let Some(rate) = rate else { return Ok(()) };
+        // What is past accrued at the rate that held then.
         self.fill(now);
-        self.rate = Some(rate);
-        self.level = self.level.min(self.capacity());
-        let needed = scaled(bytes).min(self.capacity());
-        let missing = needed.saturating_sub(self.level);
+        self.set_rate(rate);
+        let missing = scaled(bytes).saturating_sub(self.level);
         if missing <= 0 {
             return Ok(());
         }
-        let per_second = u128::from(rate.bytes_per_second().max(1));
-        // `level` is in bytes x 10^9 and the rate in bytes per 10^9 ns: the quotient is nanoseconds.
-        let wait = missing.unsigned_abs().div_ceil(per_second);
-        let wait = Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX));
-        Err(ReleaseTime::at(now + wait))
+        // A wait may fill a quarter of the bucket and no more, or it would overflow.
+        let useful = gained(rate, SHORTEST_WAIT).min(self.capacity / 4);
+        // The level is in bytes x 10^9 and the rate in bytes per 10^9 ns: the quotient is nanoseconds.
+        let per_second = rate.bytes_per_second().max(1);
+        let wait = missing.max(useful).unsigned_abs().div_ceil(per_second);
+        Err(ReleaseTime::at(now + Duration::from_nanos(wait)))
     }
 
     /// `bytes` were handed to the network at `now`.
+    ///
+    /// What did not ask, a probe, puts the bucket into debt of one datagram at most: the next wait
+    /// stays within a round trip even at the least window.
     pub fn on_sent(&mut self, now: Timestamp, bytes: u64) {
         self.fill(now);
         // Without a rate the bucket is not in use: it starts full when pacing begins.
         if self.rate.is_some() {
-            let floor = self.capacity().saturating_neg();
+            let floor = scaled(self.max_datagram_size).saturating_neg();
             self.level = self.level.saturating_sub(scaled(bytes)).max(floor);
         }
     }
 }
 
-fn scaled(bytes: u64) -> i128 {
-    i128::from(bytes).saturating_mul(NANOSECONDS_PER_SECOND as i128)
+/// Bytes in the units of the level, saturating (at nine billion bytes).
+fn scaled(bytes: u64) -> i64 {
+    i64::try_from(bytes.saturating_mul(NANOSECONDS_PER_SECOND)).unwrap_or(i64::MAX)
+}
+
+/// What `rate` gives in `elapsed`, in the units of the level, saturating.
+fn gained(rate: Rate, elapsed: Duration) -> i64 {
+    let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+    i64::try_from(rate.bytes_per_second().saturating_mul(elapsed)).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub enum ConnectionError {
     TransportError(TransportError),
     /// The peer lost its state (RFC 9000 §10.3).
     Reset,
-    /// U.
+    /// The network says that nobody receives at the peer's address.
     Unreachable,
     /// Nothing came from the peer for the idle timeout.
     TimedOut,

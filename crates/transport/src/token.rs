@@ -31,6 +31,7 @@ pub(crate) enum Token {
     /// A connection ID was retired.
     RetireConnectionId { sequence: u64 },
     /// A token for a later connection was given.
+    #[expect(clippy::enum_variant_names, reason = "the frame's name")]
     NewToken,
     /// The handshake was confirmed to the client.
     HandshakeDone,

@@ -4,6 +4,8 @@ mod support;
 
 use std::time::Duration;
 
+use clearway_network::Way;
+
 use clearway_transport::{ConnectionError, Event};
 use support::{Door, Pair, delayed};
 
@@ -35,4 +37,22 @@ fn a_refused_client_hears_so() {
         pair.client_events[..],
         [Event::Closed(ConnectionError::ConnectionClosed { .. })]
     ));
+}
+
+/// RFC 9000 §7.4.1: remembered parameters are for 0-RTT only; those of the handshake count, also when
+/// ServerHello comes alone.
+#[test]
+fn a_resumed_session_takes_the_parameters_of_its_own_handshake() {
+    for lost in 0..4 {
+        let mut pair = Pair::new(delayed(10, 4));
+        pair.establish();
+        pair.run_for(Duration::from_secs(1));
+        pair.reconnect(Vec::new());
+        let mut to_client = 0;
+        pair.filter = Some(Box::new(move |_, way, _| {
+            to_client += usize::from(way == Way::ToClient);
+            way == Way::ToServer || to_client != lost
+        }));
+        pair.establish();
+    }
 }

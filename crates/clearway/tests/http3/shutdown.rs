@@ -17,6 +17,13 @@ fn a_server_finishes_what_it_has_begun() {
         let (_request, responder) = pair.accept().await;
         let server = pair.server.clone();
         let shutdown = tokio::spawn(async move { server.shutdown().await });
+        // Requests that still arrive before the GOAWAY is said.
+        let server = pair.server.clone();
+        tokio::spawn(async move {
+            while let Some((_, responder)) = server.accept().await {
+                responder.reject();
+            }
+        });
         // The GOAWAY comes before the answer is given.
         let refused = loop {
             match client.start(get("/late")) {

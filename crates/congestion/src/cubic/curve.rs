@@ -39,30 +39,41 @@ impl Curve {
         Self { datagram, w_max, k, time: 0.0, estimate: start, carry: 0.0 }
     }
 
+    /// Counts in datagrams of another size from here on. The curve goes on from where it is in bytes.
     pub(super) fn set_max_datagram_size(&mut self, max_datagram_size: u64) {
         let datagram = max_datagram_size.max(1) as f64;
         let ratio = self.datagram / datagram;
         self.w_max *= ratio;
         self.estimate *= ratio;
+        // C (t - K')^3 = ratio C (t - K)^3 at this t.
+        self.k = self.time + cube_root(ratio) * (self.k - self.time);
         self.datagram = datagram;
     }
 
-    /// By how many bytes the window of `window` bytes grows because `acked` bytes were acknowledged,
-    /// `limited` after the last time. `prior` is the window before the last cut.
+    /// So much more time has passed in which the window or the pacer held data back.
+    pub(super) fn advance(&mut self, limited: Duration) {
+        self.time += limited.as_secs_f64();
+    }
+
+    /// By how many bytes the window of `window` bytes grows because `acked` bytes were acknowledged.
+    /// `prior` is cwnd_prior in bytes.
     pub(super) fn on_acked(
         &mut self,
         window: u64,
         prior: u64,
         acked: u64,
-        limited: Duration,
         smoothed_rtt: Duration,
     ) -> u64 {
-        self.time += limited.as_secs_f64();
         let cwnd = window as f64 / self.datagram;
         let segments = acked as f64 / self.datagram;
-        // §4.3: once at the window before the cut, the estimate grows as fast as Reno.
-        let alpha = if self.estimate >= prior as f64 / self.datagram { 1.0 } else { ALPHA };
-        self.estimate = (self.estimate + alpha * segments / cwnd).min(LARGEST);
+        // §4.3: once at the window before the cut, the estimate grows as fast as Reno. Before that,
+        // windows are counted in whole datagrams: more of a window than that is never in flight, and
+        // small windows would grow visibly slower than alpha_cubic per round trip.
+        let growth = match self.estimate >= prior as f64 / self.datagram {
+            true => segments / cwnd,
+            false => ALPHA * segments / (window / self.datagram as u64).max(1) as f64,
+        };
+        self.estimate = (self.estimate + growth).min(LARGEST);
         let increase = if self.at(self.time) < self.estimate {
             // The estimate holds the fractions itself.
             self.carry = 0.0;
@@ -70,7 +81,7 @@ impl Curve {
         } else {
             let ahead = self.at(self.time + smoothed_rtt.as_secs_f64());
             let target = ahead.clamp(cwnd, MAX_TARGET * cwnd);
-            (target - cwnd) / cwnd * segments
+            (target - cwnd) * share_of_gap(segments / cwnd)
         };
         self.take_whole_bytes(increase.min(segments), acked)
     }
@@ -90,6 +101,16 @@ impl Curve {
         self.carry = (bytes - whole as f64).clamp(0.0, 1.0);
         whole
     }
+}
+
+/// What part of the gap to the target is closed when `windows` windows are acknowledged: what very
+/// many small acknowledgements would close together, each (target - cwnd) / cwnd per datagram (§4.4,
+/// §4.5), so that it does not matter how many acknowledgements there are (law 6, row 16).
+///
+/// This is 1 - exp(-x) as a fraction that is right to 0.1 % for up to one window.
+fn share_of_gap(windows: f64) -> f64 {
+    let x = windows.min(2.0);
+    x / (1.0 + x / 2.0 + x * x / 12.0)
 }
 
 /// The cube root by Newton's method: the library's may differ between machines in the last bit.

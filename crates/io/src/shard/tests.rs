@@ -1,1 +1,190 @@
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
 
+use clearway_transport::{
+    ClientConfig, Connection, EndpointConfig, Event, Incoming, RandomIds, ResetKey, ServerConfig,
+    TlsClientConfig, TlsServerConfig, TransportConfig,
+};
+use clearway_units::Timestamp;
+use clearway_wire::VarInt;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+
+use super::spawn;
+use crate::{
+    Accept, Acceptor, Application, ConnectFailure, ConnectRequest, ConnectionWaker, Decision,
+    ServerSetup, ShardHandle,
+};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Tells a test what happens to its connection.
+struct Reporting {
+    events: Sender<Event>,
+    turns: Sender<()>,
+}
+
+impl Application for Reporting {
+    fn process(&mut self, _now: Timestamp, connection: &mut Connection) {
+        while let Some(event) = connection.next_event() {
+            // A test that has seen enough does not listen any more.
+            let _ = self.events.send(event);
+        }
+        let _ = self.turns.send(());
+    }
+}
+
+struct Accepting;
+
+impl Acceptor for Accepting {
+    fn incoming(&mut self, _incoming: &Incoming) -> Decision {
+        let (events, turns) = (mpsc::channel().0, mpsc::channel().0);
+        Decision::Accept(Accept {
+            application: Box::new(|_| Box::new(Reporting { events, turns })),
+            observer: None,
+        })
+    }
+}
+
+fn endpoint_config() -> EndpointConfig {
+    EndpointConfig {
+        id_generator: Arc::new(RandomIds),
+        reset_key: ResetKey::new(&[1; 32]),
+        max_connections: 10,
+    }
+}
+
+fn server() -> ShardHandle {
+    let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
+    let chain = vec![certified.cert.into()];
+    let tls = TlsServerConfig::with_certificate(chain, key.into(), &[b"test"]).unwrap();
+    let config = ServerConfig {
+        sessions: Arc::new(tls),
+        transport: Arc::new(TransportConfig::default()),
+        retry_token_lifetime: Duration::from_secs(10),
+        new_token_lifetime: Duration::from_secs(10),
+    };
+    let setup = ServerSetup { config: Arc::new(config), acceptor: Box::new(Accepting) };
+    spawn("127.0.0.1:0".parse().unwrap(), endpoint_config(), Some(setup)).unwrap()
+}
+
+fn client() -> ShardHandle {
+    spawn("127.0.0.1:0".parse().unwrap(), endpoint_config(), None).unwrap()
+}
+
+struct Probe {
+    events: Receiver<Event>,
+    turns: Receiver<()>,
+    waker: Receiver<ConnectionWaker>,
+    failure: Receiver<ConnectFailure>,
+}
+
+fn connect(client: &ShardHandle, remote: std::net::SocketAddr, name: &str) -> Probe {
+    let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
+    let config = ClientConfig {
+        sessions: Arc::new(tls),
+        transport: Arc::new(TransportConfig::default()),
+        token: Vec::new(),
+    };
+    let (events_in, events) = mpsc::channel();
+    let (turns_in, turns) = mpsc::channel();
+    let (waker_in, waker) = mpsc::channel();
+    let (failure_in, failure) = mpsc::channel();
+    let request = ConnectRequest {
+        config: Arc::new(config),
+        remote,
+        server_name: name.to_owned(),
+        application: Box::new(move |waker| {
+            waker_in.send(waker).unwrap();
+            Box::new(Reporting { events: events_in, turns: turns_in })
+        }),
+        observer: None,
+        on_failure: Box::new(move |failure| failure_in.send(failure).unwrap()),
+    };
+    assert!(client.connect(request).is_ok());
+    Probe { events, turns, waker, failure }
+}
+
+fn wait_for(probe: &Probe, wanted: impl Fn(&Event) -> bool) -> Event {
+    loop {
+        let event = probe.events.recv_timeout(PATIENCE).expect("the event does not come");
+        if wanted(&event) {
+            return event;
+        }
+    }
+}
+
+#[test]
+fn two_shards_shake_hands_and_part() {
+    let (server, client) = (server(), client());
+    let probe = connect(&client, server.local_address(), "localhost");
+    wait_for(&probe, |event| *event == Event::Connected);
+    wait_for(&probe, |event| *event == Event::HandshakeConfirmed);
+    server.shutdown(VarInt::from_u32(9), b"bye");
+    let closed = wait_for(&probe, |event| matches!(event, Event::Closed(_)));
+    assert!(format!("{closed:?}").contains("bye"), "{closed:?}");
+    let statistics = client.statistics();
+    assert!(statistics.datagrams_sent > 0 && statistics.datagrams_received > 0);
+}
+
+#[test]
+fn an_idle_shard_sleeps() {
+    let (server, client) = (server(), client());
+    let probe = connect(&client, server.local_address(), "localhost");
+    wait_for(&probe, |event| *event == Event::HandshakeConfirmed);
+    // Half a second of nothing: only a few timers go off.
+    while probe.events.recv_timeout(Duration::from_millis(500)).is_ok() {}
+    let turns = probe.turns.try_iter().count();
+    let wakeups = client.statistics().wakeups + server.statistics().wakeups;
+    assert!(turns < 50 && wakeups < 100, "{turns} turns, {wakeups} wake-ups");
+}
+
+#[test]
+fn a_wake_makes_one_turn() {
+    let (server, client) = (server(), client());
+    let probe = connect(&client, server.local_address(), "localhost");
+    wait_for(&probe, |event| *event == Event::HandshakeConfirmed);
+    let waker = probe.waker.recv().unwrap();
+    for _ in 0..100 {
+        while probe.turns.try_recv().is_ok() {}
+        waker.wake();
+        probe.turns.recv_timeout(PATIENCE).expect("the wake is lost");
+    }
+}
+
+#[test]
+fn the_thread_ends_when_its_handles_are_gone() {
+    let (server, client) = (server(), client());
+    let probe = connect(&client, server.local_address(), "localhost");
+    wait_for(&probe, |event| *event == Event::Connected);
+    let address = client.local_address();
+    drop(client);
+    // The connection keeps the shard, and so its socket.
+    assert!(UdpSocket::bind(address).is_err());
+    server.shutdown(VarInt::ZERO, b"");
+    wait_for(&probe, |event| matches!(event, Event::Closed(_)));
+    // The application is dropped when the connection is drained, and the socket right after.
+    let disconnected = loop {
+        match probe.turns.recv_timeout(PATIENCE) {
+            Ok(()) => {}
+            Err(error) => break error == mpsc::RecvTimeoutError::Disconnected,
+        }
+    };
+    assert!(disconnected, "the connection is never forgotten");
+}
+
+#[test]
+fn what_cannot_be_started_is_reported() {
+    let client = client();
+    let probe = connect(&client, "127.0.0.1:9".parse().unwrap(), "no name");
+    let failure = probe.failure.recv_timeout(PATIENCE).unwrap();
+    assert!(matches!(failure, ConnectFailure::Endpoint(_)), "{failure}");
+    let probe = connect(&client, "[::1]:9".parse().unwrap(), "localhost");
+    let failure = probe.failure.recv_timeout(PATIENCE).unwrap();
+    assert!(matches!(failure, ConnectFailure::UnsupportedAddress(_)), "{failure}");
+    client.shutdown(VarInt::ZERO, b"");
+    let probe = connect(&client, "127.0.0.1:9".parse().unwrap(), "localhost");
+    assert_eq!(probe.failure.recv_timeout(PATIENCE), Ok(ConnectFailure::ShuttingDown));
+}

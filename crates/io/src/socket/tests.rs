@@ -1,1 +1,122 @@
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
 
+use clearway_transport::Transmit;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{SendOutcome, Socket};
+
+fn bind() -> Socket {
+    Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap()
+}
+
+fn wait(socket: &Socket, interest: PollFlags) -> PollFlags {
+    let mut descriptors = [PollFd::new(socket, interest)];
+    let timeout = Timespec { tv_sec: 5, tv_nsec: 0 };
+    poll(&mut descriptors, Some(&timeout)).unwrap();
+    descriptors[0].revents()
+}
+
+fn transmit(to: SocketAddr, size: usize, segment_size: Option<usize>) -> Transmit {
+    Transmit { destination: to, source_ip: None, size, segment_size }
+}
+
+#[test]
+fn a_batch_arrives_as_the_datagrams_that_it_was() {
+    let (mut sender, mut receiver) = (bind(), bind());
+    let contents: Vec<u8> = (0..10_500_u32).map(|at| (at / 1000) as u8).collect();
+    let mut progress = 0;
+    let batch = transmit(receiver.local_address(), contents.len(), Some(1000));
+    assert!(matches!(sender.send(&batch, &contents, &mut progress), SendOutcome::Sent));
+    assert_eq!(progress, contents.len());
+    let mut datagrams = Vec::new();
+    while datagrams.len() < 11 {
+        assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN), "not all arrived");
+        let count = receiver
+            .receive(|meta, datagram| {
+                assert_eq!(meta.remote, sender.local_address());
+                datagrams.push(datagram.to_vec());
+            })
+            .unwrap();
+        assert!(count > 0);
+    }
+    datagrams.sort();
+    let sizes: Vec<usize> = datagrams.iter().map(Vec::len).collect();
+    assert_eq!(sizes, [1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 500]);
+    for (number, datagram) in datagrams.iter().enumerate() {
+        assert!(datagram.iter().all(|byte| usize::from(*byte) == number), "datagram {number}");
+    }
+}
+
+#[test]
+fn a_batch_goes_on_where_it_stopped() {
+    let (mut sender, mut receiver) = (bind(), bind());
+    let contents = [1, 1, 1, 1, 2, 2, 2, 2, 3];
+    let batch = transmit(receiver.local_address(), contents.len(), Some(4));
+    assert!(matches!(sender.send(&batch, &contents, &mut 4), SendOutcome::Sent));
+    let mut bytes = Vec::new();
+    while bytes.len() < 5 {
+        assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN));
+        receiver.receive(|_, datagram| bytes.extend_from_slice(datagram)).unwrap();
+    }
+    assert_eq!(bytes, [2, 2, 2, 2, 3]);
+}
+
+#[test]
+fn nothing_to_receive_is_no_error() {
+    let mut socket = bind();
+    assert_eq!(socket.receive(|_, _| ()).unwrap(), 0);
+    assert!(!socket.may_have_more());
+}
+
+#[test]
+fn a_port_that_nobody_listens_at_is_reported() {
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (mut socket, living) = (bind(), bind());
+    let mut unreachable = Vec::new();
+    let began = Instant::now();
+    // The kernel may limit how many such reports it makes in a time.
+    while unreachable.is_empty() && began.elapsed() < Duration::from_secs(5) {
+        socket.send(&transmit(living.local_address(), 1, None), &[0], &mut 0);
+        socket.send(&transmit(free, 1, None), &[0], &mut 0);
+        wait(&socket, PollFlags::IN);
+        socket.receive(|_, _| ()).unwrap();
+        socket.unreachable(|destination| unreachable.push(destination));
+    }
+    assert!(unreachable.iter().all(|destination| *destination == free), "{unreachable:?}");
+    assert!(!unreachable.is_empty());
+    assert!(!socket.has_errors());
+    // The socket still works.
+    let outcome = socket.send(&transmit(living.local_address(), 1, None), &[0], &mut 0);
+    assert!(matches!(outcome, SendOutcome::Sent));
+}
+
+#[test]
+fn destinations_are_named_as_the_socket_needs_them() {
+    let socket = bind();
+    let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+    let reachable = [
+        ("192.0.2.1:443", Some("192.0.2.1:443")),
+        ("[::ffff:192.0.2.1]:443", Some("192.0.2.1:443")),
+        ("[2001:db8::1]:443", None),
+        ("192.0.2.1:0", None),
+        ("0.0.0.0:443", None),
+    ];
+    for (remote, expected) in reachable {
+        assert_eq!(socket.destination(address(remote)), expected.map(address), "{remote}");
+    }
+    if let Ok(socket) = Socket::bind(address("[::]:0")) {
+        let expected = Some(address("[::ffff:192.0.2.1]:443"));
+        assert_eq!(socket.destination(address("192.0.2.1:443")), expected);
+    }
+    if let Ok(socket) = Socket::bind(address("[::1]:0")) {
+        assert_eq!(socket.destination(address("192.0.2.1:443")), None);
+    }
+}
+
+#[test]
+fn an_address_can_be_bound_once() {
+    let socket = bind();
+    let error = Socket::bind(socket.local_address()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+}

@@ -42,6 +42,8 @@ pub(super) enum Lifecycle {
         close: Close,
         /// A CONNECTION_CLOSE is owed.
         owed: bool,
+        /// One was sent.
+        told: bool,
         /// Packets received since; answers become rarer with them.
         received: u64,
     },
@@ -84,9 +86,11 @@ impl Lifecycle {
         matches!(self, Self::Drained)
     }
 
-    fn on_close_told(&mut self) {
-        if let Self::Closing { owed, .. } = self {
-            *owed = false;
+    /// A CONNECTION_CLOSE was built; another is owed at once if `again`.
+    fn on_close_told(&mut self, again: bool) {
+        if let Self::Closing { owed, told, .. } = self {
+            *owed = again;
+            *told = true;
         }
     }
 
@@ -355,7 +359,8 @@ impl Connection {
         self.release_held(now);
     }
 
-    /// Nobody there.
+    /// The network says that nobody receives at the peer's address. Such a report is not authenticated,
+    /// so it ends only an attempt to which nothing has answered yet.
     pub fn on_unreachable(&mut self, now: Timestamp) {
         if self.counters.packets_received == 0 && !self.lifecycle.is_closed() {
             self.abandon(now, ConnectionError::Unreachable);
@@ -389,15 +394,16 @@ impl Connection {
             return;
         }
         let until = now + self.probe_timeout().saturating_mul(CLOSE_TIMEOUTS);
-        self.lifecycle = Lifecycle::Closing { until, close, owed: true, received: 0 };
+        self.lifecycle = Lifecycle::Closing { until, close, owed: true, told: false, received: 0 };
         self.observe(now, &Observation::StateUpdated(ConnectionState::Closing));
         self.report_closed(now, error);
     }
 
-    /// The peer closed: RFC 9000 §10.2.2.
+    /// The peer closed or has lost the connection: RFC 9000 §10.2.2, §10.3.1.
     pub(super) fn drain(&mut self, now: Timestamp, error: ConnectionError) {
         let was_closed = self.lifecycle.is_closed();
         let until = match self.lifecycle {
+            Lifecycle::Drained => return,
             Lifecycle::Closing { until, .. } | Lifecycle::Draining { until } => until,
             _ => now + self.probe_timeout().saturating_mul(CLOSE_TIMEOUTS),
         };
@@ -408,7 +414,7 @@ impl Connection {
         }
     }
 
-    /// Ends at once and without a word (RFC 9000 §10.1, §10.3, §6.2).
+    /// Ends at once and without a word (RFC 9000 §10.1, §6.2).
     pub(super) fn abandon(&mut self, now: Timestamp, error: ConnectionError) {
         let was_closed = self.lifecycle.is_closed();
         self.lifecycle = Lifecycle::Drained;
@@ -429,17 +435,18 @@ impl Connection {
     /// Writes the CONNECTION_CLOSE that is owed into one datagram, in every space that the peer may
     /// have keys for (RFC 9000 §10.2.3).
     pub(super) fn transmit_close(&mut self, now: Timestamp, buffer: &mut [u8]) -> Option<Transmit> {
-        let Lifecycle::Closing { owed: true, close, received, .. } = &self.lifecycle else {
+        let Lifecycle::Closing { owed: true, close, told, .. } = &self.lifecycle else {
             return None;
         };
-        let (close, is_first) = (close.clone(), *received == 0);
+        let (close, told) = (close.clone(), *told);
+        let is_code_first = !told && self.hides_code_from_server(&close);
         let credit = usize::try_from(self.paths.current().amplification_credit());
         let size = usize::from(self.config.max_datagram_size).min(credit.unwrap_or(usize::MAX));
         let room = buffer.get_mut(..size)?;
         let mut writer = Writer::new(room);
         self.outgoing.drafts.clear();
         for space in SpaceId::ALL {
-            if self.is_close_wanted_in(space, &close, is_first) {
+            if self.is_close_wanted_in(space) && !(is_code_first && space == SpaceId::Handshake) {
                 self.draft_close(space, &close, &mut writer);
             }
         }
@@ -450,7 +457,7 @@ impl Connection {
             last.pad_datagram(&mut writer, super::transmit::MINIMUM_INITIAL_SIZE);
         }
         let size = writer.written();
-        self.lifecycle.on_close_told();
+        self.lifecycle.on_close_told(is_code_first);
         if self.protect_and_stage(now, writer.filled_mut()).is_err() {
             // Nothing can be told any more; the closing state still ends by its timer.
             return None;
@@ -466,21 +473,22 @@ impl Connection {
     }
 
     /// RFC 9000 §10.2.3: in every space for which the peer may have keys.
-    fn is_close_wanted_in(&self, space: SpaceId, close: &Close, is_first: bool) -> bool {
+    fn is_close_wanted_in(&self, space: SpaceId) -> bool {
         let protection = self.handshake.protection();
-        let is_client = self.side.is_client();
-        let is_redundant = match space {
-            // A server that sent Handshake packets can open them.
-            SpaceId::Initial => is_client && protection.can_seal(SpaceId::Handshake),
-            // A server that is as far as this client learns the application's code, which Handshake
-            // packets hide, from the first answer; one that is not will be heard again.
-            SpaceId::Handshake => {
-                let hides_code = close.kind == CloseKind::Application;
-                is_client && is_first && hides_code && self.handshake.is_complete()
-            }
-            SpaceId::Application => false,
-        };
+        // A server that sent Handshake packets can open them.
+        let is_redundant = space == SpaceId::Initial
+            && self.side.is_client()
+            && protection.can_seal(SpaceId::Handshake);
         protection.can_seal(space) && !is_redundant
+    }
+
+    /// Whether a server that can open 1-RTT packets would learn less from a Handshake packet before
+    /// them. It gets a datagram without one first; a server that cannot open it gets the next.
+    fn hides_code_from_server(&self, close: &Close) -> bool {
+        self.side.is_client()
+            && close.kind == CloseKind::Application
+            && self.handshake.is_complete()
+            && self.handshake.protection().can_seal(SpaceId::Handshake)
     }
 
     fn draft_close(&mut self, space: SpaceId, close: &Close, writer: &mut Writer<'_>) {

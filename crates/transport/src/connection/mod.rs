@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use clearway_congestion::Phase;
 use clearway_units::{Random, Timestamp};
-use clearway_wire::{ConnectionId, TransportParameters, VarInt};
+use clearway_wire::{ConnectionId, ResetToken, TransportParameters, VarInt};
 
 pub(crate) use lifecycle::local_parameters;
 pub use statistics::Statistics;
@@ -252,6 +252,16 @@ impl Connection {
     /// The name by which this client called the server.
     pub fn server_name(&self) -> Option<&str> {
         self.identity.server_name.as_deref()
+    }
+
+    /// A datagram that ends with this token, from the peer's address, is a stateless reset.
+    pub(crate) fn reset_token(&self) -> Option<ResetToken> {
+        self.remote_ids.reset_token()
+    }
+
+    /// A stateless reset came: the peer has lost the connection (RFC 9000 §10.3.1).
+    pub(crate) fn receive_reset(&mut self, now: Timestamp) {
+        self.drain(now, ConnectionError::Reset);
     }
 
     /// All connection IDs by which datagrams find this connection.

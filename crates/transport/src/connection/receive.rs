@@ -328,7 +328,7 @@ impl Connection {
     ) {
         let token = tail.map(ResetToken::new).filter(|_| space == SpaceId::Application);
         if token.is_some_and(|token| self.remote_ids.is_reset_token(&token)) {
-            self.abandon(now, ConnectionError::Reset);
+            self.receive_reset(now);
         } else {
             self.observe_dropped(now, size, DropReason::DecryptionFailure);
         }

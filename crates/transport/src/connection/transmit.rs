@@ -158,7 +158,7 @@ impl Connection {
         let probe = *self.outgoing.probes.get(space) > 0;
         let may_elicit = is_permitted || probe;
         let ack_due = self.received.get(space).is_due(now);
-        if !ack_due && !(may_elicit && self.has_something_for(space)) {
+        if !(ack_due || may_elicit && self.has_something_for(space)) {
             return;
         }
         let Ok(number) = self.recovery.next_packet_number(space) else { return };

@@ -80,6 +80,8 @@ pub(crate) struct Datagrams {
     incoming: Queue,
     chunk: BytesMut,
     statistics: DatagramStatistics,
+    /// The application has not been told of the newest yet.
+    is_news: bool,
 }
 
 /// Datagrams and what they count.
@@ -117,6 +119,7 @@ impl Datagrams {
             incoming: Queue::default(),
             chunk: BytesMut::new(),
             statistics: DatagramStatistics::default(),
+            is_news: false,
         }
     }
 
@@ -192,10 +195,16 @@ impl Datagrams {
         }
         self.chunk.extend_from_slice(frame.data);
         self.incoming.push(self.chunk.split().freeze());
+        self.is_news = true;
         while self.incoming.cost > self.config.receive_buffer && self.incoming.pop().is_some() {
             self.statistics.dropped = self.statistics.dropped.saturating_add(1);
         }
         Ok(())
+    }
+
+    /// Whether datagrams came since this was last asked.
+    pub(crate) fn take_news(&mut self) -> bool {
+        core::mem::take(&mut self.is_news)
     }
 
     /// The oldest datagram that was received.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use clearway_units::{Random, Timestamp};
 use clearway_wire::header::{HeaderKind, Invariant, ProtectedHeader};
 use clearway_wire::{
-    ConnectionId, LongPacketType, TransportErrorCode, TransportParameters, Version,
+    ConnectionId, LongPacketType, ResetToken, TransportErrorCode, TransportParameters, Version,
 };
 use slab::Slab;
 
@@ -154,6 +154,8 @@ pub struct Endpoint {
 struct Entry {
     connection: Connection,
     initial: Option<InitialKey>,
+    /// The peer's address and stateless reset token, as the routes know them.
+    reset: Option<(SocketAddr, ResetToken)>,
 }
 
 /// Answers to strangers that wait to be sent. More than this many are dropped: they are a courtesy.
@@ -216,7 +218,12 @@ impl Endpoint {
             return Received::Connection(ConnectionHandle(index));
         }
         match invariant {
-            Invariant::Short { .. } => self.answer_unknown(now, arrival, datagram),
+            Invariant::Short { .. } => {
+                if let Some(handle) = self.receive_reset(now, arrival, datagram) {
+                    return Received::Connection(handle);
+                }
+                self.answer_unknown(now, arrival, datagram);
+            }
             Invariant::Long { version, .. } if version::is_supported(version) => {
                 return self.receive_first(now, arrival, datagram);
             }
@@ -295,6 +302,20 @@ impl Endpoint {
         Received::Incoming(incoming)
     }
 
+    /// A datagram for no connection that is known may be a stateless reset (RFC 9000 §10.3.1).
+    fn receive_reset(
+        &mut self,
+        now: Timestamp,
+        arrival: Arrival,
+        datagram: &[u8],
+    ) -> Option<ConnectionHandle> {
+        let tail = datagram.last_chunk().filter(|_| datagram.len() >= reset::MINIMUM_SIZE)?;
+        let concealed = self.config.reset_key.conceal(&ResetToken::new(*tail));
+        let index = self.routes.find_reset(&(arrival.remote, concealed))?;
+        self.connections.get_mut(index)?.connection.receive_reset(now);
+        Some(ConnectionHandle(index))
+    }
+
     /// A packet for a connection that is not known any more: a stateless reset, if one may be sent.
     fn answer_unknown(&mut self, now: Timestamp, arrival: Arrival, datagram: &[u8]) {
         let id_len = self.config.id_generator.len();
@@ -309,6 +330,10 @@ impl Endpoint {
     }
 
     /// Takes the client in.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION if the client's packet is not authentic: it is dropped without an answer.
+    /// CONNECTION_REFUSED if there is no room or this is not a server; INTERNAL_ERROR from TLS.
     pub fn accept(
         &mut self,
         now: Timestamp,
@@ -353,12 +378,17 @@ impl Endpoint {
             server_name: None,
             observer,
         };
-        let key = (incoming.destination, incoming.arrival.remote);
-        let handle = self.insert(Connection::new(now, start)?, local_id, Some(key));
-        self.routes.add_initial(key, handle.0);
-        if let Some(connection) = self.connection_mut(handle) {
-            connection.receive(now, incoming.arrival, &mut incoming.datagram);
+        let mut connection = Connection::new(now, start)?;
+        connection.receive(now, incoming.arrival, &mut incoming.datagram);
+        // What was changed on its way, or made up, may name wrong connection IDs: it must not stand in
+        // the way of the true one.
+        if connection.statistics().packets_received == 0 {
+            let code = TransportErrorCode::PROTOCOL_VIOLATION;
+            return Err(TransportError::new(code, "the client's first packet is not authentic"));
         }
+        let key = (incoming.destination, incoming.arrival.remote);
+        let handle = self.insert(connection, local_id, Some(key));
+        self.routes.add_initial(key, handle.0);
         Ok(handle)
     }
 
@@ -458,7 +488,7 @@ impl Endpoint {
         self.replies.pop_front()
     }
 
-    /// Brings the table of connection IDs up to date.
+    /// Brings the table of connection IDs and stateless reset tokens up to date.
     pub fn settle(&mut self, handle: ConnectionHandle) {
         let Some(entry) = self.connections.get_mut(handle.0) else { return };
         while let Some(change) = entry.connection.next_routing_change() {
@@ -467,6 +497,23 @@ impl Endpoint {
                 RoutingChange::Removed(id) => self.routes.remove(&id, handle.0),
             }
         }
+        let token = entry.connection.reset_token();
+        let reset = token.map(|token| (entry.connection.remote_address(), token));
+        let old = core::mem::replace(&mut entry.reset, reset);
+        if old != reset {
+            self.replace_reset(old, reset, handle);
+        }
+    }
+
+    fn replace_reset(
+        &mut self,
+        old: Option<(SocketAddr, ResetToken)>,
+        new: Option<(SocketAddr, ResetToken)>,
+        handle: ConnectionHandle,
+    ) {
+        let key = &self.config.reset_key;
+        let sign = |(remote, token): (SocketAddr, ResetToken)| (remote, key.conceal(&token));
+        self.routes.replace_reset(old.map(sign), new.map(sign), handle.0);
     }
 
     /// Forgets a connection if it is drained, and returns it for its last statistics.
@@ -474,6 +521,7 @@ impl Endpoint {
         self.connection(handle).filter(|connection| connection.is_drained())?;
         self.settle(handle);
         let entry = self.connections.try_remove(handle.0)?;
+        self.replace_reset(entry.reset, None, handle);
         entry.connection.local_ids().for_each(|id| self.routes.remove(&id, handle.0));
         if let Some(key) = entry.initial {
             self.routes.remove_initial(&key, handle.0);
@@ -487,7 +535,8 @@ impl Endpoint {
         local_id: ConnectionId,
         initial: Option<InitialKey>,
     ) -> ConnectionHandle {
-        let handle = ConnectionHandle(self.connections.insert(Entry { connection, initial }));
+        let handle =
+            ConnectionHandle(self.connections.insert(Entry { connection, initial, reset: None }));
         self.routes.add(local_id, handle.0);
         handle
     }

@@ -3,10 +3,13 @@
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
-use clearway_wire::ConnectionId;
+use clearway_wire::{ConnectionId, ResetToken};
 
 /// A client's first Destination Connection ID, and where it came from.
 pub(super) type InitialKey = (ConnectionId, SocketAddr);
+
+/// A peer's address, and the concealed stateless reset token that it gave.
+pub(super) type ResetSign = (SocketAddr, [u8; ResetToken::LEN]);
 
 /// Connection ID to connection. Ordered, not hashed: what a peer chooses cannot make it slow, and it
 /// is the same in every run (law 11).
@@ -16,6 +19,8 @@ pub(super) struct Routes {
     /// The client's first Destination Connection ID, until it learns ours. Chosen by the client, so
     /// its address belongs to the key.
     initial: BTreeMap<InitialKey, usize>,
+    /// What stateless resets from the peers' addresses end with.
+    resets: BTreeMap<ResetSign, usize>,
     last: Option<(ConnectionId, usize)>,
 }
 
@@ -51,6 +56,25 @@ impl Routes {
             self.ids.remove(id);
         }
         self.last = None;
+    }
+
+    /// The connection that `sign` ends.
+    pub(super) fn find_reset(&self, sign: &ResetSign) -> Option<usize> {
+        self.resets.get(sign).copied()
+    }
+
+    pub(super) fn replace_reset(
+        &mut self,
+        old: Option<ResetSign>,
+        new: Option<ResetSign>,
+        index: usize,
+    ) {
+        if let Some(old) = old.filter(|old| self.resets.get(old) == Some(&index)) {
+            self.resets.remove(&old);
+        }
+        if let Some(new) = new {
+            self.resets.insert(new, index);
+        }
     }
 
     pub(super) fn remove_initial(&mut self, key: &InitialKey, index: usize) {

@@ -27,7 +27,7 @@ impl RangeSet {
         let touched = self.ranges.get(from..to).unwrap_or_default();
         let start = touched.first().map_or(added.start, |range| range.start.min(added.start));
         let end = touched.last().map_or(added.end, |range| range.end.max(added.end));
-        self.ranges.splice(from..to, [start..end]);
+        self.ranges.splice(from..to, core::iter::once(start..end));
     }
 
     /// Takes `removed` out.

@@ -93,6 +93,7 @@ impl ClientSessions for TlsClientConfig {
         let connection =
             ClientConnection::new(self.0.clone(), Version::V1, name, transport_parameters)?;
         Ok(Box::new(TlsSession {
+            remembered_parameters: connection.quic_transport_parameters().map(<[u8]>::to_vec),
             connection: Connection::Client(connection),
             requested_name: Some(server_name.to_owned()),
             client_hello_start: Vec::new(),
@@ -155,6 +156,7 @@ impl ServerSessions for TlsServerConfig {
         let connection = ServerConnection::new(self.0.clone(), Version::V1, transport_parameters)?;
         Ok(Box::new(TlsSession {
             connection: Connection::Server(connection),
+            remembered_parameters: None,
             requested_name: None,
             client_hello_start: Vec::with_capacity(CLIENT_HELLO_START),
         }))
@@ -199,6 +201,9 @@ const CLIENT_HELLO: u8 = 1;
 
 struct TlsSession {
     connection: Connection,
+    /// The server's transport parameters in the session that a client resumes. rustls shows them, for
+    /// 0-RTT, until those of this handshake come.
+    remembered_parameters: Option<Vec<u8>>,
     /// The name that a client asked for.
     requested_name: Option<String>,
     /// The first bytes that a server received, up to [`CLIENT_HELLO_START`].
@@ -245,7 +250,11 @@ impl Session for TlsSession {
     }
 
     fn peer_transport_parameters(&self) -> Option<&[u8]> {
-        self.connection.quic_transport_parameters()
+        // Those of two handshakes always differ: they hold the connection IDs (RFC 9000 §7.3).
+        self.connection.quic_transport_parameters().filter(|parameters| {
+            self.remembered_parameters.as_deref() != Some(*parameters)
+                || !self.connection.is_handshaking()
+        })
     }
 
     fn application_protocol(&self) -> Option<&[u8]> {

@@ -6,6 +6,7 @@ use clearway_wire::{ConnectionId, ResetToken};
 
 /// Makes the connection IDs of an endpoint. All of them have one length, because short headers do not
 /// state it.
+#[expect(clippy::len_without_is_empty, reason = "the length of an ID, which is never empty")]
 pub trait ConnectionIdGenerator: fmt::Debug + Send + Sync {
     /// A fresh connection ID of [`len`](Self::len) bytes.
     fn generate(&self, random: &mut Random) -> ConnectionId;
@@ -41,6 +42,13 @@ impl ResetKey {
     /// A key of these bytes.
     pub fn new(bytes: &[u8; 32]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
+    }
+
+    /// A token of a peer in a form that can be looked up: how long that takes tells nothing about the
+    /// token (RFC 9000 §10.3.1).
+    pub(crate) fn conceal(&self, token: &ResetToken) -> [u8; ResetToken::LEN] {
+        let tag = hmac::sign(&self.0, token.as_bytes());
+        tag.as_ref().first_chunk::<{ ResetToken::LEN }>().copied().unwrap_or_default()
     }
 
     /// The token of `id`.

@@ -79,6 +79,11 @@ impl RemoteIds {
         }
     }
 
+    /// The stateless reset token of the ID in use, if it has one.
+    pub(crate) fn reset_token(&self) -> Option<ResetToken> {
+        self.active.first().and_then(|current| current.reset_token)
+    }
+
     /// Whether `token` says that the peer has lost this connection. RFC 9000 §10.3.1: only the token
     /// of the ID in use counts, not those of spare or retired ones.
     pub(crate) fn is_reset_token(&self, token: &ResetToken) -> bool {

@@ -1,19 +1,36 @@
 //! Two real endpoints in one virtual network.
+//!
+//! Every test runs under the same watch: after every instant, whoever awaits something has a deadline,
+//! and no deadline is in the past (`Pair::check`).
 
-#![allow(dead_code, reason = "each test file uses its own part of this")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "each test file uses its own part of this"
+)]
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+mod checks;
+mod transfer;
+mod watch;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use clearway_network::{Datagram, Ecn, Link, LinkConfig, Way};
+use clearway_network::{
+    Conditions, Datagram, Ecn, Link, LinkConfig, LossRule, Probability, Rebind, Way,
+};
 use clearway_transport::{
-    Arrival, ClientConfig, Connection, ConnectionHandle, Endpoint, EndpointConfig, Event, Observer,
+    Arrival, ClientConfig, Connection, ConnectionHandle, Endpoint, EndpointConfig, Event,
     RandomIds, Received, ResetKey, ServerConfig, TlsClientConfig, TlsServerConfig, TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+
+pub use transfer::pattern;
+pub use watch::{Packet, Watch};
 
 pub const CLIENT: &str = "10.0.0.1:50000";
 pub const SERVER: &str = "10.0.0.2:443";
@@ -26,6 +43,9 @@ pub enum Door {
     Refuse,
 }
 
+/// Decides over every datagram that enters the link: it may be changed, or dropped with `false`.
+pub type Filter = Box<dyn FnMut(Timestamp, Way, &mut Vec<u8>) -> bool>;
+
 pub struct Pair {
     pub now: Timestamp,
     pub client: Endpoint,
@@ -36,31 +56,70 @@ pub struct Pair {
     pub door: Door,
     pub client_events: Vec<Event>,
     pub server_events: Vec<Event>,
-    pub sent_to_server: u64,
-    pub sent_to_client: u64,
     pub client_config: ClientConfig,
-    pub server_observer: Option<Box<dyn Observer>>,
-    /// Where the server believes the client to be, by binding.
+    pub server_config: Arc<ServerConfig>,
+    /// Packets as the two ends' observers saw them.
+    pub watch: Watch,
+    pub filter: Option<Filter>,
+    /// UDP payload bytes that the server received before it knew the client's address to be right, and
+    /// those that it sent.
+    pub before_validation: (u64, u64),
+    /// What the server sent to addresses that the client never had.
+    pub sent_elsewhere: Vec<(SocketAddr, usize)>,
+    /// The client's addresses, by binding.
     pub bindings: Vec<SocketAddr>,
+    rebind: Option<Rebind>,
+    digest: u64,
     buffer: Vec<u8>,
 }
 
 pub struct Tls {
-    pub client: Arc<TlsClientConfig>,
-    pub server: Arc<TlsServerConfig>,
+    roots: RootCertStore,
+    server: Arc<TlsServerConfig>,
 }
 
-pub fn tls() -> Tls {
-    let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
-    let certificate = CertificateDer::from(certified.cert);
-    let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
+impl Tls {
+    /// A client that has no session to resume.
+    fn client(&self) -> Arc<TlsClientConfig> {
+        Arc::new(TlsClientConfig::with_roots(self.roots.clone(), &[b"test"]).unwrap())
+    }
+}
+
+/// TLS with a certificate for `names`; all its signatures have one size.
+pub fn tls_for(names: Vec<String>) -> Tls {
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    let certificate = rcgen::CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+    let certificate = CertificateDer::from(certificate);
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone()).unwrap();
-    Tls {
-        client: Arc::new(TlsClientConfig::with_roots(roots, &[b"test"]).unwrap()),
-        server: Arc::new(
-            TlsServerConfig::with_certificate(vec![certificate], key.into(), &[b"test"]).unwrap(),
-        ),
+    let chain = vec![certificate];
+    let server = TlsServerConfig::with_certificate(chain, key.into(), &[b"test"]).unwrap();
+    Tls { roots, server: Arc::new(server) }
+}
+
+/// TLS with a small certificate, the same for all tests of a file.
+pub fn tls() -> &'static Tls {
+    static TLS: OnceLock<Tls> = OnceLock::new();
+    TLS.get_or_init(|| tls_for(vec!["localhost".into()]))
+}
+
+/// TLS with a certificate of more than 4 kB: more than three times a client's first datagram.
+pub fn large_tls() -> &'static Tls {
+    static TLS: OnceLock<Tls> = OnceLock::new();
+    TLS.get_or_init(|| {
+        let mut names = vec!["localhost".into()];
+        names.extend((0..100).map(|i| format!("a-long-name-to-fill-the-certificate-{i}.example")));
+        tls_for(names)
+    })
+}
+
+/// A configuration in which nothing but what is outstanding keeps a timer running.
+pub fn quiet() -> TransportConfig {
+    TransportConfig {
+        max_idle_timeout: None,
+        handshake_timeout: Duration::from_secs(36_000),
+        ..TransportConfig::default()
     }
 }
 
@@ -74,7 +133,7 @@ fn endpoint_config(seed: u8) -> EndpointConfig {
 
 impl Pair {
     pub fn new(link: LinkConfig) -> Self {
-        Self::with(link, TransportConfig::default(), TransportConfig::default())
+        Self::with(link, quiet(), quiet())
     }
 
     pub fn with(link: LinkConfig, client: TransportConfig, server: TransportConfig) -> Self {
@@ -85,41 +144,68 @@ impl Pair {
         link: LinkConfig,
         client: TransportConfig,
         server: TransportConfig,
-        tls: Tls,
+        tls: &Tls,
     ) -> Self {
         let now = Timestamp::from_origin(Duration::from_secs(1));
-        let server_config = ServerConfig {
-            sessions: tls.server,
+        let server_config = Arc::new(ServerConfig {
+            sessions: tls.server.clone(),
             transport: Arc::new(server),
             retry_token_lifetime: Duration::from_secs(15),
             new_token_lifetime: Duration::from_secs(3600),
-        };
+        });
         let client_config =
-            ClientConfig { sessions: tls.client, transport: Arc::new(client), token: Vec::new() };
+            ClientConfig { sessions: tls.client(), transport: Arc::new(client), token: Vec::new() };
         let mut random = Random::from_number(link.seed ^ 0x5eed);
         let server =
-            Endpoint::new(endpoint_config(2), Some(Arc::new(server_config)), now, random.fork());
+            Endpoint::new(endpoint_config(2), Some(server_config.clone()), now, random.fork());
         let mut client = Endpoint::new(endpoint_config(1), None, now, random.fork());
+        let watch = Watch::default();
         let handle = client
-            .connect(now, &client_config, SERVER.parse().unwrap(), "localhost", None)
+            .connect(now, &client_config, address(SERVER), "localhost", Some(watch.client()))
             .unwrap();
         Self {
             now,
             client,
             server,
+            rebind: link.rebind,
             link: Link::new(link),
             handle,
             accepted: Vec::new(),
             door: Door::Accept,
             client_events: Vec::new(),
             server_events: Vec::new(),
-            sent_to_server: 0,
-            sent_to_client: 0,
             client_config,
-            server_observer: None,
-            bindings: vec![CLIENT.parse().unwrap()],
+            server_config,
+            watch,
+            filter: None,
+            before_validation: (0, 0),
+            sent_elsewhere: Vec::new(),
+            bindings: vec![address(CLIENT)],
+            digest: 0,
             buffer: vec![0; 65_536],
         }
+    }
+
+    /// The client starts another connection, with `token`; the one before is forgotten here.
+    pub fn reconnect(&mut self, token: Vec<u8>) {
+        self.client_config.token = token;
+        let observer = Some(self.watch.client());
+        self.handle = self
+            .client
+            .connect(self.now, &self.client_config, address(SERVER), "localhost", observer)
+            .unwrap();
+        self.accepted.clear();
+        self.client_events.clear();
+        self.server_events.clear();
+        self.before_validation = (0, 0);
+    }
+
+    /// The server starts again and has forgotten its connections, but not its reset key.
+    pub fn restart_server(&mut self) {
+        let random = Random::from_number(self.now.as_nanos());
+        let server = Some(self.server_config.clone());
+        self.server = Endpoint::new(endpoint_config(2), server, self.now, random);
+        self.accepted.clear();
     }
 
     pub fn client(&mut self) -> &mut Connection {
@@ -132,8 +218,11 @@ impl Pair {
 
     fn address_of(&mut self, binding: u64) -> SocketAddr {
         while self.bindings.len() as u64 <= binding {
-            let port = 50_000 + self.bindings.len() as u16;
-            self.bindings.push(SocketAddr::new(self.bindings[0].ip(), port));
+            let count = self.bindings.len() as u8;
+            let changes_ip = self.rebind.is_some_and(|rebind| rebind.address);
+            let first = self.bindings[0];
+            let ip: IpAddr = if changes_ip { [10, 0, 1, count].into() } else { first.ip() };
+            self.bindings.push(SocketAddr::new(ip, first.port() + u16::from(count)));
         }
         self.bindings[binding as usize]
     }
@@ -141,25 +230,24 @@ impl Pair {
     /// Everything that both ends want to send now goes into the link.
     pub fn flush(&mut self) {
         let (now, handle) = (self.now, self.handle);
-        while let Some(transmit) = self.client.transmit(handle, now, &mut self.buffer, 10) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        while let Some(transmit) = self.client.transmit(handle, now, &mut buffer, 10) {
             self.client.transmitted(handle, now);
             let size = transmit.segment_size.unwrap_or(transmit.size);
-            for datagram in self.buffer[..transmit.size].chunks(size) {
-                self.sent_to_server += datagram.len() as u64;
-                let payload = datagram.to_vec();
-                let datagram = Datagram { payload, ecn: Ecn::NotEct, flow: 0 };
-                self.link.submit(now, Way::ToServer, datagram);
+            for datagram in buffer[..transmit.size].chunks(size) {
+                self.submit(Way::ToServer, 0, datagram.to_vec());
             }
         }
         for handle in self.accepted.clone() {
-            while let Some(transmit) = self.server.transmit(handle, now, &mut self.buffer, 10) {
+            while let Some(transmit) = self.server.transmit(handle, now, &mut buffer, 10) {
                 self.server.transmitted(handle, now);
                 let size = transmit.segment_size.unwrap_or(transmit.size);
-                for datagram in self.buffer[..transmit.size].to_vec().chunks(size) {
+                for datagram in buffer[..transmit.size].chunks(size) {
                     self.submit_to_client(transmit.destination, datagram);
                 }
             }
         }
+        self.buffer = buffer;
         while let Some((transmit, reply)) = self.server.next_reply() {
             self.submit_to_client(transmit.destination, &reply);
         }
@@ -167,17 +255,51 @@ impl Pair {
     }
 
     fn submit_to_client(&mut self, destination: SocketAddr, datagram: &[u8]) {
-        self.sent_to_client += datagram.len() as u64;
-        let binding = self.bindings.iter().position(|address| *address == destination);
-        let datagram = Datagram { payload: datagram.to_vec(), ecn: Ecn::NotEct, flow: 0 };
-        self.link.submit_to_client(self.now, binding.unwrap_or(0) as u64, datagram);
+        let Some(binding) = self.bindings.iter().position(|address| *address == destination) else {
+            self.sent_elsewhere.push((destination, datagram.len()));
+            return;
+        };
+        if self.is_server_unsure() {
+            self.before_validation.1 += datagram.len() as u64;
+            let (received, sent) = self.before_validation;
+            assert!(sent <= 3 * received, "{sent} bytes sent for {received} received");
+        }
+        self.submit(Way::ToClient, binding as u64, datagram.to_vec());
+    }
+
+    fn submit(&mut self, way: Way, binding: u64, mut payload: Vec<u8>) {
+        self.note_digest(way, payload.len());
+        let now = self.now;
+        if self.filter.as_mut().is_some_and(|filter| !filter(now, way, &mut payload)) {
+            return;
+        }
+        let datagram = Datagram { payload, ecn: Ecn::NotEct, flow: 0 };
+        match way {
+            Way::ToServer => self.link.submit(now, way, datagram),
+            Way::ToClient => self.link.submit_to_client(now, binding, datagram),
+        };
+    }
+
+    /// Whether the server has no sign yet that the client receives what is sent to its address.
+    fn is_server_unsure(&self) -> bool {
+        self.door == Door::Accept
+            && self.client_config.token.is_empty()
+            && self
+                .accepted
+                .first()
+                .is_none_or(|_| self.watch.received_by_server_in_handshake() == 0)
     }
 
     /// Hands a datagram to an end, as if it had come through the network.
     pub fn deliver(&mut self, way: Way, from: SocketAddr, payload: &mut [u8]) {
         let arrival = Arrival { remote: from, local_ip: None };
         let endpoint = match way {
-            Way::ToServer => &mut self.server,
+            Way::ToServer => {
+                if self.is_server_unsure() {
+                    self.before_validation.0 += payload.len() as u64;
+                }
+                &mut self.server
+            }
             Way::ToClient => &mut self.client,
         };
         if let Received::Incoming(incoming) = endpoint.receive(self.now, arrival, payload) {
@@ -187,7 +309,7 @@ impl Pair {
                 }
                 Door::Refuse => self.server.refuse(incoming),
                 _ => {
-                    let observer = self.server_observer.take();
+                    let observer = Some(self.watch.server());
                     let accepted = self.server.accept(self.now, incoming, observer);
                     self.accepted.extend(accepted.ok());
                 }
@@ -207,43 +329,61 @@ impl Pair {
         }
     }
 
-    /// The next moment at which anything happens.
-    fn next_moment(&self) -> Option<Timestamp> {
-        let client = self.client.connection(self.handle).and_then(Connection::deadline);
-        let servers = self
-            .accepted
-            .iter()
-            .filter_map(|handle| self.server.connection(*handle).and_then(Connection::deadline))
-            .min();
-        [client, servers, self.link.deadline()].into_iter().flatten().min()
+    fn connections(&self) -> impl Iterator<Item = &Connection> {
+        let servers = self.accepted.iter().filter_map(|handle| self.server.connection(*handle));
+        self.client.connection(self.handle).into_iter().chain(servers)
     }
 
-    /// Sends, then lets time pass to the next moment. `false` when nothing will ever happen.
-    pub fn step(&mut self) -> bool {
-        self.flush();
-        self.collect();
-        let Some(next) = self.next_moment() else { return false };
-        self.now = self.now.max(next);
-        while let Some(mut delivery) = self.link.poll(self.now) {
-            let from = match delivery.way {
-                Way::ToServer => self.address_of(delivery.binding),
-                Way::ToClient => SERVER.parse().unwrap(),
-            };
-            self.deliver(delivery.way, from, &mut delivery.datagram.payload);
-        }
+    /// The next moment at which anything happens.
+    fn next_moment(&self) -> Option<Timestamp> {
+        self.connections().filter_map(Connection::deadline).chain(self.link.deadline()).min()
+    }
+
+    /// Lets both ends do what is due.
+    fn run_timers(&mut self) {
         let now = self.now;
+        let is_due = |connection: &Connection| connection.deadline().is_some_and(|at| at <= now);
         if let Some(connection) = self.client.connection_mut(self.handle)
-            && connection.deadline().is_some_and(|deadline| deadline <= now)
+            && is_due(connection)
         {
             connection.on_deadline(now);
         }
         for handle in &self.accepted {
             if let Some(connection) = self.server.connection_mut(*handle)
-                && connection.deadline().is_some_and(|deadline| deadline <= now)
+                && is_due(connection)
             {
                 connection.on_deadline(now);
             }
         }
+    }
+
+    /// Sends what is to be sent now, and checks where that leaves both ends.
+    pub fn settle(&mut self) {
+        self.flush();
+        self.run_timers();
+        self.flush();
+        self.collect();
+        self.check();
+    }
+
+    /// Sends, then lets time pass to the next moment. `false` when nothing will ever happen.
+    pub fn step(&mut self) -> bool {
+        self.step_until(Timestamp::FAR_FUTURE)
+    }
+
+    /// Like [`step`](Self::step), but not beyond `end`: `false` when nothing happens up to then.
+    fn step_until(&mut self, end: Timestamp) -> bool {
+        self.settle();
+        let Some(next) = self.next_moment().filter(|next| *next <= end) else { return false };
+        self.now = self.now.max(next);
+        while let Some(mut delivery) = self.link.poll(self.now) {
+            let from = match delivery.way {
+                Way::ToServer => self.address_of(delivery.binding),
+                Way::ToClient => address(SERVER),
+            };
+            self.deliver(delivery.way, from, &mut delivery.datagram.payload);
+        }
+        self.run_timers();
         self.collect();
         true
     }
@@ -257,36 +397,62 @@ impl Pair {
                 return true;
             }
             let before = self.now;
-            if !self.step() || self.now > end {
+            if !self.step_until(end) {
+                self.now = self.now.max(end);
                 return done(self);
             }
             steps_at_one_moment = if self.now == before { steps_at_one_moment + 1 } else { 0 };
-            assert!(steps_at_one_moment < 1000, "time stands still at {:?}", self.now);
+            assert!(steps_at_one_moment < 64, "time stands still at {:?}", self.now);
         }
     }
 
     /// Runs for `duration` of virtual time.
     pub fn run_for(&mut self, duration: Duration) {
-        let end = self.now + duration;
-        self.run_until(duration, |pair| pair.now >= end);
-        self.now = self.now.max(end);
+        self.run_until(duration, |_| false);
     }
 
     /// Runs until both ends have confirmed the handshake.
     pub fn establish(&mut self) {
-        let confirmed = |pair: &mut Self| {
+        self.establish_within(Duration::from_secs(30));
+    }
+
+    pub fn establish_within(&mut self, limit: Duration) {
+        let done = self.run_until(limit, |pair| {
             pair.client_events.contains(&Event::HandshakeConfirmed)
                 && pair.server_events.contains(&Event::HandshakeConfirmed)
-        };
-        let done = self.run_until(Duration::from_secs(30), confirmed);
+        });
         assert!(done, "client: {:?}, server: {:?}", self.client_events, self.server_events);
     }
 }
 
-pub fn delayed(milliseconds: u64, seed: u64) -> LinkConfig {
-    let conditions = clearway_network::Conditions {
-        delay: Duration::from_millis(milliseconds),
-        ..Default::default()
-    };
+pub fn address(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+/// The same conditions in both directions.
+pub fn both(conditions: Conditions, seed: u64) -> LinkConfig {
     LinkConfig { to_server: conditions.clone(), to_client: conditions, seed, rebind: None }
+}
+
+pub fn milliseconds(number: u64) -> Duration {
+    Duration::from_millis(number)
+}
+
+pub fn seconds(number: u64) -> Duration {
+    Duration::from_secs(number)
+}
+
+/// A link that only takes its time: `delay` milliseconds each way.
+pub fn delayed(delay: u64, seed: u64) -> LinkConfig {
+    both(Conditions { delay: milliseconds(delay), ..Conditions::default() }, seed)
+}
+
+pub fn probability(percent: f64) -> Probability {
+    Probability::new(percent / 100.0).unwrap()
+}
+
+/// A link that loses `percent` of the datagrams each way.
+pub fn lossy(percent: f64, delay: u64, seed: u64) -> LinkConfig {
+    let loss = vec![LossRule::random(probability(percent))];
+    both(Conditions { delay: milliseconds(delay), loss, ..Conditions::default() }, seed)
 }

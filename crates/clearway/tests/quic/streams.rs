@@ -1,13 +1,15 @@
 //! Streams between two endpoints on loopback.
 
-mod support;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
 
-use std::task::Poll;
-
+use crate::support::{Pair, code, pattern, run};
 use bytes::Bytes;
-use clearway::{Connection, ConnectionError, ReadError, ReadToEndError, TransportConfig, WriteError};
-use support::{Pair, code, pattern, run};
+use clearway::{
+    Connection, ConnectionError, ReadError, ReadToEndError, TransportConfig, WriteError,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
 
 /// Echoes every stream for both directions until the connection ends.
 async fn echo(connection: Connection) {
@@ -110,6 +112,16 @@ fn more_streams_than_the_peer_permits_wait_their_turn() {
     });
 }
 
+/// A waker that another future waits for.
+#[derive(Default)]
+struct Woken(Notify);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
 #[test]
 fn a_stream_opened_for_nobody_costs_no_place() {
     run(async {
@@ -121,14 +133,14 @@ fn a_stream_opened_for_nobody_costs_no_place() {
         let (client, server) = pair.connect().await;
         tokio::spawn(echo(server));
         for _ in 0..20 {
-            let opening = client.open_bi();
-            let mut opening = std::pin::pin!(opening);
-            // Asked for once, and not waited for.
-            std::future::poll_fn(|context| {
-                let _ = opening.as_mut().poll(context);
-                Poll::Ready(())
-            })
-            .await;
+            let mut opening = Box::pin(client.open_bi());
+            let opened = Arc::new(Woken::default());
+            let waker = Waker::from(opened.clone());
+            if opening.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+                opened.0.notified().await;
+            }
+            // The stream is there, and nobody takes it.
+            drop(opening);
         }
         let (mut send, mut recv) = client.open_bi().await.unwrap();
         send.write_all(b"here").await.unwrap();
@@ -271,6 +283,30 @@ fn too_long_a_stream_is_noticed() {
         let mut recv = server.accept_uni().await.unwrap();
         let error = recv.read_to_end(999).await.unwrap_err();
         assert_eq!(error, ReadToEndError::TooLong { limit: 999 });
+    });
+}
+
+#[test]
+fn what_was_delivered_can_be_read_after_the_close() {
+    run(async {
+        let window = 4 << 20;
+        let transport = TransportConfig {
+            initial_stream_receive_window: window,
+            initial_connection_receive_window: window,
+            ..TransportConfig::default()
+        };
+        let pair = Pair::with(transport, |server| server);
+        let (client, server) = pair.connect().await;
+        // More than waits for the task: the transport has the rest.
+        let data = pattern(3 << 20);
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(&data).await.unwrap();
+        send.finish().unwrap();
+        assert_eq!(send.stopped().await, Ok(None));
+        client.close(code(0), b"");
+        server.closed().await;
+        let mut recv = server.accept_uni().await.unwrap();
+        assert!(recv.read_to_end(4 << 20).await.unwrap() == data, "bytes were lost or changed");
     });
 }
 

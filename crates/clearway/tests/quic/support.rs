@@ -1,7 +1,5 @@
 //! A server and a client on loopback.
 
-#![allow(dead_code, reason = "each test file uses its own part of this")]
-
 use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -47,9 +45,8 @@ impl Pair {
             .transport(transport.clone());
         let server = Endpoint::server(loopback(), adapt(server)).unwrap();
         let client = Endpoint::client(loopback()).unwrap();
-        let config = ClientConfig::with_roots(roots)
-            .application_protocols([PROTOCOL])
-            .transport(transport);
+        let config =
+            ClientConfig::with_roots(roots).application_protocols([PROTOCOL]).transport(transport);
         Self { server, client, config }
     }
 
@@ -59,9 +56,8 @@ impl Pair {
 
     /// A connection, seen by the client and by the server.
     pub(crate) async fn connect(&self) -> (Connection, Connection) {
-        let (client, server) = tokio::join!(self.connecting(), async {
-            self.server.accept().await.unwrap().await
-        });
+        let (client, server) =
+            tokio::join!(self.connecting(), async { self.server.accept().await.unwrap().await });
         (client.unwrap(), server.unwrap())
     }
 }

@@ -1,0 +1,147 @@
+//! A congestion controller of one's own: it grows by half of what is acknowledged as long as nothing
+//! is lost, and gives a quarter of its window back, once per round trip, when something is. It is kind
+//! to no other traffic: an example, not a recommendation.
+//!
+//!     cargo run --example custom_controller
+
+use std::error::Error;
+use std::sync::Arc;
+
+use clearway::congestion::{
+    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Phase, RttSnapshot,
+    SendIndex, SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,
+};
+use clearway::rustls::RootCertStore;
+use clearway::rustls::pki_types::PrivatePkcs8KeyDer;
+use clearway::{ClientConfig, Endpoint, Rate, ServerConfig, TransportConfig, VarInt};
+
+/// Makes one controller for each path.
+#[derive(Debug)]
+struct HalfAndQuarter;
+
+impl ControllerFactory for HalfAndQuarter {
+    fn build(&self, parameters: &ControllerParameters) -> Box<dyn Controller> {
+        Box::new(State {
+            window: parameters.initial_window(),
+            minimum: parameters.minimum_window(),
+            maximum: parameters.maximum_window,
+            recovery_until: None,
+            suppressors: Suppressors::default(),
+            events: 0,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    window: u64,
+    minimum: u64,
+    maximum: u64,
+    /// Losses of packets sent before this belong to the episode that was answered already.
+    recovery_until: Option<SendIndex>,
+    suppressors: Suppressors,
+    events: u64,
+}
+
+impl Controller for State {
+    fn name(&self) -> &'static str {
+        "half-and-quarter"
+    }
+
+    fn on_sent(&mut self, _packet: &SentPacket, _bytes_in_flight: u64) {}
+
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
+        let is_answered =
+            |packet: &SentPacket| self.recovery_until.is_some_and(|until| packet.index < until);
+        if event.lost.iter().any(|packet| !is_answered(packet)) {
+            self.window = (self.window - self.window / 4).max(self.minimum);
+            self.recovery_until = Some(event.next_index);
+            self.events += 1;
+        }
+        let acknowledged: u64 = event
+            .acked
+            .iter()
+            .filter(|packet| self.recovery_until.is_none_or(|until| packet.index >= until))
+            .map(|packet| packet.bytes)
+            .sum();
+        // A sender that does not use its window has shown nothing about a larger one.
+        if event.was_limited {
+            self.window = (self.window + acknowledged / 2).min(self.maximum);
+        }
+        let is_recovering = self.recovery_until > event.largest_acked;
+        self.suppressors.set(Suppressor::Recovery, is_recovering, event.round);
+        self.suppressors.set(Suppressor::NotLimited, !event.was_limited, event.round);
+        self.suppressors.set(Suppressor::MaximumWindow, self.window == self.maximum, event.round);
+    }
+
+    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {}
+
+    fn on_max_datagram_size(&mut self, max_datagram_size: u64) {
+        self.minimum = 2 * max_datagram_size;
+        self.window = self.window.max(self.minimum);
+    }
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// A quarter more than the window in a round trip, so that the window and not the pacer decides.
+    fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {
+        Some(Rate::from_transfer(self.window, rtt?.smoothed)?.scaled(5, 4))
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            window: self.window,
+            slow_start_threshold: None,
+            minimum_window: self.minimum,
+            phase: Phase::Other("half_and_quarter"),
+            suppressors: self.suppressors,
+            congestion_events: self.events,
+            undone_events: 0,
+        }
+    }
+}
+
+const PROTOCOL: &str = "example-download";
+const SIZE: usize = 16 << 20;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
+    let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
+    let mut roots = RootCertStore::empty();
+    roots.add(certified.cert.der().clone())?;
+
+    // Whoever sends has to have the controller: here the server.
+    let transport =
+        TransportConfig { controller: Arc::new(HalfAndQuarter), ..TransportConfig::default() };
+    let config = ServerConfig::new(vec![certified.cert.into()], key.into())
+        .application_protocols([PROTOCOL])
+        .transport(transport);
+    let server = Endpoint::server("127.0.0.1:0".parse()?, config)?;
+    let address = server.local_address();
+    let serving = tokio::spawn(async move {
+        let connection = server.accept().await.ok_or("the endpoint is closed")?.await?;
+        let mut send = connection.open_uni().await?;
+        send.write_all(&vec![7; SIZE]).await?;
+        send.finish()?;
+        send.stopped().await?;
+        Ok::<_, Box<dyn Error + Send + Sync>>(connection.statistics())
+    });
+
+    let client = Endpoint::client("127.0.0.1:0".parse()?)?;
+    let config = ClientConfig::with_roots(roots).application_protocols([PROTOCOL]);
+    let connection = client.connect_with(&config, address, "localhost")?.await?;
+    let mut recv = connection.accept_uni().await?;
+    let received = recv.read_to_end(SIZE).await?.len();
+    println!("client: {received} bytes received");
+
+    let statistics = serving.await?.map_err(|error| error.to_string())?;
+    println!("server: phase {}", statistics.congestion_phase);
+    println!("server: window {} bytes", statistics.congestion_window);
+    println!("server: {} congestion events", statistics.congestion_events);
+    println!("server: {} of {} packets lost", statistics.packets_lost, statistics.packets_sent);
+    connection.close(VarInt::ZERO, b"done");
+    if received == SIZE { Ok(()) } else { Err("the download is too short".into()) }
+}

@@ -1,0 +1,217 @@
+//! The other face: applications that run inside the shard.
+
+use std::sync::mpsc;
+
+use crate::support::{PROTOCOL, code, identity, loopback, run};
+use clearway::transport::{Connection, Incoming, ReadOutcome};
+use clearway::{
+    Accept, Acceptor, Application, ClientConfig, ConnectError, ConnectionError, ConnectionWaker,
+    Decision, Direction, Endpoint, Event, ServerConfig, Statistics, StreamId, Timestamp,
+};
+
+/// Sends every stream back in upper case.
+struct Shouting {
+    streams: Vec<StreamId>,
+    closed: mpsc::Sender<u64>,
+}
+
+impl Application for Shouting {
+    fn process(&mut self, now: Timestamp, connection: &mut Connection) {
+        while let Some(event) = connection.next_event() {
+            if let Event::Opened(direction) = event {
+                while let Some(id) = connection.accept(direction) {
+                    self.streams.push(id);
+                }
+            }
+        }
+        self.streams.retain(|id| {
+            loop {
+                match connection.read(now, *id, usize::MAX) {
+                    Ok(ReadOutcome::Data(data)) => {
+                        let answer = data.to_ascii_uppercase();
+                        assert_eq!(connection.write_slice(*id, &answer), Ok(answer.len()));
+                    }
+                    Ok(ReadOutcome::Blocked) => return true,
+                    Ok(ReadOutcome::Finished) => {
+                        connection.finish(*id).unwrap();
+                        return false;
+                    }
+                    Err(_) => return false,
+                }
+            }
+        });
+    }
+
+    fn closed(&mut self, statistics: &Statistics) {
+        self.closed.send(statistics.packets_received).unwrap();
+    }
+}
+
+struct AcceptAll(mpsc::Sender<u64>);
+
+impl Acceptor for AcceptAll {
+    fn incoming(&mut self, _incoming: &Incoming) -> Decision {
+        let closed = self.0.clone();
+        Decision::Accept(Accept {
+            application: Box::new(|_| Box::new(Shouting { streams: Vec::new(), closed })),
+            observer: None,
+        })
+    }
+}
+
+struct RefuseAll;
+
+impl Acceptor for RefuseAll {
+    fn incoming(&mut self, _incoming: &Incoming) -> Decision {
+        Decision::Refuse
+    }
+}
+
+fn server(acceptor: impl Acceptor + 'static) -> Endpoint {
+    let identity = identity();
+    let config = ServerConfig::new(vec![identity.certificate], identity.key)
+        .application_protocols([PROTOCOL]);
+    Endpoint::server_with_applications(loopback(), config, Box::new(acceptor)).unwrap()
+}
+
+fn trusting() -> ClientConfig {
+    ClientConfig::dangerous_without_certificate_verification().application_protocols([PROTOCOL])
+}
+
+#[test]
+fn an_application_serves_inside_the_shard() {
+    run(async {
+        let (closed, ends) = mpsc::channel();
+        let server = server(AcceptAll(closed));
+        let client = Endpoint::client(loopback()).unwrap();
+        let remote = server.local_address();
+        let connection =
+            client.connect_with(&trusting(), remote, "localhost").unwrap().await.unwrap();
+        let (mut send, mut recv) = connection.open_bi().await.unwrap();
+        send.write_all(b"is anybody there").await.unwrap();
+        send.finish().unwrap();
+        assert_eq!(recv.read_to_end(100).await.unwrap(), b"IS ANYBODY THERE");
+        drop((connection, send, recv));
+        server.wait_idle().await;
+        assert!(ends.try_recv().unwrap() > 0);
+    });
+}
+
+#[test]
+fn an_acceptor_can_turn_clients_away() {
+    run(async {
+        let server = server(RefuseAll);
+        let client = Endpoint::client(loopback()).unwrap();
+        let remote = server.local_address();
+        let error =
+            client.connect_with(&trusting(), remote, "localhost").unwrap().await.unwrap_err();
+        assert!(
+            matches!(error, ConnectError::Lost(ConnectionError::ConnectionClosed { .. })),
+            "{error:?}"
+        );
+        assert_eq!(server.statistics().connections, 0);
+        assert!(server.statistics().incoming_refused > 0);
+    });
+}
+
+/// Does something only when it is woken from outside.
+struct Woken {
+    orders: mpsc::Receiver<Vec<u8>>,
+    answers: mpsc::Sender<Vec<u8>>,
+    stream: Option<StreamId>,
+    answer: Vec<u8>,
+}
+
+impl Application for Woken {
+    fn process(&mut self, now: Timestamp, connection: &mut Connection) {
+        while connection.next_event().is_some() {}
+        if connection.is_handshaking() || connection.is_closed() {
+            return;
+        }
+        while let Ok(order) = self.orders.try_recv() {
+            let id = connection.open(Direction::Bidirectional).unwrap();
+            assert_eq!(connection.write_slice(id, &order), Ok(order.len()));
+            connection.finish(id).unwrap();
+            self.stream = Some(id);
+        }
+        let Some(id) = self.stream else { return };
+        while let Ok(ReadOutcome::Data(data)) = connection.read(now, id, usize::MAX) {
+            self.answer.extend_from_slice(&data);
+        }
+        if connection.read(now, id, 1) == Ok(ReadOutcome::Finished) || self.answer.len() == 4 {
+            self.answers.send(std::mem::take(&mut self.answer)).unwrap();
+            self.stream = None;
+        }
+    }
+}
+
+#[test]
+fn an_application_can_be_woken_from_any_thread() {
+    run(async {
+        let (closed, _ends) = mpsc::channel();
+        let server = server(AcceptAll(closed));
+        let client = Endpoint::client(loopback()).unwrap();
+        let (order, orders) = mpsc::channel();
+        let (answers, answer) = mpsc::channel();
+        let (wakers, waker) = mpsc::channel::<ConnectionWaker>();
+        client
+            .connect_application(
+                &trusting(),
+                server.local_address(),
+                "localhost",
+                Box::new(move |waker| {
+                    wakers.send(waker).unwrap();
+                    Box::new(Woken { orders, answers, stream: None, answer: Vec::new() })
+                }),
+                Box::new(|failure| panic!("{failure}")),
+            )
+            .unwrap();
+        let waker = waker.recv().unwrap();
+        for _ in 0..100 {
+            order.send(b"ping".to_vec()).unwrap();
+            waker.wake();
+            assert_eq!(answer.recv().unwrap(), b"PING");
+        }
+        client.close(code(0), b"");
+        client.wait_idle().await;
+        // The connection is gone; this does nothing.
+        waker.wake();
+    });
+}
+
+#[test]
+fn an_application_that_panics_leaves_nobody_waiting() {
+    struct Panicking;
+
+    impl Application for Panicking {
+        fn process(&mut self, _now: Timestamp, _connection: &mut Connection) {
+            panic!("this panic is meant");
+        }
+    }
+
+    run(async {
+        let (closed, _ends) = mpsc::channel();
+        let server = server(AcceptAll(closed));
+        let remote = server.local_address();
+        let client = Endpoint::client(loopback()).unwrap();
+        let connection =
+            client.connect_with(&trusting(), remote, "localhost").unwrap().await.unwrap();
+        let (mut send, mut recv) = connection.open_bi().await.unwrap();
+        send.write_all(b"x").await.unwrap();
+        client
+            .connect_application(
+                &trusting(),
+                remote,
+                "localhost",
+                Box::new(|_| Box::new(Panicking)),
+                Box::new(|_| ()),
+            )
+            .unwrap();
+        // The shard is gone, and with it everything that it carried.
+        assert_eq!(connection.closed().await, ConnectionError::LocallyClosed);
+        while recv.read_chunk(10).await.is_ok_and(|chunk| chunk.is_some()) {}
+        assert!(connection.open_uni().await.is_err());
+        client.wait_idle().await;
+        assert!(client.connect_with(&trusting(), remote, "localhost").unwrap().await.is_err());
+    });
+}

@@ -1,0 +1,406 @@
+//! How connections begin and end, on loopback.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::{PROTOCOL, Pair, code, identity, loopback, run};
+use bytes::Bytes;
+use clearway::rustls::RootCertStore;
+use clearway::{
+    ClientConfig, ConfigError, ConnectError, ConnectFailure, ConnectionError, Endpoint,
+    EndpointError, Observation, Observer, SendDatagramError, ServerConfig, Side, Timestamp,
+    TransportConfig,
+};
+
+#[test]
+fn both_ends_know_each_other() {
+    run(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        assert_eq!(client.application_protocol(), Some(PROTOCOL.as_bytes()));
+        assert_eq!(server.application_protocol(), Some(PROTOCOL.as_bytes()));
+        assert_eq!(server.server_name(), Some("localhost"));
+        assert_eq!(client.peer_identity().map(<[_]>::len), Some(1));
+        assert!(server.peer_identity().is_none());
+        assert_eq!(client.remote_address(), pair.server.local_address());
+        assert_eq!(server.remote_address(), pair.client.local_address());
+        assert!(client.statistics().packets_received > 0);
+
+        let ours = client.export_keying_material(32, b"label", Some(b"context")).await.unwrap();
+        let theirs = server.export_keying_material(32, b"label", Some(b"context")).await.unwrap();
+        assert_eq!(ours, theirs);
+        assert_ne!(ours, client.export_keying_material(32, b"other", None).await.unwrap());
+    });
+}
+
+#[test]
+fn the_peer_learns_the_close_code() {
+    run(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        server.close(code(42), b"that is the answer");
+        assert_eq!(server.closed().await, ConnectionError::LocallyClosed);
+        assert_eq!(
+            client.closed().await,
+            ConnectionError::ApplicationClosed {
+                error_code: code(42),
+                reason: Bytes::from_static(b"that is the answer")
+            }
+        );
+        assert!(client.close_reason().is_some());
+        assert!(client.accept_bi().await.is_err());
+        assert!(client.read_datagram().await.is_err());
+        assert!(client.export_keying_material(1, b"x", None).await.is_err());
+    });
+}
+
+#[test]
+fn nobody_there_is_noticed_quickly() {
+    run(async {
+        // A port that was free a moment ago.
+        let free = UdpSocket::bind(loopback()).unwrap().local_addr().unwrap();
+        let pair = Pair::new();
+        let began = Instant::now();
+        let connecting = pair.client.connect_with(&pair.config, free, "localhost").unwrap();
+        let error = connecting.await.unwrap_err();
+        assert_eq!(error, ConnectError::Lost(ConnectionError::Unreachable));
+        assert!(began.elapsed() < Duration::from_secs(2), "took {:?}", began.elapsed());
+        let error = std::io::Error::from(error);
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+        // The endpoint is none the worse.
+        pair.connect().await;
+    });
+}
+
+#[test]
+fn a_dead_peer_does_not_end_other_connections() {
+    run(async {
+        let pair = Pair::new();
+        let other = Pair::new();
+        let connecting =
+            pair.client.connect_with(&other.config, other.server.local_address(), "localhost");
+        let (client, server) =
+            tokio::join!(connecting.unwrap(), async { other.server.accept().await.unwrap().await });
+        let (living, living_server) = pair.connect().await;
+        drop(server);
+        drop(client);
+        let free = UdpSocket::bind(loopback()).unwrap().local_addr().unwrap();
+        let connecting = pair.client.connect_with(&pair.config, free, "localhost").unwrap();
+        assert!(connecting.await.is_err());
+        let mut send = living.open_uni().await.unwrap();
+        send.write_all(b"alive").await.unwrap();
+        send.finish().unwrap();
+        let mut recv = living_server.accept_uni().await.unwrap();
+        assert_eq!(recv.read_to_end(10).await.unwrap(), b"alive");
+    });
+}
+
+#[test]
+fn silence_ends_a_connection() {
+    run(async {
+        let transport = TransportConfig {
+            max_idle_timeout: Some(Duration::from_millis(200)),
+            initial_rtt: Duration::from_millis(10),
+            ..TransportConfig::default()
+        };
+        let pair = Pair::with(transport, |server| server);
+        let (client, server) = pair.connect().await;
+        let (ours, theirs) = tokio::join!(client.closed(), server.closed());
+        assert_eq!((ours, theirs), (ConnectionError::TimedOut, ConnectionError::TimedOut));
+        pair.client.wait_idle().await;
+    });
+}
+
+#[test]
+fn a_certificate_that_is_not_trusted_is_rejected() {
+    run(async {
+        let pair = Pair::new();
+        let mut roots = RootCertStore::empty();
+        roots.add(identity().certificate).unwrap();
+        let config = ClientConfig::with_roots(roots).application_protocols([PROTOCOL]);
+        let remote = pair.server.local_address();
+        let connecting = pair.client.connect_with(&config, remote, "localhost").unwrap();
+        let accepting = async { pair.server.accept().await.unwrap().await };
+        let (error, server_error) = tokio::join!(connecting, accepting);
+        let error = error.unwrap_err();
+        let ConnectError::Lost(ConnectionError::TransportError(inner)) = &error else {
+            panic!("{error:?}")
+        };
+        assert!(inner.code.to_string().contains("CRYPTO"), "{}", inner.code);
+        let server_error = server_error.unwrap_err();
+        assert!(
+            matches!(&server_error, ConnectError::Lost(ConnectionError::ConnectionClosed { .. })),
+            "{server_error:?}"
+        );
+
+        let trusting = ClientConfig::dangerous_without_certificate_verification()
+            .application_protocols([PROTOCOL]);
+        let connecting = pair.client.connect_with(&trusting, remote, "localhost").unwrap();
+        let accepting = async { pair.server.accept().await.unwrap().await };
+        let (client, server) = tokio::join!(connecting, accepting);
+        assert!(client.is_ok() && server.is_ok());
+    });
+}
+
+#[test]
+fn a_certificate_for_another_name_is_rejected() {
+    run(async {
+        let pair = Pair::new();
+        let remote = pair.server.local_address();
+        let connecting = pair.client.connect_with(&pair.config, remote, "example.com").unwrap();
+        assert!(matches!(
+            connecting.await.unwrap_err(),
+            ConnectError::Lost(ConnectionError::TransportError(_))
+        ));
+    });
+}
+
+#[test]
+fn no_common_protocol_no_connection() {
+    run(async {
+        let pair = Pair::new();
+        let config = pair.config.clone().application_protocols(["another"]);
+        let remote = pair.server.local_address();
+        let connecting = pair.client.connect_with(&config, remote, "localhost").unwrap();
+        let error = connecting.await.unwrap_err();
+        // no_application_protocol is alert 120 (RFC 9001 §8.1).
+        let ConnectError::Lost(ConnectionError::ConnectionClosed { error_code, .. }) = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(error_code, clearway::wire::TransportErrorCode::crypto(120));
+    });
+}
+
+#[test]
+fn what_cannot_be_started_says_why() {
+    run(async {
+        let pair = Pair::new();
+        let remote = pair.server.local_address();
+        let connecting = pair.client.connect_with(&pair.config, remote, "not a name").unwrap();
+        let error = connecting.await.unwrap_err();
+        assert!(matches!(error, ConnectError::NotStarted(ConnectFailure::Endpoint(_))), "{error}");
+
+        let v6 = "[::1]:9".parse().unwrap();
+        let connecting = pair.client.connect_with(&pair.config, v6, "localhost").unwrap();
+        let expected = ConnectError::NotStarted(ConnectFailure::UnsupportedAddress(v6));
+        assert_eq!(connecting.await.unwrap_err(), expected);
+
+        let config = pair.config.clone().application_protocols([""; 0]);
+        let error = pair.client.connect_with(&config, remote, "localhost").unwrap_err();
+        assert!(matches!(error, ConfigError::Tls(_)), "{error}");
+        let error = pair.client.connect(remote, "localhost").unwrap_err();
+        assert_eq!(error, ConfigError::NoClientConfig);
+    });
+}
+
+#[test]
+fn an_address_in_use_is_refused() {
+    let taken = UdpSocket::bind(loopback()).unwrap();
+    let address = taken.local_addr().unwrap();
+    assert_eq!(Endpoint::client(address).unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    let identity = identity();
+    let config = ServerConfig::new(vec![identity.certificate], identity.key)
+        .application_protocols([PROTOCOL]);
+    let error = Endpoint::server(address, config).unwrap_err();
+    assert!(matches!(error, EndpointError::Io(_)), "{error}");
+}
+
+#[test]
+fn a_retry_validates_the_address() {
+    run(async {
+        let pair = Pair::with(TransportConfig::default(), |server| server.require_retry(true));
+        let (client, server) = pair.connect().await;
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"x").await.unwrap();
+        assert!(server.accept_uni().await.is_ok());
+        // The Retry and the second Initial: one datagram more each way than without.
+        assert!(pair.server.statistics().datagrams_sent > 1);
+    });
+}
+
+#[test]
+fn a_later_connection_resumes_the_session() {
+    run(async {
+        let pair = Pair::new();
+        for _ in 0..3 {
+            let (client, server) = pair.connect().await;
+            // What the server sends on a stream comes after its session ticket.
+            let mut send = server.open_uni().await.unwrap();
+            send.finish().unwrap();
+            let mut recv = client.accept_uni().await.unwrap();
+            assert_eq!(recv.read_to_end(0).await.unwrap(), b"");
+        }
+    });
+}
+
+#[test]
+fn clients_beyond_the_limit_are_refused() {
+    run(async {
+        let pair = Pair::with(TransportConfig::default(), |server| server.max_connections(1));
+        let (_client, _server) = pair.connect().await;
+        let error = pair.connecting().await.unwrap_err();
+        assert!(
+            matches!(error, ConnectError::Lost(ConnectionError::ConnectionClosed { .. })),
+            "{error:?}"
+        );
+    });
+}
+
+#[test]
+fn dropping_everything_closes_everything() {
+    run(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let (send, recv) = client.open_bi().await.unwrap();
+        drop(client);
+        // Streams keep the connection.
+        assert!(server.close_reason().is_none());
+        drop(send);
+        assert!(server.close_reason().is_none());
+        drop(recv);
+        let expected =
+            ConnectionError::ApplicationClosed { error_code: code(0), reason: Bytes::new() };
+        assert_eq!(server.closed().await, expected);
+        // An endpoint whose handles are gone goes on for its connections.
+        let (client, server) = pair.connect().await;
+        drop(pair);
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"still here").await.unwrap();
+        let mut recv = server.accept_uni().await.unwrap();
+        assert_eq!(&recv.read_chunk(100).await.unwrap().unwrap()[..], b"still here");
+    });
+}
+
+#[test]
+fn a_connection_that_nobody_waits_for_is_given_up() {
+    run(async {
+        let pair = Pair::new();
+        drop(pair.connecting());
+        pair.client.wait_idle().await;
+        // The server may or may not have heard of it; others are served either way.
+        let connecting = pair.connecting();
+        let accepting = async {
+            loop {
+                if let Ok(connection) = pair.server.accept().await.unwrap().await {
+                    return connection;
+                }
+            }
+        };
+        let (client, server) = tokio::join!(connecting, accepting);
+        assert_eq!(client.unwrap().remote_address(), pair.server.local_address());
+        assert_eq!(server.remote_address(), pair.client.local_address());
+    });
+}
+
+#[test]
+fn closing_an_endpoint_closes_its_connections() {
+    run(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        pair.server.close(code(5), b"maintenance");
+        let error = client.closed().await;
+        assert!(
+            matches!(error, ConnectionError::ApplicationClosed { error_code, .. } if error_code == code(5)),
+            "{error:?}"
+        );
+        assert_eq!(server.closed().await, ConnectionError::LocallyClosed);
+        assert!(pair.server.accept().await.is_none());
+        // New clients are turned away, and no new connections are made.
+        assert!(pair.connecting().await.is_err());
+        let remote = pair.client.local_address();
+        let connecting = pair.server.connect_with(&pair.config, remote, "localhost").unwrap();
+        let expected = ConnectError::NotStarted(ConnectFailure::ShuttingDown);
+        assert_eq!(connecting.await.unwrap_err(), expected);
+        pair.server.wait_idle().await;
+    });
+}
+
+#[test]
+fn datagrams_go_both_ways() {
+    run(async {
+        let transport =
+            TransportConfig { max_datagram_frame_size: Some(1200), ..TransportConfig::default() };
+        let pair = Pair::with(transport, |server| server);
+        let (client, server) = pair.connect().await;
+        let maximum = client.max_datagram_size().unwrap();
+        let largest = Bytes::from(vec![9; maximum]);
+        client.send_datagram(largest.clone()).unwrap();
+        assert_eq!(server.read_datagram().await.unwrap(), largest);
+        server.send_datagram(Bytes::from_static(b"short")).unwrap();
+        assert_eq!(client.read_datagram().await.unwrap(), "short");
+        let too_large = client.send_datagram(Bytes::from(vec![0; maximum + 1]));
+        assert_eq!(too_large, Err(SendDatagramError::TooLarge { maximum }));
+    });
+}
+
+#[test]
+fn datagrams_need_a_peer_that_takes_them() {
+    run(async {
+        let pair = Pair::new();
+        let (client, _server) = pair.connect().await;
+        assert_eq!(client.max_datagram_size(), None);
+        let error = client.send_datagram(Bytes::new()).unwrap_err();
+        assert_eq!(error, SendDatagramError::Unsupported);
+    });
+}
+
+#[test]
+fn ipv6_and_ipv4_reach_a_socket_for_both() {
+    run(async {
+        let identity = identity();
+        let mut roots = RootCertStore::empty();
+        roots.add(identity.certificate.clone()).unwrap();
+        let server = ServerConfig::new(vec![identity.certificate], identity.key)
+            .application_protocols([PROTOCOL]);
+        let Ok(server) = Endpoint::server("[::]:0".parse().unwrap(), server) else {
+            // A host without IPv6.
+            return;
+        };
+        let config = ClientConfig::with_roots(roots).application_protocols([PROTOCOL]);
+        let port = server.local_address().port();
+        for (bind, remote) in
+            [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "[::1]"), ("[::]:0", "127.0.0.1")]
+        {
+            let client = Endpoint::client(bind.parse().unwrap()).unwrap();
+            let remote = format!("{remote}:{port}").parse().unwrap();
+            let connecting = client.connect_with(&config, remote, "localhost").unwrap();
+            let accepting = async { server.accept().await.unwrap().await };
+            let (ours, theirs) = tokio::join!(connecting, accepting);
+            assert!(ours.is_ok() && theirs.is_ok(), "{bind} to {remote}: {ours:?}, {theirs:?}");
+        }
+    });
+}
+
+#[test]
+fn observers_watch_both_ends() {
+    struct Counter(Arc<AtomicUsize>);
+
+    impl Observer for Counter {
+        fn observe(&mut self, _now: Timestamp, observation: &Observation<'_>) {
+            if matches!(observation, Observation::Started { .. } | Observation::Closed(_)) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    }
+
+    run(async {
+        let counts = [Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0))];
+        let factory = |counts: &[Arc<AtomicUsize>; 2]| {
+            let [client, server] = counts.clone();
+            Arc::new(move |side: Side| {
+                let count = if side.is_client() { client.clone() } else { server.clone() };
+                Some(Box::new(Counter(count)) as Box<dyn Observer>)
+            })
+        };
+        let mut pair = Pair::with(TransportConfig::default(), |it| it.observer(factory(&counts)));
+        pair.config = pair.config.observer(factory(&counts));
+        let (client, server) = pair.connect().await;
+        client.close(code(0), b"");
+        server.closed().await;
+        pair.client.wait_idle().await;
+        pair.server.wait_idle().await;
+        assert_eq!(counts.map(|count| count.load(Ordering::SeqCst)), [2, 2]);
+    });
+}

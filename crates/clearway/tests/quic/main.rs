@@ -1,0 +1,6 @@
+//! The raw QUIC face, and applications inside the shard, on loopback sockets.
+
+mod applications;
+mod connections;
+mod streams;
+mod support;

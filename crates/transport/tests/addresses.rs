@@ -1,0 +1,292 @@
+//! Address validation and who may answer whom: Retry, NEW_TOKEN, Version Negotiation, stateless reset
+//! (RFC 9000 §6, §8.1, §10.3).
+
+mod support;
+
+use clearway_network::Way;
+use clearway_transport::{ConnectionError, Event, Side};
+use clearway_units::Random;
+use clearway_wire::header::{HeaderKind, Invariant, ProtectedHeader, VersionNegotiation};
+use clearway_wire::{TransportErrorCode, Version, Writer};
+use support::{
+    CLIENT, Door, Pair, SERVER, address, delayed, large_tls, lossy, milliseconds, quiet, seconds,
+};
+
+/// The tokens that the client was given.
+fn tokens(pair: &Pair) -> Vec<Vec<u8>> {
+    let tokens = pair.client_events.iter().filter_map(|event| match event {
+        Event::NewToken(token) => Some(token.to_vec()),
+        _ => None,
+    });
+    tokens.collect()
+}
+
+#[test]
+fn a_retry_lets_the_server_send_as_much_as_it_likes() {
+    let mut pair = Pair::with_tls(delayed(50, 1), quiet(), quiet(), large_tls());
+    pair.door = Door::Retry;
+    let start = pair.now;
+    pair.run_until(seconds(5), |pair| pair.client_events.contains(&Event::Connected));
+    assert_eq!(pair.now.saturating_since(start), milliseconds(200));
+}
+
+#[test]
+fn a_retry_survives_loss() {
+    for seed in 0..20 {
+        let mut pair = Pair::new(lossy(30.0, 10, seed));
+        pair.door = Door::Retry;
+        // The token of the Retry has to live as long as this takes.
+        let mut config = (*pair.server_config).clone();
+        config.retry_token_lifetime = seconds(1000);
+        pair.server.set_server(Some(config.into()));
+        pair.establish_within(seconds(300));
+    }
+}
+
+/// §17.2.5.2: a Retry that was changed, or answers another packet, is discarded.
+#[test]
+fn a_changed_retry_is_ignored() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.door = Door::Retry;
+    let mut is_first = true;
+    pair.filter = Some(Box::new(move |_, way, payload| {
+        if way == Way::ToClient && std::mem::replace(&mut is_first, false) {
+            *payload.last_mut().unwrap() ^= 1;
+        }
+        true
+    }));
+    pair.establish();
+    assert!(pair.now.saturating_since(clearway_units::Timestamp::ORIGIN) > milliseconds(1999));
+}
+
+/// §8.1.3: a token of NEW_TOKEN saves the Retry of a later connection.
+#[test]
+fn a_token_of_an_earlier_connection_validates_the_address() {
+    let mut pair = Pair::with_tls(delayed(50, 1), quiet(), quiet(), large_tls());
+    pair.establish();
+    pair.run_for(seconds(1));
+    let tokens = tokens(&pair);
+    assert_eq!(tokens.len(), 1);
+    pair.reconnect(tokens[0].clone());
+    pair.door = Door::Retry;
+    let start = pair.now;
+    pair.run_until(seconds(5), |pair| pair.client_events.contains(&Event::Connected));
+    assert_eq!(pair.now.saturating_since(start), milliseconds(100), "no Retry, and no limit");
+}
+
+#[test]
+fn a_token_for_another_address_is_worth_nothing() {
+    let mut pair = Pair::new(delayed(50, 1));
+    pair.establish();
+    pair.run_for(seconds(1));
+    let token = tokens(&pair)[0].clone();
+    pair.bindings[0] = address("10.9.9.9:1234");
+    pair.reconnect(token);
+    pair.door = Door::Retry;
+    let start = pair.now;
+    pair.run_until(seconds(5), |pair| pair.client_events.contains(&Event::Connected));
+    assert_eq!(pair.now.saturating_since(start), milliseconds(200));
+}
+
+/// §8.1.3: an expired Retry token ends the attempt.
+#[test]
+fn a_retry_token_that_has_expired_is_refused_with_invalid_token() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.door = Door::Retry;
+    let mut config = (*pair.server_config).clone();
+    config.retry_token_lifetime = milliseconds(10);
+    pair.server.set_server(Some(config.into()));
+    pair.run_for(seconds(1));
+    let Some(Event::Closed(ConnectionError::ConnectionClosed { error_code, .. })) =
+        pair.client_events.last()
+    else {
+        panic!("{:?}", pair.client_events)
+    };
+    assert_eq!(*error_code, TransportErrorCode::INVALID_TOKEN);
+    assert_eq!(pair.server.connection_count(), 0);
+}
+
+/// The client's first datagram, changed by `change`, and the server's answer to it.
+fn answer_to(change: impl FnOnce(&mut Vec<u8>)) -> Option<Vec<u8>> {
+    let mut pair = Pair::new(delayed(10, 1));
+    let mut buffer = vec![0; 2000];
+    let transmit = pair.client.transmit(pair.handle, pair.now, &mut buffer, 1).unwrap();
+    let mut datagram = buffer[..transmit.size].to_vec();
+    change(&mut datagram);
+    pair.deliver(Way::ToServer, address(CLIENT), &mut datagram);
+    pair.server.next_reply().map(|(_, reply)| reply)
+}
+
+/// §6.1.
+#[test]
+fn an_unknown_version_is_answered_with_the_versions_spoken() {
+    let mut ids = None;
+    let reply = answer_to(|datagram| {
+        datagram[1..5].copy_from_slice(&0x5a5a_5a5a_u32.to_be_bytes());
+        let Ok(Invariant::Long { destination_connection_id, source_connection_id, .. }) =
+            Invariant::decode(datagram, 8)
+        else {
+            panic!("a long header")
+        };
+        ids = Some((destination_connection_id.to_vec(), source_connection_id.to_vec()));
+    });
+    let reply = reply.expect("an answer");
+    let HeaderKind::VersionNegotiation(packet) = ProtectedHeader::decode(&reply, 8).unwrap().kind
+    else {
+        panic!("not a Version Negotiation packet")
+    };
+    let (destination, source) = ids.unwrap();
+    assert_eq!((packet.destination, packet.source), (&source[..], &destination[..]));
+    assert!(packet.versions().any(|version| version == Version::V1));
+}
+
+#[test]
+fn a_small_datagram_of_an_unknown_version_is_not_answered() {
+    let reply = answer_to(|datagram| {
+        datagram[1..5].copy_from_slice(&0x5a5a_5a5a_u32.to_be_bytes());
+        datagram.truncate(1199);
+    });
+    assert_eq!(reply, None);
+}
+
+#[test]
+fn a_version_negotiation_packet_is_not_answered() {
+    assert_eq!(answer_to(|datagram| datagram[1..5].fill(0)), None);
+}
+
+/// §14.1: a server discards an Initial packet in a datagram of less than 1200 bytes.
+#[test]
+fn a_small_initial_is_not_answered() {
+    assert_eq!(answer_to(|datagram| datagram.truncate(1199)), None);
+}
+
+/// A Version Negotiation packet that answers the client's first packet, listing `versions`.
+fn version_negotiation(pair: &mut Pair, versions: &[Version]) -> Vec<u8> {
+    let mut buffer = vec![0; 2000];
+    let transmit = pair.client.transmit(pair.handle, pair.now, &mut buffer, 1).unwrap();
+    pair.client.transmitted(pair.handle, pair.now);
+    let Ok(Invariant::Long { destination_connection_id, source_connection_id, .. }) =
+        Invariant::decode(&buffer[..transmit.size], 8)
+    else {
+        panic!("a long header")
+    };
+    let mut packet = vec![0; 200];
+    let mut writer = Writer::new(&mut packet);
+    let (destination, source) = (source_connection_id, destination_connection_id);
+    VersionNegotiation::encode(&mut writer, 0, destination, source, versions).unwrap();
+    let length = writer.written();
+    packet.truncate(length);
+    packet
+}
+
+const UNKNOWN: Version = Version(0x6b33_43cf);
+
+/// §6.2.
+#[test]
+fn a_client_gives_up_when_its_version_is_not_offered() {
+    let mut pair = Pair::new(delayed(10, 1));
+    let mut packet = version_negotiation(&mut pair, &[UNKNOWN]);
+    pair.deliver(Way::ToClient, address(SERVER), &mut packet);
+    pair.settle();
+    assert_eq!(pair.client_events, [Event::Closed(ConnectionError::VersionMismatch)]);
+}
+
+/// §6.2: "A client MUST discard a Version Negotiation packet that lists the QUIC version selected by
+/// the client"; one from a stranger or with other connection IDs likewise; and any, once another packet
+/// was processed.
+#[test]
+fn other_version_negotiation_packets_are_ignored() {
+    let mut pair = Pair::new(delayed(10, 1));
+    let mut lists_ours = version_negotiation(&mut pair, &[UNKNOWN, Version::V1]);
+    pair.deliver(Way::ToClient, address(SERVER), &mut lists_ours);
+
+    let mut pair_2 = Pair::new(delayed(10, 1));
+    let packet = version_negotiation(&mut pair_2, &[UNKNOWN]);
+    pair_2.deliver(Way::ToClient, address("10.6.6.6:443"), &mut packet.clone());
+    let mut other_id = packet.clone();
+    other_id[6 + 8 + 1] ^= 1;
+    pair_2.deliver(Way::ToClient, address(SERVER), &mut other_id);
+
+    let mut pair_3 = Pair::new(delayed(10, 1));
+    let mut buffer = vec![0; 2000];
+    let transmit = pair_3.client.transmit(pair_3.handle, pair_3.now, &mut buffer, 1).unwrap();
+    pair_3.client.transmitted(pair_3.handle, pair_3.now);
+    pair_3.deliver(Way::ToServer, address(CLIENT), &mut buffer[..transmit.size]);
+    pair_3.run_until(milliseconds(15), |pair| !pair.watch.received(Side::Client).is_empty());
+
+    for pair in [&mut pair, &mut pair_2] {
+        assert!(!pair.client().is_closed());
+        pair.establish();
+    }
+}
+
+#[test]
+fn a_version_negotiation_packet_after_the_server_s_first_is_ignored() {
+    let mut pair = Pair::new(delayed(10, 1));
+    let mut first = None;
+    let mut late = Some(version_negotiation(&mut pair, &[UNKNOWN]));
+    pair.run_until(seconds(3), |pair| {
+        first = first.or_else(|| (!pair.watch.received(Side::Client).is_empty()).then_some(()));
+        if first.is_some()
+            && let Some(mut packet) = late.take()
+        {
+            pair.deliver(Way::ToClient, address(SERVER), &mut packet);
+        }
+        pair.client_events.contains(&Event::Connected)
+    });
+    assert!(late.is_none());
+    pair.establish();
+}
+
+/// §10.3: the server lost its state, not its key.
+#[test]
+fn a_client_learns_that_the_server_has_forgotten_it() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.establish();
+    pair.run_for(seconds(1));
+    pair.restart_server();
+    let start = pair.now;
+    // Large enough to be answered with a reset (§10.3.3).
+    let stream = pair.client().open(clearway_wire::Direction::Bidirectional).unwrap();
+    pair.client().write_slice(stream, &[7; 100]).unwrap();
+    pair.run_until(seconds(5), |pair| pair.client().is_closed());
+    assert_eq!(pair.client_events.last(), Some(&Event::Closed(ConnectionError::Reset)));
+    assert_eq!(pair.now.saturating_since(start), milliseconds(20));
+    // §10.3.1: draining, and not a word more.
+    let sent = pair.watch.sent(Side::Client).len();
+    pair.run_for(seconds(10));
+    assert_eq!(pair.watch.sent(Side::Client).len(), sent);
+}
+
+/// §10.3.3: two ends that have both forgotten do not answer each other for ever.
+#[test]
+fn resets_do_not_loop() {
+    let mut pair = Pair::new(delayed(10, 1));
+    let mut random = Random::from_number(4);
+    let mut datagram: Vec<u8> = random.array::<60>().to_vec();
+    datagram[0] = 0x40;
+    let mut rounds = 0;
+    loop {
+        pair.deliver(Way::ToServer, address(CLIENT), &mut datagram);
+        let Some((_, reply)) = pair.server.next_reply() else { break };
+        assert!(reply.len() < datagram.len());
+        datagram = reply;
+        rounds += 1;
+    }
+    assert!(rounds > 0 && rounds < 60, "{rounds}");
+}
+
+/// A reset whose token is another's, or of a connection ID that is not in use, does nothing.
+#[test]
+fn a_made_up_reset_is_ignored() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.establish();
+    let mut random = Random::from_number(4);
+    for _ in 0..100 {
+        let mut datagram: Vec<u8> = random.array::<43>().to_vec();
+        datagram[0] = 0x41;
+        pair.deliver(Way::ToClient, address(SERVER), &mut datagram);
+    }
+    pair.run_for(seconds(1));
+    assert!(!pair.client().is_closed());
+}

@@ -1,0 +1,273 @@
+//! How connections end (RFC 9000 §10).
+
+mod support;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use clearway_network::Way;
+use clearway_transport::{ConnectionError, Event, Side, TransportConfig};
+use clearway_wire::{TransportErrorCode, VarInt};
+use support::{Pair, SERVER, address, delayed, large_tls, milliseconds, quiet, seconds};
+
+const CODE: VarInt = VarInt::from_u32(0x77);
+
+fn closed(events: &[Event]) -> Option<&ConnectionError> {
+    let mut errors = events.iter().filter_map(|event| match event {
+        Event::Closed(error) => Some(error),
+        _ => None,
+    });
+    let first = errors.next();
+    assert!(errors.next().is_none(), "told once");
+    first
+}
+
+fn by_application() -> ConnectionError {
+    ConnectionError::ApplicationClosed { error_code: CODE, reason: Bytes::from_static(b"bye") }
+}
+
+fn hidden() -> ConnectionError {
+    ConnectionError::ConnectionClosed {
+        error_code: TransportErrorCode::APPLICATION_ERROR,
+        frame_type: 0,
+        reason: Bytes::new(),
+    }
+}
+
+#[test]
+fn either_end_learns_code_and_reason_of_the_other_s_application() {
+    for side in [Side::Client, Side::Server] {
+        let mut pair = Pair::new(delayed(10, 1));
+        pair.establish();
+        let now = pair.now;
+        let closer = if side.is_client() { pair.client() } else { pair.server() };
+        closer.close(now, CODE, b"bye");
+        pair.run_for(milliseconds(10));
+        pair.settle();
+        let (own, other) = if side.is_client() {
+            (&pair.client_events, &pair.server_events)
+        } else {
+            (&pair.server_events, &pair.client_events)
+        };
+        assert_eq!(closed(own), Some(&ConnectionError::LocallyClosed));
+        assert_eq!(closed(other), Some(&by_application()));
+    }
+}
+
+/// §10.2.3: before the handshake is complete anyone on the path can read the packets, so what the
+/// application says is replaced by APPLICATION_ERROR.
+#[test]
+fn what_an_application_says_is_hidden_in_initial_packets() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.run_for(milliseconds(5));
+    let now = pair.now;
+    pair.client().close(now, CODE, b"a secret reason");
+    pair.filter = Some(Box::new(|_, _, payload| {
+        assert!(payload.len() >= 1200, "a client expands datagrams with Initial packets");
+        true
+    }));
+    pair.run_for(milliseconds(20));
+    assert_eq!(closed(&pair.server_events), Some(&hidden()));
+}
+
+/// §10.2.3: a client whose handshake is complete cannot know whether the server's is.
+#[test]
+fn a_close_arrives_although_the_client_s_last_handshake_message_was_lost() {
+    let mut pair = Pair::new(delayed(10, 1));
+    let mut is_first = true;
+    pair.run_until(seconds(1), |pair| pair.client_events.contains(&Event::Connected));
+    pair.filter = Some(Box::new(move |_, way, _| {
+        way == Way::ToClient || !std::mem::replace(&mut is_first, false)
+    }));
+    pair.flush();
+    let now = pair.now;
+    pair.client().close(now, CODE, b"bye");
+    pair.run_for(seconds(10));
+    assert_eq!(closed(&pair.server_events), Some(&hidden()));
+}
+
+#[test]
+fn a_close_right_after_the_handshake_keeps_its_code() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.run_until(seconds(1), |pair| pair.client_events.contains(&Event::Connected));
+    pair.flush();
+    let now = pair.now;
+    pair.client().close(now, CODE, b"bye");
+    pair.run_for(seconds(1));
+    assert_eq!(closed(&pair.server_events), Some(&by_application()));
+}
+
+/// At whatever moment one end closes, the other learns of it and does not wait for a timeout.
+#[test]
+fn a_close_at_any_moment_of_the_handshake_is_heard() {
+    for side in [Side::Client, Side::Server] {
+        for at in 0..130 {
+            let mut pair = Pair::with_tls(delayed(10, 1), quiet(), quiet(), large_tls());
+            pair.run_for(milliseconds(at));
+            if side.is_server() && pair.accepted.is_empty() {
+                continue;
+            }
+            let now = pair.now;
+            let closer = if side.is_client() { pair.client() } else { pair.server() };
+            closer.close(now, CODE, b"bye");
+            pair.run_for(seconds(15));
+            let other = if side.is_client() { &pair.server_events } else { &pair.client_events };
+            let heard = closed(other);
+            assert!(
+                heard == Some(&hidden()) || heard == Some(&by_application()),
+                "{side:?} at {at} ms: {heard:?}"
+            );
+        }
+    }
+}
+
+/// §10.2: both states last three times the probe timeout, and then all is forgotten.
+#[test]
+fn closing_and_draining_last_three_probe_timeouts() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.establish();
+    let now = pair.now;
+    let statistics = pair.client().statistics();
+    let variation = (4 * statistics.rtt_variation.unwrap()).max(milliseconds(1));
+    let probe_timeout = statistics.smoothed_rtt.unwrap() + variation + milliseconds(25);
+    pair.client().close(now, CODE, b"bye");
+    pair.settle();
+    assert_eq!(pair.client().deadline(), Some(now + 3 * probe_timeout));
+    pair.run_for(3 * probe_timeout - milliseconds(1));
+    assert!(pair.client().is_closed() && !pair.client().is_drained());
+    assert!(pair.server().is_closed());
+    pair.run_for(seconds(1));
+    assert!(pair.client().is_drained() && pair.server().is_drained());
+    let (client, server) = (pair.handle, pair.accepted[0]);
+    assert!(pair.client.remove_drained(client).is_some());
+    assert!(pair.server.remove_drained(server).is_some());
+    assert_eq!((pair.client.connection_count(), pair.server.connection_count()), (0, 0));
+}
+
+/// §10.2.1: in the closing state packets are answered ever more rarely; §10.2.2: in the draining state
+/// not at all.
+#[test]
+fn a_closing_end_answers_rarely_and_a_draining_one_never() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.establish();
+    let now = pair.now;
+    // Packets of the server that the client has not seen.
+    let mut late = Vec::new();
+    let mut buffer = vec![0; 4000];
+    let server = pair.accepted[0];
+    for _ in 0..64 {
+        pair.server().ping();
+        let transmit = pair.server.transmit(server, now, &mut buffer, 1).unwrap();
+        pair.server.transmitted(server, now);
+        late.push(buffer[..transmit.size].to_vec());
+    }
+    pair.client().close(now, CODE, b"bye");
+    let before = pair.watch.sent(Side::Client).len();
+    for datagram in &mut late {
+        pair.deliver(Way::ToClient, address(SERVER), datagram);
+        pair.flush();
+    }
+    let answers = pair.watch.sent(Side::Client).len() - before;
+    assert_eq!(answers, 7, "to packets 1, 2, 4 … 64");
+
+    pair.run_for(milliseconds(10));
+    assert!(pair.server().is_closed());
+    let before = pair.watch.sent(Side::Server).len();
+    pair.server().ping();
+    pair.settle();
+    assert_eq!(pair.watch.sent(Side::Server).len(), before);
+}
+
+fn idle(client: u64, server: u64) -> (TransportConfig, TransportConfig) {
+    let timeout = |of: u64| (of > 0).then(|| seconds(of));
+    let client = TransportConfig { max_idle_timeout: timeout(client), ..quiet() };
+    let server = TransportConfig { max_idle_timeout: timeout(server), ..quiet() };
+    (client, server)
+}
+
+/// §10.1: the smaller of the two ends' timeouts holds for both; each forgets the connection silently.
+#[test]
+fn the_smaller_idle_timeout_ends_both() {
+    for (client, server, least) in [(5, 20, 5), (20, 5, 5), (0, 5, 5), (5, 0, 5)] {
+        let (client, server) = idle(client, server);
+        let mut pair = Pair::with(delayed(10, 1), client, server);
+        pair.establish();
+        pair.run_for(milliseconds(100));
+        let sent = pair.watch.sent(Side::Client).len() + pair.watch.sent(Side::Server).len();
+        let last = pair.watch.received(Side::Client).last().unwrap().at;
+        let early = seconds(least).saturating_sub(milliseconds(100));
+        pair.run_for((last + early).saturating_since(pair.now));
+        assert_eq!((closed(&pair.client_events), closed(&pair.server_events)), (None, None));
+        pair.run_for(milliseconds(200));
+        assert_eq!(closed(&pair.client_events), Some(&ConnectionError::TimedOut));
+        assert_eq!(closed(&pair.server_events), Some(&ConnectionError::TimedOut));
+        let after = pair.watch.sent(Side::Client).len() + pair.watch.sent(Side::Server).len();
+        assert_eq!(sent, after, "without a word");
+    }
+}
+
+/// The idle timeout counts from what was received; probes that back off do not put it off.
+#[test]
+fn a_dead_peer_is_noticed_within_the_idle_timeout() {
+    let (client, server) = idle(30, 30);
+    let mut pair = Pair::with(delayed(10, 1), client, server);
+    pair.establish();
+    pair.run_for(seconds(1));
+    pair.filter = Some(Box::new(|_, _, _| false));
+    let start = pair.now;
+    pair.client().ping();
+    pair.run_until(seconds(1000), |pair| pair.client().is_closed());
+    assert_eq!(closed(&pair.client_events), Some(&ConnectionError::TimedOut));
+    let took = pair.now.saturating_since(start);
+    assert!(took >= seconds(30) && took < seconds(31), "{took:?}");
+}
+
+/// §10.1: at least three times the probe timeout, so that probes can be lost.
+#[test]
+fn a_short_idle_timeout_leaves_room_for_probes() {
+    let short = TransportConfig { max_idle_timeout: Some(milliseconds(10)), ..quiet() };
+    let mut pair = Pair::with(delayed(100, 1), short.clone(), short);
+    pair.establish();
+    pair.client().ping();
+    pair.run_for(milliseconds(300));
+    assert_eq!(closed(&pair.client_events), None);
+}
+
+/// §10.1.2.
+#[test]
+fn keep_alive_keeps_both_ends_alive() {
+    let (mut client, server) = idle(10, 10);
+    client.keep_alive_interval = Some(seconds(4));
+    let mut pair = Pair::with(delayed(10, 1), client, server);
+    pair.establish();
+    let before = pair.watch.sent(Side::Client).len();
+    pair.run_for(seconds(100));
+    assert_eq!((closed(&pair.client_events), closed(&pair.server_events)), (None, None));
+    let pings = pair.watch.sent(Side::Client).len() - before;
+    assert!((20..40).contains(&pings), "{pings}");
+}
+
+#[test]
+fn a_handshake_that_does_not_complete_is_given_up() {
+    let config = TransportConfig { handshake_timeout: seconds(10), ..quiet() };
+    let mut pair = Pair::with(delayed(10, 1), config.clone(), config);
+    let start = pair.now;
+    pair.filter = Some(Box::new(|_, way, _| way == Way::ToServer));
+    pair.run_until(seconds(100), |pair| pair.client().is_closed());
+    assert_eq!(closed(&pair.client_events), Some(&ConnectionError::HandshakeTimedOut));
+    assert_eq!(pair.now.saturating_since(start), seconds(10));
+    pair.run_for(seconds(1));
+    assert_eq!(closed(&pair.server_events), Some(&ConnectionError::HandshakeTimedOut));
+}
+
+/// Whoever closes while nothing gets through still comes to an end.
+#[test]
+fn a_close_into_the_void_ends_all_the_same() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.establish();
+    pair.filter = Some(Box::new(|_, _, _| false));
+    let now = pair.now;
+    pair.client().close(now, CODE, &[b'x'; 5000]);
+    pair.run_for(Duration::from_secs(2));
+    assert!(pair.client().is_drained());
+}

@@ -1,0 +1,213 @@
+//! Peers that move (RFC 9000 §8.2, §9): NAT rebinding, path validation, spoofed addresses.
+
+mod support;
+
+use clearway_network::{LinkConfig, LossRule, Rebind, Way};
+use clearway_transport::{ConnectionError, Event, Side, TransportConfig};
+use clearway_wire::Direction;
+use support::{Pair, address, delayed, milliseconds, probability, quiet, seconds};
+
+const PATH_CHALLENGE: u64 = 0x1a;
+const PATH_RESPONSE: u64 = 0x1b;
+
+fn rebinding(first: u64, every: Option<u64>, address: bool, seed: u64) -> LinkConfig {
+    let rebind = Rebind { first: milliseconds(first), every: every.map(milliseconds), address };
+    LinkConfig { rebind: Some(rebind), ..delayed(10, seed) }
+}
+
+fn keeping_alive() -> TransportConfig {
+    TransportConfig { keep_alive_interval: Some(milliseconds(500)), ..quiet() }
+}
+
+fn moves(pair: &Pair) -> usize {
+    pair.server_events.iter().filter(|event| matches!(event, Event::PeerMoved(_))).count()
+}
+
+/// An upload goes on after the NAT has given the client another port, or another address.
+#[test]
+fn an_upload_survives_a_rebinding() {
+    for changes_ip in [false, true] {
+        let mut pair = Pair::new(rebinding(200, None, changes_ip, 1));
+        pair.establish();
+        let stream = pair.client().open(Direction::Unidirectional).unwrap();
+        let start = pair.now;
+        let mut received = 0;
+        let mut written = 0;
+        let mut remote = None;
+        let done = pair.run_until(seconds(30), |pair| {
+            let room = pair.client().write(stream, support::pattern(2 << 20).slice(written..));
+            written += room.unwrap_or(0);
+            let now = pair.now;
+            remote = remote.or_else(|| pair.server().accept(Direction::Unidirectional));
+            while let Some(remote) = remote
+                && let Ok(clearway_transport::ReadOutcome::Data(data)) =
+                    pair.server().read(now, remote, usize::MAX)
+            {
+                received += data.len();
+            }
+            received == 2 << 20
+        });
+        assert!(done, "{received}");
+        assert!(pair.now.saturating_since(start) < seconds(3));
+        assert_eq!(moves(&pair), 1);
+        let expected = pair.bindings[1];
+        assert_eq!(pair.server().remote_address(), expected);
+        assert_eq!(expected.ip() != pair.bindings[0].ip(), changes_ip);
+    }
+}
+
+/// In a download the client only acknowledges, and after the rebinding it hears nothing: a PING of its
+/// keep-alive shows the server where it is. What is known of the path then lets the server answer a
+/// small packet although three times its size is little (§8.2.1).
+#[test]
+fn a_download_survives_rebindings() {
+    for changes_ip in [false, true] {
+        let link = rebinding(300, Some(2000), changes_ip, 2);
+        let mut pair = Pair::with(link, keeping_alive(), quiet());
+        let took = pair.download(4 << 20, seconds(60));
+        assert!(took.is_some_and(|took| took < seconds(20)), "{took:?} {:?}", pair.now);
+        assert!(moves(&pair) >= 1);
+    }
+}
+
+/// §8.2.1, §8.2.2: challenges are answered, and both are expanded to 1200 bytes where the limit of
+/// §8.1 permits it.
+#[test]
+fn a_challenge_is_answered_and_both_are_expanded() {
+    let mut pair = Pair::new(rebinding(1000, None, true, 3));
+    pair.establish();
+    pair.run_for(seconds(2));
+    let stream = pair.client().open(Direction::Bidirectional).unwrap();
+    pair.client().write_slice(stream, &[0; 1000]).unwrap();
+    pair.run_for(seconds(1));
+    let challenges: Vec<_> = pair.watch.sent(Side::Server);
+    let sizes: Vec<usize> =
+        challenges.iter().filter(|packet| packet.has(PATH_CHALLENGE)).map(|p| p.size).collect();
+    assert!(!sizes.is_empty() && sizes.iter().all(|size| *size >= 1200), "{sizes:?}");
+    let responses = pair.watch.sent(Side::Client);
+    let sizes: Vec<usize> =
+        responses.iter().filter(|packet| packet.has(PATH_RESPONSE)).map(|p| p.size).collect();
+    assert!(!sizes.is_empty() && sizes.iter().all(|size| *size >= 1200), "{sizes:?}");
+    assert_eq!(moves(&pair), 1);
+}
+
+/// A packet of the client, as an attacker on the path could take and pass on from elsewhere.
+fn stolen_packet(pair: &mut Pair, data: usize) -> Vec<u8> {
+    let stream = pair.client().open(Direction::Bidirectional).unwrap();
+    pair.client().write_slice(stream, &vec![0; data]).unwrap();
+    let mut buffer = vec![0; 2000];
+    let transmit = pair.client.transmit(pair.handle, pair.now, &mut buffer, 1).unwrap();
+    pair.client.transmitted(pair.handle, pair.now);
+    buffer[..transmit.size].to_vec()
+}
+
+/// §9.3.1, §9.3.2: the limit holds for an address that is not validated; without an answer the server
+/// goes back to the path that was validated before, however long the true client is silent.
+#[test]
+fn a_spoofed_address_does_not_move_the_path_for_good() {
+    let mut pair = Pair::new(delayed(10, 4));
+    pair.establish();
+    pair.run_for(seconds(1));
+    let true_address = pair.bindings[0];
+    let mut stolen = stolen_packet(&mut pair, 500);
+    let spoofed = address("10.6.6.6:6666");
+    pair.deliver(Way::ToServer, spoofed, &mut stolen);
+    // The server has much to send.
+    let stream = pair.server().open(Direction::Unidirectional).unwrap();
+    pair.server().write(stream, support::pattern(200_000)).unwrap();
+    pair.run_for(milliseconds(5));
+    assert_eq!(pair.server().remote_address(), spoofed);
+    pair.run_for(seconds(5));
+    assert_eq!(pair.server().remote_address(), true_address);
+    let spoofed_bytes: usize = pair.sent_elsewhere.iter().map(|(_, size)| size).sum();
+    assert!(spoofed_bytes > 0 && spoofed_bytes <= 3 * stolen.len(), "{spoofed_bytes}");
+    let mut received = Vec::new();
+    let accepted = pair.client().accept(Direction::Unidirectional).unwrap();
+    pair.run_until(seconds(5), |pair| {
+        pair.read_all(accepted, &mut received);
+        received.len() == 200_000
+    });
+    assert_eq!(received.len(), 200_000);
+}
+
+/// §9.3.2: a packet of the true client brings the path back at once.
+#[test]
+fn a_packet_from_the_true_address_moves_the_path_back() {
+    let mut pair = Pair::new(delayed(10, 5));
+    pair.establish();
+    pair.run_for(seconds(1));
+    let mut stolen = stolen_packet(&mut pair, 500);
+    pair.deliver(Way::ToServer, address("10.6.6.6:6666"), &mut stolen);
+    pair.client().ping();
+    pair.run_for(milliseconds(15));
+    let true_address = pair.bindings[0];
+    assert_eq!(pair.server().remote_address(), true_address);
+    // Back on a validated path there is no limit and nothing to wait for.
+    let stream = pair.server().open(Direction::Unidirectional).unwrap();
+    pair.server().write(stream, support::pattern(10_000)).unwrap();
+    pair.run_for(milliseconds(100));
+    let accepted = pair.client().accept(Direction::Unidirectional).unwrap();
+    let mut received = Vec::new();
+    pair.read_all(accepted, &mut received);
+    assert_eq!(received.len(), 10_000);
+}
+
+/// §9.3: a packet that is not the newest moves nothing.
+#[test]
+fn an_old_packet_from_elsewhere_moves_nothing() {
+    let mut pair = Pair::new(delayed(10, 6));
+    pair.establish();
+    let mut stolen = stolen_packet(&mut pair, 500);
+    pair.client().ping();
+    pair.run_for(milliseconds(100));
+    pair.deliver(Way::ToServer, address("10.6.6.6:6666"), &mut stolen);
+    pair.run_for(seconds(1));
+    assert_eq!(moves(&pair), 0);
+    assert!(pair.sent_elsewhere.is_empty());
+}
+
+/// §9: a client has no use for packets from an address that is not the server's.
+#[test]
+fn a_client_drops_what_comes_from_elsewhere() {
+    let mut pair = Pair::new(delayed(10, 7));
+    pair.establish();
+    pair.server().ping();
+    let mut buffer = vec![0; 2000];
+    let server = pair.accepted[0];
+    let transmit = pair.server.transmit(server, pair.now, &mut buffer, 1).unwrap();
+    pair.server.transmitted(server, pair.now);
+    let received = pair.watch.received(Side::Client).len();
+    pair.deliver(Way::ToClient, address("10.6.6.6:443"), &mut buffer[..transmit.size]);
+    assert_eq!(pair.watch.received(Side::Client).len(), received);
+}
+
+/// Under loss challenges are sent again (§8.2.1), and the path is validated in the end.
+#[test]
+fn a_rebinding_under_loss_is_survived_on_every_seed() {
+    for seed in 0..10 {
+        let mut link = rebinding(500, Some(20_000), seed % 2 == 0, seed);
+        let loss = vec![LossRule::random(probability(20.0))];
+        link.to_server.loss = loss.clone();
+        link.to_client.loss = loss;
+        let mut pair = Pair::with(link, keeping_alive(), quiet());
+        assert!(pair.download(300_000, seconds(120)).is_some(), "seed {seed}");
+        pair.run_for(seconds(30));
+        assert!(!pair.server().is_closed() && !pair.client().is_closed());
+    }
+}
+
+/// The client is gone for good right after it moved: the server gives up by its idle timeout, not by
+/// an error of its own making.
+#[test]
+fn a_peer_that_moves_and_dies_times_out() {
+    let config = TransportConfig { max_idle_timeout: Some(seconds(10)), ..quiet() };
+    let mut pair = Pair::with(delayed(10, 8), config.clone(), config);
+    pair.establish();
+    pair.run_for(seconds(1));
+    let mut stolen = stolen_packet(&mut pair, 100);
+    pair.filter = Some(Box::new(|_, _, _| false));
+    pair.deliver(Way::ToServer, address("10.6.6.6:6666"), &mut stolen);
+    pair.run_for(seconds(60));
+    let last = pair.server_events.last();
+    assert_eq!(last, Some(&Event::Closed(ConnectionError::TimedOut)));
+}

@@ -1,0 +1,64 @@
+//! Data from one end to the other.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use clearway_transport::{ReadError, ReadOutcome};
+use clearway_wire::{Direction, StreamId};
+
+use super::Pair;
+
+/// Bytes that tell where in the stream they belong.
+pub fn pattern(size: usize) -> Bytes {
+    Bytes::from((0..size).map(|i| (i % 251) as u8).collect::<Vec<_>>())
+}
+
+impl Pair {
+    /// Sends `size` bytes from the server to the client once both have confirmed the handshake, and
+    /// returns how long it took.
+    pub fn download(&mut self, size: usize, limit: Duration) -> Option<Duration> {
+        self.establish();
+        let start = self.now;
+        let stream = self.client().open(Direction::Bidirectional).unwrap();
+        self.client().write_slice(stream, b"give").unwrap();
+        self.client().finish(stream).unwrap();
+        let whole = pattern(size);
+        let mut rest = whole.clone();
+        let mut received = Vec::with_capacity(size);
+        let mut accepted: Option<StreamId> = None;
+        let done = self.run_until(limit, |pair| {
+            accepted = accepted.or_else(|| pair.server().accept(Direction::Bidirectional));
+            if let Some(stream) = accepted {
+                pair.write_rest(stream, &mut rest);
+            }
+            pair.read_all(stream, &mut received)
+        });
+        assert!(received == whole || !done, "the bytes differ");
+        done.then(|| self.now.saturating_since(start))
+    }
+
+    /// The server writes what fits, and ends the stream after the last byte.
+    pub fn write_rest(&mut self, stream: StreamId, rest: &mut Bytes) {
+        if rest.is_empty() {
+            return;
+        }
+        let taken = self.server().write(stream, rest.clone()).unwrap();
+        *rest = rest.slice(taken..);
+        if rest.is_empty() {
+            self.server().finish(stream).unwrap();
+        }
+    }
+
+    /// The client reads what there is. Says whether that was the end.
+    pub fn read_all(&mut self, stream: StreamId, received: &mut Vec<u8>) -> bool {
+        let now = self.now;
+        loop {
+            match self.client().read(now, stream, usize::MAX) {
+                Ok(ReadOutcome::Data(data)) => received.extend_from_slice(&data),
+                Ok(ReadOutcome::Blocked) => return false,
+                Ok(ReadOutcome::Finished) | Err(ReadError::UnknownStream) => return true,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Observers that write down the packets of both ends.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use clearway_transport::{DropReason, Observation, Observer, PacketObservation, Side};
+use clearway_units::Timestamp;
+use clearway_wire::{Frame, PacketType, Reader};
+
+/// A packet that an end sent or received.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    pub at: Timestamp,
+    /// Who sent or received it.
+    pub side: Side,
+    pub is_sent: bool,
+    pub packet_type: PacketType,
+    pub number: u64,
+    pub key_phase: bool,
+    pub size: usize,
+    pub is_probe: bool,
+    /// The types of its frames in order, padding left out.
+    pub frames: Vec<u64>,
+}
+
+impl Packet {
+    pub fn has(&self, frame_type: u64) -> bool {
+        self.frames.contains(&frame_type)
+    }
+}
+
+const ACK: u64 = 0x02;
+
+#[derive(Default)]
+struct Book {
+    packets: Vec<Packet>,
+    drops: Vec<(Side, DropReason)>,
+    lowest_window: Option<u64>,
+    handshake_packets_at_server: usize,
+    acks_of_handshake_at_client: usize,
+}
+
+/// What both ends' observers have seen.
+#[derive(Clone, Default)]
+pub struct Watch(Arc<Mutex<Book>>);
+
+struct Eye(Side, Watch);
+
+impl Watch {
+    pub fn client(&self) -> Box<dyn Observer> {
+        Box::new(Eye(Side::Client, self.clone()))
+    }
+
+    pub fn server(&self) -> Box<dyn Observer> {
+        Box::new(Eye(Side::Server, self.clone()))
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.0.lock().unwrap()
+    }
+
+    /// The packets that `side` sent.
+    pub fn sent(&self, side: Side) -> Vec<Packet> {
+        let book = self.book();
+        let sent = book.packets.iter().filter(|packet| packet.is_sent && packet.side == side);
+        sent.cloned().collect()
+    }
+
+    /// The packets that `side` received and opened.
+    pub fn received(&self, side: Side) -> Vec<Packet> {
+        let book = self.book();
+        let received = book.packets.iter().filter(|packet| !packet.is_sent && packet.side == side);
+        received.cloned().collect()
+    }
+
+    pub fn drops(&self, side: Side, reason: DropReason) -> usize {
+        self.book().drops.iter().filter(|drop| **drop == (side, reason)).count()
+    }
+
+    /// The smallest congestion window that the server had.
+    pub fn lowest_window(&self) -> Option<u64> {
+        self.book().lowest_window
+    }
+
+    pub fn acks_of_handshake_at_client(&self) -> usize {
+        self.book().acks_of_handshake_at_client
+    }
+
+    pub fn received_by_server_in_handshake(&self) -> usize {
+        self.book().handshake_packets_at_server
+    }
+}
+
+impl Observer for Eye {
+    fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
+        let Self(side, watch) = self;
+        let mut book = watch.book();
+        match observation {
+            Observation::Started { side: Side::Server, .. } => book.handshake_packets_at_server = 0,
+            Observation::Started { side: Side::Client, .. } => book.acks_of_handshake_at_client = 0,
+            Observation::PacketSent(packet) => {
+                book.packets.push(note(now, *side, true, packet));
+            }
+            Observation::PacketReceived(packet) => {
+                if side.is_server() && packet.packet_type == PacketType::Handshake {
+                    book.handshake_packets_at_server += 1;
+                }
+                let packet = note(now, *side, false, packet);
+                if side.is_client() && packet.packet_type == PacketType::Handshake {
+                    book.acks_of_handshake_at_client += usize::from(packet.has(ACK));
+                }
+                book.packets.push(packet);
+            }
+            Observation::PacketDropped { reason, .. } => book.drops.push((*side, *reason)),
+            Observation::Metrics(metrics) if side.is_server() => {
+                let window = metrics.congestion.window;
+                book.lowest_window = Some(book.lowest_window.map_or(window, |low| low.min(window)));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn note(at: Timestamp, side: Side, is_sent: bool, packet: &PacketObservation<'_>) -> Packet {
+    let mut frames = Vec::new();
+    let mut reader = Reader::new(packet.payload);
+    while let Ok(frame) = Frame::decode(&mut reader) {
+        if !matches!(frame, Frame::Padding(_)) {
+            frames.push(frame.frame_type());
+        }
+    }
+    Packet {
+        at,
+        side,
+        is_sent,
+        packet_type: packet.packet_type,
+        number: packet.number.get(),
+        key_phase: packet.key_phase,
+        size: packet.size,
+        is_probe: packet.is_probe,
+        frames,
+    }
+}
