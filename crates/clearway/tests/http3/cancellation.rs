@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use clearway::http3::{Body, Code, Error};
 use http::Response;
+use tokio::io::AsyncReadExt;
 
 use crate::support::{Pair, get, post, run};
 
@@ -61,7 +62,8 @@ fn dropping_the_response_body_stops_the_server() {
         let mut answer = responder.start(Response::new(()));
         answer.write_chunk("some").await.unwrap();
         let mut response = pending.response().await.unwrap();
-        assert_eq!(response.body_mut().chunk().await.unwrap().unwrap(), "some");
+        let mut part = [0; 4];
+        response.body_mut().read_exact(&mut part).await.unwrap();
         drop(response);
         let error = loop {
             if let Err(error) = answer.write_chunk(vec![0; 100_000]).await {
