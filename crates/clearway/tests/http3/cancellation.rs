@@ -1,7 +1,7 @@
 //! What is dropped before its end.
 
 use bytes::Bytes;
-use clearway::http3::{Body, Code, Error};
+use clearway::http3::{Body, Client, Code, Error};
 use http::Response;
 use tokio::io::AsyncReadExt;
 
@@ -85,6 +85,35 @@ fn dropping_the_responder_fails_the_request() {
         assert!(matches!(error, Error::Reset(Code::REQUEST_CANCELLED)), "{error}");
         assert!(!error.is_unprocessed());
     });
+}
+
+#[test]
+fn a_request_given_up_before_it_was_accepted_is_never_seen() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let before = client.statistics().await.packets_sent;
+        let ends = client.open(get("/unseen").map(|_| ())).unwrap();
+        let before = acknowledged_beyond(&client, before).await;
+        drop(ends);
+        acknowledged_beyond(&client, before).await;
+        let pending = client.start(get("/seen")).unwrap();
+        let (request, responder) = pair.accept().await;
+        assert_eq!(request.uri().path(), "/seen");
+        responder.respond(Response::new("done")).await.unwrap();
+        assert_eq!(pending.response().await.unwrap().status(), 200);
+    });
+}
+
+/// Waits until more packets than `before` were sent and the server has processed all; how many.
+async fn acknowledged_beyond(client: &Client, before: u64) -> u64 {
+    loop {
+        let statistics = client.statistics().await;
+        if statistics.packets_sent > before && statistics.bytes_in_flight == 0 {
+            return statistics.packets_sent;
+        }
+        tokio::task::yield_now().await;
+    }
 }
 
 #[test]

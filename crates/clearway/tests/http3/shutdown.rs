@@ -43,6 +43,24 @@ fn a_server_finishes_what_it_has_begun() {
 }
 
 #[test]
+fn what_came_before_the_end_can_be_read() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let pending = client.start(get("/")).unwrap();
+        let (_request, responder) = pair.accept().await;
+        // More than is taken out of the transport for a task that does not read, and less than that
+        // and the transport's own window.
+        let content = pattern(1_200_000);
+        responder.respond(Response::new(content.clone())).await.unwrap();
+        pair.server.shutdown().await;
+        client.closed().await;
+        let mut response = pending.response().await.unwrap();
+        assert!(response.body_mut().bytes(content.len()).await.unwrap() == content);
+    });
+}
+
+#[test]
 fn new_clients_are_turned_away() {
     run(async {
         let pair = Pair::new();
