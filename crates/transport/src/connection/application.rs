@@ -103,6 +103,6 @@ impl Connection {
                 StreamEvent::StreamsAvailable(direction) => Event::StreamsAvailable(direction),
             });
         }
-        None
+        self.datagrams.take_news().then_some(Event::DatagramReceived)
     }
 }

@@ -79,6 +79,8 @@ pub(crate) struct Datagrams {
     outgoing: Queue,
     incoming: Queue,
     chunk: BytesMut,
+    /// Some came that the application has not been told of.
+    has_news: bool,
     statistics: DatagramStatistics,
 }
 
@@ -116,6 +118,7 @@ impl Datagrams {
             outgoing: Queue::default(),
             incoming: Queue::default(),
             chunk: BytesMut::new(),
+            has_news: false,
             statistics: DatagramStatistics::default(),
         }
     }
@@ -186,6 +189,7 @@ impl Datagrams {
                 "a datagram larger than max_datagram_frame_size permits",
             ));
         }
+        self.has_news = true;
         self.statistics.received = self.statistics.received.saturating_add(1);
         if self.chunk.capacity() < frame.data.len() {
             self.chunk.reserve(frame.data.len().max(CHUNK));
@@ -196,6 +200,11 @@ impl Datagrams {
             self.statistics.dropped = self.statistics.dropped.saturating_add(1);
         }
         Ok(())
+    }
+
+    /// Whether datagrams came since this was last asked.
+    pub(crate) fn take_news(&mut self) -> bool {
+        core::mem::take(&mut self.has_news)
     }
 
     /// The oldest datagram that was received.
