@@ -322,3 +322,6 @@ impl core::fmt::Debug for Connection {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
