@@ -97,6 +97,24 @@ fn a_challenge_is_answered_and_both_are_expanded() {
     assert_eq!(moves(&pair), 1);
 }
 
+/// §9.4: congestion control and round-trip time start anew with another address; where only the port
+/// changed it is most likely the same path.
+#[test]
+fn another_address_starts_congestion_control_anew() {
+    for changes_ip in [false, true] {
+        let mut pair = Pair::new(rebinding(3000, None, changes_ip, 9));
+        pair.download(500_000, seconds(2)).expect("not finished");
+        pair.run_for(seconds(3));
+        let before = pair.server().statistics();
+        assert!(before.congestion_window > 12_000 && before.minimum_rtt.is_some());
+        pair.client().ping();
+        pair.run_until(seconds(1), |pair| moves(pair) == 1);
+        let after = pair.server().statistics();
+        assert_eq!(after.congestion_window == 12_000, changes_ip, "{after:?}");
+        assert_eq!(after.minimum_rtt.is_none(), changes_ip, "{after:?}");
+    }
+}
+
 /// A packet of the client, as an attacker on the path could take and pass on from elsewhere.
 fn stolen_packet(pair: &mut Pair, data: usize) -> Vec<u8> {
     let stream = pair.client().open(Direction::Bidirectional).unwrap();
@@ -118,18 +136,21 @@ fn a_spoofed_address_does_not_move_the_path_for_good() {
     let mut stolen = stolen_packet(&mut pair, 500);
     let spoofed = address("10.6.6.6:6666");
     pair.deliver(Way::ToServer, spoofed, &mut stolen);
+    let silent_until = pair.now + seconds(4);
+    pair.filter = Some(Box::new(move |now, way, _| way == Way::ToClient || now >= silent_until));
     // The server has much to send.
     let stream = pair.server().open(Direction::Unidirectional).unwrap();
     pair.server().write(stream, support::pattern(200_000)).unwrap();
     pair.run_for(milliseconds(5));
     assert_eq!(pair.server().remote_address(), spoofed);
-    pair.run_for(seconds(5));
+    pair.run_for(milliseconds(3500));
     assert_eq!(pair.server().remote_address(), true_address);
+    assert_eq!(moves(&pair), 2, "there and back");
     let spoofed_bytes: usize = pair.sent_elsewhere.iter().map(|(_, size)| size).sum();
     assert!(spoofed_bytes > 0 && spoofed_bytes <= 3 * stolen.len(), "{spoofed_bytes}");
     let mut received = Vec::new();
     let accepted = pair.client().accept(Direction::Unidirectional).unwrap();
-    pair.run_until(seconds(5), |pair| {
+    pair.run_until(seconds(30), |pair| {
         pair.read_all(accepted, &mut received);
         received.len() == 200_000
     });
@@ -165,7 +186,7 @@ fn an_old_packet_from_elsewhere_moves_nothing() {
     pair.establish();
     let mut stolen = stolen_packet(&mut pair, 500);
     pair.client().ping();
-    pair.run_for(milliseconds(100));
+    pair.run_for(milliseconds(11));
     pair.deliver(Way::ToServer, address("10.6.6.6:6666"), &mut stolen);
     pair.run_for(seconds(1));
     assert_eq!(moves(&pair), 0);

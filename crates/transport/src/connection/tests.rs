@@ -132,7 +132,7 @@ impl Wire {
             if up.is_empty() && down.is_empty() {
                 return;
             }
-            self.now = self.now + Duration::from_millis(10);
+            self.now += Duration::from_millis(10);
             for mut datagram in up {
                 self.server.receive(self.now, from(CLIENT), &mut datagram);
             }
@@ -254,7 +254,7 @@ fn violations_end_the_connection_with_the_code_of_the_rfc() {
     };
     let max_streams = {
         let mut bytes = vec![0x12];
-        bytes.extend_from_slice(&((1_u64 << 60) + 1 | 3 << 62).to_be_bytes());
+        bytes.extend_from_slice(&(((1_u64 << 60) + 1) | (3 << 62)).to_be_bytes());
         bytes
     };
     type Code = TransportErrorCode;
@@ -408,11 +408,35 @@ fn a_flood_of_challenges_is_answered_a_few_times() {
     let answers = datagrams(&mut wire.server, wire.accepted, now);
     assert!(answers.len() <= 2, "{}", answers.len());
     // From an address that nobody has validated: no more than three times what came from there.
-    let mut datagram = wire.forge(&frames[..40]);
+    let mut datagram = wire.forge(&frames[..36]);
     wire.server.receive(now, from(6666), &mut datagram);
     let answers = datagrams(&mut wire.server, wire.accepted, now);
     let bytes: usize = answers.iter().map(Vec::len).sum();
     assert!(bytes > 0 && bytes <= 3 * datagram.len(), "{bytes} for {}", datagram.len());
+    assert_eq!(wire.server_error(), None);
+}
+
+/// An ACK that is due and may not be sent, because the address permits no more, wakes nobody; what the
+/// peer sends next does.
+#[test]
+fn an_acknowledgement_that_may_not_be_sent_does_not_spin() {
+    let mut wire = Wire::new();
+    let now = wire.now;
+    let mut receive_from_elsewhere = |wire: &mut Wire| {
+        let mut datagram = wire.forge(&[0x01]);
+        wire.server.receive(now, from(6666), &mut datagram);
+    };
+    receive_from_elsewhere(&mut wire);
+    datagrams(&mut wire.server, wire.accepted, now);
+    wire.server().paths.current_mut().on_sent(200);
+    receive_from_elsewhere(&mut wire);
+    receive_from_elsewhere(&mut wire);
+    assert!(datagrams(&mut wire.server, wire.accepted, now).is_empty());
+    assert!(wire.server().deadline().is_some_and(|deadline| deadline > now));
+    for _ in 0..4 {
+        receive_from_elsewhere(&mut wire);
+    }
+    assert!(!datagrams(&mut wire.server, wire.accepted, now).is_empty());
 }
 
 /// RFC 9000 §19.19.

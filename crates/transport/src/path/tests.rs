@@ -236,7 +236,7 @@ proptest! {
                     paths.on_peer_moved(now, from(number), PTO, &mut random);
                 }
                 3 => {
-                    now = now + Duration::from_millis(size as u64);
+                    now += Duration::from_millis(size as u64);
                     paths.on_deadline(now, &mut random);
                 }
                 4 => {

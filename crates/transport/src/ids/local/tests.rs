@@ -44,7 +44,7 @@ fn as_many_are_issued_as_the_peer_keeps_and_no_more_than_eight() {
 fn a_frame_that_does_not_fit_stays_owed_and_a_lost_one_is_owed_again() {
     let (mut ids, mut random) = local_ids();
     ids.set_peer_limit(4, &mut random);
-    assert_eq!(write(&mut ids, 60), [Token::NewConnectionId { sequence: 1 }]);
+    assert_eq!(write(&mut ids, 40), [Token::NewConnectionId { sequence: 1 }]);
     assert!(ids.has_pending());
     assert_eq!(write(&mut ids, 1000).len(), 2);
     ids.on_lost(2);
