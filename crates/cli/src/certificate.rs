@@ -6,6 +6,7 @@ use std::path::Path;
 use clearway::rustls::RootCertStore;
 use clearway::rustls::pki_types::pem::{Error as PemError, PemObject};
 use clearway::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rcgen::{CertificateParams, DnType, KeyPair};
 
 use crate::failure::Failure;
 
@@ -25,12 +26,19 @@ const DEVELOPMENT_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 impl Identity {
     /// A new certificate that nobody trusts yet, for this machine's own names.
     pub(crate) fn development() -> Result<Self, Failure> {
+        let cannot = |error| Failure::new(format!("cannot make a certificate: {error}"));
+        let key = KeyPair::generate().map_err(cannot)?;
         let names = DEVELOPMENT_NAMES.map(str::to_owned).to_vec();
-        let made = rcgen::generate_simple_self_signed(names)
-            .map_err(|error| Failure::new(format!("cannot make a certificate: {error}")))?;
-        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-        let development_pem = Some(made.cert.pem());
-        Ok(Self { chain: vec![made.cert.der().clone()], key: key.into(), development_pem })
+        let mut parameters = CertificateParams::new(names).map_err(cannot)?;
+        // No two have the same name: a client that trusts another one says so plainly.
+        let mark: String =
+            key.public_key_raw().iter().rev().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("clearway development {mark}");
+        parameters.distinguished_name.push(DnType::CommonName, name);
+        let certificate = parameters.self_signed(&key).map_err(cannot)?;
+        let development_pem = Some(certificate.pem());
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+        Ok(Self { chain: vec![certificate.der().clone()], key: key.into(), development_pem })
     }
 
     /// The certificates and the key of two PEM files.

@@ -16,7 +16,7 @@ use clearway::congestion::Algorithm;
 use clearway_network::{Probability, parse_duration, parse_probability, parse_size};
 
 use crate::failure::Failure;
-use crate::interrupt::interrupted;
+use crate::interrupt::Interrupt;
 use crate::output;
 use display::Display;
 use outcome::Outcome;
@@ -88,9 +88,10 @@ impl DemoCommand {
 
 /// Runs the command.
 pub(crate) async fn run(command: DemoCommand) -> Result<(), Failure> {
+    let mut interrupt = Interrupt::listen()?;
     tokio::select! {
         result = run_all(&command) => result,
-        result = interrupted() => result.and(Err(Failure::new("interrupted"))),
+        () = interrupt.heard() => Err(Failure::new("interrupted")),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::connection_options::trace_options;
 use crate::failure::Failure;
 use crate::relay::{Relay, RelayConfig};
 
-/// The losses begin behind this many bytes to the client: behind the handshake, which takes 2 to 4 kB,
+/// The losses begin behind this many bytes to the client: behind the handshake, which takes 1 to 4 kB,
 /// and the head of the answer, but within its first flight, of 12 kB or so. Losses that begin earlier
 /// spend themselves on the handshake and collapse nothing.
 const LOSS_AFTER: u64 = 6_000;

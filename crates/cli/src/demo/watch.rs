@@ -23,7 +23,7 @@ pub(super) struct Watched {
     /// Packets declared lost that had arrived.
     pub(super) spurious: u64,
     /// Since when the window is at its floor, if it is.
-    floor_since: Option<Timestamp>,
+    pub(super) floor_since: Option<Timestamp>,
 }
 
 impl Watched {

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use clearway::http3::Client;
-use clearway::{ClientConfig, Connection, Endpoint};
+use clearway::{ClientConfig, Connection, Endpoint, TransportConfig};
 
 use super::GetCommand;
 use super::explain::Server;
@@ -56,7 +56,8 @@ pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
             Failure::new(error.to_string()).advise("give the certificates to trust with --ca FILE")
         })?
     };
-    let transport = command.connection.transport();
+    let keep_alive_interval = Some(command.keep_alive).filter(|interval| !interval.is_zero());
+    let transport = TransportConfig { keep_alive_interval, ..command.connection.transport() };
     let observers = command.connection.observers(&transport)?;
     let protocol = match command.http09 {
         true => http09::PROTOCOL,

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::connection_options::ConnectionOptions;
 use crate::failure::Failure;
-use crate::interrupt::interrupted;
+use crate::interrupt::Interrupt;
 use crate::output;
 use crate::units::{bytes_text, rate_text};
 use connect::Session;
@@ -54,6 +54,10 @@ pub(crate) struct GetCommand {
     /// Give up after this long, over all.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
+    /// Send something after this much silence, so that the server learns it if a NAT has given this
+    /// client another address; 0 for never.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    keep_alive: Duration,
     /// Speak HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
@@ -78,6 +82,7 @@ Examples:
 
 /// Runs the command.
 pub(crate) async fn run(command: GetCommand) -> Result<(), Failure> {
+    let mut interrupt = Interrupt::listen()?;
     let timeout = async {
         match command.timeout {
             Some(timeout) => {
@@ -93,8 +98,8 @@ pub(crate) async fn run(command: GetCommand) -> Result<(), Failure> {
             Err(Failure::new(format!("not done after {timeout:?}; nothing half-written was kept"))
                 .advise("raise --timeout or ask for less"))
         }
-        result = interrupted() => {
-            result.and(Err(Failure::new("interrupted; nothing half-written was kept")))
+        () = interrupt.heard() => {
+            Err(Failure::new("interrupted; nothing half-written was kept"))
         }
     }
 }

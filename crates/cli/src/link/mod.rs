@@ -12,7 +12,7 @@ use clearway_network::{LinkConfig, Rebind, Way, parse_duration};
 
 use crate::address::resolve_one;
 use crate::failure::Failure;
-use crate::interrupt::interrupted;
+use crate::interrupt::Interrupt;
 use crate::output;
 use crate::relay::{Relay, RelayConfig};
 use arguments::DirectionArguments;
@@ -66,13 +66,14 @@ pub(crate) async fn run(command: LinkCommand) -> Result<(), Failure> {
     let json = command.json;
     let config = config(command).await?;
     let to = config.to;
+    let mut interrupt = Interrupt::listen()?;
     let mut relay = Relay::start(config)?;
     output::status(&format!(
         "relaying {} to {to}; interrupt with Ctrl-C to end",
         relay.local_address()
     ));
     let outcome = tokio::select! {
-        result = interrupted() => result,
+        () = interrupt.heard() => Ok(()),
         failure = relay.failed() => Err(failure),
     };
     let status = relay.stop().await;

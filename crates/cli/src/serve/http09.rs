@@ -11,7 +11,7 @@ use super::files::{Files, Found};
 use super::{AccessLog, cannot_serve};
 use crate::failure::Failure;
 use crate::http09::{NOT_FOUND, PROTOCOL};
-use crate::interrupt::interrupted;
+use crate::interrupt::Interrupt;
 
 /// The longest request line that is read, in bytes.
 const MAX_REQUEST: usize = 8 << 10;
@@ -33,7 +33,7 @@ impl Http09 {
     }
 
     /// Serves until the program is interrupted.
-    pub(super) async fn run(self, files: Files, log: AccessLog) -> Result<(), Failure> {
+    pub(super) async fn run(self, files: Files, log: AccessLog, mut interrupt: Interrupt) {
         let serving = async {
             while let Some(connecting) = self.0.accept().await {
                 let files = files.clone();
@@ -45,13 +45,12 @@ impl Http09 {
                 });
             }
         };
-        let result = tokio::select! {
-            result = interrupted() => result,
-            () = serving => Ok(()),
-        };
+        tokio::select! {
+            () = interrupt.heard() => {}
+            () = serving => {}
+        }
         self.0.close(VarInt::from_u32(0), b"the server is being stopped");
         self.0.wait_idle().await;
-        result
     }
 }
 

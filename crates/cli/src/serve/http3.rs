@@ -10,7 +10,7 @@ use super::answer::answer;
 use super::files::Files;
 use super::{AccessLog, cannot_serve};
 use crate::failure::Failure;
-use crate::interrupt::interrupted;
+use crate::interrupt::Interrupt;
 use clearway::ServerConfig;
 
 /// A server that listens.
@@ -27,7 +27,7 @@ impl Http3 {
     }
 
     /// Serves until the program is interrupted, and then answers what has been asked.
-    pub(super) async fn run(self, files: Files, log: AccessLog) -> Result<(), Failure> {
+    pub(super) async fn run(self, files: Files, log: AccessLog, mut interrupt: Interrupt) {
         let server = &self.0;
         let serving = async {
             while let Some((request, responder)) = server.accept().await {
@@ -35,17 +35,16 @@ impl Http3 {
             }
         };
         let ending = async {
-            interrupted().await?;
+            interrupt.heard().await;
             tokio::select! {
-                () = server.shutdown() => Ok(()),
+                () = server.shutdown() => {}
                 // Whoever asks twice does not want to wait.
-                result = interrupted() => result,
+                () = interrupt.heard() => {}
             }
         };
-        tokio::pin!(serving);
         tokio::select! {
-            result = ending => result,
-            () = &mut serving => Ok(()),
+            () = ending => {}
+            () = serving => {}
         }
     }
 }

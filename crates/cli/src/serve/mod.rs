@@ -6,7 +6,7 @@ mod http09;
 mod http3;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -15,6 +15,7 @@ use clearway::{EndpointError, ServerConfig};
 use crate::certificate::{self, Identity};
 use crate::connection_options::ConnectionOptions;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output;
 use crate::relay::cannot_listen;
 use crate::units::bytes_text;
@@ -70,54 +71,57 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         Failure::new(format!("cannot serve {}: {error}", command.root.display()))
             .advise("name a folder that this user may read")
     })?;
-    let config = config(&command)?;
-    let log = AccessLog { is_quiet: command.quiet };
-    if command.http09 {
-        let server = http09::Http09::bind(command.listen, config)?;
-        announce(server.local_address(), "hq-interop")?;
-        server.run(files, log).await
-    } else {
-        let server = http3::Http3::bind(command.listen, config)?;
-        announce(server.local_address(), "h3")?;
-        server.run(files, log).await
-    }
-}
-
-fn announce(address: SocketAddr, protocol: &str) -> Result<(), Failure> {
-    output::result(&format!("listening on https://{address} ({protocol})"))
-}
-
-fn config(command: &ServeCommand) -> Result<ServerConfig, Failure> {
     let identity = match (&command.cert, &command.key) {
         (Some(certificates), Some(key)) => Identity::read(certificates, key)?,
-        _ => development(command.save_cert.as_deref())?,
+        _ => Identity::development()?,
     };
+    let development = identity.development_pem.clone();
+    let config = config(&command, identity)?;
+    let log = AccessLog { is_quiet: command.quiet };
+    let interrupt = Interrupt::listen()?;
+    if command.http09 {
+        let server = http09::Http09::bind(command.listen, config)?;
+        announce(&command, development.as_deref(), server.local_address(), "hq-interop")?;
+        server.run(files, log, interrupt).await;
+    } else {
+        let server = http3::Http3::bind(command.listen, config)?;
+        announce(&command, development.as_deref(), server.local_address(), "h3")?;
+        server.run(files, log, interrupt).await;
+    }
+    Ok(())
+}
+
+fn config(command: &ServeCommand, identity: Identity) -> Result<ServerConfig, Failure> {
     let transport = command.connection.transport();
     let observers = command.connection.observers(&transport)?;
-    let mut config = ServerConfig::new(identity.chain, identity.key)
+    let config = ServerConfig::new(identity.chain, identity.key)
         .transport(transport)
         .require_retry(command.retry)
         .key_log_from_environment();
-    if let Some(observers) = observers {
-        config = config.observer(observers);
-    }
-    Ok(config)
+    Ok(match observers {
+        Some(observers) => config.observer(observers),
+        None => config,
+    })
 }
 
-/// A certificate made on the spot; says how clients come to trust it.
-fn development(save: Option<&Path>) -> Result<Identity, Failure> {
-    let identity = Identity::development()?;
-    match (save, &identity.development_pem) {
+/// Says where the server listens, and how clients come to trust a certificate made on the spot.
+fn announce(
+    command: &ServeCommand,
+    development: Option<&str>,
+    address: SocketAddr,
+    protocol: &str,
+) -> Result<(), Failure> {
+    match (&command.save_cert, development) {
         (Some(file), Some(pem)) => {
             certificate::save(pem, file)?;
-            let file = file.display();
-            output::status(&format!("clients trust this server with --ca {file}"));
+            output::status(&format!("clients trust this server with --ca {}", file.display()));
         }
-        _ => output::status(
+        (None, Some(_)) => output::status(
             "the certificate was made on the spot; with --save-cert FILE clients can trust it",
         ),
+        (_, None) => {}
     }
-    Ok(identity)
+    output::result(&format!("listening on https://{address} ({protocol})"))
 }
 
 /// Why the server cannot begin.

@@ -29,7 +29,7 @@ fn a_run_is_a_row() {
     let text =
         table(&[outcome(Algorithm::Reno, 1, 4000, true), outcome(Algorithm::Cubic, 1, 2500, true)]);
     let lines: Vec<_> = text.lines().collect();
-    assert_eq!(lines.len(), 4, "{text}");
+    assert_eq!(lines.len(), 3, "{text}");
     assert!(lines[0].starts_with("controller"), "{text}");
     let cells: Vec<_> =
         lines[1].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();

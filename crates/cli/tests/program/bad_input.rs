@@ -1,0 +1,141 @@
+//! Whatever is wrong: one clear line, an exit status other than 0, and nothing half-written.
+
+use std::fs;
+use std::net::UdpSocket;
+
+use crate::support::{Running, Scratch, clearway, fail};
+
+/// What a line has to say, whatever else it says.
+fn assert_says(line: &str, expected: &[&str]) {
+    for part in expected {
+        assert!(line.contains(part), "{part:?} is not in {line:?}");
+    }
+}
+
+#[test]
+fn certificates_that_are_not_trusted() {
+    let scratch = Scratch::new("untrusted");
+    scratch.fill("root/file", 10);
+    let other = Scratch::new("untrusted-other");
+    other.fill("root/file", 10);
+    let server = Running::serve(&scratch, "root", &[]);
+    let _other_server = Running::serve(&other, "root", &[]);
+    let (right, wrong) = (scratch.path("cert.pem"), other.path("cert.pem"));
+    let output = scratch.path("file");
+    let line = fail(&["get", "--ca", &wrong, "-o", &output, &server.url("file")]);
+    assert_says(&line, &[&server.address, "certificate", "--ca"]);
+    let named = "https://example.test/file";
+    let line = fail(&["get", "--ca", &right, "--connect", &server.address, "-o", &output, named]);
+    assert_says(&line, &["example.test", "another name"]);
+    assert_eq!(scratch.names(), ["cert.pem", "root"]);
+}
+
+#[test]
+fn servers_that_cannot_be_reached() {
+    let scratch = Scratch::new("unreachable");
+    let output = scratch.path("file");
+    let certificate = certificate(&scratch);
+    let unknown = "https://no-such-host.invalid/a";
+    let line = fail(&["get", "--ca", &certificate, "-o", &output, unknown]);
+    assert_says(&line, &["no-such-host.invalid", "check the name"]);
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = nobody.local_addr().unwrap().to_string();
+    let url = format!("https://{address}/file");
+    let line = fail(&["get", "--timeout", "400ms", "--ca", &certificate, "-o", &output, &url]);
+    assert_says(&line, &["not done after 400ms", "--timeout"]);
+    drop(nobody);
+    let line = fail(&["get", "--ca", &certificate, "-o", &output, &url]);
+    assert_says(&line, &["nobody listens", &address]);
+    assert_eq!(scratch.names(), ["cert.pem"]);
+}
+
+/// A certificate of a server that is gone.
+fn certificate(scratch: &Scratch) -> String {
+    let root = Scratch::new("certificate-root");
+    root.fill("root/file", 1);
+    Running::serve(&root, "root", &[]).interrupt();
+    fs::copy(root.path("cert.pem"), scratch.path("cert.pem")).unwrap();
+    scratch.path("cert.pem")
+}
+
+#[test]
+fn a_server_that_stops_in_the_middle() {
+    let scratch = Scratch::new("stops");
+    scratch.fill("root/file", 3_000_000);
+    let server = Running::serve(&scratch, "root", &[]);
+    let blackhole = ["--loss", "100%", "--loss-after-bytes", "500kB"];
+    let link = Running::link(&server.address, &blackhole);
+    let (certificate, output) = (scratch.path("cert.pem"), scratch.path("file"));
+    fs::write(&output, "as before").unwrap();
+    let url = server.url("file");
+    let connect = ["get", "--ca", &certificate, "--connect", &link.address];
+    let rest = ["--idle-timeout", "500ms", "-o", &output, &url];
+    let line = fail(&[&connect[..], &rest[..]].concat());
+    assert_says(&line, &[&url, "cut off after", "of 3.0 MB", "idle timeout"]);
+    assert_eq!(fs::read(&output).unwrap(), b"as before");
+    assert_eq!(scratch.names(), ["cert.pem", "file", "root"]);
+    let counters: serde_json::Value = serde_json::from_str(&link.interrupt()).unwrap();
+    assert!(counters["to_client"]["lost_random"].as_u64().unwrap() > 0, "{counters}");
+}
+
+#[test]
+fn answers_that_are_no_files() {
+    let scratch = Scratch::new("answers");
+    scratch.fill("root/folder/file", 10);
+    let server = Running::serve(&scratch, "root", &[]);
+    let (certificate, output) = (scratch.path("cert.pem"), scratch.path("out"));
+    let get = |path: &str, output: &str| {
+        fail(&["get", "--ca", &certificate, "-o", output, &server.url(path)])
+    };
+    assert_says(&get("missing", &output), &["/missing", "404", "check the path"]);
+    assert_says(&get("folder", &output), &["301", "/folder/"]);
+    assert_says(&get("folder/", &output), &["404"]);
+    assert_says(&get("folder/file", &scratch.path("no/out")), &["no such folder"]);
+    assert_says(&get("folder/file", &scratch.path("root")), &["it is a folder"]);
+    assert_eq!(scratch.names(), ["cert.pem", "root"]);
+}
+
+#[test]
+fn addresses_and_files_that_cannot_be_used() {
+    let scratch = Scratch::new("unusable");
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let (root, missing) = (scratch.path(""), scratch.path("missing"));
+    fs::write(scratch.path("text"), "not a certificate").unwrap();
+    let text = scratch.path("text");
+    let line = fail(&["serve", &root, "--listen", &taken]);
+    assert_says(&line, &[&taken, "in use", "--listen"]);
+    let line = fail(&["link", "--listen", &taken, "--to", "127.0.0.1:1"]);
+    assert_says(&line, &[&taken, "in use"]);
+    assert_says(&fail(&["serve", &missing]), &[&missing, "No such file"]);
+    let line = fail(&["serve", &root, "--cert", &missing, "--key", &missing]);
+    assert_says(&line, &[&missing, "certificate", "No such file"]);
+    let line = fail(&["serve", &root, "--cert", &text, "--key", &text]);
+    assert_says(&line, &[&text, "PEM"]);
+    let line = fail(&["get", "--ca", &text, "https://localhost/"]);
+    assert_says(&line, &[&text, "PEM"]);
+    let line = fail(&["serve", &root, "--qlog", &scratch.path("text/below")]);
+    assert_says(&line, &["qlog", "--qlog"]);
+    assert_says(&fail(&["demo", "--qlog", &scratch.path("text/below")]), &["qlog", "--qlog"]);
+}
+
+#[test]
+fn arguments_that_make_no_sense() {
+    let code = |arguments: &[&str]| clearway(arguments).output().unwrap().status.code();
+    assert_eq!(code(&["get"]), Some(2));
+    assert_eq!(code(&["frobnicate"]), Some(2));
+    assert_eq!(code(&["demo", "--loss", "30"]), Some(2));
+    assert_eq!(code(&["demo", "--controller", "vegas"]), Some(2));
+    assert_eq!(code(&["demo", "--runs", "0"]), Some(2));
+    assert_eq!(code(&["serve", "--cert", "a.pem"]), Some(2));
+    assert_eq!(code(&["link", "--to", "127.0.0.1:1", "--delay", "soon"]), Some(2));
+    for url in ["http://localhost/", "localhost", "https://"] {
+        assert_says(&fail(&["get", url]), &[url, "https://"]);
+    }
+    let several = ["get", "-o", "x", "https://localhost/a", "https://localhost/b"];
+    assert_says(&fail(&several), &["one file", "-O"]);
+    assert_says(&fail(&["get", "--json", "https://localhost/a"]), &["--json", "--output"]);
+    let line = fail(&["link", "--to", "127.0.0.1:1", "--loss-for", "2s"]);
+    assert_says(&line, &["nothing is lost"]);
+    assert_says(&fail(&["link", "--to", "127.0.0.1"]), &["127.0.0.1", "host:port"]);
+}

@@ -1,0 +1,7 @@
+//! The program as its users have it.
+
+mod bad_input;
+mod demo;
+mod link;
+mod serve_get;
+mod support;

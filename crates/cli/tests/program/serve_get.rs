@@ -1,0 +1,98 @@
+//! `clearway serve` and `clearway get` against each other.
+
+use std::fs;
+use std::net::UdpSocket;
+
+use crate::support::{Running, Scratch, clearway, succeed};
+
+#[test]
+fn files_come_byte_for_byte() {
+    let scratch = Scratch::new("byte-for-byte");
+    let large = scratch.fill("root/large.bin", 3_000_000);
+    let small = scratch.fill("root/sub dir/small.txt", 10);
+    scratch.fill("root/empty", 0);
+    let server = Running::serve(&scratch, "root", &[]);
+    let (certificate, output) = (scratch.path("cert.pem"), scratch.path("large"));
+    let url = server.url("large.bin");
+    let arguments = ["get", "--ca", &certificate, "--json", "-o", &output, &url];
+    let report = succeed(&arguments).stdout;
+    assert_eq!(fs::read(&output).unwrap(), large);
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    assert_eq!((&report["bytes"], &report["status"]), (&3_000_000.into(), &200.into()));
+
+    // Several on one connection, named by their URLs.
+    let urls = [server.url("sub%20dir/small.txt"), server.url("empty")];
+    let downloads = scratch.path("downloads");
+    fs::create_dir(&downloads).unwrap();
+    let mut command = clearway(&["get", "--ca", &certificate, "-O", &urls[0], &urls[1]]);
+    assert!(command.current_dir(&downloads).status().unwrap().success());
+    assert_eq!(fs::read(scratch.path("downloads/small.txt")).unwrap(), small);
+    assert_eq!(fs::read(scratch.path("downloads/empty")).unwrap(), b"");
+
+    let printed = succeed(&["get", "--ca", &certificate, &urls[0]]);
+    assert_eq!(printed.stdout, small);
+    assert_eq!(printed.stderr, b"");
+
+    let log = server.interrupt();
+    assert_eq!(log.matches("GET \"/large.bin\" 200 3.0 MB").count(), 1, "{log}");
+    assert_eq!(log.lines().count(), 4, "{log}");
+}
+
+#[test]
+fn http09_with_retry() {
+    let scratch = Scratch::new("http09");
+    let content = scratch.fill("root/file", 500_000);
+    let server = Running::serve(&scratch, "root", &["--http09", "--retry"]);
+    let (certificate, output) = (scratch.path("cert.pem"), scratch.path("file"));
+    let url = server.url("file");
+    succeed(&["get", "--http09", "--ca", &certificate, "-o", &output, &url]);
+    assert_eq!(fs::read(&output).unwrap(), content);
+    let missing = server.url("missing");
+    crate::support::fail(&["get", "--http09", "--ca", &certificate, "-o", &output, &missing]);
+    let error = crate::support::fail(&["get", "--ca", &certificate, "-o", &output, &url]);
+    assert!(error.contains("not spoken") || error.contains("protocol"), "{error}");
+    assert!(server.interrupt().contains("GET \"/file\" 200"));
+}
+
+#[test]
+fn traces_and_keys_are_left_where_the_user_wants_them() {
+    let scratch = Scratch::new("traces");
+    scratch.fill("root/file", 1000);
+    let server_logs = scratch.path("server");
+    let server = Running::serve(&scratch, "root", &["--qlog", &server_logs]);
+    let certificate = scratch.path("cert.pem");
+    let (url, output) = (server.url("file"), scratch.path("file"));
+    let mut command = clearway(&["get", "--ca", &certificate, "-o", &output, &url]);
+    command.env("QLOGDIR", scratch.path("client")).env("SSLKEYLOGFILE", scratch.path("keys"));
+    assert!(command.status().unwrap().success());
+    assert!(fs::read_to_string(scratch.path("keys")).unwrap().contains("CLIENT_TRAFFIC_SECRET_0"));
+    server.interrupt();
+    let name = |folder: &str| {
+        let entry = fs::read_dir(scratch.path(folder)).unwrap().next().unwrap().unwrap();
+        assert!(fs::read(entry.path()).unwrap().starts_with(b"\x1e{"));
+        entry.file_name().into_string().unwrap()
+    };
+    let (client, server) = (name("client"), name("server"));
+    assert_eq!(client.strip_suffix("_client.sqlog"), server.strip_suffix("_server.sqlog"));
+}
+
+#[test]
+fn garbage_does_not_disturb_a_server() {
+    let scratch = Scratch::new("garbage");
+    let content = scratch.fill("root/file", 1000);
+    let server = Running::serve(&scratch, "root", &[]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let noise = scratch.fill("noise", 200_000);
+    for (number, datagram) in noise.chunks(997).enumerate() {
+        let mut datagram = datagram.to_vec();
+        // Every second one looks like an Initial packet of version 1.
+        if number % 2 == 0 {
+            datagram[..6].copy_from_slice(&[0xc0, 0, 0, 0, 1, 8]);
+        }
+        socket.send_to(&datagram, &server.address).unwrap();
+    }
+    let certificate = scratch.path("cert.pem");
+    let printed = succeed(&["get", "--ca", &certificate, &server.url("file")]);
+    assert_eq!(printed.stdout, content);
+    server.interrupt();
+}

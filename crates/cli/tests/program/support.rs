@@ -1,0 +1,151 @@
+//! The program as its users have it: started, read, interrupted.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A command of the program, which finds nothing of the environment of whoever runs the tests.
+pub(crate) fn clearway(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_clearway"));
+    command.args(arguments).env_remove("QLOGDIR").env_remove("SSLKEYLOGFILE");
+    command
+}
+
+/// Runs a command to its end, which is success.
+pub(crate) fn succeed(arguments: &[&str]) -> Output {
+    let output = clearway(arguments).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    output
+}
+
+/// Runs a command to its end, which is failure: the status is 1, and one line says why.
+pub(crate) fn fail(arguments: &[&str]) -> String {
+    let output = clearway(arguments).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
+    let line = errors.strip_prefix("clearway: ").unwrap_or_else(|| panic!("{errors}"));
+    assert_eq!(line.trim_end().lines().count(), 1, "{errors}");
+    line.trim_end().to_owned()
+}
+
+/// A folder of its own, removed at the end.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    /// The path of `name` in the folder.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Writes a file of `size` bytes in which no two stretches are alike.
+    pub(crate) fn fill(&self, name: &str, size: usize) -> Vec<u8> {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        };
+        let content: Vec<u8> = std::iter::repeat_with(next).take(size).collect();
+        fs::create_dir_all(self.0.join(name).parent().unwrap()).unwrap();
+        fs::write(self.0.join(name), &content).unwrap();
+        content
+    }
+
+    /// The names of everything in the folder, hidden things included.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A program that runs until it is interrupted.
+pub(crate) struct Running {
+    child: Child,
+    output: BufReader<ChildStdout>,
+    /// Where it listens.
+    pub(crate) address: String,
+}
+
+impl Running {
+    /// Serves `root` with a certificate that is in `scratch` afterwards, as `cert.pem`.
+    pub(crate) fn serve(scratch: &Scratch, root: &str, more: &[&str]) -> Self {
+        let (root, certificate) = (scratch.path(root), scratch.path("cert.pem"));
+        let mut arguments =
+            vec!["serve", &root, "--listen", "127.0.0.1:0", "--save-cert", &certificate];
+        arguments.extend(more);
+        let mut command = clearway(&arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let address =
+            line.strip_prefix("listening on https://").unwrap_or_else(|| panic!("{line}"));
+        let address = address.split(' ').next().unwrap().trim().to_owned();
+        Self { child, output, address }
+    }
+
+    /// Relays to `to`.
+    pub(crate) fn link(to: &str, more: &[&str]) -> Self {
+        let mut arguments = vec!["link", "--listen", "127.0.0.1:0", "--to", to, "--json"];
+        arguments.extend(more);
+        let mut command = clearway(&arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.strip_prefix("relaying ").unwrap_or_else(|| panic!("{line}"));
+        let address = address.split(' ').next().unwrap().to_owned();
+        Self { child, output, address }
+    }
+
+    /// The URL of a path, by the name in the certificate.
+    pub(crate) fn url(&self, path: &str) -> String {
+        let port = self.address.rsplit_once(':').unwrap().1;
+        format!("https://localhost:{port}/{path}")
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        let _ = kill_process(pid, signal);
+    }
+
+    /// Interrupts it, as Ctrl-C does, and returns the rest of what it prints. It ends well.
+    pub(crate) fn interrupt(mut self) -> String {
+        self.signal(Signal::INT);
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}: {rest}");
+        rest
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
