@@ -28,6 +28,19 @@ fn moves(pair: &Pair) -> usize {
     pair.server_events.iter().filter(|event| matches!(event, Event::PeerMoved(_))).count()
 }
 
+/// The NAT forgets its mapping before the client's last handshake message: the server answers where
+/// that message came from, although nothing but the handshake has ever been sent.
+#[test]
+fn a_rebinding_during_the_handshake_is_followed() {
+    for address in [false, true] {
+        let mut pair = Pair::new(rebinding(15, None, address, 5));
+        let start = pair.now;
+        pair.establish();
+        assert!(pair.now.saturating_since(start) < milliseconds(2000), "{address}");
+        assert_eq!(pair.accepted.len(), 1);
+    }
+}
+
 /// An upload goes on after the NAT has given the client another port, or another address.
 #[test]
 fn an_upload_survives_a_rebinding() {
