@@ -422,7 +422,7 @@ fn a_flood_of_challenges_is_answered_a_few_times() {
 fn an_acknowledgement_that_may_not_be_sent_does_not_spin() {
     let mut wire = Wire::new();
     let now = wire.now;
-    let mut receive_from_elsewhere = |wire: &mut Wire| {
+    let receive_from_elsewhere = |wire: &mut Wire| {
         let mut datagram = wire.forge(&[0x01]);
         wire.server.receive(now, from(6666), &mut datagram);
     };
