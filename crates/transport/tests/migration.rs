@@ -2,7 +2,7 @@
 
 mod support;
 
-use clearway_network::{LinkConfig, LossRule, Rebind, Way};
+use clearway_network::{LinkConfig, LossModel, LossRule, Rebind, Way, Window};
 use clearway_transport::{ConnectionError, Event, Side, TransportConfig};
 use clearway_units::Rate;
 use clearway_wire::Direction;
@@ -28,12 +28,15 @@ fn moves(pair: &Pair) -> usize {
     pair.server_events.iter().filter(|event| matches!(event, Event::PeerMoved(_))).count()
 }
 
-/// The NAT forgets its mapping before the client's last handshake message: the server answers where
-/// that message came from, although nothing but the handshake has ever been sent.
+/// The client's last handshake message is lost, and the NAT forgets its mapping before it is sent again:
+/// the server answers where it came from, although nothing but the handshake has ever been sent.
 #[test]
 fn a_rebinding_during_the_handshake_is_followed() {
     for address in [false, true] {
-        let mut pair = Pair::new(rebinding(15, None, address, 5));
+        let mut link = rebinding(25, None, address, 5);
+        let model = LossModel::List { numbers: vec![2, 3] };
+        link.to_server.loss = vec![LossRule { model, window: Window::Always }];
+        let mut pair = Pair::new(link);
         let start = pair.now;
         pair.establish();
         assert!(pair.now.saturating_since(start) < milliseconds(2000), "{address}");

@@ -27,6 +27,14 @@ const MAX_REASON_LEN: usize = 512;
 const CLOSE_TIMEOUTS: u32 = 3;
 
 impl Connection {
+    /// The network says that nobody receives at the peer's address. Such a report is not authenticated,
+    /// so it ends only an attempt to which nothing has answered yet.
+    pub fn on_unreachable(&mut self, now: Timestamp) {
+        if self.counters.packets_received == 0 && !self.lifecycle.is_closed() {
+            self.abandon(now, ConnectionError::Unreachable);
+        }
+    }
+
     pub(super) fn close_by_application(
         &mut self,
         now: Timestamp,

@@ -167,7 +167,13 @@ impl Connection {
             outgoing: Outgoing::default(),
             events: std::collections::VecDeque::new(),
             counters: super::statistics::Counters::default(),
-            watch: Watch { observer: start.observer, phase: None, lost: Vec::new() },
+            watch: Watch {
+                observer: start.observer,
+                phase: None,
+                lost: Vec::new(),
+                timers: [None; 7],
+                in_flight: 0,
+            },
             config,
             random,
         };
@@ -185,6 +191,9 @@ impl Connection {
         };
         self.observe(now, &started);
         self.observe(now, &Observation::StateUpdated(ConnectionState::HandshakeStarted));
+        let parameters = local_parameters(&self.config, self.identity.local);
+        let parameters = Observation::ParametersSet { owner: self.side, parameters: &parameters };
+        self.observe(now, &parameters);
         self.handshake.protection_mut().set_update_after(self.config.key_update_after);
         if let Err(error) = self.handshake.start() {
             self.fail(now, error);
