@@ -86,6 +86,21 @@ fn compressed_acknowledgements_do_not_raise_the_rate() {
 }
 
 #[test]
+fn a_delay_that_falls_does_not_raise_the_rate() {
+    let mut path = Path::new();
+    // Ten packets in 100 ms; the first takes 90 ms, the others catch up with it.
+    let early = path.send(at(0), 1000);
+    let packets: Vec<_> = (1..9).map(|i| path.send(at(10 * i), 1000)).collect();
+    path.deliver(at(90), &[early]);
+    path.sampler.sample(at(90), None);
+    let late = path.send(at(100), 1000);
+    path.deliver(at(119), &packets);
+    path.deliver(at(120), &[late]);
+    let sample = path.sampler.sample(at(120), Some(ms(20))).unwrap();
+    assert_eq!((sample.delivered, sample.interval), (9000, ms(100)));
+}
+
+#[test]
 fn sending_in_a_burst_does_not_raise_the_rate() {
     let mut path = Path::new();
     let packets: Vec<_> = (0..10).map(|_| path.send(at(10), 1000)).collect();

@@ -100,9 +100,18 @@ fn the_burst_is_what_the_rate_gives_in_a_millisecond_within_bounds() {
     pacer.set_max_datagram_size(at(0), 60_000);
     assert_eq!(pacer.burst(), 600_000);
     pacer.set_max_datagram_size(at(0), SIZE);
+    assert!(pacer.release(at(0), rate(1), BURST + 1).is_err(), "the bucket shrank");
     assert_eq!(pacer.release(at(0), rate(1), BURST), Ok(()));
-    pacer.on_sent(at(0), BURST);
-    assert!(pacer.release(at(0), rate(1), 1).is_err(), "the bucket shrank with its capacity");
+}
+
+#[test]
+fn a_rate_that_falls_takes_the_larger_burst_with_it() {
+    let fast = rate(125_000_000);
+    let mut pacer = Pacer::new(at(0), SIZE);
+    let _ = pacer.release(at(0), fast, SIZE);
+    assert_eq!(pacer.release(at(1_000_000), fast, 125_000), Ok(()));
+    assert!(pacer.release(at(1_000_000), rate(1_000_000), BURST + 1).is_err());
+    assert_eq!(pacer.release(at(1_000_000), rate(1_000_000), BURST), Ok(()));
 }
 
 #[test]
@@ -139,7 +148,9 @@ fn the_deadline_is_exact_at_low_rates() {
 
 #[test]
 fn every_rate_is_reached_by_deadlines_alone() {
-    for bytes_per_second in [12_500, 125_000, 1_250_000, 12_500_000, 125_000_000, 1_250_000_000] {
+    for bytes_per_second in
+        [12_500, 125_000, 1_250_000, 12_500_000, 125_000_000, 1_250_000_000, 50_000_000_000]
+    {
         let rate = rate(bytes_per_second);
         let mut pacer = Pacer::new(at(0), SIZE);
         let _ = pacer.release(at(0), rate, SIZE);
