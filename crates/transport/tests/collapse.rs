@@ -33,6 +33,7 @@ fn recovers(algorithm: Algorithm) {
         let controller = Arc::new(algorithm);
         let server = TransportConfig { controller, ..quiet() };
         let mut pair = Pair::with(collapsing(seed), quiet(), server);
+        pair.watch.keep_no_packets();
         let took = pair.download(SIZE, seconds(60));
         let lowest = pair.watch.lowest_window();
         let statistics = pair.server().statistics();
