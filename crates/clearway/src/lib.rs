@@ -28,6 +28,24 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # An HTTP/3 client
+//!
+//! ```no_run
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use clearway::http3::Client;
+//! use clearway::{ClientConfig, Endpoint};
+//!
+//! let endpoint = Endpoint::client("[::]:0".parse()?)?;
+//! let config = ClientConfig::with_native_roots()?.application_protocols(["h3"]);
+//! let client = Client::connect(&endpoint, &config, "192.0.2.1:443".parse()?, "example.org").await?;
+//! let response = client.send(http::Request::get("https://example.org/").body(())?).await?;
+//! println!("{}", response.status());
+//! let body = response.into_body().bytes(1 << 20).await?;
+//! # let _ = body;
+//! # Ok(())
+//! # }
+//! ```
 
 mod config;
 mod connection;

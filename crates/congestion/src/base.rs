@@ -240,3 +240,6 @@ impl Base {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

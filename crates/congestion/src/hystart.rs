@@ -73,9 +73,9 @@ impl HyStart {
                 return Verdict::Leave;
             }
         } else if let Some(baseline) = self.delay_has_grown() {
-            // The round that raised the suspicion ends here and counts, in part as it is; its samples
-            // must not confirm or refute what they were the cause of (rows 31 and 32).
-            self.conservative = Some(Conservative { baseline, rounds: 1 });
+            // A new round begins here, the first of five: the samples that raised the suspicion must
+            // neither confirm nor clear it (rows 31 and 32).
+            self.conservative = Some(Conservative { baseline, rounds: 0 });
             self.begin_round(event);
         }
         Verdict::Grow(if self.is_conservative() { CSS_GROWTH_DIVISOR } else { 1 })

@@ -10,7 +10,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Reno {
     base: Base,
-    /// Acknowledged bytes that have not made the window grow yet (law 6).
+    /// Growth that is less than a byte yet, in bytes times the window (law 6).
     carry: u64,
     before_cut: Option<BeforeCut>,
 }
@@ -26,17 +26,13 @@ impl Reno {
         self.base.window() / 2
     }
 
-    /// One datagram for each window of acknowledged bytes, exactly (RFC 9002 §7.3.3).
+    /// One datagram for each window of acknowledged bytes, byte by byte (RFC 9002 §7.3.3, appendix
+    /// B.5): waiting for the whole window would let one small packet bring a whole datagram (S6).
     fn avoid_congestion(&mut self, acked: u64) {
-        self.carry = self.carry.saturating_add(acked);
-        while self.carry >= self.base.window() {
-            if self.base.is_at_maximum() {
-                self.carry = 0;
-                return;
-            }
-            self.carry = self.carry.saturating_sub(self.base.window());
-            self.base.increase_window(self.base.max_datagram_size());
-        }
+        let credit = acked.saturating_mul(self.base.max_datagram_size()).saturating_add(self.carry);
+        let window = self.base.window();
+        self.carry = credit % window;
+        self.base.increase_window(credit / window);
     }
 }
 

@@ -101,4 +101,12 @@ impl<'a, 'b> PacketContents<'a, 'b> {
         self.tokens.push(Token::Crypto { offset: offset.get(), length: length as u64 });
         Ok(data)
     }
+
+    /// Writes bytes that need not be frames, as a peer that breaks the rules would.
+    #[cfg(test)]
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.is_ack_eliciting = true;
+        self.counts_in_flight = true;
+        self.writer.bytes(bytes).unwrap_or_default();
+    }
 }

@@ -34,7 +34,7 @@ pub enum Event {
     ResetAcknowledged(StreamId),
     /// The peer's limit on streams was raised after it had been in the way.
     StreamsAvailable(Direction),
-    /// An unreliable datagram came; take it with `receive_datagram`.
+    /// Unreliable datagrams came; take them with `receive_datagram` until there is none.
     DatagramReceived,
     /// The peer is at another address now.
     PeerMoved(SocketAddr),

@@ -78,6 +78,29 @@ fn the_client_breaks_the_deadlock_of_a_server_at_its_limit() {
     assert!(probes.iter().any(|packet| packet.is_probe), "the client probed");
 }
 
+/// RFC 9001 §5.7: Handshake packets that overtake the Initial packet with their keys are kept, and
+/// nothing has to be sent again.
+#[test]
+fn packets_that_come_before_their_keys_are_kept() {
+    let mut pair = Pair::with_tls(delayed(20, 1), quiet(), quiet(), large_tls());
+    let first = std::rc::Rc::new(std::cell::RefCell::new(None));
+    let place = first.clone();
+    pair.filter = Some(Box::new(move |_, way, payload| {
+        let is_first = way == Way::ToClient && place.borrow().is_none();
+        if is_first {
+            *place.borrow_mut() = Some(payload.clone());
+        }
+        !is_first
+    }));
+    pair.run_for(milliseconds(41));
+    assert!(pair.watch.received(Side::Client).is_empty());
+    let mut late = first.borrow_mut().clone().unwrap();
+    pair.deliver(Way::ToClient, support::address(support::SERVER), &mut late);
+    pair.establish_within(milliseconds(100));
+    let probes = |side| pair.watch.sent(side).iter().filter(|packet| packet.is_probe).count();
+    assert_eq!((probes(Side::Client), probes(Side::Server)), (0, 0));
+}
+
 /// The length of the Initial packet that begins a datagram; 0 if none does.
 fn first_packet_len(datagram: &[u8]) -> usize {
     use clearway_wire::header::ProtectedHeader;

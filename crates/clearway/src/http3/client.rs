@@ -164,17 +164,13 @@ impl Client {
 
     /// The figures of the QUIC connection now; its last ones when it is gone.
     pub async fn statistics(&self) -> Statistics {
-        {
-            let mut state = self.shared().lock();
-            if !state.is_gone {
-                state.statistics = None;
-                state.wants_statistics = true;
-            }
-        }
+        self.shared().lock().wants_statistics = true;
         self.shared().wake_shard();
         poll_fn(|context| {
             let mut state = self.shared().lock();
-            if let Some(statistics) = state.statistics {
+            if let Some(statistics) = state.statistics
+                && (state.is_gone || !state.wants_statistics)
+            {
                 return Poll::Ready(statistics);
             }
             state.watch(context);

@@ -12,6 +12,7 @@
 
 mod accepting;
 mod adapter;
+mod batch;
 mod body;
 mod bridge;
 mod client;

@@ -25,14 +25,9 @@ fn a_server_finishes_what_it_has_begun() {
             }
         });
         // The GOAWAY comes before the answer is given.
-        let refused = loop {
-            match client.start(get("/late")) {
-                Err(error) => break error,
-                Ok(pending) => match pending.response().await {
-                    Err(error) => break error,
-                    Ok(_) => panic!("nobody answers"),
-                },
-            }
+        let refused = match client.start(get("/late")) {
+            Err(error) => error,
+            Ok(pending) => pending.response().await.unwrap_err(),
         };
         assert!(refused.is_unprocessed(), "{refused}");
         let content = pattern(3_000_000);
@@ -44,6 +39,24 @@ fn a_server_finishes_what_it_has_begun() {
         assert!(pair.server.accept().await.is_none());
         let error = client.closed().await;
         assert!(matches!(error, Error::Connection(_)), "{error}");
+    });
+}
+
+#[test]
+fn what_came_before_the_end_can_be_read() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let pending = client.start(get("/")).unwrap();
+        let (_request, responder) = pair.accept().await;
+        // More than is taken out of the transport for a task that does not read, and less than that
+        // and the transport's own window.
+        let content = pattern(1_200_000);
+        responder.respond(Response::new(content.clone())).await.unwrap();
+        pair.server.shutdown().await;
+        client.closed().await;
+        let mut response = pending.response().await.unwrap();
+        assert!(response.body_mut().bytes(content.len()).await.unwrap() == content);
     });
 }
 

@@ -10,14 +10,24 @@ use crate::output;
 use crate::relay::{LossWindow, Relay};
 use crate::units::{bytes_text, goodput, rate_text};
 
-/// All bars, if standard error is a terminal; else a line for each run at its end.
+/// The bars, if standard error is a terminal; else a line for each run at its end.
 pub(super) struct Display {
     bars: MultiProgress,
     is_terminal: bool,
 }
 
+impl Drop for Display {
+    /// What is printed next begins a line of its own.
+    fn drop(&mut self) {
+        if self.is_terminal {
+            output::status("");
+        }
+    }
+}
+
 /// The bar of one run.
 pub(super) struct Bar {
+    bars: MultiProgress,
     bar: ProgressBar,
     watch: Watch,
     relay: Relay,
@@ -38,7 +48,8 @@ impl Display {
             bar.set_style(style);
         }
         bar.set_prefix(name.to_owned());
-        Bar { bar, watch, relay, is_terminal: self.is_terminal, name: name.to_owned() }
+        let bars = self.bars.clone();
+        Bar { bars, bar, watch, relay, is_terminal: self.is_terminal, name: name.to_owned() }
     }
 }
 
@@ -64,11 +75,12 @@ impl Bar {
     /// The run is over. Gives the relay back.
     pub(super) fn finish(self, received: u64, time: Duration, error: Option<&str>) -> Relay {
         let end = error.map_or_else(String::new, |error| format!("  FAILED: {error}"));
-        let text = format!("{}{end}", self.text(received, time));
-        if self.is_terminal {
-            self.bar.abandon_with_message(text);
-        } else {
-            output::status(&format!("{:9} {:>9} {text}", self.name, bytes_text(received)));
+        let text = self.text(received, time);
+        let line = format!("{:9} {:>9} {text}{end}", self.name, bytes_text(received));
+        self.bar.finish_and_clear();
+        // Where there are no bars, the line would be swallowed with them.
+        if !self.is_terminal || self.bars.println(&line).is_err() {
+            output::status(&line);
         }
         self.relay
     }

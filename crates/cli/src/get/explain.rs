@@ -1,5 +1,6 @@
 //! What went wrong between client and server, in words that help.
 
+use std::fmt;
 use std::net::SocketAddr;
 
 use clearway::http3::Error;
@@ -16,9 +17,18 @@ pub(super) struct Server {
     pub(super) address: SocketAddr,
 }
 
+impl fmt::Display for Server {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name == self.address.to_string() {
+            true => formatter.write_str(&self.name),
+            false => write!(formatter, "{} ({})", self.name, self.address),
+        }
+    }
+}
+
 impl Server {
     fn failure(&self, what: &str) -> Failure {
-        Failure::new(format!("{what} {} ({})", self.name, self.address))
+        Failure::new(format!("{what} {self}"))
     }
 
     /// Why there is no connection.
@@ -38,15 +48,13 @@ impl Server {
                 self.failure("this protocol is not spoken by")
                     .advise("with --http09 it is hq-interop, without it is h3")
             }
-            error => {
-                Failure::new(format!("cannot connect to {} ({}): {error}", self.name, self.address))
-            }
+            error => Failure::new(format!("cannot connect to {self}: {error}")),
         }
     }
 
     /// TLS did not accept the server, or the server broke a rule.
     fn refused_by_us(&self, error: &TransportError) -> Failure {
-        let text = format!("cannot trust {} ({}): {}", self.name, self.address, error.reason);
+        let text = format!("cannot trust {self}: {}", error.reason);
         match error.code.alert() {
             Some(_) if error.reason.contains("another name") => Failure::new(text)
                 .advise("use the name that its certificate has, with --connect if need be"),
@@ -55,9 +63,7 @@ impl Server {
                 Failure::new(text).advise("give its certificate or its issuer's with --ca FILE")
             }
             Some(_) => Failure::new(text),
-            None => {
-                Failure::new(format!("cannot connect to {} ({}): {error}", self.name, self.address))
-            }
+            None => Failure::new(format!("cannot connect to {self}: {error}")),
         }
     }
 
@@ -66,9 +72,7 @@ impl Server {
         match error {
             Error::Connection(error) => self.not_connected(error),
             Error::WrongProtocol => self.failure("HTTP/3 is not spoken by"),
-            error => {
-                Failure::new(format!("cannot connect to {} ({}): {error}", self.name, self.address))
-            }
+            error => Failure::new(format!("cannot connect to {self}: {error}")),
         }
     }
 
@@ -76,19 +80,12 @@ impl Server {
     pub(super) fn no_connection(&self, error: &ConnectError) -> Failure {
         match error {
             ConnectError::Lost(error) => self.not_connected(error),
-            error => {
-                Failure::new(format!("cannot connect to {} ({}): {error}", self.name, self.address))
-            }
+            error => Failure::new(format!("cannot connect to {self}: {error}")),
         }
     }
 
     /// Why a download was not completed.
-    pub(super) fn cut_off(
-        &self,
-        url: &str,
-        progress: &str,
-        why: &dyn std::fmt::Display,
-    ) -> Failure {
+    pub(super) fn cut_off(&self, url: &str, progress: &str, why: &dyn fmt::Display) -> Failure {
         Failure::new(format!("{url} was cut off after {progress}: {why}"))
             .advise(format!("nothing was kept; ask {} again", self.name))
     }

@@ -8,8 +8,8 @@ pub(super) fn text(status: &RelayStatus) -> String {
     let mut text = status.link.to_string();
     let late = status.worst_lateness;
     text.push_str(&format!(
-        "\nclients: {}, latest delivery {late:?} after its time",
-        status.clients
+        "\nclients: {}, delivered more than 1 ms after their time: {} (at most {late:?})",
+        status.clients, status.late
     ));
     let details = [
         (status.refused_clients, "datagrams of too many clients"),
@@ -31,6 +31,7 @@ pub(super) fn json(status: &RelayStatus) -> Value {
         "refused_clients": status.refused_clients,
         "strangers": status.strangers,
         "unsent": status.unsent,
+        "late": status.late,
         "worst_lateness_seconds": status.worst_lateness.as_secs_f64(),
     })
 }

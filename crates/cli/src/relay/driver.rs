@@ -16,6 +16,9 @@ use super::socket::{Buffers, Socket};
 /// How many payload buffers are kept for the next datagrams.
 const SPARE_BUFFERS: usize = 1024;
 
+/// A delivery that comes by more than this after its time is counted as late.
+const LATE: Duration = Duration::from_millis(1);
+
 /// What the relay's thread tells the others, once each time it wakes.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
@@ -24,6 +27,7 @@ pub(super) struct Report {
     pub(super) refused_clients: u64,
     pub(super) strangers: u64,
     pub(super) unsent: u64,
+    pub(super) late: u64,
     pub(super) worst_lateness: Duration,
     pub(super) loss: LossWatch,
 }
@@ -151,6 +155,9 @@ impl Driver {
             let Some(delivery) = self.link.poll(now) else { return };
             let lateness = now.saturating_since(delivery.at);
             self.report.worst_lateness = self.report.worst_lateness.max(lateness);
+            if lateness > LATE {
+                self.report.late += 1;
+            }
             if self.send(&delivery).is_err() {
                 self.report.unsent += 1;
             }

@@ -64,6 +64,8 @@ pub(crate) struct RelayStatus {
     pub(crate) strangers: u64,
     /// Datagrams that the link delivered and this machine could not send.
     pub(crate) unsent: u64,
+    /// Deliveries that came more than 1 ms after their time: this machine was busy.
+    pub(crate) late: u64,
     /// By how much the latest delivery came after its time.
     pub(crate) worst_lateness: Duration,
     /// Where it is with respect to its loss window.
@@ -94,6 +96,7 @@ impl Relay {
             refused_clients: 0,
             strangers: 0,
             unsent: 0,
+            late: 0,
             worst_lateness: Duration::ZERO,
             loss: LossWatch::new(&link),
         }));
@@ -126,6 +129,7 @@ impl Relay {
             refused_clients: report.refused_clients,
             strangers: report.strangers,
             unsent: report.unsent,
+            late: report.late,
             worst_lateness: report.worst_lateness,
             loss_window: report.loss.state(self.clock.now()),
         }

@@ -50,7 +50,11 @@ impl Http09 {
             () = serving => {}
         }
         self.0.close(VarInt::from_u32(0), b"the server is being stopped");
-        self.0.wait_idle().await;
+        tokio::select! {
+            () = self.0.wait_idle() => {}
+            // Whoever asks twice does not want to wait.
+            () = interrupt.heard() => {}
+        }
     }
 }
 

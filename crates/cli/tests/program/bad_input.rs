@@ -79,6 +79,17 @@ fn a_server_that_stops_in_the_middle() {
 }
 
 #[test]
+fn servers_that_speak_another_protocol() {
+    let scratch = Scratch::new("protocol");
+    scratch.fill("root/file", 10);
+    let server = Running::serve(&scratch, "root", &["--http09"]);
+    let (certificate, output) = (scratch.path("cert.pem"), scratch.path("out"));
+    let line = fail(&["get", "--ca", &certificate, "-o", &output, &server.url("file")]);
+    assert_says(&line, &[&server.address, "not spoken", "--http09"]);
+    assert_eq!(scratch.names(), ["cert.pem", "root"]);
+}
+
+#[test]
 fn answers_that_are_no_files() {
     let scratch = Scratch::new("answers");
     scratch.fill("root/folder/file", 10);

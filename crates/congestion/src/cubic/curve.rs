@@ -9,8 +9,9 @@ use core::time::Duration;
 const C: f64 = 0.4;
 /// alpha_cubic of §4.3: 3 (1 - beta) / (1 + beta).
 const ALPHA: f64 = 3.0 * (1.0 - 0.7) / (1.0 + 0.7);
-/// §4.2: the target is at most this many times the window.
-const MAX_TARGET: f64 = 1.5;
+/// §4.2: the target is at most one and a half windows. That bound moves along with the window, so it
+/// allows half a datagram for each acknowledged one.
+const MAX_GROWTH: f64 = 0.5;
 /// Windows beyond this many datagrams are not computed with.
 const LARGEST: f64 = 1e12;
 
@@ -80,8 +81,8 @@ impl Curve {
             (self.estimate - cwnd).max(0.0)
         } else {
             let ahead = self.at(self.time + smoothed_rtt.as_secs_f64());
-            let target = ahead.clamp(cwnd, MAX_TARGET * cwnd);
-            (target - cwnd) * share_of_gap(segments / cwnd)
+            let gap = (ahead - cwnd).max(0.0);
+            (gap * share_of_gap(segments / cwnd)).min(MAX_GROWTH * segments)
         };
         self.take_whole_bytes(increase.min(segments), acked)
     }

@@ -1,1 +1,289 @@
+use core::time::Duration;
 
+use clearway_units::{Rate, Timestamp};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::Pacer;
+
+const SIZE: u64 = 1200;
+const BURST: u64 = 10 * SIZE;
+
+fn at(nanoseconds: u64) -> Timestamp {
+    Timestamp::from_nanos(nanoseconds)
+}
+
+fn rate(bytes: u64) -> Option<Rate> {
+    Some(Rate::from_bytes_per_second(bytes))
+}
+
+/// A pacer that has paced and whose bucket is empty at `now`.
+fn empty(now: Timestamp, rate: Option<Rate>) -> Pacer {
+    let mut pacer = Pacer::new(now, SIZE);
+    assert_eq!(pacer.release(now, rate, SIZE), Ok(()));
+    let burst = pacer.burst();
+    if burst > BURST {
+        // The larger bucket fills first.
+        let full = now + Duration::from_millis(1);
+        assert_eq!(pacer.release(full, rate, burst), Ok(()));
+        pacer.on_sent(full, burst);
+    } else {
+        pacer.on_sent(now, burst);
+    }
+    pacer
+}
+
+/// Sends single datagrams whenever the pacer permits, until `end`; returns the times.
+fn play(pacer: &mut Pacer, rate: Option<Rate>, start: Timestamp, end: Timestamp) -> Vec<Timestamp> {
+    let (mut now, mut sent) = (start, Vec::new());
+    while now <= end {
+        match pacer.release(now, rate, SIZE) {
+            Ok(()) => {
+                pacer.on_sent(now, SIZE);
+                sent.push(now);
+            }
+            Err(release) => {
+                assert!(release.deadline() > now, "row 86: no spin");
+                now = release.deadline();
+            }
+        }
+    }
+    sent
+}
+
+#[test]
+fn without_a_rate_nothing_is_paced_and_pacing_begins_with_a_full_bucket() {
+    let mut pacer = Pacer::new(at(5), SIZE);
+    for _ in 0..1000 {
+        assert_eq!(pacer.release(at(5), None, SIZE), Ok(()));
+        pacer.on_sent(at(5), SIZE);
+    }
+    assert_eq!(pacer.release(at(5), rate(1), BURST), Ok(()));
+}
+
+#[test]
+fn a_full_bucket_gives_ten_datagrams_and_no_byte_more() {
+    let mut pacer = Pacer::new(at(0), SIZE);
+    assert_eq!(pacer.release(at(0), rate(1_000_000), BURST), Ok(()));
+    // What is built and not yet sent counts: asking for more than the burst never succeeds.
+    let more = pacer.release(at(0), rate(1_000_000), BURST + 1).unwrap_err();
+    assert!(more.deadline() > at(0));
+    assert!(pacer.release(at(1_000_000_000_000), rate(1_000_000), BURST + 1).is_err());
+    assert_eq!(pacer.release(at(1_000_000_000_000), rate(1_000_000), BURST), Ok(()));
+}
+
+#[test]
+fn after_any_idle_time_the_bucket_is_full_and_never_fuller() {
+    for idle in [1, 3_600, u64::MAX / 1_000_000_000] {
+        let mut pacer = empty(at(0), rate(1_000_000));
+        let now = at(0) + Duration::from_secs(idle);
+        assert_eq!(pacer.release(now, rate(1_000_000), BURST), Ok(()));
+        pacer.on_sent(now, BURST);
+        assert!(pacer.release(now, rate(1_000_000), 1).is_err());
+    }
+}
+
+#[test]
+fn the_burst_is_what_the_rate_gives_in_a_millisecond_within_bounds() {
+    for (bytes_per_second, burst) in [
+        (1, BURST),
+        (12_000_000, BURST),
+        (125_000_000, 125_000),
+        (1_250_000_000, 256 << 10),
+        (u64::MAX, 256 << 10),
+    ] {
+        let mut pacer = Pacer::new(at(0), SIZE);
+        let _ = pacer.release(at(0), rate(bytes_per_second), SIZE);
+        assert_eq!(pacer.burst(), burst);
+    }
+    let mut pacer = Pacer::new(at(0), SIZE);
+    pacer.set_max_datagram_size(at(0), 60_000);
+    assert_eq!(pacer.burst(), 600_000);
+    pacer.set_max_datagram_size(at(0), SIZE);
+    assert!(pacer.release(at(0), rate(1), BURST + 1).is_err(), "the bucket shrank");
+    assert_eq!(pacer.release(at(0), rate(1), BURST), Ok(()));
+}
+
+#[test]
+fn a_rate_that_falls_takes_the_larger_burst_with_it() {
+    let fast = rate(125_000_000);
+    let mut pacer = Pacer::new(at(0), SIZE);
+    let _ = pacer.release(at(0), fast, SIZE);
+    assert_eq!(pacer.release(at(1_000_000), fast, 125_000), Ok(()));
+    assert!(pacer.release(at(1_000_000), rate(1_000_000), BURST + 1).is_err());
+    assert_eq!(pacer.release(at(1_000_000), rate(1_000_000), BURST), Ok(()));
+}
+
+#[test]
+fn datagrams_leave_at_the_rate_exactly_however_often_is_asked() {
+    // 7 bytes each 1000003rd of a second does not divide by anything.
+    let odd = rate(7_000_021);
+    for asks in [1, 3, 50] {
+        let mut pacer = empty(at(0), odd);
+        let (mut now, mut sent) = (0_u64, 0_u64);
+        while now < 10_000_000_000 {
+            now += 1_000_003 / asks;
+            while pacer.release(at(now), odd, SIZE).is_ok() {
+                pacer.on_sent(at(now), SIZE);
+                sent += SIZE;
+            }
+        }
+        let exact = u128::from(now) * 7_000_021 / 1_000_000_000;
+        assert!(u128::from(sent).abs_diff(exact) <= u128::from(SIZE), "{asks}: {sent} {exact}");
+    }
+}
+
+#[test]
+fn the_deadline_is_exact_at_low_rates() {
+    // One byte a second: row 96.
+    let mut pacer = empty(at(0), rate(1));
+    let release = pacer.release(at(0), rate(1), SIZE).unwrap_err();
+    assert_eq!(release.deadline(), at(1200 * 1_000_000_000));
+    assert!(pacer.release(at(1200 * 1_000_000_000 - 1), rate(1), SIZE).is_err());
+    assert_eq!(pacer.release(at(1200 * 1_000_000_000), rate(1), SIZE), Ok(()));
+    // A rate of zero names no time that would be wrong.
+    let mut pacer = empty(at(0), rate(1));
+    assert!(pacer.release(at(0), rate(0), SIZE).is_err());
+}
+
+#[test]
+fn every_rate_is_reached_by_deadlines_alone() {
+    for bytes_per_second in
+        [12_500, 125_000, 1_250_000, 12_500_000, 125_000_000, 1_250_000_000, 50_000_000_000]
+    {
+        let rate = rate(bytes_per_second);
+        let mut pacer = Pacer::new(at(0), SIZE);
+        let _ = pacer.release(at(0), rate, SIZE);
+        let time = (20_000 * SIZE * 1_000_000_000 / bytes_per_second).min(2_000_000_000_000);
+        let sent = play(&mut pacer, rate, at(0), at(time));
+        let expected = time / 1000 * bytes_per_second / 1_000_000 / SIZE;
+        let off = (sent.len() as u64).abs_diff(expected) * SIZE;
+        assert!(off <= pacer.burst() + SIZE, "{bytes_per_second}: {} {expected}", sent.len());
+    }
+}
+
+#[test]
+fn a_wait_is_worth_its_wake() {
+    // Row 93: at 10 Gbit/s a datagram takes a microsecond; nobody is woken for each.
+    let fast = rate(1_250_000_000);
+    let mut pacer = empty(at(0), fast);
+    let now = at(1_000_000);
+    let sent = play(&mut pacer, fast, now, now + Duration::from_millis(10));
+    let mut wakes = sent.clone();
+    wakes.dedup();
+    assert!(wakes.len() < 250, "{} wakes", wakes.len());
+    assert!(sent.len() > 10_000, "{}", sent.len());
+    // And nothing of the rate is lost by that; the last wait may end too late to be seen.
+    assert!(sent.len() as u64 * SIZE >= 12_500_000 - (64 << 10) - SIZE);
+}
+
+#[test]
+fn a_wait_is_never_longer_than_a_round_trip() {
+    // L6: at the least window, with the deepest debt that probes leave.
+    for round_trip_ms in [1, 10, 300, 2000] {
+        let window = 2 * SIZE;
+        let rate = rate(window * 1000 / round_trip_ms);
+        let mut pacer = empty(at(0), rate);
+        for _ in 0..50 {
+            pacer.on_sent(at(0), SIZE);
+        }
+        let release = pacer.release(at(0), rate, SIZE).unwrap_err();
+        assert!(release.deadline() <= at(round_trip_ms * 1_000_000 + 1), "{release:?}");
+    }
+}
+
+#[test]
+fn what_is_past_accrued_at_the_rate_that_held_then() {
+    let slow = rate(1_000_000);
+    let mut pacer = empty(at(0), slow);
+    // 3 ms at 1 MB/s are 3000 bytes, whatever the rate is now.
+    assert_eq!(pacer.release(at(3_000_000), rate(4_000_000), 3000), Ok(()));
+    let release = pacer.release(at(3_000_000), rate(4_000_000), 7000).unwrap_err();
+    assert_eq!(release.deadline(), at(4_000_000));
+    // A rate that falls takes no credit away but what the smaller bucket cannot hold.
+    assert_eq!(pacer.release(at(3_000_000), rate(1), 3000), Ok(()));
+    assert!(pacer.release(at(3_000_000), rate(1), 3001).is_err());
+}
+
+#[test]
+fn a_batch_that_was_asked_for_in_parts_keeps_the_promise() {
+    // The transport asks with what it has built so far, sends that, and waits for the deadline.
+    let rate = rate(10_000_000);
+    let mut pacer = Pacer::new(at(0), SIZE);
+    let mut now = at(0);
+    for _ in 0..1000 {
+        let mut built = 0;
+        let release = loop {
+            match pacer.release(now, rate, built + SIZE) {
+                Ok(()) => built += SIZE,
+                Err(release) => break release,
+            }
+        };
+        assert!(built >= SIZE, "release at the deadline succeeds");
+        pacer.on_sent(now, built);
+        now = release.deadline();
+    }
+}
+
+#[test]
+fn a_clock_that_stands_still_or_goes_back_gives_nothing() {
+    let slow = rate(1_000_000);
+    let mut pacer = empty(at(1_000_000), slow);
+    for _ in 0..10 {
+        assert!(pacer.release(at(1_000_000), slow, 1).is_err());
+        assert!(pacer.release(at(0), slow, 1).is_err());
+    }
+    pacer.on_sent(at(0), SIZE);
+    assert!(pacer.release(at(1_000_000), slow, SIZE).is_err());
+    assert_eq!(pacer.release(at(3_400_000), slow, SIZE), Ok(()));
+}
+
+proptest! {
+    #[test]
+    fn a_promise_is_kept_and_no_window_of_time_carries_more_than_rate_and_burst(
+        first in 1..3_000_000_000_u64,
+        asks in vec((0..20_000_000_u64, 1..200_u64), 1..80),
+    ) {
+        let rate = rate(first);
+        let mut pacer = Pacer::new(at(0), SIZE);
+        let (mut now, mut sent) = (0_u64, Vec::<(u64, u64)>::new());
+        for (pause, kilobits) in asks {
+            now += pause;
+            let _ = pacer.release(at(now), rate, 1);
+            let bytes = (kilobits * 125).min(pacer.burst());
+            if let Err(release) = pacer.release(at(now), rate, bytes) {
+                prop_assert!(release.deadline() > at(now));
+                now = release.deadline().as_nanos();
+                prop_assert_eq!(pacer.release(at(now), rate, bytes), Ok(()));
+            }
+            pacer.on_sent(at(now), bytes);
+            sent.push((now, bytes));
+        }
+        for from in 0..sent.len() {
+            let mut total = 0;
+            for (when, bytes) in &sent[from..] {
+                total += u128::from(*bytes);
+                let time = u128::from(when - sent[from].0);
+                let most = u128::from(first) * time / 1_000_000_000 + u128::from(pacer.burst());
+                prop_assert!(total <= most + 1, "S8: {} > {}", total, most);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_overflows(
+        size in any::<u64>(),
+        asks in vec((any::<u64>(), any::<Option<u64>>(), any::<u64>(), any::<bool>()), 1..20),
+    ) {
+        let mut pacer = Pacer::new(at(0), size);
+        for (now, bytes_per_second, bytes, send) in asks {
+            let rate = bytes_per_second.map(Rate::from_bytes_per_second);
+            if let Err(release) = pacer.release(at(now), rate, bytes) {
+                prop_assert!(release.deadline() > at(now) || now == u64::MAX);
+            }
+            if send {
+                pacer.on_sent(at(now), bytes);
+            }
+        }
+    }
+}

@@ -1,1 +1,63 @@
+use crate::testing::{Fate, Report, SIZE, Sender, ms, parameters};
+use crate::{Algorithm, ControllerFactory, Phase};
 
+#[test]
+fn a_loss_halves_the_window_down_to_two_datagrams() {
+    let mut sender = Sender::new(Algorithm::Reno.build(&parameters(Some(100 * SIZE))), ms(50));
+    for expected in [50, 25] {
+        sender.fill();
+        sender.wait(ms(50));
+        sender.settle_one(Fate::Lost);
+        assert_eq!(sender.window(), expected * SIZE);
+        assert_eq!(sender.snapshot().slow_start_threshold, Some(expected * SIZE));
+        assert_eq!(sender.snapshot().phase, Phase::Recovery);
+        sender.acknowledge_all();
+    }
+    for _ in 0..10 {
+        sender.fill();
+        sender.settle_one(Fate::Lost);
+        sender.acknowledge_all();
+    }
+    assert_eq!(sender.window(), 2 * SIZE);
+}
+
+#[test]
+fn a_window_of_acknowledged_bytes_brings_one_datagram() {
+    let mut sender = Sender::avoiding(Algorithm::Reno, 300, ms(50));
+    let before = sender.window();
+    // The same however small the steps are, to the byte but for the growth within the round.
+    for _ in 0..10 {
+        sender.clean_round(1);
+    }
+    let grown = sender.datagrams() - before as f64 / SIZE as f64;
+    assert!((9.9..=10.0).contains(&grown), "{grown}");
+    let mut sender = Sender::avoiding(Algorithm::Reno, 300, ms(50));
+    sender.fill();
+    let (before, acked) = (sender.window(), sender.flight.len() as u64 * SIZE);
+    sender.acknowledge_all();
+    assert!((sender.window() - before).abs_diff(SIZE * acked / before) <= 1);
+    assert!(sender.window() - before <= SIZE, "RFC 9002 §7.3.3");
+}
+
+#[test]
+fn the_averages_are_those_of_aimd() {
+    // RFC 9438 §5.1, the column of Reno.
+    for (every, average) in [(100, 12.0), (1000, 38.0), (10_000, 120.0)] {
+        let measured = crate::testing::average_window(Algorithm::Reno, ms(100), every);
+        assert!((measured / average - 1.0).abs() <= 0.1, "1/{every}: {measured}");
+    }
+}
+
+#[test]
+fn a_small_packet_does_not_bring_a_whole_datagram() {
+    // S6: the growth of many small packets is spread over them.
+    let mut sender = Sender::avoiding(Algorithm::Reno, 10, ms(50));
+    for _ in 0..100 {
+        sender.fill();
+        sender.resize_flight(100);
+        let before = sender.window();
+        sender.settle_one(Fate::Acked);
+        assert!(sender.window() - before <= 100);
+        sender.settle(Report::default(), |_| Fate::Acked);
+    }
+}

@@ -1,18 +1,17 @@
-//! How a connection begins and ends: parameters, the stages of the handshake, closing and draining.
+//! How a connection begins and what becomes of it: parameters, and the stages of its life.
 
 use clearway_units::Timestamp;
-use clearway_wire::frame::{self, CloseKind};
+use clearway_wire::frame;
 use clearway_wire::header::Retry;
-use clearway_wire::{ConnectionId, Frame, TransportErrorCode, TransportParameters, VarInt, Writer};
+use clearway_wire::{ConnectionId, TransportErrorCode, TransportParameters, VarInt};
 
-use super::packet::{Draft, HeaderPlan};
+use super::closing::Close;
 use super::receive::HeldPackets;
 use super::timers::IdleTimer;
-use super::{Connection, Flags, Identity, Outgoing, Peer, Start, Transmit, Watch};
+use super::{Connection, Flags, Identity, Outgoing, Peer, Start, Watch};
 use crate::config::TransportConfig;
-use crate::contents::PacketContents;
 use crate::datagram::Datagrams;
-use crate::event::{ConnectionError, Event};
+use crate::event::Event;
 use crate::handshake::Handshake;
 use crate::observer::{ConnectionState, Observation};
 use crate::path::Paths;
@@ -56,19 +55,6 @@ pub(super) enum Lifecycle {
     Drained,
 }
 
-/// The content of a CONNECTION_CLOSE.
-#[derive(Clone, Debug)]
-pub(super) struct Close {
-    kind: CloseKind,
-    error_code: VarInt,
-    reason: Vec<u8>,
-}
-
-/// Longer reasons are cut: the frame must fit into one packet.
-const MAX_REASON_LEN: usize = 512;
-/// Closing and draining last this many probe timeouts (RFC 9000 §10.2).
-const CLOSE_TIMEOUTS: u32 = 3;
-
 impl Lifecycle {
     pub(super) fn is_handshaking(&self) -> bool {
         matches!(self, Self::Handshaking { .. })
@@ -87,7 +73,7 @@ impl Lifecycle {
     }
 
     /// A CONNECTION_CLOSE was built; another is owed at once if `again`.
-    fn on_close_told(&mut self, again: bool) {
+    pub(super) fn on_close_told(&mut self, again: bool) {
         if let Self::Closing { owed, told, .. } = self {
             *owed = again;
             *told = true;
@@ -357,177 +343,6 @@ impl Connection {
             return;
         }
         self.release_held(now);
-    }
-
-    /// The network says that nobody receives at the peer's address. Such a report is not authenticated,
-    /// so it ends only an attempt to which nothing has answered yet.
-    pub fn on_unreachable(&mut self, now: Timestamp) {
-        if self.counters.packets_received == 0 && !self.lifecycle.is_closed() {
-            self.abandon(now, ConnectionError::Unreachable);
-        }
-    }
-
-    pub(super) fn close_by_application(
-        &mut self,
-        now: Timestamp,
-        error_code: VarInt,
-        reason: &[u8],
-    ) {
-        let kind = CloseKind::Application;
-        let reason = reason.get(..reason.len().min(MAX_REASON_LEN)).unwrap_or_default().to_vec();
-        self.enter_closing(now, Close { kind, error_code, reason }, ConnectionError::LocallyClosed);
-    }
-
-    pub(super) fn close_by_transport(&mut self, now: Timestamp, error: TransportError) {
-        let close = Close {
-            kind: CloseKind::Transport {
-                frame_type: VarInt::saturating(error.frame_type.unwrap_or(0)),
-            },
-            error_code: error.code.0,
-            reason: error.reason.as_bytes().to_vec(),
-        };
-        self.enter_closing(now, close, ConnectionError::TransportError(error));
-    }
-
-    fn enter_closing(&mut self, now: Timestamp, close: Close, error: ConnectionError) {
-        if self.lifecycle.is_closed() {
-            return;
-        }
-        let until = now + self.probe_timeout().saturating_mul(CLOSE_TIMEOUTS);
-        self.lifecycle = Lifecycle::Closing { until, close, owed: true, told: false, received: 0 };
-        self.observe(now, &Observation::StateUpdated(ConnectionState::Closing));
-        self.report_closed(now, error);
-    }
-
-    /// The peer closed or has lost the connection: RFC 9000 §10.2.2, §10.3.1.
-    pub(super) fn drain(&mut self, now: Timestamp, error: ConnectionError) {
-        let was_closed = self.lifecycle.is_closed();
-        let until = match self.lifecycle {
-            Lifecycle::Drained => return,
-            Lifecycle::Closing { until, .. } | Lifecycle::Draining { until } => until,
-            _ => now + self.probe_timeout().saturating_mul(CLOSE_TIMEOUTS),
-        };
-        self.lifecycle = Lifecycle::Draining { until };
-        self.observe(now, &Observation::StateUpdated(ConnectionState::Draining));
-        if !was_closed {
-            self.report_closed(now, error);
-        }
-    }
-
-    /// Ends at once and without a word (RFC 9000 §10.1, §6.2).
-    pub(super) fn abandon(&mut self, now: Timestamp, error: ConnectionError) {
-        let was_closed = self.lifecycle.is_closed();
-        self.lifecycle = Lifecycle::Drained;
-        self.observe(now, &Observation::StateUpdated(ConnectionState::Closed));
-        if !was_closed {
-            self.report_closed(now, error);
-        }
-    }
-
-    /// A peer's CONNECTION_CLOSE ends our closing state as well (RFC 9000 §10.2.2).
-    pub(super) fn notice_close_while_closing(&mut self, now: Timestamp, datagram: &mut [u8]) {
-        if matches!(self.lifecycle, Lifecycle::Closing { .. }) && self.contains_close(now, datagram)
-        {
-            self.drain(now, ConnectionError::LocallyClosed);
-        }
-    }
-
-    /// Writes the CONNECTION_CLOSE that is owed into one datagram, in every space that the peer may
-    /// have keys for (RFC 9000 §10.2.3).
-    pub(super) fn transmit_close(&mut self, now: Timestamp, buffer: &mut [u8]) -> Option<Transmit> {
-        let Lifecycle::Closing { owed: true, close, told, .. } = &self.lifecycle else {
-            return None;
-        };
-        let (close, told) = (close.clone(), *told);
-        let is_code_first = !told && self.hides_code_from_server(&close);
-        let credit = usize::try_from(self.paths.current().amplification_credit());
-        let size = usize::from(self.config.max_datagram_size).min(credit.unwrap_or(usize::MAX));
-        let room = buffer.get_mut(..size)?;
-        let mut writer = Writer::new(room);
-        self.outgoing.drafts.clear();
-        for space in SpaceId::ALL {
-            if self.is_close_wanted_in(space) && !(is_code_first && space == SpaceId::Handshake) {
-                self.draft_close(space, &close, &mut writer);
-            }
-        }
-        let has_initial = self.outgoing.drafts.iter().any(|draft| draft.space == SpaceId::Initial);
-        // Without room, as before an unvalidated address is heard again, it stays owed.
-        let last = self.outgoing.drafts.last_mut()?;
-        if self.side.is_client() && has_initial {
-            last.pad_datagram(&mut writer, super::transmit::MINIMUM_INITIAL_SIZE);
-        }
-        let size = writer.written();
-        self.lifecycle.on_close_told(is_code_first);
-        if self.protect_and_stage(now, writer.filled_mut()).is_err() {
-            // Nothing can be told any more; the closing state still ends by its timer.
-            return None;
-        }
-        self.paths.current_mut().on_sent(size as u64);
-        let path = self.paths.current();
-        Some(Transmit {
-            destination: path.remote(),
-            source_ip: path.local_ip(),
-            size,
-            segment_size: None,
-        })
-    }
-
-    /// RFC 9000 §10.2.3: in every space for which the peer may have keys.
-    fn is_close_wanted_in(&self, space: SpaceId) -> bool {
-        let protection = self.handshake.protection();
-        // A server that sent Handshake packets can open them.
-        let is_redundant = space == SpaceId::Initial
-            && self.side.is_client()
-            && protection.can_seal(SpaceId::Handshake);
-        protection.can_seal(space) && !is_redundant
-    }
-
-    /// Whether a server that can open 1-RTT packets would learn less from a Handshake packet before
-    /// them. It gets a datagram without one first; a server that cannot open it gets the next.
-    fn hides_code_from_server(&self, close: &Close) -> bool {
-        self.side.is_client()
-            && close.kind == CloseKind::Application
-            && self.handshake.is_complete()
-            && self.handshake.protection().can_seal(SpaceId::Handshake)
-    }
-
-    fn draft_close(&mut self, space: SpaceId, close: &Close, writer: &mut Writer<'_>) {
-        let Ok(number) = self.recovery.next_packet_number(space) else { return };
-        let plan = HeaderPlan {
-            space,
-            number,
-            largest_acknowledged: self.recovery.largest_acknowledged(space),
-            source: self.identity.local,
-            destination: self.remote_ids.current(),
-            token: if space == SpaceId::Initial { &self.identity.token } else { &[] },
-            key_phase: self.handshake.protection().key_phase(),
-        };
-        let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));
-        let draft =
-            Draft::write(writer, &plan, &mut tokens, |contents| close.write(space, contents));
-        *self.outgoing.tokens.get_mut(space) = tokens;
-        self.outgoing.drafts.extend(draft);
-    }
-}
-
-impl Close {
-    /// RFC 9000 §10.2.3: what an application says is not shown in packets that an attacker can read.
-    fn write(&self, space: SpaceId, contents: &mut PacketContents<'_, '_>) {
-        let hidden = space != SpaceId::Application && self.kind == CloseKind::Application;
-        let frame = if hidden {
-            frame::ConnectionClose {
-                error_code: TransportErrorCode::APPLICATION_ERROR.0,
-                kind: CloseKind::Transport { frame_type: VarInt::ZERO },
-                reason: &[],
-            }
-        } else {
-            frame::ConnectionClose {
-                error_code: self.error_code,
-                kind: self.kind,
-                reason: &self.reason,
-            }
-        };
-        let _ = contents.push(&Frame::ConnectionClose(frame), None);
     }
 }
 

@@ -4,6 +4,7 @@
 //! owns it (`receive`); what a datagram carries is asked of the parts in one fixed order (`transmit`).
 
 mod application;
+mod closing;
 mod frames;
 mod lifecycle;
 mod moving;
@@ -322,3 +323,6 @@ impl core::fmt::Debug for Connection {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,9 @@ use crate::space_id::SpaceId;
 
 impl Connection {
     /// A non-probing packet with the highest number so far came from `arrival` (§9.3).
+    ///
+    /// A NAT may forget its mapping during the handshake as well. What the client then sends in
+    /// Handshake packets shows where it is; without that the server would go on to answer nobody.
     pub(super) fn notice_peer_address(&mut self, now: Timestamp, arrival: Arrival) {
         if arrival.remote == self.paths.current().remote() || self.side.is_client() {
             return;

@@ -204,7 +204,8 @@ impl Connection {
         }
         let received = self.received.get_mut(context.space);
         received.on_packet(context.number, now, effect.is_ack_eliciting, false);
-        if context.space == SpaceId::Application && is_largest && !effect.is_probing_only {
+        // What anyone on the path can forge moves nothing: Initial keys are no secret.
+        if context.space != SpaceId::Initial && is_largest && !effect.is_probing_only {
             self.notice_peer_address(now, context.arrival);
         }
         Ok(())

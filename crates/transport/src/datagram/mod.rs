@@ -79,9 +79,9 @@ pub(crate) struct Datagrams {
     outgoing: Queue,
     incoming: Queue,
     chunk: BytesMut,
+    /// Some came that the application has not been told of.
+    has_news: bool,
     statistics: DatagramStatistics,
-    /// The application has not been told of the newest yet.
-    is_news: bool,
 }
 
 /// Datagrams and what they count.
@@ -118,8 +118,8 @@ impl Datagrams {
             outgoing: Queue::default(),
             incoming: Queue::default(),
             chunk: BytesMut::new(),
+            has_news: false,
             statistics: DatagramStatistics::default(),
-            is_news: false,
         }
     }
 
@@ -189,13 +189,13 @@ impl Datagrams {
                 "a datagram larger than max_datagram_frame_size permits",
             ));
         }
+        self.has_news = true;
         self.statistics.received = self.statistics.received.saturating_add(1);
         if self.chunk.capacity() < frame.data.len() {
             self.chunk.reserve(frame.data.len().max(CHUNK));
         }
         self.chunk.extend_from_slice(frame.data);
         self.incoming.push(self.chunk.split().freeze());
-        self.is_news = true;
         while self.incoming.cost > self.config.receive_buffer && self.incoming.pop().is_some() {
             self.statistics.dropped = self.statistics.dropped.saturating_add(1);
         }
@@ -204,7 +204,7 @@ impl Datagrams {
 
     /// Whether datagrams came since this was last asked.
     pub(crate) fn take_news(&mut self) -> bool {
-        core::mem::take(&mut self.is_news)
+        core::mem::take(&mut self.has_news)
     }
 
     /// The oldest datagram that was received.

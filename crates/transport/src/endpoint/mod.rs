@@ -1,5 +1,6 @@
 //! Which connection a datagram belongs to; accepting, refusing and retrying new ones.
 
+mod config;
 mod refusal;
 pub(crate) mod reset;
 pub(crate) mod retry;
@@ -9,7 +10,6 @@ pub(crate) mod version;
 mod routes;
 
 use core::net::SocketAddr;
-use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -20,15 +20,14 @@ use clearway_wire::{
 };
 use slab::Slab;
 
-use crate::config::TransportConfig;
 use crate::connection::{
     Arrival, Connection, MINIMUM_INITIAL_SIZE, Start, Transmit, local_parameters,
 };
-use crate::handshake::{ClientSessions, ServerSessions, SessionError};
-use crate::ids::{ConnectionIdGenerator, LocalIds, ResetKey, RoutingChange};
+use crate::ids::{LocalIds, RoutingChange};
 use crate::observer::Observer;
 use crate::{Side, TransportError};
 
+pub use config::{ClientConfig, ConnectError, EndpointConfig, ServerConfig};
 use reset::ResetLimiter;
 use routes::{InitialKey, Routes};
 use token::TokenKey;
@@ -42,42 +41,6 @@ impl ConnectionHandle {
     pub const fn index(self) -> usize {
         self.0
     }
-}
-
-/// Settings of an endpoint.
-#[derive(Clone, Debug)]
-pub struct EndpointConfig {
-    /// Makes the connection IDs by which this endpoint is known.
-    pub id_generator: Arc<dyn ConnectionIdGenerator>,
-    /// Stateless reset tokens are derived with it. Keep it across restarts, and peers of lost
-    /// connections learn at once that they are lost.
-    pub reset_key: ResetKey,
-    /// Unknown connections are refused beyond this many.
-    pub max_connections: usize,
-}
-
-/// Settings of a server.
-#[derive(Clone, Debug)]
-pub struct ServerConfig {
-    /// Makes the TLS sessions.
-    pub sessions: Arc<dyn ServerSessions>,
-    /// The transport's settings.
-    pub transport: Arc<TransportConfig>,
-    /// For how long a client may take to come back with a Retry token.
-    pub retry_token_lifetime: Duration,
-    /// For how long a client may use a token from NEW_TOKEN.
-    pub new_token_lifetime: Duration,
-}
-
-/// Settings of one client connection.
-#[derive(Clone, Debug)]
-pub struct ClientConfig {
-    /// Makes the TLS session.
-    pub sessions: Arc<dyn ClientSessions>,
-    /// The transport's settings.
-    pub transport: Arc<TransportConfig>,
-    /// A token from an earlier connection to the same server, or nothing.
-    pub token: Vec<u8>,
 }
 
 /// What a datagram turned out to be.
@@ -114,29 +77,6 @@ impl Incoming {
         self.address_is_validated
     }
 }
-
-/// Why a connection could not be started.
-#[derive(Clone, PartialEq, Debug)]
-pub enum ConnectError {
-    /// The endpoint has all the connections that it may have.
-    TooManyConnections,
-    /// TLS could not be started.
-    Session(SessionError),
-    /// The connection could not be started.
-    Transport(TransportError),
-}
-
-impl core::fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::TooManyConnections => f.write_str("the endpoint has too many connections"),
-            Self::Session(error) => error.fmt(f),
-            Self::Transport(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for ConnectError {}
 
 /// All connections behind one socket, without the socket.
 pub struct Endpoint {

@@ -83,3 +83,6 @@ impl Routes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -212,8 +212,15 @@ impl Pair {
         self.client.connection_mut(self.handle).expect("the client's connection is gone")
     }
 
+    /// The server's connection. A client whose address changes in the handshake may begin several; the
+    /// one that was confirmed counts.
     pub fn server(&mut self) -> &mut Connection {
-        self.server.connection_mut(self.accepted[0]).expect("the server's connection is gone")
+        let server = &self.server;
+        let is_confirmed = |handle: &&ConnectionHandle| {
+            server.connection(**handle).is_some_and(Connection::is_confirmed)
+        };
+        let handle = *self.accepted.iter().find(is_confirmed).unwrap_or(&self.accepted[0]);
+        self.server.connection_mut(handle).expect("the server's connection is gone")
     }
 
     fn address_of(&mut self, binding: u64) -> SocketAddr {

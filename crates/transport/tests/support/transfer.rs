@@ -10,7 +10,10 @@ use super::Pair;
 
 /// Bytes that tell where in the stream they belong.
 pub fn pattern(size: usize) -> Bytes {
-    Bytes::from((0..size).map(|i| (i % 251) as u8).collect::<Vec<_>>())
+    let period: Vec<u8> = (0..251).collect();
+    let mut bytes = period.repeat(size / 251 + 1);
+    bytes.truncate(size);
+    Bytes::from(bytes)
 }
 
 impl Pair {

@@ -33,6 +33,7 @@ const ACK: u64 = 0x02;
 #[derive(Default)]
 struct Book {
     packets: Vec<Packet>,
+    keeps_no_packets: bool,
     drops: Vec<(Side, DropReason)>,
     lowest_window: Option<u64>,
     handshake_packets_at_server: usize,
@@ -56,6 +57,11 @@ impl Watch {
 
     fn book(&self) -> MutexGuard<'_, Book> {
         self.0.lock().unwrap()
+    }
+
+    /// Long transfers have no use for a note of every packet.
+    pub fn keep_no_packets(&self) {
+        self.book().keeps_no_packets = true;
     }
 
     /// The packets that `side` sent.
@@ -97,6 +103,9 @@ impl Observer for Eye {
         match observation {
             Observation::Started { side: Side::Server, .. } => book.handshake_packets_at_server = 0,
             Observation::Started { side: Side::Client, .. } => book.acks_of_handshake_at_client = 0,
+            Observation::PacketSent(_) if book.keeps_no_packets => {}
+            Observation::PacketReceived(packet)
+                if book.keeps_no_packets && packet.packet_type == PacketType::OneRtt => {}
             Observation::PacketSent(packet) => {
                 book.packets.push(note(now, *side, true, packet));
             }

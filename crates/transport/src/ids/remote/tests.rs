@@ -1,1 +1,183 @@
+use std::collections::BTreeSet;
 
+use clearway_wire::Writer;
+use proptest::prelude::*;
+
+use super::*;
+
+const LIMIT: u64 = 4;
+
+fn id(number: u64) -> ConnectionId {
+    ConnectionId::new(&number.to_be_bytes()).unwrap()
+}
+
+fn token(number: u64) -> ResetToken {
+    ResetToken::new([number as u8; 16])
+}
+
+fn new_id(sequence: u64, retire_prior_to: u64) -> frame::NewConnectionId {
+    frame::NewConnectionId {
+        sequence: VarInt::saturating(sequence),
+        retire_prior_to: VarInt::saturating(retire_prior_to),
+        id: id(sequence),
+        reset_token: token(sequence),
+    }
+}
+
+fn remote_ids() -> RemoteIds {
+    let mut ids = RemoteIds::new(id(77), LIMIT);
+    ids.set_from_handshake(id(0));
+    ids.set_reset_token(token(0));
+    ids
+}
+
+/// The numbers of the RETIRE_CONNECTION_ID frames that are sent.
+fn retired(ids: &mut RemoteIds) -> Vec<u64> {
+    let mut buffer = [0; 1000];
+    let mut tokens = Vec::new();
+    ids.write_frames(&mut PacketContents::new(&mut Writer::new(&mut buffer), &mut tokens));
+    let sequence = |token: &Token| match token {
+        Token::RetireConnectionId { sequence } => *sequence,
+        other => panic!("{other:?}"),
+    };
+    tokens.iter().map(sequence).collect()
+}
+
+fn code(result: Result<(), TransportError>) -> Option<TransportErrorCode> {
+    result.err().map(|error| error.code)
+}
+
+#[test]
+fn the_handshake_s_id_replaces_the_made_up_one() {
+    let ids = remote_ids();
+    assert_eq!((ids.current(), ids.handshake_id()), (id(0), id(0)));
+}
+
+#[test]
+fn no_more_are_active_than_were_allowed() {
+    let mut ids = remote_ids();
+    for sequence in 1..LIMIT {
+        ids.on_new_connection_id(&new_id(sequence, 0)).unwrap();
+    }
+    let error = code(ids.on_new_connection_id(&new_id(LIMIT, 0)));
+    assert_eq!(error, Some(TransportErrorCode::CONNECTION_ID_LIMIT_ERROR));
+}
+
+/// RFC 9000 §5.1.1: what a frame retires makes room for what it gives.
+#[test]
+fn retire_prior_to_makes_room_first() {
+    let mut ids = remote_ids();
+    for sequence in 1..LIMIT {
+        ids.on_new_connection_id(&new_id(sequence, 0)).unwrap();
+    }
+    ids.on_new_connection_id(&new_id(LIMIT, 1)).unwrap();
+    assert_eq!(ids.current(), id(1));
+    assert_eq!(retired(&mut ids), [0]);
+}
+
+#[test]
+fn a_copy_is_ignored_and_a_contradiction_is_not() {
+    let mut ids = remote_ids();
+    ids.on_new_connection_id(&new_id(1, 0)).unwrap();
+    ids.on_new_connection_id(&new_id(1, 0)).unwrap();
+    let other_token = frame::NewConnectionId { reset_token: token(9), ..new_id(1, 0) };
+    let other_id = frame::NewConnectionId { id: id(9), ..new_id(1, 0) };
+    let other_number = frame::NewConnectionId { id: id(1), ..new_id(2, 0) };
+    for contradiction in [other_token, other_id, other_number] {
+        let error = code(ids.on_new_connection_id(&contradiction));
+        assert_eq!(error, Some(TransportErrorCode::PROTOCOL_VIOLATION));
+    }
+}
+
+/// RFC 9000 §19.15: a frame that comes after its ID was retired is answered with its retirement.
+#[test]
+fn a_late_frame_does_not_bring_back_what_was_retired() {
+    let mut ids = remote_ids();
+    ids.on_new_connection_id(&new_id(3, 3)).unwrap();
+    assert_eq!(retired(&mut ids), [0]);
+    ids.on_new_connection_id(&new_id(1, 0)).unwrap();
+    assert_eq!(retired(&mut ids), [1]);
+    assert_eq!(ids.current(), id(3));
+}
+
+#[test]
+fn a_late_copy_does_not_bring_back_what_was_used_up() {
+    let mut ids = remote_ids();
+    ids.on_new_connection_id(&new_id(1, 0)).unwrap();
+    ids.on_new_connection_id(&new_id(2, 0)).unwrap();
+    assert!(ids.rotate() && ids.rotate());
+    assert_eq!(retired(&mut ids), [0, 1]);
+    ids.on_acked(0);
+    ids.on_acked(1);
+    ids.on_new_connection_id(&new_id(1, 0)).unwrap();
+    assert!(!ids.rotate(), "there is no spare one");
+    assert!(!ids.has_pending());
+}
+
+#[test]
+fn a_lost_retirement_is_sent_again_until_it_is_acknowledged() {
+    let mut ids = remote_ids();
+    ids.on_new_connection_id(&new_id(1, 1)).unwrap();
+    assert_eq!(retired(&mut ids), [0]);
+    assert!(!ids.has_pending());
+    ids.on_lost(0);
+    assert_eq!(retired(&mut ids), [0]);
+    ids.on_acked(0);
+    ids.on_lost(0);
+    assert!(!ids.has_pending());
+}
+
+/// RFC 9000 §10.3.1: tokens of IDs that are not in use, or not any more, do not count.
+#[test]
+fn only_the_token_of_the_id_in_use_counts() {
+    let mut ids = remote_ids();
+    ids.on_new_connection_id(&new_id(1, 0)).unwrap();
+    assert!(ids.is_reset_token(&token(0)) && !ids.is_reset_token(&token(1)));
+    assert!(ids.rotate());
+    assert!(ids.is_reset_token(&token(1)) && !ids.is_reset_token(&token(0)));
+    assert_eq!(ids.reset_token(), Some(token(1)));
+}
+
+#[test]
+fn a_peer_without_connection_ids_must_not_give_any() {
+    let mut ids = RemoteIds::new(ConnectionId::default(), LIMIT);
+    let error = code(ids.on_new_connection_id(&new_id(1, 0)));
+    assert_eq!(error, Some(TransportErrorCode::PROTOCOL_VIOLATION));
+}
+
+proptest! {
+    /// Any frames in any order, with rotations, losses and acknowledgements in between, until the
+    /// connection would end: never more active than the limit, never none, nothing grows, and what was
+    /// used up stays used up.
+    #[test]
+    fn any_sequence_of_frames_keeps_the_limits(
+        steps in proptest::collection::vec((0..8_u8, 0..30_u64, 0..30_u64), 0..200)
+    ) {
+        let mut ids = remote_ids();
+        let mut gone = BTreeSet::new();
+        for (kind, sequence, retire_prior_to) in steps {
+            match kind {
+                0 => {
+                    let old = ids.current();
+                    if ids.rotate() {
+                        gone.insert(old);
+                    }
+                }
+                1 => ids.on_lost(sequence),
+                2 => ids.on_acked(sequence),
+                3 => drop(retired(&mut ids)),
+                _ => {
+                    let frame = new_id(sequence, retire_prior_to.min(sequence));
+                    if ids.on_new_connection_id(&frame).is_err() {
+                        break;
+                    }
+                }
+            }
+            prop_assert!(!gone.contains(&ids.current()));
+            prop_assert!((1..=LIMIT as usize).contains(&ids.active.len()));
+            // What this end gives back by itself comes on top of what a frame may bring it to.
+            prop_assert!(ids.retiring.len() as u64 <= LIMIT * MAX_RETIRING_FACTOR + LIMIT);
+            prop_assert!(ids.spent.len() <= MAX_SPENT);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+use clearway_units::Rate;
+
+use crate::testing::{Fate, MAXIMUM_WINDOW, Report, SIZE, Sender, ms, parameters};
+use crate::{Algorithm, ControllerFactory, ControllerParameters, Phase, Suppressor};
+
+fn fresh(algorithm: Algorithm) -> Sender {
+    Sender::new(algorithm.build(&parameters(None)), ms(50))
+}
+
+#[test]
+fn the_initial_window_is_the_rfcs_and_can_be_set() {
+    for (size, window) in [(1200, 12_000), (1472, 14_720), (1500, 14_720), (9000, 18_000)] {
+        let parameters = ControllerParameters { max_datagram_size: size, ..parameters(None) };
+        for algorithm in Algorithm::ALL {
+            assert_eq!(algorithm.build(&parameters).window(), window);
+        }
+    }
+    for (wanted, window) in [(0, 2 * SIZE), (99_000, 99_000), (u64::MAX, MAXIMUM_WINDOW)] {
+        assert_eq!(Algorithm::Reno.build(&parameters(Some(wanted))).window(), window);
+    }
+    // A maximum below the minimum gives way to it.
+    let narrow = ControllerParameters { maximum_window: 1, ..parameters(None) };
+    assert_eq!(Algorithm::Cubic.build(&narrow).window(), 2 * SIZE);
+}
+
+#[test]
+fn the_initial_window_follows_the_datagram_size_until_it_is_used() {
+    for algorithm in Algorithm::ALL {
+        let mut sender = fresh(algorithm);
+        sender.controller.on_max_datagram_size(1400);
+        assert_eq!(sender.window(), 14_000);
+        sender.controller.on_max_datagram_size(SIZE);
+        assert_eq!(sender.window(), 12_000);
+        sender.clean_round(1);
+        assert_eq!(sender.window(), 24_000);
+        sender.controller.on_max_datagram_size(1400);
+        assert_eq!(sender.window(), 24_000, "a larger datagram keeps the window (RFC 9002 §7.2)");
+        sender.controller.on_max_datagram_size(20_000);
+        assert_eq!(sender.window(), 40_000, "and its bounds hold");
+    }
+}
+
+#[test]
+fn slow_start_doubles_each_round_however_acks_are_aggregated() {
+    for algorithm in Algorithm::ALL {
+        for batch in [1, 2, 10, usize::MAX] {
+            let mut sender = fresh(algorithm);
+            for round in 1..=6 {
+                sender.clean_round(batch);
+                assert_eq!(sender.window(), 12_000 << round, "{algorithm} {batch}");
+            }
+        }
+    }
+}
+
+#[test]
+fn conservative_slow_start_loses_no_byte_to_rounding() {
+    for algorithm in Algorithm::ALL {
+        let windows = [1, 3, usize::MAX].map(|batch| {
+            let mut sender = fresh(algorithm);
+            sender.clean_round(1);
+            sender.rtt = ms(100);
+            sender.clean_round(1);
+            sender.clean_round(1);
+            assert_eq!(sender.snapshot().phase, Phase::ConservativeSlowStart);
+            // Four does not divide this.
+            sender.resize_flight(SIZE - 1);
+            sender.clean_round(batch);
+            sender.window()
+        });
+        assert_eq!(windows[0], windows[1]);
+        assert_eq!(windows[0], windows[2]);
+    }
+}
+
+#[test]
+fn a_large_ack_does_not_carry_slow_start_past_the_threshold() {
+    // Row 30.
+    for algorithm in Algorithm::ALL {
+        let mut sender = Sender::new(algorithm.build(&parameters(Some(40 * SIZE))), ms(50));
+        sender.fill();
+        sender.wait(ms(2000));
+        let report = Report { persistent_congestion: true, ..Report::default() };
+        let mut left = 20;
+        sender.settle(report, |_| {
+            left -= 1;
+            if left >= 0 { Fate::Lost } else { Fate::Acked }
+        });
+        let threshold = sender.snapshot().slow_start_threshold.unwrap();
+        while sender.window() < threshold {
+            sender.clean_round(usize::MAX);
+        }
+        assert!(sender.window() <= threshold + SIZE, "{algorithm}: {}", sender.window());
+    }
+}
+
+#[test]
+fn nothing_grows_while_the_application_is_what_limits() {
+    for algorithm in Algorithm::ALL {
+        for mut sender in [fresh(algorithm), Sender::avoiding(algorithm, 20, ms(50))] {
+            sender.send(0);
+            sender.wait(ms(50));
+            sender.acknowledge_all();
+            // Two rounds until the last time that the window limited is past.
+            for _ in 0..2 {
+                sender.send(3);
+                sender.wait(ms(50));
+                sender.acknowledge_all();
+            }
+            let before = sender.window();
+            for _ in 0..200 {
+                sender.send(3);
+                sender.wait(ms(50));
+                sender.acknowledge_all();
+            }
+            assert_eq!(sender.window(), before, "{algorithm}");
+            assert!(sender.snapshot().suppressors.since(Suppressor::NotLimited).is_some());
+        }
+    }
+}
+
+#[test]
+fn growth_does_not_depend_on_how_acks_are_aggregated() {
+    // M3, rows 15 and 16.
+    for algorithm in Algorithm::ALL {
+        for datagrams in [2, 5, 10, 50, 200] {
+            let grown = [1, 2, 10, usize::MAX].map(|batch| {
+                let mut sender = Sender::avoiding(algorithm, datagrams, ms(100));
+                let mut windows = Vec::new();
+                for _ in 0..40 {
+                    sender.clean_round(batch);
+                    windows.push(sender.datagrams());
+                }
+                windows
+            });
+            let rates = grown.each_ref().map(|windows| (windows[39] - windows[0]) / 39.0);
+            for rate in &rates {
+                assert!((rate - rates[0]).abs() <= 1.0, "{algorithm} {datagrams}: {rates:?}");
+                assert!((rate / rates[0] - 1.0).abs() <= 0.1, "{algorithm} {datagrams}: {rates:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn acks_at_one_instant_grow_the_window_as_one_ack_does() {
+    for algorithm in Algorithm::ALL {
+        for datagrams in [10, 100, 1000] {
+            let windows = [1, 7, usize::MAX].map(|batch| {
+                let mut sender = Sender::avoiding(algorithm, datagrams, ms(100));
+                sender.fill();
+                // Far out on the curve, where the target is one and a half windows.
+                sender.wait(ms(60_000));
+                while !sender.flight.is_empty() {
+                    sender.acknowledge_first(batch);
+                }
+                sender.datagrams()
+            });
+            let least = windows.iter().copied().fold(f64::MAX, f64::min);
+            let most = windows.iter().copied().fold(0.0, f64::max);
+            assert!(most - least <= (datagrams as f64 * 0.01).max(1.0), "{algorithm} {windows:?}");
+        }
+    }
+}
+
+#[test]
+fn the_window_stops_at_its_maximum_and_says_so() {
+    for algorithm in Algorithm::ALL {
+        let parameters = ControllerParameters { maximum_window: 50 * SIZE + 7, ..parameters(None) };
+        let mut sender = Sender::new(algorithm.build(&parameters), ms(20));
+        for _ in 0..20 {
+            sender.clean_round(4);
+        }
+        assert_eq!(sender.window(), 50 * SIZE + 7);
+        assert!(sender.snapshot().suppressors.since(Suppressor::MaximumWindow).is_some());
+        sender.fill();
+        sender.settle_one(Fate::Lost);
+        assert!(sender.window() < 50 * SIZE);
+        for _ in 0..400 {
+            sender.clean_round(4);
+        }
+        assert_eq!(sender.window(), 50 * SIZE + 7);
+    }
+}
+
+#[test]
+fn pacing_is_double_in_slow_start_and_a_quarter_more_after_it() {
+    for algorithm in Algorithm::ALL {
+        let mut sender = fresh(algorithm);
+        assert_eq!(sender.controller.pacing_rate(None), None);
+        let rtt = sender.rtt_snapshot(true);
+        let rate = |sender: &Sender| sender.controller.pacing_rate(Some(&rtt)).unwrap();
+        assert_eq!(rate(&sender), Rate::from_bytes_per_second(2 * 12_000 * 20));
+        sender.fill();
+        sender.settle_one(Fate::Lost);
+        let window = sender.window();
+        assert_eq!(rate(&sender), Rate::from_bytes_per_second(window * 5 / 4 * 20));
+        let mut endless = rtt;
+        endless.smoothed = ms(u64::MAX);
+        assert!(sender.controller.pacing_rate(Some(&endless)).unwrap() > Rate::ZERO);
+        endless.smoothed = ms(0);
+        assert_eq!(sender.controller.pacing_rate(Some(&endless)), None);
+    }
+}

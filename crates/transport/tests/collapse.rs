@@ -1,0 +1,56 @@
+//! The published collapse: a download that loses 30 % both ways for two seconds, and must not stay at
+//! the smallest window afterwards. Perfect lockstep (no jitter, 4 ms ticks) is where such traps are
+//! permanent.
+
+mod support;
+
+use std::sync::Arc;
+
+use clearway_congestion::Algorithm;
+use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Way, Window};
+use clearway_transport::TransportConfig;
+use support::{Pair, milliseconds, probability, quiet, seconds};
+
+const SIZE: usize = 10 << 20;
+
+fn collapsing(seed: u64) -> LinkConfig {
+    let loss = LossRule {
+        model: LossModel::Random { probability: probability(30.0) },
+        // The handshake takes less than this; what follows is data.
+        window: Window::AfterBytes { way: Way::ToClient, bytes: 5000, length: Some(seconds(2)) },
+    };
+    let conditions = Conditions {
+        delay: milliseconds(5),
+        tick: Some(milliseconds(4)),
+        loss: vec![loss],
+        ..Conditions::default()
+    };
+    LinkConfig { to_server: conditions.clone(), to_client: conditions, seed, rebind: None }
+}
+
+fn recovers(algorithm: Algorithm) {
+    for seed in 0..20 {
+        let controller = Arc::new(algorithm);
+        let server = TransportConfig { controller, ..quiet() };
+        let mut pair = Pair::with(collapsing(seed), quiet(), server);
+        pair.watch.keep_no_packets();
+        let took = pair.download(SIZE, seconds(60));
+        let lowest = pair.watch.lowest_window();
+        let statistics = pair.server().statistics();
+        let story =
+            format!("{algorithm:?}, seed {seed}: {took:?}, floor {lowest:?}: {statistics:?}");
+        assert!(took.is_some_and(|took| took < seconds(10)), "{story}");
+        assert!(took.is_some_and(|took| took > seconds(2)), "the loss was met: {story}");
+        assert_eq!(lowest, Some(2 * 1200), "the window reached two datagrams: {story}");
+    }
+}
+
+#[test]
+fn reno_recovers_from_the_collapse_on_every_seed() {
+    recovers(Algorithm::Reno);
+}
+
+#[test]
+fn cubic_recovers_from_the_collapse_on_every_seed() {
+    recovers(Algorithm::Cubic);
+}
