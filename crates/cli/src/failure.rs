@@ -1,23 +1,36 @@
 use std::fmt;
 
+use crate::interrupt::Ended;
+
 /// Why a command could not do its work, for a person: one line that says what happened, where, and
 /// what can be done about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
     what: String,
     advice: Option<String>,
+    exit_status: u8,
 }
 
 impl Failure {
     /// A failure; `what` says what could not be done, to what, and why.
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), advice: None }
+        Self { what: what.into(), advice: None, exit_status: 1 }
+    }
+
+    /// The user ended the program before its work was done; `what` says what that means for it.
+    pub(crate) fn interrupted(signal: Ended, what: impl Into<String>) -> Self {
+        Self { exit_status: signal.exit_status(), ..Self::new(what) }
     }
 
     /// The same with what the user can do about it.
     pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
+    }
+
+    /// What the program tells whoever started it.
+    pub(crate) const fn exit_status(&self) -> u8 {
+        self.exit_status
     }
 }
 

@@ -40,14 +40,19 @@ fn main() -> ExitCode {
     let program = Program::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let outcome = match runtime {
-        Ok(runtime) => runtime.block_on(run(program.command)),
+        Ok(runtime) => {
+            let outcome = runtime.block_on(run(program.command));
+            // A name server that does not answer, or a pipe that nobody reads, does not hold us up.
+            runtime.shutdown_background();
+            outcome
+        }
         Err(error) => Err(Failure::new(format!("cannot start threads: {error}"))),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output::status(&format!("clearway: {failure}"));
-            ExitCode::FAILURE
+            ExitCode::from(failure.exit_status())
         }
     }
 }

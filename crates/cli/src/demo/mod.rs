@@ -89,19 +89,25 @@ impl DemoCommand {
 /// Runs the command.
 pub(crate) async fn run(command: DemoCommand) -> Result<(), Failure> {
     let mut interrupt = Interrupt::listen()?;
-    tokio::select! {
-        result = run_all(&command) => result,
-        () = interrupt.heard() => Err(Failure::new("interrupted")),
+    let mut outcomes = Vec::new();
+    let end = tokio::select! {
+        result = run_all(&command, &mut outcomes) => result,
+        signal = interrupt.heard() => Err(Failure::interrupted(signal, "interrupted")),
+    };
+    // What was interrupted has results, too.
+    if !command.json && !outcomes.is_empty() {
+        output::result(&table::table(&outcomes))?;
+        output::status(&format!("a qlog file per run is in {}", command.qlog.display()));
     }
+    end.and_then(|()| conclude(&outcomes))
 }
 
-async fn run_all(command: &DemoCommand) -> Result<(), Failure> {
+async fn run_all(command: &DemoCommand, outcomes: &mut Vec<Outcome>) -> Result<(), Failure> {
     std::fs::create_dir_all(&command.qlog).map_err(|error| {
         let folder = command.qlog.display();
         Failure::new(format!("qlog files cannot be written to {folder}: {error}"))
             .advise("name another folder with --qlog")
     })?;
-    let mut outcomes = Vec::new();
     let display = Display::new();
     for controller in command.controllers() {
         for number in 1..=command.runs {
@@ -113,12 +119,7 @@ async fn run_all(command: &DemoCommand) -> Result<(), Failure> {
             outcomes.push(outcome);
         }
     }
-    drop(display);
-    if !command.json {
-        output::result(&table::table(&outcomes))?;
-        output::status(&format!("a qlog file per run is in {}", command.qlog.display()));
-    }
-    conclude(&outcomes)
+    Ok(())
 }
 
 /// Whether every run finished.

@@ -98,8 +98,8 @@ pub(crate) async fn run(command: GetCommand) -> Result<(), Failure> {
             Err(Failure::new(format!("not done after {timeout:?}; nothing half-written was kept"))
                 .advise("raise --timeout or ask for less"))
         }
-        () = interrupt.heard() => {
-            Err(Failure::new("interrupted; nothing half-written was kept"))
+        signal = interrupt.heard() => {
+            Err(Failure::interrupted(signal, "interrupted; nothing half-written was kept"))
         }
     }
 }

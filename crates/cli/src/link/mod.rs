@@ -73,7 +73,7 @@ pub(crate) async fn run(command: LinkCommand) -> Result<(), Failure> {
         relay.local_address()
     ));
     let outcome = tokio::select! {
-        () = interrupt.heard() => Ok(()),
+        _ = interrupt.heard() => Ok(()),
         failure = relay.failed() => Err(failure),
     };
     let status = relay.stop().await;

@@ -46,7 +46,7 @@ impl Http09 {
             }
         };
         tokio::select! {
-            () = interrupt.heard() => {}
+            _ = interrupt.heard() => {}
             () = serving => {}
         }
         self.0.close(VarInt::from_u32(0), b"the server is being stopped");

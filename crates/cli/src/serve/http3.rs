@@ -39,7 +39,7 @@ impl Http3 {
             tokio::select! {
                 () = server.shutdown() => {}
                 // Whoever asks twice does not want to wait.
-                () = interrupt.heard() => {}
+                _ = interrupt.heard() => {}
             }
         };
         tokio::select! {
