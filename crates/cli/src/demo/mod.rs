@@ -41,8 +41,8 @@ pub(crate) struct DemoCommand {
     /// Round-trip time of the link.
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_duration)]
     rtt: Duration,
-    /// The link delivers only at multiples of this time; 0 for at any time.
-    #[arg(long, value_name = "TIME", default_value = "4ms", value_parser = parse_duration)]
+    /// The link delivers only at multiples of this time; off for at any time.
+    #[arg(long, value_name = "TIME", default_value = "4ms", value_parser = parse_tick)]
     tick: Duration,
     /// How likely a datagram is lost while the losses last.
     #[arg(long, value_name = "PROBABILITY", default_value = "30%", value_parser = parse_probability)]
@@ -69,13 +69,20 @@ pub(crate) struct DemoCommand {
 
 const AFTER_HELP: &str = "\
 Why ticks: a collapse that does not end needs acknowledgements that empty the whole flight at once.
-Links that deliver in slots, as many radios do, cause just that; --tick 0 is kinder.
+Links that deliver in slots, as many radios do, cause just that; --tick off is kinder.
 
 Examples:
   A hundred runs of CUBIC, and the slowest of them:
     clearway demo --controller cubic --runs 100
   Half of all datagrams lost for three seconds:
     clearway demo --loss 50% --loss-for 3s --limit 20s";
+
+fn parse_tick(text: &str) -> Result<Duration, String> {
+    match text {
+        "off" => Ok(Duration::ZERO),
+        time => parse_duration(time).map_err(|error| format!("{error}, or off")),
+    }
+}
 
 impl DemoCommand {
     fn controllers(&self) -> Vec<Algorithm> {
@@ -97,7 +104,7 @@ pub(crate) async fn run(command: DemoCommand) -> Result<(), Failure> {
     // What was interrupted has results, too.
     if !command.json && !outcomes.is_empty() {
         output::result(&table::table(&outcomes))?;
-        output::status(&format!("a qlog file per run is in {}", command.qlog.display()));
+        output::status(&traces(&command, &outcomes));
     }
     end.and_then(|()| conclude(&outcomes))
 }
@@ -120,6 +127,16 @@ async fn run_all(command: &DemoCommand, outcomes: &mut Vec<Outcome>) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Where the qlog files are, or what became of them.
+fn traces(command: &DemoCommand, outcomes: &[Outcome]) -> String {
+    let folder = command.qlog.display();
+    let failure = |outcome: &Outcome| Some((outcome.name.clone(), outcome.qlog_error.clone()?));
+    match outcomes.iter().find_map(failure) {
+        None => format!("a qlog file per run is in {folder}"),
+        Some((name, error)) => format!("not every qlog file in {folder} is whole; {name}: {error}"),
+    }
 }
 
 /// Whether every run finished.

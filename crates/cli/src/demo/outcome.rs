@@ -20,6 +20,8 @@ pub(super) struct Outcome {
     pub(super) time: Duration,
     /// Content received.
     pub(super) bytes: u64,
+    /// Why its qlog file is not whole, if it is not.
+    pub(super) qlog_error: Option<String>,
     /// What the server's connection showed.
     pub(super) server: Watched,
 }

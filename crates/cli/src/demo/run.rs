@@ -3,14 +3,14 @@
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use clearway::congestion::Algorithm;
 use clearway::rustls::RootCertStore;
-use clearway::{ClientConfig, Endpoint, Observer, ServerConfig, Side, TransportConfig, VarInt};
-use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Way, Window};
-use clearway_qlog::{QlogObserver, TraceOptions};
+use clearway::{ClientConfig, Endpoint, ServerConfig, Side, TransportConfig, VarInt};
+use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Probability, Way, Window};
+use clearway_qlog::{QlogError, QlogObserver, TraceOptions};
 
 use super::DemoCommand;
 use super::client::Download;
@@ -48,6 +48,8 @@ struct Stage {
     relay: Relay,
     watch: Watch,
     client: ClientConfig,
+    /// Why the qlog file is not whole, if it is not.
+    qlog_error: Arc<OnceLock<String>>,
 }
 
 impl Run {
@@ -56,10 +58,12 @@ impl Run {
         let way = Way::ToClient;
         let window = Window::AfterBytes { way, bytes: LOSS_AFTER, length: Some(command.loss_for) };
         let model = LossModel::Random { probability: command.loss };
+        // Where nothing is lost, there is no time of losses to be shown.
+        let loses = command.loss != Probability::NEVER && !command.loss_for.is_zero();
         let conditions = Conditions {
             delay: command.rtt / 2,
             tick: Some(command.tick).filter(|tick| !tick.is_zero()),
-            loss: vec![LossRule { model, window }],
+            loss: Vec::from_iter(loses.then_some(LossRule { model, window })),
             ..Conditions::default()
         };
         let link = LinkConfig {
@@ -82,7 +86,7 @@ impl Run {
     ///
     /// If it cannot even begin. A download that fails is an outcome.
     pub(super) async fn perform(self, display: &Display) -> Result<Outcome, Failure> {
-        let Stage { server, relay, watch, client } = self.prepare()?;
+        let Stage { server, relay, watch, client, qlog_error } = self.prepare()?;
         let address = relay.local_address();
         let mut bar = display.bar(&self.name, self.size, watch.clone(), relay);
         let mut download = Download::new();
@@ -91,8 +95,9 @@ impl Run {
         let relay = bar.finish(bytes, time, error.as_deref());
         let server = farewell(server, relay, &watch).await;
         let is_finished = error.is_none();
+        let qlog_error = qlog_error.get().cloned();
         let Self { name, controller, .. } = self;
-        Ok(Outcome { name, controller, is_finished, error, time, bytes, server })
+        Ok(Outcome { name, controller, is_finished, error, time, bytes, qlog_error, server })
     }
 
     fn prepare(&self) -> Result<Stage, Failure> {
@@ -106,7 +111,9 @@ impl Run {
         let controller = Arc::new(self.controller);
         let transport = TransportConfig { controller, ..TransportConfig::default() };
         let watch = Watch::default();
-        let observer = self.observer(&watch, trace_options(&transport))?;
+        let qlog_error = Arc::new(OnceLock::new());
+        let qlog = self.qlog(trace_options(&transport), qlog_error.clone())?;
+        let observer = watch.observer(Box::new(qlog));
         // There is one connection, and one observer for it.
         let observer = Mutex::new(Some(observer));
         let take = move |_: Side| observer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -120,18 +127,23 @@ impl Run {
         let client = ClientConfig::with_roots(roots)
             .application_protocols([clearway::http3::PROTOCOL])
             .transport(transport);
-        Ok(Stage { server, relay, watch, client })
+        Ok(Stage { server, relay, watch, client, qlog_error })
     }
 
-    /// What watches the server's connection and writes its qlog.
-    fn observer(&self, watch: &Watch, options: TraceOptions) -> Result<Box<dyn Observer>, Failure> {
+    /// What writes the qlog of the server's connection; `error` is why it could not go on.
+    fn qlog(
+        &self,
+        options: TraceOptions,
+        error: Arc<OnceLock<String>>,
+    ) -> Result<QlogObserver, Failure> {
         let path = &self.qlog;
         let file = File::create(path).map_err(|error| {
             Failure::new(format!("the qlog file {} cannot be written: {error}", path.display()))
                 .advise("name another folder with --qlog")
         })?;
         let options = TraceOptions { title: Some(format!("demo, {}", self.name)), ..options };
-        Ok(watch.observer(Box::new(QlogObserver::new(file, options))))
+        let keep = move |why: &QlogError| error.set(why.to_string()).unwrap_or_default();
+        Ok(QlogObserver::new(file, options).with_error_handler(Arc::new(keep)))
     }
 }
 

@@ -58,6 +58,11 @@ impl Server {
         match error.code.alert() {
             Some(_) if error.reason.contains("another name") => Failure::new(text)
                 .advise("use the name that its certificate has, with --connect if need be"),
+            Some(_)
+                if error.reason.contains("expired") || error.reason.contains("not valid yet") =>
+            {
+                Failure::new(text).advise("tell who runs it, if the clock of this machine is right")
+            }
             // A bad signature: an issuer of that name is trusted, but has another key.
             Some(_) if error.reason.contains("issuer") || error.reason.contains("signature") => {
                 Failure::new(text).advise("give its certificate or its issuer's with --ca FILE")

@@ -119,7 +119,8 @@ impl Download {
         // Only now an error of the last write comes out.
         self.file.flush().await.map_err(|error| unwritten(&self.target, &error))?;
         if let Some(path) = &self.temporary.0 {
-            fs::rename(path, &self.target).await.map_err(|error| unwritten(&self.target, &error))?;
+            let renamed = fs::rename(path, &self.target).await;
+            renamed.map_err(|error| unwritten(&self.target, &error))?;
         }
         // It has another name now.
         self.temporary.0 = None;

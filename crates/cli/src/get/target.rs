@@ -39,7 +39,7 @@ impl Target {
             return Err(invalid("it has a user name, which HTTP/3 does not send"));
         }
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port = uri.port_u16().unwrap_or(HTTPS);
+        let port = port(&uri).ok_or_else(|| invalid("its port is no number from 1 to 65535"))?;
         Ok(Self { uri, host, port })
     }
 
@@ -73,6 +73,17 @@ impl Target {
     }
 }
 
+/// The port of a URL, if it can be one.
+fn port(uri: &Uri) -> Option<u16> {
+    let authority = uri.authority()?.as_str();
+    // An IPv6 address has colons of its own, and brackets around it.
+    let (_, behind_address) = authority.rsplit_once(']').unwrap_or(("", authority));
+    match behind_address.split_once(':') {
+        None | Some((_, "")) => Some(HTTPS),
+        Some((_, port)) => port.parse().ok().filter(|port| *port > 0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +100,11 @@ mod tests {
         assert_eq!(target.host_and_port(), "[::1]:4433");
         assert_eq!(target.path(), "/");
         assert!(target.file_name().is_err());
+        for url in
+            ["https://[::1]/", "https://[::1]:/", "https://localhost/", "https://localhost:/"]
+        {
+            assert_eq!(Target::parse(url).unwrap().port, 443, "{url}");
+        }
     }
 
     #[test]
@@ -98,6 +114,10 @@ mod tests {
             assert!(message.contains("https://localhost:4433/file"), "{url}: {message}");
         }
         assert!(Target::parse("https://user@localhost/").is_err());
+        for port in ["99999", "0", "-1", "http"] {
+            assert!(Target::parse(&format!("https://localhost:{port}/")).is_err(), "{port}");
+            assert!(Target::parse(&format!("https://[::1]:{port}/")).is_err(), "{port}");
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Http09 {
         tokio::select! {
             () = self.0.wait_idle() => {}
             // Whoever asks twice does not want to wait.
-            () = interrupt.heard() => {}
+            _ = interrupt.heard() => {}
         }
     }
 }
