@@ -11,6 +11,12 @@ pub(crate) fn status(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
+/// How many columns standard output has, if it is a terminal.
+pub(crate) fn width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
 /// Prints a result on standard output.
 ///
 /// # Errors

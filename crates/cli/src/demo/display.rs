@@ -43,7 +43,7 @@ impl Display {
     /// A bar for a run of `size` bytes through `relay`.
     pub(super) fn bar(&self, name: &str, size: u64, watch: Watch, relay: Relay) -> Bar {
         let bar = self.bars.add(ProgressBar::new(size));
-        let template = "{prefix:9} {bar:30} {decimal_bytes:>9}/{decimal_total_bytes} {msg}";
+        let template = "{prefix:9} {wide_bar} {decimal_bytes:>9} {msg}";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
@@ -58,18 +58,19 @@ impl Bar {
     pub(super) fn update(&mut self, received: u64, time: Duration) {
         if self.is_terminal {
             self.bar.set_position(received);
-            self.bar.set_message(self.text(received, time));
+            // Always as wide, so that the bar keeps its place.
+            let loss = match self.relay.status().loss_window {
+                LossWindow::Open => "losses",
+                LossWindow::None | LossWindow::Waiting | LossWindow::Over => "",
+            };
+            self.bar.set_message(format!("{}  {loss:6}", self.text(received, time)));
         }
     }
 
     fn text(&self, received: u64, time: Duration) -> String {
         let window = bytes_text(self.watch.figures().window);
         let rate = rate_text(goodput(received, time));
-        let loss = match self.relay.status().loss_window {
-            LossWindow::Open => "  the link is losing datagrams",
-            LossWindow::None | LossWindow::Waiting | LossWindow::Over => "",
-        };
-        format!("{:5.2} s {rate:>12}  window {window:>9}{loss}", time.as_secs_f64())
+        format!("{:5.2} s {rate:>12}  window {window:>9}", time.as_secs_f64())
     }
 
     /// The run is over. Gives the relay back.

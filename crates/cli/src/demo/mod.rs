@@ -103,7 +103,7 @@ pub(crate) async fn run(command: DemoCommand) -> Result<(), Failure> {
     };
     // What was interrupted has results, too.
     if !command.json && !outcomes.is_empty() {
-        output::result(&table::table(&outcomes))?;
+        output::result(&table::table(&outcomes, output::width()))?;
         output::status(&traces(&command, &outcomes));
     }
     end.and_then(|()| conclude(&outcomes))

@@ -20,37 +20,51 @@ const HEAD: [&str; 9] = [
 /// Above this many runs of a controller only the slowest is shown, and a summary.
 const MAX_ROWS: usize = 10;
 
-/// A table of all runs, and a summary of each controller that had several.
-pub(super) fn table(outcomes: &[Outcome]) -> String {
-    let mut rows = vec![HEAD.map(str::to_owned)];
-    let mut summaries = Vec::new();
-    for controller in Algorithm::ALL {
-        let mut runs: Vec<_> =
-            outcomes.iter().filter(|outcome| outcome.controller == controller).collect();
-        let Some(slowest) = runs.iter().max_by_key(|run| (!run.is_finished, run.time)).copied()
-        else {
-            continue;
-        };
-        if runs.len() > 1 {
-            summaries.push(summary(controller, &runs, slowest));
-        }
-        if runs.len() > MAX_ROWS {
-            runs = vec![slowest];
-        }
-        rows.extend(runs.into_iter().map(row));
-    }
+/// The runs of one controller; there is one at least.
+struct Group<'a> {
+    controller: Algorithm,
+    runs: Vec<&'a Outcome>,
+    slowest: &'a Outcome,
+}
+
+/// A table of all runs, and a summary of each controller that had several. Where the lines of that
+/// would not fit into `width` columns, only the slowest runs are shown, one beside the other.
+pub(super) fn table(outcomes: &[Outcome], width: Option<usize>) -> String {
+    let groups: Vec<_> = Algorithm::ALL.into_iter().filter_map(|it| group(it, outcomes)).collect();
+    let head = HEAD.map(str::to_owned).to_vec();
+    let shown = |group: &Group<'_>| match group.runs.len() > MAX_ROWS {
+        true => vec![row(group.slowest)],
+        false => group.runs.iter().copied().map(row).collect(),
+    };
+    let rows: Vec<_> = std::iter::once(head.clone()).chain(groups.iter().flat_map(shown)).collect();
     let mut text = align(&rows);
-    for summary in summaries {
+    if width.is_some_and(|width| text.lines().any(|line| line.chars().count() > width)) {
+        let slowest = groups.iter().map(|group| row(group.slowest));
+        text = align(&turned(&std::iter::once(head).chain(slowest).collect::<Vec<_>>()));
+    }
+    for group in groups.iter().filter(|group| group.runs.len() > 1) {
         text.push('\n');
-        text.push_str(&summary);
+        text.push_str(&summary(group));
     }
     text
 }
 
-fn row(outcome: &Outcome) -> [String; 9] {
+fn group(controller: Algorithm, outcomes: &[Outcome]) -> Option<Group<'_>> {
+    let runs: Vec<_> = outcomes.iter().filter(|outcome| outcome.controller == controller).collect();
+    let slowest = runs.iter().max_by_key(|run| (!run.is_finished, run.time)).copied()?;
+    Some(Group { controller, runs, slowest })
+}
+
+/// The columns as rows.
+fn turned(rows: &[Vec<String>]) -> Vec<Vec<String>> {
+    let column = |index| rows.iter().filter_map(|row| row.get(index).cloned()).collect();
+    (0..HEAD.len()).map(column).collect()
+}
+
+fn row(outcome: &Outcome) -> Vec<String> {
     let server = &outcome.server;
     let floor = if server.floor_reached() { " (floor)" } else { "" };
-    [
+    vec![
         outcome.name.clone(),
         if outcome.is_finished { "yes" } else { "NO" }.to_owned(),
         format!("{:.2}", outcome.time.as_secs_f64()),
@@ -63,7 +77,7 @@ fn row(outcome: &Outcome) -> [String; 9] {
     ]
 }
 
-fn summary(controller: Algorithm, runs: &[&Outcome], slowest: &Outcome) -> String {
+fn summary(Group { controller, runs, slowest }: &Group<'_>) -> String {
     let finished = runs.iter().filter(|run| run.is_finished).count();
     let at_floor = runs.iter().filter(|run| run.server.floor_reached()).count();
     let mut times: Vec<_> = runs.iter().map(|run| run.time).collect();
@@ -80,15 +94,16 @@ fn summary(controller: Algorithm, runs: &[&Outcome], slowest: &Outcome) -> Strin
 }
 
 /// Columns as wide as their widest cell: the first to the left, the others to the right.
-fn align(rows: &[[String; 9]]) -> String {
-    let mut widths = [0; 9];
+fn align(rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = Vec::new();
     for row in rows {
+        widths.resize(row.len().max(widths.len()), 0);
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.chars().count().max(*width);
         }
     }
     let lines = rows.iter().map(|row| {
-        let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
             if column == 0 { format!("{cell:width$}") } else { format!("{cell:>width$}") }
         });
         cells.collect::<Vec<_>>().join("  ")

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::UdpSocket;
+use std::process::Command;
 
 use crate::support::{Running, Scratch, clearway, fail};
 
@@ -27,6 +28,42 @@ fn certificates_that_are_not_trusted() {
     let named = "https://example.test/file";
     let line = fail(&["get", "--ca", &right, "--connect", &server.address, "-o", &output, named]);
     assert_says(&line, &["example.test", "another name"]);
+    assert_eq!(scratch.names(), ["cert.pem", "root"]);
+}
+
+#[test]
+fn certificates_out_of_date() {
+    let scratch = Scratch::new("out-of-date");
+    let names = vec!["localhost".to_owned()];
+    let mut certificate = rcgen::CertificateParams::new(names).unwrap();
+    (certificate.not_before, certificate.not_after) =
+        (rcgen::date_time_ymd(2020, 1, 1), rcgen::date_time_ymd(2020, 2, 1));
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = certificate.self_signed(&key).unwrap().pem();
+    let (file, key_file) = (scratch.path("expired.pem"), scratch.path("key.pem"));
+    fs::write(&file, certificate).unwrap();
+    fs::write(&key_file, key.serialize_pem()).unwrap();
+    let server = Running::serve_as(&scratch, "", &["--cert", &file, "--key", &key_file]);
+    let output = scratch.path("output");
+    let line = fail(&["get", "--ca", &file, "-o", &output, &server.url("key.pem")]);
+    assert_says(&line, &["localhost", "expired", "clock"]);
+    assert_eq!(scratch.names(), ["expired.pem", "key.pem"]);
+}
+
+/// No file may have more than 1 kB, or 512 bytes: a disk that is full, for whoever has no disk to fill.
+#[test]
+fn a_file_that_cannot_be_written_to_its_end() {
+    let scratch = Scratch::new("too-large");
+    scratch.fill("root/file", 100_000);
+    let server = Running::serve(&scratch, "root", &[]);
+    let (certificate, output) = (scratch.path("cert.pem"), scratch.path("file"));
+    let get = ["get", "--ca", &certificate, "-o", &output, &server.url("file")];
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 1; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_clearway")]);
+    let result = command.args(get).output().unwrap();
+    assert_eq!(result.status.code(), Some(1));
+    let errors = String::from_utf8(result.stderr).unwrap();
+    assert_says(&errors, &["clearway: cannot write", &output, "too large"]);
     assert_eq!(scratch.names(), ["cert.pem", "root"]);
 }
 

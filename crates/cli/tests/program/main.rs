@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod demo;
+mod interrupted;
 mod link;
 mod serve_get;
 mod support;

@@ -90,10 +90,14 @@ pub(crate) struct Running {
 impl Running {
     /// Serves `root` with a certificate that is in `scratch` afterwards, as `cert.pem`.
     pub(crate) fn serve(scratch: &Scratch, root: &str, more: &[&str]) -> Self {
-        let (root, certificate) = (scratch.path(root), scratch.path("cert.pem"));
-        let mut arguments =
-            vec!["serve", &root, "--listen", "127.0.0.1:0", "--save-cert", &certificate];
-        arguments.extend(more);
+        let certificate = scratch.path("cert.pem");
+        Self::serve_as(scratch, root, &[&["--save-cert", &certificate][..], more].concat())
+    }
+
+    /// Serves `root`.
+    pub(crate) fn serve_as(scratch: &Scratch, root: &str, more: &[&str]) -> Self {
+        let root = scratch.path(root);
+        let arguments = [&["serve", &root, "--listen", "127.0.0.1:0"][..], more].concat();
         let mut command = clearway(&arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();

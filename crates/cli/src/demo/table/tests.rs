@@ -27,8 +27,10 @@ fn outcome(controller: Algorithm, number: u32, milliseconds: u64, is_finished: b
 
 #[test]
 fn a_run_is_a_row() {
-    let text =
-        table(&[outcome(Algorithm::Reno, 1, 4000, true), outcome(Algorithm::Cubic, 1, 2500, true)]);
+    let text = table(
+        &[outcome(Algorithm::Reno, 1, 4000, true), outcome(Algorithm::Cubic, 1, 2500, true)],
+        None,
+    );
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 3, "{text}");
     assert!(lines[0].starts_with("controller"), "{text}");
@@ -46,13 +48,30 @@ fn many_runs_are_summed_up_with_the_slowest() {
     let mut outcomes: Vec<_> = (1..=20)
         .map(|number| outcome(Algorithm::Cubic, number, 2000 + u64::from(number), true))
         .collect();
-    let text = table(&outcomes);
+    let text = table(&outcomes, None);
     assert_eq!(text.lines().count(), 3, "{text}");
     assert!(text.contains("20 of 20 finished, 20 reached the floor"), "{text}");
     assert!(text.contains("median 2.01 s, slowest 2.02 s (cubic 20)"), "{text}");
     // One that did not finish is the slowest, whatever its time.
     outcomes[4] = outcome(Algorithm::Cubic, 5, 100, false);
-    let text = table(&outcomes);
+    let text = table(&outcomes, None);
     assert!(text.contains("19 of 20 finished") && text.contains("(cubic 5)"), "{text}");
     assert!(text.contains("NO"), "{text}");
+}
+
+#[test]
+fn a_narrow_terminal_gets_a_narrow_table() {
+    let outcomes: Vec<_> = [(Algorithm::Reno, 1), (Algorithm::Reno, 2), (Algorithm::Cubic, 1)]
+        .map(|(algorithm, number)| outcome(algorithm, number, 2000 + u64::from(number), true))
+        .into();
+    let wide = table(&outcomes, None);
+    let columns = wide.lines().next().unwrap().len();
+    assert_eq!(table(&outcomes, Some(columns)), wide);
+    let narrow = table(&outcomes, Some(columns - 1));
+    let lines: Vec<_> = narrow.lines().collect();
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(lines[0]), ["controller", "reno", "2", "cubic", "1"], "{narrow}");
+    assert_eq!(words(lines[8]), ["spuriously", "3", "3"], "{narrow}");
+    assert!(lines[..9].iter().all(|line| line.len() < 60), "{narrow}");
+    assert!(lines[9].contains("slowest 2.00 s (reno 2)"), "{narrow}");
 }
