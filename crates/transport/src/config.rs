@@ -65,7 +65,7 @@ impl Default for TransportConfig {
         Self {
             max_idle_timeout: Some(Duration::from_secs(30)),
             keep_alive_interval: None,
-            handshake_timeout: Duration::from_secs(10),
+            handshake_timeout: Duration::from_secs(20),
             max_datagram_size: 1200,
             max_concurrent_bidirectional_streams: 100,
             max_concurrent_unidirectional_streams: 100,

@@ -1,6 +1,7 @@
 //! From a URL to a connection.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use clearway::http3::Client;
 use clearway::{ClientConfig, Connection, Endpoint, TransportConfig};
@@ -12,6 +13,9 @@ use crate::address::resolve;
 use crate::certificate::read_roots;
 use crate::failure::Failure;
 use crate::http09;
+
+/// How long `get` goes on after the last file.
+const CLOSING_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A connection to a server.
 pub(super) struct Session {
@@ -33,15 +37,20 @@ impl Session {
         self.server.name == target.host_and_port()
     }
 
-    /// Tells the server that nothing more comes, and waits until that is done.
+    /// Tells the server that nothing more comes, and waits for a moment in which that can be repeated
+    /// if it is lost. All of the time that RFC 9000 §10.2 asks for is seconds on a slow path, and who
+    /// has a file does not wait for that: a server that did not hear of the end has its idle timeout.
     pub(super) async fn close(self) {
-        match self.protocol {
-            Protocol::Http3(client) => client.shutdown().await,
-            Protocol::Http09(connection) => {
-                connection.close(clearway::VarInt::from_u32(0), b"");
-                self.endpoint.wait_idle().await;
+        let closed = async {
+            match self.protocol {
+                Protocol::Http3(client) => client.shutdown().await,
+                Protocol::Http09(connection) => {
+                    connection.close(clearway::VarInt::from_u32(0), b"");
+                    self.endpoint.wait_idle().await;
+                }
             }
-        }
+        };
+        let _ = tokio::time::timeout(CLOSING_PATIENCE, closed).await;
     }
 }
 

@@ -12,7 +12,6 @@ use super::receive::PacketContext;
 use crate::TransportError;
 use crate::event::{ConnectionError, Event};
 use crate::observer::{Metrics, Observation};
-use crate::recovery::Expired;
 use crate::space_id::SpaceId;
 use crate::token::Token;
 
@@ -178,37 +177,6 @@ impl Connection {
     }
 
     /// What an expired recovery timer asks for.
-    pub(super) fn on_recovery_expired(&mut self, now: Timestamp, expired: Expired) {
-        match expired {
-            Expired::Nothing => {}
-            Expired::Losses => self.dispatch_tokens(),
-            Expired::Probes { space, count } => {
-                let probes = self.outgoing.probes.get_mut(space);
-                *probes = (*probes).max(u8::try_from(count).unwrap_or(u8::MAX));
-                self.probe(space);
-            }
-        }
-        self.observe_recovery(now);
-    }
-
-    /// A probe carries new data if there is some, otherwise what has waited longest for its ACK
-    /// (RFC 9002 §6.2.4).
-    fn probe(&mut self, space: SpaceId) {
-        let has_new = space == SpaceId::Application && self.streams.has_data_pending();
-        if has_new {
-            return;
-        }
-        let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));
-        tokens.clear();
-        for _ in 0..*self.outgoing.probes.get(space) {
-            self.recovery.probe_tokens(space, &mut tokens);
-        }
-        for token in tokens.drain(..) {
-            self.on_token_lost(space, &token);
-        }
-        *self.outgoing.tokens.get_mut(space) = tokens;
-    }
-
     fn receive_close(&mut self, now: Timestamp, close: &ConnectionClose<'_>) {
         let reason = Bytes::copy_from_slice(close.reason);
         let error = match close.kind {

@@ -9,6 +9,7 @@ mod frames;
 mod lifecycle;
 mod moving;
 mod packet;
+mod probing;
 mod receive;
 mod statistics;
 mod timers;
@@ -137,6 +138,8 @@ struct Flags {
     new_token_owed: bool,
     ping_owed: bool,
     initial_from_server_seen: bool,
+    /// How often the handshake was probed before its timer said so.
+    early_probes: u8,
 }
 
 /// What `transmit` keeps between calls: buffers, and the batch that the kernel has not confirmed.

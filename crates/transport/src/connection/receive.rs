@@ -198,9 +198,18 @@ impl Connection {
         self.on_authenticated(now, context);
         let largest = self.received.get(context.space).largest();
         let is_largest = largest.is_none_or(|largest| context.number > largest);
+        let known = self.handshake.received(context.space);
         let effect = self.receive_frames(now, context, payload)?;
         if self.lifecycle.is_closed() {
             return Ok(());
+        }
+        let is_handshake = context.space != SpaceId::Application;
+        if is_handshake
+            && effect.is_ack_eliciting
+            && self.handshake.received(context.space) == known
+        {
+            // It repeats itself: it has not got the answer.
+            self.hasten_handshake();
         }
         let received = self.received.get_mut(context.space);
         received.on_packet(context.number, now, effect.is_ack_eliciting, false);
@@ -279,6 +288,7 @@ impl Connection {
         if self.keys_may_come(space) && self.held.packets.len() < MAX_HELD_PACKETS {
             self.observe(now, &Observation::PacketBuffered { size: packet.len() });
             self.held.packets.push((arrival, space, packet.to_vec()));
+            self.hasten_handshake();
         } else {
             self.observe_dropped(now, packet.len(), DropReason::KeyUnavailable);
         }

@@ -325,8 +325,7 @@ impl Connection {
 
     fn stage(&mut self, draft: &Draft) -> Result<(), TransportError> {
         if draft.is_probe {
-            let probes = self.outgoing.probes.get_mut(draft.space);
-            *probes = probes.saturating_sub(1);
+            self.on_probe_staged(draft.space);
         }
         self.outgoing.batch_elicits_ack |= draft.is_ack_eliciting;
         let packet = StagedPacket {

@@ -96,7 +96,6 @@ impl CryptoStream {
     }
 
     /// How many bytes were read.
-    #[cfg(test)]
     pub(crate) fn read_offset(&self) -> u64 {
         self.receive.read_offset
     }

@@ -210,6 +210,13 @@ impl Handshake {
         self.protection.can_seal(space) && self.streams.get(space).has_pending()
     }
 
+    /// How much of the peer's TLS messages in `space` has come: it grows with every new byte that ends
+    /// what came before or lets more of it be read.
+    pub(crate) fn received(&self, space: SpaceId) -> (u64, u64) {
+        let stream = self.streams.get(space);
+        (stream.received_end(), stream.read_offset())
+    }
+
     /// The crypto stream of `space`.
     #[cfg(test)]
     pub(crate) fn stream(&self, space: SpaceId) -> &CryptoStream {

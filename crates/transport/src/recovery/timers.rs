@@ -95,6 +95,12 @@ impl Recovery {
         })
     }
 
+    /// Begins to offer what is outstanding in `space` to probes. Returns for how many probes there is
+    /// something, up to two.
+    pub(crate) fn begin_probing(&mut self, space: SpaceId) -> usize {
+        self.ledger.space_mut(space).begin_probing()
+    }
+
     /// Appends to `tokens` copies of what the oldest outstanding packet of `space` carried that no
     /// probe offered yet, to be sent again in a probe. The packet is not lost by that. Returns whether
     /// there was one; if not, a PING will do.

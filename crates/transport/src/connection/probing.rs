@@ -1,0 +1,86 @@
+//! Probes: packets that make a silent peer speak (RFC 9002 §6.2.4), and the haste with which a handshake
+//! that lost packets goes on (RFC 9002 §6.2.3).
+
+use clearway_units::Timestamp;
+
+use super::Connection;
+use crate::recovery::Expired;
+use crate::space_id::SpaceId;
+
+/// How often a handshake is probed before the timer says so: RFC 9002 §6.2.3 asks for a limit.
+const MAX_EARLY_PROBES: u8 = 4;
+/// How many datagrams an expired timer sends in a handshake (RFC 9002 §6.2.4): each is all there is, and
+/// the next would follow only after twice the time.
+const HANDSHAKE_PROBES: u8 = 2;
+
+impl Connection {
+    pub(super) fn on_recovery_expired(&mut self, now: Timestamp, expired: Expired) {
+        match expired {
+            Expired::Nothing => {}
+            Expired::Losses => self.dispatch_tokens(),
+            Expired::Probes { space: SpaceId::Application, count } => {
+                self.probe(SpaceId::Application, u8::try_from(count).unwrap_or(u8::MAX));
+            }
+            Expired::Probes { space, .. } => self.probe_handshake(Some(space), HANDSHAKE_PROBES),
+        }
+        self.observe_recovery(now);
+    }
+
+    /// A packet says that the peer lacks something that was sent: it repeats what it said before, or
+    /// it uses keys that are not here yet. Waiting for the timer, which often knows no round-trip time
+    /// yet, would cost a second and more (RFC 9002 §6.2.3).
+    pub(super) fn hasten_handshake(&mut self) {
+        let is_probing = SpaceId::ALL.into_iter().any(|space| *self.outgoing.probes.get(space) > 0);
+        let is_over = self.lifecycle.is_confirmed() || self.lifecycle.is_closed();
+        if !is_over && !is_probing && self.flags.early_probes < MAX_EARLY_PROBES {
+            self.flags.early_probes = self.flags.early_probes.saturating_add(1);
+            self.probe_handshake(None, 1);
+        }
+    }
+
+    /// Probes the space whose timer expired and every other space of the handshake in which something is
+    /// outstanding, so that their packets share datagrams (RFC 9002 §6.2.4). A client probes the newest
+    /// in any case: a Handshake packet tells the server that its Initial packets came, and that the
+    /// address is right.
+    fn probe_handshake(&mut self, expired: Option<SpaceId>, count: u8) {
+        let can_seal = |space: &SpaceId| self.handshake.protection().can_seal(*space);
+        let newest = [SpaceId::Handshake, SpaceId::Initial].into_iter().find(can_seal);
+        let newest = newest.filter(|_| self.side.is_client());
+        for space in [SpaceId::Initial, SpaceId::Handshake] {
+            let is_asked = expired == Some(space) || newest == Some(space);
+            let can_seal = self.handshake.protection().can_seal(space);
+            if can_seal && (self.recovery.begin_probing(space) > 0 || is_asked) {
+                self.probe(space, count);
+            }
+        }
+    }
+
+    /// A probe carries new data if there is some, otherwise what has waited longest for its ACK
+    /// (RFC 9002 §6.2.4).
+    fn probe(&mut self, space: SpaceId, count: u8) {
+        let probes = self.outgoing.probes.get_mut(space);
+        *probes = (*probes).max(count);
+        let has_new = space == SpaceId::Application && self.streams.has_data_pending();
+        if has_new {
+            return;
+        }
+        let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));
+        tokens.clear();
+        for _ in 0..*self.outgoing.probes.get(space) {
+            self.recovery.probe_tokens(space, &mut tokens);
+        }
+        for token in tokens.drain(..) {
+            self.on_token_lost(space, &token);
+        }
+        *self.outgoing.tokens.get_mut(space) = tokens;
+    }
+
+    /// A probe of `space` was built. If it held all that the handshake has to say, so does the next.
+    pub(super) fn on_probe_staged(&mut self, space: SpaceId) {
+        let probes = self.outgoing.probes.get_mut(space);
+        *probes = probes.saturating_sub(1);
+        if *probes > 0 && space != SpaceId::Application && !self.handshake.has_pending(space) {
+            self.handshake.stream_mut(space).retransmit_all_unacked();
+        }
+    }
+}
