@@ -8,6 +8,8 @@ pub mod application;
 pub mod checker;
 mod digest;
 pub mod run;
+pub mod samples;
 pub mod setup;
 pub mod stack;
+pub mod sweep;
 pub mod world;

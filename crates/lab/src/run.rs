@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use clearway_congestion::{Algorithm, ControllerFactory};
+use clearway_congestion::{Algorithm, ControllerFactory, UnknownAlgorithm};
 use clearway_network::{Link, LinkConfig};
 use clearway_transport::{Observer, TransportConfig};
 use clearway_units::{Random, Timestamp};
@@ -11,6 +11,7 @@ use clearway_units::{Random, Timestamp};
 use crate::application::{Client, Server};
 use crate::checker::{Checker, Violation};
 use crate::digest::Digest;
+use crate::samples::Sample;
 use crate::setup::{EndSetup, Flow, SessionKind, Setup, StackKind};
 use crate::stack::{ClearwayStack, Stack, Vitals};
 use crate::world::{End, EndId, FlowPlan, Side, Stop, World};
@@ -22,6 +23,8 @@ pub struct Extras {
     pub digest: bool,
     /// Whether the properties are checked.
     pub check: bool,
+    /// How often it is noted what the flows have received; `None` never.
+    pub sample_every: Option<Duration>,
     /// Makes further observers, such as one that writes a log.
     pub observers: Option<Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>>,
 }
@@ -58,34 +61,65 @@ pub struct Outcome {
     pub violation: Option<Violation>,
     /// The digest of all datagrams, if it was asked for, and how many there were.
     pub digest: Option<String>,
+    /// What the flows had received at regular points in time, if that was asked for.
+    pub samples: Vec<Sample>,
     /// What the network did.
     pub network: clearway_network::Counters,
+}
+
+impl Outcome {
+    /// That of a run of which nothing is known but why it stopped.
+    pub(crate) fn stopped(stop: Stop) -> Self {
+        Self {
+            stop,
+            at: Duration::ZERO,
+            flows: Vec::new(),
+            violation: None,
+            digest: None,
+            samples: Vec::new(),
+            network: clearway_network::Counters::default(),
+        }
+    }
+
+    /// How long the run took, from its start until every flow that had to finish had finished; `None`
+    /// if that did not come.
+    pub fn took(&self) -> Option<Duration> {
+        (self.stop == Stop::Finished).then_some(self.at)
+    }
+
+    /// Whether the window of some flow's sender reached the least that its controller ever sets.
+    pub fn reached_floor(&self) -> bool {
+        self.flows.iter().any(|flow| flow.reached_floor)
+    }
 }
 
 /// Simulates `setup` with the controller `controller`. The same seed gives the same run.
 ///
 /// # Errors
-/// If there is no such controller.
+/// If the setup cannot be run.
 pub fn run(
     setup: &Setup,
     controller: &str,
     seed: u64,
     extras: Extras,
-) -> Result<Outcome, clearway_congestion::UnknownAlgorithm> {
+) -> Result<Outcome, RunError> {
     let mut random = Random::from_number(seed);
     let checker = Checker::default();
     let observers = Arc::new(Observers { checker: checker.clone(), more: extras.observers });
     let plans = setup.flows.iter().enumerate().map(|(index, flow)| {
-        let algorithm = flow.controller.as_deref().unwrap_or(controller).parse()?;
+        let algorithm = algorithm(flow, controller)?;
         Ok(plan(index, flow, algorithm, random.fork(), observers.clone()))
     });
-    let plans = plans.collect::<Result<Vec<_>, _>>()?;
+    let plans = plans.collect::<Result<Vec<_>, RunError>>()?;
     let network = LinkConfig { seed: random.number(), ..setup.network.clone() };
     let rebind = network.rebind;
     let covers_bytes = setup.flows.iter().all(|flow| flow.session == SessionKind::Null);
     let digest = extras.digest.then(|| Digest::new(covers_bytes));
     let watching = extras.check.then(|| checker.clone());
     let mut world = World::new(Link::new(network), rebind, plans, watching, digest);
+    if let Some(interval) = extras.sample_every {
+        world.sample_every(interval);
+    }
     let stop = world.run(Timestamp::from_origin(setup.limit));
     let flows = setup.flows.iter().enumerate();
     let flows = flows.map(|(index, flow)| outcome(&world, &checker, controller, index, flow));
@@ -95,8 +129,45 @@ pub fn run(
         flows: flows.collect(),
         violation: checker.violation(),
         digest: world.digest(),
+        samples: world.take_samples(),
         network: world.link().counters().clone(),
     })
+}
+
+/// Whether `setup` can be run with the controller `controller`.
+///
+/// # Errors
+/// Why not.
+pub fn validate(setup: &Setup, controller: &str) -> Result<(), RunError> {
+    setup.flows.iter().try_for_each(|flow| algorithm(flow, controller).map(drop))
+}
+
+fn algorithm(flow: &Flow, controller: &str) -> Result<Algorithm, RunError> {
+    Ok(flow.controller.as_deref().unwrap_or(controller).parse()?)
+}
+
+/// Why a setup cannot be run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RunError {
+    /// There is no controller of that name.
+    UnknownController(UnknownAlgorithm),
+}
+
+impl core::fmt::Display for RunError {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::UnknownController(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl core::error::Error for RunError {}
+
+impl From<UnknownAlgorithm> for RunError {
+    fn from(error: UnknownAlgorithm) -> Self {
+        Self::UnknownController(error)
+    }
 }
 
 struct Observers {
@@ -161,7 +232,7 @@ fn plan(
                 Box::new(stack.map_err(failed)?)
             }
         };
-        let client = End::new(client, Box::new(Client::new(&flow.traffic, &mut random)));
+        let client = End::new(client, Box::new(Client::new(now, &flow.traffic, &mut random)));
         let server = End::new(server, Box::new(Server::new(&mut random)));
         Ok([client, server])
     };
@@ -175,9 +246,17 @@ fn transport(end: &EndSetup, algorithm: Algorithm) -> TransportConfig {
         ack_eliciting_threshold: end.ack_eliciting_threshold,
         max_ack_delay: end.max_ack_delay,
         max_idle_timeout: end.max_idle_timeout,
+        keep_alive_interval: end.keep_alive_interval,
+        handshake_timeout: end.handshake_timeout,
+        initial_rtt: end.initial_rtt,
+        packet_threshold: end.packet_threshold,
         initial_window: end.initial_window,
+        maximum_window: end.maximum_window,
+        initial_stream_receive_window: end.initial_stream_receive_window,
         max_stream_receive_window: end.max_stream_receive_window,
+        initial_connection_receive_window: end.initial_connection_receive_window,
         max_connection_receive_window: end.max_connection_receive_window,
+        send_buffer: end.send_buffer,
         controller,
         ..TransportConfig::default()
     }

@@ -4,6 +4,7 @@
 //! the network delivers is handed over first, as a real endpoint takes in a batch; then every end that
 //! was touched, or is due, acts until it has nothing more to send.
 
+use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use clearway_network::{Datagram, Delivery, Ecn, Link, Rebind, Way};
@@ -12,6 +13,7 @@ use clearway_units::Timestamp;
 use crate::application::{Application, Progress};
 use crate::checker::Checker;
 use crate::digest::Digest;
+use crate::samples::{Sample, Sampler};
 use crate::stack::{Stack, Vitals};
 
 /// A side of a flow.
@@ -67,6 +69,11 @@ impl End {
         Self { stack, application, deadline: None, is_touched: true }
     }
 
+    /// Whether all was done that a client had to do.
+    fn is_finished(&self) -> bool {
+        self.application.progress().finished_at.is_some()
+    }
+
     fn is_due(&self, now: Timestamp) -> bool {
         self.is_touched || self.deadline.is_some_and(|deadline| deadline <= now)
     }
@@ -112,6 +119,8 @@ pub enum Stop {
     },
     /// The checker saw a property violated.
     Violated,
+    /// The simulation itself came to a bad end, such as a panic.
+    Broken(String),
 }
 
 /// The simulation.
@@ -122,6 +131,7 @@ pub struct World {
     flows: Vec<Flow>,
     checker: Option<Checker>,
     digest: Option<Digest>,
+    sampler: Option<Sampler>,
     /// Ends that have to act at this moment.
     due: Vec<EndId>,
 }
@@ -157,7 +167,18 @@ impl World {
             is_optional: plan.is_optional,
         });
         let (flows, due) = (flows.collect(), Vec::new());
-        Self { now: Timestamp::ORIGIN, link, rebind, flows, checker, digest, due }
+        let (now, sampler) = (Timestamp::ORIGIN, None);
+        Self { now, link, rebind, flows, checker, digest, sampler, due }
+    }
+
+    /// From now on, notes every so often how much every flow has received.
+    pub fn sample_every(&mut self, interval: Duration) {
+        self.sampler = Some(Sampler::new(interval));
+    }
+
+    /// What was noted so far.
+    pub fn take_samples(&mut self) -> Vec<Sample> {
+        self.sampler.take().map_or_else(Vec::new, Sampler::into_samples)
     }
 
     /// Lets time pass until all is done, something is wrong, or `limit`.
@@ -169,10 +190,14 @@ impl World {
             match self.next_moment() {
                 None => return Stop::Standstill,
                 Some(next) if next > limit => {
+                    self.sample(limit);
                     self.now = limit;
                     return Stop::TimeUp;
                 }
-                Some(next) => self.now = self.now.max(next),
+                Some(next) => {
+                    self.sample(next);
+                    self.now = self.now.max(next);
+                }
             }
             while let Some(delivery) = self.link.poll(self.now) {
                 self.deliver(delivery);
@@ -279,7 +304,7 @@ impl World {
         let now = *now;
         let flow = flows.get_mut(id.flow)?;
         let [client, server] = flow.ends.as_mut()?;
-        let end = if id.side == Side::Client { client } else { server };
+        let end = if id.side == Side::Client { &mut *client } else { server };
         end.is_touched = false;
         if end.stack.deadline().is_some_and(|deadline| deadline <= now) {
             end.stack.on_deadline(now);
@@ -295,20 +320,34 @@ impl World {
             }
             submit(link, now, id, bindings, to, ecn, payload);
         });
-        end.deadline = end.stack.deadline().into_iter().chain(end.application.deadline()).min();
-        if let Some(why) = &end.application.progress().failure {
-            return Some(Stop::Failed { end: id, why: why.clone() });
+        let deadline = end.stack.deadline();
+        end.deadline = deadline.into_iter().chain(end.application.deadline()).min();
+        if let Some(checker) = checker {
+            checker.on_settled(now, id, deadline, end.application.has_backlog());
         }
-        let checker = checker.as_ref()?;
-        let (deadline, has_backlog) = (end.stack.deadline(), end.application.has_backlog());
-        checker.on_settled(now, id, deadline, has_backlog);
-        checker.is_violated().then_some(Stop::Violated)
+        let failure = end.application.progress().failure.clone();
+        // What becomes of a connection that nobody needs any more does not matter.
+        if let Some(why) = failure.filter(|_| !client.is_finished()) {
+            return Some(Stop::Failed { end: id, why });
+        }
+        checker.as_ref().is_some_and(Checker::is_violated).then_some(Stop::Violated)
+    }
+
+    /// Notes what was achieved at each sampling point up to `until`.
+    fn sample(&mut self, until: Timestamp) {
+        let Some(mut sampler) = self.sampler.take() else { return };
+        let flows = self.flows.len();
+        let received = |flow| {
+            let of = |side| self.progress(EndId { flow, side }).map_or(0, |it| it.received);
+            of(Side::Client) + of(Side::Server)
+        };
+        sampler.advance(until, || (0..flows).map(received).collect());
+        self.sampler = Some(sampler);
     }
 
     fn is_finished(&self) -> bool {
         self.flows.iter().filter(|flow| !flow.is_optional).all(|flow| {
-            let client = flow.ends.as_ref().map(|[client, _]| client.application.progress());
-            client.is_some_and(|progress| progress.finished_at.is_some())
+            flow.ends.as_ref().is_some_and(|[client, _]| client.is_finished())
         })
     }
 }
