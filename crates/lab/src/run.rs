@@ -26,8 +26,11 @@ pub struct Extras {
     /// How often it is noted what the flows have received; `None` never.
     pub sample_every: Option<Duration>,
     /// Makes further observers, such as one that writes a log.
-    pub observers: Option<Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>>,
+    pub observers: Option<Observe>,
 }
+
+/// Makes what watches an end, if it is to be watched.
+pub type Observe = Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>;
 
 /// How a flow ended.
 #[derive(Clone, PartialEq, Debug)]
@@ -142,6 +145,18 @@ pub fn validate(setup: &Setup, controller: &str) -> Result<(), RunError> {
     setup.flows.iter().try_for_each(|flow| algorithm(flow, controller).map(drop))
 }
 
+/// The transport's settings at `end`, one of the two of `flow`, in a run with `controller`.
+///
+/// # Errors
+/// If there is no such controller.
+pub fn transport_config(
+    flow: &Flow,
+    end: &EndSetup,
+    controller: &str,
+) -> Result<TransportConfig, RunError> {
+    Ok(transport(end, algorithm(flow, controller)?))
+}
+
 fn algorithm(flow: &Flow, controller: &str) -> Result<Algorithm, RunError> {
     Ok(flow.controller.as_deref().unwrap_or(controller).parse()?)
 }
@@ -172,7 +187,7 @@ impl From<UnknownAlgorithm> for RunError {
 
 struct Observers {
     checker: Checker,
-    more: Option<Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>>,
+    more: Option<Observe>,
 }
 
 impl Observers {

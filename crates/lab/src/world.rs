@@ -29,6 +29,14 @@ impl Side {
     /// Both of them.
     pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
 
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+
     /// The direction in which this side sends.
     pub const fn way(self) -> Way {
         match self {
