@@ -1,6 +1,7 @@
 //! One run: a setup, a controller, a seed.
 
 use core::time::Duration;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use clearway_congestion::{Algorithm, ControllerFactory};
@@ -15,6 +16,9 @@ use crate::setup::{EndSetup, Flow, SessionKind, Setup, StackKind};
 use crate::stack::{ClearwayStack, Stack, Vitals};
 use crate::world::{End, EndId, FlowPlan, Side, Stop, World};
 
+/// Makes an observer for an end that is to have one.
+pub type MakeObserver = Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>;
+
 /// What a run is asked for beside its result.
 #[derive(Default)]
 pub struct Extras {
@@ -23,7 +27,7 @@ pub struct Extras {
     /// Whether the properties are checked.
     pub check: bool,
     /// Makes further observers, such as one that writes a log.
-    pub observers: Option<Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>>,
+    pub observers: Option<MakeObserver>,
 }
 
 /// How a flow ended.
@@ -74,7 +78,7 @@ pub fn run(
 ) -> Result<Outcome, clearway_congestion::UnknownAlgorithm> {
     let mut random = Random::from_number(seed);
     let checker = Checker::default();
-    let observers = Arc::new(Observers { checker: checker.clone(), more: extras.observers });
+    let observers = Rc::new(Observers { checker: checker.clone(), more: extras.observers });
     let plans = setup.flows.iter().enumerate().map(|(index, flow)| {
         let algorithm = flow.controller.as_deref().unwrap_or(controller).parse()?;
         Ok(plan(index, flow, algorithm, random.fork(), observers.clone()))
@@ -101,7 +105,7 @@ pub fn run(
 
 struct Observers {
     checker: Checker,
-    more: Option<Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>>,
+    more: Option<MakeObserver>,
 }
 
 impl Observers {
@@ -129,7 +133,7 @@ fn plan(
     flow: &Flow,
     algorithm: Algorithm,
     mut random: Random,
-    observers: Arc<Observers>,
+    observers: Rc<Observers>,
 ) -> FlowPlan {
     let flow = flow.clone();
     let (start, is_optional) = (Timestamp::from_origin(flow.start), flow.is_optional);
