@@ -2,9 +2,10 @@
 
 use core::time::Duration;
 use std::rc::Rc;
+use std::str::FromStr;
 use std::sync::Arc;
 
-use clearway_congestion::{Algorithm, ControllerFactory};
+use clearway_congestion::{Algorithm, ControllerFactory, UnknownAlgorithm};
 use clearway_network::{Link, LinkConfig};
 use clearway_transport::{Observer, TransportConfig};
 use clearway_units::{Random, Timestamp};
@@ -66,22 +67,49 @@ pub struct Outcome {
     pub network: clearway_network::Counters,
 }
 
-/// Simulates `setup` with the controller `controller`. The same seed gives the same run.
+/// The controller that is under test: one of ours by its name, or anybody's.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// What reports call it.
+    pub name: String,
+    /// Makes it.
+    pub factory: Arc<dyn ControllerFactory>,
+}
+
+impl From<Algorithm> for Candidate {
+    fn from(algorithm: Algorithm) -> Self {
+        Self { name: algorithm.name().to_owned(), factory: Arc::new(algorithm) }
+    }
+}
+
+impl FromStr for Candidate {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
+        name.parse().map(|algorithm: Algorithm| algorithm.into())
+    }
+}
+
+/// Simulates `setup`; `candidate` controls the flows that name no controller of their own. The same
+/// seed gives the same run.
 ///
 /// # Errors
-/// If there is no such controller.
+/// If a flow names a controller that there is not.
 pub fn run(
     setup: &Setup,
-    controller: &str,
+    candidate: &Candidate,
     seed: u64,
     extras: Extras,
-) -> Result<Outcome, clearway_congestion::UnknownAlgorithm> {
+) -> Result<Outcome, UnknownAlgorithm> {
     let mut random = Random::from_number(seed);
     let checker = Checker::default();
     let observers = Rc::new(Observers { checker: checker.clone(), more: extras.observers });
     let plans = setup.flows.iter().enumerate().map(|(index, flow)| {
-        let algorithm = flow.controller.as_deref().unwrap_or(controller).parse()?;
-        Ok(plan(index, flow, algorithm, random.fork(), observers.clone()))
+        let candidate = match &flow.controller {
+            Some(name) => name.parse()?,
+            None => candidate.clone(),
+        };
+        Ok(plan(index, flow, candidate, random.fork(), observers.clone()))
     });
     let plans = plans.collect::<Result<Vec<_>, _>>()?;
     let network = LinkConfig { seed: random.number(), ..setup.network.clone() };
@@ -92,7 +120,7 @@ pub fn run(
     let mut world = World::new(Link::new(network), rebind, plans, watching, digest);
     let stop = world.run(Timestamp::from_origin(setup.limit));
     let flows = setup.flows.iter().enumerate();
-    let flows = flows.map(|(index, flow)| outcome(&world, &checker, controller, index, flow));
+    let flows = flows.map(|(index, flow)| outcome(&world, &checker, candidate, index, flow));
     Ok(Outcome {
         stop,
         at: world.now().since_origin(),
@@ -131,7 +159,7 @@ impl Observer for Both {
 fn plan(
     index: usize,
     flow: &Flow,
-    algorithm: Algorithm,
+    candidate: Candidate,
     mut random: Random,
     observers: Rc<Observers>,
 ) -> FlowPlan {
@@ -142,7 +170,7 @@ fn plan(
         let watch = |side| Some(observers.observer(EndId { flow: index, side }));
         let client: Box<dyn Stack> = match flow.client.stack {
             StackKind::Clearway => {
-                let transport = transport(&flow.client, algorithm);
+                let transport = transport(&flow.client, &candidate);
                 let random = random.fork();
                 let observer = watch(Side::Client);
                 let stack = ClearwayStack::client(
@@ -158,7 +186,7 @@ fn plan(
         };
         let server: Box<dyn Stack> = match flow.server.stack {
             StackKind::Clearway => {
-                let transport = transport(&flow.server, algorithm);
+                let transport = transport(&flow.server, &candidate);
                 let random = random.fork();
                 let observer = watch(Side::Server);
                 let stack = ClearwayStack::server(now, flow.session, transport, random, observer);
@@ -172,8 +200,7 @@ fn plan(
     FlowPlan { start, birth: Box::new(birth), is_optional }
 }
 
-fn transport(end: &EndSetup, algorithm: Algorithm) -> TransportConfig {
-    let controller: Arc<dyn ControllerFactory> = Arc::new(algorithm);
+fn transport(end: &EndSetup, candidate: &Candidate) -> TransportConfig {
     TransportConfig {
         max_datagram_size: end.max_datagram_size,
         ack_eliciting_threshold: end.ack_eliciting_threshold,
@@ -182,7 +209,7 @@ fn transport(end: &EndSetup, algorithm: Algorithm) -> TransportConfig {
         initial_window: end.initial_window,
         max_stream_receive_window: end.max_stream_receive_window,
         max_connection_receive_window: end.max_connection_receive_window,
-        controller,
+        controller: candidate.factory.clone(),
         ..TransportConfig::default()
     }
 }
@@ -190,7 +217,7 @@ fn transport(end: &EndSetup, algorithm: Algorithm) -> TransportConfig {
 fn outcome(
     world: &World,
     checker: &Checker,
-    controller: &str,
+    candidate: &Candidate,
     index: usize,
     flow: &Flow,
 ) -> FlowOutcome {
@@ -205,7 +232,7 @@ fn outcome(
     let received = world.progress(receiver).cloned().unwrap_or_default();
     FlowOutcome {
         name: flow.name.clone(),
-        controller: flow.controller.clone().unwrap_or_else(|| controller.to_owned()),
+        controller: flow.controller.clone().unwrap_or_else(|| candidate.name.clone()),
         took: client.finished_at.map(|at| at.saturating_since(start)),
         first_byte: received.first_received_at.map(|at| at.saturating_since(start)),
         received: received.received,
