@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::io::Write;
 
+use clearway_congestion::UnknownAlgorithm;
 use clearway_qlog::{ErrorHandler, QlogObserver, RecoveryParameters, ReferenceTime, TraceOptions};
 use clearway_transport::Observer;
 
-use crate::run::{Observe, RunError, transport_config};
+use crate::run::{Candidate, MakeObserver, transport_config};
 use crate::setup::Setup;
 use crate::world::{EndId, Side};
 
@@ -15,14 +16,14 @@ use crate::world::{EndId, Side};
 /// not.
 ///
 /// # Errors
-/// If the setup cannot be run.
+/// If the flow names a controller that there is not.
 pub fn log(
     setup: &Setup,
-    controller: &str,
+    candidate: &Candidate,
     title: String,
     writer: impl Write + Send + 'static,
     on_error: ErrorHandler,
-) -> Result<Observe, RunError> {
+) -> Result<MakeObserver, UnknownAlgorithm> {
     let counts = |(_, flow): &(usize, &crate::setup::Flow)| !flow.is_optional;
     let Some((index, flow)) = setup.flows.iter().enumerate().find(counts) else {
         return Ok(Box::new(|_| None));
@@ -31,7 +32,7 @@ pub fn log(
         true => (Side::Client, &flow.client),
         false => (Side::Server, &flow.server),
     };
-    let transport = transport_config(flow, end, controller)?;
+    let transport = transport_config(flow, end, candidate)?;
     let options = TraceOptions {
         title: Some(title),
         reference_time: ReferenceTime::Monotonic { wall_clock_at_origin: None },

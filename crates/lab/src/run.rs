@@ -1,6 +1,8 @@
 //! One run: a setup, a controller, a seed.
 
 use core::time::Duration;
+use std::rc::Rc;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use clearway_congestion::{Algorithm, ControllerFactory, UnknownAlgorithm};
@@ -16,6 +18,9 @@ use crate::setup::{EndSetup, Flow, SessionKind, Setup, StackKind};
 use crate::stack::{ClearwayStack, Stack, Vitals};
 use crate::world::{End, EndId, FlowPlan, Side, Stop, World};
 
+/// Makes an observer for an end that is to have one.
+pub type MakeObserver = Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>;
+
 /// What a run is asked for beside its result.
 #[derive(Default)]
 pub struct Extras {
@@ -26,11 +31,8 @@ pub struct Extras {
     /// How often it is noted what the flows have received; `None` never.
     pub sample_every: Option<Duration>,
     /// Makes further observers, such as one that writes a log.
-    pub observers: Option<Observe>,
+    pub observers: Option<MakeObserver>,
 }
-
-/// Makes what watches an end, if it is to be watched.
-pub type Observe = Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>;
 
 /// How a flow ended.
 #[derive(Clone, PartialEq, Debug)]
@@ -96,24 +98,48 @@ impl Outcome {
     }
 }
 
-/// Simulates `setup` with the controller `controller`. The same seed gives the same run.
+/// The controller that is under test: one of ours by its name, or anybody's.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// What reports call it.
+    pub name: String,
+    /// Makes it.
+    pub factory: Arc<dyn ControllerFactory>,
+}
+
+impl From<Algorithm> for Candidate {
+    fn from(algorithm: Algorithm) -> Self {
+        Self { name: algorithm.name().to_owned(), factory: Arc::new(algorithm) }
+    }
+}
+
+impl FromStr for Candidate {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
+        name.parse().map(|algorithm: Algorithm| algorithm.into())
+    }
+}
+
+/// Simulates `setup`; `candidate` controls the flows that name no controller of their own. The same
+/// seed gives the same run.
 ///
 /// # Errors
-/// If the setup cannot be run.
+/// If a flow names a controller that there is not.
 pub fn run(
     setup: &Setup,
-    controller: &str,
+    candidate: &Candidate,
     seed: u64,
     extras: Extras,
-) -> Result<Outcome, RunError> {
+) -> Result<Outcome, UnknownAlgorithm> {
     let mut random = Random::from_number(seed);
     let checker = Checker::default();
-    let observers = Arc::new(Observers { checker: checker.clone(), more: extras.observers });
+    let observers = Rc::new(Observers { checker: checker.clone(), more: extras.observers });
     let plans = setup.flows.iter().enumerate().map(|(index, flow)| {
-        let algorithm = algorithm(flow, controller)?;
-        Ok(plan(index, flow, algorithm, random.fork(), observers.clone()))
+        let candidate = candidate_of(flow, candidate)?;
+        Ok(plan(index, flow, candidate, random.fork(), observers.clone()))
     });
-    let plans = plans.collect::<Result<Vec<_>, RunError>>()?;
+    let plans = plans.collect::<Result<Vec<_>, _>>()?;
     let network = LinkConfig { seed: random.number(), ..setup.network.clone() };
     let rebind = network.rebind;
     let covers_bytes = setup.flows.iter().all(|flow| flow.session == SessionKind::Null);
@@ -125,7 +151,7 @@ pub fn run(
     }
     let stop = world.run(Timestamp::from_origin(setup.limit));
     let flows = setup.flows.iter().enumerate();
-    let flows = flows.map(|(index, flow)| outcome(&world, &checker, controller, index, flow));
+    let flows = flows.map(|(index, flow)| outcome(&world, &checker, candidate, index, flow));
     Ok(Outcome {
         stop,
         at: world.now().since_origin(),
@@ -137,57 +163,38 @@ pub fn run(
     })
 }
 
-/// Whether `setup` can be run with the controller `controller`.
+/// Whether there is every controller that the flows of `setup` name.
 ///
 /// # Errors
-/// Why not.
-pub fn validate(setup: &Setup, controller: &str) -> Result<(), RunError> {
-    setup.flows.iter().try_for_each(|flow| algorithm(flow, controller).map(drop))
+/// If there is not.
+pub fn validate(setup: &Setup) -> Result<(), UnknownAlgorithm> {
+    let named = setup.flows.iter().filter_map(|flow| flow.controller.as_deref());
+    named.into_iter().try_for_each(|name| name.parse::<Algorithm>().map(drop))
 }
 
-/// The transport's settings at `end`, one of the two of `flow`, in a run with `controller`.
+/// The transport's settings at `end`, one of the two of `flow`, in a run with `candidate`.
 ///
 /// # Errors
-/// If there is no such controller.
+/// If the flow names a controller that there is not.
 pub fn transport_config(
     flow: &Flow,
     end: &EndSetup,
-    controller: &str,
-) -> Result<TransportConfig, RunError> {
-    Ok(transport(end, algorithm(flow, controller)?))
+    candidate: &Candidate,
+) -> Result<TransportConfig, UnknownAlgorithm> {
+    Ok(transport(end, &candidate_of(flow, candidate)?))
 }
 
-fn algorithm(flow: &Flow, controller: &str) -> Result<Algorithm, RunError> {
-    Ok(flow.controller.as_deref().unwrap_or(controller).parse()?)
-}
-
-/// Why a setup cannot be run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum RunError {
-    /// There is no controller of that name.
-    UnknownController(UnknownAlgorithm),
-}
-
-impl core::fmt::Display for RunError {
-    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::UnknownController(error) => error.fmt(formatter),
-        }
-    }
-}
-
-impl core::error::Error for RunError {}
-
-impl From<UnknownAlgorithm> for RunError {
-    fn from(error: UnknownAlgorithm) -> Self {
-        Self::UnknownController(error)
+/// What controls a flow: its own controller, if it names one.
+fn candidate_of(flow: &Flow, candidate: &Candidate) -> Result<Candidate, UnknownAlgorithm> {
+    match &flow.controller {
+        Some(name) => name.parse(),
+        None => Ok(candidate.clone()),
     }
 }
 
 struct Observers {
     checker: Checker,
-    more: Option<Observe>,
+    more: Option<MakeObserver>,
 }
 
 impl Observers {
@@ -213,9 +220,9 @@ impl Observer for Both {
 fn plan(
     index: usize,
     flow: &Flow,
-    algorithm: Algorithm,
+    candidate: Candidate,
     mut random: Random,
-    observers: Arc<Observers>,
+    observers: Rc<Observers>,
 ) -> FlowPlan {
     let flow = flow.clone();
     let (start, is_optional) = (Timestamp::from_origin(flow.start), flow.is_optional);
@@ -224,7 +231,7 @@ fn plan(
         let watch = |side| Some(observers.observer(EndId { flow: index, side }));
         let client: Box<dyn Stack> = match flow.client.stack {
             StackKind::Clearway => {
-                let transport = transport(&flow.client, algorithm);
+                let transport = transport(&flow.client, &candidate);
                 let random = random.fork();
                 let observer = watch(Side::Client);
                 let stack = ClearwayStack::client(
@@ -240,7 +247,7 @@ fn plan(
         };
         let server: Box<dyn Stack> = match flow.server.stack {
             StackKind::Clearway => {
-                let transport = transport(&flow.server, algorithm);
+                let transport = transport(&flow.server, &candidate);
                 let random = random.fork();
                 let observer = watch(Side::Server);
                 let stack = ClearwayStack::server(now, flow.session, transport, random, observer);
@@ -254,8 +261,7 @@ fn plan(
     FlowPlan { start, birth: Box::new(birth), is_optional }
 }
 
-fn transport(end: &EndSetup, algorithm: Algorithm) -> TransportConfig {
-    let controller: Arc<dyn ControllerFactory> = Arc::new(algorithm);
+fn transport(end: &EndSetup, candidate: &Candidate) -> TransportConfig {
     TransportConfig {
         max_datagram_size: end.max_datagram_size,
         ack_eliciting_threshold: end.ack_eliciting_threshold,
@@ -272,7 +278,7 @@ fn transport(end: &EndSetup, algorithm: Algorithm) -> TransportConfig {
         initial_connection_receive_window: end.initial_connection_receive_window,
         max_connection_receive_window: end.max_connection_receive_window,
         send_buffer: end.send_buffer,
-        controller,
+        controller: candidate.factory.clone(),
         ..TransportConfig::default()
     }
 }
@@ -280,7 +286,7 @@ fn transport(end: &EndSetup, algorithm: Algorithm) -> TransportConfig {
 fn outcome(
     world: &World,
     checker: &Checker,
-    controller: &str,
+    candidate: &Candidate,
     index: usize,
     flow: &Flow,
 ) -> FlowOutcome {
@@ -295,7 +301,7 @@ fn outcome(
     let received = world.progress(receiver).cloned().unwrap_or_default();
     FlowOutcome {
         name: flow.name.clone(),
-        controller: flow.controller.clone().unwrap_or_else(|| controller.to_owned()),
+        controller: flow.controller.clone().unwrap_or_else(|| candidate.name.clone()),
         took: client.finished_at.map(|at| at.saturating_since(start)),
         first_byte: received.first_received_at.map(|at| at.saturating_since(start)),
         received: received.received,

@@ -1,15 +1,16 @@
 use core::ops::Range;
 use core::time::Duration;
 
+use crate::run::Candidate;
 use crate::setup::{Setup, Traffic};
 
 /// The runs of one setup with one controller.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Job<'a> {
     /// What is run.
     pub setup: &'a Setup,
-    /// The controller's name.
-    pub controller: &'a str,
+    /// The controller under test.
+    pub candidate: &'a Candidate,
     /// The seeds, one for each run.
     pub seeds: Range<u64>,
     /// How often it is noted what the flows have received; `None` never.

@@ -15,7 +15,9 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::Instant;
 
-use crate::run::{Extras, Outcome, RunError, run};
+use clearway_congestion::UnknownAlgorithm;
+
+use crate::run::{Extras, Outcome, run};
 use crate::world::Stop;
 use collect::Collector;
 pub use job::Job;
@@ -77,15 +79,15 @@ struct Done {
 /// is set; then jobs that have begun are told with the runs that they have, the others not at all.
 ///
 /// # Errors
-/// If a job cannot be run. It is found before anything is run.
+/// If a flow names a controller that there is not. Nothing was run then.
 pub fn sweep(
     jobs: &[Job<'_>],
     options: Options,
     is_ended: &AtomicBool,
     on_event: &mut dyn FnMut(Event),
-) -> Result<(), RunError> {
+) -> Result<(), UnknownAlgorithm> {
     for job in jobs {
-        crate::run::validate(job.setup, job.controller)?;
+        crate::run::validate(job.setup)?;
     }
     let next = AtomicUsize::new(0);
     let ends = job::ends(jobs);
@@ -129,7 +131,7 @@ fn work(
 /// A run that panics is a result like any other: it belongs to a seed that can be replayed.
 fn perform(job: &Job<'_>, seed: u64, check: bool) -> Outcome {
     let extras = Extras { check, sample_every: job.sample_every, ..Extras::default() };
-    let attempt = AssertUnwindSafe(|| run(job.setup, job.controller, seed, extras));
+    let attempt = AssertUnwindSafe(|| run(job.setup, job.candidate, seed, extras));
     match catch_unwind(attempt) {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(error)) => Outcome::stopped(Stop::Broken(error.to_string())),
