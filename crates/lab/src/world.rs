@@ -7,7 +7,7 @@
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use clearway_network::{Datagram, Delivery, Ecn, Link, Rebind, Way};
+use clearway_network::{Datagram, Delivery, Link, Rebind, Way};
 use clearway_units::Timestamp;
 
 use crate::application::{Application, Progress};
@@ -131,6 +131,22 @@ pub enum Stop {
     Broken(String),
 }
 
+impl core::fmt::Display for Stop {
+    /// What the run did, such as "finished".
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Finished => formatter.write_str("finished"),
+            Self::TimeUp => formatter.write_str("was not done when its time was up"),
+            Self::Standstill => formatter.write_str("stood still: nothing was ever to happen again"),
+            Self::Failed { end, why } => {
+                write!(formatter, "failed at the {} of flow {}: {why}", end.side.name(), end.flow)
+            }
+            Self::Violated => formatter.write_str("violated a property"),
+            Self::Broken(why) => write!(formatter, "broke the simulation: {why}"),
+        }
+    }
+}
+
 /// The simulation.
 pub struct World {
     now: Timestamp,
@@ -142,6 +158,8 @@ pub struct World {
     sampler: Option<Sampler>,
     /// Ends that have to act at this moment.
     due: Vec<EndId>,
+    /// Buffers of datagrams that were delivered, for those to come.
+    spare: Vec<Vec<u8>>,
 }
 
 const SERVER_PORT: u16 = 443;
@@ -174,9 +192,17 @@ impl World {
             bindings: vec![client_address(index, 0, false)],
             is_optional: plan.is_optional,
         });
-        let (flows, due) = (flows.collect(), Vec::new());
-        let (now, sampler) = (Timestamp::ORIGIN, None);
-        Self { now, link, rebind, flows, checker, digest, sampler, due }
+        Self {
+            now: Timestamp::ORIGIN,
+            link,
+            rebind,
+            flows: flows.collect(),
+            checker,
+            digest,
+            sampler: None,
+            due: Vec::new(),
+            spare: Vec::new(),
+        }
     }
 
     /// From now on, notes every so often how much every flow has received.
@@ -275,6 +301,7 @@ impl World {
             end.stack.receive(now, from, ecn, &mut payload);
             end.is_touched = true;
         }
+        self.spare.push(payload);
     }
 
     /// Begins the flows whose time has come, and lets every end act that was touched or is due.
@@ -308,13 +335,14 @@ impl World {
 
     /// One end does all that it can do at this moment.
     fn act_one(&mut self, id: EndId) -> Option<Stop> {
-        let Self { now, link, flows, checker, digest, .. } = self;
+        let Self { now, link, flows, checker, digest, spare, .. } = self;
         let now = *now;
         let flow = flows.get_mut(id.flow)?;
         let [client, server] = flow.ends.as_mut()?;
         let end = if id.side == Side::Client { &mut *client } else { server };
         end.is_touched = false;
-        if end.stack.deadline().is_some_and(|deadline| deadline <= now) {
+        // The stack's own deadline may be a later one by now: then it does nothing.
+        if end.deadline.is_some_and(|deadline| deadline <= now) {
             end.stack.on_deadline(now);
         }
         end.application.run(now, &mut *end.stack);
@@ -326,7 +354,11 @@ impl World {
             if let Some(checker) = checker {
                 checker.on_submitted(now, id, payload.len());
             }
-            submit(link, now, id, bindings, to, ecn, payload);
+            let mut bytes = spare.pop().unwrap_or_default();
+            bytes.clear();
+            bytes.extend_from_slice(payload);
+            let datagram = Datagram { payload: bytes, ecn, flow: id.flow as u32 };
+            submit(link, now, id.side, bindings, to, datagram);
         });
         let deadline = end.stack.deadline();
         end.deadline = deadline.into_iter().chain(end.application.deadline()).min();
@@ -364,14 +396,12 @@ impl World {
 fn submit(
     link: &mut Link,
     now: Timestamp,
-    from: EndId,
+    from: Side,
     bindings: &[SocketAddr],
     to: SocketAddr,
-    ecn: Ecn,
-    payload: &[u8],
+    datagram: Datagram,
 ) {
-    let datagram = Datagram { payload: payload.to_vec(), ecn, flow: from.flow as u32 };
-    match from.side {
+    match from {
         Side::Client => {
             link.submit(now, Way::ToServer, datagram);
         }

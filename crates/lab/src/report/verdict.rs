@@ -10,7 +10,6 @@ use super::text::{percent_text, rate_text, seconds_text, seeds_text, time_or_nev
 use crate::scenario::Expectations;
 use crate::setup::Setup;
 use crate::sweep::Run;
-use crate::world::Stop;
 
 /// One expectation, and what became of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,7 +95,7 @@ impl Judge<'_> {
                 "{} did not ({}); the first {}",
                 of(unfinished, statistics.runs),
                 seeds_text(&statistics.unfinished_seeds, unfinished),
-                stop_text(&run.outcome.stop),
+                run.outcome.stop,
             )
         });
         Verdict { expected: "every run finishes".to_owned(), shortfall }
@@ -211,19 +210,6 @@ impl Bound {
 
 fn of(part: usize, whole: usize) -> String {
     format!("{part} of {whole} runs")
-}
-
-fn stop_text(stop: &Stop) -> String {
-    match stop {
-        Stop::Finished => "finished".to_owned(),
-        Stop::TimeUp => "was not done when its time was up".to_owned(),
-        Stop::Standstill => "stood still: nothing would ever have happened any more".to_owned(),
-        Stop::Failed { end, why } => {
-            format!("failed at the {} of flow {}: {why}", end.side.name(), end.flow)
-        }
-        Stop::Violated => "violated a property".to_owned(),
-        Stop::Broken(why) => format!("broke the simulation: {why}"),
-    }
 }
 
 #[cfg(test)]
