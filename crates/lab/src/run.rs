@@ -207,6 +207,9 @@ impl Observers {
     }
 }
 
+/// Why there is no end whose stack is quinn's.
+const NO_QUINN: &str = "this program has no quinn";
+
 /// Two observers of one connection.
 struct Both(Box<dyn Observer>, Box<dyn Observer>);
 
@@ -244,6 +247,7 @@ fn plan(
                 );
                 Box::new(stack.map_err(failed)?)
             }
+            StackKind::Quinn => return Err(NO_QUINN.to_owned()),
         };
         let server: Box<dyn Stack> = match flow.server.stack {
             StackKind::Clearway => {
@@ -253,6 +257,7 @@ fn plan(
                 let stack = ClearwayStack::server(now, flow.session, transport, random, observer);
                 Box::new(stack.map_err(failed)?)
             }
+            StackKind::Quinn => return Err(NO_QUINN.to_owned()),
         };
         let client = End::new(client, Box::new(Client::new(now, &flow.traffic, &mut random)));
         let server = End::new(server, Box::new(Server::new(&mut random)));

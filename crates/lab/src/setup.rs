@@ -108,6 +108,8 @@ pub enum StackKind {
     /// Ours.
     #[default]
     Clearway,
+    /// quinn's, for comparison and as a peer.
+    Quinn,
 }
 
 /// The handshake of a connection.

@@ -1,5 +1,0 @@
-//! Networks, traffic, and what is expected of them.
-
-mod expectations;
-
-pub use expectations::{Expectations, ShareBound};
