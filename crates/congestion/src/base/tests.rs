@@ -3,3 +3,4 @@
 mod growth;
 mod loss;
 mod random;
+mod recovery;

@@ -213,7 +213,7 @@ fn undo_goes_on_with_the_curve_it_left() {
                 sender.fill();
                 sender.settle_one(Fate::Lost);
                 let lost = *sender.lost.last().unwrap();
-                assert!(sender.datagrams() < 800.0);
+                assert!(sender.target() < 800 * SIZE);
                 sender.arrives_late(lost, 0);
             }
             sender.clean_round(10);

@@ -8,7 +8,7 @@ fn a_loss_halves_the_window_down_to_two_datagrams() {
         sender.fill();
         sender.wait(ms(50));
         sender.settle_one(Fate::Lost);
-        assert_eq!(sender.window(), expected * SIZE);
+        assert_eq!(sender.target(), expected * SIZE);
         assert_eq!(sender.snapshot().slow_start_threshold, Some(expected * SIZE));
         assert_eq!(sender.snapshot().phase, Phase::Recovery);
         sender.acknowledge_all();

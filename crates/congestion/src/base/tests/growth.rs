@@ -175,7 +175,7 @@ fn the_window_stops_at_its_maximum_and_says_so() {
         assert!(sender.snapshot().suppressors.since(Suppressor::MaximumWindow).is_some());
         sender.fill();
         sender.settle_one(Fate::Lost);
-        assert!(sender.window() < 50 * SIZE);
+        assert!(sender.target() < 50 * SIZE);
         for _ in 0..400 {
             sender.clean_round(4);
         }
@@ -193,7 +193,7 @@ fn pacing_is_double_in_slow_start_and_a_quarter_more_after_it() {
         assert_eq!(rate(&sender), Rate::from_bytes_per_second(2 * 12_000 * 20));
         sender.fill();
         sender.settle_one(Fate::Lost);
-        let window = sender.window();
+        let window = sender.target();
         assert_eq!(rate(&sender), Rate::from_bytes_per_second(window * 5 / 4 * 20));
         let mut endless = rtt;
         endless.smoothed = ms(u64::MAX);
