@@ -6,9 +6,10 @@
 
 use core::time::Duration;
 
-use clearway_units::{Random, Timestamp};
+use clearway_units::Timestamp;
 
 mod recovery;
+pub(crate) mod response;
 
 use recovery::Recovery;
 
@@ -369,34 +370,4 @@ fn target(snapshot: &Snapshot) -> u64 {
         (Phase::Recovery, Some(threshold)) => threshold.max(snapshot.minimum_window),
         _ => snapshot.window,
     }
-}
-
-/// The average window in datagrams, packets sent divided by round trips, when of about `every` packets
-/// one is lost, as in the model of RFC 9438 appendix A.
-///
-/// The distance between losses is anything from half of that to one and a half: at exactly equal
-/// distances fast convergence, which the model leaves out, would decide where the window settles.
-pub(crate) fn average_window(algorithm: Algorithm, rtt: Duration, every: u64) -> f64 {
-    let mut random = Random::from_number(1);
-    let mut sender = Sender::avoiding(algorithm, 20, rtt);
-    let mut next_loss = every;
-    let (mut sent, mut rounds, mut losses) = (0, 0, 0);
-    while losses < 120 {
-        sender.fill();
-        sender.wait(rtt);
-        // The first losses are for settling down.
-        if losses >= 20 {
-            sent += sender.flight.len();
-            rounds += 1;
-        }
-        sender.settle(Report::default(), |packet| match packet.index.0 >= next_loss {
-            true => {
-                next_loss = packet.index.0 + every / 2 + random.below(every);
-                losses += 1;
-                Fate::Lost
-            }
-            false => Fate::Acked,
-        });
-    }
-    sent as f64 / f64::from(rounds)
 }

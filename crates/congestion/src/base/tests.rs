@@ -4,3 +4,4 @@ mod growth;
 mod loss;
 mod random;
 mod recovery;
+mod response;

@@ -40,15 +40,6 @@ fn a_window_of_acknowledged_bytes_brings_one_datagram() {
 }
 
 #[test]
-fn the_averages_are_those_of_aimd() {
-    // RFC 9438 §5.1, the column of Reno.
-    for (every, average) in [(100, 12.0), (1000, 38.0), (10_000, 120.0)] {
-        let measured = crate::testing::average_window(Algorithm::Reno, ms(100), every);
-        assert!((measured / average - 1.0).abs() <= 0.1, "1/{every}: {measured}");
-    }
-}
-
-#[test]
 fn a_small_packet_does_not_bring_a_whole_datagram() {
     // S6: the growth of many small packets is spread over them.
     let mut sender = Sender::avoiding(Algorithm::Reno, 10, ms(50));
