@@ -65,6 +65,8 @@ pub(crate) struct Sender {
     limited_round: Option<u64>,
     recovery: Option<Recovery>,
     pub(crate) maximum_window: u64,
+    /// Acknowledgements bring no round-trip time.
+    pub(crate) hides_rtt: bool,
 }
 
 impl Sender {
@@ -87,6 +89,7 @@ impl Sender {
             limited_round: None,
             recovery: None,
             maximum_window: MAXIMUM_WINDOW,
+            hides_rtt: false,
         }
     }
 
@@ -271,7 +274,10 @@ impl Sender {
             lost,
             next_index: SendIndex(self.next_index),
             largest_acked: self.largest_acked,
-            rtt: self.largest_acked.map(|_| self.rtt_snapshot(!acked.is_empty())),
+            rtt: self
+                .largest_acked
+                .filter(|_| !self.hides_rtt)
+                .map(|_| self.rtt_snapshot(!acked.is_empty())),
             prior_in_flight,
             bytes_in_flight: self.in_flight,
             persistent_congestion: report.persistent_congestion,

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use crate::testing::{Fate, Report, SIZE, Sender, ms, parameters};
 use crate::{Algorithm, ControllerFactory, Phase};
 
-/// A full flight of `datagrams` of which the first `lost` are lost, each following one acknowledged by
-/// an event of its own with `fill` after it; a packet's loss is known when the third after it arrives.
+/// A full flight of which the first `lost` packets are lost; each of the others is acknowledged by an
+/// event of its own, with `after_each` after it. A packet's loss is known when the third after it arrives.
 fn round_with_losses(sender: &mut Sender, lost: u64, mut after_each: impl FnMut(&mut Sender)) {
     sender.fill();
     let last = sender.next_index();
@@ -232,6 +232,28 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// What becomes of the packets that were sent before the cut, which was at the index `cut`.
+fn play(sender: &mut Sender, cut: u64, event: Event) {
+    let mark = Report { ce_marked: 1, ..Report::default() };
+    // The fate of so many of the oldest, and of the last of them.
+    let (report, mut left, fate, last) = match event {
+        Event::Ack(count) => (Report::default(), count, Fate::Acked, Fate::Acked),
+        Event::Lose(count) => (Report::default(), count, Fate::Lost, Fate::Acked),
+        Event::Deadline(count) => (Report::default(), count, Fate::Lost, Fate::Lost),
+        Event::Mark => (mark, 1, Fate::Acked, Fate::Acked),
+        Event::Fill => return sender.fill(),
+        Event::Send(count) => return sender.send(count),
+        Event::Probe => return sender.probe(),
+    };
+    sender.settle(report, |packet| {
+        if packet.index.0 >= cut || left == 0 {
+            return Fate::Waits;
+        }
+        left -= 1;
+        if left == 0 { last } else { fate }
+    });
+}
+
 proptest! {
     /// One round of anything: what was in flight at the cut is acknowledged and lost in any order. The
     /// sender of `testing` holds every event against the RFC's bounds; at the end the window is the
@@ -250,39 +272,11 @@ proptest! {
         let cut = sender.next_index();
         let threshold = sender.snapshot().slow_start_threshold;
         for event in history {
-            let mut left = 0;
-            let mut oldest = |sender: &mut Sender, report, count, fate, rest| {
-                left = count;
-                sender.settle(report, |packet| {
-                    if packet.index.0 >= cut || left == 0 {
-                        return Fate::Waits;
-                    }
-                    left -= 1;
-                    if left == 0 { rest } else { fate }
-                });
-            };
-            let mark = Report { ce_marked: 1, ..Report::default() };
-            match event {
-                Event::Ack(count) => {
-                    oldest(&mut sender, Report::default(), count, Fate::Acked, Fate::Acked);
-                }
-                Event::Lose(count) => {
-                    oldest(&mut sender, Report::default(), count, Fate::Lost, Fate::Acked);
-                }
-                Event::Deadline(count) => {
-                    oldest(&mut sender, Report::default(), count, Fate::Lost, Fate::Lost);
-                }
-                Event::Mark => oldest(&mut sender, mark, 1, Fate::Acked, Fate::Acked),
-                Event::Fill => sender.fill(),
-                Event::Send(count) => sender.send(count),
-                Event::Probe => sender.probe(),
-            }
+            play(&mut sender, cut, event);
             prop_assert_eq!(sender.snapshot().phase, Phase::Recovery);
             prop_assert!(sender.in_flight() > 0 || sender.window() >= 2 * SIZE);
         }
         prop_assert_eq!(sender.snapshot().slow_start_threshold, threshold);
-        // The application has nothing more to say: the last packet ends the episode at the threshold.
-        sender.send(0);
         sender.probe();
         sender.wait(ms(200));
         let sent = (sender.next_index() - cut) * SIZE;
