@@ -12,6 +12,7 @@ struct Flight {
     prr: Option<Prr>,
     in_flight: u64,
     threshold: u64,
+    marked: u64,
     index: u64,
     largest: Option<SendIndex>,
 }
@@ -23,7 +24,7 @@ fn packet(index: u64) -> SentPacket {
 
 impl Flight {
     fn new(in_flight: u64, threshold: u64) -> Self {
-        Self { prr: None, in_flight, threshold, index: 0, largest: None }
+        Self { prr: None, in_flight, threshold, marked: 0, index: 0, largest: None }
     }
 
     /// An event that acknowledges and declares lost so many datagrams. Returns how many may be sent
@@ -50,7 +51,7 @@ impl Flight {
             prior_in_flight: prior * SIZE,
             bytes_in_flight: self.in_flight * SIZE,
             persistent_congestion: false,
-            newly_ce_marked: 0,
+            newly_ce_marked: self.marked,
             rate_sample: None,
             round: 1,
             was_limited: true,
@@ -148,11 +149,21 @@ fn after_a_burst_loss_a_safe_acknowledgement_sends_one_more() {
 }
 
 #[test]
-fn an_acknowledgement_that_brings_losses_or_fills_a_gap_is_not_safe() {
-    for (lost, leads_on) in [(1, true), (0, false)] {
+fn an_acknowledgement_that_brings_losses_or_marks_or_fills_a_gap_is_not_safe() {
+    for (lost, marked, leads_on) in [(1, 0, true), (0, 1, true), (0, 0, false)] {
         let mut flight = Flight::new(20, 10);
         flight.event_and_send(1, 12, true);
-        assert_eq!(flight.event(1, lost, leads_on), 1, "{lost} {leads_on}");
+        flight.marked = marked;
+        assert_eq!(flight.event(1, lost, leads_on), 1, "{lost} {marked} {leads_on}");
+    }
+}
+
+#[test]
+fn the_proportion_is_rounded_up() {
+    // §6.2: CEIL(prr_delivered x ssthresh / RecoverFS), to the byte.
+    let prr = Prr { recover_fs: 30, prr_delivered: 10, prr_out: 2, window: 0 };
+    for (threshold, send_count) in [(15, 3), (16, 4), (18, 4), (19, 5)] {
+        assert_eq!(prr.proportion(threshold), send_count, "{threshold}");
     }
 }
 

@@ -209,6 +209,21 @@ fn an_application_limited_recovery_leads_to_the_threshold_as_well() {
     }
 }
 
+#[test]
+fn a_larger_datagram_raises_the_least_window_that_recovery_leads_to() {
+    for algorithm in Algorithm::ALL {
+        let mut sender = Sender::avoiding(algorithm, 3, ms(50));
+        sender.fill();
+        sender.wait(ms(50));
+        sender.settle_one(Fate::Lost);
+        sender.controller.on_max_datagram_size(9000);
+        let snapshot = sender.snapshot();
+        assert_eq!(snapshot.phase, Phase::Recovery);
+        assert_eq!(snapshot.slow_start_threshold, Some(18_000));
+        assert_eq!(snapshot.window, 18_000);
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Ack(usize),
