@@ -26,7 +26,12 @@ fn collapsing(seed: u64) -> LinkConfig {
         loss: vec![loss],
         ..Conditions::default()
     };
-    LinkConfig { to_server: conditions.clone(), to_client: conditions, seed, rebind: None }
+    LinkConfig {
+        to_server: conditions.clone(),
+        to_client: conditions,
+        seed,
+        ..LinkConfig::default()
+    }
 }
 
 fn recovers(algorithm: Algorithm) {
