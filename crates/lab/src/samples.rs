@@ -11,6 +11,19 @@ pub struct Sample {
     pub at: Timestamp,
     /// Bytes of content that each flow has received until then, in the order of the setup.
     pub received: Vec<u64>,
+    /// What the datagrams to servers have waited.
+    pub to_server: Queueing,
+    /// What the datagrams to clients have waited.
+    pub to_client: Queueing,
+}
+
+/// What datagrams have waited for the bottleneck of a direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Queueing {
+    /// How many have left the bottleneck.
+    pub datagrams: u64,
+    /// How long they waited, added up.
+    pub waited: Duration,
 }
 
 /// Notes samples at regular points in time.
@@ -29,9 +42,9 @@ impl Sampler {
     }
 
     /// Nothing happens before `until`: all points before it see the present state.
-    pub(crate) fn advance(&mut self, until: Timestamp, received: impl Fn() -> Vec<u64>) {
+    pub(crate) fn advance(&mut self, until: Timestamp, present: impl Fn(Timestamp) -> Sample) {
         while self.next < until {
-            self.samples.push(Sample { at: self.next, received: received() });
+            self.samples.push(present(self.next));
             self.next += self.interval;
         }
     }

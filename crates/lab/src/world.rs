@@ -7,13 +7,13 @@
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use clearway_network::{Datagram, Delivery, Link, Rebind, Way};
+use clearway_network::{Datagram, Delivery, FlowCounters, Link, Rebind, Way};
 use clearway_units::Timestamp;
 
 use crate::application::{Application, Progress};
 use crate::checker::Checker;
 use crate::digest::Digest;
-use crate::samples::{Sample, Sampler};
+use crate::samples::{Queueing, Sample, Sampler};
 use crate::stack::{Stack, Vitals};
 
 /// A side of a flow.
@@ -158,8 +158,6 @@ pub struct World {
     sampler: Option<Sampler>,
     /// Ends that have to act at this moment.
     due: Vec<EndId>,
-    /// Buffers of datagrams that were delivered, for those to come.
-    spare: Vec<Vec<u8>>,
 }
 
 const SERVER_PORT: u16 = 443;
@@ -201,7 +199,6 @@ impl World {
             digest,
             sampler: None,
             due: Vec::new(),
-            spare: Vec::new(),
         }
     }
 
@@ -301,7 +298,7 @@ impl World {
             end.stack.receive(now, from, ecn, &mut payload);
             end.is_touched = true;
         }
-        self.spare.push(payload);
+        self.link.recycle(payload);
     }
 
     /// Begins the flows whose time has come, and lets every end act that was touched or is due.
@@ -335,7 +332,7 @@ impl World {
 
     /// One end does all that it can do at this moment.
     fn act_one(&mut self, id: EndId) -> Option<Stop> {
-        let Self { now, link, flows, checker, digest, spare, .. } = self;
+        let Self { now, link, flows, checker, digest, .. } = self;
         let now = *now;
         let flow = flows.get_mut(id.flow)?;
         let [client, server] = flow.ends.as_mut()?;
@@ -354,8 +351,7 @@ impl World {
             if let Some(checker) = checker {
                 checker.on_submitted(now, id, payload.len());
             }
-            let mut bytes = spare.pop().unwrap_or_default();
-            bytes.clear();
+            let mut bytes = link.buffer();
             bytes.extend_from_slice(payload);
             let datagram = Datagram { payload: bytes, ecn, flow: id.flow as u32 };
             submit(link, now, id.side, bindings, to, datagram);
@@ -376,12 +372,16 @@ impl World {
     /// Notes what was achieved at each sampling point up to `until`.
     fn sample(&mut self, until: Timestamp) {
         let Some(mut sampler) = self.sampler.take() else { return };
-        let flows = self.flows.len();
         let received = |flow| {
             let of = |side| self.progress(EndId { flow, side }).map_or(0, |it| it.received);
             of(Side::Client) + of(Side::Server)
         };
-        sampler.advance(until, || (0..flows).map(received).collect());
+        sampler.advance(until, |at| Sample {
+            at,
+            received: (0..self.flows.len()).map(received).collect(),
+            to_server: queueing(&self.link, Way::ToServer),
+            to_client: queueing(&self.link, Way::ToClient),
+        });
         self.sampler = Some(sampler);
     }
 
@@ -390,6 +390,14 @@ impl World {
             flow.ends.as_ref().is_some_and(|[client, _]| client.is_finished())
         })
     }
+}
+
+fn queueing(link: &Link, way: Way) -> Queueing {
+    let add = |sum: Queueing, (_, flow): (u32, &FlowCounters)| Queueing {
+        datagrams: sum.datagrams + flow.queued,
+        waited: sum.waited.saturating_add(flow.queueing_delay_total),
+    };
+    link.flows(way).fold(Queueing::default(), add)
 }
 
 /// A datagram goes into the network. One to an address that nobody ever had is gone.

@@ -105,7 +105,9 @@ impl<'a> View<'a> {
     /// What is to be done for it.
     pub(super) fn job(&self) -> Job<'a> {
         let expectations = self.variant.expect(&self.candidate.name);
-        let is_sampled = expectations.jain_at_least.is_some() || !expectations.shares.is_empty();
+        let is_sampled = expectations.jain_at_least.is_some()
+            || expectations.mean_queue_delay_at_most.is_some()
+            || !expectations.shares.is_empty();
         Job {
             setup: &self.variant.setup,
             candidate: self.candidate,

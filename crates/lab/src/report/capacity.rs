@@ -6,8 +6,12 @@ use clearway_network::Conditions;
 use clearway_units::Rate;
 
 /// Bytes, lower layers' included, that fit through the bottleneck of `conditions` in the first `time`
-/// after the link's first datagram; `None` if nothing limits it at some time.
+/// after the link's first datagram; `None` if nothing limits it at some time. Of a recorded rate it is
+/// the mean that counts.
 pub(super) fn capacity(conditions: &Conditions, time: Duration) -> Option<u64> {
+    if let Some(trace) = &conditions.trace {
+        return Some(trace.mean_rate().bytes_in(time));
+    }
     let mut steps = conditions.rate_steps.clone();
     steps.sort_by_key(|step| step.after);
     let starts = core::iter::once((Duration::ZERO, conditions.rate));

@@ -8,6 +8,7 @@ use clearway_units::{Rate, Timestamp};
 use super::capacity::capacity;
 use super::statistics::share;
 use crate::run::{FlowOutcome, Outcome};
+use crate::samples::Sample;
 use crate::setup::Setup;
 
 /// A run with what it was a run of.
@@ -80,6 +81,22 @@ impl<'a> Measured<'a> {
         }
         let flows = first.received.iter().zip(&last.received);
         Some(flows.map(|(before, after)| after.saturating_sub(*before)).collect())
+    }
+
+    /// How long datagrams waited for the bottleneck on average, from `settled_after` on; `None` if none
+    /// left it then, or nobody took notes.
+    pub(super) fn queue_delay(self, settled_after: Duration) -> Option<Duration> {
+        let settled = Timestamp::from_origin(settled_after);
+        let samples = &self.outcome.samples;
+        let of = |sample: &Sample| match self.way() {
+            Way::ToServer => sample.to_server,
+            Way::ToClient => sample.to_client,
+        };
+        let first = of(samples.iter().find(|sample| sample.at >= settled)?);
+        let last = of(samples.last()?);
+        let waited = last.waited.saturating_sub(first.waited).as_nanos();
+        let mean = waited.checked_div(u128::from(last.datagrams - first.datagrams))?;
+        Some(Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
     }
 
     /// Jain's index: 1 if all flows received the same, 1/n if one of n received everything.

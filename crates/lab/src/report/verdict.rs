@@ -136,53 +136,78 @@ impl Judge<'_> {
 
     fn network(&self, expectations: &Expectations, verdicts: &mut Vec<Verdict>) {
         if let Some(least) = expectations.utilisation_at_least {
-            verdicts.push(self.every("the utilisation", Bound::AtLeast, least, |run| {
-                run.utilisation()
-            }));
+            let expected = Bounded::at_least("the utilisation", least, percent_text);
+            verdicts.push(self.every(expected, |run| run.utilisation()));
         }
         if let Some(most) = expectations.loss_at_most {
-            verdicts.push(self.every("the loss", Bound::AtMost, most, |run| Some(run.loss())));
+            let expected = Bounded::at_most("the loss", most, percent_text);
+            verdicts.push(self.every(expected, |run| Some(run.loss())));
+        }
+        if let Some(most) = expectations.mean_queue_delay_at_most {
+            let settled = expectations.settled_after;
+            let expected = Bounded::at_most("the mean queue delay", most, seconds_text);
+            verdicts.push(self.every(expected, |run| run.queue_delay(settled)));
         }
     }
 
     fn fairness(&self, expectations: &Expectations, verdicts: &mut Vec<Verdict>) {
         let settled = expectations.settled_after;
         if let Some(least) = expectations.jain_at_least {
-            verdicts
-                .push(self.every("Jain's index", Bound::AtLeast, least, |run| run.jain(settled)));
+            let expected = Bounded::at_least("Jain's index", least, percent_text);
+            verdicts.push(self.every(expected, |run| run.jain(settled)));
         }
         for share in &expectations.shares {
             let of_group = |run: Measured<'_>| run.share_of(&share.group, settled);
             let what = format!("the share of {}", share.group);
             if share.at_least > 0.0 {
-                verdicts.push(self.every(&what, Bound::AtLeast, share.at_least, of_group));
+                let expected = Bounded::at_least(&what, share.at_least, percent_text);
+                verdicts.push(self.every(expected, of_group));
             }
             if share.at_most < 1.0 {
-                verdicts.push(self.every(&what, Bound::AtMost, share.at_most, of_group));
+                let expected = Bounded::at_most(&what, share.at_most, percent_text);
+                verdicts.push(self.every(expected, of_group));
             }
         }
     }
 
-    /// A figure from 0 to 1 that every run has to keep within a bound.
-    fn every(
+    /// A figure that every run has to keep within a bound.
+    fn every<T: PartialOrd + Copy>(
         &self,
-        what: &str,
-        bound: Bound,
-        limit: f64,
-        figure: impl Fn(Measured<'_>) -> Option<f64>,
+        expected: Bounded<'_, T>,
+        figure: impl Fn(Measured<'_>) -> Option<T>,
     ) -> Verdict {
+        let Bounded { what, bound, limit, text } = expected;
         let culprit = self.measured().find_map(|(seed, run)| match figure(run) {
             Some(value) if bound.admits(&limit, &value) => None,
-            Some(value) => Some(format!("{} with seed {seed}", percent_text(value))),
+            Some(value) => Some(format!("{} with seed {seed}", text(value))),
             None => Some(format!("it cannot be measured with seed {seed}")),
         });
-        let expected = format!("{what} {} {} in every run", bound.text(), percent_text(limit));
+        let expected = format!("{what} {} {} in every run", bound.text(), text(limit));
         Verdict { expected, shortfall: culprit }
     }
 
     fn measured(&self) -> impl Iterator<Item = (u64, Measured<'_>)> {
         let setup = self.setup;
         self.runs.iter().map(move |run| (run.seed, Measured { setup, outcome: &run.outcome }))
+    }
+}
+
+/// A figure's name and its bound.
+struct Bounded<'a, T> {
+    what: &'a str,
+    bound: Bound,
+    limit: T,
+    /// How such a figure is written.
+    text: fn(T) -> String,
+}
+
+impl<'a, T> Bounded<'a, T> {
+    fn at_least(what: &'a str, limit: T, text: fn(T) -> String) -> Self {
+        Self { what, bound: Bound::AtLeast, limit, text }
+    }
+
+    fn at_most(what: &'a str, limit: T, text: fn(T) -> String) -> Self {
+        Self { what, bound: Bound::AtMost, limit, text }
     }
 }
 
