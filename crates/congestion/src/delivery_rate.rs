@@ -1,4 +1,4 @@
-//! The delivery-rate sampler (draft-cheng-iccrg-delivery-rate-estimation-02).
+//! The delivery-rate sampler (draft-ietf-ccwg-bbr-06, "Delivery Rate Samples").
 
 use core::time::Duration;
 

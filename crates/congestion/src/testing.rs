@@ -247,8 +247,11 @@ impl Sender {
             persistent_congestion: report.persistent_congestion,
             newly_ce_marked: report.ce_marked,
             rate_sample: None,
+            total_delivered: 0,
+            total_lost: 0,
             round: self.round,
             was_limited,
+            was_window_limited: was_limited,
             limited_time,
         };
         let before = self.snapshot();
@@ -307,7 +310,12 @@ impl Sender {
     /// The lost packet arrived after all; `still_lost` others have not.
     pub(crate) fn arrives_late(&mut self, packet: SentPacket, still_lost: u64) {
         let before = self.snapshot();
-        self.controller.on_spurious_loss(&SpuriousLoss { now: self.now, packet, still_lost });
+        self.controller.on_spurious_loss(&SpuriousLoss {
+            now: self.now,
+            packet,
+            still_lost,
+            total_delivered: 0,
+        });
         let after = self.snapshot();
         assert!(after.window >= before.window, "S14");
         let undone = after.undone_events - before.undone_events;
