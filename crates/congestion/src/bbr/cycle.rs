@@ -32,7 +32,7 @@ pub(super) struct Cycle {
     /// BBR.drain_start_round.
     pub(super) drain_began_in: u64,
     /// BBR.cycle_stamp.
-    began_at: Timestamp,
+    pub(super) began_at: Timestamp,
     /// BBR.bw_probe_wait.
     wait: Duration,
 }

@@ -22,7 +22,8 @@ impl Bbr {
             return;
         }
         let last = self.cycle.drain_began_in.saturating_add(MAXIMUM_ROUNDS);
-        if sample.in_flight <= self.in_flight_for(self.rate, Gain::ONE) || self.rounds.count > last {
+        if sample.in_flight <= self.in_flight_for(self.rate, Gain::ONE) || self.rounds.count > last
+        {
             self.start_probe_down(sample.now, sample.total_delivered);
         }
     }

@@ -16,7 +16,7 @@ pub(super) struct FullPipe {
     /// BBR.full_bw.
     baseline: Rate,
     /// BBR.full_bw_count.
-    rounds: u32,
+    pub(super) rounds: u32,
     /// BBR.full_bw_now: since this was last reset.
     pub(super) is_reached: bool,
     /// BBR.full_bw_reached: ever.

@@ -59,7 +59,8 @@ impl Latest {
 
     /// `packet` was lost: one that was sent right after the last lost one belongs to its range.
     pub(super) fn note_lost_packet(&mut self, packet: &SentPacket) {
-        let follows = self.last_lost.is_some_and(|last| last.0.checked_add(1) == Some(packet.index.0));
+        let follows =
+            self.last_lost.is_some_and(|last| last.0.checked_add(1) == Some(packet.index.0));
         self.last_lost = Some(packet.index);
         if !follows {
             self.note_lost_range();

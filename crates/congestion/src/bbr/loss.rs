@@ -72,9 +72,10 @@ impl Bbr {
             self.save_state();
             self.begin_episode(event);
         }
-        let mut earlier_lost = event.lost.iter().fold(event.total_lost, |total, packet| {
-            total.saturating_sub(packet.bytes)
-        });
+        let mut earlier_lost = event
+            .lost
+            .iter()
+            .fold(event.total_lost, |total, packet| total.saturating_sub(packet.bytes));
         for packet in event.lost {
             earlier_lost = earlier_lost.saturating_add(packet.bytes);
             self.handle_lost_packet(event, packet, earlier_lost);

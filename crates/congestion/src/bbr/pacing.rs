@@ -17,7 +17,7 @@ const MINIMUM_QUANTUM_DATAGRAMS: u64 = 2;
 /// C.pacing_rate; `None` before the first round-trip time.
 #[derive(Debug, Default)]
 pub(super) struct Pacing {
-    rate: Option<Rate>,
+    pub(super) rate: Option<Rate>,
 }
 
 impl Pacing {

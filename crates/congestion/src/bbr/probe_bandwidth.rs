@@ -115,8 +115,7 @@ impl Bbr {
     /// IsTimeToCruise: there is headroom, and no queue.
     fn is_time_to_cruise(&self, sample: &Sample) -> bool {
         let has_headroom = self.bound_with_headroom().is_none_or(|it| sample.in_flight <= it);
-        has_headroom
-            && sample.in_flight <= self.in_flight_for(self.bandwidth.maximum(), Gain::ONE)
+        has_headroom && sample.in_flight <= self.in_flight_for(self.bandwidth.maximum(), Gain::ONE)
     }
 
     /// IsTimeToGoDown.

@@ -17,7 +17,7 @@ const LEAST_DURATION: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 pub(super) struct ProbeRtt {
     /// When so little was in flight as ProbeRTT wants. BBR.probe_rtt_done_stamp is 200 ms later.
-    reached_at: Option<Timestamp>,
+    pub(super) reached_at: Option<Timestamp>,
     /// BBR.probe_rtt_round_done.
     is_round_done: bool,
     /// MarkConnectionAppLimited: packets sent from this one on, and before so many bytes are
@@ -35,9 +35,8 @@ impl ProbeRtt {
 
     /// Whether `packet` was sent while the sender sent little for the sake of ProbeRTT.
     pub(super) fn has_marked(&self, packet: &SentPacket) -> bool {
-        self.marked.is_some_and(|(from, until)| {
-            packet.index >= from && packet.delivery.delivered <= until
-        })
+        self.marked
+            .is_some_and(|(from, until)| packet.index >= from && packet.delivery.delivered <= until)
     }
 }
 

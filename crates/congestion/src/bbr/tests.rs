@@ -1,6 +1,8 @@
 //! BBR over simulated paths: the example test cases of the draft's appendix, and liveness.
 
 mod examples;
+mod examples_adapting;
+mod examples_probing;
 mod link;
 mod liveness;
 mod path;
@@ -12,6 +14,7 @@ use clearway_units::Rate;
 use self::link::Link;
 use self::path::Path;
 use super::state::State;
+use crate::Controller;
 use crate::testing::{SIZE, ms};
 
 fn megabits(megabits: u64) -> Rate {
@@ -28,11 +31,6 @@ fn path_with(rate: Rate, rtt: Duration, buffer: f64, seed: u64) -> Path {
 /// 20 Mbit/s, 40 ms, twice the bandwidth-delay product as buffer.
 fn path() -> Path {
     path_with(megabits(20), ms(40), 2.0, 1)
-}
-
-/// The states after the first `skipped` ones.
-fn states(path: &Path, skipped: usize) -> Vec<State> {
-    path.history[skipped..].iter().map(|(_, state)| *state).collect()
 }
 
 /// BBR.max_bw is within 2 % of `rate`.

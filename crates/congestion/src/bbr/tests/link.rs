@@ -30,6 +30,8 @@ pub(super) struct Link {
     pub(super) acknowledge_every: u64,
     /// These packets are late by so much.
     pub(super) late: Option<(Range<u64>, Duration)>,
+    /// Of those, only one in so many is.
+    pub(super) late_every: u64,
     /// The packets that are dropped.
     pub(super) dropped: Range<u64>,
     pub(super) random: Random,
@@ -49,6 +51,7 @@ impl Link {
             aggregation: None,
             acknowledge_every: 1,
             late: None,
+            late_every: 1,
             dropped: 0..0,
             random: Random::from_number(seed),
             busy_until: Timestamp::ORIGIN,
@@ -81,7 +84,8 @@ impl Link {
             self.busy_until = self.busy_until.max(now) + rate.time_for(bytes).unwrap();
             departs = self.busy_until;
         }
-        let late = self.late.as_ref().filter(|(indexes, _)| indexes.contains(&index));
+        let is_late = |of: &Range<u64>| of.contains(&index) && index % self.late_every == 0;
+        let late = self.late.as_ref().filter(|(indexes, _)| is_late(indexes));
         Some(departs + self.delay + late.map_or(Duration::ZERO, |(_, time)| *time))
     }
 

@@ -30,6 +30,15 @@ pub(super) enum Application {
     Paused,
 }
 
+/// When and how BBR came into a state: with so much in flight after the ACK, and in which round.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Entered {
+    pub(super) at: Timestamp,
+    pub(super) state: State,
+    pub(super) in_flight: u64,
+    pub(super) round: u64,
+}
+
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fate {
     Outstanding,
@@ -49,8 +58,8 @@ pub(super) struct Path {
     pub(super) bbr: Bbr,
     pub(super) link: Link,
     pub(super) application: Application,
-    /// Every state that BBR was in, with when it came into it.
-    pub(super) history: Vec<(Timestamp, State)>,
+    /// Every state that BBR was in.
+    pub(super) history: Vec<Entered>,
     /// Bytes that arrived.
     pub(super) arrived: u64,
     pub(super) lost_bytes: u64,
@@ -96,7 +105,7 @@ impl Path {
             bbr: Bbr::new(&parameters),
             link,
             application: Application::Backlog,
-            history: vec![(now, State::Startup)],
+            history: vec![Entered { at: now, state: State::Startup, in_flight: 0, round: 0 }],
             arrived: 0,
             lost_bytes: 0,
             sent_bytes: 0,
@@ -157,6 +166,18 @@ impl Path {
 
     pub(super) fn run_to_state(&mut self, state: State) {
         self.run_until(Duration::from_secs(60), |path| path.state() == state);
+    }
+
+    /// From now on the application has a datagram whenever `rate` gives one.
+    pub(super) fn limit(&mut self, rate: Rate) {
+        self.application = Application::Limited(rate, self.now);
+    }
+
+    /// Runs until BBR leaves `state`, and says how it came into the next one.
+    pub(super) fn run_out_of(&mut self, state: State) -> Entered {
+        assert_eq!(self.state(), state);
+        self.run_until(Duration::from_secs(60), |path| path.state() != state);
+        *self.history.last().unwrap()
     }
 
     pub(super) fn run_for(&mut self, time: Duration) {
@@ -340,6 +361,7 @@ impl Path {
         let event = SpuriousLoss { now: self.now, packet, still_lost, total_delivered };
         self.bbr.on_spurious_loss(&event);
         assert!(self.bbr.window() >= window, "S14");
+        self.note_state();
     }
 
     fn sample_rtt(&mut self, rtt: Duration) {
@@ -404,7 +426,8 @@ impl Path {
         let rtt = self.rtt_snapshot(!acked.is_empty());
         let rate_sample = self.sampler.sample(self.now, rtt.map(|rtt| rtt.minimum));
         if let Some(sample) = rate_sample {
-            (self.last_rate, self.samples_are_limited) = (sample.rate, sample.is_application_limited);
+            (self.last_rate, self.samples_are_limited) =
+                (sample.rate, sample.is_application_limited);
         }
         if !acked.is_empty() || !lost.is_empty() {
             let is_recent = |limited: u64| limited + 1 >= self.round;
@@ -446,15 +469,20 @@ impl Path {
             self.still_lost = 0;
         }
         self.still_lost += event.lost.len() as u64;
-        if self.history.last().is_none_or(|(_, state)| *state != self.bbr.state) {
-            self.history.push((self.now, self.bbr.state));
+        self.note_state();
+    }
+
+    fn note_state(&mut self) {
+        let (at, state, in_flight) = (self.now, self.bbr.state, self.in_flight);
+        if self.history.last().is_none_or(|entered| entered.state != state) {
+            self.history.push(Entered { at, state, in_flight, round: self.bbr.rounds.count });
         }
     }
 
-    /// Lets go of what is settled; losses are remembered for a second.
+    /// Lets go of what is settled; losses are remembered for three seconds.
     fn forget(&mut self) {
         while let Some((packet, fate)) = self.ledger.front() {
-            let is_old = packet.sent_at + Duration::from_secs(1) < self.now;
+            let is_old = packet.sent_at + Duration::from_secs(3) < self.now;
             match fate {
                 Fate::Acked => {}
                 Fate::Lost { .. } if is_old => {}
