@@ -15,6 +15,9 @@ use crate::{
 pub(crate) const SIZE: u64 = 1200;
 pub(crate) const MAXIMUM_WINDOW: u64 = 100_000 * SIZE;
 
+/// The controllers that [`Sender`] fits: those that answer each loss episode with one cut.
+pub(crate) const LOSS_BASED: [Algorithm; 2] = [Algorithm::Reno, Algorithm::Cubic];
+
 pub(crate) const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }

@@ -21,6 +21,8 @@ pub(super) struct Latest {
     /// Discontiguous ranges of packets lost in this round.
     ranges: u64,
     last_lost: Option<SendIndex>,
+    /// Bytes that were CE-marked in this round.
+    pub(super) marked: u64,
 }
 
 impl Latest {
@@ -39,6 +41,7 @@ impl Latest {
         if self.round_started {
             self.rate = sample.rate;
             self.in_flight = sample.delivered;
+            self.marked = 0;
         }
     }
 
@@ -47,6 +50,7 @@ impl Latest {
         self.has_loss = false;
         self.rate = Rate::ZERO;
         self.in_flight = 0;
+        self.marked = 0;
     }
 
     /// NoteLoss: the first loss of a round starts it.
@@ -67,7 +71,13 @@ impl Latest {
         }
     }
 
-    pub(super) fn note_lost_range(&mut self) {
+    /// So many bytes were marked, which counts as a lost range.
+    pub(super) fn note_marks(&mut self, bytes: u64) {
+        self.marked = self.marked.saturating_add(bytes);
+        self.note_lost_range();
+    }
+
+    fn note_lost_range(&mut self) {
         self.ranges = self.ranges.saturating_add(1);
     }
 

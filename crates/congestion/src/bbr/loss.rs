@@ -114,15 +114,15 @@ impl Bbr {
     }
 
     /// The draft has no response to CE marks of its own, but the sender MUST treat them as congestion:
-    /// each counts as a lost datagram. Which packets were marked is not known; the newest acknowledged
+    /// each counts as a datagram lost in this round. Which packets were marked is not known; the newest acknowledged
     /// one stands for them. There is nothing to take back, for the network said it itself.
     fn handle_marks(&mut self, event: &Acknowledgement<'_>) {
         self.undo.forget();
         self.latest.note_loss(event.total_delivered);
-        self.latest.note_lost_range();
+        self.latest.note_marks(event.newly_ce_marked.saturating_mul(self.size()));
         let Some(newest) = event.acked.last() else { return };
-        let marked = event.newly_ce_marked.saturating_mul(self.size());
-        let lost = event.total_lost.saturating_sub(newest.delivery.lost).saturating_add(marked);
+        let lost = event.total_lost.saturating_sub(newest.delivery.lost);
+        let lost = lost.saturating_add(self.latest.marked);
         self.judge(
             event,
             Toll {

@@ -29,10 +29,11 @@ impl Bbr {
             return;
         }
         let ranges = self.latest.take_lost_ranges();
+        let lost = sample.lost.saturating_add(self.latest.marked);
         let is_full = self.state == State::Startup
             && !self.full_pipe.was_reached
             && ranges >= LOST_RANGES
-            && is_too_high(sample.lost, sample.sent_in_flight());
+            && is_too_high(lost, sample.sent_in_flight());
         if is_full {
             self.undo.note_transition(State::Startup);
             self.full_pipe.set_reached();

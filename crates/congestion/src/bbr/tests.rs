@@ -3,19 +3,67 @@
 mod examples;
 mod examples_adapting;
 mod examples_probing;
+mod facts;
 mod link;
 mod liveness;
 mod path;
 
 use core::time::Duration;
 
-use clearway_units::Rate;
+use clearway_units::{Rate, Timestamp};
 
 use self::link::Link;
 use self::path::Path;
+use super::sample::Sample;
 use super::state::State;
-use crate::Controller;
-use crate::testing::{SIZE, ms};
+use crate::testing::{SIZE, ms, parameters};
+use crate::{
+    Acknowledgement, Controller, ControllerParameters, DeliverySnapshot, SendIndex, SentPacket,
+};
+
+/// A packet sent with so much in flight, itself included.
+pub(super) fn packet(index: u64, in_flight: u64) -> SentPacket {
+    let delivery = DeliverySnapshot { in_flight, ..DeliverySnapshot::default() };
+    SentPacket { index: SendIndex(index), bytes: SIZE, sent_at: Timestamp::ORIGIN, delivery }
+}
+
+/// An event after 100 packets were sent.
+pub(super) fn acknowledgement<'a>(
+    acked: &'a [SentPacket],
+    lost: &'a [SentPacket],
+) -> Acknowledgement<'a> {
+    let bytes = |packets: &[SentPacket]| {
+        packets.iter().fold(0u64, |sum, packet| sum.saturating_add(packet.bytes))
+    };
+    Acknowledgement {
+        now: Timestamp::from_origin(ms(100)),
+        acked,
+        lost,
+        next_index: SendIndex(100),
+        largest_acked: Some(SendIndex(99)),
+        rtt: None,
+        prior_in_flight: 0,
+        bytes_in_flight: 0,
+        persistent_congestion: false,
+        newly_ce_marked: 0,
+        rate_sample: None,
+        total_delivered: bytes(acked),
+        total_lost: bytes(lost),
+        round: 1,
+        was_limited: true,
+        was_window_limited: true,
+        limited_time: Duration::ZERO,
+    }
+}
+
+/// What one packet's acknowledgement taught.
+pub(super) fn sample() -> Sample {
+    Sample::of(&acknowledgement(&[packet(1, SIZE)], &[])).unwrap()
+}
+
+pub(super) fn parameters_of(seed: u64) -> ControllerParameters {
+    ControllerParameters { seed, ..parameters(None) }
+}
 
 fn megabits(megabits: u64) -> Rate {
     Rate::from_bits_per_second(megabits * 1_000_000)

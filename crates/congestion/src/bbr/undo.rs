@@ -29,6 +29,11 @@ impl Undo {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.saved.is_none()
+    }
+
     /// There is nothing to take back.
     pub(super) fn forget(&mut self) {
         self.saved = None;

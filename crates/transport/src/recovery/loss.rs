@@ -97,7 +97,7 @@ impl Recovery {
         let round = path.rounds.current();
         if !self.batch.acked.is_empty() || !self.batch.lost.is_empty() {
             let rtt = path.rtt.snapshot(facts.rtt_is_new);
-            let rate_sample = path.sampler.sample(facts.now, rtt.map(|rtt| rtt.minimum));
+            let rate_sample = path.sampler.sample(rtt.map(|rtt| rtt.minimum));
             path.last_rate_sample = rate_sample.or(path.last_rate_sample);
             let held = path.limitation.take(facts.now, facts.prior_round, round);
             let reductions = path.controller.snapshot().congestion_events;

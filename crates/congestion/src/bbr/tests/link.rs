@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use clearway_units::{Random, Rate, Timestamp};
 
@@ -32,6 +33,9 @@ pub(super) struct Link {
     pub(super) late: Option<(Range<u64>, Duration)>,
     /// Of those, only one in so many is.
     pub(super) late_every: u64,
+    /// Packets are CE-marked when more bytes than this wait for the bottleneck.
+    pub(super) marks_above: u64,
+    pub(super) marked: BTreeSet<u64>,
     /// The packets that are dropped.
     pub(super) dropped: Range<u64>,
     pub(super) random: Random,
@@ -52,6 +56,8 @@ impl Link {
             acknowledge_every: 1,
             late: None,
             late_every: 1,
+            marks_above: u64::MAX,
+            marked: BTreeSet::new(),
             dropped: 0..0,
             random: Random::from_number(seed),
             busy_until: Timestamp::ORIGIN,
@@ -80,6 +86,9 @@ impl Link {
         if let Some(rate) = self.rate {
             if self.waiting(now) + bytes > self.buffer {
                 return None;
+            }
+            if self.waiting(now) > self.marks_above {
+                self.marked.insert(index);
             }
             self.busy_until = self.busy_until.max(now) + rate.time_for(bytes).unwrap();
             departs = self.busy_until;

@@ -7,9 +7,10 @@ use std::collections::{BinaryHeap, VecDeque};
 use clearway_units::{Rate, Timestamp};
 
 use super::link::Link;
+use super::parameters_of;
 use crate::bbr::Bbr;
 use crate::bbr::state::State;
-use crate::testing::{SIZE, ms, parameters};
+use crate::testing::{SIZE, ms};
 use crate::{
     Acknowledgement, Controller, DeliveryRateSampler, Pacer, RttSnapshot, SendIndex, SentPacket,
     SpuriousLoss,
@@ -99,10 +100,9 @@ pub(super) struct Path {
 impl Path {
     pub(super) fn new(link: Link, seed: u64) -> Self {
         let now = Timestamp::from_nanos(1_000_000_007);
-        let parameters = crate::ControllerParameters { seed, ..parameters(None) };
         Self {
             now,
-            bbr: Bbr::new(&parameters),
+            bbr: Bbr::new(&parameters_of(seed)),
             link,
             application: Application::Backlog,
             history: vec![Entered { at: now, state: State::Startup, in_flight: 0, round: 0 }],
@@ -424,12 +424,14 @@ impl Path {
             }
         }
         let rtt = self.rtt_snapshot(!acked.is_empty());
-        let rate_sample = self.sampler.sample(self.now, rtt.map(|rtt| rtt.minimum));
+        let rate_sample = self.sampler.sample(rtt.map(|rtt| rtt.minimum));
         if let Some(sample) = rate_sample {
             (self.last_rate, self.samples_are_limited) =
                 (sample.rate, sample.is_application_limited);
         }
         if !acked.is_empty() || !lost.is_empty() {
+            let marked: Vec<_> =
+                acked.iter().filter(|packet| self.link.marked.remove(&packet.index.0)).collect();
             let is_recent = |limited: u64| limited + 1 >= self.round;
             let event = Acknowledgement {
                 now: self.now,
@@ -441,7 +443,7 @@ impl Path {
                 prior_in_flight,
                 bytes_in_flight: self.in_flight,
                 persistent_congestion,
-                newly_ce_marked: 0,
+                newly_ce_marked: marked.len() as u64,
                 rate_sample,
                 total_delivered: self.sampler.delivered(),
                 total_lost: self.sampler.lost(),
