@@ -63,13 +63,15 @@ impl Bbr {
                 self.cycle.is_probe_sample = true;
                 self.start_probe_up(sample.total_delivered, sample.rate);
             }
-            State::ProbeUp => {
-                if self.is_time_to_go_down(sample) {
-                    self.cycle.was_too_high = false;
-                    self.start_probe_down(sample.now, sample.total_delivered);
-                }
-            }
+            State::ProbeUp => self.check_probe_up_done(sample),
             _ => {}
+        }
+    }
+
+    fn check_probe_up_done(&mut self, sample: &Sample) {
+        if self.is_time_to_go_down(sample) {
+            self.cycle.was_too_high = false;
+            self.start_probe_down(sample.now, sample.total_delivered);
         }
     }
 

@@ -415,14 +415,7 @@ impl Path {
 
     fn settle(&mut self, acked: &[SentPacket], prior_in_flight: u64) {
         let (lost, persistent_congestion) = self.detect_losses();
-        for packet in &lost {
-            self.in_flight -= packet.bytes;
-            self.lost_bytes += packet.bytes;
-            self.sampler.on_lost(packet.bytes);
-            if let Application::Bytes(bytes) = &mut self.application {
-                *bytes += packet.bytes;
-            }
-        }
+        lost.iter().for_each(|packet| self.lose(packet.bytes));
         let rtt = self.rtt_snapshot(!acked.is_empty());
         let rate_sample = self.sampler.sample(rtt.map(|rtt| rtt.minimum));
         if let Some(sample) = rate_sample {
@@ -456,6 +449,15 @@ impl Path {
         }
         self.event += 1;
         self.forget();
+    }
+
+    fn lose(&mut self, lost: u64) {
+        self.in_flight -= lost;
+        self.lost_bytes += lost;
+        self.sampler.on_lost(lost);
+        if let Application::Bytes(bytes) = &mut self.application {
+            *bytes += lost;
+        }
     }
 
     fn tell(&mut self, event: &Acknowledgement<'_>) {
