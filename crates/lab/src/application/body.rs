@@ -1,0 +1,106 @@
+//! The content of a message on its way out.
+
+use core::time::Duration;
+
+use bytes::{Buf, Bytes};
+use clearway_http3::{Connection as Http3, SendError, Transport};
+use clearway_units::{Rate, Timestamp};
+
+use super::content::content;
+
+/// A message that is being sent.
+#[derive(Debug)]
+pub(super) struct Body {
+    stream: u64,
+    size: u64,
+    /// Bytes cut so far.
+    offset: u64,
+    /// What was cut and not taken.
+    pending: Bytes,
+    pace: Option<Pace>,
+    is_blocked: bool,
+    is_ended: bool,
+}
+
+/// Content that comes into being over time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    pub(super) since: Timestamp,
+    pub(super) rate: Rate,
+    pub(super) chunk: u64,
+}
+
+impl Pace {
+    /// Bytes that exist at `now`: whole chunks.
+    fn exists(&self, now: Timestamp) -> u64 {
+        let elapsed = now.saturating_since(self.since).as_nanos();
+        let bytes = elapsed * u128::from(self.rate.bytes_per_second()) / 1_000_000_000;
+        let chunks = bytes / u128::from(self.chunk.max(1)) + 1;
+        (chunks * u128::from(self.chunk)).try_into().unwrap_or(u64::MAX)
+    }
+
+    /// When more than `bytes` exist.
+    fn after(&self, bytes: u64) -> Timestamp {
+        let nanoseconds = u128::from(bytes) * 1_000_000_000;
+        let rate = u128::from(self.rate.bytes_per_second().max(1));
+        let waited = nanoseconds.div_ceil(rate).try_into().unwrap_or(u64::MAX);
+        self.since + Duration::from_nanos(waited)
+    }
+}
+
+impl Body {
+    pub(super) fn new(stream: u64, size: u64, pace: Option<Pace>) -> Self {
+        let pending = Bytes::new();
+        Self { stream, size, offset: 0, pending, pace, is_blocked: false, is_ended: false }
+    }
+
+    /// The transport takes more.
+    pub(super) fn on_writable(&mut self) {
+        self.is_blocked = false;
+    }
+
+    /// Hands over as much as exists and is taken.
+    ///
+    /// # Errors
+    /// Those of HTTP/3.
+    pub(super) fn pump(
+        &mut self,
+        now: Timestamp,
+        http3: &mut Http3,
+        streams: &mut dyn Transport,
+    ) -> Result<(), SendError> {
+        while !self.is_blocked && !self.is_ended {
+            if self.pending.is_empty() {
+                let exists = self.pace.map_or(u64::MAX, |pace| pace.exists(now)).min(self.size);
+                if self.offset == self.size {
+                    self.is_ended = true;
+                    return http3.finish(streams, self.stream);
+                }
+                if self.offset >= exists {
+                    return Ok(());
+                }
+                self.pending = content(self.offset, exists - self.offset);
+                self.offset += self.pending.len() as u64;
+            }
+            let taken = http3.send_body(streams, self.stream, self.pending.clone())?;
+            self.pending.advance(taken);
+            self.is_blocked = !self.pending.is_empty();
+        }
+        Ok(())
+    }
+
+    /// When more content exists.
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        let waits = !self.is_blocked && !self.is_ended && self.pending.is_empty();
+        self.pace.filter(|_| waits && self.offset < self.size).map(|pace| pace.after(self.offset))
+    }
+
+    /// Whether there is content that the transport has not taken.
+    pub(super) fn has_backlog(&self) -> bool {
+        self.is_blocked && !self.is_ended
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+}

@@ -1,0 +1,149 @@
+//! What runs on top of a stack: an HTTP/3 client with something to fetch or to send, and a server that
+//! gives what it is asked for. The same code for every stack.
+
+mod body;
+mod client;
+mod content;
+mod server;
+
+use std::collections::BTreeMap;
+
+use clearway_http3::{Connection as Http3, Event, Transport};
+use clearway_units::Timestamp;
+
+use crate::stack::{Stack, StackEvent};
+use body::Body;
+pub use client::Client;
+pub use server::Server;
+
+/// How much content is read at once.
+const READ: usize = 256 << 10;
+
+/// What an end has achieved.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Progress {
+    /// When its handshake was complete.
+    pub connected_at: Option<Timestamp>,
+    /// Bytes of content received.
+    pub received: u64,
+    /// When the first of them came.
+    pub first_received_at: Option<Timestamp>,
+    /// When all was done that the client had to do.
+    pub finished_at: Option<Timestamp>,
+    /// What went wrong for good.
+    pub failure: Option<String>,
+}
+
+/// An end's application.
+pub trait Application {
+    /// Takes in what the stack has noticed, and does what can be done at `now`.
+    fn run(&mut self, now: Timestamp, stack: &mut dyn Stack);
+
+    /// When there is something to do that no event announces.
+    fn deadline(&self) -> Option<Timestamp>;
+
+    /// What was achieved so far.
+    fn progress(&self) -> &Progress;
+
+    /// Whether there is content that the stack has not taken.
+    fn has_backlog(&self) -> bool;
+}
+
+/// What both ends' applications have.
+#[derive(Debug)]
+struct Common {
+    http3: Http3,
+    bodies: BTreeMap<u64, Body>,
+    progress: Progress,
+}
+
+impl Common {
+    fn new(http3: Http3) -> Self {
+        Self { http3, bodies: BTreeMap::new(), progress: Progress::default() }
+    }
+
+    fn fail(&mut self, why: String) {
+        self.progress.failure.get_or_insert(why);
+    }
+
+    /// Passes on what the stack has noticed.
+    fn feed(&mut self, now: Timestamp, stack: &mut dyn Stack) {
+        while let Some(event) = stack.next_event() {
+            let Self { http3, progress, .. } = self;
+            match event {
+                StackEvent::Connected => {
+                    progress.connected_at.get_or_insert(now);
+                    stack.with_streams(now, &mut |streams| http3.on_streams_available(streams));
+                }
+                StackEvent::StreamsAvailable => {
+                    stack.with_streams(now, &mut |streams| http3.on_streams_available(streams));
+                }
+                StackEvent::StreamsArrived => {
+                    stack.with_streams(now, &mut |streams| http3.on_streams_arrived(streams));
+                }
+                StackEvent::Readable(stream) => {
+                    stack.with_streams(now, &mut |streams| http3.on_readable(streams, stream));
+                }
+                StackEvent::Writable(stream) => {
+                    stack.with_streams(now, &mut |streams| http3.on_writable(streams, stream));
+                }
+                StackEvent::Stopped { stream, code } => {
+                    stack.with_streams(now, &mut |streams| http3.on_stopped(streams, stream, code));
+                }
+                StackEvent::Closed(reason) => self.fail(reason),
+            }
+        }
+    }
+
+    /// Deals with the events that mean the same at both ends; gives back the others.
+    fn common_event(&mut self, event: Event) -> Option<Event> {
+        match event {
+            Event::Writable { stream } => {
+                if let Some(body) = self.bodies.get_mut(&stream) {
+                    body.on_writable();
+                }
+            }
+            Event::Reset { stream, code } | Event::Stopped { stream, code } => {
+                self.fail(format!("stream {stream} was given up: {code:?}"));
+            }
+            Event::Failed { stream, error } => self.fail(format!("stream {stream}: {error:?}")),
+            Event::Closed(error) => self.fail(format!("HTTP/3: {error:?}")),
+            Event::GoAway { .. } => self.fail("the peer is going away".to_owned()),
+            other => return Some(other),
+        }
+        None
+    }
+
+    /// Reads all content of `stream` that is there, and checks it. `from` is what was read before.
+    fn read(&mut self, now: Timestamp, streams: &mut dyn Transport, stream: u64, from: &mut u64) {
+        while let Some(bytes) = self.http3.read_body(streams, stream, READ) {
+            if !content::is_content(*from, &bytes) {
+                self.fail(format!("stream {stream}: wrong bytes after {from}"));
+            }
+            *from += bytes.len() as u64;
+            self.progress.received += bytes.len() as u64;
+            self.progress.first_received_at.get_or_insert(now);
+        }
+    }
+
+    fn pump(&mut self, now: Timestamp, streams: &mut dyn Transport) {
+        let mut failure = None;
+        for body in self.bodies.values_mut() {
+            if let Err(error) = body.pump(now, &mut self.http3, streams) {
+                failure = Some(format!("{error:?}"));
+            }
+        }
+        self.bodies.retain(|_, body| !body.is_ended());
+        if let Some(failure) = failure {
+            self.fail(failure);
+        }
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        self.bodies.values().filter_map(Body::deadline).min()
+    }
+
+    fn has_backlog(&self) -> bool {
+        self.bodies.values().any(Body::has_backlog)
+    }
+}

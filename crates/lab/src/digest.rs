@@ -1,0 +1,53 @@
+//! A name for everything that was sent in a run.
+
+use core::fmt::Write;
+use std::net::SocketAddr;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use clearway_units::Timestamp;
+
+use crate::world::{EndId, Side};
+
+/// SHA-256 over every datagram in the order of sending: when, by whom, to where, and what.
+#[derive(Clone)]
+pub struct Digest {
+    context: Context,
+    /// Real TLS draws randomness of its own: then only times and sizes count.
+    covers_bytes: bool,
+    datagrams: u64,
+}
+
+impl Digest {
+    /// Nothing was sent. `covers_bytes` says whether the datagrams' bytes follow from the seed.
+    pub fn new(covers_bytes: bool) -> Self {
+        Self { context: Context::new(&SHA256), covers_bytes, datagrams: 0 }
+    }
+
+    /// A datagram was sent.
+    pub fn add(&mut self, now: Timestamp, from: EndId, to: SocketAddr, payload: &[u8]) {
+        self.datagrams += 1;
+        self.context.update(&now.as_nanos().to_be_bytes());
+        self.context.update(&(from.flow as u64).to_be_bytes());
+        self.context.update(&[u8::from(from.side == Side::Server)]);
+        self.context.update(&to.port().to_be_bytes());
+        self.context.update(&(payload.len() as u64).to_be_bytes());
+        if self.covers_bytes {
+            self.context.update(payload);
+        }
+    }
+
+    /// The digest so far, in hexadecimal.
+    pub fn value(&self) -> String {
+        let mut text = String::new();
+        for byte in self.context.clone().finish().as_ref() {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        text
+    }
+
+    /// How many datagrams it covers.
+    pub const fn datagrams(&self) -> u64 {
+        self.datagrams
+    }
+}

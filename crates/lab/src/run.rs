@@ -1,0 +1,242 @@
+//! One run: a setup, a controller, a seed.
+
+use core::time::Duration;
+use std::rc::Rc;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use clearway_congestion::{Algorithm, ControllerFactory, UnknownAlgorithm};
+use clearway_network::{Link, LinkConfig};
+use clearway_transport::{Observer, TransportConfig};
+use clearway_units::{Random, Timestamp};
+
+use crate::application::{Client, Server};
+use crate::checker::{Checker, Violation};
+use crate::digest::Digest;
+use crate::setup::{EndSetup, Flow, SessionKind, Setup, StackKind};
+use crate::stack::{ClearwayStack, Stack, Vitals};
+use crate::world::{End, EndId, FlowPlan, Side, Stop, World};
+
+/// Makes an observer for an end that is to have one.
+pub type MakeObserver = Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>;
+
+/// What a run is asked for beside its result.
+#[derive(Default)]
+pub struct Extras {
+    /// Whether every datagram goes into a digest.
+    pub digest: bool,
+    /// Whether the properties are checked.
+    pub check: bool,
+    /// Makes further observers, such as one that writes a log.
+    pub observers: Option<MakeObserver>,
+}
+
+/// How a flow ended.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FlowOutcome {
+    /// What reports call it.
+    pub name: String,
+    /// Its controller.
+    pub controller: String,
+    /// From its beginning until its client had all; `None` if that did not come.
+    pub took: Option<Duration>,
+    /// From its beginning until the first byte of content.
+    pub first_byte: Option<Duration>,
+    /// Bytes of content received, by the end that receives it.
+    pub received: u64,
+    /// Whether its sender's window reached the least that its controller ever sets.
+    pub reached_floor: bool,
+    /// The sender's figures at the end.
+    pub sender: Vitals,
+}
+
+/// How a run ended.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// Why it stopped.
+    pub stop: Stop,
+    /// After how much virtual time.
+    pub at: Duration,
+    /// Its flows.
+    pub flows: Vec<FlowOutcome>,
+    /// The property that was violated, if one was.
+    pub violation: Option<Violation>,
+    /// The digest of all datagrams, if it was asked for, and how many there were.
+    pub digest: Option<String>,
+    /// What the network did.
+    pub network: clearway_network::Counters,
+}
+
+/// The controller that is under test: one of ours by its name, or anybody's.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// What reports call it.
+    pub name: String,
+    /// Makes it.
+    pub factory: Arc<dyn ControllerFactory>,
+}
+
+impl From<Algorithm> for Candidate {
+    fn from(algorithm: Algorithm) -> Self {
+        Self { name: algorithm.name().to_owned(), factory: Arc::new(algorithm) }
+    }
+}
+
+impl FromStr for Candidate {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
+        name.parse().map(|algorithm: Algorithm| algorithm.into())
+    }
+}
+
+/// Simulates `setup`; `candidate` controls the flows that name no controller of their own. The same
+/// seed gives the same run.
+///
+/// # Errors
+/// If a flow names a controller that there is not.
+pub fn run(
+    setup: &Setup,
+    candidate: &Candidate,
+    seed: u64,
+    extras: Extras,
+) -> Result<Outcome, UnknownAlgorithm> {
+    let mut random = Random::from_number(seed);
+    let checker = Checker::default();
+    let observers = Rc::new(Observers { checker: checker.clone(), more: extras.observers });
+    let plans = setup.flows.iter().enumerate().map(|(index, flow)| {
+        let candidate = match &flow.controller {
+            Some(name) => name.parse()?,
+            None => candidate.clone(),
+        };
+        Ok(plan(index, flow, candidate, random.fork(), observers.clone()))
+    });
+    let plans = plans.collect::<Result<Vec<_>, _>>()?;
+    let network = LinkConfig { seed: random.number(), ..setup.network.clone() };
+    let rebind = network.rebind;
+    let covers_bytes = setup.flows.iter().all(|flow| flow.session == SessionKind::Null);
+    let digest = extras.digest.then(|| Digest::new(covers_bytes));
+    let watching = extras.check.then(|| checker.clone());
+    let mut world = World::new(Link::new(network), rebind, plans, watching, digest);
+    let stop = world.run(Timestamp::from_origin(setup.limit));
+    let flows = setup.flows.iter().enumerate();
+    let flows = flows.map(|(index, flow)| outcome(&world, &checker, candidate, index, flow));
+    Ok(Outcome {
+        stop,
+        at: world.now().since_origin(),
+        flows: flows.collect(),
+        violation: checker.violation(),
+        digest: world.digest(),
+        network: world.link().counters().clone(),
+    })
+}
+
+struct Observers {
+    checker: Checker,
+    more: Option<MakeObserver>,
+}
+
+impl Observers {
+    fn observer(&self, end: EndId) -> Box<dyn Observer> {
+        let checker = self.checker.observer(end);
+        match self.more.as_ref().and_then(|more| more(end)) {
+            Some(other) => Box::new(Both(checker, other)),
+            None => checker,
+        }
+    }
+}
+
+/// Two observers of one connection.
+struct Both(Box<dyn Observer>, Box<dyn Observer>);
+
+impl Observer for Both {
+    fn observe(&mut self, now: Timestamp, observation: &clearway_transport::Observation<'_>) {
+        self.0.observe(now, observation);
+        self.1.observe(now, observation);
+    }
+}
+
+fn plan(
+    index: usize,
+    flow: &Flow,
+    candidate: Candidate,
+    mut random: Random,
+    observers: Rc<Observers>,
+) -> FlowPlan {
+    let flow = flow.clone();
+    let (start, is_optional) = (Timestamp::from_origin(flow.start), flow.is_optional);
+    let birth = move |now, server_address| {
+        let failed = |error: crate::stack::LabCertificateError| error.to_string();
+        let watch = |side| Some(observers.observer(EndId { flow: index, side }));
+        let client: Box<dyn Stack> = match flow.client.stack {
+            StackKind::Clearway => {
+                let transport = transport(&flow.client, &candidate);
+                let random = random.fork();
+                let observer = watch(Side::Client);
+                let stack = ClearwayStack::client(
+                    now,
+                    server_address,
+                    flow.session,
+                    transport,
+                    random,
+                    observer,
+                );
+                Box::new(stack.map_err(failed)?)
+            }
+        };
+        let server: Box<dyn Stack> = match flow.server.stack {
+            StackKind::Clearway => {
+                let transport = transport(&flow.server, &candidate);
+                let random = random.fork();
+                let observer = watch(Side::Server);
+                let stack = ClearwayStack::server(now, flow.session, transport, random, observer);
+                Box::new(stack.map_err(failed)?)
+            }
+        };
+        let client = End::new(client, Box::new(Client::new(&flow.traffic, &mut random)));
+        let server = End::new(server, Box::new(Server::new(&mut random)));
+        Ok([client, server])
+    };
+    FlowPlan { start, birth: Box::new(birth), is_optional }
+}
+
+fn transport(end: &EndSetup, candidate: &Candidate) -> TransportConfig {
+    TransportConfig {
+        max_datagram_size: end.max_datagram_size,
+        ack_eliciting_threshold: end.ack_eliciting_threshold,
+        max_ack_delay: end.max_ack_delay,
+        max_idle_timeout: end.max_idle_timeout,
+        initial_window: end.initial_window,
+        max_stream_receive_window: end.max_stream_receive_window,
+        max_connection_receive_window: end.max_connection_receive_window,
+        controller: candidate.factory.clone(),
+        ..TransportConfig::default()
+    }
+}
+
+fn outcome(
+    world: &World,
+    checker: &Checker,
+    candidate: &Candidate,
+    index: usize,
+    flow: &Flow,
+) -> FlowOutcome {
+    let end = |side| EndId { flow: index, side };
+    let (sender, receiver) = if flow.traffic.is_upload() {
+        (end(Side::Client), end(Side::Server))
+    } else {
+        (end(Side::Server), end(Side::Client))
+    };
+    let start = Timestamp::from_origin(flow.start);
+    let client = world.progress(end(Side::Client)).cloned().unwrap_or_default();
+    let received = world.progress(receiver).cloned().unwrap_or_default();
+    FlowOutcome {
+        name: flow.name.clone(),
+        controller: flow.controller.clone().unwrap_or_else(|| candidate.name.clone()),
+        took: client.finished_at.map(|at| at.saturating_since(start)),
+        first_byte: received.first_received_at.map(|at| at.saturating_since(start)),
+        received: received.received,
+        reached_floor: checker.reached_floor(sender),
+        sender: world.vitals(sender).unwrap_or_default(),
+    }
+}

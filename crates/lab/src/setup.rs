@@ -1,0 +1,144 @@
+//! What one run is made of.
+
+use core::time::Duration;
+
+use clearway_network::LinkConfig;
+use clearway_units::Rate;
+
+/// Everything that decides a run, but for the controller and the seed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Setup {
+    /// After so much virtual time a run that goes on is unfinished.
+    pub limit: Duration,
+    /// The network. Its seed is the run's.
+    pub network: LinkConfig,
+    /// The connections that share it; at least one.
+    pub flows: Vec<Flow>,
+    /// Properties that do not hold here, each with the reason.
+    pub properties_off: Vec<(String, String)>,
+}
+
+/// One connection and what it is used for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Flow {
+    /// What reports call it.
+    pub name: String,
+    /// When its client begins.
+    pub start: Duration,
+    /// Its controller, if it is not the run's.
+    pub controller: Option<String>,
+    /// The client's settings.
+    pub client: EndSetup,
+    /// The server's settings.
+    pub server: EndSetup,
+    /// The handshake.
+    pub session: SessionKind,
+    /// What is transferred.
+    pub traffic: Traffic,
+    /// Whether the run is complete without it.
+    pub is_optional: bool,
+}
+
+/// The settings of one end. They are those of `TransportConfig`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EndSetup {
+    /// Whose stack it is.
+    pub stack: StackKind,
+    /// The largest UDP payload sent, in bytes.
+    pub max_datagram_size: u16,
+    /// How many ack-eliciting packets are acknowledged at once.
+    pub ack_eliciting_threshold: u32,
+    /// How long an acknowledgement may wait.
+    pub max_ack_delay: Duration,
+    /// After how much silence the connection is given up; `None` never.
+    pub max_idle_timeout: Option<Duration>,
+    /// The congestion window to begin with, in bytes; `None` for the standard one.
+    pub initial_window: Option<u64>,
+    /// The largest receive window of a stream, in bytes.
+    pub max_stream_receive_window: u64,
+    /// The largest receive window of the connection, in bytes.
+    pub max_connection_receive_window: u64,
+}
+
+impl Default for EndSetup {
+    fn default() -> Self {
+        let standard = clearway_transport::TransportConfig::default();
+        Self {
+            stack: StackKind::Clearway,
+            max_datagram_size: standard.max_datagram_size,
+            ack_eliciting_threshold: standard.ack_eliciting_threshold,
+            max_ack_delay: standard.max_ack_delay,
+            max_idle_timeout: standard.max_idle_timeout,
+            initial_window: standard.initial_window,
+            max_stream_receive_window: standard.max_stream_receive_window,
+            max_connection_receive_window: standard.max_connection_receive_window,
+        }
+    }
+}
+
+/// Whose implementation an end is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum StackKind {
+    /// Ours.
+    #[default]
+    Clearway,
+}
+
+/// The handshake of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum SessionKind {
+    /// The messages of TLS 1.3 without their cryptography: every byte follows from the seed.
+    #[default]
+    Null,
+    /// TLS 1.3. It draws its own randomness, so that only times and sizes follow from the seed.
+    Tls,
+}
+
+/// What a connection carries, over HTTP/3.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Traffic {
+    /// One answer of so many bytes.
+    Download {
+        /// Bytes.
+        size: u64,
+    },
+    /// One request with so many bytes.
+    Upload {
+        /// Bytes.
+        size: u64,
+    },
+    /// Several answers.
+    Requests {
+        /// How many.
+        count: u64,
+        /// Bytes of each.
+        size: u64,
+        /// From the beginning of one to that of the next; `None`: each begins when the one before it
+        /// is complete.
+        every: Option<Duration>,
+    },
+    /// One answer whose bytes come into being at a rate, a chunk at a time.
+    Paced {
+        /// The rate.
+        rate: Rate,
+        /// Bytes of a chunk.
+        chunk: u64,
+        /// Bytes in all.
+        size: u64,
+    },
+}
+
+impl Traffic {
+    /// Bytes of content in all.
+    pub fn bytes(&self) -> u64 {
+        match *self {
+            Self::Download { size } | Self::Upload { size } | Self::Paced { size, .. } => size,
+            Self::Requests { count, size, .. } => count.saturating_mul(size),
+        }
+    }
+
+    /// Whether the client is the one that sends the content.
+    pub const fn is_upload(&self) -> bool {
+        matches!(self, Self::Upload { .. })
+    }
+}

@@ -1,0 +1,261 @@
+//! Our own stack, whole: endpoint, handshake, connection.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use clearway_http3::{Code, ReadEnd, Transport, WriteError};
+use clearway_network::Ecn;
+use clearway_transport::{
+    Arrival, ClientConfig, ClientSessions, Connection, ConnectionHandle, Endpoint, EndpointConfig,
+    Event, Observer, RandomIds, ReadError, ReadOutcome, Received, ResetKey, ServerConfig,
+    ServerSessions, TransportConfig,
+};
+use clearway_units::{Random, Timestamp};
+use clearway_wire::{Direction, StreamId, VarInt};
+
+use super::tls::{self, LabCertificateError};
+use super::{NullSessions, Sink, Stack, StackEvent, Vitals};
+use crate::setup::SessionKind;
+
+/// The name of every simulated server.
+pub(super) const SERVER_NAME: &str = "lab.example";
+/// As much as a batch of the real endpoint.
+const BATCH: usize = 16;
+const BUFFER: usize = 65_536;
+/// Connections per simulated endpoint: one, and those that a client's moves may begin.
+const MAX_CONNECTIONS: usize = 16;
+
+/// One end of a Clearway connection.
+pub struct ClearwayStack {
+    endpoint: Endpoint,
+    connections: Vec<ConnectionHandle>,
+    /// Watches the server's first connection.
+    observer: Option<Box<dyn Observer>>,
+    buffer: Vec<u8>,
+}
+
+impl ClearwayStack {
+    /// A client that begins to connect to `server` at `now`.
+    ///
+    /// # Errors
+    /// If TLS cannot be set up.
+    pub fn client(
+        now: Timestamp,
+        server: SocketAddr,
+        session: SessionKind,
+        transport: TransportConfig,
+        mut random: Random,
+        observer: Option<Box<dyn Observer>>,
+    ) -> Result<Self, LabCertificateError> {
+        let sessions: Arc<dyn ClientSessions> = match session {
+            SessionKind::Null => Arc::new(NullSessions),
+            SessionKind::Tls => tls::client()?,
+        };
+        let config = ClientConfig { sessions, transport: Arc::new(transport), token: Vec::new() };
+        let mut endpoint = Endpoint::new(endpoint_config(&mut random), None, now, random);
+        let connected = endpoint.connect(now, &config, server, SERVER_NAME, observer);
+        let connections = connected.into_iter().collect();
+        Ok(Self { endpoint, connections, observer: None, buffer: vec![0; BUFFER] })
+    }
+
+    /// A server that waits for its client.
+    ///
+    /// # Errors
+    /// If TLS cannot be set up.
+    pub fn server(
+        now: Timestamp,
+        session: SessionKind,
+        transport: TransportConfig,
+        mut random: Random,
+        observer: Option<Box<dyn Observer>>,
+    ) -> Result<Self, LabCertificateError> {
+        let sessions: Arc<dyn ServerSessions> = match session {
+            SessionKind::Null => Arc::new(NullSessions),
+            SessionKind::Tls => tls::server()?,
+        };
+        let server = Arc::new(ServerConfig {
+            sessions,
+            transport: Arc::new(transport),
+            retry_token_lifetime: core::time::Duration::from_secs(15),
+            new_token_lifetime: core::time::Duration::from_secs(3600),
+        });
+        let endpoint = Endpoint::new(endpoint_config(&mut random), Some(server), now, random);
+        Ok(Self { endpoint, connections: Vec::new(), observer, buffer: vec![0; BUFFER] })
+    }
+
+    /// The connection that counts: the one that was confirmed, or the first.
+    fn connection(&self) -> Option<&Connection> {
+        let live =
+            || self.connections.iter().filter_map(|handle| self.endpoint.connection(*handle));
+        live().find(|connection| connection.is_confirmed()).or_else(|| live().next())
+    }
+
+    fn connection_mut(&mut self) -> Option<&mut Connection> {
+        let is_confirmed = |handle: &&ConnectionHandle| {
+            self.endpoint.connection(**handle).is_some_and(Connection::is_confirmed)
+        };
+        let handle = *self.connections.iter().find(is_confirmed).or(self.connections.first())?;
+        self.endpoint.connection_mut(handle)
+    }
+}
+
+fn endpoint_config(random: &mut Random) -> EndpointConfig {
+    EndpointConfig {
+        id_generator: Arc::new(RandomIds),
+        reset_key: ResetKey::new(&random.array::<32>()),
+        max_connections: MAX_CONNECTIONS,
+    }
+}
+
+impl Stack for ClearwayStack {
+    fn receive(&mut self, now: Timestamp, from: SocketAddr, _ecn: Ecn, payload: &mut [u8]) {
+        let arrival = Arrival { remote: from, local_ip: None };
+        if let Received::Incoming(incoming) = self.endpoint.receive(now, arrival, payload) {
+            let accepted = self.endpoint.accept(now, incoming, self.observer.take());
+            self.connections.extend(accepted);
+        }
+    }
+
+    fn transmit(&mut self, now: Timestamp, sink: &mut Sink<'_>) {
+        for handle in &self.connections {
+            while let Some(sent) = self.endpoint.transmit(*handle, now, &mut self.buffer, BATCH) {
+                self.endpoint.transmitted(*handle, now);
+                let size = sent.segment_size.unwrap_or(sent.size);
+                for datagram in self.buffer[..sent.size].chunks(size) {
+                    sink(sent.destination, Ecn::NotEct, datagram);
+                }
+            }
+        }
+        while let Some((sent, reply)) = self.endpoint.next_reply() {
+            sink(sent.destination, Ecn::NotEct, &reply);
+        }
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        let live = self.connections.iter().filter_map(|handle| self.endpoint.connection(*handle));
+        live.filter_map(Connection::deadline).min()
+    }
+
+    fn on_deadline(&mut self, now: Timestamp) {
+        for handle in &self.connections {
+            if let Some(connection) = self.endpoint.connection_mut(*handle)
+                && connection.deadline().is_some_and(|deadline| deadline <= now)
+            {
+                connection.on_deadline(now);
+            }
+        }
+    }
+
+    fn next_event(&mut self) -> Option<StackEvent> {
+        let connection = self.connection_mut()?;
+        loop {
+            return Some(match connection.next_event()? {
+                Event::Connected => StackEvent::Connected,
+                Event::StreamsAvailable(_) => StackEvent::StreamsAvailable,
+                Event::Opened(_) => StackEvent::StreamsArrived,
+                Event::Readable(id) => StackEvent::Readable(id.get()),
+                Event::Writable(id) => StackEvent::Writable(id.get()),
+                Event::Stopped { stream_id, error_code } => {
+                    StackEvent::Stopped { stream: stream_id.get(), code: error_code.get() }
+                }
+                Event::Closed(error) => StackEvent::Closed(error.to_string()),
+                _ => continue,
+            });
+        }
+    }
+
+    fn with_streams(&mut self, now: Timestamp, act: &mut dyn FnMut(&mut dyn Transport)) {
+        if let Some(connection) = self.connection_mut() {
+            act(&mut Streams { now, connection });
+        }
+    }
+
+    fn vitals(&self) -> Vitals {
+        let Some(connection) = self.connection() else { return Vitals::default() };
+        let statistics = connection.statistics();
+        Vitals {
+            window: statistics.congestion_window,
+            minimum_window: statistics.minimum_window,
+            bytes_in_flight: Some(statistics.bytes_in_flight),
+            packets_lost: statistics.packets_lost,
+            packets_spuriously_lost: Some(statistics.packets_spuriously_lost),
+            congestion_events: statistics.congestion_events,
+            smoothed_rtt: statistics.smoothed_rtt.map_or(0, |rtt| rtt.as_nanos() as u64),
+            is_closed: connection.is_closed(),
+        }
+    }
+}
+
+/// The connection's streams as HTTP/3 sees them.
+struct Streams<'a> {
+    now: Timestamp,
+    connection: &'a mut Connection,
+}
+
+fn stream_id(stream: u64) -> StreamId {
+    StreamId::from_varint(VarInt::saturating(stream))
+}
+
+impl Transport for Streams<'_> {
+    fn open_bidirectional(&mut self) -> Option<u64> {
+        self.connection.open(Direction::Bidirectional).map(StreamId::get)
+    }
+
+    fn open_unidirectional(&mut self) -> Option<u64> {
+        self.connection.open(Direction::Unidirectional).map(StreamId::get)
+    }
+
+    fn accept_bidirectional(&mut self) -> Option<u64> {
+        self.connection.accept(Direction::Bidirectional).map(StreamId::get)
+    }
+
+    fn accept_unidirectional(&mut self) -> Option<u64> {
+        self.connection.accept(Direction::Unidirectional).map(StreamId::get)
+    }
+
+    fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError> {
+        self.connection.write(stream_id(stream), data).map_err(write_error)
+    }
+
+    fn finish(&mut self, stream: u64) -> Result<(), WriteError> {
+        self.connection.finish(stream_id(stream)).map_err(write_error)
+    }
+
+    fn reset(&mut self, stream: u64, code: u64) {
+        // A stream that has ended needs no reset.
+        let _ = self.connection.reset(stream_id(stream), VarInt::saturating(code));
+    }
+
+    fn stop_sending(&mut self, stream: u64, code: u64) {
+        // A stream that has ended needs no stopping.
+        let code = VarInt::saturating(code);
+        let _ = self.connection.stop_sending(self.now, stream_id(stream), code);
+    }
+
+    fn read(&mut self, stream: u64, max: usize) -> Result<Option<Bytes>, ReadEnd> {
+        if max == 0 {
+            return Ok(None);
+        }
+        match self.connection.read(self.now, stream_id(stream), max) {
+            Ok(ReadOutcome::Data(data)) => Ok(Some(data)),
+            Ok(ReadOutcome::Blocked) => Ok(None),
+            Ok(ReadOutcome::Finished) => Err(ReadEnd::Finished),
+            Err(ReadError::Reset(code)) => Err(ReadEnd::Reset(code.get())),
+            Err(ReadError::UnknownStream) => Err(ReadEnd::Reset(Code::REQUEST_CANCELLED.get())),
+        }
+    }
+
+    fn close(&mut self, code: u64, reason: &str) {
+        self.connection.close(self.now, VarInt::saturating(code), reason.as_bytes());
+    }
+}
+
+fn write_error(error: clearway_transport::WriteError) -> WriteError {
+    match error {
+        clearway_transport::WriteError::Stopped(code) => WriteError::Stopped(code.get()),
+        clearway_transport::WriteError::Closed | clearway_transport::WriteError::UnknownStream => {
+            WriteError::Closed
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What is put under test: an end of a QUIC connection that takes its clock as an argument.
+//!
+//! To add a stack of your own, implement [`Stack`] for it and give it a name in
+//! [`StackKind`](crate::setup::StackKind); `clearway.rs` is the model. The application
+//! (HTTP/3, in `application/`) and the network are the same for all, so that two stacks are compared
+//! with the same bytes over the same losses.
+
+mod clearway;
+mod null_keys;
+mod null_session;
+mod tls;
+
+use std::net::SocketAddr;
+
+use clearway_http3::Transport;
+use clearway_network::Ecn;
+use clearway_units::Timestamp;
+
+pub use clearway::ClearwayStack;
+pub use null_session::NullSessions;
+pub use tls::LabCertificateError;
+
+/// Takes a datagram that an end sends: to where, with which ECN codepoint, and its payload.
+pub type Sink<'a> = dyn FnMut(SocketAddr, Ecn, &[u8]) + 'a;
+
+/// One end of one connection, without I/O.
+pub trait Stack {
+    /// A datagram arrives at `now`. Its bytes mean nothing afterwards.
+    fn receive(&mut self, now: Timestamp, from: SocketAddr, ecn: Ecn, payload: &mut [u8]);
+
+    /// Sends all that may be sent at `now`.
+    fn transmit(&mut self, now: Timestamp, sink: &mut Sink<'_>);
+
+    /// When [`on_deadline`](Self::on_deadline) has to be called; `None` while nothing is awaited.
+    fn deadline(&self) -> Option<Timestamp>;
+
+    /// Does what is due at `now`.
+    fn on_deadline(&mut self, now: Timestamp);
+
+    /// What the application has to know next.
+    fn next_event(&mut self) -> Option<StackEvent>;
+
+    /// Lends the connection's streams to `act`.
+    fn with_streams(&mut self, now: Timestamp, act: &mut dyn FnMut(&mut dyn Transport));
+
+    /// The figures that a stack gives of itself.
+    fn vitals(&self) -> Vitals;
+}
+
+/// What an end tells its application.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StackEvent {
+    /// The handshake is complete.
+    Connected,
+    /// Streams can be opened that could not be before.
+    StreamsAvailable,
+    /// The peer opened a stream.
+    StreamsArrived,
+    /// A stream can be read.
+    Readable(u64),
+    /// A stream that took no more takes some again.
+    Writable(u64),
+    /// The peer does not want more of a stream.
+    Stopped {
+        /// Which.
+        stream: u64,
+        /// Why, in the application's words.
+        code: u64,
+    },
+    /// The connection is over, for this reason.
+    Closed(String),
+}
+
+/// What an end says of its congestion control. A checker compares it with what it sees itself.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Vitals {
+    /// The congestion window in bytes.
+    pub window: u64,
+    /// The smallest window that its controller ever sets, in bytes; 0 if it does not say.
+    pub minimum_window: u64,
+    /// Bytes in flight, as it counts them; `None` if it does not say.
+    pub bytes_in_flight: Option<u64>,
+    /// Packets that it declared lost.
+    pub packets_lost: u64,
+    /// Packets that it declared lost and that arrived; `None` if it does not say.
+    pub packets_spuriously_lost: Option<u64>,
+    /// Times that it reduced its window because of congestion.
+    pub congestion_events: u64,
+    /// Its smoothed round-trip time in nanoseconds; 0 before the first sample.
+    pub smoothed_rtt: u64,
+    /// Whether its connection is over.
+    pub is_closed: bool,
+}

@@ -1,0 +1,247 @@
+//! A handshake without cryptography: the messages of TLS 1.3, in its order and its sizes, with the
+//! transport parameters in them and nothing else. What is left of a run is decided by its seed alone.
+
+use std::sync::Arc;
+
+use clearway_transport::{
+    ClientSessions, ExportError, NewKeys, ServerSessions, Session, SessionError, Side, SpaceId,
+    TransportError,
+};
+use clearway_wire::{ConnectionId, TransportErrorCode};
+use rustls::pki_types::CertificateDer;
+use rustls::quic::Keys;
+
+use super::null_keys::NullKeys;
+
+const PROTOCOL: &[u8] = b"h3";
+
+/// Bytes of each message beside the transport parameters in it, as TLS 1.3 has them with X25519, one
+/// certificate with an Ed25519 key, and two session tickets. A test holds them against the real ones.
+const CLIENT_HELLO: usize = 204;
+const SERVER_HELLO: usize = 90;
+const ENCRYPTED_EXTENSIONS: usize = 19;
+const CERTIFICATE: usize = 308;
+const CERTIFICATE_VERIFY: usize = 72;
+const FINISHED: usize = 36;
+const SESSION_TICKETS: usize = 162;
+/// Type and length (RFC 8446 §4).
+const MESSAGE_HEADER: usize = 4;
+
+const INITIAL_KEYS: NullKeys = NullKeys { level: 1 << 32 };
+const HANDSHAKE_KEYS: NullKeys = NullKeys { level: 2 << 32 };
+const APPLICATION_KEYS: NullKeys = NullKeys { level: 3 << 32 };
+
+/// Makes sessions for both ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NullSessions;
+
+impl ClientSessions for NullSessions {
+    fn connect(
+        self: Arc<Self>,
+        _server_name: &str,
+        transport_parameters: Vec<u8>,
+    ) -> Result<Box<dyn Session>, SessionError> {
+        Ok(Box::new(NullSession::new(Side::Client, transport_parameters)))
+    }
+}
+
+impl ServerSessions for NullSessions {
+    fn accept(
+        self: Arc<Self>,
+        transport_parameters: Vec<u8>,
+    ) -> Result<Box<dyn Session>, SessionError> {
+        Ok(Box::new(NullSession::new(Side::Server, transport_parameters)))
+    }
+}
+
+/// What a session does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// The client sends its ClientHello.
+    Hello,
+    /// The peer's hello is awaited.
+    AwaitingHello,
+    /// The server's ServerHello is to be sent, or the client has read it: Handshake keys come.
+    HandshakeKeys,
+    /// The server sends its flight, and gets its 1-RTT keys.
+    ServerFlight,
+    /// The peer's last message is awaited.
+    AwaitingFinished,
+    /// The client's Finished is to be sent, or the server's tickets.
+    LastWords,
+    /// All is said.
+    Complete,
+}
+
+#[derive(Debug)]
+struct NullSession {
+    side: Side,
+    stage: Stage,
+    local_parameters: Vec<u8>,
+    peer_parameters: Option<Vec<u8>>,
+    /// What came of the peer's flight that is not complete.
+    received: Vec<u8>,
+}
+
+impl NullSession {
+    fn new(side: Side, local_parameters: Vec<u8>) -> Self {
+        let stage = if side.is_client() { Stage::Hello } else { Stage::AwaitingHello };
+        Self { side, stage, local_parameters, peer_parameters: None, received: Vec::new() }
+    }
+
+    /// A message of `size` bytes in all, with `content` in it.
+    fn message(out: &mut Vec<u8>, size: usize, content: &[u8]) {
+        let length = content.len() as u16;
+        let end = out.len() + size + content.len();
+        out.extend_from_slice(&((size + content.len()) as u32).to_be_bytes());
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(content);
+        out.resize(end, 0);
+    }
+
+    /// Takes the next whole message from what was received, and gives its content.
+    fn take_message(&mut self) -> Result<Option<Vec<u8>>, TransportError> {
+        let Some((header, rest)) = self.received.split_first_chunk::<MESSAGE_HEADER>() else {
+            return Ok(None);
+        };
+        let size = u32::from_be_bytes(*header) as usize;
+        let Some((length, rest)) = rest.split_first_chunk::<2>() else { return Ok(None) };
+        let length = usize::from(u16::from_be_bytes(*length));
+        if self.received.len() < size {
+            return Ok(None);
+        }
+        let content = rest.get(..length).filter(|_| size >= MESSAGE_HEADER + 2 + length);
+        let content = content.ok_or(BROKEN)?.to_vec();
+        self.received.drain(..size);
+        Ok(Some(content))
+    }
+
+    fn advance(&mut self) -> Result<(), TransportError> {
+        while let Some(content) = self.take_message()? {
+            match (self.stage, self.side) {
+                (Stage::AwaitingHello, Side::Server) => {
+                    self.peer_parameters = Some(content);
+                    self.stage = Stage::HandshakeKeys;
+                }
+                (Stage::AwaitingHello, Side::Client) => self.stage = Stage::HandshakeKeys,
+                (Stage::AwaitingFinished, Side::Server) => self.stage = Stage::LastWords,
+                (Stage::AwaitingFinished, Side::Client) => {
+                    // Four messages; the first has the transport parameters, the last has none left.
+                    if self.peer_parameters.is_none() {
+                        self.peer_parameters = Some(content);
+                    } else if content == LAST {
+                        self.stage = Stage::LastWords;
+                    }
+                }
+                // Session tickets.
+                (Stage::Complete, Side::Client) => {}
+                _ => return Err(BROKEN),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What marks the server's Finished.
+const LAST: &[u8] = b"finished";
+
+const BROKEN: TransportError = TransportError::new(
+    TransportErrorCode::PROTOCOL_VIOLATION,
+    "a handshake message came out of turn",
+);
+
+impl Session for NullSession {
+    fn receive(&mut self, _space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError> {
+        self.received.extend_from_slice(message_bytes);
+        self.advance()
+    }
+
+    fn produce(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
+        match (self.stage, self.side) {
+            (Stage::Hello, _) => {
+                Self::message(out, CLIENT_HELLO, &self.local_parameters);
+                self.stage = Stage::AwaitingHello;
+                None
+            }
+            (Stage::HandshakeKeys, side) => {
+                if side.is_server() {
+                    Self::message(out, SERVER_HELLO, &[]);
+                    self.stage = Stage::ServerFlight;
+                } else {
+                    self.stage = Stage::AwaitingFinished;
+                }
+                Some(NewKeys::Handshake(HANDSHAKE_KEYS.keys()))
+            }
+            (Stage::ServerFlight, _) => {
+                Self::message(out, ENCRYPTED_EXTENSIONS, &self.local_parameters);
+                Self::message(out, CERTIFICATE, &[]);
+                Self::message(out, CERTIFICATE_VERIFY, &[]);
+                Self::message(out, FINISHED - LAST.len(), LAST);
+                self.stage = Stage::AwaitingFinished;
+                Some(application_keys())
+            }
+            (Stage::LastWords, Side::Client) => {
+                Self::message(out, FINISHED, &[]);
+                self.stage = Stage::Complete;
+                Some(application_keys())
+            }
+            (Stage::LastWords, Side::Server) => {
+                Self::message(out, SESSION_TICKETS, &[]);
+                self.stage = Stage::Complete;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn is_handshaking(&self) -> bool {
+        match self.side {
+            Side::Client => self.stage != Stage::Complete,
+            Side::Server => !matches!(self.stage, Stage::LastWords | Stage::Complete),
+        }
+    }
+
+    fn peer_transport_parameters(&self) -> Option<&[u8]> {
+        self.peer_parameters.as_deref()
+    }
+
+    fn application_protocol(&self) -> Option<&[u8]> {
+        self.peer_parameters.as_ref().map(|_| PROTOCOL)
+    }
+
+    fn server_name(&self) -> Option<&str> {
+        None
+    }
+
+    fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
+        None
+    }
+
+    fn export_keying_material(
+        &self,
+        _output: &mut [u8],
+        _label: &[u8],
+        _context: Option<&[u8]>,
+    ) -> Result<(), ExportError> {
+        Err(ExportError)
+    }
+
+    fn cipher_suite(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn initial_keys(
+        &self,
+        _side: Side,
+        _destination_connection_id: &ConnectionId,
+    ) -> Result<Keys, TransportError> {
+        Ok(INITIAL_KEYS.keys())
+    }
+}
+
+fn application_keys() -> NewKeys {
+    NewKeys::Application { keys: APPLICATION_KEYS.keys(), next: Box::new(APPLICATION_KEYS) }
+}
+
+#[cfg(test)]
+mod tests;

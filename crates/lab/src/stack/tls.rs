@@ -1,0 +1,64 @@
+//! Real TLS between the two ends, with one certificate for all runs.
+
+use std::sync::{Arc, OnceLock};
+
+use clearway_transport::{SessionError, TlsClientConfig, TlsServerConfig};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+
+use super::clearway::SERVER_NAME;
+
+/// The application protocol of all runs.
+const PROTOCOLS: &[&[u8]] = &[b"h3"];
+
+struct Identity {
+    certificate: CertificateDer<'static>,
+    key: Vec<u8>,
+}
+
+fn identity() -> Result<&'static Identity, LabCertificateError> {
+    static IDENTITY: OnceLock<Result<Identity, LabCertificateError>> = OnceLock::new();
+    IDENTITY.get_or_init(make_identity).as_ref().map_err(Clone::clone)
+}
+
+/// Ed25519, because all its signatures have one size.
+fn make_identity() -> Result<Identity, LabCertificateError> {
+    let failed = |error: rcgen::Error| LabCertificateError(error.to_string());
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).map_err(failed)?;
+    let parameters = rcgen::CertificateParams::new(vec![SERVER_NAME.to_owned()]).map_err(failed)?;
+    let certificate = CertificateDer::from(parameters.self_signed(&key).map_err(failed)?);
+    Ok(Identity { certificate, key: key.serialize_der() })
+}
+
+/// No certificate could be made.
+#[derive(Clone, Debug)]
+pub struct LabCertificateError(String);
+
+impl core::fmt::Display for LabCertificateError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "no certificate could be made for the simulated server: {}", self.0)
+    }
+}
+
+impl core::error::Error for LabCertificateError {}
+
+impl From<SessionError> for LabCertificateError {
+    fn from(error: SessionError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A server's TLS.
+pub(super) fn server() -> Result<Arc<TlsServerConfig>, LabCertificateError> {
+    let identity = identity()?;
+    let chain = vec![identity.certificate.clone()];
+    let key = PrivatePkcs8KeyDer::from(identity.key.clone());
+    Ok(Arc::new(TlsServerConfig::with_certificate(chain, key.into(), PROTOCOLS)?))
+}
+
+/// A client's TLS, which has no session to resume.
+pub(super) fn client() -> Result<Arc<TlsClientConfig>, LabCertificateError> {
+    let mut roots = rustls::RootCertStore::empty();
+    let added = roots.add(identity()?.certificate.clone());
+    added.map_err(|error| LabCertificateError(error.to_string()))?;
+    Ok(Arc::new(TlsClientConfig::with_roots(roots, PROTOCOLS)?))
+}

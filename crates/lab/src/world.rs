@@ -1,0 +1,337 @@
+//! The simulation: several pairs of ends, one network, one clock.
+//!
+//! Time jumps from one moment at which something happens to the next. At each moment everything that
+//! the network delivers is handed over first, as a real endpoint takes in a batch; then every end that
+//! was touched, or is due, acts until it has nothing more to send.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use clearway_network::{Datagram, Delivery, Ecn, Link, Rebind, Way};
+use clearway_units::Timestamp;
+
+use crate::application::{Application, Progress};
+use crate::checker::Checker;
+use crate::digest::Digest;
+use crate::stack::{Stack, Vitals};
+
+/// A side of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Side {
+    /// The end that connects.
+    Client,
+    /// The end that is connected to.
+    Server,
+}
+
+impl Side {
+    /// Both of them.
+    pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
+
+    /// The direction in which this side sends.
+    pub const fn way(self) -> Way {
+        match self {
+            Self::Client => Way::ToServer,
+            Self::Server => Way::ToClient,
+        }
+    }
+
+    const fn receiver(way: Way) -> Self {
+        match way {
+            Way::ToServer => Self::Server,
+            Way::ToClient => Self::Client,
+        }
+    }
+}
+
+/// An end of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct EndId {
+    /// Which flow, in the order of the scenario.
+    pub flow: usize,
+    /// Which side of it.
+    pub side: Side,
+}
+
+/// A stack with what runs on it.
+pub struct End {
+    stack: Box<dyn Stack>,
+    application: Box<dyn Application>,
+    /// When it has to be woken.
+    deadline: Option<Timestamp>,
+    is_touched: bool,
+}
+
+impl End {
+    /// An end on which nothing has happened.
+    pub fn new(stack: Box<dyn Stack>, application: Box<dyn Application>) -> Self {
+        Self { stack, application, deadline: None, is_touched: true }
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.is_touched || self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+}
+
+/// Makes the client and the server of a flow when its time has come; the address is the server's.
+pub type Birth = Box<dyn FnOnce(Timestamp, SocketAddr) -> Result<[End; 2], String>>;
+
+/// A flow to come.
+pub struct FlowPlan {
+    /// When it begins.
+    pub start: Timestamp,
+    /// Makes its ends.
+    pub birth: Birth,
+    /// Whether the run is complete without it.
+    pub is_optional: bool,
+}
+
+struct Flow {
+    start: Timestamp,
+    birth: Option<Birth>,
+    ends: Option<[End; 2]>,
+    /// The client's addresses, by the generation of its NAT mapping.
+    bindings: Vec<SocketAddr>,
+    is_optional: bool,
+}
+
+/// Why a simulation stopped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// Every flow that had to finish has finished.
+    Finished,
+    /// The time was up.
+    TimeUp,
+    /// Nothing will ever happen any more, and flows are not finished.
+    Standstill,
+    /// A connection or a transfer failed.
+    Failed {
+        /// Whose.
+        end: EndId,
+        /// What went wrong.
+        why: String,
+    },
+    /// The checker saw a property violated.
+    Violated,
+}
+
+/// The simulation.
+pub struct World {
+    now: Timestamp,
+    link: Link,
+    rebind: Option<Rebind>,
+    flows: Vec<Flow>,
+    checker: Option<Checker>,
+    digest: Option<Digest>,
+    /// Ends that have to act at this moment.
+    due: Vec<EndId>,
+}
+
+const SERVER_PORT: u16 = 443;
+const CLIENT_PORT: u16 = 50_000;
+
+fn address(flow: usize, host: u8, port: u16) -> SocketAddr {
+    let [high, low] = (flow as u16).to_be_bytes();
+    SocketAddr::new(Ipv4Addr::new(10, high, low, host).into(), port)
+}
+
+/// The client's address after its NAT mapping has changed `binding` times.
+fn client_address(flow: usize, binding: u64, changes_host: bool) -> SocketAddr {
+    let host = if changes_host { 2 + (binding % 250) as u8 } else { 2 };
+    address(flow, host, CLIENT_PORT + (binding % 10_000) as u16)
+}
+
+impl World {
+    /// A world in which nothing has happened.
+    pub fn new(
+        link: Link,
+        rebind: Option<Rebind>,
+        flows: Vec<FlowPlan>,
+        checker: Option<Checker>,
+        digest: Option<Digest>,
+    ) -> Self {
+        let flows = flows.into_iter().enumerate().map(|(index, plan)| Flow {
+            start: plan.start,
+            birth: Some(plan.birth),
+            ends: None,
+            bindings: vec![client_address(index, 0, false)],
+            is_optional: plan.is_optional,
+        });
+        let (flows, due) = (flows.collect(), Vec::new());
+        Self { now: Timestamp::ORIGIN, link, rebind, flows, checker, digest, due }
+    }
+
+    /// Lets time pass until all is done, something is wrong, or `limit`.
+    pub fn run(&mut self, limit: Timestamp) -> Stop {
+        loop {
+            if let Some(stop) = self.act() {
+                return stop;
+            }
+            match self.next_moment() {
+                None => return Stop::Standstill,
+                Some(next) if next > limit => {
+                    self.now = limit;
+                    return Stop::TimeUp;
+                }
+                Some(next) => self.now = self.now.max(next),
+            }
+            while let Some(delivery) = self.link.poll(self.now) {
+                self.deliver(delivery);
+            }
+        }
+    }
+
+    /// The present moment.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The network.
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// What an end has achieved; `None` before its flow began.
+    pub fn progress(&self, end: EndId) -> Option<&Progress> {
+        self.end(end).map(|end| end.application.progress())
+    }
+
+    /// An end's own figures; `None` before its flow began.
+    pub fn vitals(&self, end: EndId) -> Option<Vitals> {
+        self.end(end).map(|end| end.stack.vitals())
+    }
+
+    /// The digest of every datagram that was sent, if one was asked for.
+    pub fn digest(&self) -> Option<String> {
+        self.digest.as_ref().map(Digest::value)
+    }
+
+    fn end(&self, id: EndId) -> Option<&End> {
+        let [client, server] = self.flows.get(id.flow)?.ends.as_ref()?;
+        Some(if id.side == Side::Client { client } else { server })
+    }
+
+    fn end_mut(&mut self, id: EndId) -> Option<&mut End> {
+        let [client, server] = self.flows.get_mut(id.flow)?.ends.as_mut()?;
+        Some(if id.side == Side::Client { client } else { server })
+    }
+
+    fn next_moment(&self) -> Option<Timestamp> {
+        let starts = self.flows.iter().filter(|flow| flow.birth.is_some()).map(|flow| flow.start);
+        let ends = self.flows.iter().filter_map(|flow| flow.ends.as_ref()).flatten();
+        starts.chain(ends.filter_map(|end| end.deadline)).chain(self.link.deadline()).min()
+    }
+
+    fn deliver(&mut self, delivery: Delivery) {
+        let Delivery { way, datagram, binding, .. } = delivery;
+        let Datagram { mut payload, ecn, flow } = datagram;
+        let index = flow as usize;
+        let changes_host = self.rebind.is_some_and(|rebind| rebind.address);
+        let Some(flow) = self.flows.get_mut(index) else { return };
+        while (flow.bindings.len() as u64) <= binding {
+            flow.bindings.push(client_address(index, flow.bindings.len() as u64, changes_host));
+        }
+        let from = match way {
+            Way::ToServer => flow.bindings[binding as usize],
+            Way::ToClient => address(index, 1, SERVER_PORT),
+        };
+        let (now, side) = (self.now, Side::receiver(way));
+        if let Some(checker) = &self.checker {
+            checker.on_delivered(now, EndId { flow: index, side }, payload.len());
+        }
+        if let Some(end) = self.end_mut(EndId { flow: index, side }) {
+            end.stack.receive(now, from, ecn, &mut payload);
+            end.is_touched = true;
+        }
+    }
+
+    /// Begins the flows whose time has come, and lets every end act that was touched or is due.
+    fn act(&mut self) -> Option<Stop> {
+        let now = self.now;
+        for index in 0..self.flows.len() {
+            let flow = &mut self.flows[index];
+            if let Some(birth) = flow.birth.take_if(|_| flow.start <= now) {
+                match birth(now, address(index, 1, SERVER_PORT)) {
+                    Ok(ends) => flow.ends = Some(ends),
+                    Err(why) => {
+                        let end = EndId { flow: index, side: Side::Client };
+                        return Some(Stop::Failed { end, why });
+                    }
+                }
+            }
+        }
+        let mut due = core::mem::take(&mut self.due);
+        for flow in 0..self.flows.len() {
+            for side in Side::BOTH {
+                let id = EndId { flow, side };
+                if self.end(id).is_some_and(|end| end.is_due(now)) {
+                    due.push(id);
+                }
+            }
+        }
+        let stop = due.drain(..).find_map(|id| self.act_one(id));
+        self.due = due;
+        stop.or_else(|| self.is_finished().then_some(Stop::Finished))
+    }
+
+    /// One end does all that it can do at this moment.
+    fn act_one(&mut self, id: EndId) -> Option<Stop> {
+        let Self { now, link, flows, checker, digest, .. } = self;
+        let now = *now;
+        let flow = flows.get_mut(id.flow)?;
+        let [client, server] = flow.ends.as_mut()?;
+        let end = if id.side == Side::Client { client } else { server };
+        end.is_touched = false;
+        if end.stack.deadline().is_some_and(|deadline| deadline <= now) {
+            end.stack.on_deadline(now);
+        }
+        end.application.run(now, &mut *end.stack);
+        let bindings = &flow.bindings;
+        end.stack.transmit(now, &mut |to, ecn, payload| {
+            if let Some(digest) = digest {
+                digest.add(now, id, to, payload);
+            }
+            if let Some(checker) = checker {
+                checker.on_submitted(now, id, payload.len());
+            }
+            submit(link, now, id, bindings, to, ecn, payload);
+        });
+        end.deadline = end.stack.deadline().into_iter().chain(end.application.deadline()).min();
+        if let Some(why) = &end.application.progress().failure {
+            return Some(Stop::Failed { end: id, why: why.clone() });
+        }
+        let checker = checker.as_ref()?;
+        let (deadline, has_backlog) = (end.stack.deadline(), end.application.has_backlog());
+        checker.on_settled(now, id, deadline, has_backlog);
+        checker.is_violated().then_some(Stop::Violated)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.flows.iter().filter(|flow| !flow.is_optional).all(|flow| {
+            let client = flow.ends.as_ref().map(|[client, _]| client.application.progress());
+            client.is_some_and(|progress| progress.finished_at.is_some())
+        })
+    }
+}
+
+/// A datagram goes into the network. One to an address that nobody ever had is gone.
+fn submit(
+    link: &mut Link,
+    now: Timestamp,
+    from: EndId,
+    bindings: &[SocketAddr],
+    to: SocketAddr,
+    ecn: Ecn,
+    payload: &[u8],
+) {
+    let datagram = Datagram { payload: payload.to_vec(), ecn, flow: from.flow as u32 };
+    match from.side {
+        Side::Client => {
+            link.submit(now, Way::ToServer, datagram);
+        }
+        Side::Server => {
+            if let Some(binding) = bindings.iter().position(|address| *address == to) {
+                link.submit_to_client(now, binding as u64, datagram);
+            }
+        }
+    }
+}

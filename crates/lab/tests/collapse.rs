@@ -1,0 +1,75 @@
+//! The published collapse in the lab.
+
+use core::time::Duration;
+
+use clearway_lab::run::{Candidate, Extras, run};
+use clearway_lab::setup::{EndSetup, Flow, SessionKind, Setup, Traffic};
+use clearway_lab::world::Stop;
+use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Probability, Way, Window};
+
+fn collapse() -> Setup {
+    let loss = LossRule {
+        model: LossModel::Random { probability: Probability::new(0.3).unwrap() },
+        window: Window::AfterBytes {
+            way: Way::ToClient,
+            bytes: 6000,
+            length: Some(Duration::from_secs(2)),
+        },
+    };
+    let conditions =
+        Conditions { delay: Duration::from_millis(5), loss: vec![loss], ..Conditions::default() };
+    let network = LinkConfig {
+        to_server: conditions.clone(),
+        to_client: conditions,
+        ..LinkConfig::default()
+    };
+    let flow = Flow {
+        name: "download".to_owned(),
+        start: Duration::ZERO,
+        controller: None,
+        client: EndSetup::default(),
+        server: EndSetup::default(),
+        session: SessionKind::Null,
+        traffic: Traffic::Download { size: 10_000_000 },
+        is_optional: false,
+    };
+    Setup { limit: Duration::from_secs(10), network, flows: vec![flow], properties_off: Vec::new() }
+}
+
+#[test]
+fn downloads_finish_and_the_same_seed_gives_the_same_bytes() {
+    for controller in ["reno", "cubic"] {
+        let candidate: Candidate = controller.parse().unwrap();
+        let once = || run(&collapse(), &candidate, 7, Extras { digest: true, ..Extras::default() });
+        let first = once().unwrap();
+        assert_eq!(first.stop, Stop::Finished, "{first:?}");
+        assert_eq!(first.flows[0].received, 10_000_000);
+        assert_eq!(first, once().unwrap());
+    }
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn many() {
+    for controller in ["reno", "cubic"] {
+        let candidate: Candidate = controller.parse().unwrap();
+        let mut times = Vec::new();
+        let mut floors = 0;
+        let begin = std::time::Instant::now();
+        for seed in 0..200 {
+            let outcome =
+                run(&collapse(), &candidate, seed, Extras { check: true, ..Extras::default() })
+                    .unwrap();
+            times.push(outcome.flows[0].took);
+            floors += usize::from(outcome.flows[0].reached_floor);
+        }
+        times.sort();
+        println!(
+            "{controller}: {:?} each; p50 {:?} p99 {:?} max {:?} floors {floors}",
+            begin.elapsed() / 200,
+            times[100],
+            times[197],
+            times[199]
+        );
+    }
+}
