@@ -93,6 +93,8 @@ impl Connection {
         if outcome.has_rtt_sample {
             self.on_round_trip();
         }
+        // Before the acknowledged bytes leave the send buffer, so that writers see both at once.
+        self.streams.on_congestion_window(self.recovery.window());
         self.dispatch_tokens();
         self.observe_recovery(now);
         Ok(())
