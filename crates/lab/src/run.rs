@@ -12,6 +12,8 @@ use crate::application::{Client, Server};
 use crate::checker::{Checker, Violation};
 use crate::digest::Digest;
 use crate::setup::{EndSetup, Flow, SessionKind, Setup, StackKind};
+#[cfg(feature = "quinn")]
+use crate::stack::QuinnStack;
 use crate::stack::{ClearwayStack, Stack, Vitals};
 use crate::world::{End, EndId, FlowPlan, Side, Stop, World};
 
@@ -65,7 +67,8 @@ pub struct Outcome {
 /// Simulates `setup` with the controller `controller`. The same seed gives the same run.
 ///
 /// # Errors
-/// If there is no such controller.
+/// If there is no such controller and an end of ours needs it. An end of another stack that has no such
+/// controller makes the run fail when it begins ([`Stop::Failed`]).
 pub fn run(
     setup: &Setup,
     controller: &str,
@@ -76,8 +79,8 @@ pub fn run(
     let checker = Checker::default();
     let observers = Arc::new(Observers { checker: checker.clone(), more: extras.observers });
     let plans = setup.flows.iter().enumerate().map(|(index, flow)| {
-        let algorithm = flow.controller.as_deref().unwrap_or(controller).parse()?;
-        Ok(plan(index, flow, algorithm, random.fork(), observers.clone()))
+        let controller = flow.controller.as_deref().unwrap_or(controller);
+        plan(index, flow, controller, random.fork(), observers.clone())
     });
     let plans = plans.collect::<Result<Vec<_>, _>>()?;
     let network = LinkConfig { seed: random.number(), ..setup.network.clone() };
@@ -127,10 +130,16 @@ impl Observer for Both {
 fn plan(
     index: usize,
     flow: &Flow,
-    algorithm: Algorithm,
+    controller: &str,
     mut random: Random,
     observers: Arc<Observers>,
-) -> FlowPlan {
+) -> Result<FlowPlan, clearway_congestion::UnknownAlgorithm> {
+    let has_ours = [&flow.client, &flow.server].iter().any(|end| end.stack == StackKind::Clearway);
+    // A flow without an end of ours has no need for a controller of ours: other stacks look for theirs
+    // when they are made.
+    let algorithm = if has_ours { controller.parse()? } else { Algorithm::default() };
+    #[cfg(feature = "quinn")]
+    let controller = controller.to_owned();
     let flow = flow.clone();
     let (start, is_optional) = (Timestamp::from_origin(flow.start), flow.is_optional);
     let birth = move |now, server_address| {
@@ -151,6 +160,14 @@ fn plan(
                 );
                 Box::new(stack.map_err(failed)?)
             }
+            #[cfg(feature = "quinn")]
+            StackKind::Quinn => {
+                let (end, random) = (&flow.client, random.fork());
+                let session = flow.session;
+                let stack =
+                    QuinnStack::client(now, server_address, session, end, &controller, random);
+                Box::new(stack.map_err(|error| error.to_string())?)
+            }
         };
         let server: Box<dyn Stack> = match flow.server.stack {
             StackKind::Clearway => {
@@ -160,12 +177,18 @@ fn plan(
                 let stack = ClearwayStack::server(now, flow.session, transport, random, observer);
                 Box::new(stack.map_err(failed)?)
             }
+            #[cfg(feature = "quinn")]
+            StackKind::Quinn => {
+                let (end, random) = (&flow.server, random.fork());
+                let stack = QuinnStack::server(flow.session, end, &controller, random);
+                Box::new(stack.map_err(|error| error.to_string())?)
+            }
         };
         let client = End::new(client, Box::new(Client::new(&flow.traffic, &mut random)));
         let server = End::new(server, Box::new(Server::new(&mut random)));
         Ok([client, server])
     };
-    FlowPlan { start, birth: Box::new(birth), is_optional }
+    Ok(FlowPlan { start, birth: Box::new(birth), is_optional })
 }
 
 fn transport(end: &EndSetup, algorithm: Algorithm) -> TransportConfig {
@@ -205,7 +228,7 @@ fn outcome(
         took: client.finished_at.map(|at| at.saturating_since(start)),
         first_byte: received.first_received_at.map(|at| at.saturating_since(start)),
         received: received.received,
-        reached_floor: checker.reached_floor(sender),
+        reached_floor: checker.reached_floor(sender) || world.reached_floor(sender),
         sender: world.vitals(sender).unwrap_or_default(),
     }
 }
