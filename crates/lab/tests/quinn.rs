@@ -95,7 +95,7 @@ fn every_pairing_carries_uploads_and_many_requests() {
     for pairing in PAIRINGS {
         for traffic in [
             Traffic::Upload { size: 1_000_000 },
-            Traffic::Requests { count: 300, size: 500, every: Some(Duration::from_micros(100)) },
+            Traffic::Requests { count: 300, size: 500, every: Some(Duration::from_millis(1)) },
         ] {
             transfer(&setup(pairing, SessionKind::Null, random_loss(0.02), traffic), "reno", 2);
         }
