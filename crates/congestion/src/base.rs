@@ -5,16 +5,21 @@ use clearway_units::Rate;
 
 use crate::episode::Episode;
 use crate::hystart::{HyStart, Verdict};
+use crate::prr::Prr;
 use crate::{
-    Acknowledgement, ControllerParameters, Phase, RttSnapshot, Snapshot, Suppressor, Suppressors,
+    Acknowledgement, ControllerParameters, Phase, RttSnapshot, SentPacket, Snapshot, Suppressor,
+    Suppressors,
 };
 
 #[derive(Debug)]
 pub(crate) struct Base {
     parameters: ControllerParameters,
+    /// In recovery the window that it leads to; how much may be in flight meanwhile, `prr` says.
     window: u64,
     slow_start_threshold: Option<u64>,
     episode: Episode,
+    /// While the episode is open.
+    prr: Option<Prr>,
     /// Only the first slow start is watched by HyStart++.
     hystart: Option<HyStart>,
     /// Acknowledged bytes of conservative slow start that were too few for a byte of growth (law 6).
@@ -42,6 +47,7 @@ impl Base {
             window: 0,
             slow_start_threshold: None,
             episode: Episode::default(),
+            prr: None,
             hystart: Some(HyStart::new()),
             carry: 0,
             is_untouched: true,
@@ -53,8 +59,25 @@ impl Base {
         base
     }
 
+    /// The window that the algorithm reckons with: in recovery the one that it leads to.
     pub(crate) fn window(&self) -> u64 {
         self.window
+    }
+
+    /// How much may be in flight now.
+    ///
+    /// In recovery PRR decides, but never on less than two datagrams: RFC 9002 §7.2 lets no window
+    /// shrink below that, and RFC 9937 does not ask for it. So a sender whose whole flight is lost can
+    /// go on at once.
+    pub(crate) fn permitted_window(&self) -> u64 {
+        let window = self.prr.map_or(self.window, |prr| prr.window());
+        window.clamp(self.minimum_window(), self.maximum_window())
+    }
+
+    pub(crate) fn on_sent(&mut self, packet: &SentPacket) {
+        if let Some(prr) = &mut self.prr {
+            prr.on_sent(packet.bytes);
+        }
     }
 
     pub(crate) fn max_datagram_size(&self) -> u64 {
@@ -110,11 +133,12 @@ impl Base {
         }
     }
 
-    /// A cut to `window`, which is the slow start threshold from here on.
+    /// A cut to `window`, which is the slow start threshold from here on. It takes hold gradually.
     pub(crate) fn cut(&mut self, window: u64, event: &Acknowledgement<'_>) {
         self.set_window(window);
         self.slow_start_threshold = Some(self.window);
         self.episode.begin(event.next_index);
+        self.prr = Some(Prr::begin(event, self.window, self.max_datagram_size()));
         self.note_cut(event);
     }
 
@@ -129,6 +153,7 @@ impl Base {
         self.slow_start_threshold = Some(threshold.max(self.minimum_window()));
         self.set_window(0);
         self.episode.collapse(event.next_index);
+        self.prr = None;
         self.note_cut(event);
     }
 
@@ -153,6 +178,7 @@ impl Base {
         self.hystart = before.hystart;
         self.episode = before.episode;
         self.episode.close();
+        self.prr = None;
         self.suppressors.set(Suppressor::Recovery, false, 0);
         self.undone_events = self.undone_events.saturating_add(1);
         true
@@ -163,8 +189,18 @@ impl Base {
     pub(crate) fn grow(&mut self, event: &Acknowledgement<'_>) -> u64 {
         self.is_untouched = false;
         self.episode.on_acked(event);
+        self.reduce(event);
         let growing = if event.was_limited { self.episode.growing_bytes(event) } else { 0 };
         if self.is_in_slow_start() { self.slow_start(event, growing) } else { growing }
+    }
+
+    /// Goes on with the reduction while the episode is open; after that the window is what it led to.
+    fn reduce(&mut self, event: &Acknowledgement<'_>) {
+        let (window, datagram) = (self.window, self.max_datagram_size());
+        match &mut self.prr {
+            Some(prr) if self.episode.is_open() => prr.on_acknowledgement(event, window, datagram),
+            prr => *prr = None,
+        }
     }
 
     fn slow_start(&mut self, event: &Acknowledgement<'_>, growing: u64) -> u64 {
@@ -208,10 +244,15 @@ impl Base {
         self.parameters.max_datagram_size = max_datagram_size.max(1);
         let initial = self.parameters.initial_window();
         self.set_window(if self.is_untouched { initial } else { self.window });
+        if self.prr.is_some() {
+            // In recovery the threshold is the window that it leads to.
+            self.slow_start_threshold = Some(self.window);
+        }
     }
 
     /// RFC 9002 §7.7: somewhat more than the window per round trip, so that the window, and not the
-    /// pacer, is what limits; twice in slow start, where the window doubles in that time.
+    /// pacer, is what limits; twice in slow start, where the window doubles in that time. In recovery it
+    /// is the window that recovery leads to: PRR itself is clocked by acknowledgements.
     pub(crate) fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {
         let smoothed = rtt?.smoothed;
         let (numerator, denominator) = if self.is_in_slow_start() { (2, 1) } else { (5, 4) };
@@ -230,7 +271,7 @@ impl Base {
             Phase::SlowStart
         };
         Snapshot {
-            window: self.window,
+            window: self.permitted_window(),
             slow_start_threshold: self.slow_start_threshold,
             minimum_window: self.minimum_window(),
             phase,

@@ -191,9 +191,11 @@ impl Suppressors {
 /// A controller's state as an observer sees it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Snapshot {
-    /// The congestion window in bytes.
+    /// The congestion window in bytes: how much may be in flight now. In recovery it may move from
+    /// acknowledgement to acknowledgement (RFC 9937).
     pub window: u64,
-    /// The slow start threshold in bytes, once there is one.
+    /// The slow start threshold in bytes, once there is one. In recovery it is the window that
+    /// recovery leads to.
     pub slow_start_threshold: Option<u64>,
     /// The smallest window that this controller ever sets, in bytes.
     pub minimum_window: u64,

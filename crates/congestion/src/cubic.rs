@@ -19,7 +19,8 @@ const BETA_DENOMINATOR: u64 = 10;
 const FAST_CONVERGENCE_NUMERATOR: u64 = 17;
 const FAST_CONVERGENCE_DENOMINATOR: u64 = 20;
 
-/// CUBIC as in RFC 9438, with HyStart++ (RFC 9406) in the first slow start.
+/// CUBIC as in RFC 9438, with HyStart++ (RFC 9406) in the first slow start and PRR (RFC 9937) in
+/// recovery.
 ///
 /// The epoch is no point in time but an accumulator of the time in which the window or the pacer held
 /// data back (law 3): idle and application-limited periods are never in it (§4.2, §5.8), so there is
@@ -120,7 +121,9 @@ impl Controller for Cubic {
         "cubic"
     }
 
-    fn on_sent(&mut self, _packet: &SentPacket, _bytes_in_flight: u64) {}
+    fn on_sent(&mut self, packet: &SentPacket, _bytes_in_flight: u64) {
+        self.base.on_sent(packet);
+    }
 
     fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
         if event.newly_ce_marked > 0 {
@@ -165,7 +168,7 @@ impl Controller for Cubic {
     }
 
     fn window(&self) -> u64 {
-        self.base.window()
+        self.base.permitted_window()
     }
 
     fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {

@@ -13,6 +13,7 @@ mod delivery_rate;
 mod episode;
 mod hystart;
 mod pacer;
+mod prr;
 mod reno;
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use crate::{
     SpuriousLoss,
 };
 
-/// NewReno as RFC 9002 §7 describes it, with HyStart++ (RFC 9406) in the first slow start.
+/// NewReno as RFC 9002 §7 describes it, with HyStart++ (RFC 9406) in the first slow start and PRR
+/// (RFC 9937) in recovery.
 #[derive(Debug)]
 pub struct Reno {
     base: Base,
@@ -41,7 +42,9 @@ impl Controller for Reno {
         "reno"
     }
 
-    fn on_sent(&mut self, _packet: &SentPacket, _bytes_in_flight: u64) {}
+    fn on_sent(&mut self, packet: &SentPacket, _bytes_in_flight: u64) {
+        self.base.on_sent(packet);
+    }
 
     fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
         if event.newly_ce_marked > 0 {
@@ -76,7 +79,7 @@ impl Controller for Reno {
     }
 
     fn window(&self) -> u64 {
-        self.base.window()
+        self.base.permitted_window()
     }
 
     fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {

@@ -1,11 +1,17 @@
 //! A sender in virtual time, for the tests of the controllers.
 //!
 //! It keeps a ledger of its own, tells the controller what a transport would, and holds every event
-//! against what must always be true (S3 to S6, S16), whatever test it runs in.
+//! against what must always be true (S3 to S6, S16, and the bounds of RFC 9937), whatever test it runs
+//! in.
 
 use core::time::Duration;
 
-use clearway_units::{Random, Timestamp};
+use clearway_units::Timestamp;
+
+mod recovery;
+pub(crate) mod response;
+
+use recovery::Recovery;
 
 use crate::{
     Acknowledgement, Algorithm, Controller, ControllerFactory, ControllerParameters,
@@ -57,6 +63,10 @@ pub(crate) struct Sender {
     held_since: Option<Timestamp>,
     held: Duration,
     limited_round: Option<u64>,
+    recovery: Option<Recovery>,
+    pub(crate) maximum_window: u64,
+    /// Acknowledgements bring no round-trip time.
+    pub(crate) hides_rtt: bool,
 }
 
 impl Sender {
@@ -77,6 +87,9 @@ impl Sender {
             held_since: None,
             held: Duration::ZERO,
             limited_round: None,
+            recovery: None,
+            maximum_window: MAXIMUM_WINDOW,
+            hides_rtt: false,
         }
     }
 
@@ -106,6 +119,15 @@ impl Sender {
         self.window() as f64 / SIZE as f64
     }
 
+    /// The window, or in recovery the one that it leads to.
+    pub(crate) fn target(&self) -> u64 {
+        target(&self.snapshot())
+    }
+
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.controller.snapshot()
     }
@@ -131,6 +153,17 @@ impl Sender {
         let before = self.window();
         self.controller.on_sent(&packet, self.in_flight);
         assert_eq!(self.window(), before, "sending changes nothing (S6)");
+        if let Some(recovery) = &mut self.recovery {
+            recovery.on_sent(packet.bytes);
+        }
+    }
+
+    /// Sends one datagram whether or not the window permits it, as the probe timer does.
+    pub(crate) fn probe(&mut self) {
+        if let Some(recovery) = &mut self.recovery {
+            recovery.on_probe(SIZE);
+        }
+        self.send_one();
     }
 
     fn has_room(&self) -> bool {
@@ -241,7 +274,10 @@ impl Sender {
             lost,
             next_index: SendIndex(self.next_index),
             largest_acked: self.largest_acked,
-            rtt: self.largest_acked.map(|_| self.rtt_snapshot(!acked.is_empty())),
+            rtt: self
+                .largest_acked
+                .filter(|_| !self.hides_rtt)
+                .map(|_| self.rtt_snapshot(!acked.is_empty())),
             prior_in_flight,
             bytes_in_flight: self.in_flight,
             persistent_congestion: report.persistent_congestion,
@@ -278,7 +314,7 @@ impl Sender {
 
     fn check(&mut self, before: &Snapshot, event: &Acknowledgement<'_>) {
         let after = self.snapshot();
-        let bounds = after.minimum_window..=MAXIMUM_WINDOW;
+        let bounds = after.minimum_window..=self.maximum_window.max(after.minimum_window);
         assert!(bounds.contains(&after.window), "S3: {after:?}");
         let is_new = event.lost.iter().any(|packet| packet.index.0 >= self.boundary)
             || (event.newly_ce_marked > 0 && event.largest_acked >= Some(SendIndex(self.boundary)));
@@ -290,18 +326,31 @@ impl Sender {
         }
         if cuts == 1 {
             self.boundary_before = core::mem::replace(&mut self.boundary, self.next_index);
-            assert!(after.window <= before.window);
-            let least = if event.persistent_congestion { 0 } else { before.window / 2 };
-            assert!(after.window + SIZE >= least, "S4: {before:?} {after:?}");
+            assert!(target(&after) <= target(before));
+            let least = if event.persistent_congestion { 0 } else { target(before) / 2 };
+            assert!(target(&after) + SIZE >= least, "S4: {before:?} {after:?}");
+            self.recovery = None;
         } else {
             let acked: u64 = event.acked.iter().map(|packet| packet.bytes).sum();
-            let grown = after.window.checked_sub(before.window).expect("S6: never smaller");
+            let grown = target(&after).checked_sub(target(before)).expect("S6: never smaller");
             assert!(grown <= acked, "S6: {grown} > {acked}");
             assert!(event.was_limited || grown == 0, "S6: grew without need");
         }
+        self.check_recovery(&after, event);
         for (suppressor, since) in after.suppressors.active() {
             assert!(since <= event.round, "S5: {suppressor:?} since {since}");
         }
+    }
+
+    /// What PRR permits while an episode is open; and when it is over, nothing is left of it.
+    fn check_recovery(&mut self, after: &Snapshot, event: &Acknowledgement<'_>) {
+        if after.phase != Phase::Recovery {
+            self.recovery = None;
+            return;
+        }
+        let least = after.minimum_window;
+        let recovery = self.recovery.get_or_insert_with(|| Recovery::new(event, least));
+        recovery.check(after, event, self.maximum_window);
     }
 
     /// The lost packet arrived after all; `still_lost` others have not.
@@ -309,43 +358,22 @@ impl Sender {
         let before = self.snapshot();
         self.controller.on_spurious_loss(&SpuriousLoss { now: self.now, packet, still_lost });
         let after = self.snapshot();
-        assert!(after.window >= before.window, "S14");
+        assert!(target(&after) >= target(&before), "S14");
         let undone = after.undone_events - before.undone_events;
         assert!(undone == 0 || (still_lost == 0 && undone == 1), "S14");
         if undone == 1 {
             self.boundary = self.boundary_before;
+            self.recovery = None;
+            assert_ne!(after.phase, Phase::Recovery);
         } else {
             assert_eq!(after.window, before.window);
         }
     }
 }
 
-/// The average window in datagrams, packets sent divided by round trips, when of about `every` packets
-/// one is lost, as in the model of RFC 9438 appendix A.
-///
-/// The distance between losses is anything from half of that to one and a half: at exactly equal
-/// distances fast convergence, which the model leaves out, would decide where the window settles.
-pub(crate) fn average_window(algorithm: Algorithm, rtt: Duration, every: u64) -> f64 {
-    let mut random = Random::from_number(1);
-    let mut sender = Sender::avoiding(algorithm, 20, rtt);
-    let mut next_loss = every;
-    let (mut sent, mut rounds, mut losses) = (0, 0, 0);
-    while losses < 120 {
-        sender.fill();
-        sender.wait(rtt);
-        // The first losses are for settling down.
-        if losses >= 20 {
-            sent += sender.flight.len();
-            rounds += 1;
-        }
-        sender.settle(Report::default(), |packet| match packet.index.0 >= next_loss {
-            true => {
-                next_loss = packet.index.0 + every / 2 + random.below(every);
-                losses += 1;
-                Fate::Lost
-            }
-            false => Fate::Acked,
-        });
+fn target(snapshot: &Snapshot) -> u64 {
+    match (snapshot.phase, snapshot.slow_start_threshold) {
+        (Phase::Recovery, Some(threshold)) => threshold.max(snapshot.minimum_window),
+        _ => snapshot.window,
     }
-    sent as f64 / f64::from(rounds)
 }

@@ -1,9 +1,11 @@
 //! One run: a setup, a controller, a seed.
 
 use core::time::Duration;
+use std::rc::Rc;
+use std::str::FromStr;
 use std::sync::Arc;
 
-use clearway_congestion::{Algorithm, ControllerFactory};
+use clearway_congestion::{Algorithm, ControllerFactory, UnknownAlgorithm};
 use clearway_network::{Link, LinkConfig};
 use clearway_transport::{Observer, TransportConfig};
 use clearway_units::{Random, Timestamp};
@@ -17,6 +19,9 @@ use crate::stack::QuinnStack;
 use crate::stack::{ClearwayStack, Stack, Vitals};
 use crate::world::{End, EndId, FlowPlan, Side, Stop, World};
 
+/// Makes an observer for an end that is to have one.
+pub type MakeObserver = Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>;
+
 /// What a run is asked for beside its result.
 #[derive(Default)]
 pub struct Extras {
@@ -25,7 +30,7 @@ pub struct Extras {
     /// Whether the properties are checked.
     pub check: bool,
     /// Makes further observers, such as one that writes a log.
-    pub observers: Option<Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>>,
+    pub observers: Option<MakeObserver>,
 }
 
 /// How a flow ended.
@@ -64,23 +69,52 @@ pub struct Outcome {
     pub network: clearway_network::Counters,
 }
 
-/// Simulates `setup` with the controller `controller`. The same seed gives the same run.
+/// The controller that is under test: one of ours by its name, or anybody's.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// What reports call it.
+    pub name: String,
+    /// Makes it.
+    pub factory: Arc<dyn ControllerFactory>,
+}
+
+impl From<Algorithm> for Candidate {
+    fn from(algorithm: Algorithm) -> Self {
+        Self { name: algorithm.name().to_owned(), factory: Arc::new(algorithm) }
+    }
+}
+
+impl FromStr for Candidate {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
+        name.parse().map(|algorithm: Algorithm| algorithm.into())
+    }
+}
+
+/// Simulates `setup`; `candidate` controls the flows that name no controller of their own. The same
+/// seed gives the same run.
+///
+/// An end of another stack takes that stack's controller of the same name. If it has none, the run fails
+/// when the flow begins ([`Stop::Failed`]).
 ///
 /// # Errors
-/// If there is no such controller and an end of ours needs it. An end of another stack that has no such
-/// controller makes the run fail when it begins ([`Stop::Failed`]).
+/// If a flow names a controller that there is not.
 pub fn run(
     setup: &Setup,
-    controller: &str,
+    candidate: &Candidate,
     seed: u64,
     extras: Extras,
-) -> Result<Outcome, clearway_congestion::UnknownAlgorithm> {
+) -> Result<Outcome, UnknownAlgorithm> {
     let mut random = Random::from_number(seed);
     let checker = Checker::default();
-    let observers = Arc::new(Observers { checker: checker.clone(), more: extras.observers });
+    let observers = Rc::new(Observers { checker: checker.clone(), more: extras.observers });
     let plans = setup.flows.iter().enumerate().map(|(index, flow)| {
-        let controller = flow.controller.as_deref().unwrap_or(controller);
-        plan(index, flow, controller, random.fork(), observers.clone())
+        let candidate = match &flow.controller {
+            Some(name) => name.parse()?,
+            None => candidate.clone(),
+        };
+        Ok(plan(index, flow, candidate, random.fork(), observers.clone()))
     });
     let plans = plans.collect::<Result<Vec<_>, _>>()?;
     let network = LinkConfig { seed: random.number(), ..setup.network.clone() };
@@ -91,7 +125,7 @@ pub fn run(
     let mut world = World::new(Link::new(network), rebind, plans, watching, digest);
     let stop = world.run(Timestamp::from_origin(setup.limit));
     let flows = setup.flows.iter().enumerate();
-    let flows = flows.map(|(index, flow)| outcome(&world, &checker, controller, index, flow));
+    let flows = flows.map(|(index, flow)| outcome(&world, &checker, candidate, index, flow));
     Ok(Outcome {
         stop,
         at: world.now().since_origin(),
@@ -104,7 +138,7 @@ pub fn run(
 
 struct Observers {
     checker: Checker,
-    more: Option<Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>>,
+    more: Option<MakeObserver>,
 }
 
 impl Observers {
@@ -130,16 +164,10 @@ impl Observer for Both {
 fn plan(
     index: usize,
     flow: &Flow,
-    controller: &str,
+    candidate: Candidate,
     mut random: Random,
-    observers: Arc<Observers>,
-) -> Result<FlowPlan, clearway_congestion::UnknownAlgorithm> {
-    let has_ours = [&flow.client, &flow.server].iter().any(|end| end.stack == StackKind::Clearway);
-    // A flow without an end of ours has no need for a controller of ours: other stacks look for theirs
-    // when they are made.
-    let algorithm = if has_ours { controller.parse()? } else { Algorithm::default() };
-    #[cfg(feature = "quinn")]
-    let controller = controller.to_owned();
+    observers: Rc<Observers>,
+) -> FlowPlan {
     let flow = flow.clone();
     let (start, is_optional) = (Timestamp::from_origin(flow.start), flow.is_optional);
     let birth = move |now, server_address| {
@@ -147,7 +175,7 @@ fn plan(
         let watch = |side| Some(observers.observer(EndId { flow: index, side }));
         let client: Box<dyn Stack> = match flow.client.stack {
             StackKind::Clearway => {
-                let transport = transport(&flow.client, algorithm);
+                let transport = transport(&flow.client, &candidate);
                 let random = random.fork();
                 let observer = watch(Side::Client);
                 let stack = ClearwayStack::client(
@@ -162,16 +190,15 @@ fn plan(
             }
             #[cfg(feature = "quinn")]
             StackKind::Quinn => {
-                let (end, random) = (&flow.client, random.fork());
-                let session = flow.session;
-                let stack =
-                    QuinnStack::client(now, server_address, session, end, &controller, random);
+                let (end, session) = (&flow.client, flow.session);
+                let (name, random) = (&candidate.name, random.fork());
+                let stack = QuinnStack::client(now, server_address, session, end, name, random);
                 Box::new(stack.map_err(|error| error.to_string())?)
             }
         };
         let server: Box<dyn Stack> = match flow.server.stack {
             StackKind::Clearway => {
-                let transport = transport(&flow.server, algorithm);
+                let transport = transport(&flow.server, &candidate);
                 let random = random.fork();
                 let observer = watch(Side::Server);
                 let stack = ClearwayStack::server(now, flow.session, transport, random, observer);
@@ -179,8 +206,9 @@ fn plan(
             }
             #[cfg(feature = "quinn")]
             StackKind::Quinn => {
-                let (end, random) = (&flow.server, random.fork());
-                let stack = QuinnStack::server(flow.session, end, &controller, random);
+                let (end, session) = (&flow.server, flow.session);
+                let (name, random) = (&candidate.name, random.fork());
+                let stack = QuinnStack::server(session, end, name, random);
                 Box::new(stack.map_err(|error| error.to_string())?)
             }
         };
@@ -188,11 +216,10 @@ fn plan(
         let server = End::new(server, Box::new(Server::new(&mut random)));
         Ok([client, server])
     };
-    Ok(FlowPlan { start, birth: Box::new(birth), is_optional })
+    FlowPlan { start, birth: Box::new(birth), is_optional }
 }
 
-fn transport(end: &EndSetup, algorithm: Algorithm) -> TransportConfig {
-    let controller: Arc<dyn ControllerFactory> = Arc::new(algorithm);
+fn transport(end: &EndSetup, candidate: &Candidate) -> TransportConfig {
     TransportConfig {
         max_datagram_size: end.max_datagram_size,
         ack_eliciting_threshold: end.ack_eliciting_threshold,
@@ -201,7 +228,7 @@ fn transport(end: &EndSetup, algorithm: Algorithm) -> TransportConfig {
         initial_window: end.initial_window,
         max_stream_receive_window: end.max_stream_receive_window,
         max_connection_receive_window: end.max_connection_receive_window,
-        controller,
+        controller: candidate.factory.clone(),
         ..TransportConfig::default()
     }
 }
@@ -209,7 +236,7 @@ fn transport(end: &EndSetup, algorithm: Algorithm) -> TransportConfig {
 fn outcome(
     world: &World,
     checker: &Checker,
-    controller: &str,
+    candidate: &Candidate,
     index: usize,
     flow: &Flow,
 ) -> FlowOutcome {
@@ -224,7 +251,7 @@ fn outcome(
     let received = world.progress(receiver).cloned().unwrap_or_default();
     FlowOutcome {
         name: flow.name.clone(),
-        controller: flow.controller.clone().unwrap_or_else(|| controller.to_owned()),
+        controller: flow.controller.clone().unwrap_or_else(|| candidate.name.clone()),
         took: client.finished_at.map(|at| at.saturating_since(start)),
         first_byte: received.first_received_at.map(|at| at.saturating_since(start)),
         received: received.received,

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use clearway_lab::run::{Extras, run};
+use clearway_lab::run::{Candidate, Extras, run};
 use clearway_lab::setup::{EndSetup, Flow, SessionKind, Setup, Traffic};
 use clearway_lab::world::Stop;
 use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Probability, Way, Window};
@@ -39,7 +39,8 @@ fn collapse() -> Setup {
 #[test]
 fn downloads_finish_and_the_same_seed_gives_the_same_bytes() {
     for controller in ["reno", "cubic"] {
-        let once = || run(&collapse(), controller, 7, Extras { digest: true, ..Extras::default() });
+        let candidate: Candidate = controller.parse().unwrap();
+        let once = || run(&collapse(), &candidate, 7, Extras { digest: true, ..Extras::default() });
         let first = once().unwrap();
         assert_eq!(first.stop, Stop::Finished, "{first:?}");
         assert_eq!(first.flows[0].received, 10_000_000);
@@ -51,12 +52,13 @@ fn downloads_finish_and_the_same_seed_gives_the_same_bytes() {
 #[ignore = "a measurement"]
 fn many() {
     for controller in ["reno", "cubic"] {
+        let candidate: Candidate = controller.parse().unwrap();
         let mut times = Vec::new();
         let mut floors = 0;
         let begin = std::time::Instant::now();
         for seed in 0..200 {
             let outcome =
-                run(&collapse(), controller, seed, Extras { check: true, ..Extras::default() })
+                run(&collapse(), &candidate, seed, Extras { check: true, ..Extras::default() })
                     .unwrap();
             times.push(outcome.flows[0].took);
             floors += usize::from(outcome.flows[0].reached_floor);

@@ -2,8 +2,10 @@
 #![cfg(feature = "quinn")]
 
 use core::time::Duration;
+use std::sync::Arc;
 
-use clearway_lab::run::{Extras, Outcome, run};
+use clearway_congestion::Algorithm;
+use clearway_lab::run::{Candidate, Extras, Outcome, run};
 use clearway_lab::setup::{EndSetup, Flow, SessionKind, Setup, StackKind, Traffic};
 use clearway_lab::world::Stop;
 use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Probability, Way, Window};
@@ -61,12 +63,18 @@ fn collapse() -> Vec<LossRule> {
     vec![LossRule { model, window }]
 }
 
+/// The controller of that name. An end of quinn's takes the name only, so that it need not be one of ours.
+fn candidate(name: &str) -> Candidate {
+    let factory = Arc::new(name.parse().unwrap_or(Algorithm::default()));
+    Candidate { name: name.to_owned(), factory }
+}
+
 fn watched() -> Extras {
     Extras { digest: true, check: true, ..Extras::default() }
 }
 
 fn transfer(setup: &Setup, controller: &str, seed: u64) -> Outcome {
-    let outcome = run(setup, controller, seed, watched()).unwrap();
+    let outcome = run(setup, &candidate(controller), seed, watched()).unwrap();
     assert_eq!(outcome.stop, Stop::Finished, "{setup:?} {controller} {seed}: {outcome:?}");
     assert_eq!(Some(outcome.flows[0].received), Some(setup.flows[0].traffic.bytes()));
     outcome
@@ -143,7 +151,7 @@ fn bbr_is_quinns_own() {
 fn a_controller_that_quinn_has_not_is_named() {
     let traffic = Traffic::Download { size: 1 };
     let setup = setup(QUINN, SessionKind::Null, Vec::new(), traffic);
-    let outcome = run(&setup, "vegas", 0, Extras::default()).unwrap();
+    let outcome = run(&setup, &candidate("vegas"), 0, Extras::default()).unwrap();
     let Stop::Failed { why, .. } = outcome.stop else { panic!("{outcome:?}") };
     assert_eq!(why, "quinn has no congestion controller \"vegas\"; choose one of: reno cubic bbr");
 }

@@ -1,138 +1,163 @@
 //! The slowest place of a direction: a queue, and a wire of a given rate behind it.
 
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use clearway_units::{Rate, Timestamp};
-use core::time::Duration;
 
-use crate::{Conditions, QueueLimit, Step};
+use crate::ack_filter::AckFilterState;
+use crate::queue::{Queue, Verdict, Waiting};
+use crate::rate::RateSchedule;
+use crate::trace::TraceState;
+use crate::{Conditions, DropReason};
 
-const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
-
-/// How a datagram gets through the bottleneck.
+/// What happened to a datagram that had been let in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Passage {
-    /// How long it waits in the queue.
-    pub(crate) waits: Duration,
-    /// When its last byte is on the wire.
-    pub(crate) leaves: Timestamp,
+pub(crate) enum Exit {
+    /// Its last byte is on the wire.
+    Passed {
+        slot: usize,
+        at: Timestamp,
+        /// How long it waited in the queue.
+        waited: Duration,
+        /// Whether the queue marked it.
+        is_marked: bool,
+    },
+    /// It was dropped from the queue.
+    Dropped { slot: usize, at: Timestamp, reason: DropReason },
 }
 
-/// Service times are known on entry, because the queue is first in, first out and all rates are known
-/// in advance. So the queue is only remembered as far as its limit needs it.
 #[derive(Debug)]
 pub(crate) struct Bottleneck {
-    rate: RateSchedule,
-    limit: QueueLimit,
-    overhead: u64,
-    /// When the last datagram that was let in leaves.
-    free_at: Timestamp,
-    waiting: VecDeque<Waiting>,
-    waiting_bytes: u64,
+    wire: Wire,
+    queue: Queue,
+    ack_filter: Option<AckFilterState>,
+    serving: Option<Serving>,
+    /// What was dropped from the queue and not yet said.
+    dropped: VecDeque<Exit>,
 }
 
+/// How long datagrams take.
 #[derive(Debug)]
-struct Waiting {
-    /// When it leaves the queue for the wire.
-    starts: Timestamp,
-    bytes: u64,
+enum Wire {
+    Rate(RateSchedule),
+    Trace(Box<TraceState>),
+}
+
+/// The datagram that is on the wire.
+#[derive(Debug)]
+struct Serving {
+    slot: usize,
+    until: Timestamp,
+    waited: Duration,
+    is_marked: bool,
 }
 
 impl Bottleneck {
-    pub(crate) fn new(conditions: &Conditions) -> Self {
-        Self {
-            rate: RateSchedule::new(conditions.rate, conditions.rate_steps.clone()),
-            limit: conditions.queue,
-            overhead: u64::from(conditions.overhead),
-            free_at: Timestamp::ORIGIN,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
+    /// `None` if the conditions have no bottleneck.
+    pub(crate) fn new(conditions: &mut Conditions) -> Option<Self> {
+        let wire = match conditions.trace.take() {
+            Some(trace) => Wire::Trace(Box::new(TraceState::new(trace))),
+            None => {
+                let steps = core::mem::take(&mut conditions.rate_steps);
+                let rate = RateSchedule::new(conditions.rate, steps);
+                if rate.is_unlimited() {
+                    return None;
+                }
+                Wire::Rate(rate)
+            }
+        };
+        Some(Self {
+            wire,
+            queue: Queue::new(conditions.discipline, conditions.queue),
+            ack_filter: conditions.ack_filter.map(AckFilterState::new),
+            serving: None,
+            dropped: VecDeque::new(),
+        })
+    }
+
+    /// What waits.
+    pub(crate) const fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// The rate at `at`, if the first datagram entered at `first`; a trace's on average.
+    pub(crate) fn rate(&self, first: Timestamp, at: Timestamp) -> Option<Rate> {
+        match &self.wire {
+            Wire::Rate(rate) => rate.rate(first, at),
+            Wire::Trace(trace) => Some(trace.mean_rate()),
         }
     }
 
-    /// How many datagrams wait at `now`.
-    pub(crate) fn waiting(&mut self, now: Timestamp) -> usize {
-        while let Some(head) = self.waiting.front()
-            && head.starts <= now
-        {
-            self.waiting_bytes = self.waiting_bytes.saturating_sub(head.bytes);
-            self.waiting.pop_front();
-        }
-        self.waiting.len()
+    /// Whether a datagram of `bytes` can be let in now.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        self.serving.is_none() || self.queue.has_room(bytes)
     }
 
-    /// Lets a datagram of `payload` bytes in; `None` if the queue is full.
+    /// Lets a datagram in, with its flow and the length of its payload. All exits up to then have been
+    /// taken.
     pub(crate) fn admit(
         &mut self,
-        now: Timestamp,
-        first: Timestamp,
-        payload: usize,
-    ) -> Option<Passage> {
-        let bytes = u64::try_from(payload).unwrap_or(u64::MAX).saturating_add(self.overhead);
-        let waiting = self.waiting(now);
-        let starts = self.free_at.max(now);
-        if starts > now {
-            let total = self.waiting_bytes.saturating_add(bytes);
-            if self.limit.packets.is_some_and(|limit| waiting >= limit)
-                || self.limit.bytes.is_some_and(|limit| total > limit)
-            {
-                return None;
-            }
-            self.waiting.push_back(Waiting { starts, bytes });
-            self.waiting_bytes = total;
-        }
-        self.free_at = self.rate.finish(starts, first, bytes);
-        Some(Passage { waits: starts.saturating_since(now), leaves: self.free_at })
-    }
-}
-
-/// A rate that changes at known times. Asked about starts that never go back.
-#[derive(Debug)]
-struct RateSchedule {
-    /// `None` takes no time.
-    current: Option<Rate>,
-    steps: VecDeque<Step<Option<Rate>>>,
-}
-
-impl RateSchedule {
-    fn new(rate: Option<Rate>, mut steps: Vec<Step<Option<Rate>>>) -> Self {
-        steps.sort_by_key(|step| step.after);
-        Self { current: rate, steps: steps.into() }
-    }
-
-    /// When `bytes` that start at `start` are through, if the first datagram entered at `first`.
-    fn finish(&mut self, start: Timestamp, first: Timestamp, bytes: u64) -> Timestamp {
-        // In bytes times nanoseconds per second, so that no rounding adds up over the steps.
-        let mut left = u128::from(bytes).saturating_mul(NANOSECONDS_PER_SECOND);
-        let mut at = start;
-        loop {
-            let step = loop {
-                match self.steps.front() {
-                    Some(step) if first + step.after <= at => self.current = step.value,
-                    next => break next.map(|step| first + step.after),
-                }
-                self.steps.pop_front();
-            };
-            let Some(rate) = self.current else { return at };
-            let rate = u128::from(rate.bytes_per_second());
-            let finish = match rate {
-                0 => Timestamp::FAR_FUTURE,
-                _ => at + nanoseconds(left.div_ceil(rate)),
-            };
-            match step {
-                Some(step) if step < finish => {
-                    let passed = rate.saturating_mul(step.saturating_since(at).as_nanos());
-                    left = left.saturating_sub(passed);
-                    at = step;
-                }
-                _ => return finish,
+        (now, first): (Timestamp, Timestamp),
+        waiting: Waiting,
+        (flow, length): (u32, usize),
+    ) {
+        if self.serving.is_some()
+            && let Some(filter) = &mut self.ack_filter
+        {
+            let queue = &mut self.queue;
+            let removed =
+                filter.on_waiting((flow, waiting.number, length), |number| queue.remove(number));
+            filter.prune(queue.oldest().unwrap_or(waiting.number));
+            if let Some(removed) = removed {
+                let reason = DropReason::AckFilter;
+                self.dropped.push_back(Exit::Dropped { slot: removed.slot, at: now, reason });
             }
         }
+        self.queue.push(now, waiting);
+        if self.serving.is_none() {
+            self.serve(now, first);
+        }
     }
-}
 
-fn nanoseconds(count: u128) -> Duration {
-    Duration::from_nanos(u64::try_from(count).unwrap_or(u64::MAX))
+    /// When the datagram on the wire leaves it.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        self.serving.as_ref().map(|serving| serving.until)
+    }
+
+    /// What has happened up to `now`, one after the other.
+    pub(crate) fn exit(&mut self, now: Timestamp, first: Timestamp) -> Option<Exit> {
+        if let Some(dropped) = self.dropped.pop_front() {
+            return Some(dropped);
+        }
+        let is_due =
+            |serving: &mut Serving| serving.until <= now && serving.until < Timestamp::FAR_FUTURE;
+        let Serving { slot, until: at, waited, is_marked } = self.serving.take_if(is_due)?;
+        self.serve(at, first);
+        Some(Exit::Passed { slot, at, waited, is_marked })
+    }
+
+    /// Puts the next datagram on the wire.
+    fn serve(&mut self, at: Timestamp, first: Timestamp) {
+        while let Some((waiting, verdict)) = self.queue.pop(at) {
+            if verdict == Verdict::Drop {
+                let reason = DropReason::QueueManagement;
+                self.dropped.push_back(Exit::Dropped { slot: waiting.slot, at, reason });
+                continue;
+            }
+            let until = match &mut self.wire {
+                Wire::Rate(rate) => rate.finish(at, first, waiting.bytes),
+                Wire::Trace(trace) => trace.finish(at, first, waiting.bytes),
+            };
+            self.serving = Some(Serving {
+                slot: waiting.slot,
+                until,
+                waited: at.saturating_since(waiting.entered),
+                is_marked: verdict == Verdict::Mark,
+            });
+            return;
+        }
+    }
 }
 
 #[cfg(test)]

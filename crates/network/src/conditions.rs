@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use clearway_units::Rate;
 
-use crate::{LossRule, Probability};
+use crate::{AckFilter, Discipline, Freezes, Host, LossRule, Policer, Probability, Trace};
 
 /// What one direction of a link does to datagrams. The default is a perfect wire.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -19,17 +19,27 @@ pub struct Conditions {
     /// [`Timestamp`](clearway_units::Timestamp): a time that falls between two ticks is rounded up.
     /// Models a receiver or a radio that works in slots. `None` or zero: at any time.
     pub tick: Option<Duration>,
+    /// Times during which nothing comes out.
+    pub freezes: Option<Freezes>,
     /// The rate of the bottleneck; `None` has no bottleneck and no queue, zero lets nothing pass.
     pub rate: Option<Rate>,
     /// Other rates from some time on, in the order of their times. They apply to what is in the queue
     /// and to the rest of a datagram that is on the wire. A rate of zero freezes the direction until
     /// the next step.
     pub rate_steps: Vec<Step<Option<Rate>>>,
+    /// The bottleneck's rate as it was recorded somewhere. Replaces `rate` and `rate_steps`.
+    pub trace: Option<Trace>,
     /// Bytes that lower layers add to each payload at the bottleneck (28 for IPv4 and UDP); counted
     /// by the rate and by the queue, not in the counters.
     pub overhead: u16,
+    /// Drops what comes faster than it allows, before the bottleneck.
+    pub policer: Option<Policer>,
     /// How much may wait for the bottleneck.
     pub queue: QueueLimit,
+    /// Who decides what goes next from there, what is marked and what is dropped.
+    pub discipline: Discipline,
+    /// Drops small datagrams that wait in the queue behind each other.
+    pub ack_filter: Option<AckFilter>,
     /// A datagram that is ECN-capable and waits in the queue for longer than this is marked CE.
     pub mark_above: Option<Duration>,
     /// What gets lost. A datagram is lost if any rule says so; the first that does is counted.
@@ -44,6 +54,8 @@ pub struct Conditions {
     pub mtu: Option<usize>,
     /// Whether the ECN field is cleared.
     pub bleach: bool,
+    /// The receiver that the datagrams arrive at; `None` takes them at once.
+    pub host: Option<Host>,
 }
 
 /// A value that holds from some time on.
@@ -65,13 +77,22 @@ pub struct Jitter {
     pub reorder_by_jitter: bool,
 }
 
-/// How much may wait for the bottleneck: drop-tail, without the datagram that is on the wire.
+/// How much may wait, without the datagram that is on the wire or being worked on. What comes on top
+/// is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueLimit {
     /// Datagrams; `None` for any number.
     pub packets: Option<usize>,
     /// Bytes, [`Conditions::overhead`] included; `None` for any number.
     pub bytes: Option<u64>,
+}
+
+impl QueueLimit {
+    /// Whether a datagram of `size` may wait too where `packets` of together `bytes` wait.
+    pub(crate) fn has_room(&self, packets: usize, bytes: u64, size: u64) -> bool {
+        self.packets.is_none_or(|limit| packets < limit)
+            && self.bytes.is_none_or(|limit| bytes.saturating_add(size) <= limit)
+    }
 }
 
 /// Datagrams that are held back, so that later ones overtake them.

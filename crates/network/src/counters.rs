@@ -41,7 +41,7 @@ pub struct WayCounters {
     pub delivered: u64,
     /// Bytes of payload that came out.
     pub delivered_bytes: u64,
-    /// In the queue, on the wire or under way.
+    /// In the queue, on the wire, under way or at the receiver.
     pub in_pipe: u64,
     /// [`DropReason::Random`].
     pub lost_random: u64,
@@ -55,6 +55,14 @@ pub struct WayCounters {
     pub dropped_pipe: u64,
     /// [`DropReason::TooLarge`].
     pub too_large: u64,
+    /// [`DropReason::Policer`].
+    pub dropped_policer: u64,
+    /// [`DropReason::QueueManagement`].
+    pub dropped_queue_management: u64,
+    /// [`DropReason::AckFilter`].
+    pub dropped_ack_filter: u64,
+    /// [`DropReason::SocketBuffer`].
+    pub dropped_socket_buffer: u64,
     /// [`DropReason::OldBinding`].
     pub dropped_old_binding: u64,
     /// Came out after a datagram that had entered later.
@@ -79,6 +87,10 @@ impl WayCounters {
             self.dropped_queue,
             self.dropped_pipe,
             self.too_large,
+            self.dropped_policer,
+            self.dropped_queue_management,
+            self.dropped_ack_filter,
+            self.dropped_socket_buffer,
             self.dropped_old_binding,
         ]
         .into_iter()
@@ -93,9 +105,17 @@ impl WayCounters {
             DropReason::Queue => &mut self.dropped_queue,
             DropReason::Pipe => &mut self.dropped_pipe,
             DropReason::TooLarge => &mut self.too_large,
+            DropReason::Policer => &mut self.dropped_policer,
+            DropReason::QueueManagement => &mut self.dropped_queue_management,
+            DropReason::AckFilter => &mut self.dropped_ack_filter,
+            DropReason::SocketBuffer => &mut self.dropped_socket_buffer,
             DropReason::OldBinding => &mut self.dropped_old_binding,
         });
     }
+}
+
+pub(crate) fn add_bytes(counter: &mut u64, length: usize) {
+    *counter = counter.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
 }
 
 pub(crate) fn increment(counter: &mut u64) {
@@ -117,6 +137,10 @@ impl fmt::Display for WayCounters {
             ("dropped by the queue", self.dropped_queue),
             ("dropped by the full pipe", self.dropped_pipe),
             ("too large", self.too_large),
+            ("dropped by the policer", self.dropped_policer),
+            ("dropped by queue management", self.dropped_queue_management),
+            ("dropped by the ACK filter", self.dropped_ack_filter),
+            ("dropped by the socket buffer", self.dropped_socket_buffer),
             ("to an old binding", self.dropped_old_binding),
             ("reordered", self.reordered),
             ("duplicated", self.duplicated),

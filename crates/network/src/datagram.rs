@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use clearway_units::Timestamp;
 
 /// One of the two directions of a link.
@@ -67,7 +69,9 @@ pub struct Datagram {
     pub payload: Vec<u8>,
     /// The ECN codepoint.
     pub ecn: Ecn,
-    /// Whatever the caller wants to find again at the other end, such as which client sent it.
+    /// Whatever the caller wants to find again at the other end, such as which client sent it. Counters
+    /// are kept for each flow ([`Link::flow`](crate::Link::flow)), and each can have a delay of its own
+    /// ([`FlowDelay`](crate::FlowDelay)).
     pub flow: u32,
 }
 
@@ -85,6 +89,35 @@ pub struct Delivery {
     /// sent through (a relay sends it from the socket of that generation), for [`Way::ToClient`] the
     /// one it was addressed to.
     pub binding: u64,
+    /// The number that it was given when it entered.
+    pub number: u64,
+    /// When it entered.
+    pub entered: Timestamp,
+    /// How long it waited in front of the bottleneck.
+    pub queued: Duration,
+    /// Whether the link marked it CE.
+    pub is_marked: bool,
+    /// Whether this is the link's copy of another one with the same number.
+    pub is_copy: bool,
+}
+
+/// A datagram that was dropped after it had entered. Its [`Outcome`] was [`Outcome::Entered`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dropped {
+    /// In which direction it went.
+    pub way: Way,
+    /// The number that it was given when it entered.
+    pub number: u64,
+    /// Its flow.
+    pub flow: u32,
+    /// The length of its payload, in bytes.
+    pub length: usize,
+    /// When it was dropped.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: DropReason,
+    /// Whether this is the link's copy of another one with the same number.
+    pub is_copy: bool,
 }
 
 /// Why a link dropped a datagram.
@@ -104,19 +137,51 @@ pub enum DropReason {
     Pipe,
     /// The payload is larger than [`Conditions::mtu`](crate::Conditions::mtu).
     TooLarge,
+    /// The policer had no tokens for it.
+    Policer,
+    /// The queue's discipline dropped it ([`Discipline::CoDel`](crate::Discipline::CoDel),
+    /// [`Discipline::DualPi2`](crate::Discipline::DualPi2)). Happens while it waits.
+    QueueManagement,
+    /// It was small, and a newer small one of its flow came while it waited.
+    AckFilter,
+    /// The receiver's socket buffer was full when it arrived there.
+    SocketBuffer,
     /// It was addressed to a NAT mapping that no longer existed when it arrived there. Such a
     /// datagram is dropped at the end of its way.
     OldBinding,
 }
 
-/// What will become of a datagram that was handed to a link.
+/// What became of a datagram that was handed to a link. Either way it has a number of its own, which
+/// ascend from zero over both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It passes, and is due out at this time ([`Timestamp::FAR_FUTURE`] if the rate is zero and
-    /// stays so). Only an old NAT mapping can still drop it.
-    Passes(Timestamp),
+    /// It is in the link. What may still drop it there is a discipline, an ACK filter, a socket buffer
+    /// or an old NAT mapping; see [`Link::next_drop`](crate::Link::next_drop).
+    Entered {
+        /// Its number.
+        number: u64,
+    },
     /// It was dropped.
-    Dropped(DropReason),
+    Dropped {
+        /// Its number.
+        number: u64,
+        /// Why.
+        reason: DropReason,
+    },
+}
+
+impl Outcome {
+    /// The datagram's number.
+    pub const fn number(self) -> u64 {
+        match self {
+            Self::Entered { number } | Self::Dropped { number, .. } => number,
+        }
+    }
+
+    /// Whether the datagram is in the link.
+    pub const fn has_entered(self) -> bool {
+        matches!(self, Self::Entered { .. })
+    }
 }
 
 #[cfg(test)]

@@ -2,222 +2,345 @@
 
 use core::time::Duration;
 
-use clearway_units::{Random, Timestamp};
+use clearway_units::{Random, Rate, Timestamp};
 
-use crate::bottleneck::Bottleneck;
-use crate::counters::{WayCounters, increment};
-use crate::loss::{LossState, capped};
-use crate::{Conditions, Datagram, DropReason, Ecn, Way};
+use crate::bottleneck::{Bottleneck, Exit};
+use crate::counters::{add_bytes, increment};
+use crate::flows::Flows;
+use crate::host::HostState;
+use crate::impairments::Impairments;
+use crate::inside::{Entry, Inside, Transit};
+use crate::pipe::{Due, Pipe};
+use crate::policer::PolicerState;
+use crate::queue::Waiting;
+use crate::travel::TravelTimes;
+use crate::{Conditions, Datagram, Delivery, DropReason, Ecn, Way};
 
 /// The most that one direction holds, in bytes of payload plus a little for each datagram. What comes
 /// on top is dropped ([`DropReason::Pipe`]), whatever the queue's own limit is.
 pub const PIPE_LIMIT: usize = 64 << 20;
 
 /// What a datagram costs beside its payload.
-const DATAGRAM_COST: usize = 128;
-/// What remembering a place in the queue costs.
-const QUEUE_PLACE_COST: usize = 16;
-
-/// A datagram that passes.
-#[derive(Debug)]
-pub(crate) struct Passing {
-    pub(crate) datagram: Datagram,
-    pub(crate) at: Timestamp,
-    pub(crate) number: u64,
-    pub(crate) copy: Option<Datagram>,
-}
+const DATAGRAM_COST: usize = 256;
 
 #[derive(Debug)]
 pub(crate) struct Direction {
-    conditions: Conditions,
-    bottleneck: Bottleneck,
-    loss: Vec<LossState>,
-    sources: Sources,
+    way: Way,
+    mark_above: Option<Duration>,
+    overhead: u64,
+    mtu: usize,
+    bleach: bool,
+    impairments: Impairments,
+    policer: Option<PolicerState>,
+    bottleneck: Option<Bottleneck>,
+    travel: TravelTimes,
+    pipe: Pipe,
+    host: Option<HostState<usize>>,
+    pub(crate) flows: Flows,
     /// Datagrams that have entered.
     entered: u64,
     /// Bytes of payload that were not dropped on entry.
     passed_bytes: u64,
-    /// When the last datagram that keeps its order comes out, before ticks.
-    last_out: Timestamp,
-    corrupt_run: u32,
-    /// Bytes and costs of what is in the pipe.
+    /// Bytes and costs of what is inside.
     held: usize,
-    highest_delivered: u64,
+    highest_delivered: Option<u64>,
 }
 
-/// One source for each impairment that draws; each loss rule has its own.
-#[derive(Debug)]
-struct Sources {
-    jitter: Random,
-    reorder: Random,
-    duplicate: Random,
-    corrupt: Random,
-}
-
-/// What was drawn for one datagram.
-struct Draws {
-    lost: Option<DropReason>,
-    jitter: u64,
-    is_held_back: bool,
-    is_duplicated: bool,
-    /// Which byte is changed, and which of its bits.
-    corruption: Option<(usize, u8)>,
+/// What happens next behind the bottleneck. Compared in the order of its fields.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Next {
+    pub(crate) at: Timestamp,
+    /// Whether it comes out of the pipe; else the host is done with it, and then its thread takes what
+    /// is in its buffer before anything else arrives.
+    is_arrival: bool,
+    number: u64,
 }
 
 impl Direction {
-    pub(crate) fn new(mut conditions: Conditions, mut random: Random) -> Self {
-        let sources = Sources {
-            jitter: random.fork(),
-            reorder: random.fork(),
-            duplicate: random.fork(),
-            corrupt: random.fork(),
-        };
-        conditions.delay_steps.sort_by_key(|step| step.after);
-        let rules = core::mem::take(&mut conditions.loss);
-        let loss = rules.into_iter().map(|rule| LossState::new(rule, random.fork())).collect();
+    /// A direction in which flows have delays of their own. `random` is for what is drawn for each
+    /// datagram, `schedules` for what is drawn for times.
+    pub(crate) fn new(
+        way: Way,
+        mut conditions: Conditions,
+        flows: Vec<(u32, Duration)>,
+        (random, mut schedules): (Random, Random),
+    ) -> Self {
         Self {
-            bottleneck: Bottleneck::new(&conditions),
-            conditions,
-            loss,
-            sources,
+            way,
+            mark_above: conditions.mark_above,
+            overhead: conditions.overhead.into(),
+            mtu: conditions.mtu.unwrap_or(usize::MAX),
+            bleach: conditions.bleach,
+            policer: conditions.policer.map(PolicerState::new),
+            bottleneck: Bottleneck::new(&mut conditions),
+            travel: TravelTimes::new(&mut conditions, flows, &mut schedules),
+            host: conditions.host.map(HostState::new),
+            impairments: Impairments::new(&mut conditions, random),
+            pipe: Pipe::default(),
+            flows: Flows::default(),
             entered: 0,
             passed_bytes: 0,
-            last_out: Timestamp::ORIGIN,
-            corrupt_run: 0,
             held: 0,
-            highest_delivered: 0,
+            highest_delivered: None,
         }
     }
 
-    /// Decides what becomes of a datagram that enters at `now`; the first of the link did at `first`.
+    /// A datagram enters at `now`; the first of the link did at `first`. All up to then is settled.
     pub(crate) fn enter(
         &mut self,
-        now: Timestamp,
-        first: Timestamp,
-        mut datagram: Datagram,
-        counters: &mut WayCounters,
-    ) -> Result<Passing, DropReason> {
-        let length = datagram.payload.len();
-        self.entered = self.entered.saturating_add(1);
-        let draws = self.draw(now, first, length);
-
-        if self.conditions.bleach && datagram.ecn != Ecn::NotEct {
-            datagram.ecn = Ecn::NotEct;
-            increment(&mut counters.bleached);
+        (now, first): (Timestamp, Timestamp),
+        mut entry: Entry,
+        inside: &mut Inside,
+    ) -> Result<(), DropReason> {
+        let length = entry.datagram.payload.len();
+        let place = self.count_received(&entry.datagram, inside);
+        let draws = self.impairments.draw((now, first), self.entered, length);
+        if self.bleach && entry.datagram.ecn != Ecn::NotEct {
+            entry.datagram.ecn = Ecn::NotEct;
+            increment(&mut inside.counters.of_mut(self.way).bleached);
         }
-        if self.conditions.mtu.is_some_and(|mtu| length > mtu) {
-            return Err(DropReason::TooLarge);
-        }
-        if !self.has_room(now, length) {
-            return Err(DropReason::Pipe);
-        }
-        let passage = self.bottleneck.admit(now, first, length).ok_or(DropReason::Queue)?;
-        if let Some(reason) = draws.lost {
+        let refusal = self.refusal(now, length);
+        if let Some(reason) = refusal.or(draws.lost) {
+            inside.count_drop(self.way, reason, &mut self.flows, place);
+            inside.recycle(core::mem::take(&mut entry.datagram.payload));
+            if refusal.is_none() && self.bottleneck.is_some() {
+                let transit = Transit::new(now, entry, place, draws.travel);
+                self.admit((now, first), length, inside, Transit { is_lost: true, ..transit });
+            }
             return Err(reason);
         }
-        let is_marked = self.conditions.mark_above.is_some_and(|limit| passage.waits > limit);
-        if is_marked && datagram.ecn.is_markable() {
-            datagram.ecn = Ecn::Ce;
-            increment(&mut counters.marked);
-        }
+        let counters = inside.counters.of_mut(self.way);
         if let Some((position, flip)) = draws.corruption
-            && let Some(byte) = datagram.payload.get_mut(position)
+            && let Some(byte) = entry.datagram.payload.get_mut(position)
         {
             *byte ^= flip;
             increment(&mut counters.corrupted);
         }
+        increment(&mut counters.in_pipe);
+        add_bytes(&mut self.passed_bytes, length);
+        let transit = Transit::new(now, entry, place, draws.travel);
+        self.admit((now, first), length, inside, transit);
+        Ok(())
+    }
+
+    /// Counts a datagram that enters; returns where its flow's counters are.
+    fn count_received(&mut self, datagram: &Datagram, inside: &mut Inside) -> usize {
+        let length = datagram.payload.len();
+        self.entered = self.entered.saturating_add(1);
+        let counters = inside.counters.of_mut(self.way);
+        increment(&mut counters.received);
+        add_bytes(&mut counters.received_bytes, length);
+        let place = self.flows.place(datagram.flow);
+        if let Some(counters) = self.flows.at(place) {
+            increment(&mut counters.received);
+            add_bytes(&mut counters.received_bytes, length);
+        }
+        place
+    }
+
+    /// Why a datagram of `length` bytes of payload cannot enter at `now`.
+    fn refusal(&mut self, now: Timestamp, length: usize) -> Option<DropReason> {
+        let bytes = self.bytes(length);
+        if length > self.mtu {
+            Some(DropReason::TooLarge)
+        } else if !self.has_room(length) {
+            Some(DropReason::Pipe)
+        } else if self.policer.as_mut().is_some_and(|policer| !policer.passes(now, bytes)) {
+            Some(DropReason::Policer)
+        } else if self.bottleneck.as_ref().is_some_and(|bottleneck| !bottleneck.has_room(bytes)) {
+            Some(DropReason::Queue)
+        } else {
+            None
+        }
+    }
+
+    /// Puts a datagram, whose payload had `length` bytes, into the bottleneck or past it.
+    fn admit(
+        &mut self,
+        (now, first): (Timestamp, Timestamp),
+        length: usize,
+        inside: &mut Inside,
+        transit: Transit,
+    ) {
+        self.hold(transit.datagram.payload.len());
+        let bytes = self.bytes(length);
+        let (number, ecn, flow) = (transit.number, transit.datagram.ecn, transit.datagram.flow);
+        let slot = inside.transits.insert(transit);
+        match &mut self.bottleneck {
+            Some(bottleneck) => {
+                let waiting = Waiting { slot, number, bytes, entered: now, ecn };
+                bottleneck.admit((now, first), waiting, (flow, length));
+                self.settle(now, first, inside);
+            }
+            None => self.depart((now, first), (slot, Duration::ZERO, false), inside),
+        }
+    }
+
+    /// Lets the bottleneck do what it does up to `now`.
+    pub(crate) fn settle(&mut self, now: Timestamp, first: Timestamp, inside: &mut Inside) {
+        while let Some(bottleneck) = &mut self.bottleneck
+            && let Some(exit) = bottleneck.exit(now, first)
+        {
+            match exit {
+                Exit::Passed { slot, at, waited, is_marked } => {
+                    self.depart((at, first), (slot, waited, is_marked), inside);
+                }
+                Exit::Dropped { slot, at, reason } => self.lose(slot, at, reason, inside),
+            }
+        }
+    }
+
+    /// A datagram leaves the bottleneck at `at`, after it has `waited`.
+    fn depart(
+        &mut self,
+        (at, first): (Timestamp, Timestamp),
+        (slot, waited, is_marked): (usize, Duration, bool),
+        inside: &mut Inside,
+    ) {
+        let Some(transit) = inside.transits.get_mut(slot) else { return };
+        if transit.is_lost {
+            inside.transits.try_remove(slot);
+            self.release(0);
+            return;
+        }
+        transit.queued = waited;
+        let is_marked = is_marked || self.mark_above.is_some_and(|limit| waited > limit);
+        if is_marked && transit.datagram.ecn.is_markable() {
+            transit.datagram.ecn = Ecn::Ce;
+            transit.is_marked = true;
+            increment(&mut inside.counters.of_mut(self.way).marked);
+        }
+        if let Some(counters) = self.flows.at(transit.place) {
+            counters.on_queued(waited);
+        }
+        let flow = transit.datagram.flow;
+        let at = self.travel.time_out((at, first), flow, transit.travel);
+        let (number, is_duplicated) = (transit.number, transit.travel.is_duplicated);
+        self.pipe.push(Due { at, number, is_copy: false, slot });
+        if is_duplicated {
+            self.duplicate(at, slot, inside);
+        }
+    }
+
+    /// A copy of the datagram in `slot` comes out with it, if there is room.
+    fn duplicate(&mut self, at: Timestamp, slot: usize, inside: &mut Inside) {
+        let mut payload = inside.buffer();
+        let Some(transit) = inside.transits.get(slot) else { return };
+        let length = transit.datagram.payload.len();
+        if !self.has_room(length) {
+            return;
+        }
+        payload.extend_from_slice(&transit.datagram.payload);
+        let datagram = Datagram { payload, ..transit.datagram };
+        let number = transit.number;
+        let copy = Transit { datagram, is_copy: true, ..*transit };
+        let slot = inside.transits.insert(copy);
         self.hold(length);
-        let mut copy = None;
-        if draws.is_duplicated && self.has_room(now, length) {
-            copy = Some(datagram.clone());
-            self.hold(length);
-            increment(&mut counters.duplicated);
-        }
-        self.passed_bytes =
-            self.passed_bytes.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
-        let at = self.time_out(passage.leaves, first, &draws);
-        Ok(Passing { datagram, at, number: self.entered, copy })
+        let counters = inside.counters.of_mut(self.way);
+        increment(&mut counters.duplicated);
+        increment(&mut counters.in_pipe);
+        self.pipe.push(Due { at, number, is_copy: true, slot });
     }
 
-    /// Everything random about the next datagram, drawn whether or not it matters in the end.
-    fn draw(&mut self, now: Timestamp, first: Timestamp, length: usize) -> Draws {
-        let mut lost = None;
-        for rule in &mut self.loss {
-            let reason = rule.takes(now, first, self.entered);
-            lost = lost.or(reason);
+    /// What happens next behind the bottleneck.
+    pub(crate) fn next(&self) -> Option<Next> {
+        let arrival = self.pipe.next();
+        let arrival = arrival.map(|due| Next { at: due.at, is_arrival: true, number: due.number });
+        let done = self.host.as_ref().and_then(HostState::next);
+        let done = done.map(|at| Next { at, is_arrival: false, number: 0 });
+        [arrival, done].into_iter().flatten().min()
+    }
+
+    /// Before this nothing comes out.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        let next = self.next().map(|next| next.at);
+        let leaves = self.bottleneck.as_ref().and_then(Bottleneck::next);
+        let behind = leaves.map(|leaves| self.travel.earliest_out(leaves));
+        [next, behind].into_iter().flatten().min()
+    }
+
+    /// Lets happen what [`next`](Self::next) says. `binding` is the NAT mapping of that time.
+    pub(crate) fn step(&mut self, binding: u64, inside: &mut Inside) -> Option<Delivery> {
+        let Next { at, is_arrival, .. } = self.next()?;
+        if !is_arrival {
+            let slot = self.host.as_mut()?.complete()?;
+            return self.deliver(slot, at, inside);
         }
-        let range = nanoseconds(self.conditions.jitter.range);
-        let jitter = match range {
-            0 => 0,
-            _ => self.sources.jitter.below(range.saturating_mul(2).saturating_add(1)),
+        let slot = self.pipe.pop()?.slot;
+        let transit = inside.transits.get(slot)?;
+        let bytes = self.bytes(transit.datagram.payload.len());
+        if self.way == Way::ToClient && transit.binding != binding {
+            self.lose(slot, at, DropReason::OldBinding, inside);
+            return None;
+        }
+        let Some(host) = &mut self.host else {
+            return self.deliver(slot, at, inside);
         };
-        let corrupt = &self.conditions.corrupt;
-        let random = &mut self.sources.corrupt;
-        let maximum_run = corrupt.maximum_run.unwrap_or(u32::MAX);
-        let corruption = capped(corrupt.probability, maximum_run, &mut self.corrupt_run, random)
-            .then(|| {
-                let reach = corrupt.within.map_or(length, |within| within.min(length));
-                let position = random.below(u64::try_from(reach).unwrap_or(u64::MAX));
-                // Never zero: a corrupt byte is a different byte.
-                let flip = random.below(u64::from(u8::MAX)).saturating_add(1);
-                (usize::try_from(position).unwrap_or(0), u8::try_from(flip).unwrap_or(u8::MAX))
-            });
-        Draws {
-            lost,
-            jitter,
-            is_held_back: self.conditions.reorder.probability.happens(&mut self.sources.reorder),
-            is_duplicated: self.conditions.duplicate.happens(&mut self.sources.duplicate),
-            corruption,
+        if let Err(slot) = host.arrive(at, slot, bytes) {
+            self.lose(slot, at, DropReason::SocketBuffer, inside);
         }
+        None
     }
 
-    /// When a datagram comes out that leaves the bottleneck at `leaves`.
-    fn time_out(&mut self, leaves: Timestamp, first: Timestamp, draws: &Draws) -> Timestamp {
-        if leaves == Timestamp::FAR_FUTURE {
-            return leaves;
+    fn deliver(&mut self, slot: usize, at: Timestamp, inside: &mut Inside) -> Option<Delivery> {
+        let one = inside.transits.try_remove(slot)?;
+        let length = one.datagram.payload.len();
+        self.release(length);
+        let counters = inside.counters.of_mut(self.way);
+        counters.in_pipe = counters.in_pipe.saturating_sub(1);
+        if self.highest_delivered.is_some_and(|highest| one.number < highest) {
+            increment(&mut counters.reordered);
         }
-        let steps = &self.conditions.delay_steps;
-        let past = steps.partition_point(|step| first + step.after <= leaves);
-        let step = past.checked_sub(1).and_then(|last| steps.get(last));
-        let delay = nanoseconds(step.map_or(self.conditions.delay, |step| step.value));
-        let jitter = self.conditions.jitter;
-        let varied = delay.saturating_add(draws.jitter).saturating_sub(nanoseconds(jitter.range));
-        let mut at = leaves + Duration::from_nanos(varied);
-        if draws.is_held_back {
-            at += self.conditions.reorder.by;
-        } else if !jitter.reorder_by_jitter {
-            at = at.max(self.last_out);
-            self.last_out = at;
+        self.highest_delivered = self.highest_delivered.max(Some(one.number));
+        increment(&mut counters.delivered);
+        add_bytes(&mut counters.delivered_bytes, length);
+        if let Some(counters) = self.flows.at(one.place) {
+            increment(&mut counters.delivered);
+            add_bytes(&mut counters.delivered_bytes, length);
         }
-        match self.conditions.tick.map(nanoseconds) {
-            None | Some(0) => at,
-            Some(tick) => match at.as_nanos().checked_next_multiple_of(tick) {
-                Some(rounded) => Timestamp::from_nanos(rounded),
-                None => Timestamp::FAR_FUTURE,
-            },
-        }
+        Some(Delivery {
+            way: self.way,
+            datagram: one.datagram,
+            at,
+            binding: one.binding,
+            number: one.number,
+            entered: one.entered,
+            queued: one.queued,
+            is_marked: one.is_marked,
+            is_copy: one.is_copy,
+        })
     }
 
-    fn has_room(&mut self, now: Timestamp, length: usize) -> bool {
-        let queue = self.bottleneck.waiting(now).saturating_mul(QUEUE_PLACE_COST);
+    /// Drops a datagram that was inside.
+    fn lose(&mut self, slot: usize, at: Timestamp, reason: DropReason, inside: &mut Inside) {
+        let Some(one) = inside.transits.try_remove(slot) else { return };
+        self.release(one.datagram.payload.len());
+        if one.is_lost {
+            return;
+        }
+        let counters = inside.counters.of_mut(self.way);
+        counters.in_pipe = counters.in_pipe.saturating_sub(1);
+        inside.count_drop(self.way, reason, &mut self.flows, one.place);
+        inside.note_drop(self.way, at, reason, &one);
+        inside.recycle(one.datagram.payload);
+    }
+
+    /// What a datagram of `length` bytes of payload has below UDP.
+    fn bytes(&self, length: usize) -> u64 {
+        u64::try_from(length).unwrap_or(u64::MAX).saturating_add(self.overhead)
+    }
+
+    fn has_room(&self, length: usize) -> bool {
         let cost = length.saturating_add(DATAGRAM_COST);
-        self.held.saturating_add(queue).saturating_add(cost) <= PIPE_LIMIT
+        self.held.saturating_add(cost) <= PIPE_LIMIT
     }
 
     fn hold(&mut self, length: usize) {
         self.held = self.held.saturating_add(length).saturating_add(DATAGRAM_COST);
     }
 
-    /// A datagram of `length` bytes has come out or was dropped at the end.
-    pub(crate) fn release(&mut self, length: usize) {
+    fn release(&mut self, length: usize) {
         self.held = self.held.saturating_sub(length).saturating_sub(DATAGRAM_COST);
-    }
-
-    /// The datagram `number` was delivered; whether one that entered later was delivered before.
-    pub(crate) fn on_delivered(&mut self, number: u64) -> bool {
-        let is_overtaken = number < self.highest_delivered;
-        self.highest_delivered = self.highest_delivered.max(number);
-        is_overtaken
     }
 
     /// Bytes of payload that have passed so far.
@@ -227,14 +350,22 @@ impl Direction {
 
     /// Tells the windows of this direction what has passed in the direction `way`.
     pub(crate) fn on_passed(&mut self, now: Timestamp, way: Way, total: u64) {
-        for rule in &mut self.loss {
-            rule.on_passed(now, way, total);
-        }
+        self.impairments.on_passed(now, way, total);
     }
-}
 
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+    /// How many datagrams wait for the bottleneck, and their bytes.
+    pub(crate) fn waiting(&self) -> (usize, u64) {
+        let queue = self.bottleneck.as_ref().map(Bottleneck::queue);
+        queue.map_or((0, 0), |queue| (queue.packets(), queue.bytes()))
+    }
+
+    pub(crate) fn rate(&self, first: Timestamp, at: Timestamp) -> Option<Rate> {
+        self.bottleneck.as_ref()?.rate(first, at)
+    }
+
+    pub(crate) fn base_delay(&self, first: Timestamp, flow: u32, at: Timestamp) -> Duration {
+        self.travel.base_delay(first, flow, at)
+    }
 }
 
 #[cfg(test)]

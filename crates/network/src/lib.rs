@@ -26,14 +26,21 @@
 //!
 //! # The way of a datagram
 //!
-//! All is decided at the moment in which a datagram enters, in this order:
+//! When it enters, all that is random about it is drawn, and the first of these that applies drops it:
+//! it is too large, the link is full, the policer has no tokens, the queue is full, a loss rule takes it.
+//! A lost datagram still takes its place in the queue and its time on the wire. ECN is bleached and
+//! bytes are corrupted then too. After that, in this order:
 //!
-//! 1. ECN bleaching; a datagram larger than the direction's limit is dropped.
-//! 2. The bottleneck: it waits in the queue (or finds it full), then takes its time on the wire. A
-//!    long wait may mark it CE.
-//! 3. Loss. A lost datagram has still taken its place in the queue and its time on the wire.
-//! 4. Corruption, then duplication: the copy is as corrupt as the original and arrives with it.
-//! 5. Delay, jitter, reordering, and the tick of the release times.
+//! 1. It waits in the queue. An ACK filter may drop it there, the queue's [`Discipline`] may drop or mark
+//!    it when its turn comes; else it takes its time on the wire, by a rate or a recorded [`Trace`].
+//! 2. A long wait may mark it CE. Duplication: the copy is as corrupt as the original and arrives with
+//!    it.
+//! 3. Delay, jitter, reordering, then the [`Freezes`] and the tick of the release times.
+//! 4. The NAT drops what is addressed to an old mapping.
+//! 5. The receiving [`Host`]: a socket buffer that may be full, and a thread that takes its time.
+//!
+//! Each datagram has a number. [`Outcome`], [`Delivery`] and [`Dropped`] carry it, so that a checker can
+//! account for each one: what entered is delivered, dropped or inside.
 //!
 //! # Randomness
 //!
@@ -49,28 +56,48 @@
 )]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
 
+mod ack_filter;
 mod bottleneck;
 mod conditions;
 mod counters;
 mod datagram;
 mod direction;
+mod flows;
+mod freeze;
+mod host;
+mod impairments;
+mod inside;
 mod link;
 mod loss;
 mod parse;
+mod pipe;
+mod policer;
 mod probability;
+mod queue;
+mod rate;
 mod rebind;
+mod trace;
+mod travel;
+mod ways;
 mod window;
 
 #[cfg(test)]
 mod testing;
 
+pub use ack_filter::AckFilter;
 pub use conditions::{Conditions, Corrupt, Jitter, QueueLimit, Reorder, Step};
 pub use counters::{Counters, WayCounters};
-pub use datagram::{Datagram, Delivery, DropReason, Ecn, Outcome, Way};
+pub use datagram::{Datagram, Delivery, DropReason, Dropped, Ecn, Outcome, Way};
 pub use direction::PIPE_LIMIT;
+pub use flows::{FLOW_LIMIT, FlowCounters, FlowDelay};
+pub use freeze::Freezes;
+pub use host::Host;
 pub use link::{Link, LinkConfig};
 pub use loss::{LossModel, LossRule};
 pub use parse::{ParseError, parse_duration, parse_probability, parse_rate, parse_size};
+pub use policer::Policer;
 pub use probability::Probability;
+pub use queue::{CoDel, Discipline, DualPi2};
 pub use rebind::Rebind;
+pub use trace::{Cellular, Trace, TraceError};
 pub use window::Window;

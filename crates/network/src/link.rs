@@ -1,11 +1,14 @@
-use core::cmp::Ordering;
-use std::collections::BinaryHeap;
+use core::time::Duration;
 
-use clearway_units::{Random, Timestamp};
+use clearway_units::{Random, Rate, Timestamp};
 
-use crate::counters::increment;
-use crate::direction::{Direction, Passing};
-use crate::{Conditions, Counters, Datagram, Delivery, DropReason, Outcome, Rebind, Way};
+use crate::direction::{Direction, Next};
+use crate::inside::{Entry, Inside};
+use crate::ways::Ways;
+use crate::{
+    Conditions, Counters, Datagram, Delivery, Dropped, FlowCounters, FlowDelay, Outcome, Rebind,
+    Way,
+};
 
 /// A link's whole configuration. The default is a perfect wire in both directions.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -14,10 +17,14 @@ pub struct LinkConfig {
     pub to_server: Conditions,
     /// What happens on the way from the server to the client.
     pub to_client: Conditions,
+    /// Flows with longer ways than the others. If one is named twice, the first counts.
+    pub flows: Vec<FlowDelay>,
     /// When the client's NAT mapping changes; `None`: never.
     pub rebind: Option<Rebind>,
     /// Decides everything that is random.
     pub seed: u64,
+    /// Whether drops after entry are kept for [`Link::next_drop`].
+    pub record_drops: bool,
 }
 
 /// A wire between a client and a server that does to datagrams what a network does.
@@ -26,42 +33,57 @@ pub struct LinkConfig {
 /// datagrams out with [`poll`](Self::poll) until it has none. Nothing enters in the past: a datagram
 /// that is submitted for an earlier time than one given before enters at that one.
 ///
-/// Rules that begin or end at some time need no deadline: they act on datagrams, not on the clock.
+/// What comes out, and when, does not depend on how often and how late the link is polled.
 #[derive(Debug)]
 pub struct Link {
-    to_server: Direction,
-    to_client: Direction,
+    directions: Ways<Direction>,
+    inside: Inside,
     rebind: Option<Rebind>,
-    counters: Counters,
     now: Timestamp,
     /// When the first datagram entered.
     first: Option<Timestamp>,
-    pipe: BinaryHeap<Scheduled>,
-    scheduled: u64,
+    /// How many have entered.
+    entered: u64,
 }
 
 impl Link {
     /// A link on which nothing has happened yet.
     pub fn new(config: LinkConfig) -> Self {
         let mut random = Random::from_number(config.seed);
+        let sources = [random.fork(), random.fork()];
+        // What is drawn for times has sources of its own, so that the others draw what they drew.
+        let schedules = [random.fork(), random.fork()];
+        let delays = |delay: fn(&FlowDelay) -> Duration| {
+            config.flows.iter().map(|flow| (flow.flow, delay(flow))).collect()
+        };
+        let [to_server, to_client] = sources;
+        let [to_server, to_client] = [
+            (config.to_server, delays(|flow| flow.to_server), to_server),
+            (config.to_client, delays(|flow| flow.to_client), to_client),
+        ];
+        let [schedule_to_server, schedule_to_client] = schedules;
+        let direction = |way, (conditions, delays, random), schedules| {
+            Direction::new(way, conditions, delays, (random, schedules))
+        };
         Self {
-            to_server: Direction::new(config.to_server, random.fork()),
-            to_client: Direction::new(config.to_client, random.fork()),
+            directions: Ways {
+                to_server: direction(Way::ToServer, to_server, schedule_to_server),
+                to_client: direction(Way::ToClient, to_client, schedule_to_client),
+            },
+            inside: Inside::new(config.record_drops),
             rebind: config.rebind,
-            counters: Counters::default(),
             now: Timestamp::ORIGIN,
             first: None,
-            pipe: BinaryHeap::new(),
-            scheduled: 0,
+            entered: 0,
         }
     }
 
     /// A datagram enters at `now`. One to the client is addressed to the current NAT mapping; see
     /// [`submit_to_client`](Self::submit_to_client) for another one.
     pub fn submit(&mut self, now: Timestamp, way: Way, datagram: Datagram) -> Outcome {
-        self.advance(now);
-        let binding = self.binding(self.now);
-        self.enter(way, binding, datagram)
+        let now = self.now.max(now);
+        self.first.get_or_insert(now);
+        self.enter(now, way, self.binding(now), datagram)
     }
 
     /// A datagram enters at `now` on its way to the client, addressed to the NAT mapping `binding`.
@@ -71,8 +93,7 @@ impl Link {
         binding: u64,
         datagram: Datagram,
     ) -> Outcome {
-        self.advance(now);
-        self.enter(Way::ToClient, binding, datagram)
+        self.enter(self.now.max(now), Way::ToClient, binding, datagram)
     }
 
     /// The generation of the NAT mapping at `now`: zero at first, one more with each change.
@@ -83,126 +104,118 @@ impl Link {
         }
     }
 
-    /// When the next datagram is due out; `None` while none is.
+    /// When to poll next; `None` while nothing is ever due. Nothing comes out before; mostly something
+    /// comes out then.
     pub fn deadline(&self) -> Option<Timestamp> {
-        self.pipe.peek().map(|next| next.at).filter(|at| *at < Timestamp::FAR_FUTURE)
+        let Ways { to_server, to_client } = &self.directions;
+        let deadlines = [to_server.deadline(), to_client.deadline()];
+        deadlines.into_iter().flatten().min().filter(|at| *at < Timestamp::FAR_FUTURE)
     }
 
     /// The next datagram that is due out at `now`, in the order of their times; `None` if there is no
     /// more.
     pub fn poll(&mut self, now: Timestamp) -> Option<Delivery> {
         self.now = self.now.max(now);
-        while self.deadline().is_some_and(|at| at <= now) {
-            let Scheduled { at, number, way, binding, datagram, .. } = self.pipe.pop()?;
-            let length = datagram.payload.len();
-            let is_old = way == Way::ToClient && binding != self.binding(at);
-            let direction = match way {
-                Way::ToServer => &mut self.to_server,
-                Way::ToClient => &mut self.to_client,
-            };
-            let counters = self.counters.of_mut(way);
-            direction.release(length);
-            counters.in_pipe = counters.in_pipe.saturating_sub(1);
-            if is_old {
-                counters.count_drop(DropReason::OldBinding);
-                continue;
+        let first = self.first?;
+        let Ways { to_server, to_client } = &mut self.directions;
+        to_server.settle(self.now, first, &mut self.inside);
+        to_client.settle(self.now, first, &mut self.inside);
+        while let Some((at, way)) = self.next().filter(|(at, _)| *at <= now) {
+            let binding = self.binding(at);
+            let delivery = self.directions.of_mut(way).step(binding, &mut self.inside);
+            if delivery.is_some() {
+                return delivery;
             }
-            if direction.on_delivered(number) {
-                increment(&mut counters.reordered);
-            }
-            increment(&mut counters.delivered);
-            add_bytes(&mut counters.delivered_bytes, length);
-            return Some(Delivery { way, datagram, at, binding });
         }
         None
     }
 
+    /// The next datagram that was dropped after it had entered, in the order in which the link found
+    /// out: poll first. Always `None` without [`LinkConfig::record_drops`].
+    pub fn next_drop(&mut self) -> Option<Dropped> {
+        self.inside.drops.as_mut()?.pop_front()
+    }
+
     /// What the link has done so far.
     pub const fn counters(&self) -> &Counters {
-        &self.counters
+        &self.inside.counters
     }
 
-    /// A datagram enters at `now`.
-    fn advance(&mut self, now: Timestamp) {
-        self.now = self.now.max(now);
-        self.first.get_or_insert(self.now);
+    /// What the link has done with one flow; `None` if none of its datagrams entered.
+    pub fn flow(&self, way: Way, flow: u32) -> Option<&FlowCounters> {
+        self.directions.of(way).flows.get(flow)
     }
 
-    fn enter(&mut self, way: Way, binding: u64, datagram: Datagram) -> Outcome {
-        let now = self.now;
-        let first = self.first.unwrap_or(now);
-        let counters = self.counters.of_mut(way);
-        increment(&mut counters.received);
-        add_bytes(&mut counters.received_bytes, datagram.payload.len());
-        let direction = match way {
-            Way::ToServer => &mut self.to_server,
-            Way::ToClient => &mut self.to_client,
-        };
-        let Passing { datagram, at, number, copy } =
-            match direction.enter(now, first, datagram, counters) {
-                Ok(passing) => passing,
-                Err(reason) => {
-                    counters.count_drop(reason);
-                    return Outcome::Dropped(reason);
-                }
-            };
-        let passed = direction.passed_bytes();
-        self.to_server.on_passed(now, way, passed);
-        self.to_client.on_passed(now, way, passed);
-        for datagram in core::iter::once(datagram).chain(copy) {
-            increment(&mut self.counters.of_mut(way).in_pipe);
-            increment(&mut self.scheduled);
-            let order = self.scheduled;
-            self.pipe.push(Scheduled { at, order, number, way, binding, datagram });
+    /// What the link has done with each flow that it knows, in the order of their numbers.
+    pub fn flows(&self, way: Way) -> impl Iterator<Item = (u32, &FlowCounters)> {
+        self.directions.of(way).flows.iter()
+    }
+
+    /// How many bytes waited for the bottleneck at the time of the last call that gave one, overhead
+    /// included, without the datagram on the wire.
+    pub fn queue_bytes(&self, way: Way) -> u64 {
+        self.directions.of(way).waiting().1
+    }
+
+    /// How many datagrams waited for the bottleneck then.
+    pub fn queue_packets(&self, way: Way) -> usize {
+        self.directions.of(way).waiting().0
+    }
+
+    /// How long a datagram of `flow` travels that leaves the bottleneck at `at`: the delay of that time
+    /// and the flow's own, without jitter and without what only holds datagrams up.
+    pub fn base_delay(&self, way: Way, flow: u32, at: Timestamp) -> Duration {
+        self.directions.of(way).base_delay(self.first.unwrap_or(at), flow, at)
+    }
+
+    /// The rate of the bottleneck at `at`; of a trace, its mean. `None` if it takes no time.
+    pub fn rate(&self, way: Way, at: Timestamp) -> Option<Rate> {
+        self.directions.of(way).rate(self.first.unwrap_or(at), at)
+    }
+
+    /// An empty buffer for a payload: one that was recycled, if there is any.
+    pub fn buffer(&mut self) -> Vec<u8> {
+        self.inside.buffer()
+    }
+
+    /// Gives back a payload's buffer, for [`buffer`](Self::buffer) and for copies. Those of dropped
+    /// datagrams come back by themselves.
+    pub fn recycle(&mut self, buffer: Vec<u8>) {
+        self.inside.recycle(buffer);
+    }
+
+    /// What happens next behind the bottlenecks.
+    fn next(&self) -> Option<(Timestamp, Way)> {
+        let Ways { to_server, to_client } = &self.directions;
+        let next = |next: Option<Next>, way| next.map(|next| (next, way));
+        let both = [next(to_server.next(), Way::ToServer), next(to_client.next(), Way::ToClient)];
+        let (next, way) = both.into_iter().flatten().min()?;
+        Some((next.at, way)).filter(|(at, _)| *at < Timestamp::FAR_FUTURE)
+    }
+
+    fn enter(&mut self, now: Timestamp, way: Way, binding: u64, datagram: Datagram) -> Outcome {
+        self.now = now;
+        let first = *self.first.get_or_insert(now);
+        let number = self.entered;
+        self.entered = number.saturating_add(1);
+        let direction = self.directions.of_mut(way);
+        direction.settle(now, first, &mut self.inside);
+        let entry = Entry { number, binding, datagram };
+        if let Err(reason) = direction.enter((now, first), entry, &mut self.inside) {
+            return Outcome::Dropped { number, reason };
         }
-        Outcome::Passes(at)
+        let passed = direction.passed_bytes();
+        self.directions.to_server.on_passed(now, way, passed);
+        self.directions.to_client.on_passed(now, way, passed);
+        Outcome::Entered { number }
     }
 }
-
-fn add_bytes(counter: &mut u64, length: usize) {
-    *counter = counter.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
-}
-
-/// A datagram under way.
-#[derive(Debug)]
-struct Scheduled {
-    at: Timestamp,
-    /// Among those of one time, the first in is the first out.
-    order: u64,
-    number: u64,
-    way: Way,
-    binding: u64,
-    datagram: Datagram,
-}
-
-impl Scheduled {
-    const fn key(&self) -> (Timestamp, u64) {
-        (self.at, self.order)
-    }
-}
-
-impl Ord for Scheduled {
-    /// The heap gives out the greatest: the one that is due first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.key().cmp(&self.key())
-    }
-}
-
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Scheduled {}
 
 #[cfg(test)]
+mod features;
+#[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod strategies;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use clearway_units::Timestamp;
 
-use crate::{Conditions, Datagram, Delivery, Ecn, Link, LinkConfig, Outcome, Probability, Way};
+use crate::{Conditions, Datagram, Delivery, Ecn, Link, LinkConfig, Probability, Way};
 
 pub(crate) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
@@ -29,6 +29,8 @@ pub(crate) fn link_to_client(to_client: Conditions) -> Link {
 }
 
 /// Everything that comes out, as if polled at each deadline.
+///
+/// Deadlines are exact where all delays are.
 pub(crate) fn drain(link: &mut Link) -> Vec<Delivery> {
     let mut deliveries = Vec::new();
     while let Some(at) = link.deadline() {
@@ -58,10 +60,7 @@ pub(crate) fn stream(
 /// For each of `count` datagrams, one each millisecond, whether it passed.
 pub(crate) fn passes(link: &mut Link, way: Way, count: u32) -> Vec<bool> {
     (0..count)
-        .map(|flow| {
-            let outcome = link.submit(at_ms(flow.into()), way, datagram(flow, 100));
-            matches!(outcome, Outcome::Passes(_))
-        })
+        .map(|flow| link.submit(at_ms(flow.into()), way, datagram(flow, 100)).has_entered())
         .collect()
 }
 

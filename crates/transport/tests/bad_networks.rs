@@ -247,7 +247,7 @@ fn the_first_datagrams_of_either_end_may_be_lost() {
                     ..Default::default()
                 },
                 seed: lost,
-                rebind: None,
+                ..LinkConfig::default()
             };
             let mut pair = Pair::with_tls(link, quiet(), quiet(), large_tls());
             pair.establish_within(seconds(60));

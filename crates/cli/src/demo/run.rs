@@ -69,8 +69,8 @@ impl Run {
         let link = LinkConfig {
             to_server: conditions.clone(),
             to_client: conditions,
-            rebind: None,
             seed: command.seed.wrapping_add(u64::from(number - 1)),
+            ..LinkConfig::default()
         };
         let name = match command.runs {
             1 => controller.name().to_owned(),

@@ -94,6 +94,7 @@ async fn config(command: LinkCommand) -> Result<RelayConfig, Failure> {
         to_client: conditions(Way::ToClient)?,
         rebind: rebind(&command)?,
         seed: command.seed,
+        ..LinkConfig::default()
     };
     let to = resolve_one(&command.to, Some(command.listen)).await?;
     Ok(RelayConfig { listen: command.listen, to, link })

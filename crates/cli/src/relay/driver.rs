@@ -190,10 +190,7 @@ impl Driver {
 }
 
 fn watch(loss: &mut LossWatch, now: Timestamp, way: Way, outcome: Outcome, length: usize) {
-    let passed = match outcome {
-        Outcome::Passes(_) => length,
-        Outcome::Dropped(_) => 0,
-    };
+    let passed = if outcome.has_entered() { length } else { 0 };
     loss.on_submitted(now, way, passed);
 }
 

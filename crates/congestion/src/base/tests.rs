@@ -3,3 +3,5 @@
 mod growth;
 mod loss;
 mod random;
+mod recovery;
+mod response;

@@ -129,3 +129,6 @@ impl HeaderProtectionKey for NullHeaderKey {
         SAMPLE_LEN
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,12 +10,16 @@ fn every_reason_has_its_counter_and_adds_to_the_sum() {
         DropReason::Queue,
         DropReason::Pipe,
         DropReason::TooLarge,
+        DropReason::Policer,
+        DropReason::QueueManagement,
+        DropReason::AckFilter,
+        DropReason::SocketBuffer,
         DropReason::OldBinding,
     ];
     for reason in reasons {
         counters.count_drop(reason);
     }
-    assert_eq!(counters.dropped(), 7);
+    assert_eq!(counters.dropped(), 11);
     let expected = WayCounters {
         lost_random: 1,
         lost_burst: 1,
@@ -23,6 +27,10 @@ fn every_reason_has_its_counter_and_adds_to_the_sum() {
         dropped_queue: 1,
         dropped_pipe: 1,
         too_large: 1,
+        dropped_policer: 1,
+        dropped_queue_management: 1,
+        dropped_ack_filter: 1,
+        dropped_socket_buffer: 1,
         dropped_old_binding: 1,
         ..WayCounters::default()
     };

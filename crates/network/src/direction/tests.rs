@@ -33,8 +33,8 @@ fn the_buffer_is_moved() {
 #[test]
 fn delay_is_exact_and_behind_the_bottleneck() {
     let mut link = link_to_client(Conditions { delay: ms(15), rate: RATE, ..Default::default() });
-    let outcome = link.submit(at_ms(3), Way::ToClient, datagram(0, 1250));
-    assert_eq!(outcome, Outcome::Passes(at_ms(19)));
+    link.submit(at_ms(3), Way::ToClient, datagram(0, 1250));
+    assert_eq!(link.deadline(), Some(at_ms(19)));
     link.submit(at_ms(3), Way::ToClient, datagram(1, 1250));
     assert_eq!(link.deadline(), Some(at_ms(19)));
     assert_eq!(link.poll(Timestamp::from_nanos(18_999_999)), None);
@@ -115,8 +115,8 @@ fn ticks_round_up() {
 fn a_tick_of_zero_is_none() {
     let tick = Some(Duration::ZERO);
     let mut link = link_to_client(Conditions { delay: ms(1), tick, ..Conditions::default() });
-    let outcome = link.submit(at_ms(2), Way::ToClient, datagram(0, 1));
-    assert_eq!(outcome, Outcome::Passes(at_ms(3)));
+    link.submit(at_ms(2), Way::ToClient, datagram(0, 1));
+    assert_eq!(link.deadline(), Some(at_ms(3)));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn loss_in_both_directions_after_the_first_byte_of_the_answer() {
     });
     let mut passes = |now: u64, way| {
         let now = Timestamp::from_nanos(now);
-        matches!(link.submit(now, way, datagram(0, 100)), Outcome::Passes(_))
+        link.submit(now, way, datagram(0, 100)).has_entered()
     };
     assert!(passes(0, Way::ToServer));
     assert!(passes(5_000_000, Way::ToServer));
@@ -215,7 +215,8 @@ fn duplicates_arrive_with_their_original() {
     assert!((150..250).contains(&copies), "{copies}");
     assert_eq!(usize::try_from(link.counters().to_client.duplicated), Ok(copies));
     assert_eq!(link.counters().to_client.reordered, 0);
-    let twice = deliveries.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    let is_twice = |pair: &&[Delivery]| pair[1] == Delivery { is_copy: true, ..pair[0].clone() };
+    let twice = deliveries.windows(2).filter(is_twice).count();
     assert_eq!(twice, copies);
 }
 
@@ -273,8 +274,8 @@ fn only_what_fits_passes() {
     let mut link = link_to_client(Conditions { mtu: Some(1400), ..Conditions::default() });
     let fits = link.submit(at_ms(0), Way::ToClient, datagram(0, 1400));
     let too_large = link.submit(at_ms(0), Way::ToClient, datagram(1, 1401));
-    assert_eq!(fits, Outcome::Passes(at_ms(0)));
-    assert_eq!(too_large, Outcome::Dropped(DropReason::TooLarge));
+    assert_eq!(fits, Outcome::Entered { number: 0 });
+    assert_eq!(too_large, Outcome::Dropped { number: 1, reason: DropReason::TooLarge });
     assert_eq!(link.counters().to_client.too_large, 1);
 }
 
@@ -309,7 +310,7 @@ fn a_long_wait_marks_what_can_be_marked() {
 /// Fills the pipe with datagrams of `size` bytes and returns how many it takes.
 fn fill(link: &mut Link, now: Timestamp, size: usize) -> usize {
     let mut taken = 0;
-    while let Outcome::Passes(_) = link.submit(now, Way::ToClient, datagram(0, size)) {
+    while link.submit(now, Way::ToClient, datagram(0, size)).has_entered() {
         taken += 1;
     }
     taken
@@ -325,6 +326,22 @@ fn the_pipe_is_bounded() {
     assert_eq!(drain(&mut link).len(), places);
     // All of it is free again.
     assert_eq!(fill(&mut link, at_ms(5000), size), places);
+}
+
+#[test]
+fn a_datagram_costs_no_more_than_is_counted() {
+    let places = size_of::<Transit>() + size_of::<Due>() + size_of::<Waiting>();
+    assert!(places + 2 * size_of::<usize>() <= DATAGRAM_COST, "{places}");
+}
+
+#[test]
+fn overhead_takes_time_and_room() {
+    let queue = QueueLimit { packets: None, bytes: Some(1250) };
+    let conditions = Conditions { rate: RATE, overhead: 28, queue, ..Conditions::default() };
+    let mut link = link_to_client(conditions);
+    let deliveries = stream(&mut link, 3, 1222, Duration::ZERO);
+    let times: Vec<_> = deliveries.iter().map(|delivery| delivery.at).collect();
+    assert_eq!(times, [at_ms(1), at_ms(2)]);
 }
 
 #[test]
@@ -345,15 +362,16 @@ fn copies_take_their_place_in_the_pipe() {
 fn a_queue_of_lost_datagrams_is_bounded() {
     let loss = vec![LossRule::random(Probability::ALWAYS)];
     let rate = Some(Rate::ZERO);
-    let mut direction =
-        Direction::new(Conditions { rate, loss, ..Conditions::default() }, Random::from_number(1));
-    let mut counters = WayCounters::default();
-    let mut enter =
-        || direction.enter(at_ms(0), at_ms(0), datagram(0, 0), &mut counters).unwrap_err();
-    let mut remembered = 0;
-    while enter() == DropReason::Random {
-        remembered += 1;
-    }
-    assert_eq!(enter(), DropReason::Pipe);
-    assert!(remembered <= PIPE_LIMIT / QUEUE_PLACE_COST);
+    let mut link = link_to_client(Conditions { rate, loss, ..Conditions::default() });
+    let mut enter = || link.submit(at_ms(0), Way::ToClient, datagram(0, 0));
+    let mut remembered = 0u64;
+    let end = loop {
+        match enter() {
+            Outcome::Dropped { reason: DropReason::Random, .. } => remembered += 1,
+            other => break other,
+        }
+    };
+    assert_eq!(end, Outcome::Dropped { number: remembered, reason: DropReason::Pipe });
+    let remembered = usize::try_from(remembered).unwrap();
+    assert!(remembered <= PIPE_LIMIT / DATAGRAM_COST);
 }

@@ -1,131 +1,15 @@
 //! What holds on every link.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use clearway_units::Rate;
 use proptest::collection::vec;
-use proptest::option;
 use proptest::prelude::*;
 
+use super::strategies::{conditions, config, way};
 use super::*;
-use crate::{
-    Corrupt, Ecn, Jitter, LossModel, LossRule, Probability, QueueLimit, Reorder, Step, Window,
-};
-
-fn probability() -> impl Strategy<Value = Probability> {
-    prop_oneof![Just(0.0), Just(1.0), 0.0..1.0].prop_map(|value| Probability::new(value).unwrap())
-}
-
-/// Mostly up to some milliseconds; sometimes anything.
-fn duration() -> impl Strategy<Value = Duration> {
-    prop_oneof![
-        1 => Just(Duration::ZERO),
-        8 => (0..20_000_000u64).prop_map(Duration::from_nanos),
-        1 => any::<Duration>(),
-    ]
-}
-
-fn rate() -> impl Strategy<Value = Option<Rate>> {
-    let bytes = prop_oneof![1 => Just(0), 8 => 1_000..10_000_000u64, 1 => any::<u64>()];
-    option::of(bytes.prop_map(Rate::from_bytes_per_second))
-}
-
-fn way() -> impl Strategy<Value = Way> {
-    prop_oneof![Just(Way::ToServer), Just(Way::ToClient)]
-}
-
-fn window() -> impl Strategy<Value = Window> {
-    prop_oneof![
-        Just(Window::Always),
-        (duration(), option::of(duration()))
-            .prop_map(|(after, length)| Window::FromFirstDatagram { after, length }),
-        (way(), 0..5000u64, option::of(duration()))
-            .prop_map(|(way, bytes, length)| Window::AfterBytes { way, bytes, length }),
-        (duration(), duration()).prop_map(|(from, until)| Window::Absolute {
-            from: Timestamp::from_origin(from),
-            until: Timestamp::from_origin(until),
-        }),
-    ]
-}
-
-fn loss_rule() -> impl Strategy<Value = LossRule> {
-    let model = prop_oneof![
-        probability().prop_map(|probability| LossModel::Random { probability }),
-        (probability(), 0..5u32).prop_map(|(probability, maximum_run)| {
-            LossModel::RandomCapped { probability, maximum_run }
-        }),
-        (probability(), 0..5u32)
-            .prop_map(|(start, maximum_run)| LossModel::Burst { start, maximum_run }),
-        [probability(), probability(), probability(), probability()].prop_map(
-            |[good_to_bad, bad_to_good, loss_in_good, loss_in_bad]| LossModel::GilbertElliott {
-                good_to_bad,
-                bad_to_good,
-                loss_in_good,
-                loss_in_bad,
-            }
-        ),
-        vec(0..40u64, 0..10).prop_map(|numbers| LossModel::List { numbers }),
-    ];
-    (model, window()).prop_map(|(model, window)| LossRule { model, window })
-}
-
-fn conditions() -> impl Strategy<Value = Conditions> {
-    let times = (
-        duration(),
-        vec((duration(), duration()).prop_map(|(after, value)| Step { after, value }), 0..3),
-        (duration(), any::<bool>())
-            .prop_map(|(range, reorder_by_jitter)| Jitter { range, reorder_by_jitter }),
-        option::of(duration()),
-    );
-    let bottleneck = (
-        rate(),
-        vec((duration(), rate()).prop_map(|(after, value)| Step { after, value }), 0..3),
-        any::<u16>(),
-        (option::of(0..5usize), option::of(0..5000u64))
-            .prop_map(|(packets, bytes)| QueueLimit { packets, bytes }),
-        option::of(duration()),
-    );
-    let impairments = (
-        vec(loss_rule(), 0..3),
-        (probability(), duration()).prop_map(|(probability, by)| Reorder { probability, by }),
-        probability(),
-        (probability(), option::of(0..5u32), option::of(0..50usize)).prop_map(
-            |(probability, maximum_run, within)| Corrupt { probability, maximum_run, within },
-        ),
-        option::of(0..1500usize),
-        any::<bool>(),
-    );
-    (times, bottleneck, impairments).prop_map(|(times, bottleneck, impairments)| {
-        let (delay, delay_steps, jitter, tick) = times;
-        let (rate, rate_steps, overhead, queue, mark_above) = bottleneck;
-        let (loss, reorder, duplicate, corrupt, mtu, bleach) = impairments;
-        Conditions {
-            delay,
-            delay_steps,
-            jitter,
-            tick,
-            rate,
-            rate_steps,
-            overhead,
-            queue,
-            mark_above,
-            loss,
-            reorder,
-            duplicate,
-            corrupt,
-            mtu,
-            bleach,
-        }
-    })
-}
-
-fn config() -> impl Strategy<Value = LinkConfig> {
-    let rebind = (duration(), option::of(duration()), any::<bool>())
-        .prop_map(|(first, every, address)| Rebind { first, every, address });
-    (conditions(), conditions(), option::of(rebind), any::<u64>()).prop_map(
-        |(to_server, to_client, rebind, seed)| LinkConfig { to_server, to_client, rebind, seed },
-    )
-}
+use crate::{Discipline, DropReason, Ecn, Reorder};
 
 /// How long the driver waits first, in which direction it sends, how much, and whether it polls then.
 type Action = (u64, Way, usize, bool);
@@ -146,50 +30,123 @@ fn check(link: &Link) {
     }
 }
 
-fn run(config: LinkConfig, actions: &[Action]) -> (Vec<Delivery>, Counters) {
+/// All that can be seen of a link.
+#[derive(PartialEq, Debug, Default)]
+struct Seen {
+    outcomes: Vec<Outcome>,
+    deliveries: Vec<Delivery>,
+    drops: Vec<Dropped>,
+    counters: Counters,
+    flows: Vec<(Way, u32, FlowCounters)>,
+}
+
+impl Seen {
+    fn take(&mut self, link: &mut Link, now: Timestamp) {
+        while let Some(delivery) = link.poll(now) {
+            assert!(delivery.at <= now && delivery.entered + delivery.queued <= delivery.at);
+            self.deliveries.push(delivery);
+            check(link);
+        }
+        self.drops.extend(core::iter::from_fn(|| link.next_drop()));
+    }
+}
+
+fn run(config: LinkConfig, actions: &[Action], polls_late: bool) -> Seen {
     let mut link = Link::new(config);
-    let mut deliveries = Vec::new();
+    let mut seen = Seen::default();
     let mut now = Timestamp::ORIGIN;
-    for (number, (wait, way, length, polls)) in (0u32..).zip(actions) {
+    for (number, (wait, way, length, polls)) in (0u8..).zip(actions) {
         now += Duration::from_nanos(*wait);
-        let payload = vec![0; *length];
-        let outcome = link.submit(now, *way, Datagram { payload, ecn: Ecn::Ect1, flow: number });
-        assert!(!matches!(outcome, Outcome::Passes(at) if at < now), "{outcome:?} at {now:?}");
+        let (payload, ecn, flow) =
+            (vec![0; *length], Ecn::from_bits(number / 3), u32::from(number % 5));
+        let outcome = link.submit(now, *way, Datagram { payload, ecn, flow });
+        assert_eq!(outcome.number(), u64::from(number));
+        seen.outcomes.push(outcome);
         check(&link);
-        while *polls && let Some(delivery) = link.poll(now) {
-            assert!(delivery.at <= now);
-            deliveries.push(delivery);
-            check(&link);
+        if *polls && !polls_late {
+            seen.take(&mut link, now);
         }
     }
     while let Some(at) = link.deadline() {
-        deliveries.extend(core::iter::from_fn(|| link.poll(at)));
+        seen.take(&mut link, at);
         check(&link);
         assert!(link.deadline().is_none_or(|next| next > at));
     }
-    (deliveries, link.counters().clone())
+    for way in [Way::ToServer, Way::ToClient] {
+        seen.flows.extend(link.flows(way).map(|(flow, counters)| (way, flow, *counters)));
+    }
+    seen.counters = link.counters().clone();
+    seen
+}
+
+/// How often each datagram was dropped, delivered and copied.
+fn ledger(seen: &Seen) -> BTreeMap<u64, (usize, usize, usize)> {
+    let mut ledger: BTreeMap<u64, (usize, usize, usize)> = BTreeMap::new();
+    for outcome in &seen.outcomes {
+        ledger.entry(outcome.number()).or_default().0 += usize::from(!outcome.has_entered());
+    }
+    let dropped = seen.drops.iter().map(|one| (one.number, one.is_copy, true));
+    let delivered = seen.deliveries.iter().map(|one| (one.number, one.is_copy, false));
+    for (number, is_copy, is_drop) in dropped.chain(delivered) {
+        let entry = ledger.get_mut(&number).unwrap();
+        match (is_copy, is_drop) {
+            (true, _) => entry.2 += 1,
+            (false, true) => entry.0 += 1,
+            (false, false) => entry.1 += 1,
+        }
+    }
+    ledger
 }
 
 proptest! {
     #[test]
-    fn nothing_is_lost_or_invented(config in config(), actions in actions()) {
-        let (deliveries, counters) = run(config.clone(), &actions);
-        prop_assert!(deliveries.is_sorted_by_key(|delivery| delivery.at));
-        let mut seen = vec![0; actions.len()];
-        for delivery in &deliveries {
-            let flow = usize::try_from(delivery.datagram.flow).unwrap();
-            let (_, way, length, _) = actions[flow];
-            prop_assert_eq!(delivery.way, way);
-            prop_assert_eq!(delivery.datagram.payload.len(), length);
+    fn each_datagram_is_delivered_or_dropped_or_inside(config in config(), actions in actions()) {
+        let seen = run(config, &actions, false);
+        let ledger = ledger(&seen);
+        for (dropped, delivered, copies) in ledger.values() {
+            prop_assert!(dropped + delivered <= 1 && *copies <= 1);
+        }
+        for way in [Way::ToServer, Way::ToClient] {
+            let counters = seen.counters.of(way);
+            let of_way = |number: &u64| actions[usize::try_from(*number).unwrap()].1 == way;
+            let inside = ledger.iter().filter(|(number, (dropped, delivered, _))| {
+                of_way(number) && dropped + delivered == 0
+            });
+            let copies = seen.drops.iter().filter(|one| one.way == way && one.is_copy).count()
+                + seen.deliveries.iter().filter(|one| one.way == way && one.is_copy).count();
+            let copies = u64::try_from(copies).unwrap();
+            let inside = u64::try_from(inside.count()).unwrap();
+            prop_assert_eq!(counters.in_pipe, inside + counters.duplicated - copies);
+            let flows: Vec<_> =
+                seen.flows.iter().filter(|flow| flow.0 == way).map(|flow| flow.2).collect();
+            let sum = |field: fn(&FlowCounters) -> u64| flows.iter().map(field).sum::<u64>();
+            prop_assert_eq!(sum(|flow| flow.received), counters.received);
+            prop_assert_eq!(sum(|flow| flow.delivered), counters.delivered);
+            prop_assert_eq!(sum(|flow| flow.delivered_bytes), counters.delivered_bytes);
+            prop_assert_eq!(sum(|flow| flow.dropped), counters.dropped());
+        }
+        for one in &seen.drops {
+            let is_late = matches!(one.reason, DropReason::QueueManagement
+                | DropReason::AckFilter | DropReason::SocketBuffer | DropReason::OldBinding);
+            prop_assert!(is_late && one.length == actions[usize::try_from(one.number).unwrap()].2);
+        }
+    }
+
+    #[test]
+    fn what_comes_out_is_what_went_in(config in config(), actions in actions()) {
+        let seen = run(config.clone(), &actions, false);
+        prop_assert!(seen.deliveries.is_sorted_by_key(|delivery| delivery.at));
+        for delivery in &seen.deliveries {
+            let (_, way, length, _) = actions[usize::try_from(delivery.number).unwrap()];
+            prop_assert_eq!((delivery.way, delivery.datagram.payload.len()), (way, length));
             let changed = delivery.datagram.payload.iter().filter(|byte| **byte != 0).count();
             prop_assert!(changed <= 1);
-            seen[flow] += 1;
         }
-        prop_assert!(seen.iter().all(|count| *count <= 2));
-        let copies = u64::try_from(seen.iter().filter(|count| **count == 2).count()).unwrap();
-        prop_assert!(copies <= counters.to_server.duplicated + counters.to_client.duplicated);
-        // And again.
-        prop_assert_eq!(run(config, &actions), (deliveries, counters));
+        // And again; and by a driver that sleeps all the time.
+        prop_assert_eq!(&run(config.clone(), &actions, false), &seen);
+        let late = run(config, &actions, true);
+        prop_assert_eq!(late.deliveries, seen.deliveries);
+        prop_assert_eq!(late.counters, seen.counters);
     }
 
     #[test]
@@ -199,34 +156,41 @@ proptest! {
     ) {
         conditions.jitter.reorder_by_jitter = false;
         conditions.reorder = Reorder::default();
+        if let Discipline::DualPi2(_) = conditions.discipline {
+            conditions.discipline = Discipline::DropTail;
+        }
         let config = LinkConfig {
             to_server: conditions.clone(),
             to_client: conditions,
             ..LinkConfig::default()
         };
-        let (deliveries, counters) = run(config, &actions);
+        let seen = run(config, &actions, false);
         for way in [Way::ToServer, Way::ToClient] {
-            let one = deliveries.iter().filter(|delivery| delivery.way == way);
-            prop_assert!(one.is_sorted_by_key(|delivery| delivery.datagram.flow));
-            prop_assert_eq!(counters.of(way).reordered, 0);
+            let one = seen.deliveries.iter().filter(|delivery| delivery.way == way);
+            prop_assert!(one.is_sorted_by_key(|delivery| delivery.number));
+            prop_assert_eq!(seen.counters.of(way).reordered, 0);
         }
     }
 
     #[test]
     fn the_bottleneck_is_never_faster_than_its_rate(
+        conditions in conditions(),
         actions in actions(),
         bytes_per_second in 1_000..10_000_000u64,
     ) {
         let rate = Rate::from_bytes_per_second(bytes_per_second);
-        let to_client = Conditions { rate: Some(rate), ..Conditions::default() };
+        let Conditions { queue, discipline, policer, ack_filter, .. } = conditions;
+        let to_client =
+            Conditions { rate: Some(rate), queue, discipline, policer, ack_filter, ..Conditions::default() };
         let config = LinkConfig { to_client, ..LinkConfig::default() };
-        let (deliveries, _) = run(config, &actions);
+        let seen = run(config, &actions, false);
         let one: Vec<_> =
-            deliveries.iter().filter(|delivery| delivery.way == Way::ToClient).collect();
+            seen.deliveries.iter().filter(|delivery| delivery.way == Way::ToClient).collect();
         for pair in one.windows(2) {
             let bytes = u64::try_from(pair[1].datagram.payload.len()).unwrap();
             let apart = pair[1].at.checked_since(pair[0].at).unwrap();
             prop_assert!(apart >= rate.time_for(bytes).unwrap());
+            prop_assert!(pair[1].queued < pair[1].at.checked_since(pair[1].entered).unwrap() || bytes == 0);
         }
     }
 }

@@ -26,7 +26,10 @@ impl Connection {
             Frame::Padding(_) | Frame::Ping => Ok(()),
             Frame::Ack(ack) => self.receive_ack(now, context, &ack),
             Frame::Crypto(crypto) => self.receive_crypto(now, context.space, &crypto),
-            Frame::Stream(stream) => self.streams.on_stream(now, &stream),
+            Frame::Stream(stream) => {
+                self.answer.on_stream_data();
+                self.streams.on_stream(now, &stream)
+            }
             Frame::ResetStream(frame) => self.streams.on_reset_stream(now, &frame),
             Frame::StopSending(frame) => self.streams.on_stop_sending(&frame),
             Frame::MaxData(frame) => {

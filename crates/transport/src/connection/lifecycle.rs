@@ -5,6 +5,7 @@ use clearway_wire::frame;
 use clearway_wire::header::Retry;
 use clearway_wire::{ConnectionId, TransportErrorCode, TransportParameters, VarInt};
 
+use super::answer::AnswerTimer;
 use super::closing::Close;
 use super::receive::HeldPackets;
 use super::timers::IdleTimer;
@@ -163,6 +164,7 @@ impl Connection {
             peer: Peer { parameters: TransportParameters::default(), parameters_are_known: false },
             flags: Flags::default(),
             idle: IdleTimer::new(now, config.max_idle_timeout),
+            answer: AnswerTimer::default(),
             held: HeldPackets::default(),
             outgoing: Outgoing::default(),
             events: std::collections::VecDeque::new(),

@@ -3,6 +3,7 @@
 //! The parts do not know each other. What a datagram brings goes, frame by frame, to the one part that
 //! owns it (`receive`); what a datagram carries is asked of the parts in one fixed order (`transmit`).
 
+mod answer;
 mod application;
 mod closing;
 mod frames;
@@ -92,6 +93,7 @@ pub struct Connection {
     peer: Peer,
     flags: Flags,
     idle: timers::IdleTimer,
+    answer: answer::AnswerTimer,
     held: HeldPackets,
     outgoing: Outgoing,
     events: VecDeque<Event>,

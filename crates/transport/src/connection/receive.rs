@@ -46,6 +46,8 @@ pub(super) struct PacketContext {
 pub(super) struct PacketEffect {
     pub(super) is_ack_eliciting: bool,
     pub(super) is_probing_only: bool,
+    /// It held an ACK frame.
+    pub(super) acknowledges: bool,
 }
 
 impl Connection {
@@ -211,6 +213,10 @@ impl Connection {
             // It repeats itself: it has not got the answer.
             self.hasten_handshake();
         }
+        let is_sign_of_life = is_largest && effect.is_ack_eliciting && effect.acknowledges;
+        if is_sign_of_life && context.space == SpaceId::Application {
+            self.recovery.on_sign_of_life(now, &self.pto_context());
+        }
         let received = self.received.get_mut(context.space);
         received.on_packet(context.number, now, effect.is_ack_eliciting, false);
         // What anyone on the path can forge moves nothing: Initial keys are no secret.
@@ -232,12 +238,13 @@ impl Connection {
                 "a packet without frames",
             ));
         }
-        let mut effect = PacketEffect { is_ack_eliciting: false, is_probing_only: true };
+        let mut effect = PacketEffect { is_probing_only: true, ..PacketEffect::default() };
         let mut reader = Reader::new(payload);
         while !reader.is_empty() {
             let frame = Frame::decode(&mut reader)?;
             effect.is_ack_eliciting |= frame.is_ack_eliciting();
             effect.is_probing_only &= frame.is_probing();
+            effect.acknowledges |= matches!(frame, Frame::Ack(_));
             if !frame.is_allowed_in(context.packet_type) {
                 return Err(TransportError::new(
                     TransportErrorCode::PROTOCOL_VIOLATION,

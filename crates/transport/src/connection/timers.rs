@@ -20,12 +20,19 @@ pub(super) struct IdleTimer {
     timeout: Option<Duration>,
     since: Timestamp,
     sent_since_receiving: bool,
+    last_received: Timestamp,
     last_activity: Timestamp,
 }
 
 impl IdleTimer {
     pub(super) fn new(now: Timestamp, timeout: Option<Duration>) -> Self {
-        Self { timeout, since: now, sent_since_receiving: false, last_activity: now }
+        Self {
+            timeout,
+            since: now,
+            sent_since_receiving: false,
+            last_received: now,
+            last_activity: now,
+        }
     }
 
     /// The smaller of the two ends' timeouts holds; zero means none.
@@ -38,6 +45,7 @@ impl IdleTimer {
 
     pub(super) fn on_received(&mut self, now: Timestamp) {
         self.since = now;
+        self.last_received = now;
         self.last_activity = now;
         self.sent_since_receiving = false;
     }
@@ -47,6 +55,17 @@ impl IdleTimer {
         if !core::mem::replace(&mut self.sent_since_receiving, true) {
             self.since = now;
         }
+    }
+
+    /// When a packet came last, or one was sent that elicits an ACK.
+    pub(super) fn last_activity(&self) -> Timestamp {
+        self.last_activity
+    }
+
+    /// For how long nothing had come when a packet was sent last that elicits an ACK; zero if something
+    /// came since.
+    pub(super) fn silence(&self) -> Duration {
+        self.last_activity.saturating_since(self.last_received)
     }
 
     /// `probe_timeout` is the one without backoff: with it, a dead peer would never be noticed.
@@ -81,6 +100,7 @@ impl Connection {
             self.recovery.pacer_deadline(),
             self.idle.deadline(self.probe_timeout()),
             self.keep_alive_deadline(),
+            self.answer_deadline(),
             self.handshake_deadline(),
             self.paths.deadline(),
             self.handshake.protection().deadline(),
@@ -113,6 +133,9 @@ impl Connection {
         }
         if is_due(self.keep_alive_deadline()) {
             self.flags.ping_owed = true;
+        }
+        if is_due(self.answer_deadline()) {
+            self.ask_for_answer();
         }
         self.handshake.protection_mut().on_deadline(now);
         self.on_path_deadline(now);

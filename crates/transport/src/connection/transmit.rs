@@ -242,7 +242,10 @@ impl Connection {
         if is_application && may_elicit {
             self.paths.write_frames(now, contents);
         }
-        if self.received.get(space).has_unacknowledged() {
+        // A sign of life says again what came: the ACK that said it first may have been lost, and it may
+        // be all that the peer waits for.
+        let is_sign_of_life = is_application && may_elicit && (probe || self.flags.ping_owed);
+        if is_sign_of_life || self.received.get(space).has_unacknowledged() {
             let exponent = if is_application { LOCAL_ACK_DELAY_EXPONENT } else { 0 };
             self.received.get_mut(space).write_ack(now, exponent, contents);
         }

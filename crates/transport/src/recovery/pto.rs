@@ -51,11 +51,19 @@ pub(super) struct ProbeTimer {
     since: PerSpace<Timestamp>,
     /// From when the timeout runs that no outstanding packet asks for.
     idle_since: Timestamp,
+    /// The Application space does not wait for the backoff this once.
+    is_hastened: bool,
 }
 
 impl ProbeTimer {
     pub(super) fn new(now: Timestamp) -> Self {
-        Self { count: 0, total: 0, since: PerSpace::new(|_| now), idle_since: now }
+        Self {
+            count: 0,
+            total: 0,
+            since: PerSpace::new(|_| now),
+            idle_since: now,
+            is_hastened: false,
+        }
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -70,6 +78,7 @@ impl ProbeTimer {
     pub(super) fn on_sent(&mut self, space: SpaceId, now: Timestamp) {
         *self.since.get_mut(space) = now;
         self.idle_since = now;
+        self.is_hastened = false;
     }
 
     /// The peer was heard.
@@ -81,14 +90,25 @@ impl ProbeTimer {
     pub(super) fn reset(&mut self, now: Timestamp) {
         self.count = 0;
         self.idle_since = now;
+        self.is_hastened = false;
     }
 
     /// The timer expired for `space`.
     pub(super) fn on_expired(&mut self, space: SpaceId, now: Timestamp) {
-        self.count = self.count.saturating_add(1);
+        // Of a backoff that was not waited for, the doubling is in the count already.
+        if !self.is_hastened {
+            self.count = self.count.saturating_add(1);
+        }
         self.total = self.total.saturating_add(1);
         // Probes that cannot leave at once must not make the timer expire again at once.
         self.on_sent(space, now);
+    }
+
+    /// Makes the timer of the Application space due now, if a whole timeout without backoff has passed
+    /// since its last packet or expiry. The backoff stays what it is for the time after.
+    pub(super) fn hasten(&mut self, now: Timestamp, rtt: &Rtt, context: &PtoContext) {
+        let timeout = rtt.pto_base(context.max_ack_delay);
+        self.is_hastened = self.count > 0 && *self.since.get(SpaceId::Application) + timeout <= now;
     }
 
     /// When the timer expires next and for which space. `is_armed` says whether a space has packets
@@ -107,7 +127,12 @@ impl ProbeTimer {
             .filter(|space| *space != SpaceId::Application || context.handshake_confirmed)
             .filter(|space| is_armed(*space))
             .map(|space| {
-                let timeout = self.timeout(rtt, context.max_ack_delay_in(space));
+                let max_ack_delay = context.max_ack_delay_in(space);
+                let timeout = if self.is_hastened && space == SpaceId::Application {
+                    rtt.pto_base(max_ack_delay)
+                } else {
+                    self.timeout(rtt, max_ack_delay)
+                };
                 (*self.since.get(space) + timeout, space)
             })
             .min();

@@ -74,6 +74,24 @@ impl Recovery {
         }
     }
 
+    /// The peer sent a 1-RTT packet that wants an answer and holds an ACK frame, newer than all that came
+    /// from it before, though the frame may have acknowledged nothing new: the path works, and what is
+    /// outstanding need not wait for the whole backoff. After this the deadline may be past.
+    ///
+    /// RFC 9002 §6.2.1: "The PTO backoff factor is reset when an acknowledgment is received". The example
+    /// of §A.7 does so only for new acknowledgements, and so does this end. With any other it does less:
+    /// the timer that runs expires as if there were no backoff, and the timers after it have the backoff
+    /// that they would have had, where a reset would leave them one doubling. So the probe is one that an
+    /// expired timer sends, two datagrams at most; none comes sooner than a whole probe timeout after the
+    /// one before, nor without a new packet of the peer's, whose own waits grow. The peer answers it with
+    /// an ACK, which ends the matter: two ends that do this do not keep each other awake.
+    pub(crate) fn on_sign_of_life(&mut self, now: Timestamp, context: &PtoContext) {
+        let space = SpaceId::Application;
+        if context.handshake_confirmed && self.ledger.space(space).awaits_acknowledgement() {
+            self.timer.hasten(now, &self.path.rtt, context);
+        }
+    }
+
     fn on_loss_time(&mut self, now: Timestamp) -> Result<(), TransportError> {
         let prior_in_flight = self.ledger.bytes_in_flight();
         // Persistent congestion is established by an ACK only (RFC 9002 §7.6.2).

@@ -32,6 +32,7 @@ impl Streams {
         if let Some((key, stream)) = self.table.find_mut(id) {
             stream.is_accepted = true;
             self.tell_readable(key);
+            self.settle(key);
         }
         Some(id)
     }

@@ -98,6 +98,8 @@ pub(crate) struct Streams {
     fresh: Scheduler,
     /// How many streams their own limit blocks.
     blocked: usize,
+    /// On how many streams the peer owes data that the application waits for.
+    awaited: usize,
     /// Streams whose application waits for room.
     writers: VecDeque<usize>,
     events: Events,
@@ -129,6 +131,7 @@ impl Streams {
             creditless: Scheduler::default(),
             fresh: Scheduler::default(),
             blocked: 0,
+            awaited: 0,
             writers: VecDeque::new(),
             events: Events::default(),
             scratch: BytesMut::new(),
@@ -185,6 +188,13 @@ impl Streams {
             }
             return Some(event);
         }
+    }
+
+    /// Whether the peer owes data that the application waits for, and may send it. An application that
+    /// does not read is not waiting.
+    pub(crate) fn awaits_peer(&self) -> bool {
+        let window = self.flow.receive_window();
+        self.awaited > 0 && window.received() < window.limit()
     }
 
     /// Counts so far.
@@ -246,6 +256,7 @@ impl Streams {
             creditless: send.is_some_and(|send| send.next_creditless().is_some()),
             fresh: send.is_some_and(|send| send.fresh_allowed() > 0),
             blocked: send.is_some_and(SendHalf::is_blocked),
+            awaited: stream.awaits_peer(),
             ..was
         };
         stream.queued = is;
@@ -253,11 +264,8 @@ impl Streams {
         let waiting = stream.waiting(key);
         self.creditless.set(waiting, was.creditless, is.creditless);
         self.fresh.set(waiting, was.fresh, is.fresh);
-        match (was.blocked, is.blocked) {
-            (false, true) => self.blocked = self.blocked.saturating_add(1),
-            (true, false) => self.blocked = self.blocked.saturating_sub(1),
-            _ => {}
-        }
+        count(&mut self.blocked, was.blocked, is.blocked);
+        count(&mut self.awaited, was.awaited, is.awaited);
         match (was.control, is.control) {
             (false, true) => self.control.push_back(key),
             (true, false) => remove_key(&mut self.control, key),
@@ -278,6 +286,15 @@ impl Streams {
         if !self.is_local(stream.id) {
             self.remote.get_mut(stream.id.direction()).on_retired();
         }
+    }
+}
+
+/// Counts a stream that has come to belong to `number`, or no longer does.
+fn count(number: &mut usize, was: bool, is: bool) {
+    match (was, is) {
+        (false, true) => *number = number.saturating_add(1),
+        (true, false) => *number = number.saturating_sub(1),
+        _ => {}
     }
 }
 

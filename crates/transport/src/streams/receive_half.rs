@@ -63,6 +63,16 @@ impl ReceiveHalf {
                 || matches!(self.state, ReceiveState::DataReceived | ReceiveState::ResetReceived))
     }
 
+    /// Whether the application waits for data or the end, and more can come.
+    pub(super) const fn is_waited_for(&self) -> bool {
+        self.awaits_data && self.stopped.is_none() && self.state.takes_data()
+    }
+
+    /// Whether something is known to be missing: data before other data that came, or before the end.
+    pub(super) fn misses_data(&self) -> bool {
+        self.window.received() > self.data.end()
+    }
+
     /// A STREAM frame came. Returns how many bytes of the stream's length are new.
     pub(super) fn on_stream(
         &mut self,

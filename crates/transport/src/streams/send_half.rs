@@ -87,6 +87,11 @@ impl SendHalf {
         &mut self.credit
     }
 
+    /// Whether the end of the stream was sent.
+    pub(super) const fn has_sent_end(&self) -> bool {
+        matches!(self.state, SendState::DataSent | SendState::DataReceived)
+    }
+
     /// Whether the application may write.
     pub(super) fn check_writable(&self) -> Result<(), WriteError> {
         match self.stopped {

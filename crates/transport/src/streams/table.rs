@@ -39,6 +39,8 @@ pub(super) struct Queued {
     pub(super) fresh: bool,
     /// Streams that their own limit blocks; only counted.
     pub(super) blocked: bool,
+    /// Streams on which the application waits for the peer; only counted.
+    pub(super) awaited: bool,
     /// Streams whose application waits for room.
     pub(super) writers: bool,
     /// An event says that it can be read.
@@ -78,6 +80,16 @@ impl Stream {
         let send = |send: &SendHalf| send.reset_owed().is_some() || send.owes_blocked_report();
         let receive = |part: &ReceiveHalf| part.stop_owed().is_some() || part.owes_limit();
         self.send.as_ref().is_some_and(send) || self.receive.as_ref().is_some_and(receive)
+    }
+
+    /// Whether the application waits for data that the peer owes: something came that was sent later, or
+    /// the end is known, or this end has asked and said that it has no more to say. On other streams
+    /// nobody knows whether the peer has anything to send.
+    pub(super) fn awaits_peer(&self) -> bool {
+        let has_asked = self.send.as_ref().is_some_and(SendHalf::has_sent_end);
+        self.receive
+            .as_ref()
+            .is_some_and(|receive| receive.is_waited_for() && (has_asked || receive.misses_data()))
     }
 
     /// How it waits in a scheduler.

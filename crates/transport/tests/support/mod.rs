@@ -438,7 +438,12 @@ pub fn address(text: &str) -> SocketAddr {
 
 /// The same conditions in both directions.
 pub fn both(conditions: Conditions, seed: u64) -> LinkConfig {
-    LinkConfig { to_server: conditions.clone(), to_client: conditions, seed, rebind: None }
+    LinkConfig {
+        to_server: conditions.clone(),
+        to_client: conditions,
+        seed,
+        ..LinkConfig::default()
+    }
 }
 
 pub fn milliseconds(number: u64) -> Duration {

@@ -74,6 +74,46 @@ fn conservative_slow_start_loses_no_byte_to_rounding() {
 }
 
 #[test]
+fn conservative_slow_start_grows_by_a_quarter() {
+    // Row 31: nothing is added on top of it, and it is no recovery.
+    for algorithm in Algorithm::ALL {
+        let mut sender = fresh(algorithm);
+        sender.clean_round(1);
+        sender.rtt = ms(100);
+        sender.clean_round(1);
+        sender.clean_round(1);
+        for _ in 0..3 {
+            let snapshot = sender.snapshot();
+            assert_eq!(snapshot.phase, Phase::ConservativeSlowStart);
+            assert!(snapshot.suppressors.since(Suppressor::ConservativeSlowStart).is_some());
+            assert_eq!(snapshot.suppressors.since(Suppressor::Recovery), None);
+            sender.fill();
+            let acked = sender.in_flight();
+            sender.wait(ms(100));
+            while sender.in_flight() > 0 {
+                sender.settle_one(Fate::Acked);
+            }
+            assert_eq!(sender.window() - snapshot.window, acked / 4, "{algorithm}");
+        }
+    }
+}
+
+#[test]
+fn congestion_avoidance_does_without_a_round_trip_time() {
+    // Row 19: before the first sample there is none to compute with, and no default either.
+    for algorithm in Algorithm::ALL {
+        let mut sender = Sender::avoiding(algorithm, 20, ms(50));
+        sender.hides_rtt = true;
+        for _ in 0..20 {
+            let before = sender.datagrams();
+            sender.clean_round(4);
+            let grown = sender.datagrams() - before;
+            assert!((0.4..=1.6).contains(&grown), "{algorithm}: {grown}");
+        }
+    }
+}
+
+#[test]
 fn a_large_ack_does_not_carry_slow_start_past_the_threshold() {
     // Row 30.
     for algorithm in Algorithm::ALL {
@@ -175,7 +215,7 @@ fn the_window_stops_at_its_maximum_and_says_so() {
         assert!(sender.snapshot().suppressors.since(Suppressor::MaximumWindow).is_some());
         sender.fill();
         sender.settle_one(Fate::Lost);
-        assert!(sender.window() < 50 * SIZE);
+        assert!(sender.target() < 50 * SIZE);
         for _ in 0..400 {
             sender.clean_round(4);
         }
@@ -193,7 +233,7 @@ fn pacing_is_double_in_slow_start_and_a_quarter_more_after_it() {
         assert_eq!(rate(&sender), Rate::from_bytes_per_second(2 * 12_000 * 20));
         sender.fill();
         sender.settle_one(Fate::Lost);
-        let window = sender.window();
+        let window = sender.target();
         assert_eq!(rate(&sender), Rate::from_bytes_per_second(window * 5 / 4 * 20));
         let mut endless = rtt;
         endless.smoothed = ms(u64::MAX);

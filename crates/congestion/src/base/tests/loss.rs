@@ -92,14 +92,14 @@ fn the_losses_of_one_flight_cut_once() {
         sender.fill();
         sender.wait(ms(50));
         sender.settle_one(Fate::Lost);
-        let after_cut = sender.window();
+        let after_cut = sender.target();
         let cuts = sender.snapshot().congestion_events;
         while !sender.flight.is_empty() {
             sender.settle_one(Fate::Lost);
             sender.settle_one(Fate::Acked);
             assert_eq!(sender.snapshot().phase, Phase::Recovery);
         }
-        assert_eq!(sender.window(), after_cut, "no cut and no growth in recovery");
+        assert_eq!(sender.target(), after_cut, "no cut and no growth in recovery");
         assert_eq!(sender.snapshot().congestion_events, cuts);
     }
 }
@@ -204,7 +204,7 @@ fn marks_cut_once_per_round_trip() {
                     true => Fate::Acked,
                     false => Fate::Waits,
                 });
-                assert!(sender.window() < window, "{acked}");
+                assert!(sender.target() < window, "{acked}");
             }
             assert_eq!(sender.snapshot().congestion_events, cuts + 1);
         }
@@ -222,7 +222,7 @@ fn a_cut_whose_losses_all_arrived_is_taken_back() {
         sender.settle_one(Fate::Lost);
         let lost = sender.lost.clone();
         sender.arrives_late(lost[1], 1);
-        assert!(sender.window() < before.window, "one is still missing");
+        assert!(sender.target() < before.window, "one is still missing");
         sender.arrives_late(lost[2], 0);
         let after = sender.snapshot();
         assert_eq!(after.window, before.window);
@@ -232,7 +232,7 @@ fn a_cut_whose_losses_all_arrived_is_taken_back() {
         // A second time there is nothing to take back, and the next loss is answered.
         sender.arrives_late(lost[2], 0);
         sender.settle_one(Fate::Lost);
-        assert!(sender.window() < before.window);
+        assert!(sender.target() < before.window);
     }
 }
 

@@ -1,5 +1,5 @@
-//! Whatever happens, in whatever order: S3 to S6, S14 and S16 hold at every event (the sender of
-//! `testing` checks them), and two clean rounds with data waiting make the window grow (L1).
+//! Whatever happens, in whatever order: S3 to S6, S14, S16 and the bounds of RFC 9937 hold at
+//! every event (the sender of `testing` checks them), and two clean rounds with data waiting make the window grow (L1).
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -19,6 +19,7 @@ enum Step {
     Mark,
     Persistent,
     ArrivesLate,
+    Probe,
     Tick,
     RoundTrip,
     Idle,
@@ -38,6 +39,7 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => Just(Step::Mark),
         1 => Just(Step::Persistent),
         1 => Just(Step::ArrivesLate),
+        1 => Just(Step::Probe),
         1 => Just(Step::Tick),
         4 => Just(Step::RoundTrip),
         1 => Just(Step::Idle),
@@ -82,6 +84,7 @@ fn play(sender: &mut Sender, step: Step) {
                 sender.arrives_late(packet, sender.lost.len().min(1) as u64);
             }
         }
+        Step::Probe => sender.probe(),
         Step::Tick => sender.wait(core::time::Duration::from_nanos(1)),
         Step::RoundTrip => sender.wait(sender.rtt),
         Step::Idle => {
@@ -107,6 +110,7 @@ proptest! {
         let parameters =
             ControllerParameters { maximum_window, ..parameters(Some(initial * 1200)) };
         let mut sender = Sender::new(algorithm.build(&parameters), ms(20));
+        sender.maximum_window = maximum_window;
         for step in history {
             play(&mut sender, step);
         }

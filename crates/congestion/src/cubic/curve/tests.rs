@@ -1,5 +1,7 @@
 use core::time::Duration;
 
+use proptest::prelude::*;
+
 use super::{ALPHA, C, Curve, cube_root, share_of_gap};
 use crate::testing::{SIZE, ms};
 
@@ -21,6 +23,17 @@ fn the_cube_root_is_right_to_the_last_bits() {
     for whole in 1..200_u32 {
         let root = cube_root(f64::from(whole).powi(3));
         assert!((root - f64::from(whole)).abs() < 1e-12);
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_cube_root_is_the_librarys(mantissa in 1.0..2.0_f64, exponent in -60..120_i32) {
+        // The library may be off in the last bit on one machine or the other; that is why it is not used.
+        let value = mantissa * 2.0_f64.powi(exponent);
+        let (root, library) = (cube_root(value), value.cbrt());
+        prop_assert!((root / library - 1.0).abs() < 1e-9, "{} {} {}", value, root, library);
+        prop_assert_eq!(root.to_bits(), cube_root(value).to_bits());
     }
 }
 

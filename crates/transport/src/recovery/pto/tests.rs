@@ -118,3 +118,48 @@ fn the_backoff_doubles_and_never_overflows() {
     assert_eq!(deadline.checked_since(now), Some(Duration::from_millis(325)));
     assert_eq!(timer.total(), 64);
 }
+
+/// A sign of life makes the timer due once, if a whole timeout has passed; the next one has the backoff of
+/// before.
+#[test]
+fn a_sign_of_life_shortens_one_timeout_and_no_more() {
+    let armed = |space| space == SpaceId::Application;
+    let next = |timer: &ProbeTimer| {
+        timer
+            .next(&rtt(), &context(), armed)
+            .map(|(time, _)| time.saturating_since(at(0)).as_millis())
+    };
+    let mut timer = ProbeTimer::new(at(0));
+    timer.on_sent(SpaceId::Application, at(1000));
+    timer.hasten(at(1400), &rtt(), &context());
+    assert_eq!((timer.is_hastened, next(&timer)), (false, Some(1325)), "no backoff, nothing to do");
+    for _ in 0..5 {
+        timer.on_expired(SpaceId::Application, at(1000));
+    }
+    timer.hasten(at(1324), &rtt(), &context());
+    assert_eq!(next(&timer), Some(1000 + 32 * 325), "a probe is under way");
+    timer.hasten(at(1400), &rtt(), &context());
+    assert_eq!(next(&timer), Some(1325), "due");
+    timer.on_expired(SpaceId::Application, at(1400));
+    assert_eq!((timer.count(), next(&timer)), (5, Some(1400 + 32 * 325)));
+    timer.on_expired(SpaceId::Application, at(1400));
+    assert_eq!(timer.count(), 6);
+}
+
+/// What is sent for another reason is as good as the probe, and an acknowledgement makes it needless.
+#[test]
+fn what_is_sent_or_acknowledged_meanwhile_ends_the_haste() {
+    let hastened = || {
+        let mut timer = ProbeTimer::new(at(0));
+        timer.on_expired(SpaceId::Application, at(1000));
+        timer.hasten(at(1325), &rtt(), &context());
+        assert!(timer.is_hastened);
+        timer
+    };
+    let mut timer = hastened();
+    timer.on_sent(SpaceId::Application, at(1330));
+    assert!(!timer.is_hastened && timer.count() == 1);
+    let mut timer = hastened();
+    timer.reset(at(1330));
+    assert!(!timer.is_hastened && timer.count() == 0);
+}

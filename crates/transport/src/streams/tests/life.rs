@@ -258,3 +258,60 @@ fn a_thousand_streams_leave_nothing_behind() {
     assert!(pair.client.control.is_empty() && pair.client.writers.is_empty());
     assert_eq!(pair.server.statistics().opened_by_peer, 1000);
 }
+
+/// Data is awaited while an answer is owed and the application has read all there is.
+#[test]
+fn an_answer_is_awaited_from_the_end_of_the_request_to_its_own() {
+    let mut pair = Pair::new(config());
+    let id = pair.opened(BIDIRECTIONAL, b"request");
+    assert!(!pair.client.awaits_peer(), "more may be asked");
+    pair.client.finish(id).unwrap();
+    assert!(!pair.client.awaits_peer(), "it is not sent yet");
+    pair.settle();
+    assert!(pair.client.awaits_peer());
+    assert!(!pair.server.awaits_peer(), "the whole request is here");
+    pair.server.write_slice(id, b"answer").unwrap();
+    pair.settle();
+    assert!(!pair.client.awaits_peer(), "there is something to read");
+    read_all(&mut pair.client, pair.now, id);
+    assert!(pair.client.awaits_peer());
+    pair.server.finish(id).unwrap();
+    pair.settle();
+    assert!(!pair.client.awaits_peer());
+    check_ledger(&pair.client);
+}
+
+/// On a stream of the peer's own nobody knows whether more will come, except when something is missing.
+#[test]
+fn a_gap_is_awaited_on_any_stream() {
+    let mut pair = Pair::new(config());
+    let id = pair.opened(UNIDIRECTIONAL, b"one");
+    read_all(&mut pair.server, pair.now, id);
+    assert!(!pair.server.awaits_peer());
+    let later = frame::Stream { stream_id: id, offset: code(4), fin: false, data: b"two" };
+    pair.server.on_stream(pair.now, &later).unwrap();
+    assert!(pair.server.awaits_peer());
+    pair.server.stop_sending(pair.now, id, code(0)).unwrap();
+    assert!(!pair.server.awaits_peer(), "nobody waits any more");
+    check_ledger(&pair.server);
+}
+
+/// A peer that may send nothing more, because another stream is not read, owes nothing.
+#[test]
+fn a_peer_that_flow_control_stops_is_not_awaited() {
+    let small = StreamsConfig { initial_connection_receive_window: 2000, ..config() };
+    let mut pair = Pair::new(StreamsConfig { max_connection_receive_window: 2000, ..small });
+    let [read, unread] = [0; 2].map(|_| {
+        let id = pair.opened(BIDIRECTIONAL, b"request");
+        pair.client.finish(id).unwrap();
+        pair.settle();
+        id
+    });
+    assert!(pair.client.awaits_peer());
+    pair.server.write(unread, data(2000)).unwrap();
+    pair.settle();
+    assert_eq!(pair.client.read(pair.now, read, 1), Ok(ReadOutcome::Blocked));
+    assert!(!pair.client.awaits_peer());
+    read_all(&mut pair.client, pair.now, unread);
+    assert!(pair.client.awaits_peer());
+}

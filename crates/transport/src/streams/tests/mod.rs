@@ -181,7 +181,7 @@ impl Pair {
 
 /// S18: the connection's books are the sums of the streams' books, and each queue holds what it should.
 pub(super) fn check_ledger(streams: &Streams) {
-    let (mut buffered, mut unread, mut blocked) = (0, 0, 0);
+    let (mut buffered, mut unread, mut blocked, mut awaited) = (0, 0, 0, 0);
     for key in streams.table.keys() {
         let stream = streams.table.get(key).unwrap();
         if let Some(send) = &stream.send {
@@ -192,13 +192,14 @@ pub(super) fn check_ledger(streams: &Streams) {
             let window = receive.window();
             unread += window.received() - window.consumed();
         }
+        awaited += usize::from(stream.awaits_peer());
         assert_eq!(stream.queued.control, streams.control.contains(&key));
         assert_eq!(stream.queued.writers, streams.writers.contains(&key));
         assert_eq!(stream.queued.control, stream.owes_control());
     }
     let window = streams.flow.receive_window();
     assert_eq!(streams.buffered, buffered);
-    assert_eq!(streams.blocked, blocked);
+    assert_eq!((streams.blocked, streams.awaited), (blocked, awaited));
     assert_eq!(window.received() - window.consumed(), unread);
     assert!(window.received() <= window.limit());
 }

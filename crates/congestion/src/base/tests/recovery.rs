@@ -1,0 +1,308 @@
+//! Recovery as Reno and CUBIC go through it (RFC 9937).
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::testing::{Fate, Report, SIZE, Sender, ms, parameters};
+use crate::{Algorithm, ControllerFactory, Phase};
+
+/// A full flight of which the first `lost` packets are lost; each of the others is acknowledged by an
+/// event of its own, with `after_each` after it. A packet's loss is known when the third after it arrives.
+fn round_with_losses(sender: &mut Sender, lost: u64, mut after_each: impl FnMut(&mut Sender)) {
+    sender.fill();
+    let last = sender.next_index();
+    let first = sender.flight[0].index.0;
+    sender.wait(sender.rtt);
+    for number in first + lost..last {
+        sender.settle(Report::default(), |packet| {
+            if packet.index.0 == number {
+                Fate::Acked
+            } else if packet.index.0 + 3 <= number && packet.index.0 < first + lost {
+                Fate::Lost
+            } else {
+                Fate::Waits
+            }
+        });
+        after_each(sender);
+    }
+}
+
+fn beta(algorithm: Algorithm) -> f64 {
+    if algorithm == Algorithm::Reno { 0.5 } else { 0.7 }
+}
+
+#[test]
+fn the_reduction_is_spread_over_the_round_trip() {
+    for algorithm in Algorithm::ALL {
+        let mut sender = Sender::avoiding(algorithm, 100, ms(50));
+        let mut sent = vec![sender.next_index()];
+        let mut windows = Vec::new();
+        round_with_losses(&mut sender, 1, |sender| {
+            sender.fill();
+            sent.push(sender.next_index());
+            windows.push(sender.window());
+        });
+        assert_eq!(sender.snapshot().phase, Phase::Recovery);
+        // Without a pause, without a burst: in each tenth of the round trip as much as in every other.
+        let tenths: Vec<_> = sent[5..].chunks_exact(9).map(|nine| nine[8] - nine[0]).collect();
+        let expected = 8.0 * beta(algorithm);
+        assert!(tenths.iter().all(|&n| (n as f64 - expected).abs() <= 1.5), "{tenths:?}");
+        assert!(windows[5..].windows(2).all(|pair| pair[0] + SIZE >= pair[1]), "{windows:?}");
+        // And it arrives where the cut was to lead.
+        assert!(sender.in_flight().abs_diff(sender.target()) <= 2 * SIZE, "{algorithm}");
+    }
+}
+
+#[test]
+fn recovery_ends_with_the_threshold_as_the_window() {
+    for algorithm in Algorithm::ALL {
+        for lost in [1, 5, 30, 90] {
+            let mut sender = Sender::avoiding(algorithm, 100, ms(50));
+            round_with_losses(&mut sender, lost, Sender::fill);
+            let threshold = sender.snapshot().slow_start_threshold.unwrap();
+            assert_eq!(sender.snapshot().phase, Phase::Recovery, "{algorithm} {lost}");
+            sender.wait(ms(50));
+            // Two packets may have gone out before the loss was known.
+            for _ in 0..3 {
+                if sender.snapshot().phase == Phase::Recovery {
+                    sender.settle_one(Fate::Acked);
+                }
+            }
+            assert_eq!(sender.snapshot().phase, Phase::CongestionAvoidance);
+            // The packet that ended it counts already.
+            assert!((threshold..threshold + SIZE).contains(&sender.window()), "{algorithm} {lost}");
+        }
+    }
+}
+
+#[test]
+fn a_burst_loss_is_not_answered_with_a_burst() {
+    for algorithm in Algorithm::ALL {
+        let mut sender = Sender::avoiding(algorithm, 100, ms(50));
+        let mut before = None;
+        round_with_losses(&mut sender, 80, |sender| {
+            let next = sender.next_index();
+            sender.fill();
+            // Two for one at most.
+            let sent = sender.next_index() - next;
+            assert!(sent <= 2, "{algorithm}: {sent}");
+            before = before.max(Some(sent));
+        });
+        assert_eq!(before, Some(2), "and the flight grows back towards the threshold");
+        assert!(sender.in_flight() <= sender.target());
+    }
+}
+
+#[test]
+fn a_flight_lost_as_a_whole_is_followed_by_a_new_one() {
+    // L1: by a loss deadline, with nothing delivered.
+    for algorithm in Algorithm::ALL {
+        for datagrams in [2, 3, 10, 100] {
+            let mut sender = Sender::avoiding(algorithm, datagrams, ms(50));
+            sender.fill();
+            sender.wait(ms(50));
+            sender.settle(Report::default(), |_| Fate::Lost);
+            assert_eq!((sender.in_flight(), sender.window()), (0, 2 * SIZE));
+            sender.fill();
+            assert_eq!(sender.flight.len(), 2);
+            sender.wait(ms(50));
+            sender.acknowledge_all();
+            assert_eq!(sender.snapshot().phase, Phase::CongestionAvoidance);
+            assert!(sender.window() >= sender.snapshot().slow_start_threshold.unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_loss_lets_one_packet_go_at_once() {
+    for algorithm in Algorithm::ALL {
+        for datagrams in [2, 10, 100] {
+            let mut sender = Sender::avoiding(algorithm, datagrams, ms(50));
+            sender.fill();
+            sender.wait(ms(50));
+            let next = sender.next_index();
+            sender.settle_one(Fate::Lost);
+            sender.fill();
+            assert!(sender.next_index() > next, "{algorithm} {datagrams}");
+        }
+    }
+}
+
+#[test]
+fn a_mark_reduces_gradually_too() {
+    for algorithm in Algorithm::ALL {
+        let mut sender = Sender::avoiding(algorithm, 100, ms(50));
+        sender.fill();
+        sender.wait(ms(50));
+        let (first, flight) = (sender.next_index(), sender.flight.len());
+        let report = Report { ce_marked: 1, ..Report::default() };
+        for number in 0..flight {
+            let oldest = sender.flight[0].index;
+            let report = if number == 0 { report } else { Report::default() };
+            sender.settle(report, |p| if p.index == oldest { Fate::Acked } else { Fate::Waits });
+            sender.fill();
+        }
+        let sent = (sender.next_index() - first) as f64;
+        assert!((sent / flight as f64 - beta(algorithm)).abs() < 0.03, "{algorithm}: {sent}");
+        assert!(sender.in_flight().abs_diff(sender.target()) <= SIZE);
+    }
+}
+
+#[test]
+fn persistent_congestion_ends_the_gradual_reduction() {
+    for algorithm in Algorithm::ALL {
+        let mut sender = Sender::avoiding(algorithm, 100, ms(50));
+        sender.fill();
+        sender.wait(ms(50));
+        sender.settle_one(Fate::Lost);
+        assert!(sender.window() > sender.target());
+        let report = Report { persistent_congestion: true, ..Report::default() };
+        let mut left = 10;
+        sender.settle(report, |_| {
+            left -= 1;
+            if left >= 0 { Fate::Lost } else { Fate::Waits }
+        });
+        assert_eq!((sender.window(), sender.snapshot().phase), (2 * SIZE, Phase::SlowStart));
+        sender.acknowledge_first(1);
+        assert!(sender.window() <= 3 * SIZE);
+    }
+}
+
+#[test]
+fn undo_ends_the_gradual_reduction() {
+    for algorithm in Algorithm::ALL {
+        let mut sender = Sender::avoiding(algorithm, 100, ms(50));
+        sender.fill();
+        let before = sender.window();
+        sender.wait(ms(50));
+        sender.settle_one(Fate::Lost);
+        for _ in 0..50 {
+            sender.settle_one(Fate::Acked);
+            sender.fill();
+        }
+        assert!(sender.window() < before);
+        sender.arrives_late(*sender.lost.last().unwrap(), 0);
+        assert_eq!(sender.window(), before);
+        sender.settle_one(Fate::Acked);
+        assert!(sender.window() >= before);
+    }
+}
+
+#[test]
+fn an_application_limited_recovery_leads_to_the_threshold_as_well() {
+    for algorithm in Algorithm::ALL {
+        let mut sender = Sender::avoiding(algorithm, 100, ms(50));
+        round_with_losses(&mut sender, 1, |sender| {
+            if sender.next_index() % 7 == 0 {
+                sender.send(1);
+            } else {
+                sender.send(0);
+            }
+        });
+        let threshold = sender.snapshot().slow_start_threshold.unwrap();
+        // What was not used is there when data comes, up to the threshold.
+        assert!(sender.window() <= threshold.max(sender.in_flight() + SIZE));
+        sender.fill();
+        sender.wait(ms(50));
+        sender.acknowledge_all();
+        assert!((threshold..threshold + 2 * SIZE).contains(&sender.window()));
+    }
+}
+
+#[test]
+fn a_larger_datagram_raises_the_least_window_that_recovery_leads_to() {
+    for algorithm in Algorithm::ALL {
+        let mut sender = Sender::avoiding(algorithm, 3, ms(50));
+        sender.fill();
+        sender.wait(ms(50));
+        sender.settle_one(Fate::Lost);
+        sender.controller.on_max_datagram_size(9000);
+        let snapshot = sender.snapshot();
+        assert_eq!(snapshot.phase, Phase::Recovery);
+        assert_eq!(snapshot.slow_start_threshold, Some(18_000));
+        assert_eq!(snapshot.window, 18_000);
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Ack(usize),
+    Lose(usize),
+    Deadline(usize),
+    Mark,
+    Fill,
+    Send(u64),
+    Probe,
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (1..6_usize).prop_map(Event::Ack),
+        2 => (1..20_usize).prop_map(Event::Lose),
+        1 => (1..20_usize).prop_map(Event::Deadline),
+        1 => Just(Event::Mark),
+        6 => Just(Event::Fill),
+        1 => (0..3_u64).prop_map(Event::Send),
+        1 => Just(Event::Probe),
+    ]
+}
+
+/// What becomes of the packets that were sent before the cut, which was at the index `cut`.
+fn play(sender: &mut Sender, cut: u64, event: Event) {
+    let mark = Report { ce_marked: 1, ..Report::default() };
+    // The fate of so many of the oldest, and of the last of them.
+    let (report, mut left, fate, last) = match event {
+        Event::Ack(count) => (Report::default(), count, Fate::Acked, Fate::Acked),
+        Event::Lose(count) => (Report::default(), count, Fate::Lost, Fate::Acked),
+        Event::Deadline(count) => (Report::default(), count, Fate::Lost, Fate::Lost),
+        Event::Mark => (mark, 1, Fate::Acked, Fate::Acked),
+        Event::Fill => return sender.fill(),
+        Event::Send(count) => return sender.send(count),
+        Event::Probe => return sender.probe(),
+    };
+    sender.settle(report, |packet| {
+        if packet.index.0 >= cut || left == 0 {
+            return Fate::Waits;
+        }
+        left -= 1;
+        if left == 0 { last } else { fate }
+    });
+}
+
+proptest! {
+    /// One round of anything: what was in flight at the cut is acknowledged and lost in any order. The
+    /// sender of `testing` holds every event against the RFC's bounds; at the end the window is the
+    /// threshold, and the sender was never without something in flight or the right to send.
+    #[test]
+    fn whatever_happens_in_recovery_its_bounds_hold_and_it_ends_at_the_threshold(
+        cubic in any::<bool>(),
+        datagrams in 2..60_u64,
+        history in vec(events(), 0..80),
+    ) {
+        let algorithm = if cubic { Algorithm::Cubic } else { Algorithm::Reno };
+        let mut sender = Sender::new(algorithm.build(&parameters(Some(datagrams * SIZE))), ms(50));
+        sender.fill();
+        sender.wait(ms(50));
+        sender.settle_one(Fate::Lost);
+        let cut = sender.next_index();
+        let threshold = sender.snapshot().slow_start_threshold;
+        for event in history {
+            play(&mut sender, cut, event);
+            prop_assert_eq!(sender.snapshot().phase, Phase::Recovery);
+            prop_assert!(sender.in_flight() > 0 || sender.window() >= 2 * SIZE);
+        }
+        prop_assert_eq!(sender.snapshot().slow_start_threshold, threshold);
+        sender.probe();
+        sender.wait(ms(200));
+        let sent = (sender.next_index() - cut) * SIZE;
+        sender.settle(Report::default(), |packet| match packet.index.0 < cut {
+            true => Fate::Lost,
+            false => Fate::Acked,
+        });
+        prop_assert_eq!(sender.snapshot().phase, Phase::CongestionAvoidance);
+        // What was sent in the episode grows the window already, as congestion avoidance does.
+        let (window, threshold) = (sender.window(), threshold.unwrap());
+        let most = threshold + SIZE * sent / threshold;
+        prop_assert!((threshold..=most).contains(&window), "{} {}", threshold, window);
+    }
+}

@@ -1,0 +1,102 @@
+//! Proportional Rate Reduction (RFC 9937): how much may be sent while the losses of a cut are repaired.
+//!
+//! A cut that takes hold at once silences the sender until half of the flight has been acknowledged,
+//! and lets it send a burst when a whole flight has been lost. PRR spreads the reduction over the round
+//! trip that follows the cut: what is sent is a fixed part of what was delivered, and when the episode
+//! is over, about the slow start threshold is in flight.
+//!
+//! The episode is QUIC's recovery period, whatever began it: loss, or a CE mark (§6.1 knows both). It ends
+//! with the first acknowledgement of a packet sent in it (RFC 9002 §7.3.2), after one round trip.
+//! Persistent congestion and undo end it too; then nothing of it is left.
+
+use crate::Acknowledgement;
+
+/// One episode. All numbers are bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Prr {
+    /// RecoverFS: what was in flight when the episode began, with what its first event acknowledged
+    /// and declared lost. Never zero.
+    recover_fs: u64,
+    /// prr_delivered: what was acknowledged in the episode. A packet that had been declared lost and
+    /// arrives after all is not in it: that errs on the side of sending less.
+    prr_delivered: u64,
+    /// prr_out: what was sent in the episode.
+    prr_out: u64,
+    /// cwnd: what was in flight after the last event, and SndCnt.
+    window: u64,
+}
+
+impl Prr {
+    /// The cut that `event` made necessary was to `threshold` (§6.1).
+    pub(crate) fn begin(event: &Acknowledgement<'_>, threshold: u64, datagram: u64) -> Self {
+        let recover_fs = event.prior_in_flight.max(1);
+        let mut prr = Self { recover_fs, prr_delivered: 0, prr_out: 0, window: 0 };
+        prr.on_acknowledgement(event, threshold, datagram);
+        prr
+    }
+
+    /// How much may be in flight. The sender never gets less than RFC 9002 §7.2 lets a window shrink to:
+    /// that is the caller's to see to.
+    pub(crate) const fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// An in-flight packet of so many bytes was sent (§6.3), probes included.
+    pub(crate) fn on_sent(&mut self, bytes: u64) {
+        self.prr_out = self.prr_out.saturating_add(bytes);
+    }
+
+    /// An acknowledgement, or a loss deadline, of the episode (§6.2).
+    ///
+    /// The RFC leaves everything as it is when nothing was delivered. Its window is no state of its own,
+    /// however: what was declared lost left the flight, and a window left alone would let as much go
+    /// at once. So SndCnt is computed anew here too; what was earned before and not used still is.
+    pub(crate) fn on_acknowledgement(
+        &mut self,
+        event: &Acknowledgement<'_>,
+        threshold: u64,
+        datagram: u64,
+    ) {
+        let delivered = event.acked.iter().fold(0_u64, |sum, p| sum.saturating_add(p.bytes));
+        self.prr_delivered = self.prr_delivered.saturating_add(delivered);
+        let in_flight = event.bytes_in_flight;
+        let send_count = match threshold.checked_sub(in_flight) {
+            None => self.proportion(threshold),
+            Some(room) => self.reduction_bound(delivered, is_safe(event), datagram).min(room),
+        };
+        // The retransmission that starts the repair is sent in any case. The RFC asks for it if SndCnt
+        // is zero; less than a datagram lets no more out than that.
+        let send_count = if self.prr_out == 0 { send_count.max(datagram) } else { send_count };
+        self.window = in_flight.saturating_add(send_count);
+    }
+
+    /// What may still be sent so that all that was sent is to what was delivered as the threshold is
+    /// to RecoverFS.
+    fn proportion(&self, threshold: u64) -> u64 {
+        let product = u128::from(self.prr_delivered).saturating_mul(u128::from(threshold));
+        let out = product.div_ceil(u128::from(self.recover_fs));
+        u64::try_from(out).unwrap_or(u64::MAX).saturating_sub(self.prr_out)
+    }
+
+    /// So much was lost that less than the threshold is in flight: as much is sent as was delivered
+    /// (PRR-CRB), and a datagram more if that is safe (PRR-SSRB).
+    fn reduction_bound(&self, delivered: u64, is_safe: bool, datagram: u64) -> u64 {
+        let count = self.prr_delivered.saturating_sub(self.prr_out).max(delivered);
+        if is_safe { count.saturating_add(datagram) } else { count }
+    }
+}
+
+/// SafeACK (§6.2): the repair makes progress, and nothing says that the path is still overloaded.
+///
+/// The RFC asks for SND.UNA to advance. QUIC has no such number: what was lost is not waited for under its
+/// old number, and the packet that repairs it ends the episode. What is left of the idea is an
+/// acknowledgement that leads on, which is to say that it is of a later packet than any before. This lets
+/// a sender grow back to the threshold datagram by datagram where RFC 9002 §7.3.2 permits to go there
+/// at once.
+fn is_safe(event: &Acknowledgement<'_>) -> bool {
+    let leads_on = event.acked.last().is_some_and(|p| Some(p.index) == event.largest_acked);
+    leads_on && event.lost.is_empty() && event.newly_ce_marked == 0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! The response function: which window a controller has on average when one packet in so many is lost.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use clearway_units::Timestamp;
+
+use super::{SIZE, parameters};
+use crate::{
+    Acknowledgement, Algorithm, Controller, ControllerFactory, DeliverySnapshot, RttSnapshot,
+    SendIndex, SentPacket,
+};
+
+/// The flight is this many bursts, each acknowledged by one event. The time that a cycle of a large
+/// window takes to compute does not depend on the window then.
+const BURSTS: u64 = 32;
+
+/// Packets sent back to back, acknowledged together; packets count from zero.
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    index: u64,
+    first: u64,
+    packets: u64,
+    sent_at: Timestamp,
+}
+
+#[derive(Debug)]
+struct Path {
+    controller: Box<dyn Controller>,
+    rtt: Duration,
+    now: Timestamp,
+    flight: VecDeque<Burst>,
+    in_flight: u64,
+    bursts: u64,
+    packets: u64,
+    round: u64,
+    round_began_at: u64,
+    told_at: Timestamp,
+}
+
+/// The average window in datagrams, packets sent for each round-trip time, in the model of RFC 9438 §5.1
+/// and appendix A: the path is endless, data always waits, and the number of packets from one loss to
+/// the next is what `distance` says. The first `settling` losses do not count, and after `losses` more
+/// it is over.
+pub(crate) fn average_window(
+    algorithm: Algorithm,
+    rtt: Duration,
+    mut distance: impl FnMut() -> u64,
+    settling: u32,
+    losses: u32,
+) -> f64 {
+    let mut path = Path::new(algorithm.build(&parameters(Some(BURSTS * SIZE))), rtt);
+    // Congestion avoidance begins with the first packet's loss.
+    let mut next_loss = 0;
+    let mut counted = (0, path.now);
+    for loss in 0..=settling + losses {
+        if loss == settling + 1 {
+            counted = (path.packets, path.now);
+        }
+        while !path.step(next_loss) {}
+        next_loss += distance();
+    }
+    let rounds = path.now.saturating_since(counted.1).as_secs_f64() / rtt.as_secs_f64();
+    (path.packets - counted.0) as f64 / rounds
+}
+
+impl Path {
+    fn new(controller: Box<dyn Controller>, rtt: Duration) -> Self {
+        let now = Timestamp::from_nanos(1);
+        let mut path = Self {
+            controller,
+            rtt,
+            now,
+            flight: VecDeque::new(),
+            in_flight: 0,
+            bursts: 0,
+            packets: 0,
+            round: 0,
+            round_began_at: 0,
+            told_at: now,
+        };
+        for _ in 0..BURSTS {
+            path.send(1);
+            path.now += rtt / BURSTS as u32;
+        }
+        path
+    }
+
+    fn send(&mut self, packets: u64) {
+        let burst = Burst { index: self.bursts, first: self.packets, packets, sent_at: self.now };
+        self.bursts += 1;
+        self.packets += packets;
+        self.in_flight += packets * SIZE;
+        self.flight.push_back(burst);
+        self.controller.on_sent(&sent(&burst, packets), self.in_flight);
+    }
+
+    /// The oldest burst is acknowledged, but for one packet if it is the turn of the packet `lost`. Says
+    /// whether it was.
+    fn step(&mut self, lost: u64) -> bool {
+        let burst = self.flight.pop_front().expect("something is always in flight");
+        self.now = self.now.max(burst.sent_at + self.rtt);
+        // Two losses in one burst are a loss in each of two.
+        let is_hit = lost < burst.first + burst.packets;
+        let acked = sent(&burst, burst.packets - u64::from(is_hit));
+        self.tell(&acked, is_hit.then(|| sent(&burst, 1)));
+        let room = self.controller.window().saturating_sub(self.in_flight) / SIZE;
+        if room > 0 {
+            self.send(room);
+        }
+        is_hit
+    }
+
+    fn tell(&mut self, acked: &SentPacket, lost: Option<SentPacket>) {
+        let prior_in_flight = self.in_flight;
+        self.in_flight -= acked.bytes + lost.map_or(0, |packet| packet.bytes);
+        if acked.index.0 >= self.round_began_at {
+            self.round += 1;
+            self.round_began_at = self.bursts;
+        }
+        let rtt = RttSnapshot {
+            latest: self.rtt,
+            smoothed: self.rtt,
+            minimum: self.rtt,
+            variation: Duration::ZERO,
+            is_new: true,
+        };
+        self.controller.on_acknowledgement(&Acknowledgement {
+            now: self.now,
+            acked: core::slice::from_ref(acked),
+            lost: lost.as_slice(),
+            next_index: SendIndex(self.bursts),
+            largest_acked: Some(acked.index),
+            rtt: Some(rtt),
+            prior_in_flight,
+            bytes_in_flight: self.in_flight,
+            persistent_congestion: false,
+            newly_ce_marked: 0,
+            rate_sample: None,
+            round: self.round,
+            was_limited: true,
+            limited_time: self.now.saturating_since(self.told_at),
+        });
+        self.told_at = self.now;
+    }
+}
+
+/// So many of the burst's packets, as the controller gets to see them: it counts bytes.
+fn sent(burst: &Burst, packets: u64) -> SentPacket {
+    SentPacket {
+        index: SendIndex(burst.index),
+        bytes: packets * SIZE,
+        sent_at: burst.sent_at,
+        delivery: DeliverySnapshot::default(),
+    }
+}

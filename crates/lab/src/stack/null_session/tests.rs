@@ -1,0 +1,107 @@
+use std::sync::Arc;
+
+use clearway_transport::{ClientSessions, NewKeys, ServerSessions, Session, SpaceId};
+
+use super::NullSessions;
+use crate::stack::tls;
+
+/// What an end said in each space, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Said {
+    initial: usize,
+    handshake: usize,
+    application: usize,
+}
+
+/// An end with the space that it sends in.
+struct End {
+    session: Box<dyn Session>,
+    space: SpaceId,
+    said: Said,
+}
+
+impl End {
+    fn new(session: Box<dyn Session>) -> Self {
+        Self { session, space: SpaceId::Initial, said: Said::default() }
+    }
+
+    /// All that it has to say now, by space.
+    fn speak(&mut self) -> Vec<(SpaceId, Vec<u8>)> {
+        let mut all = Vec::new();
+        loop {
+            let mut out = Vec::new();
+            let keys = self.session.produce(&mut out);
+            if out.is_empty() && keys.is_none() {
+                return all;
+            }
+            let said = match self.space {
+                SpaceId::Initial => &mut self.said.initial,
+                SpaceId::Handshake => &mut self.said.handshake,
+                SpaceId::Application => &mut self.said.application,
+            };
+            *said += out.len();
+            all.push((self.space, out));
+            match keys {
+                Some(NewKeys::Handshake(_)) => self.space = SpaceId::Handshake,
+                Some(NewKeys::Application { .. }) => self.space = SpaceId::Application,
+                None => {}
+            }
+        }
+    }
+
+    /// Takes in what the peer said, and answers after each message as the transport does.
+    fn hear(&mut self, messages: Vec<(SpaceId, Vec<u8>)>) -> Vec<(SpaceId, Vec<u8>)> {
+        let mut answers = Vec::new();
+        for (space, bytes) in messages {
+            // A byte at a time: messages may be cut anywhere.
+            for byte in bytes {
+                self.session.receive(space, &[byte]).unwrap();
+                answers.extend(self.speak());
+            }
+        }
+        answers
+    }
+}
+
+const PARAMETERS: usize = 60;
+
+fn handshake(client: Box<dyn Session>, server: Box<dyn Session>) -> (Said, Said) {
+    let (mut client, mut server) = (End::new(client), End::new(server));
+    let mut to_server = client.speak();
+    while !to_server.is_empty() {
+        let to_client = server.hear(to_server);
+        to_server = client.hear(to_client);
+    }
+    for end in [&client, &server] {
+        assert!(!end.session.is_handshaking());
+        assert_eq!(end.session.peer_transport_parameters().unwrap().len(), PARAMETERS);
+        assert_eq!(end.session.application_protocol(), Some(&b"h3"[..]));
+    }
+    (client.said, server.said)
+}
+
+/// A simulation's packets are those of a real handshake, within the few bytes by which signatures and
+/// serial numbers vary.
+#[test]
+fn every_flight_is_as_long_as_with_real_tls() {
+    let parameters = || vec![0; PARAMETERS];
+    let real = handshake(
+        tls::client().unwrap().connect("lab.example", parameters()).unwrap(),
+        tls::server().unwrap().accept(parameters()).unwrap(),
+    );
+    let null = Arc::new(NullSessions);
+    let simulated = handshake(
+        null.clone().connect("lab.example", parameters()).unwrap(),
+        null.accept(parameters()).unwrap(),
+    );
+    let pairs = [(real.0, simulated.0), (real.1, simulated.1)];
+    for (real, simulated) in pairs {
+        for (real, simulated) in [
+            (real.initial, simulated.initial),
+            (real.handshake, simulated.handshake),
+            (real.application, simulated.application),
+        ] {
+            assert!(real.abs_diff(simulated) <= 4, "real {pairs:?} simulated");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+use std::collections::BTreeMap;
+
+/// Drops small datagrams that wait when a newer one of their flow comes: what some modems and queue
+/// managers do with TCP's ACKs (RFC 3449, Section 5.2.1), done to whatever is small.
+///
+/// The newest always stays, so that what it says is not lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AckFilter {
+    /// Of so many small datagrams of a flow that wait in a row, one stays. Zero and one drop nothing.
+    pub keep_one_of: u32,
+    /// A datagram is small if its payload is smaller than this, in bytes.
+    pub smaller_than: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct AckFilterState {
+    filter: AckFilter,
+    runs: BTreeMap<u32, Run>,
+    /// When this many flows are known, those of which nothing waits are forgotten.
+    prune_at: usize,
+}
+
+/// A flow's small datagrams in the queue.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// The number of the newest.
+    newest: u64,
+    /// How many were dropped in a row.
+    dropped: u32,
+}
+
+/// How many flows are known before the first are forgotten.
+const FIRST_PRUNE: usize = 64;
+
+impl AckFilterState {
+    pub(crate) fn new(filter: AckFilter) -> Self {
+        Self { filter, runs: BTreeMap::new(), prune_at: FIRST_PRUNE }
+    }
+
+    /// The datagram `number` of `flow`, with a payload of `length` bytes, is to wait. `remove` takes a
+    /// datagram out of the queue, if it still waits there; it is asked for the one that is dropped.
+    pub(crate) fn on_waiting<T>(
+        &mut self,
+        (flow, number, length): (u32, u64, usize),
+        remove: impl FnOnce(u64) -> Option<T>,
+    ) -> Option<T> {
+        if length >= self.filter.smaller_than {
+            return None;
+        }
+        let run = self.runs.get(&flow).copied();
+        let may_drop = |run: &Run| run.dropped.saturating_add(1) < self.filter.keep_one_of;
+        let removed = run.filter(may_drop).and_then(|run| remove(run.newest));
+        let dropped = match (&removed, run) {
+            (Some(_), Some(run)) => run.dropped.saturating_add(1),
+            _ => 0,
+        };
+        self.runs.insert(flow, Run { newest: number, dropped });
+        removed
+    }
+
+    /// Forgets flows of which nothing waits, if many are known. `oldest` is the lowest number that
+    /// waits, or the next one.
+    pub(crate) fn prune(&mut self, oldest: u64) {
+        if self.runs.len() >= self.prune_at {
+            self.runs.retain(|_, run| run.newest >= oldest);
+            self.prune_at = self.runs.len().saturating_mul(2).max(FIRST_PRUNE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets `count` small datagrams of one flow wait and returns what is left.
+    fn left(keep_one_of: u32, count: u64) -> Vec<u64> {
+        let mut state = AckFilterState::new(AckFilter { keep_one_of, smaller_than: 100 });
+        let mut queue = Vec::new();
+        for number in 0..count {
+            state.on_waiting((7, number, 99), |number| {
+                let place = queue.iter().position(|waiting| *waiting == number)?;
+                Some(queue.remove(place))
+            });
+            queue.push(number);
+        }
+        queue
+    }
+
+    #[test]
+    fn keeps_one_of_so_many_and_always_the_newest() {
+        assert_eq!(left(4, 13), [3, 7, 11, 12]);
+        assert_eq!(left(2, 6), [1, 3, 5]);
+        assert_eq!(left(u32::MAX, 100), [99]);
+        for nothing in [0, 1] {
+            assert_eq!(left(nothing, 5), [0, 1, 2, 3, 4]);
+        }
+    }
+
+    #[test]
+    fn touches_neither_what_is_large_nor_other_flows() {
+        let mut state = AckFilterState::new(AckFilter { keep_one_of: 9, smaller_than: 100 });
+        assert_eq!(state.on_waiting((1, 0, 50), Some), None);
+        assert_eq!(state.on_waiting((1, 1, 100), Some), None);
+        assert_eq!(state.on_waiting((2, 2, 50), Some), None);
+        assert_eq!(state.on_waiting((1, 3, 50), Some), Some(0));
+        // Gone on its way by now: the run begins anew.
+        assert_eq!(state.on_waiting((1, 4, 50), |_| None::<u64>), None);
+        assert_eq!(state.on_waiting((1, 5, 50), Some), Some(4));
+    }
+
+    #[test]
+    fn forgets_flows_of_which_nothing_waits() {
+        let mut state = AckFilterState::new(AckFilter { keep_one_of: 2, smaller_than: 100 });
+        for number in 0..10_000u32 {
+            state.on_waiting((number, u64::from(number), 10), |_| None::<()>);
+            state.prune(u64::from(number).saturating_sub(5));
+        }
+        assert!(state.runs.len() <= FIRST_PRUNE);
+    }
+}

@@ -1,0 +1,140 @@
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use crate::counters::increment;
+
+/// What a flow's way has on top of the link's, such as a longer way to its server. It comes after the
+/// bottleneck, which all flows share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FlowDelay {
+    /// [`Datagram::flow`](crate::Datagram::flow).
+    pub flow: u32,
+    /// On the way to the server.
+    pub to_server: Duration,
+    /// On the way to the client.
+    pub to_client: Duration,
+}
+
+/// What one flow has seen of one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FlowCounters {
+    /// Handed to the link.
+    pub received: u64,
+    /// Bytes of payload handed to the link.
+    pub received_bytes: u64,
+    /// Came out, duplicates included.
+    pub delivered: u64,
+    /// Bytes of payload that came out.
+    pub delivered_bytes: u64,
+    /// Dropped, for whatever reason.
+    pub dropped: u64,
+    /// Left the bottleneck on their way out; the two below are about these.
+    pub queued: u64,
+    /// The longest that one of them waited for the bottleneck.
+    pub queueing_delay_maximum: Duration,
+    /// What all of them waited, added up.
+    pub queueing_delay_total: Duration,
+}
+
+impl FlowCounters {
+    /// How long a datagram waited for the bottleneck on average; `None` before the first.
+    pub fn queueing_delay_mean(&self) -> Option<Duration> {
+        let mean = self.queueing_delay_total.as_nanos().checked_div(u128::from(self.queued))?;
+        Some(Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
+    }
+
+    pub(crate) fn on_queued(&mut self, waited: Duration) {
+        increment(&mut self.queued);
+        self.queueing_delay_maximum = self.queueing_delay_maximum.max(waited);
+        self.queueing_delay_total = self.queueing_delay_total.saturating_add(waited);
+    }
+}
+
+/// Of so many flows a direction keeps counters. Those that come later are in the direction's own
+/// counters only.
+pub const FLOW_LIMIT: usize = 65_536;
+
+/// The flows of one direction.
+#[derive(Debug, Default)]
+pub(crate) struct Flows {
+    places: BTreeMap<u32, usize>,
+    counters: Vec<FlowCounters>,
+    /// The flow that was asked for last: mostly the next one's too.
+    last: Option<(u32, usize)>,
+}
+
+impl Flows {
+    /// Where the flow's counters are; a place of none if there are too many flows.
+    pub(crate) fn place(&mut self, flow: u32) -> usize {
+        if let Some((last, place)) = self.last
+            && last == flow
+        {
+            return place;
+        }
+        let next = self.counters.len();
+        let place = match self.places.get(&flow) {
+            Some(place) => *place,
+            None if next >= FLOW_LIMIT => return usize::MAX,
+            None => {
+                self.places.insert(flow, next);
+                self.counters.push(FlowCounters::default());
+                next
+            }
+        };
+        self.last = Some((flow, place));
+        place
+    }
+
+    pub(crate) fn at(&mut self, place: usize) -> Option<&mut FlowCounters> {
+        self.counters.get_mut(place)
+    }
+
+    pub(crate) fn get(&self, flow: u32) -> Option<&FlowCounters> {
+        self.counters.get(*self.places.get(&flow)?)
+    }
+
+    /// In the order of the flows' numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &FlowCounters)> {
+        self.places.iter().filter_map(|(flow, place)| Some((*flow, self.counters.get(*place)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_flow_has_its_place() {
+        let mut flows = Flows::default();
+        for flow in [9, 2, 9, 9, 7, 2] {
+            let place = flows.place(flow);
+            increment(&mut flows.at(place).unwrap().received);
+        }
+        let received: Vec<_> = flows.iter().map(|(flow, one)| (flow, one.received)).collect();
+        assert_eq!(received, [(2, 2), (7, 1), (9, 3)]);
+        assert_eq!(flows.get(7).map(|one| one.received), Some(1));
+        assert_eq!(flows.get(8), None);
+    }
+
+    #[test]
+    fn too_many_flows_have_no_place() {
+        let mut flows = Flows::default();
+        for flow in 0..u32::try_from(FLOW_LIMIT).unwrap() {
+            flows.place(flow);
+        }
+        let place = flows.place(u32::MAX);
+        assert!(flows.at(place).is_none());
+        assert_eq!(flows.iter().count(), FLOW_LIMIT);
+        assert!(flows.place(5) == 5);
+    }
+
+    #[test]
+    fn the_mean_needs_a_datagram() {
+        let mut counters = FlowCounters::default();
+        assert_eq!(counters.queueing_delay_mean(), None);
+        counters.on_queued(Duration::from_millis(1));
+        counters.on_queued(Duration::from_millis(4));
+        assert_eq!(counters.queueing_delay_mean(), Some(Duration::from_micros(2500)));
+        assert_eq!(counters.queueing_delay_maximum, Duration::from_millis(4));
+    }
+}

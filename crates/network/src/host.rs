@@ -1,0 +1,99 @@
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use clearway_units::Timestamp;
+
+use crate::QueueLimit;
+
+/// The receiving end of a direction: a socket buffer, and one thread that empties it.
+///
+/// The thread reads a batch, which frees its place in the buffer, then hands out its datagrams one
+/// after the other. A datagram comes out of the link when the thread is done with it.
+///
+/// Above the rate at which the thread works the buffer fills; a larger one buys time, not throughput.
+/// Published figures: a proxy whose thread takes 20 to 50 us for each datagram, behind a buffer of 2 MB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Host {
+    /// How much the socket buffer holds, in payload plus
+    /// [`Conditions::overhead`](crate::Conditions::overhead).
+    pub buffer: QueueLimit,
+    /// How long the thread takes for a datagram.
+    pub service: Duration,
+    /// How long it takes for a batch on top of that.
+    pub batch_service: Duration,
+    /// How many datagrams it reads at once; zero counts as one.
+    pub batch: usize,
+}
+
+impl Default for Host {
+    /// One that takes no time.
+    fn default() -> Self {
+        Self {
+            buffer: QueueLimit::default(),
+            service: Duration::ZERO,
+            batch_service: Duration::ZERO,
+            batch: 1,
+        }
+    }
+}
+
+/// `T` stands for a datagram.
+#[derive(Debug)]
+pub(crate) struct HostState<T> {
+    host: Host,
+    buffer: VecDeque<(T, u64)>,
+    bytes: u64,
+    /// What the thread has read and not yet handed out.
+    batch: VecDeque<T>,
+    /// When it is done with the first of them.
+    done: Timestamp,
+}
+
+impl<T> HostState<T> {
+    pub(crate) fn new(host: Host) -> Self {
+        let (buffer, batch) = (VecDeque::new(), VecDeque::new());
+        Self { host, buffer, bytes: 0, batch, done: Timestamp::FAR_FUTURE }
+    }
+
+    /// A datagram arrives at `now`; it comes back if the buffer is full.
+    pub(crate) fn arrive(&mut self, now: Timestamp, datagram: T, bytes: u64) -> Result<(), T> {
+        if self.batch.is_empty() {
+            self.batch.push_back(datagram);
+            self.done = now + self.host.batch_service + self.host.service;
+            return Ok(());
+        }
+        if !self.host.buffer.has_room(self.buffer.len(), self.bytes, bytes) {
+            return Err(datagram);
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.buffer.push_back((datagram, bytes));
+        Ok(())
+    }
+
+    /// When the thread hands out the next datagram.
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        (!self.batch.is_empty()).then_some(self.done)
+    }
+
+    /// Hands out the next datagram.
+    pub(crate) fn complete(&mut self) -> Option<T> {
+        let datagram = self.batch.pop_front()?;
+        if self.batch.is_empty() {
+            self.read_batch();
+            self.done += self.host.batch_service;
+        }
+        self.done += self.host.service;
+        Some(datagram)
+    }
+
+    fn read_batch(&mut self) {
+        for _ in 0..self.host.batch.max(1) {
+            let Some((datagram, bytes)) = self.buffer.pop_front() else { return };
+            self.bytes = self.bytes.saturating_sub(bytes);
+            self.batch.push_back(datagram);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

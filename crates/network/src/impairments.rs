@@ -1,0 +1,100 @@
+//! Everything random about a datagram, drawn when it enters.
+
+use clearway_units::{Random, Timestamp};
+
+use crate::inside::Travel;
+use crate::loss::{LossState, capped};
+use crate::{Conditions, Corrupt, DropReason, Probability, Way};
+
+/// One source for each impairment that draws; each loss rule has its own.
+#[derive(Debug)]
+pub(crate) struct Impairments {
+    loss: Vec<LossState>,
+    jitter_range: u64,
+    reorder: Probability,
+    duplicate: Probability,
+    corrupt: Corrupt,
+    corrupt_run: u32,
+    sources: Sources,
+}
+
+#[derive(Debug)]
+struct Sources {
+    jitter: Random,
+    reorder: Random,
+    duplicate: Random,
+    corrupt: Random,
+}
+
+/// What was drawn for one datagram.
+pub(crate) struct Draws {
+    pub(crate) lost: Option<DropReason>,
+    pub(crate) travel: Travel,
+    /// Which byte is changed, and which of its bits.
+    pub(crate) corruption: Option<(usize, u8)>,
+}
+
+impl Impairments {
+    pub(crate) fn new(conditions: &mut Conditions, mut random: Random) -> Self {
+        let sources = Sources {
+            jitter: random.fork(),
+            reorder: random.fork(),
+            duplicate: random.fork(),
+            corrupt: random.fork(),
+        };
+        let rules = core::mem::take(&mut conditions.loss);
+        let range = conditions.jitter.range.as_nanos();
+        Self {
+            loss: rules.into_iter().map(|rule| LossState::new(rule, random.fork())).collect(),
+            jitter_range: u64::try_from(range).unwrap_or(u64::MAX),
+            reorder: conditions.reorder.probability,
+            duplicate: conditions.duplicate,
+            corrupt: conditions.corrupt,
+            corrupt_run: 0,
+            sources,
+        }
+    }
+
+    /// Draws for the datagram that enters as number `entered` of its direction, whether or not it
+    /// matters in the end.
+    pub(crate) fn draw(
+        &mut self,
+        (now, first): (Timestamp, Timestamp),
+        entered: u64,
+        length: usize,
+    ) -> Draws {
+        let mut lost = None;
+        for rule in &mut self.loss {
+            let reason = rule.takes(now, first, entered);
+            lost = lost.or(reason);
+        }
+        let jitter = match self.jitter_range {
+            0 => 0,
+            range => self.sources.jitter.below(range.saturating_mul(2).saturating_add(1)),
+        };
+        let random = &mut self.sources.corrupt;
+        let maximum_run = self.corrupt.maximum_run.unwrap_or(u32::MAX);
+        let probability = self.corrupt.probability;
+        let corruption =
+            capped(probability, maximum_run, &mut self.corrupt_run, random).then(|| {
+                let reach = self.corrupt.within.map_or(length, |within| within.min(length));
+                let position = random.below(u64::try_from(reach).unwrap_or(u64::MAX));
+                // Never zero: a corrupt byte is a different byte.
+                let flip = random.below(u64::from(u8::MAX)).saturating_add(1);
+                (usize::try_from(position).unwrap_or(0), u8::try_from(flip).unwrap_or(u8::MAX))
+            });
+        let travel = Travel {
+            jitter,
+            is_held_back: self.reorder.happens(&mut self.sources.reorder),
+            is_duplicated: self.duplicate.happens(&mut self.sources.duplicate),
+        };
+        Draws { lost, travel, corruption }
+    }
+
+    /// Tells the windows of this direction what has passed in the direction `way`.
+    pub(crate) fn on_passed(&mut self, now: Timestamp, way: Way, total: u64) {
+        for rule in &mut self.loss {
+            rule.on_passed(now, way, total);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What is inside a link.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use clearway_units::Timestamp;
+use slab::Slab;
+
+use crate::counters::increment;
+use crate::flows::Flows;
+use crate::{Counters, Datagram, DropReason, Dropped, Way};
+
+/// How many payload buffers are kept for the next datagrams.
+const SPARE_BUFFERS: usize = 1024;
+
+/// A datagram on its way in.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) number: u64,
+    pub(crate) binding: u64,
+    pub(crate) datagram: Datagram,
+}
+
+/// A datagram inside the link. It stays in one place; queues hold only the number of its slot.
+#[derive(Debug)]
+pub(crate) struct Transit {
+    pub(crate) datagram: Datagram,
+    pub(crate) number: u64,
+    pub(crate) binding: u64,
+    pub(crate) entered: Timestamp,
+    pub(crate) queued: Duration,
+    /// Of the flow's counters.
+    pub(crate) place: usize,
+    pub(crate) travel: Travel,
+    pub(crate) is_marked: bool,
+    pub(crate) is_copy: bool,
+    /// It was counted as lost on entry, and only takes its place in the queue and its time on the wire.
+    pub(crate) is_lost: bool,
+}
+
+impl Transit {
+    /// A datagram that has just entered.
+    pub(crate) fn new(now: Timestamp, entry: Entry, place: usize, travel: Travel) -> Self {
+        Self {
+            datagram: entry.datagram,
+            number: entry.number,
+            binding: entry.binding,
+            entered: now,
+            queued: Duration::ZERO,
+            place,
+            travel,
+            is_marked: false,
+            is_copy: false,
+            is_lost: false,
+        }
+    }
+}
+
+/// What was drawn on entry for the way behind the bottleneck.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Travel {
+    /// In nanoseconds; the middle of the range stands for no change.
+    pub(crate) jitter: u64,
+    pub(crate) is_held_back: bool,
+    pub(crate) is_duplicated: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Inside {
+    pub(crate) transits: Slab<Transit>,
+    pub(crate) counters: Counters,
+    /// Drops after entry that were not yet asked for, if anyone ever asks.
+    pub(crate) drops: Option<VecDeque<Dropped>>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Inside {
+    /// Nothing is inside.
+    pub(crate) fn new(records_drops: bool) -> Self {
+        Self { drops: records_drops.then(VecDeque::new), ..Self::default() }
+    }
+
+    /// An empty buffer.
+    pub(crate) fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Keeps a buffer for later.
+    pub(crate) fn recycle(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < SPARE_BUFFERS && buffer.capacity() > 0 {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+
+    /// Counts a drop, wherever it happened.
+    pub(crate) fn count_drop(
+        &mut self,
+        way: Way,
+        reason: DropReason,
+        flows: &mut Flows,
+        place: usize,
+    ) {
+        self.counters.of_mut(way).count_drop(reason);
+        if let Some(counters) = flows.at(place) {
+            increment(&mut counters.dropped);
+        }
+    }
+
+    /// Notes the drop of what was inside.
+    pub(crate) fn note_drop(&mut self, way: Way, at: Timestamp, reason: DropReason, one: &Transit) {
+        if let Some(drops) = &mut self.drops {
+            drops.push_back(Dropped {
+                way,
+                number: one.number,
+                flow: one.datagram.flow,
+                length: one.datagram.payload.len(),
+                at,
+                reason,
+                is_copy: one.is_copy,
+            });
+        }
+    }
+}

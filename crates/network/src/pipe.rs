@@ -1,0 +1,72 @@
+//! What is under way behind the bottleneck, in the order in which it comes out.
+
+use core::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use clearway_units::Timestamp;
+
+/// A datagram under way.
+///
+/// Compared in the order of its fields: among those that are due at one time, the first that entered
+/// the link is the first out, however often and late the driver asks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Due {
+    pub(crate) at: Timestamp,
+    pub(crate) number: u64,
+    pub(crate) is_copy: bool,
+    pub(crate) slot: usize,
+}
+
+/// A run of what comes in order, which is nearly all on most links, and a heap for the rest.
+#[derive(Debug, Default)]
+pub(crate) struct Pipe {
+    in_order: VecDeque<Due>,
+    others: BinaryHeap<Reverse<Due>>,
+}
+
+impl Pipe {
+    pub(crate) fn push(&mut self, due: Due) {
+        match self.in_order.back() {
+            Some(last) if due < *last => self.others.push(Reverse(due)),
+            _ => self.in_order.push_back(due),
+        }
+    }
+
+    /// The next that is due.
+    pub(crate) fn next(&self) -> Option<Due> {
+        let in_order = self.in_order.front().copied();
+        match (in_order, self.others.peek()) {
+            (Some(one), Some(Reverse(other))) => Some(one.min(*other)),
+            (one, other) => one.or(other.map(|Reverse(due)| *due)),
+        }
+    }
+
+    /// Takes the next that is due.
+    pub(crate) fn pop(&mut self) -> Option<Due> {
+        let next = self.next()?;
+        match self.in_order.front() {
+            Some(front) if *front == next => self.in_order.pop_front(),
+            _ => self.others.pop().map(|Reverse(due)| due),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comes_out_in_the_order_of_times_then_of_numbers() {
+        let mut pipe = Pipe::default();
+        let times = [5, 7, 6, 6, 7, 9, 1, 9, 5, 12, 3, 0, 12];
+        for (number, at) in (0..).zip(times) {
+            let at = Timestamp::from_nanos(at);
+            pipe.push(Due { at, number, is_copy: false, slot: 3 });
+            pipe.push(Due { at, number, is_copy: true, slot: 1 });
+        }
+        let all: Vec<_> = core::iter::from_fn(|| pipe.pop()).collect();
+        assert_eq!(all.len(), 2 * times.len());
+        assert!(all.is_sorted());
+        assert_eq!(pipe.next(), None);
+    }
+}

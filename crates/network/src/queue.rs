@@ -1,0 +1,136 @@
+//! What waits for the bottleneck, and who decides what goes next.
+
+mod codel;
+mod dual_pi2;
+mod fifo;
+
+use clearway_units::Timestamp;
+
+pub use codel::CoDel;
+pub use dual_pi2::DualPi2;
+
+use crate::{Ecn, QueueLimit};
+use codel::CoDelQueue;
+use dual_pi2::DualPi2Queue;
+use fifo::Fifo;
+
+/// Who decides what waits, what is marked and what is dropped.
+///
+/// All of them drop what finds [`Conditions::queue`](crate::Conditions::queue) full.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Discipline {
+    /// First in, first out, and nothing else.
+    #[default]
+    DropTail,
+    /// Controlled Delay (RFC 8289).
+    CoDel(CoDel),
+    /// The dual queue for classic and low-latency traffic (RFC 9332).
+    DualPi2(DualPi2),
+}
+
+/// A datagram that waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) slot: usize,
+    pub(crate) number: u64,
+    /// With the overhead of lower layers.
+    pub(crate) bytes: u64,
+    pub(crate) entered: Timestamp,
+    pub(crate) ecn: Ecn,
+}
+
+/// What a discipline does with the datagram whose turn it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// It goes on the wire.
+    Send,
+    /// It is marked CE and goes on the wire.
+    Mark,
+    /// It is dropped, and the next one has its turn.
+    Drop,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    limit: QueueLimit,
+    order: Order,
+}
+
+#[derive(Debug)]
+enum Order {
+    DropTail(Fifo),
+    CoDel(CoDelQueue),
+    DualPi2(Box<DualPi2Queue>),
+}
+
+impl Queue {
+    pub(crate) fn new(discipline: Discipline, limit: QueueLimit) -> Self {
+        let order = match discipline {
+            Discipline::DropTail => Order::DropTail(Fifo::default()),
+            Discipline::CoDel(parameters) => Order::CoDel(CoDelQueue::new(parameters)),
+            Discipline::DualPi2(parameters) => {
+                Order::DualPi2(Box::new(DualPi2Queue::new(parameters)))
+            }
+        };
+        Self { limit, order }
+    }
+
+    /// How many datagrams wait.
+    pub(crate) fn packets(&self) -> usize {
+        match &self.order {
+            Order::DropTail(fifo) => fifo.packets(),
+            Order::CoDel(queue) => queue.fifo.packets(),
+            Order::DualPi2(queue) => queue.packets(),
+        }
+    }
+
+    /// How many bytes wait.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.order {
+            Order::DropTail(fifo) => fifo.bytes(),
+            Order::CoDel(queue) => queue.fifo.bytes(),
+            Order::DualPi2(queue) => queue.bytes(),
+        }
+    }
+
+    /// Whether a datagram of `bytes` may wait too.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        self.limit.has_room(self.packets(), self.bytes(), bytes)
+    }
+
+    pub(crate) fn push(&mut self, now: Timestamp, waiting: Waiting) {
+        match &mut self.order {
+            Order::DropTail(fifo) => fifo.push(waiting),
+            Order::CoDel(queue) => queue.fifo.push(waiting),
+            Order::DualPi2(queue) => queue.push(now, waiting),
+        }
+    }
+
+    /// The datagram whose turn it is at `now`, and what becomes of it. To be called again if that is
+    /// [`Verdict::Drop`].
+    pub(crate) fn pop(&mut self, now: Timestamp) -> Option<(Waiting, Verdict)> {
+        match &mut self.order {
+            Order::DropTail(fifo) => fifo.pop().map(|waiting| (waiting, Verdict::Send)),
+            Order::CoDel(queue) => queue.pop(now),
+            Order::DualPi2(queue) => queue.pop(now),
+        }
+    }
+
+    /// The lowest number that waits.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        match &self.order {
+            Order::DropTail(fifo) => fifo.front().map(|waiting| waiting.number),
+            Order::CoDel(queue) => queue.fifo.front().map(|waiting| waiting.number),
+            Order::DualPi2(queue) => queue.oldest(),
+        }
+    }
+
+    /// Takes out the datagram `number`, if it waits.
+    pub(crate) fn remove(&mut self, number: u64) -> Option<Waiting> {
+        match &mut self.order {
+            Order::DropTail(fifo) => fifo.remove(number),
+            Order::CoDel(queue) => queue.fifo.remove(number),
+            Order::DualPi2(queue) => queue.remove(number),
+        }
+    }
+}

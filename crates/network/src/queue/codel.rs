@@ -1,0 +1,114 @@
+use core::time::Duration;
+
+use clearway_units::Timestamp;
+
+use super::fifo::Fifo;
+use super::{Verdict, Waiting};
+
+/// Controlled Delay: drops (or marks) at the head of the queue when datagrams have waited for longer
+/// than `target` for at least an `interval`, and ever more often while that lasts (RFC 8289,
+/// Section 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CoDel {
+    /// How long datagrams may wait for long: 5 ms (RFC 8289, Section 4.4).
+    pub target: Duration,
+    /// About the longest round trip through the queue: 100 ms (RFC 8289, Section 4.3).
+    pub interval: Duration,
+    /// Whether ECN-capable datagrams are marked instead of dropped.
+    pub ecn: bool,
+}
+
+impl Default for CoDel {
+    fn default() -> Self {
+        Self { target: Duration::from_millis(5), interval: Duration::from_millis(100), ecn: false }
+    }
+}
+
+/// With no more than this behind it, a datagram is never dropped: the size of one at the link's MTU
+/// (RFC 8289, Section 5.3).
+const LARGEST_PACKET: u64 = 1500;
+
+/// How many intervals a dropping state is remembered (RFC 8289, Section 5.5).
+const REMEMBERED_INTERVALS: u32 = 16;
+
+#[derive(Debug)]
+pub(super) struct CoDelQueue {
+    pub(super) fifo: Fifo,
+    parameters: CoDel,
+    /// When the sojourn time will have been above the target for an interval.
+    first_above: Option<Timestamp>,
+    is_dropping: bool,
+    /// Drops since the dropping state was entered, now or the last time.
+    count: u32,
+    /// Its value when the state was entered.
+    last_count: u32,
+    /// When the next drop is due, or was to be.
+    drop_next: Timestamp,
+}
+
+impl CoDelQueue {
+    pub(super) fn new(parameters: CoDel) -> Self {
+        Self {
+            fifo: Fifo::default(),
+            parameters,
+            first_above: None,
+            is_dropping: false,
+            count: 0,
+            last_count: 0,
+            drop_next: Timestamp::ORIGIN,
+        }
+    }
+
+    pub(super) fn pop(&mut self, now: Timestamp) -> Option<(Waiting, Verdict)> {
+        let Some(waiting) = self.fifo.pop() else {
+            self.first_above = None;
+            self.is_dropping = false;
+            return None;
+        };
+        if !self.may_drop(now, &waiting) {
+            self.is_dropping = false;
+            return Some((waiting, Verdict::Send));
+        }
+        if !self.is_dropping {
+            self.enter(now);
+        } else if now >= self.drop_next {
+            self.count = self.count.saturating_add(1);
+            self.drop_next = self.drop_next + self.spacing();
+        } else {
+            return Some((waiting, Verdict::Send));
+        }
+        let is_marked = self.parameters.ecn && waiting.ecn.is_markable();
+        Some((waiting, if is_marked { Verdict::Mark } else { Verdict::Drop }))
+    }
+
+    /// Whether the wait has been too long for an interval, judged by `waiting`, which has just left.
+    fn may_drop(&mut self, now: Timestamp, waiting: &Waiting) -> bool {
+        let sojourn = now.saturating_since(waiting.entered);
+        if sojourn < self.parameters.target || self.fifo.bytes() <= LARGEST_PACKET {
+            self.first_above = None;
+            return false;
+        }
+        let due = *self.first_above.get_or_insert(now + self.parameters.interval);
+        now >= due
+    }
+
+    /// Enters the dropping state, near the pace of the last time if that is not long ago.
+    fn enter(&mut self, now: Timestamp) {
+        self.is_dropping = true;
+        let delta = self.count.saturating_sub(self.last_count);
+        let memory = self.parameters.interval.saturating_mul(REMEMBERED_INTERVALS);
+        let is_recent = now.saturating_since(self.drop_next) < memory;
+        self.count = if delta > 1 && is_recent { delta } else { 1 };
+        self.last_count = self.count;
+        self.drop_next = now + self.spacing();
+    }
+
+    /// The interval over the square root of the count (RFC 8289, Section 5.4).
+    fn spacing(&self) -> Duration {
+        let interval = self.parameters.interval.as_nanos() as f64;
+        Duration::from_nanos((interval / f64::from(self.count).sqrt()) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+use core::time::Duration;
+
+use clearway_units::Timestamp;
+
+use super::fifo::Fifo;
+use super::{Verdict, Waiting};
+use crate::Ecn;
+
+/// A coupled dual queue: one for datagrams with ECT(1) or CE, whose delay stays near a millisecond by
+/// marking, and a classic one whose delay a controller holds near `target` by dropping, or by marking
+/// ECT(0). One base probability governs both: the classic queue uses its square, the other one
+/// `coupling` times it, so that flows of both kinds get similar rates (RFC 9332, Section 2 and
+/// Appendix A).
+///
+/// Likelihoods are met by adding them up, as in Appendix A, not by chance: this queue draws nothing.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct DualPi2 {
+    /// The delay at which the classic queue is held: 15 ms.
+    pub target: Duration,
+    /// Whoever waited in the low-latency queue for longer than this is marked: 1 ms.
+    pub step: Duration,
+    /// How often the base probability changes: 16 ms. Less than 1 ms counts as 1 ms.
+    pub update_interval: Duration,
+    /// How many times the base probability is used for the low-latency queue: 2.
+    pub coupling: f64,
+    /// The integral gain, in Hz: 0.16.
+    pub alpha: f64,
+    /// The proportional gain, in Hz: 3.2.
+    pub beta: f64,
+}
+
+impl Default for DualPi2 {
+    fn default() -> Self {
+        Self {
+            target: Duration::from_millis(15),
+            step: Duration::from_millis(1),
+            update_interval: Duration::from_millis(16),
+            coupling: 2.0,
+            alpha: 0.16,
+            beta: 3.2,
+        }
+    }
+}
+
+/// The classic queue's share of the service, in percent, while both queues wait.
+const CLASSIC_SHARE: u64 = 10;
+const LOW_LATENCY_SHARE: u64 = 90;
+
+/// With less than this in both queues nothing is dropped: two datagrams of 1500 bytes, as in PIE
+/// (RFC 8033, Section 4.1).
+const SMALL_BACKLOG: u64 = 3000;
+
+/// After so many updates without a datagram coming or going the base probability no longer changes:
+/// an empty queue takes `1 / (alpha * target)`, about 417, to forget, a stuck one far fewer to
+/// saturate.
+const SETTLED_UPDATES: u32 = 1000;
+
+#[derive(Debug)]
+pub(super) struct DualPi2Queue {
+    parameters: DualPi2,
+    low_latency: Fifo,
+    classic: Fifo,
+    base_probability: f64,
+    /// The delay at the last update.
+    last_delay: Duration,
+    next_update: Option<Timestamp>,
+    low_latency_marks: Recurrence,
+    low_latency_drops: Recurrence,
+    classic_signals: Recurrence,
+    /// What the classic queue is owed, in bytes times percent.
+    owed: u64,
+}
+
+/// Meets a likelihood by adding it up.
+#[derive(Debug, Default)]
+struct Recurrence(f64);
+
+impl Recurrence {
+    fn happens(&mut self, likelihood: f64) -> bool {
+        self.0 += likelihood;
+        let happens = self.0 >= 1.0;
+        if happens {
+            self.0 -= 1.0;
+        }
+        happens
+    }
+}
+
+impl DualPi2Queue {
+    pub(super) fn new(parameters: DualPi2) -> Self {
+        Self {
+            parameters,
+            low_latency: Fifo::default(),
+            classic: Fifo::default(),
+            base_probability: 0.0,
+            last_delay: Duration::ZERO,
+            next_update: None,
+            low_latency_marks: Recurrence::default(),
+            low_latency_drops: Recurrence::default(),
+            classic_signals: Recurrence::default(),
+            owed: 0,
+        }
+    }
+
+    pub(super) fn packets(&self) -> usize {
+        self.low_latency.packets().saturating_add(self.classic.packets())
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.low_latency.bytes().saturating_add(self.classic.bytes())
+    }
+
+    pub(super) fn push(&mut self, now: Timestamp, waiting: Waiting) {
+        self.update(now);
+        match waiting.ecn {
+            Ecn::Ect1 | Ecn::Ce => self.low_latency.push(waiting),
+            Ecn::NotEct | Ecn::Ect0 => self.classic.push(waiting),
+        }
+    }
+
+    pub(super) fn oldest(&self) -> Option<u64> {
+        let fronts = [self.low_latency.front(), self.classic.front()];
+        fronts.into_iter().flatten().map(|waiting| waiting.number).min()
+    }
+
+    pub(super) fn remove(&mut self, number: u64) -> Option<Waiting> {
+        self.low_latency.remove(number).or_else(|| self.classic.remove(number))
+    }
+
+    pub(super) fn pop(&mut self, now: Timestamp) -> Option<(Waiting, Verdict)> {
+        self.update(now);
+        let is_small = self.bytes() < SMALL_BACKLOG;
+        let (waiting, verdict) = if self.low_latency_is_next() {
+            let waiting = self.low_latency.pop()?;
+            (waiting, self.judge_low_latency(now, &waiting))
+        } else {
+            let waiting = self.classic.pop()?;
+            (waiting, self.judge_classic(&waiting))
+        };
+        match verdict {
+            Verdict::Drop if is_small => Some((waiting, Verdict::Send)),
+            verdict => Some((waiting, verdict)),
+        }
+    }
+
+    /// Low latency first, but while both wait the classic queue gets its share.
+    fn low_latency_is_next(&mut self) -> bool {
+        let (Some(low_latency), Some(classic)) = (self.low_latency.front(), self.classic.front())
+        else {
+            self.owed = 0;
+            return self.low_latency.front().is_some();
+        };
+        match self.owed.checked_sub(classic.bytes.saturating_mul(LOW_LATENCY_SHARE)) {
+            Some(left) => {
+                self.owed = left;
+                false
+            }
+            None => {
+                let share = low_latency.bytes.saturating_mul(CLASSIC_SHARE);
+                self.owed = self.owed.saturating_add(share);
+                true
+            }
+        }
+    }
+
+    /// Marks by the step and by the coupled probability. When that is one, marks are no longer enough:
+    /// then this queue drops like the classic one (RFC 9332, Section 4.2.3).
+    fn judge_low_latency(&mut self, now: Timestamp, waiting: &Waiting) -> Verdict {
+        let coupled = self.parameters.coupling * self.base_probability;
+        let is_overloaded = coupled >= 1.0;
+        if is_overloaded && self.low_latency_drops.happens(self.classic_probability()) {
+            return Verdict::Drop;
+        }
+        let sojourn = now.saturating_since(waiting.entered);
+        // One that leaves no other behind has only waited for the wire.
+        let is_late = sojourn > self.parameters.step && self.low_latency.packets() > 0;
+        let is_coupled = self.low_latency_marks.happens(coupled.min(1.0));
+        if is_late || is_coupled { Verdict::Mark } else { Verdict::Send }
+    }
+
+    fn judge_classic(&mut self, waiting: &Waiting) -> Verdict {
+        let probability = self.classic_probability();
+        let is_overloaded = self.parameters.coupling * self.base_probability >= 1.0;
+        if !self.classic_signals.happens(probability) {
+            Verdict::Send
+        } else if waiting.ecn.is_markable() && !is_overloaded {
+            Verdict::Mark
+        } else {
+            Verdict::Drop
+        }
+    }
+
+    fn classic_probability(&self) -> f64 {
+        self.base_probability * self.base_probability
+    }
+
+    /// How long the longest has waited at `at`.
+    fn delay(&self, at: Timestamp) -> Duration {
+        let fronts = [self.low_latency.front(), self.classic.front()];
+        let delays =
+            fronts.into_iter().flatten().map(|waiting| at.saturating_since(waiting.entered));
+        delays.max().unwrap_or_default()
+    }
+
+    /// Makes up for the updates that were due up to `now`. In between nothing came or went.
+    fn update(&mut self, now: Timestamp) {
+        let interval = self.parameters.update_interval.max(Duration::from_millis(1));
+        let mut at = self.next_update.unwrap_or(now + interval);
+        let mut updates = 0u32;
+        while at <= now && at < Timestamp::FAR_FUTURE {
+            updates = updates.saturating_add(1);
+            if updates == SETTLED_UPDATES {
+                let behind = now.saturating_since(at).as_nanos();
+                let skipped = behind.checked_div(interval.as_nanos()).unwrap_or(0);
+                let skipped = skipped.saturating_mul(interval.as_nanos());
+                at += Duration::from_nanos(u64::try_from(skipped).unwrap_or(u64::MAX));
+                self.last_delay = self.delay(at);
+            }
+            let delay = self.delay(at);
+            let error = delay.as_secs_f64() - self.parameters.target.as_secs_f64();
+            let growth = delay.as_secs_f64() - self.last_delay.as_secs_f64();
+            let change = self.parameters.alpha * error + self.parameters.beta * growth;
+            self.base_probability = (self.base_probability + change).clamp(0.0, 1.0);
+            self.last_delay = delay;
+            at += interval;
+        }
+        self.next_update = Some(at);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! A rate that changes at known times.
+
+use core::time::Duration;
+
+use clearway_units::{Rate, Timestamp};
+
+use crate::Step;
+
+const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
+
+/// Asked for the ends of transmissions whose starts never go back.
+#[derive(Debug)]
+pub(crate) struct RateSchedule {
+    /// `None` takes no time.
+    initial: Option<Rate>,
+    steps: Vec<Step<Option<Rate>>>,
+    /// How many steps lie behind the last start.
+    past: usize,
+}
+
+impl RateSchedule {
+    pub(crate) fn new(rate: Option<Rate>, mut steps: Vec<Step<Option<Rate>>>) -> Self {
+        steps.sort_by_key(|step| step.after);
+        Self { initial: rate, steps, past: 0 }
+    }
+
+    /// Whether nothing ever takes any time.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.initial.is_none() && self.steps.iter().all(|step| step.value.is_none())
+    }
+
+    /// The rate at `at`, if the first datagram entered at `first`.
+    pub(crate) fn rate(&self, first: Timestamp, at: Timestamp) -> Option<Rate> {
+        self.behind(self.steps.partition_point(|step| first + step.after <= at))
+    }
+
+    /// The rate when `past` steps are over.
+    fn behind(&self, past: usize) -> Option<Rate> {
+        let step = past.checked_sub(1).and_then(|last| self.steps.get(last));
+        step.map_or(self.initial, |step| step.value)
+    }
+
+    /// When `bytes` that start at `start` are through, if the first datagram entered at `first`.
+    pub(crate) fn finish(&mut self, start: Timestamp, first: Timestamp, bytes: u64) -> Timestamp {
+        // In bytes times nanoseconds per second, so that no rounding adds up over the steps.
+        let mut left = u128::from(bytes).saturating_mul(NANOSECONDS_PER_SECOND);
+        let mut at = start;
+        loop {
+            while self.steps.get(self.past).is_some_and(|step| first + step.after <= at) {
+                self.past = self.past.saturating_add(1);
+            }
+            let next = self.steps.get(self.past).map(|step| first + step.after);
+            let Some(rate) = self.behind(self.past) else { return at };
+            let rate = u128::from(rate.bytes_per_second());
+            let finish = match rate {
+                0 => Timestamp::FAR_FUTURE,
+                _ => at + nanoseconds(left.div_ceil(rate)),
+            };
+            match next {
+                Some(step) if step < finish => {
+                    let passed = rate.saturating_mul(step.saturating_since(at).as_nanos());
+                    left = left.saturating_sub(passed);
+                    at = step;
+                }
+                _ => return finish,
+            }
+        }
+    }
+}
+
+fn nanoseconds(count: u128) -> Duration {
+    Duration::from_nanos(u64::try_from(count).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,206 @@
+//! The rate of a link as it was recorded.
+
+mod cellular;
+
+use core::fmt;
+use core::time::Duration;
+use std::sync::Arc;
+
+use clearway_units::{Rate, Timestamp};
+
+pub use cellular::Cellular;
+
+/// What one line of a trace delivers, in bytes.
+const OPPORTUNITY: u64 = 1500;
+const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
+
+/// A recorded rate, in the format of Mahimahi (Netravali et al., USENIX ATC 2015): each line is a
+/// number of milliseconds since the start, at which 1500 bytes can be delivered. Lines do not go back;
+/// the last one is the length of the trace, after which it begins anew.
+///
+/// Time counts from the first datagram that enters the link. What is not used when it comes is lost; a
+/// datagram may use a part of what comes, or several in a row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trace {
+    /// In milliseconds. Not empty, does not go back, and the last is not zero.
+    opportunities: Arc<[u64]>,
+}
+
+/// Why something is not a trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TraceError {
+    /// A line that is not a whole number of milliseconds.
+    NotANumber {
+        /// The line, counted from one.
+        line: usize,
+        /// What it says.
+        input: String,
+    },
+    /// A time before the one on the line before.
+    GoesBack {
+        /// The line, counted from one.
+        line: usize,
+        /// What it says, in milliseconds.
+        time: u64,
+        /// What the line before says, in milliseconds.
+        before: u64,
+    },
+    /// No lines.
+    Empty,
+    /// All times are zero: a trace without a length.
+    WithoutLength,
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotANumber { line, input } => {
+                write!(formatter, "line {line}: {input:?} is not a whole number of milliseconds")
+            }
+            Self::GoesBack { line, time, before } => {
+                write!(
+                    formatter,
+                    "line {line}: {time} ms is before the {before} ms of the line before"
+                )
+            }
+            Self::Empty => write!(formatter, "the trace has no lines"),
+            Self::WithoutLength => write!(formatter, "the trace ends at 0 ms, so it has no length"),
+        }
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+impl Trace {
+    /// Reads a trace.
+    ///
+    /// # Errors
+    ///
+    /// If `text` is not in Mahimahi's format; says on which line.
+    pub fn parse(text: &str) -> Result<Self, TraceError> {
+        let mut opportunities = Vec::new();
+        for (line, input) in (1..).zip(text.lines()) {
+            let Ok(time) = input.trim().parse::<u64>() else {
+                return Err(TraceError::NotANumber { line, input: input.into() });
+            };
+            match opportunities.last() {
+                Some(&before) if time < before => {
+                    return Err(TraceError::GoesBack { line, time, before });
+                }
+                _ => opportunities.push(time),
+            }
+        }
+        Self::new(opportunities)
+    }
+
+    fn new(opportunities: Vec<u64>) -> Result<Self, TraceError> {
+        match opportunities.last() {
+            None => Err(TraceError::Empty),
+            Some(0) => Err(TraceError::WithoutLength),
+            Some(_) => Ok(Self { opportunities: opportunities.into() }),
+        }
+    }
+
+    /// After how long it begins anew.
+    pub fn length(&self) -> Duration {
+        Duration::from_millis(self.period())
+    }
+
+    /// What it delivers on average.
+    pub fn mean_rate(&self) -> Rate {
+        let count = u64::try_from(self.opportunities.len()).unwrap_or(u64::MAX);
+        Rate::from_transfer(count.saturating_mul(OPPORTUNITY), self.length()).unwrap_or(Rate::MAX)
+    }
+
+    fn period(&self) -> u64 {
+        self.opportunities.last().copied().unwrap_or(1)
+    }
+}
+
+/// In Mahimahi's format.
+impl fmt::Display for Trace {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.opportunities.iter().try_for_each(|time| writeln!(formatter, "{time}"))
+    }
+}
+
+/// A trace at work. Asked for the ends of transmissions whose starts never go back.
+#[derive(Debug)]
+pub(crate) struct TraceState {
+    trace: Trace,
+    /// How often the trace has begun anew, and which of its opportunities is next.
+    round: u64,
+    index: usize,
+    /// What is left of the opportunity before, and when that was.
+    left: u64,
+    left_at: Timestamp,
+}
+
+impl TraceState {
+    pub(crate) fn new(trace: Trace) -> Self {
+        Self { trace, round: 0, index: 0, left: 0, left_at: Timestamp::ORIGIN }
+    }
+
+    pub(crate) fn mean_rate(&self) -> Rate {
+        self.trace.mean_rate()
+    }
+
+    /// When `bytes` that start at `start` are through, if the first datagram entered at `first`.
+    pub(crate) fn finish(&mut self, start: Timestamp, first: Timestamp, bytes: u64) -> Timestamp {
+        if start > self.left_at {
+            self.left = 0;
+            self.seek(start, first);
+        }
+        let mut missing = bytes;
+        let mut at = start;
+        loop {
+            let used = missing.min(self.left);
+            missing = missing.saturating_sub(used);
+            self.left = self.left.saturating_sub(used);
+            if missing == 0 || at == Timestamp::FAR_FUTURE {
+                return at;
+            }
+            at = self.next(first);
+            self.left = OPPORTUNITY;
+            self.left_at = at;
+            self.advance();
+        }
+    }
+
+    /// When the next opportunity comes.
+    fn next(&self, first: Timestamp) -> Timestamp {
+        let within = self.trace.opportunities.get(self.index).copied().unwrap_or(0);
+        let since = self.round.saturating_mul(self.trace.period()).saturating_add(within);
+        first + Duration::from_nanos(since.saturating_mul(NANOSECONDS_PER_MILLISECOND))
+    }
+
+    fn advance(&mut self) {
+        self.index = self.index.saturating_add(1);
+        if self.index >= self.trace.opportunities.len() {
+            self.index = 0;
+            self.round = self.round.saturating_add(1);
+        }
+    }
+
+    /// Lets all opportunities before `start` go by.
+    fn seek(&mut self, start: Timestamp, first: Timestamp) {
+        if self.next(first) >= start {
+            return;
+        }
+        let since = start.saturating_since(first).as_nanos();
+        let since = since.div_ceil(u128::from(NANOSECONDS_PER_MILLISECOND));
+        let since = u64::try_from(since).unwrap_or(u64::MAX);
+        let period = self.trace.period();
+        // What comes at the very end of a round counts as its last, not as the next one's first.
+        self.round = since.saturating_sub(1).checked_div(period).unwrap_or(0);
+        let within = since.saturating_sub(self.round.saturating_mul(period));
+        self.index = self.trace.opportunities.partition_point(|time| *time < within);
+        if self.index >= self.trace.opportunities.len() {
+            self.index = 0;
+            self.round = self.round.saturating_add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+use core::time::Duration;
+
+use clearway_units::{Random, Rate};
+
+use super::{OPPORTUNITY, Trace};
+
+/// A made-up trace that behaves as a moving phone's link does: the rate wanders between a floor and a
+/// ceiling, and now and then nothing comes for a while. It imitates no recorded trace; it is there so
+/// that tests need none.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Cellular {
+    /// Where the rate wanders: a step of at most a quarter every 20 ms, up or down.
+    pub between: (Rate, Rate),
+    /// How many outages there are, on average, in ten seconds. Each lasts 50 to 500 ms.
+    pub outages: f64,
+    /// How long the trace is, in whole milliseconds.
+    pub length: Duration,
+}
+
+/// How long the rate stays.
+const STEP: u64 = 20;
+/// An opportunity, in bytes times milliseconds per second.
+const FULL: u64 = OPPORTUNITY.saturating_mul(1000);
+
+impl Trace {
+    /// A trace that `seed` decides.
+    pub fn cellular(cellular: &Cellular, seed: u64) -> Self {
+        let mut random = Random::from_number(seed);
+        let floor = cellular.between.0.bytes_per_second();
+        let ceiling = cellular.between.1.bytes_per_second().max(floor);
+        let span = ceiling.saturating_sub(floor).saturating_add(1);
+        let mut rate = floor.saturating_add(random.below(span));
+        let length = u64::try_from(cellular.length.as_millis()).unwrap_or(u64::MAX).max(1);
+        let steps_in_ten_seconds = 500.0;
+        let mut silent_until = 0u64;
+        let mut credit = 0u64;
+        let mut opportunities = Vec::new();
+        for time in 0..length {
+            if time.is_multiple_of(STEP) {
+                rate = wander(rate, &mut random).clamp(floor, ceiling);
+                if random.chance(cellular.outages / steps_in_ten_seconds) {
+                    silent_until = time.saturating_add(random.below(451)).saturating_add(50);
+                }
+            }
+            if time >= silent_until {
+                credit = credit.saturating_add(rate);
+            }
+            while let Some(left) = credit.checked_sub(FULL) {
+                credit = left;
+                opportunities.push(time);
+            }
+        }
+        // The last line is the length.
+        opportunities.push(length);
+        Self { opportunities: opportunities.into() }
+    }
+}
+
+/// `rate`, up to a quarter more or less.
+fn wander(rate: u64, random: &mut Random) -> u64 {
+    let percent = random.below(51).saturating_add(75);
+    u64::try_from(u128::from(rate).saturating_mul(u128::from(percent)) / 100).unwrap_or(u64::MAX)
+}

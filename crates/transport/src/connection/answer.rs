@@ -1,0 +1,82 @@
+//! How long a client waits for an answer before it makes a sign of life.
+//!
+//! A server whose probes were lost stays silent for as long as its backoff says (RFC 9002 §6.2.1), and one
+//! whose client has got a new address sends where nobody listens. Both learn that the path works again
+//! from a packet of the client's, and a client that only reads has none to send. RFC 9000 §10.1.2 names
+//! this use of PING: an endpoint that expects response data and has nothing to send.
+
+use core::time::Duration;
+
+use clearway_units::Timestamp;
+
+use super::Connection;
+use crate::space_id::SpaceId;
+
+/// A server that merely thinks is not asked before so many probe timeouts, each longer than a round
+/// trip, have passed ...
+const LEAST_PROBE_TIMEOUTS: u32 = 3;
+/// ... nor before this.
+const LEAST_WAIT: Duration = Duration::from_millis(200);
+/// A server that goes on thinking is asked this often.
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
+/// A PING that nobody acknowledged is followed by another after this part of the silence so far. So the
+/// silence lasts at most an eighth longer than the trouble that caused it, and the PINGs become rarer with
+/// it: never as many as one in three round trips.
+const PART_OF_SILENCE: u32 = 8;
+
+/// What decides how long the next wait is.
+#[derive(Debug, Default)]
+pub(super) struct AnswerTimer {
+    /// PINGs since stream data came last, each of them sent when all before was acknowledged: the server
+    /// is there, and has nothing to say.
+    asked: u32,
+}
+
+impl AnswerTimer {
+    /// A STREAM frame came: what follows will come soon.
+    pub(super) fn on_stream_data(&mut self) {
+        self.asked = 0;
+    }
+
+    /// The wait for a server that has acknowledged everything, and may well be thinking.
+    fn while_thinking(&self, least: Duration) -> Duration {
+        let doubled = 1_u32.checked_shl(self.asked).unwrap_or(u32::MAX);
+        least.saturating_mul(doubled).min(LONGEST_WAIT.max(least))
+    }
+
+    /// The wait for a server that was not heard for `silence` when it was asked last.
+    fn while_silent(least: Duration, silence: Duration) -> Duration {
+        let part = silence.checked_div(PART_OF_SILENCE).unwrap_or(LONGEST_WAIT);
+        least.max(part).min(LONGEST_WAIT.max(least))
+    }
+}
+
+impl Connection {
+    /// When this client has waited long enough for data that the server owes it.
+    pub(super) fn answer_deadline(&self) -> Option<Timestamp> {
+        let may_ask =
+            self.side.is_client() && self.lifecycle.is_confirmed() && !self.flags.ping_owed;
+        if !may_ask || !self.streams.awaits_peer() {
+            return None;
+        }
+        let least = self.probe_timeout().saturating_mul(LEAST_PROBE_TIMEOUTS).max(LEAST_WAIT);
+        let wait = if self.recovery.is_nothing_outstanding(SpaceId::Application) {
+            self.answer.while_thinking(least)
+        } else {
+            AnswerTimer::while_silent(least, self.idle.silence())
+        };
+        Some(self.idle.last_activity() + wait)
+    }
+
+    /// The wait is over. What is outstanding remains the probe timer's matter (RFC 9002 §6.2): once this
+    /// PING is acknowledged, what was lost before it is known to be.
+    pub(super) fn ask_for_answer(&mut self) {
+        if self.recovery.is_nothing_outstanding(SpaceId::Application) {
+            self.answer.asked = self.answer.asked.saturating_add(1);
+        }
+        self.flags.ping_owed = true;
+    }
+}
+
+#[cfg(test)]
+mod tests;
