@@ -14,6 +14,8 @@ use crate::application::{Client, Server};
 use crate::checker::{Checker, Violation};
 use crate::digest::Digest;
 use crate::setup::{EndSetup, Flow, SessionKind, Setup, StackKind};
+#[cfg(feature = "quinn")]
+use crate::stack::QuinnStack;
 use crate::stack::{ClearwayStack, Stack, Vitals};
 use crate::world::{End, EndId, FlowPlan, Side, Stop, World};
 
@@ -92,6 +94,9 @@ impl FromStr for Candidate {
 
 /// Simulates `setup`; `candidate` controls the flows that name no controller of their own. The same
 /// seed gives the same run.
+///
+/// An end of another stack takes that stack's controller of the same name. If it has none, the run fails
+/// when the flow begins ([`Stop::Failed`]).
 ///
 /// # Errors
 /// If a flow names a controller that there is not.
@@ -183,6 +188,13 @@ fn plan(
                 );
                 Box::new(stack.map_err(failed)?)
             }
+            #[cfg(feature = "quinn")]
+            StackKind::Quinn => {
+                let (end, session) = (&flow.client, flow.session);
+                let (name, random) = (&candidate.name, random.fork());
+                let stack = QuinnStack::client(now, server_address, session, end, name, random);
+                Box::new(stack.map_err(|error| error.to_string())?)
+            }
         };
         let server: Box<dyn Stack> = match flow.server.stack {
             StackKind::Clearway => {
@@ -191,6 +203,13 @@ fn plan(
                 let observer = watch(Side::Server);
                 let stack = ClearwayStack::server(now, flow.session, transport, random, observer);
                 Box::new(stack.map_err(failed)?)
+            }
+            #[cfg(feature = "quinn")]
+            StackKind::Quinn => {
+                let (end, session) = (&flow.server, flow.session);
+                let (name, random) = (&candidate.name, random.fork());
+                let stack = QuinnStack::server(session, end, name, random);
+                Box::new(stack.map_err(|error| error.to_string())?)
             }
         };
         let client = End::new(client, Box::new(Client::new(&flow.traffic, &mut random)));
@@ -236,7 +255,7 @@ fn outcome(
         took: client.finished_at.map(|at| at.saturating_since(start)),
         first_byte: received.first_received_at.map(|at| at.saturating_since(start)),
         received: received.received,
-        reached_floor: checker.reached_floor(sender),
+        reached_floor: checker.reached_floor(sender) || world.reached_floor(sender),
         sender: world.vitals(sender).unwrap_or_default(),
     }
 }

@@ -82,6 +82,9 @@ pub enum StackKind {
     /// Ours.
     #[default]
     Clearway,
+    /// quinn's, by its quinn-proto; with the cargo feature `quinn`.
+    #[cfg(feature = "quinn")]
+    Quinn,
 }
 
 /// The handshake of a connection.

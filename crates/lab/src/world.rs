@@ -59,12 +59,19 @@ pub struct End {
     /// When it has to be woken.
     deadline: Option<Timestamp>,
     is_touched: bool,
+    /// Whether its window was ever the least that its controller sets, by the stack's own account.
+    reached_floor: bool,
 }
 
 impl End {
     /// An end on which nothing has happened.
     pub fn new(stack: Box<dyn Stack>, application: Box<dyn Application>) -> Self {
-        Self { stack, application, deadline: None, is_touched: true }
+        Self { stack, application, deadline: None, is_touched: true, reached_floor: false }
+    }
+
+    fn note_floor(&mut self) {
+        let Vitals { window, minimum_window, .. } = self.stack.vitals();
+        self.reached_floor |= minimum_window > 0 && window <= minimum_window;
     }
 
     fn is_due(&self, now: Timestamp) -> bool {
@@ -200,6 +207,11 @@ impl World {
         self.end(end).map(|end| end.stack.vitals())
     }
 
+    /// Whether an end's window, as its stack gives it, was ever the least that its controller sets.
+    pub fn reached_floor(&self, end: EndId) -> bool {
+        self.end(end).is_some_and(|end| end.reached_floor)
+    }
+
     /// The digest of every datagram that was sent, if one was asked for.
     pub fn digest(&self) -> Option<String> {
         self.digest.as_ref().map(Digest::value)
@@ -295,6 +307,7 @@ impl World {
             }
             submit(link, now, id, bindings, to, ecn, payload);
         });
+        end.note_floor();
         end.deadline = end.stack.deadline().into_iter().chain(end.application.deadline()).min();
         if let Some(why) = &end.application.progress().failure {
             return Some(Stop::Failed { end: id, why: why.clone() });
