@@ -252,6 +252,7 @@ impl Connection {
             bytes_in_flight: stats.bytes_in_flight,
             congestion: stats.congestion,
             pacing_rate: stats.pacing_rate,
+            delivery_rate: stats.delivery_rate,
         };
         self.watch.in_flight = stats.bytes_in_flight;
         self.observe(now, &Observation::Metrics(metrics));
