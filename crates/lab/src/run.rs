@@ -11,10 +11,12 @@ use clearway_transport::{Observer, TransportConfig};
 use clearway_units::{Random, Timestamp};
 
 use crate::application::{Client, Server};
-use crate::checker::{Checker, Violation};
+use crate::checker::{Checker, UnknownProperty, Violation};
 use crate::digest::Digest;
 use crate::samples::Sample;
 use crate::setup::{EndSetup, Flow, SessionKind, Setup, StackKind};
+#[cfg(feature = "quinn")]
+use crate::stack::QuinnStack;
 use crate::stack::{ClearwayStack, Stack, Vitals};
 use crate::world::{End, EndId, FlowPlan, Side, Stop, World};
 
@@ -124,22 +126,25 @@ impl FromStr for Candidate {
 /// Simulates `setup`; `candidate` controls the flows that name no controller of their own. The same
 /// seed gives the same run.
 ///
+/// An end of another stack takes that stack's controller of the same name. If it has none, the run fails
+/// when the flow begins ([`Stop::Failed`]).
+///
 /// # Errors
-/// If a flow names a controller that there is not.
+/// If the setup names a controller or a property that there is not.
 pub fn run(
     setup: &Setup,
     candidate: &Candidate,
     seed: u64,
     extras: Extras,
-) -> Result<Outcome, UnknownAlgorithm> {
+) -> Result<Outcome, RunError> {
     let mut random = Random::from_number(seed);
-    let checker = Checker::default();
+    let checker = Checker::new(setup, &candidate.name, extras.check)?;
     let observers = Rc::new(Observers { checker: checker.clone(), more: extras.observers });
     let plans = setup.flows.iter().enumerate().map(|(index, flow)| {
         let candidate = candidate_of(flow, candidate)?;
         Ok(plan(index, flow, candidate, random.fork(), observers.clone()))
     });
-    let plans = plans.collect::<Result<Vec<_>, _>>()?;
+    let plans = plans.collect::<Result<Vec<_>, UnknownAlgorithm>>()?;
     let network = LinkConfig { seed: random.number(), ..setup.network.clone() };
     let rebind = network.rebind;
     let covers_bytes = setup.flows.iter().all(|flow| flow.session == SessionKind::Null);
@@ -163,13 +168,14 @@ pub fn run(
     })
 }
 
-/// Whether there is every controller that the flows of `setup` name.
+/// Whether `setup` can be run with `candidate`.
 ///
 /// # Errors
-/// If there is not.
-pub fn validate(setup: &Setup) -> Result<(), UnknownAlgorithm> {
-    let named = setup.flows.iter().filter_map(|flow| flow.controller.as_deref());
-    named.into_iter().try_for_each(|name| name.parse::<Algorithm>().map(drop))
+/// If it names a controller or a property that there is not.
+pub fn validate(setup: &Setup, candidate: &Candidate) -> Result<(), RunError> {
+    Checker::new(setup, &candidate.name, true)?;
+    setup.flows.iter().try_for_each(|flow| candidate_of(flow, candidate).map(drop))?;
+    Ok(())
 }
 
 /// The transport's settings at `end`, one of the two of `flow`, in a run with `candidate`.
@@ -192,6 +198,39 @@ fn candidate_of(flow: &Flow, candidate: &Candidate) -> Result<Candidate, Unknown
     }
 }
 
+/// Why a setup cannot be run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RunError {
+    /// There is no controller of that name.
+    UnknownController(UnknownAlgorithm),
+    /// The setup turns off a property that there is not.
+    UnknownProperty(UnknownProperty),
+}
+
+impl core::fmt::Display for RunError {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::UnknownController(error) => error.fmt(formatter),
+            Self::UnknownProperty(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl core::error::Error for RunError {}
+
+impl From<UnknownAlgorithm> for RunError {
+    fn from(error: UnknownAlgorithm) -> Self {
+        Self::UnknownController(error)
+    }
+}
+
+impl From<UnknownProperty> for RunError {
+    fn from(error: UnknownProperty) -> Self {
+        Self::UnknownProperty(error)
+    }
+}
+
 struct Observers {
     checker: Checker,
     more: Option<MakeObserver>,
@@ -208,7 +247,8 @@ impl Observers {
 }
 
 /// Why there is no end whose stack is quinn's.
-const NO_QUINN: &str = "this program has no quinn";
+#[cfg(not(feature = "quinn"))]
+const NO_QUINN: &str = "this program is built without quinn";
 
 /// Two observers of one connection.
 struct Both(Box<dyn Observer>, Box<dyn Observer>);
@@ -247,6 +287,14 @@ fn plan(
                 );
                 Box::new(stack.map_err(failed)?)
             }
+            #[cfg(feature = "quinn")]
+            StackKind::Quinn => {
+                let (end, session) = (&flow.client, flow.session);
+                let (name, random) = (&candidate.name, random.fork());
+                let stack = QuinnStack::client(now, server_address, session, end, name, random);
+                Box::new(stack.map_err(|error| error.to_string())?)
+            }
+            #[cfg(not(feature = "quinn"))]
             StackKind::Quinn => return Err(NO_QUINN.to_owned()),
         };
         let server: Box<dyn Stack> = match flow.server.stack {
@@ -257,6 +305,14 @@ fn plan(
                 let stack = ClearwayStack::server(now, flow.session, transport, random, observer);
                 Box::new(stack.map_err(failed)?)
             }
+            #[cfg(feature = "quinn")]
+            StackKind::Quinn => {
+                let (end, session) = (&flow.server, flow.session);
+                let (name, random) = (&candidate.name, random.fork());
+                let stack = QuinnStack::server(session, end, name, random);
+                Box::new(stack.map_err(|error| error.to_string())?)
+            }
+            #[cfg(not(feature = "quinn"))]
             StackKind::Quinn => return Err(NO_QUINN.to_owned()),
         };
         let client = End::new(client, Box::new(Client::new(now, &flow.traffic, &mut random)));
@@ -310,7 +366,7 @@ fn outcome(
         took: client.finished_at.map(|at| at.saturating_since(start)),
         first_byte: received.first_received_at.map(|at| at.saturating_since(start)),
         received: received.received,
-        reached_floor: checker.reached_floor(sender),
+        reached_floor: checker.reached_floor(sender) || world.reached_floor(sender),
         sender: world.vitals(sender).unwrap_or_default(),
     }
 }

@@ -108,8 +108,18 @@ pub enum StackKind {
     /// Ours.
     #[default]
     Clearway,
-    /// quinn's, for comparison and as a peer.
+    /// quinn's, by its quinn-proto; only with the cargo feature `quinn`.
     Quinn,
+}
+
+impl StackKind {
+    /// Whether this build has it.
+    pub const fn is_available(self) -> bool {
+        match self {
+            Self::Clearway => true,
+            Self::Quinn => cfg!(feature = "quinn"),
+        }
+    }
 }
 
 /// The handshake of a connection.

@@ -69,12 +69,19 @@ pub struct End {
     /// When it has to be woken.
     deadline: Option<Timestamp>,
     is_touched: bool,
+    /// Whether its window was ever the least that its controller sets, by the stack's own account.
+    reached_floor: bool,
 }
 
 impl End {
     /// An end on which nothing has happened.
     pub fn new(stack: Box<dyn Stack>, application: Box<dyn Application>) -> Self {
-        Self { stack, application, deadline: None, is_touched: true }
+        Self { stack, application, deadline: None, is_touched: true, reached_floor: false }
+    }
+
+    fn note_floor(&mut self) {
+        let Vitals { window, minimum_window, .. } = self.stack.vitals();
+        self.reached_floor |= minimum_window > 0 && window <= minimum_window;
     }
 
     /// Whether all was done that a client had to do.
@@ -219,7 +226,7 @@ impl World {
                 return stop;
             }
             match self.next_moment() {
-                None => return Stop::Standstill,
+                None => return self.stand_still(),
                 Some(next) if next > limit => {
                     self.sample(limit);
                     self.now = limit;
@@ -234,6 +241,12 @@ impl World {
                 self.deliver(delivery);
             }
         }
+    }
+
+    fn stand_still(&self) -> Stop {
+        let Some(checker) = &self.checker else { return Stop::Standstill };
+        checker.on_standstill(self.now);
+        if checker.is_violated() { Stop::Violated } else { Stop::Standstill }
     }
 
     /// The present moment.
@@ -254,6 +267,11 @@ impl World {
     /// An end's own figures; `None` before its flow began.
     pub fn vitals(&self, end: EndId) -> Option<Vitals> {
         self.end(end).map(|end| end.stack.vitals())
+    }
+
+    /// Whether an end's window, as its stack gives it, was ever the least that its controller sets.
+    pub fn reached_floor(&self, end: EndId) -> bool {
+        self.end(end).is_some_and(|end| end.reached_floor)
     }
 
     /// The digest of every datagram that was sent, if one was asked for.
@@ -292,7 +310,7 @@ impl World {
         };
         let (now, side) = (self.now, Side::receiver(way));
         if let Some(checker) = &self.checker {
-            checker.on_delivered(now, EndId { flow: index, side }, payload.len());
+            checker.on_delivered(now, EndId { flow: index, side }, from, payload.len());
         }
         if let Some(end) = self.end_mut(EndId { flow: index, side }) {
             end.stack.receive(now, from, ecn, &mut payload);
@@ -349,17 +367,18 @@ impl World {
                 digest.add(now, id, to, payload);
             }
             if let Some(checker) = checker {
-                checker.on_submitted(now, id, payload.len());
+                checker.on_submitted(now, id, to, payload.len());
             }
             let mut bytes = link.buffer();
             bytes.extend_from_slice(payload);
             let datagram = Datagram { payload: bytes, ecn, flow: id.flow as u32 };
             submit(link, now, id.side, bindings, to, datagram);
         });
+        end.note_floor();
         let deadline = end.stack.deadline();
         end.deadline = deadline.into_iter().chain(end.application.deadline()).min();
         if let Some(checker) = checker {
-            checker.on_settled(now, id, deadline, end.application.has_backlog());
+            checker.on_settled(now, id, deadline, end.application.progress().written);
         }
         let failure = end.application.progress().failure.clone();
         // What becomes of a connection that nobody needs any more does not matter.

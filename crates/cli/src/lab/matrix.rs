@@ -6,10 +6,12 @@ use std::time::Duration;
 use clearway_lab::report::{Row, judge};
 use clearway_lab::run::Candidate;
 use clearway_lab::scenario::{Reference, Scenario, Variant};
+use clearway_lab::setup::StackKind;
 use clearway_lab::sweep::{Job, Swept};
 
 use super::selection::Selection;
 use crate::failure::Failure;
+use crate::output;
 
 /// How often it is noted what flows have received, where that is judged.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
@@ -54,7 +56,7 @@ impl Matrix {
         for (index, scenario) in scenarios.iter().enumerate() {
             let seeds = count.unwrap_or(scenario.seeds);
             for (variant, it) in scenario.variants.iter().enumerate() {
-                if !selection.has_variant(&it.name) {
+                if !selection.has_variant(&it.name) || !is_available(scenario, it) {
                     continue;
                 }
                 let seeds = first..first.saturating_add(it.seeds(seeds));
@@ -69,7 +71,7 @@ impl Matrix {
         }
         match cells.is_empty() {
             false => Ok(Self { scenarios, cells }),
-            true => Err(Failure::new("there is nothing to run: the scenario's controllers are not here")),
+            true => Err(Failure::new("there is nothing to run: what the scenario needs is not here")),
         }
     }
 
@@ -85,6 +87,18 @@ impl Matrix {
     pub(super) fn views(&self) -> impl Iterator<Item = View<'_>> {
         (0..self.cells.len()).filter_map(|index| self.view(index))
     }
+}
+
+/// Whether this program has the stacks of a variant; if not, says so.
+fn is_available(scenario: &Scenario, variant: &Variant) -> bool {
+    let flows = &variant.setup.flows;
+    let mut stacks = flows.iter().flat_map(|flow| [flow.client.stack, flow.server.stack]);
+    let is_available = stacks.all(StackKind::is_available);
+    if !is_available {
+        let (scenario, variant) = (&scenario.name, &variant.name);
+        output::status(&format!("{scenario}, {variant:?} is left out: it needs quinn (cargo feature)"));
+    }
+    is_available
 }
 
 /// Whoever asks for a variant that is nowhere has mistyped its name.

@@ -15,9 +15,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::Instant;
 
-use clearway_congestion::UnknownAlgorithm;
-
-use crate::run::{Extras, Outcome, run};
+use crate::run::{Extras, Outcome, RunError, run};
 use crate::world::Stop;
 use collect::Collector;
 pub use job::Job;
@@ -79,15 +77,15 @@ struct Done {
 /// is set; then jobs that have begun are told with the runs that they have, the others not at all.
 ///
 /// # Errors
-/// If a flow names a controller that there is not. Nothing was run then.
+/// If a job cannot be run; then none is.
 pub fn sweep(
     jobs: &[Job<'_>],
     options: Options,
     is_ended: &AtomicBool,
     on_event: &mut dyn FnMut(Event),
-) -> Result<(), UnknownAlgorithm> {
+) -> Result<(), RunError> {
     for job in jobs {
-        crate::run::validate(job.setup)?;
+        crate::run::validate(job.setup, job.candidate)?;
     }
     let next = AtomicUsize::new(0);
     let ends = job::ends(jobs);

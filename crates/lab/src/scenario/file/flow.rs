@@ -34,26 +34,46 @@ pub(in crate::scenario) enum SessionName {
 
 /// What a flow's application does.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub(in crate::scenario) enum TrafficSettings {
     Download(Size),
     Upload(Size),
-    Parallel {
-        count: u64,
-        size: Size,
-    },
-    Requests {
-        count: u64,
-        size: Size,
-        every: Option<Time>,
-    },
-    Paced {
-        rate: Speed,
-        chunk: Size,
-        size: Size,
-    },
-    Bulk {
-        #[serde(rename = "for")]
-        length: Time,
-    },
+    Parallel(Parallel),
+    Requests(Requests),
+    Paced(Paced),
+    Bulk(Bulk),
+}
+
+/// Several answers at once.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Parallel {
+    pub(in crate::scenario) count: u64,
+    pub(in crate::scenario) size: Size,
+}
+
+/// Several answers, one after the other.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Requests {
+    pub(in crate::scenario) count: u64,
+    pub(in crate::scenario) size: Size,
+    pub(in crate::scenario) every: Option<Time>,
+}
+
+/// An answer that comes into being with time.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Paced {
+    pub(in crate::scenario) rate: Speed,
+    pub(in crate::scenario) chunk: Size,
+    pub(in crate::scenario) size: Size,
+}
+
+/// An answer that ends with time.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Bulk {
+    #[serde(rename = "for")]
+    pub(in crate::scenario) length: Time,
 }

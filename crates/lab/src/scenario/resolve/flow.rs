@@ -88,14 +88,18 @@ fn traffic(written: &Spanned<TrafficSettings>) -> Result<Traffic, Fault> {
     let traffic = match *written.get_ref() {
         TrafficSettings::Download(size) => Traffic::Download { size: size.0 },
         TrafficSettings::Upload(size) => Traffic::Upload { size: size.0 },
-        TrafficSettings::Parallel { count, size } => Traffic::Parallel { count, size: size.0 },
-        TrafficSettings::Requests { count, size, every } => {
-            Traffic::Requests { count, size: size.0, every: every.map(|time| time.0) }
+        TrafficSettings::Parallel(answers) => {
+            Traffic::Parallel { count: answers.count, size: answers.size.0 }
         }
-        TrafficSettings::Paced { rate, chunk, size } => {
-            Traffic::Paced { rate: rate.0, chunk: chunk.0, size: size.0 }
+        TrafficSettings::Requests(answers) => Traffic::Requests {
+            count: answers.count,
+            size: answers.size.0,
+            every: answers.every.map(|time| time.0),
+        },
+        TrafficSettings::Paced(answer) => {
+            Traffic::Paced { rate: answer.rate.0, chunk: answer.chunk.0, size: answer.size.0 }
         }
-        TrafficSettings::Bulk { length } => Traffic::Bulk { length: length.0 },
+        TrafficSettings::Bulk(answer) => Traffic::Bulk { length: answer.length.0 },
     };
     let is_something = match traffic {
         Traffic::Bulk { length } => !length.is_zero(),

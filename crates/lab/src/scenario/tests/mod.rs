@@ -2,6 +2,7 @@ mod errors;
 mod merging;
 mod nearest;
 mod random;
+mod readme;
 mod resolving;
 mod set;
 
