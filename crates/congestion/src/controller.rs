@@ -94,12 +94,20 @@ pub struct Acknowledgement<'a> {
     pub newly_ce_marked: u64,
     /// The delivery-rate sample of this event, if there is a valid one.
     pub rate_sample: Option<crate::RateSample>,
+    /// Bytes delivered on this path so far, this event included. Counts as
+    /// [`DeliverySnapshot::delivered`](crate::DeliverySnapshot::delivered) does.
+    pub total_delivered: u64,
+    /// Bytes declared lost on this path so far, this event included. Counts as
+    /// [`DeliverySnapshot::lost`](crate::DeliverySnapshot::lost) does.
+    pub total_lost: u64,
     /// The number of the current packet-timed round; it grows by one when a packet sent after the
     /// round began is acknowledged.
     pub round: u64,
     /// Whether the window or the pacer stopped the sender, with data waiting, at any moment of this
     /// round or the one before. Without that the window must not grow (RFC 9002 §7.8).
     pub was_limited: bool,
+    /// As `was_limited`, but by the window alone.
+    pub was_window_limited: bool,
     /// For how long, since the previous event, the window or the pacer held waiting data back.
     pub limited_time: Duration,
 }
@@ -113,6 +121,8 @@ pub struct SpuriousLoss {
     pub packet: SentPacket,
     /// How many packets lost since the last congestion response are still missing.
     pub still_lost: u64,
+    /// Bytes delivered on this path so far, those of this packet included.
+    pub total_delivered: u64,
 }
 
 /// What a controller is doing, in the field's words.
@@ -155,13 +165,32 @@ pub enum Suppressor {
     ConservativeSlowStart,
     /// The window is at its configured maximum.
     MaximumWindow,
+    /// BBR sends more slowly than the path delivers, to empty the bottleneck's queue.
+    Draining,
+    /// BBR sends as fast as the path delivers, until it is time to probe for more.
+    Cruising,
+    /// BBR keeps little in flight, to measure the round-trip time without a queue.
+    ProbeRtt,
+    /// BBR answers losses of the current cycle with less than its model of the path would permit.
+    ShortTermBound,
+    /// BBR's window is what the last probe for bandwidth found to be safe.
+    LongTermBound,
 }
 
 impl Suppressor {
-    const COUNT: usize = 4;
+    const COUNT: usize = 9;
     /// All of them.
-    pub const ALL: [Self; Self::COUNT] =
-        [Self::Recovery, Self::NotLimited, Self::ConservativeSlowStart, Self::MaximumWindow];
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Recovery,
+        Self::NotLimited,
+        Self::ConservativeSlowStart,
+        Self::MaximumWindow,
+        Self::Draining,
+        Self::Cruising,
+        Self::ProbeRtt,
+        Self::ShortTermBound,
+        Self::LongTermBound,
+    ];
 }
 
 /// Which suppressors hold, each with the round in which it began.

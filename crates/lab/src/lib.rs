@@ -8,6 +8,7 @@ pub mod application;
 pub mod checker;
 mod digest;
 pub mod run;
+pub mod scenario;
 pub mod setup;
 pub mod stack;
 pub mod world;

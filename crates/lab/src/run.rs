@@ -11,7 +11,7 @@ use clearway_transport::{Observer, TransportConfig};
 use clearway_units::{Random, Timestamp};
 
 use crate::application::{Client, Server};
-use crate::checker::{Checker, Violation};
+use crate::checker::{Checker, UnknownProperty, Violation};
 use crate::digest::Digest;
 use crate::setup::{EndSetup, Flow, SessionKind, Setup, StackKind};
 #[cfg(feature = "quinn")]
@@ -99,15 +99,15 @@ impl FromStr for Candidate {
 /// when the flow begins ([`Stop::Failed`]).
 ///
 /// # Errors
-/// If a flow names a controller that there is not.
+/// If the setup names a controller or a property that there is not.
 pub fn run(
     setup: &Setup,
     candidate: &Candidate,
     seed: u64,
     extras: Extras,
-) -> Result<Outcome, UnknownAlgorithm> {
+) -> Result<Outcome, RunError> {
     let mut random = Random::from_number(seed);
-    let checker = Checker::default();
+    let checker = Checker::new(setup, &candidate.name, extras.check)?;
     let observers = Rc::new(Observers { checker: checker.clone(), more: extras.observers });
     let plans = setup.flows.iter().enumerate().map(|(index, flow)| {
         let candidate = match &flow.controller {
@@ -116,7 +116,7 @@ pub fn run(
         };
         Ok(plan(index, flow, candidate, random.fork(), observers.clone()))
     });
-    let plans = plans.collect::<Result<Vec<_>, _>>()?;
+    let plans = plans.collect::<Result<Vec<_>, UnknownAlgorithm>>()?;
     let network = LinkConfig { seed: random.number(), ..setup.network.clone() };
     let rebind = network.rebind;
     let covers_bytes = setup.flows.iter().all(|flow| flow.session == SessionKind::Null);
@@ -134,6 +134,39 @@ pub fn run(
         digest: world.digest(),
         network: world.link().counters().clone(),
     })
+}
+
+/// Why a setup cannot be run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RunError {
+    /// There is no controller of that name.
+    UnknownController(UnknownAlgorithm),
+    /// The setup turns off a property that there is not.
+    UnknownProperty(UnknownProperty),
+}
+
+impl core::fmt::Display for RunError {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::UnknownController(error) => error.fmt(formatter),
+            Self::UnknownProperty(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl core::error::Error for RunError {}
+
+impl From<UnknownAlgorithm> for RunError {
+    fn from(error: UnknownAlgorithm) -> Self {
+        Self::UnknownController(error)
+    }
+}
+
+impl From<UnknownProperty> for RunError {
+    fn from(error: UnknownProperty) -> Self {
+        Self::UnknownProperty(error)
+    }
 }
 
 struct Observers {

@@ -174,7 +174,7 @@ impl World {
                 return stop;
             }
             match self.next_moment() {
-                None => return Stop::Standstill,
+                None => return self.stand_still(),
                 Some(next) if next > limit => {
                     self.now = limit;
                     return Stop::TimeUp;
@@ -185,6 +185,12 @@ impl World {
                 self.deliver(delivery);
             }
         }
+    }
+
+    fn stand_still(&self) -> Stop {
+        let Some(checker) = &self.checker else { return Stop::Standstill };
+        checker.on_standstill(self.now);
+        if checker.is_violated() { Stop::Violated } else { Stop::Standstill }
     }
 
     /// The present moment.
@@ -248,7 +254,7 @@ impl World {
         };
         let (now, side) = (self.now, Side::receiver(way));
         if let Some(checker) = &self.checker {
-            checker.on_delivered(now, EndId { flow: index, side }, payload.len());
+            checker.on_delivered(now, EndId { flow: index, side }, from, payload.len());
         }
         if let Some(end) = self.end_mut(EndId { flow: index, side }) {
             end.stack.receive(now, from, ecn, &mut payload);
@@ -303,7 +309,7 @@ impl World {
                 digest.add(now, id, to, payload);
             }
             if let Some(checker) = checker {
-                checker.on_submitted(now, id, payload.len());
+                checker.on_submitted(now, id, to, payload.len());
             }
             submit(link, now, id, bindings, to, ecn, payload);
         });
@@ -313,8 +319,8 @@ impl World {
             return Some(Stop::Failed { end: id, why: why.clone() });
         }
         let checker = checker.as_ref()?;
-        let (deadline, has_backlog) = (end.stack.deadline(), end.application.has_backlog());
-        checker.on_settled(now, id, deadline, has_backlog);
+        let written = end.application.progress().written;
+        checker.on_settled(now, id, end.stack.deadline(), written);
         checker.is_violated().then_some(Stop::Violated)
     }
 
