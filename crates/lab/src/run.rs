@@ -13,6 +13,7 @@ use clearway_units::{Random, Timestamp};
 use crate::application::{Client, Server};
 use crate::checker::{Checker, UnknownProperty, Violation};
 use crate::digest::Digest;
+use crate::samples::Sample;
 use crate::setup::{EndSetup, Flow, SessionKind, Setup, StackKind};
 #[cfg(feature = "quinn")]
 use crate::stack::QuinnStack;
@@ -29,6 +30,8 @@ pub struct Extras {
     pub digest: bool,
     /// Whether the properties are checked.
     pub check: bool,
+    /// How often it is noted what the flows have received; `None` never.
+    pub sample_every: Option<Duration>,
     /// Makes further observers, such as one that writes a log.
     pub observers: Option<MakeObserver>,
 }
@@ -65,8 +68,36 @@ pub struct Outcome {
     pub violation: Option<Violation>,
     /// The digest of all datagrams, if it was asked for, and how many there were.
     pub digest: Option<String>,
+    /// What the flows had received at regular points in time, if that was asked for.
+    pub samples: Vec<Sample>,
     /// What the network did.
     pub network: clearway_network::Counters,
+}
+
+impl Outcome {
+    /// That of a run of which nothing is known but why it stopped.
+    pub(crate) fn stopped(stop: Stop) -> Self {
+        Self {
+            stop,
+            at: Duration::ZERO,
+            flows: Vec::new(),
+            violation: None,
+            digest: None,
+            samples: Vec::new(),
+            network: clearway_network::Counters::default(),
+        }
+    }
+
+    /// How long the run took, from its start until every flow that had to finish had finished; `None`
+    /// if that did not come.
+    pub fn took(&self) -> Option<Duration> {
+        (self.stop == Stop::Finished).then_some(self.at)
+    }
+
+    /// Whether the window of some flow's sender reached the least that its controller ever sets.
+    pub fn reached_floor(&self) -> bool {
+        self.flows.iter().any(|flow| flow.reached_floor)
+    }
 }
 
 /// The controller that is under test: one of ours by its name, or anybody's.
@@ -110,10 +141,7 @@ pub fn run(
     let checker = Checker::new(setup, &candidate.name, extras.check)?;
     let observers = Rc::new(Observers { checker: checker.clone(), more: extras.observers });
     let plans = setup.flows.iter().enumerate().map(|(index, flow)| {
-        let candidate = match &flow.controller {
-            Some(name) => name.parse()?,
-            None => candidate.clone(),
-        };
+        let candidate = candidate_of(flow, candidate)?;
         Ok(plan(index, flow, candidate, random.fork(), observers.clone()))
     });
     let plans = plans.collect::<Result<Vec<_>, UnknownAlgorithm>>()?;
@@ -123,6 +151,9 @@ pub fn run(
     let digest = extras.digest.then(|| Digest::new(covers_bytes));
     let watching = extras.check.then(|| checker.clone());
     let mut world = World::new(Link::new(network), rebind, plans, watching, digest);
+    if let Some(interval) = extras.sample_every {
+        world.sample_every(interval);
+    }
     let stop = world.run(Timestamp::from_origin(setup.limit));
     let flows = setup.flows.iter().enumerate();
     let flows = flows.map(|(index, flow)| outcome(&world, &checker, candidate, index, flow));
@@ -132,8 +163,39 @@ pub fn run(
         flows: flows.collect(),
         violation: checker.violation(),
         digest: world.digest(),
+        samples: world.take_samples(),
         network: world.link().counters().clone(),
     })
+}
+
+/// Whether `setup` can be run with `candidate`.
+///
+/// # Errors
+/// If it names a controller or a property that there is not.
+pub fn validate(setup: &Setup, candidate: &Candidate) -> Result<(), RunError> {
+    Checker::new(setup, &candidate.name, true)?;
+    setup.flows.iter().try_for_each(|flow| candidate_of(flow, candidate).map(drop))?;
+    Ok(())
+}
+
+/// The transport's settings at `end`, one of the two of `flow`, in a run with `candidate`.
+///
+/// # Errors
+/// If the flow names a controller that there is not.
+pub fn transport_config(
+    flow: &Flow,
+    end: &EndSetup,
+    candidate: &Candidate,
+) -> Result<TransportConfig, UnknownAlgorithm> {
+    Ok(transport(end, &candidate_of(flow, candidate)?))
+}
+
+/// What controls a flow: its own controller, if it names one.
+fn candidate_of(flow: &Flow, candidate: &Candidate) -> Result<Candidate, UnknownAlgorithm> {
+    match &flow.controller {
+        Some(name) => name.parse(),
+        None => Ok(candidate.clone()),
+    }
 }
 
 /// Why a setup cannot be run.
@@ -184,6 +246,10 @@ impl Observers {
     }
 }
 
+/// Why there is no end whose stack is quinn's.
+#[cfg(not(feature = "quinn"))]
+const NO_QUINN: &str = "this program is built without quinn";
+
 /// Two observers of one connection.
 struct Both(Box<dyn Observer>, Box<dyn Observer>);
 
@@ -228,6 +294,8 @@ fn plan(
                 let stack = QuinnStack::client(now, server_address, session, end, name, random);
                 Box::new(stack.map_err(|error| error.to_string())?)
             }
+            #[cfg(not(feature = "quinn"))]
+            StackKind::Quinn => return Err(NO_QUINN.to_owned()),
         };
         let server: Box<dyn Stack> = match flow.server.stack {
             StackKind::Clearway => {
@@ -244,8 +312,10 @@ fn plan(
                 let stack = QuinnStack::server(session, end, name, random);
                 Box::new(stack.map_err(|error| error.to_string())?)
             }
+            #[cfg(not(feature = "quinn"))]
+            StackKind::Quinn => return Err(NO_QUINN.to_owned()),
         };
-        let client = End::new(client, Box::new(Client::new(&flow.traffic, &mut random)));
+        let client = End::new(client, Box::new(Client::new(now, &flow.traffic, &mut random)));
         let server = End::new(server, Box::new(Server::new(&mut random)));
         Ok([client, server])
     };
@@ -258,9 +328,17 @@ fn transport(end: &EndSetup, candidate: &Candidate) -> TransportConfig {
         ack_eliciting_threshold: end.ack_eliciting_threshold,
         max_ack_delay: end.max_ack_delay,
         max_idle_timeout: end.max_idle_timeout,
+        keep_alive_interval: end.keep_alive_interval,
+        handshake_timeout: end.handshake_timeout,
+        initial_rtt: end.initial_rtt,
+        packet_threshold: end.packet_threshold,
         initial_window: end.initial_window,
+        maximum_window: end.maximum_window,
+        initial_stream_receive_window: end.initial_stream_receive_window,
         max_stream_receive_window: end.max_stream_receive_window,
+        initial_connection_receive_window: end.initial_connection_receive_window,
         max_connection_receive_window: end.max_connection_receive_window,
+        send_buffer: end.send_buffer,
         controller: candidate.factory.clone(),
         ..TransportConfig::default()
     }

@@ -49,6 +49,7 @@ fn collapse(network: Network, size: u64) -> Setup {
     };
     let flow = Flow {
         name: "download".to_owned(),
+        group: "download".to_owned(),
         start: Duration::ZERO,
         controller: None,
         client: EndSetup::default(),
