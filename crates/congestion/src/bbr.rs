@@ -101,7 +101,7 @@ pub struct Bbr {
 impl Bbr {
     /// In Startup at the initial window (OnInit).
     pub fn new(parameters: &ControllerParameters) -> Self {
-        Self {
+        let mut bbr = Self {
             parameters: *parameters,
             random: Random::from_number(parameters.seed),
             state: State::Startup,
@@ -124,7 +124,9 @@ impl Bbr {
             suppressors: Suppressors::default(),
             congestion_events: 0,
             undone_events: 0,
-        }
+        };
+        bbr.window.set(bbr.window.bytes(), bbr.minimum_window(), bbr.maximum_window());
+        bbr
     }
 
     /// C.SMSS.

@@ -165,15 +165,20 @@ pub enum Suppressor {
     ConservativeSlowStart,
     /// The window is at its configured maximum.
     MaximumWindow,
-    /// BBR sends more slowly than the path delivers, to empty the bottleneck's queue.
+    /// BBR sends more slowly than the path delivers, to empty the bottleneck's queue: for three
+    /// rounds, or until the next probe.
     Draining,
-    /// BBR sends as fast as the path delivers, until it is time to probe for more.
+    /// BBR sends as fast as the path delivers, until it is time to probe for more, after three
+    /// seconds at most.
     Cruising,
-    /// BBR keeps little in flight, to measure the round-trip time without a queue.
+    /// BBR keeps little in flight, to measure the round-trip time without a queue: for 200 ms, or
+    /// a few rounds if that is longer.
     ProbeRtt,
-    /// BBR answers losses of the current cycle with less than its model of the path would permit.
+    /// BBR answers losses of the current cycle with less than its model of the path would permit,
+    /// until the next probe.
     ShortTermBound,
-    /// BBR's window is what the last probe for bandwidth found to be safe.
+    /// BBR's window is what the last probe for bandwidth found to be safe. Each probe raises it,
+    /// exponentially while nothing is lost.
     LongTermBound,
 }
 

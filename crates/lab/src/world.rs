@@ -312,7 +312,7 @@ impl World {
         };
         let (now, side) = (self.now, Side::receiver(way));
         if let Some(checker) = &self.checker {
-            checker.on_delivered(now, EndId { flow: index, side }, from, payload.len());
+            checker.on_delivered(now, EndId { flow: index, side }, from, &payload);
         }
         if let Some(end) = self.end_mut(EndId { flow: index, side }) {
             end.stack.receive(now, from, ecn, &mut payload);

@@ -104,6 +104,7 @@ fn every_pairing_carries_uploads_and_many_requests() {
     for pairing in PAIRINGS {
         for traffic in [
             Traffic::Upload { size: 1_000_000 },
+            // More than may be open at a time, but never that many open.
             Traffic::Requests { count: 300, size: 500, every: Some(Duration::from_millis(1)) },
         ] {
             transfer(&setup(pairing, SessionKind::Null, random_loss(0.02), traffic), "reno", 2);
@@ -138,6 +139,22 @@ fn the_collapse_brings_the_window_to_its_floor_and_the_download_still_ends() {
     let setup = setup(QUINN, SessionKind::Null, collapse(), traffic);
     let outcomes: Vec<_> = (0..20).map(|seed| transfer(&setup, "cubic", seed)).collect();
     assert!(outcomes.iter().any(|outcome| outcome.flows[0].reached_floor));
+}
+
+#[test]
+fn settings_of_an_end_are_quinns_too() {
+    for pairing in [QUINN, [StackKind::Clearway, StackKind::Quinn]] {
+        let traffic = Traffic::Download { size: 100_000 };
+        let mut setup = setup(pairing, SessionKind::Null, Vec::new(), traffic);
+        let [slow, quick] = [None, Some(150_000)].map(|initial_window| {
+            let server = &mut setup.flows[0].server;
+            (server.initial_window, server.max_datagram_size) = (initial_window, 1452);
+            transfer(&setup, "reno", 7).flows[0].clone()
+        });
+        assert_eq!(quick.sender.minimum_window, 2 * 1452);
+        assert!(slow.sender.window < quick.sender.window, "{slow:?} {quick:?}");
+        assert!(slow.took > quick.took, "{slow:?} {quick:?}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a packet contains, as far as the books need it.
 
-use clearway_wire::{Frame, Reader};
+use clearway_wire::header::ProtectedHeader;
+use clearway_wire::{Frame, PacketType, Reader};
 
 /// What the frames of a packet add up to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,3 +28,18 @@ pub(super) fn read<'a>(payload: &'a [u8], mut visit: impl FnMut(&Frame<'a>)) -> 
     }
     contents
 }
+
+/// Whether there is a Handshake packet in `datagram`, by what is not encrypted.
+pub(super) fn has_handshake_packet(datagram: &[u8]) -> bool {
+    let mut rest = datagram;
+    while let Ok(header) = ProtectedHeader::decode(rest, 0) {
+        if matches!(header.packet_type(), Some((PacketType::Handshake, _))) {
+            return true;
+        }
+        rest = rest.get(header.packet_len..).unwrap_or_default();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

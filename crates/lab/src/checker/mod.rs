@@ -126,10 +126,10 @@ impl Checker {
         state.judge(now, from, verdict);
     }
 
-    /// The network delivered a datagram of `size` bytes, which came from `from`.
-    pub fn on_delivered(&self, _now: Timestamp, to: EndId, from: SocketAddr, size: usize) {
+    /// The network delivered `datagram`, which came from `from`.
+    pub fn on_delivered(&self, _now: Timestamp, to: EndId, from: SocketAddr, datagram: &[u8]) {
         let mut state = self.state();
-        state.seat_mut(to).watch.books.addresses.on_delivered(from, size as u64);
+        state.seat_mut(to).watch.on_delivered(from, datagram);
     }
 
     /// An end has done all that it can do now. Its application has handed over `written` bytes of content

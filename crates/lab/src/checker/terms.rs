@@ -7,13 +7,15 @@ use clearway_transport::TransportConfig;
 use clearway_units::Rate;
 
 use super::expectations::Kind;
-use crate::setup::{EndSetup, Setup};
+use crate::setup::{EndSetup, Setup, StackKind};
 use crate::world::Side;
 
 /// All that the checker knows in advance about one end.
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     pub(super) kind: Kind,
+    /// The stack shows what it does; of others only datagrams are seen.
+    pub(super) is_observed: bool,
     pub(super) max_datagram_size: u64,
     /// The window to begin with, in bytes (RFC 9002 §7.2).
     pub(super) initial_window: u64,
@@ -59,6 +61,7 @@ impl Terms {
         let standard = TransportConfig::default();
         Self {
             kind: Kind::named(flow.controller.as_deref().unwrap_or(controller)),
+            is_observed: own.stack == StackKind::Clearway,
             max_datagram_size: u64::from(own.max_datagram_size),
             initial_window: initial_window(own),
             maximum_window: standard.maximum_window,

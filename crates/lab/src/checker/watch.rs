@@ -278,6 +278,15 @@ impl Watch {
         self.rules.on_settled(self.on, &self.books, &Settled { deadline })
     }
 
+    pub(super) fn on_delivered(&mut self, from: std::net::SocketAddr, datagram: &[u8]) {
+        let Books { addresses, terms, .. } = &mut self.books;
+        addresses.on_delivered(from, datagram.len() as u64);
+        // Only a client that receives can have made it (RFC 9000 §8.1).
+        if !terms.is_observed && contents::has_handshake_packet(datagram) {
+            addresses.look_away();
+        }
+    }
+
     /// The books' own rule on addresses.
     pub(super) fn on_submitted(
         &mut self,

@@ -78,7 +78,11 @@ impl Limitation {
             _ => None,
         };
         if limit.is_congestion_control() {
-            self.held_since = self.held_since.or(Some(now));
+            let since = *self.held_since.get_or_insert(now);
+            if now > since {
+                // What held until now did so in this round.
+                self.note_round(round);
+            }
             self.held_by_window = limit == SendLimit::Window;
             self.note_round(round);
         } else if let Some(since) = self.held_since.take() {

@@ -34,7 +34,7 @@ fn a_probe_is_answered_for_once() {
     bbr.on_acknowledgement(&event);
     assert_eq!(bbr.state, State::ProbeDown);
     let bound = bbr.long_term.bound.unwrap();
-    assert!(bound >= 97 * SIZE && bound < 102 * SIZE, "{}", bound / SIZE);
+    assert!((97 * SIZE..102 * SIZE).contains(&bound), "{}", bound / SIZE);
     let lost: Vec<_> = (20..30).map(|index| packet(index, 10 * SIZE)).collect();
     bbr.on_acknowledgement(&acknowledgement(&[], &lost));
     assert_eq!(bbr.long_term.bound, Some(bound));

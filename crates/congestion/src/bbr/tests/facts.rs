@@ -58,6 +58,13 @@ fn a_queue_that_marks_is_kept_short_without_loss() {
 }
 
 #[test]
+fn an_initial_window_below_the_floor_is_raised_to_it() {
+    let initial_window = Some(2 * SIZE);
+    let bbr = Bbr::new(&ControllerParameters { initial_window, ..parameters_of(1) });
+    assert_eq!(bbr.window(), 4 * SIZE);
+}
+
+#[test]
 fn the_window_keeps_within_its_bounds_when_datagrams_grow() {
     let mut bbr = Bbr::new(&parameters_of(1));
     bbr.on_max_datagram_size(1400);

@@ -93,7 +93,8 @@ impl Link {
             self.busy_until = self.busy_until.max(now) + rate.time_for(bytes).unwrap();
             departs = self.busy_until;
         }
-        let is_late = |of: &Range<u64>| of.contains(&index) && index % self.late_every == 0;
+        let is_late =
+            |of: &Range<u64>| of.contains(&index) && index.is_multiple_of(self.late_every);
         let late = self.late.as_ref().filter(|(indexes, _)| is_late(indexes));
         Some(departs + self.delay + late.map_or(Duration::ZERO, |(_, time)| *time))
     }
