@@ -144,7 +144,9 @@ impl core::fmt::Display for Stop {
         match self {
             Self::Finished => formatter.write_str("finished"),
             Self::TimeUp => formatter.write_str("was not done when its time was up"),
-            Self::Standstill => formatter.write_str("stood still: nothing was ever to happen again"),
+            Self::Standstill => {
+                formatter.write_str("stood still: nothing was ever to happen again")
+            }
             Self::Failed { end, why } => {
                 write!(formatter, "failed at the {} of flow {}: {why}", end.side.name(), end.flow)
             }
@@ -405,9 +407,10 @@ impl World {
     }
 
     fn is_finished(&self) -> bool {
-        self.flows.iter().filter(|flow| !flow.is_optional).all(|flow| {
-            flow.ends.as_ref().is_some_and(|[client, _]| client.is_finished())
-        })
+        self.flows
+            .iter()
+            .filter(|flow| !flow.is_optional)
+            .all(|flow| flow.ends.as_ref().is_some_and(|[client, _]| client.is_finished()))
     }
 }
 

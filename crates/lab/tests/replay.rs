@@ -27,10 +27,7 @@ traffic = { download = "300kB" }
 
 /// What each controller's run with seed 7 sends. A change of anything that is sent, or when, is to be
 /// seen here: it belongs into the same commit as what caused it.
-const DIGESTS: [(&str, &str); 2] = [
-    ("reno", "?"),
-    ("cubic", "?"),
-];
+const DIGESTS: [(&str, &str); 2] = [("reno", "?"), ("cubic", "?")];
 
 #[test]
 fn a_seed_has_its_digest() {

@@ -71,7 +71,9 @@ impl Matrix {
         }
         match cells.is_empty() {
             false => Ok(Self { scenarios, cells }),
-            true => Err(Failure::new("there is nothing to run: what the scenario needs is not here")),
+            true => {
+                Err(Failure::new("there is nothing to run: what the scenario needs is not here"))
+            }
         }
     }
 
@@ -96,7 +98,9 @@ fn is_available(scenario: &Scenario, variant: &Variant) -> bool {
     let is_available = stacks.all(StackKind::is_available);
     if !is_available {
         let (scenario, variant) = (&scenario.name, &variant.name);
-        output::status(&format!("{scenario}, {variant:?} is left out: it needs quinn (cargo feature)"));
+        output::status(&format!(
+            "{scenario}, {variant:?} is left out: it needs quinn (cargo feature)"
+        ));
     }
     is_available
 }

@@ -132,7 +132,8 @@ impl<'a> Performance<'a> {
             output::result(&line)?;
         }
         let culprit = swept.runs.iter().find(|run| run.outcome.violation.is_some());
-        if let Some(text) = culprit.and_then(|run| violation::explain(&view, run, &self.manner.qlog))
+        if let Some(text) =
+            culprit.and_then(|run| violation::explain(&view, run, &self.manner.qlog))
         {
             output::status(&text);
         }

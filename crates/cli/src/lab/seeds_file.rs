@@ -25,9 +25,8 @@ impl SeedsFile {
     ///
     /// If it cannot be made.
     pub(super) fn create(target: &Path) -> Result<Self, Failure> {
-        let failed = |error: io::Error| {
-            unwritten(target, &error).advise("choose another place with --out")
-        };
+        let failed =
+            |error: io::Error| unwritten(target, &error).advise("choose another place with --out");
         let name = target.file_name().filter(|_| !target.is_dir()).ok_or_else(|| {
             Failure::new(format!("cannot write {}: it names no file", target.display()))
         })?;

@@ -1,8 +1,8 @@
 //! Rows for people.
 
+use super::Row;
 use super::json::unmet;
 use super::text::wrapped;
-use super::Row;
 
 /// No line is longer, where words allow it.
 const WIDTH: usize = 100;
@@ -79,7 +79,8 @@ fn line(cells: &[String; 9], widths: &[usize; 9]) -> String {
 
 /// What stands below a row.
 fn notes(row: &Row) -> Vec<String> {
-    let unmet = row.verdicts.iter().filter_map(unmet).map(|text| format!("not as expected: {text}"));
+    let unmet =
+        row.verdicts.iter().filter_map(unmet).map(|text| format!("not as expected: {text}"));
     let published = row.references.iter().map(|text| format!("published: {text}"));
     unmet.chain(published).flat_map(|text| wrapped(&text, "    ", WIDTH)).collect()
 }

@@ -28,11 +28,8 @@ impl Gathered {
 
 impl Collector {
     pub(super) fn new(jobs: &[Job<'_>]) -> Self {
-        let gathered = |job: &Job<'_>| Gathered {
-            expected: job.count(),
-            runs: Vec::new(),
-            span: None,
-        };
+        let gathered =
+            |job: &Job<'_>| Gathered { expected: job.count(), runs: Vec::new(), span: None };
         Self { jobs: jobs.iter().map(gathered).collect(), next: 0 }
     }
 

@@ -24,12 +24,7 @@ fn setup(size: u64) -> Setup {
     let mut network = clearway_network::LinkConfig::default();
     network.to_client.delay = Duration::from_millis(5);
     network.to_client.jitter.range = Duration::from_millis(1);
-    Setup {
-        limit: Duration::from_secs(5),
-        network,
-        flows: vec![flow],
-        properties_off: Vec::new(),
-    }
+    Setup { limit: Duration::from_secs(5), network, flows: vec![flow], properties_off: Vec::new() }
 }
 
 fn job<'a>(setup: &'a Setup, candidate: &'a Candidate, seeds: core::ops::Range<u64>) -> Job<'a> {

@@ -48,12 +48,10 @@ fn no_line_is_too_wide() {
     let mut wide = row(&"s".repeat(40), &"v".repeat(60), Some(&long));
     wide.references = vec![long];
     let mut endless = row("x", "y", None);
-    let runs = (0..10_000).map(|seed| if seed < 9000 { finished(seed, 999_990) } else { unfinished(seed) });
-    endless.statistics = Row::new(
-        &Swept { runs: runs.collect(), wall: Duration::ZERO },
-        10_000,
-    )
-    .statistics;
+    let runs = (0..10_000)
+        .map(|seed| if seed < 9000 { finished(seed, 999_990) } else { unfinished(seed) });
+    endless.statistics =
+        Row::new(&Swept { runs: runs.collect(), wall: Duration::ZERO }, 10_000).statistics;
     let text = table(&[wide, endless]);
     let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(longest <= WIDTH, "{text}");

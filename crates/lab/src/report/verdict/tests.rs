@@ -39,7 +39,9 @@ fn violations_and_unfinished_runs_are_named() {
     let runs = [finished(1, 10), violating(2), unfinished(3)];
     let verdicts = judge(&Expectations::default(), &one_flow(), &runs);
     let shortfalls: Vec<_> = verdicts.into_iter().map(|verdict| verdict.shortfall).collect();
-    let [Some(property), Some(unfinished)] = shortfalls.as_slice() else { panic!("{shortfalls:?}") };
+    let [Some(property), Some(unfinished)] = shortfalls.as_slice() else {
+        panic!("{shortfalls:?}")
+    };
     assert_eq!(
         property,
         "1 of 3 runs violated one (seed 2); the first: L1: the window stood still"
@@ -101,12 +103,8 @@ fn what_the_network_did() {
     setup.network.to_client.rate = Some(Rate::from_bytes_per_second(1_000_000));
     let run = |delivered_bytes, dropped_queue| {
         let mut run = finished(1, 1000);
-        run.outcome.network.to_client = WayCounters {
-            received: 100,
-            delivered_bytes,
-            dropped_queue,
-            ..WayCounters::default()
-        };
+        run.outcome.network.to_client =
+            WayCounters { received: 100, delivered_bytes, dropped_queue, ..WayCounters::default() };
         run
     };
     let none = Expectations::default();
@@ -134,7 +132,8 @@ fn fairness() {
     let setup = setup(vec![flow("a", 1), flow("b", 1)]);
     let run = |a, b| {
         let mut run = finished(1, 2000);
-        run.outcome.flows = ["a", "b"].map(|it| flow_outcome(it, 1, Some(milliseconds(2000)))).into();
+        run.outcome.flows =
+            ["a", "b"].map(|it| flow_outcome(it, 1, Some(milliseconds(2000)))).into();
         run.outcome.samples = vec![sample(0, &[0, 0]), sample(1, &[a, b])];
         run
     };
