@@ -268,7 +268,7 @@ fn s12_amplification() {
     let server = EndId { flow: 0, side: Side::Server };
     let address = "10.0.0.2:5".parse().unwrap();
     let tell = |story: &mut Story, sizes: &[usize]| {
-        story.checker().on_delivered(story.now, server, address, 1200);
+        story.checker().on_delivered(story.now, server, address, &[0; 1200]);
         for size in sizes {
             story.checker().on_submitted(story.now, server, address, *size);
         }
@@ -282,7 +282,7 @@ fn s12_a_path_response_validates() {
     let server = EndId { flow: 0, side: Side::Server };
     let address = "10.0.0.2:5".parse().unwrap();
     let tell = |story: &mut Story, answer: [u8; 8]| {
-        story.checker().on_delivered(story.now, server, address, 1200);
+        story.checker().on_delivered(story.now, server, address, &[0; 1200]);
         let mut buffer = [0; 16];
         let mut writer = Writer::new(&mut buffer);
         Frame::PathChallenge(frame::PathChallenge { data: [7; 8] }).encode(&mut writer).unwrap();

@@ -44,6 +44,7 @@ pub(crate) struct Story {
 fn setup(network: LinkConfig, only: Property) -> Setup {
     let flow = Flow {
         name: "download".to_owned(),
+        group: "download".to_owned(),
         start: Duration::ZERO,
         controller: None,
         client: EndSetup::default(),
