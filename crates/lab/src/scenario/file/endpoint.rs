@@ -1,0 +1,39 @@
+//! `[endpoint]`.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::scenario::settings::settings;
+use crate::scenario::value::{Size, Time, TimeOrNone};
+
+settings! {
+    /// `[endpoint.client]`, `[endpoint.server]`: how one end is configured.
+    struct EndpointSettings {
+        stack: Option<StackName>,
+        datagram_size: Option<Spanned<u16>>,
+        ack_eliciting_threshold: Option<Spanned<u32>>,
+        max_ack_delay: Option<Time>,
+        idle_timeout: Option<TimeOrNone>,
+        keep_alive: Option<TimeOrNone>,
+        handshake_timeout: Option<Time>,
+        initial_rtt: Option<Time>,
+        packet_threshold: Option<u64>,
+        initial_window: Option<Size>,
+        maximum_window: Option<Size>,
+        initial_stream_receive_window: Option<Size>,
+        stream_receive_window: Option<Size>,
+        initial_connection_receive_window: Option<Size>,
+        connection_receive_window: Option<Size>,
+        send_buffer: Option<Size>,
+    }
+    /// `[endpoint]`: how both ends are configured, unless they say something else.
+    for all in EndpointsSettings { client, server }
+}
+
+/// Whose QUIC runs at an end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::scenario) enum StackName {
+    Clearway,
+    Quinn,
+}

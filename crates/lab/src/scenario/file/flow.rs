@@ -1,0 +1,79 @@
+//! `[[flow]]`.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::endpoint::EndpointsSettings;
+use crate::scenario::value::{Size, Speed, Time};
+
+/// `[[flow]]`: one connection, or several that are alike.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct FlowSettings {
+    pub(in crate::scenario) name: Spanned<String>,
+    pub(in crate::scenario) traffic: Spanned<TrafficSettings>,
+    pub(in crate::scenario) start: Option<Time>,
+    pub(in crate::scenario) copies: Option<Spanned<u32>>,
+    pub(in crate::scenario) apart: Option<Time>,
+    pub(in crate::scenario) controller: Option<Spanned<String>>,
+    pub(in crate::scenario) extra_delay: Option<Time>,
+    pub(in crate::scenario) session: Option<SessionName>,
+    #[serde(default)]
+    pub(in crate::scenario) endpoint: EndpointsSettings,
+    #[serde(default)]
+    pub(in crate::scenario) optional: bool,
+}
+
+/// Whether packets are really encrypted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::scenario) enum SessionName {
+    Null,
+    Tls,
+}
+
+/// What a flow's application does.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::scenario) enum TrafficSettings {
+    Download(Size),
+    Upload(Size),
+    Parallel(Parallel),
+    Requests(Requests),
+    Paced(Paced),
+    Bulk(Bulk),
+}
+
+/// Several answers at once.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Parallel {
+    pub(in crate::scenario) count: u64,
+    pub(in crate::scenario) size: Size,
+}
+
+/// Several answers, one after the other.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Requests {
+    pub(in crate::scenario) count: u64,
+    pub(in crate::scenario) size: Size,
+    pub(in crate::scenario) every: Option<Time>,
+}
+
+/// An answer that comes into being with time.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Paced {
+    pub(in crate::scenario) rate: Speed,
+    pub(in crate::scenario) chunk: Size,
+    pub(in crate::scenario) size: Size,
+}
+
+/// An answer that ends with time.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Bulk {
+    #[serde(rename = "for")]
+    pub(in crate::scenario) length: Time,
+}

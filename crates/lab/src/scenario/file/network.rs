@@ -1,0 +1,198 @@
+//! `[network]`, `[host]` and `[rebind]`.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::scenario::settings::settings;
+use crate::scenario::value::{Portion, Size, Speed, SpeedOrNone, Time, TimeOrNone};
+
+settings! {
+    /// `[network.to_client]`, `[network.to_server]`: what one direction does.
+    struct DirectionSettings {
+        delay: Option<Time>,
+        delay_steps: Option<Vec<DelayStep>>,
+        jitter: Option<Time>,
+        jitter_reorders: Option<bool>,
+        tick: Option<TimeOrNone>,
+        rate: Option<SpeedOrNone>,
+        rate_steps: Option<Vec<RateStep>>,
+        trace: Option<Spanned<String>>,
+        overhead: Option<u16>,
+        queue: Option<Spanned<Queue>>,
+        discipline: Option<Discipline>,
+        policer: Option<Policer>,
+        mark_above: Option<TimeOrNone>,
+        loss: Option<Vec<Spanned<Loss>>>,
+        reorder: Option<Reorder>,
+        duplicate: Option<Portion>,
+        corrupt: Option<Corrupt>,
+        mtu: Option<usize>,
+        bleach: Option<bool>,
+        freezes: Option<Freezes>,
+        ack_filter: Option<AckFilter>,
+    }
+    /// `[network]`: what both directions do, unless they say something else.
+    for all in NetworkSettings { to_client, to_server }
+}
+
+settings! {
+    /// `[host.client]`, `[host.server]`: what receives datagrams.
+    struct HostSettings {
+        socket_buffer: Option<Size>,
+        service_time: Option<Time>,
+        batch_time: Option<Time>,
+        batch: Option<usize>,
+    }
+    /// `[host]`: what both hosts do, unless they say something else.
+    for all in HostsSettings { client, server }
+}
+
+/// From `at` on, the delay is `value`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct DelayStep {
+    pub(in crate::scenario) at: Time,
+    pub(in crate::scenario) value: Time,
+}
+
+/// From `at` on, the rate is `value`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct RateStep {
+    pub(in crate::scenario) at: Time,
+    pub(in crate::scenario) value: SpeedOrNone,
+}
+
+/// How much may wait.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::scenario) enum Queue {
+    Packets(usize),
+    Bytes(Size),
+    /// In bandwidth-delay products of the direction's rate and the two delays.
+    Bdp(f64),
+    /// As long as the rate takes this time for.
+    Time(Time),
+}
+
+/// How the queue is kept short.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::scenario) enum Discipline {
+    DropTail,
+    /// RFC 8289, dropping.
+    #[serde(rename = "codel")]
+    CoDel,
+    /// RFC 8289, marking what is ECN-capable.
+    #[serde(rename = "codel-ecn")]
+    CoDelEcn,
+    /// RFC 9332.
+    #[serde(rename = "dualpi2")]
+    DualPi2,
+}
+
+/// What exceeds a token bucket is dropped.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Policer {
+    pub(in crate::scenario) rate: Speed,
+    pub(in crate::scenario) bucket: Size,
+}
+
+/// Which datagrams are lost, and when. Exactly one of the first five keys.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Loss {
+    pub(in crate::scenario) random: Option<Portion>,
+    pub(in crate::scenario) capped: Option<Capped>,
+    pub(in crate::scenario) burst: Option<Burst>,
+    pub(in crate::scenario) gilbert_elliott: Option<GilbertElliott>,
+    pub(in crate::scenario) list: Option<Vec<u64>>,
+    pub(in crate::scenario) after: Option<After>,
+    #[serde(rename = "for")]
+    pub(in crate::scenario) length: Option<Time>,
+}
+
+/// Independent losses, with an end to their runs.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Capped {
+    pub(in crate::scenario) probability: Portion,
+    pub(in crate::scenario) longest: u32,
+}
+
+/// Bursts of one to `longest` losses.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Burst {
+    pub(in crate::scenario) start: Portion,
+    pub(in crate::scenario) longest: u32,
+}
+
+/// A good and a bad state.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct GilbertElliott {
+    pub(in crate::scenario) good_to_bad: Portion,
+    pub(in crate::scenario) bad_to_good: Portion,
+    pub(in crate::scenario) loss_in_good: Option<Portion>,
+    pub(in crate::scenario) loss_in_bad: Portion,
+}
+
+/// When losses begin.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::scenario) enum After {
+    /// So long after the first datagram.
+    Time(Time),
+    /// When so many bytes have passed to the client.
+    ToClient(Size),
+    /// When so many bytes have passed to the server.
+    ToServer(Size),
+}
+
+/// Datagrams that are overtaken.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Reorder {
+    pub(in crate::scenario) probability: Portion,
+    pub(in crate::scenario) by: Time,
+}
+
+/// Datagrams with a changed byte.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Corrupt {
+    pub(in crate::scenario) probability: Portion,
+    pub(in crate::scenario) longest: Option<u32>,
+    pub(in crate::scenario) within: Option<usize>,
+}
+
+/// Times during which nothing comes out; what was held back then comes at once.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Freezes {
+    pub(in crate::scenario) start: Option<Time>,
+    pub(in crate::scenario) period: Option<Time>,
+    pub(in crate::scenario) length: Time,
+    pub(in crate::scenario) count: Option<u64>,
+    pub(in crate::scenario) spread: Option<Time>,
+}
+
+/// Small datagrams that wait behind each other are dropped, but one of so many.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct AckFilter {
+    pub(in crate::scenario) keep_one_of: u32,
+    pub(in crate::scenario) smaller_than: usize,
+}
+
+/// `[rebind]`: the NAT in front of the client makes new mappings.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct RebindSettings {
+    pub(in crate::scenario) first: Time,
+    pub(in crate::scenario) every: Option<Time>,
+    #[serde(default)]
+    pub(in crate::scenario) address: bool,
+}

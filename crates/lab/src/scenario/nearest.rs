@@ -1,0 +1,38 @@
+//! Which of the known words somebody may have meant.
+
+/// The one of `candidates` that is closest to `word`; `None` if none is close.
+///
+/// Close is: one letter in three may be wrong, missing, too many or changed with its neighbour.
+pub(super) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let longest = word.chars().count();
+    let measured = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
+    let (distance, candidate) = measured.min_by_key(|(distance, _)| *distance)?;
+    let length = longest.max(candidate.chars().count());
+    (distance * 3 <= length.max(3)).then_some(candidate)
+}
+
+/// How many single changes lead from one word to the other (optimal string alignment).
+fn distance(from: &str, to: &str) -> usize {
+    let from: Vec<char> = from.chars().flat_map(char::to_lowercase).collect();
+    let to: Vec<char> = to.chars().flat_map(char::to_lowercase).collect();
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=to.len()).collect();
+    for (row, letter) in from.iter().enumerate() {
+        let mut current = vec![row + 1];
+        for (column, other) in to.iter().enumerate() {
+            let replaced = last[column] + usize::from(letter != other);
+            let mut best = replaced.min(last[column + 1] + 1).min(current[column] + 1);
+            let is_swapped =
+                row > 0 && column > 0 && from[row - 1] == *other && to[column - 1] == *letter;
+            if is_swapped {
+                best = best.min(before_last[column - 1] + 1);
+            }
+            current.push(best);
+        }
+        before_last = core::mem::replace(&mut last, current);
+    }
+    last.last().copied().unwrap_or(0)
+}

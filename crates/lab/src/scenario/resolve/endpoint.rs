@@ -1,0 +1,62 @@
+//! How an end is configured.
+
+use core::ops::RangeInclusive;
+
+use crate::scenario::error::Fault;
+use crate::scenario::file::endpoint::{EndpointSettings, StackName};
+use crate::setup::{EndSetup, StackKind};
+
+/// RFC 9000, Sections 14.1 and 18.2.
+const DATAGRAM_SIZES: RangeInclusive<u16> = 1200..=65527;
+
+/// The default, changed by what `settings` says.
+pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
+    let default = EndSetup::default();
+    let max_datagram_size = match &settings.datagram_size {
+        Some(size) if !DATAGRAM_SIZES.contains(size.get_ref()) => {
+            return Err(Fault::new(size.span(), "a datagram size is from 1200 to 65527 bytes"));
+        }
+        size => size.as_ref().map_or(default.max_datagram_size, |size| *size.get_ref()),
+    };
+    let threshold = settings.ack_eliciting_threshold.as_ref();
+    let threshold = super::at_least_one(threshold, "ack_eliciting_threshold")?;
+    Ok(EndSetup {
+        stack: match settings.stack {
+            None | Some(StackName::Clearway) => StackKind::Clearway,
+            Some(StackName::Quinn) => StackKind::Quinn,
+        },
+        max_datagram_size,
+        ack_eliciting_threshold: threshold.unwrap_or(default.ack_eliciting_threshold),
+        max_ack_delay: settings.max_ack_delay.map_or(default.max_ack_delay, |time| time.0),
+        max_idle_timeout: settings.idle_timeout.map_or(default.max_idle_timeout, |time| time.0),
+        keep_alive_interval: settings.keep_alive.map_or(default.keep_alive_interval, |time| time.0),
+        handshake_timeout: settings
+            .handshake_timeout
+            .map_or(default.handshake_timeout, |time| time.0),
+        initial_rtt: settings.initial_rtt.map_or(default.initial_rtt, |time| time.0),
+        packet_threshold: settings.packet_threshold.unwrap_or(default.packet_threshold),
+        ..windows(settings, default)
+    })
+}
+
+/// `end` with the windows and buffers that `settings` says.
+fn windows(settings: &EndpointSettings, end: EndSetup) -> EndSetup {
+    EndSetup {
+        initial_window: settings.initial_window.map_or(end.initial_window, |size| Some(size.0)),
+        maximum_window: settings.maximum_window.map_or(end.maximum_window, |size| size.0),
+        initial_stream_receive_window: settings
+            .initial_stream_receive_window
+            .map_or(end.initial_stream_receive_window, |size| size.0),
+        max_stream_receive_window: settings
+            .stream_receive_window
+            .map_or(end.max_stream_receive_window, |size| size.0),
+        initial_connection_receive_window: settings
+            .initial_connection_receive_window
+            .map_or(end.initial_connection_receive_window, |size| size.0),
+        max_connection_receive_window: settings
+            .connection_receive_window
+            .map_or(end.max_connection_receive_window, |size| size.0),
+        send_buffer: settings.send_buffer.map_or(end.send_buffer, |size| size.0),
+        ..end
+    }
+}

@@ -1,0 +1,185 @@
+//! From what is written to what is meant.
+
+mod endpoint;
+mod expect;
+mod flow;
+mod loss;
+mod network;
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use toml::Spanned;
+
+use super::error::Fault;
+use super::file::{Level, PropertyOff, ReferenceFile, ScenarioFile, VariantFile};
+use super::settings::Overlay;
+use super::{CONTROLLERS, Reference, Scenario, Setup, Variant};
+
+/// The name of the variant that the file itself is.
+const BASE: &str = "base";
+/// How many seeds a scenario has that does not say.
+const SEEDS: u64 = 20;
+/// The limit of a scenario that does not say.
+const LIMIT: Duration = Duration::from_secs(60);
+/// The properties of the field notes that are checked while a run goes on: S1 to S19, L1 to L11.
+const SAFETY_PROPERTIES: u32 = 19;
+const LIVENESS_PROPERTIES: u32 = 11;
+
+pub(super) fn scenario(name: &str, file: &ScenarioFile, folder: &Path) -> Result<Scenario, Fault> {
+    let controllers = controllers(file)?;
+    let variants = variants(file, &controllers, folder)?;
+    let references = references(file, &variants)?;
+    Ok(Scenario {
+        name: name.to_owned(),
+        summary: file.summary.clone(),
+        references,
+        seeds: at_least_one(file.seeds.as_ref(), "seeds")?.unwrap_or(SEEDS),
+        controllers,
+        variants,
+    })
+}
+
+fn controllers(file: &ScenarioFile) -> Result<Vec<String>, Fault> {
+    let Some(list) = &file.controllers else {
+        return Ok(CONTROLLERS.map(str::to_owned).to_vec());
+    };
+    if list.get_ref().is_empty() {
+        return Err(Fault::new(list.span(), "there must be a controller"));
+    }
+    let mut controllers = Vec::new();
+    for name in list.get_ref() {
+        let known = controller(name)?;
+        if controllers.contains(&known) {
+            return Err(Fault::new(name.span(), format!("{known} is here twice")));
+        }
+        controllers.push(known);
+    }
+    Ok(controllers)
+}
+
+/// A controller's name, if it is one.
+fn controller(name: &Spanned<String>) -> Result<String, Fault> {
+    match CONTROLLERS.contains(&name.get_ref().as_str()) {
+        true => Ok(name.get_ref().clone()),
+        false => Err(Fault::unknown(name.span(), "controller", name.get_ref(), &CONTROLLERS)),
+    }
+}
+
+fn variants(
+    file: &ScenarioFile,
+    controllers: &[String],
+    folder: &Path,
+) -> Result<Vec<Variant>, Fault> {
+    let base = file.level();
+    let mut variants = Vec::new();
+    if file.base.as_ref().is_none_or(|base| *base.get_ref()) {
+        let setup = setup(&base, folder)?;
+        let expect = |name: &String| {
+            let bounds = file.expect.of(name);
+            expect::expectations(&bounds, &setup).map(|bounds| (name.clone(), bounds))
+        };
+        let expectations = controllers.iter().map(expect).collect::<Result<BTreeMap<_, _>, _>>()?;
+        variants.push(Variant { name: BASE.to_owned(), share: 1.0, setup, expectations });
+    } else if let (true, Some(base)) = (file.variant.is_empty(), &file.base) {
+        return Err(Fault::new(base.span(), "without its base this file needs a variant"));
+    }
+    for variant in &file.variant {
+        let name = variant.name.get_ref();
+        if name.is_empty() || variants.iter().any(|other: &Variant| other.name == *name) {
+            let message = format!("a variant needs a name of its own, {name:?} is none");
+            return Err(Fault::new(variant.name.span(), message));
+        }
+        let mut level = base.clone();
+        level.overlay(&variant.level());
+        variants.push(overlaid(file, variant, &level, controllers, folder)?);
+    }
+    Ok(variants)
+}
+
+/// A variant whose settings over those of the base are `level`.
+fn overlaid(
+    file: &ScenarioFile,
+    variant: &VariantFile,
+    level: &Level,
+    controllers: &[String],
+    folder: &Path,
+) -> Result<Variant, Fault> {
+    let setup = setup(level, folder)?;
+    let mut expectations = BTreeMap::new();
+    for name in controllers {
+        let mut bounds = match variant.own_expectations {
+            true => Default::default(),
+            false => file.expect.of(name),
+        };
+        bounds.overlay(&variant.expect.of(name));
+        expectations.insert(name.clone(), expect::expectations(&bounds, &setup)?);
+    }
+    let share = match &variant.share {
+        None => 1.0,
+        Some(share) if share.get_ref().0.get() > 0.0 => share.get_ref().0.get(),
+        Some(share) => return Err(Fault::new(share.span(), "a variant needs a share above 0")),
+    };
+    Ok(Variant { name: variant.name.get_ref().clone(), share, setup, expectations })
+}
+
+fn setup(level: &Level, folder: &Path) -> Result<Setup, Fault> {
+    let (flows, extra_delays): (Vec<_>, Vec<_>) = flow::flows(level)?.into_iter().unzip();
+    Ok(Setup {
+        limit: level.limit.map_or(LIMIT, |limit| limit.0),
+        network: network::link(level, &extra_delays, folder)?,
+        flows,
+        properties_off: properties_off(level.properties_off.as_deref().unwrap_or_default())?,
+    })
+}
+
+fn properties_off(list: &[PropertyOff]) -> Result<Vec<(String, String)>, Fault> {
+    let safety = (1..=SAFETY_PROPERTIES).map(|number| format!("S{number}"));
+    let known: Vec<_> =
+        safety.chain((1..=LIVENESS_PROPERTIES).map(|number| format!("L{number}"))).collect();
+    let checked = |off: &PropertyOff| {
+        let (property, because) = (off.property.get_ref(), off.because.get_ref());
+        if !known.contains(property) {
+            let message = format!("unknown property {property} (known: S1 to S19, L1 to L11)");
+            return Err(Fault::new(off.property.span(), message));
+        }
+        if because.trim().is_empty() {
+            return Err(Fault::new(off.because.span(), "there must be a reason"));
+        }
+        Ok((property.clone(), because.clone()))
+    };
+    list.iter().map(checked).collect()
+}
+
+fn references(file: &ScenarioFile, variants: &[Variant]) -> Result<Vec<Reference>, Fault> {
+    let names: Vec<_> = variants.iter().map(|variant| variant.name.as_str()).collect();
+    let resolve = |reference: &ReferenceFile| {
+        if let Some(variant) = &reference.variant
+            && !names.contains(&variant.get_ref().as_str())
+        {
+            return Err(Fault::unknown(variant.span(), "variant", variant.get_ref(), &names));
+        }
+        Ok(Reference {
+            figure: reference.figure.clone(),
+            source: reference.source.clone(),
+            controller: reference.controller.as_ref().map(controller).transpose()?,
+            variant: reference.variant.as_ref().map(|variant| variant.get_ref().clone()),
+            time: reference.time.map(|time| time.0),
+        })
+    };
+    file.reference.iter().map(resolve).collect()
+}
+
+/// A number that may not be zero.
+fn at_least_one<T: Copy + Default + PartialEq>(
+    number: Option<&Spanned<T>>,
+    what: &str,
+) -> Result<Option<T>, Fault> {
+    match number {
+        Some(number) if *number.get_ref() == T::default() => {
+            Err(Fault::new(number.span(), format!("{what} must be at least 1")))
+        }
+        number => Ok(number.map(|number| *number.get_ref())),
+    }
+}

@@ -1,0 +1,198 @@
+//! The link.
+
+use core::time::Duration;
+use std::path::Path;
+
+use clearway_network::{
+    AckFilter, CoDel, Conditions, Corrupt, Discipline, DualPi2, FlowDelay, Freezes, Host, Jitter,
+    LinkConfig, Policer, Probability, QueueLimit, Rebind, Reorder, Step, Trace,
+};
+use clearway_units::Rate;
+use toml::Spanned;
+
+use super::loss;
+use crate::scenario::error::Fault;
+use crate::scenario::file::Level;
+use crate::scenario::file::network::{self as file, DirectionSettings, HostSettings, Queue};
+use crate::scenario::value::{Time, TimeOrNone};
+
+/// The room of any queue: a datagram of this size, so that something gets through.
+const SMALLEST_QUEUE: u64 = 1500;
+
+/// The link of all flows, each of which has its own delay on top, in both directions.
+pub(super) fn link(
+    level: &Level,
+    extra_delays: &[Duration],
+    folder: &Path,
+) -> Result<LinkConfig, Fault> {
+    let delay = |direction: &DirectionSettings| time(direction.delay);
+    let round_trip = delay(&level.to_server).saturating_add(delay(&level.to_client));
+    let of = |direction, host| conditions(direction, host, round_trip, folder);
+    Ok(LinkConfig {
+        to_server: of(&level.to_server, &level.server_host)?,
+        to_client: of(&level.to_client, &level.client_host)?,
+        flows: (0..)
+            .zip(extra_delays)
+            .filter(|(_, delay)| !delay.is_zero())
+            .map(|(flow, &delay)| FlowDelay { flow, to_server: delay, to_client: delay })
+            .collect(),
+        rebind: level.rebind.map(|rebind| Rebind {
+            first: rebind.first.0,
+            every: rebind.every.map(|time| time.0),
+            address: rebind.address,
+        }),
+        ..LinkConfig::default()
+    })
+}
+
+/// One direction, and the host at its end.
+fn conditions(
+    settings: &DirectionSettings,
+    host: &HostSettings,
+    round_trip: Duration,
+    folder: &Path,
+) -> Result<Conditions, Fault> {
+    let trace = settings.trace.as_ref().map(|path| trace(path, folder)).transpose()?;
+    let rate = settings.rate.and_then(|rate| rate.0);
+    let overhead = settings.overhead.unwrap_or(0);
+    let capacity = trace.as_ref().map(Trace::mean_rate).or(rate);
+    let queue = settings.queue.as_ref();
+    let queue = queue.map(|queue| limit(queue, capacity, round_trip, overhead)).transpose()?;
+    let (delay_steps, rate_steps) = steps(settings);
+    Ok(Conditions {
+        delay: time(settings.delay),
+        delay_steps,
+        rate,
+        rate_steps,
+        trace,
+        overhead,
+        queue: queue.unwrap_or_default(),
+        loss: loss_rules(settings)?,
+        host: self::host(host),
+        ..impairments(settings)
+    })
+}
+
+fn loss_rules(settings: &DirectionSettings) -> Result<Vec<clearway_network::LossRule>, Fault> {
+    settings.loss.as_deref().unwrap_or_default().iter().map(loss::rule).collect()
+}
+
+type Steps = (Vec<Step<Duration>>, Vec<Step<Option<Rate>>>);
+
+fn steps(settings: &DirectionSettings) -> Steps {
+    let delays = settings.delay_steps.as_deref().unwrap_or_default().iter();
+    let rates = settings.rate_steps.as_deref().unwrap_or_default().iter();
+    (
+        delays.map(|step| Step { after: step.at.0, value: step.value.0 }).collect(),
+        rates.map(|step| Step { after: step.at.0, value: step.value.0 }).collect(),
+    )
+}
+
+/// What needs nothing but its own settings.
+fn impairments(settings: &DirectionSettings) -> Conditions {
+    let optional = |time: Option<TimeOrNone>| time.and_then(|time| time.0);
+    Conditions {
+        jitter: Jitter {
+            range: time(settings.jitter),
+            reorder_by_jitter: settings.jitter_reorders.unwrap_or(false),
+        },
+        tick: optional(settings.tick),
+        freezes: settings.freezes.map(|freezes| freezes.resolve()),
+        policer: settings
+            .policer
+            .map(|policer| Policer { rate: policer.rate.0, bucket: policer.bucket.0 }),
+        discipline: settings.discipline.map_or(Discipline::DropTail, file::Discipline::resolve),
+        ack_filter: settings.ack_filter.map(|filter| AckFilter {
+            keep_one_of: filter.keep_one_of,
+            smaller_than: filter.smaller_than,
+        }),
+        mark_above: optional(settings.mark_above),
+        reorder: settings.reorder.map_or(Reorder::default(), |reorder| Reorder {
+            probability: reorder.probability.0,
+            by: reorder.by.0,
+        }),
+        duplicate: settings.duplicate.map_or(Probability::NEVER, |portion| portion.0),
+        corrupt: settings.corrupt.map_or(Corrupt::default(), |corrupt| Corrupt {
+            probability: corrupt.probability.0,
+            maximum_run: corrupt.longest,
+            within: corrupt.within,
+        }),
+        mtu: settings.mtu,
+        bleach: settings.bleach.unwrap_or(false),
+        ..Conditions::default()
+    }
+}
+
+impl file::Freezes {
+    fn resolve(self) -> Freezes {
+        Freezes {
+            start: time(self.start),
+            period: time(self.period),
+            length: self.length.0,
+            count: self.count,
+            spread: time(self.spread),
+        }
+    }
+}
+
+impl file::Discipline {
+    fn resolve(self) -> Discipline {
+        match self {
+            Self::DropTail => Discipline::DropTail,
+            Self::CoDel => Discipline::CoDel(CoDel::default()),
+            Self::CoDelEcn => Discipline::CoDel(CoDel { ecn: true, ..CoDel::default() }),
+            Self::DualPi2 => Discipline::DualPi2(DualPi2::default()),
+        }
+    }
+}
+
+/// Nothing, if the file says nothing.
+fn time(time: Option<Time>) -> Duration {
+    time.map_or(Duration::ZERO, |time| time.0)
+}
+
+/// A host that takes no time is none.
+fn host(settings: &HostSettings) -> Option<Host> {
+    let host = Host {
+        buffer: QueueLimit { packets: None, bytes: settings.socket_buffer.map(|size| size.0) },
+        service: time(settings.service_time),
+        batch_service: time(settings.batch_time),
+        batch: settings.batch.unwrap_or(1),
+    };
+    (!host.service.is_zero() || !host.batch_service.is_zero()).then_some(host)
+}
+
+fn limit(
+    queue: &Spanned<Queue>,
+    capacity: Option<Rate>,
+    round_trip: Duration,
+    overhead: u16,
+) -> Result<QueueLimit, Fault> {
+    let bytes = |bytes: u64| {
+        let bytes = bytes.max(SMALLEST_QUEUE + u64::from(overhead));
+        QueueLimit { packets: None, bytes: Some(bytes) }
+    };
+    let rate = || {
+        let rate = capacity.filter(|rate| *rate > Rate::ZERO);
+        rate.ok_or_else(|| Fault::new(queue.span(), "such a queue needs a rate or a trace"))
+    };
+    match *queue.get_ref() {
+        Queue::Packets(packets) => Ok(QueueLimit { packets: Some(packets), bytes: None }),
+        Queue::Bytes(size) => Ok(bytes(size.0)),
+        Queue::Time(time) => Ok(bytes(rate()?.bytes_in(time.0))),
+        Queue::Bdp(products) if products.is_finite() && products > 0.0 => {
+            // A cast from a number with a fraction saturates.
+            Ok(bytes((rate()?.bytes_in(round_trip) as f64 * products) as u64))
+        }
+        Queue::Bdp(_) => Err(Fault::new(queue.span(), "a number above 0 is expected")),
+    }
+}
+
+fn trace(path: &Spanned<String>, folder: &Path) -> Result<Trace, Fault> {
+    let file = folder.join(path.get_ref());
+    let text = std::fs::read_to_string(&file).map_err(|error| {
+        Fault::new(path.span(), format!("{} cannot be read: {error}", file.display()))
+    })?;
+    let parsed = Trace::parse(&text);
+    parsed.map_err(|error| Fault::new(path.span(), format!("{}: {error}", file.display())))
+}

@@ -1,0 +1,72 @@
+//! Settings that may all be left out, and how one set is laid over another.
+
+/// Takes over from `over` whatever it says.
+pub(super) trait Overlay {
+    fn overlay(&mut self, over: &Self);
+}
+
+impl<T: Clone> Overlay for Option<T> {
+    fn overlay(&mut self, over: &Self) {
+        if over.is_some() {
+            self.clone_from(over);
+        }
+    }
+}
+
+/// A table whose keys are all optional, and which can be laid over another one.
+///
+/// The second form makes two tables out of one list of keys: one for a single part (one direction,
+/// one end, one controller), and one for all parts together, in which each part may be named to say
+/// something else about it. The method named after a part gives what holds for that part.
+macro_rules! settings {
+    (
+        $(#[$meta:meta])*
+        struct $name:ident { $($(#[$note:meta])* $field:ident: $type:ty),* $(,)? }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default, serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub(in crate::scenario) struct $name {
+            $($(#[$note])* pub(in crate::scenario) $field: $type,)*
+        }
+
+        impl $crate::scenario::settings::Overlay for $name {
+            fn overlay(&mut self, over: &Self) {
+                $($crate::scenario::settings::Overlay::overlay(&mut self.$field, &over.$field);)*
+            }
+        }
+    };
+    (
+        $(#[$meta:meta])*
+        struct $name:ident { $($(#[$note:meta])* $field:ident: $type:ty),* $(,)? }
+        $(#[$all_meta:meta])*
+        for all in $all:ident { $($part:ident),* $(,)? }
+    ) => {
+        settings! {
+            $(#[$meta])*
+            struct $name { $($(#[$note])* $field: $type),* }
+        }
+
+        $(#[$all_meta])*
+        #[derive(Clone, Debug, Default, serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub(in crate::scenario) struct $all {
+            $($(#[$note])* $field: $type,)*
+            $($part: $name,)*
+        }
+
+        impl $all {
+            fn shared(&self) -> $name {
+                $name { $($field: self.$field.clone(),)* }
+            }
+
+            $(pub(in crate::scenario) fn $part(&self) -> $name {
+                let mut part = self.shared();
+                $crate::scenario::settings::Overlay::overlay(&mut part, &self.$part);
+                part
+            })*
+        }
+    };
+}
+
+pub(super) use settings;

@@ -1,0 +1,199 @@
+//! What is wrong is named with its place.
+
+use std::path::Path;
+
+use super::super::{Scenario, ScenarioError};
+use super::{FLOW, parse};
+
+/// The error of `text`, as people see it.
+fn error(text: &str) -> String {
+    match parse(text) {
+        Ok(_) => panic!("understood: {text}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The error of `lines` behind a summary (line 1) and a flow (lines 2 to 4): `lines` begin at line 5.
+#[track_caller]
+fn check(lines: &str, expected: &str) {
+    let error = error(&format!("summary = \"A test.\"\n{FLOW}{lines}\n"));
+    assert!(error.starts_with(expected), "{lines}\n  gives   {error}\n  and not {expected}");
+}
+
+#[test]
+fn unknown_keys() {
+    check("[network]\ndleay = \"5ms\"", "test.toml:6:1: unknown key dleay; did you mean delay?");
+    check("[network.to_clint]", "test.toml:5:10: unknown key to_clint; did you mean to_client?");
+    check(
+        "[network]
+to_server.rat = \"1mbit\"",
+        "test.toml:6:11: unknown key rat; did you mean rate?",
+    );
+    check(
+        "[expect.renoo]\nwithin = \"1s\"",
+        "test.toml:5:9: unknown key renoo; did you mean reno?",
+    );
+    check(
+        "[[variant]]\nname = \"a\"\nlimt = \"1s\"",
+        "test.toml:7:1: unknown key limt; did you mean limit?",
+    );
+    check("[endpoint]\nbandwidth = 1", "test.toml:6:1: unknown key bandwidth (known: stack, ");
+    check(
+        "[network]\nreorder = { probability = \"1%\", of = \"1ms\" }",
+        "test.toml:6:33: unknown key of (known: probability, by)",
+    );
+}
+
+#[test]
+fn wrong_values() {
+    check(
+        "[network]\ndelay = 5",
+        "test.toml:6:9: invalid type: integer `5`, expected a duration with its unit, in quotes",
+    );
+    check(
+        "[network]\ndelay = \"5\"",
+        "test.toml:6:9: \"5\" is not a duration: expected a number with ns",
+    );
+    check("[network]\nrate = \"10mbps\"", "test.toml:6:8: \"10mbps\" is not a rate");
+    check("[network]\ntick = \"never\"", "test.toml:6:8: \"never\" is not a duration");
+    check("[network]\nduplicate = \"130%\"", "test.toml:6:13: \"130%\" is not a probability");
+    check("[network]\nduplicate = 1.3", "test.toml:6:13: 1.3 is not from 0 to 1");
+    check("[network]\nmtu = -1", "test.toml:6:7: invalid value: integer `-1`");
+    check(
+        "[network]\nbleach = \"yes\"",
+        "test.toml:6:10: invalid type: string \"yes\", expected a boolean",
+    );
+    check(
+        "[network]\ndiscipline = \"cdel\"",
+        "test.toml:6:14: unknown name cdel; did you mean codel?",
+    );
+    check("[network]\nqueue = { packets = 1, bytes = \"1kB\" }", "test.toml:6:9: ");
+}
+
+#[test]
+fn what_makes_no_sense() {
+    check("[network]\nqueue = { bdp = 1 }", "test.toml:6:9: such a queue needs a rate or a trace");
+    check(
+        "[network]\nrate = \"1mbit\"\nqueue = { bdp = -1 }",
+        "test.toml:7:9: a number above 0 is expected",
+    );
+    check(
+        "[network]\nloss = [{ random = \"1%\" }, { for = \"2s\" }]",
+        "test.toml:6:28: a loss needs exactly one of random, capped, burst, gilbert_elliott and list",
+    );
+    check(
+        "[network]\nloss = [{ random = \"1%\", list = [3] }]",
+        "test.toml:6:9: a loss needs exactly one of",
+    );
+    check("[network]\ntrace = \"no/such\"", "test.toml:6:9: ./no/such cannot be read: ");
+    check(
+        "[endpoint]\ndatagram_size = 1100",
+        "test.toml:6:17: a datagram size is from 1200 to 65527",
+    );
+    check(
+        "[endpoint.client]\nack_eliciting_threshold = 0",
+        "test.toml:6:27: ack_eliciting_threshold must be",
+    );
+    check("[endpoint.client]\nstack = \"quinn\"", "test.toml:3:8: quinn needs session = \"tls\"");
+    check(
+        "[expect]\nshares = [{ flow = \"downlaod\" }]",
+        "test.toml:6:20: unknown flow downlaod; did you mean download?",
+    );
+    check(
+        "[expect]\nshares = [{ flow = \"download\", at_least = 0.6, at_most = 0.5 }]",
+        "test.toml:6:20: the least share is larger than the largest",
+    );
+    check("[[variant]]\nname = \"\"", "test.toml:6:8: a variant needs a name of its own");
+    check("[[variant]]\nname = \"base\"", "test.toml:6:8: a variant needs a name of its own");
+    check("[[variant]]\nname = \"a\"\nshare = 0", "test.toml:7:9: a variant needs a share above 0");
+    check("[[variant]]", "test.toml:5:1: missing key `name`");
+    check(
+        "[[reference]]\nfigure = \"f\"\nsource = \"s\"\ncontroller = \"cubick\"",
+        "test.toml:8:14: unknown controller cubick; did you mean cubic? (known: reno, cubic, bbr)",
+    );
+    check(
+        "[[reference]]\nfigure = \"f\"\nsource = \"s\"\nvariant = \"bas\"",
+        "test.toml:8:11: unknown variant bas; did you mean base?",
+    );
+}
+
+#[test]
+fn flows_that_make_no_sense() {
+    let flow = |text: &str| error(&format!("summary = \"A test.\"\n[[flow]]\n{text}\n"));
+    for (text, expected) in [
+        ("name = \"a\"", "test.toml:2:1: missing key `traffic`"),
+        (
+            "name = \"a\"\ntraffic = { download = \"0\" }",
+            "test.toml:4:11: there is nothing to transfer",
+        ),
+        (
+            "name = \"a\"\ntraffic = { bulk = { for = \"0s\" } }",
+            "test.toml:4:11: there is nothing to transfer",
+        ),
+        (
+            "name = \"a\"\ntraffic = { dwnload = \"1\" }",
+            "test.toml:4:13: unknown name dwnload; did you mean download?",
+        ),
+        (
+            "name = \"a\"\ncopies = 0\ntraffic = { download = \"1\" }",
+            "test.toml:4:10: copies must be at least 1",
+        ),
+        (
+            "name = \"a\"\ncopies = 10001\ntraffic = { download = \"1\" }",
+            "test.toml:4:10: no more than 10000 copies",
+        ),
+        (
+            "name = \"a\"\ncontroller = \"vegas\"\ntraffic = { download = \"1\" }",
+            "test.toml:4:14: unknown controller vegas (known: reno",
+        ),
+        (
+            "name = \"a\"\ntraffic = { download = \"1\" }\n[[flow]]\nname = \"a\"\ntraffic = { upload = \"1\" }",
+            "test.toml:6:8: a flow needs a name of its own, \"a\" is none",
+        ),
+    ] {
+        let error = flow(text);
+        assert!(error.starts_with(expected), "{text}\n  gives   {error}\n  and not {expected}");
+    }
+}
+
+#[test]
+fn the_file_as_a_whole() {
+    assert_eq!(error(FLOW), "test.toml:1:1: missing key `summary`");
+    assert_eq!(error("summary = \"A test.\""), "test.toml:1:1: there must be a [[flow]]");
+    for (first, expected) in [
+        ("seeds = 0", "test.toml:2:9: seeds must be at least 1"),
+        ("seeds = -1", "test.toml:2:9: invalid value: integer `-1`"),
+        ("controllers = []", "test.toml:2:15: there must be a controller"),
+        ("controllers = [\"reno\", \"reno\"]", "test.toml:2:24: reno is here twice"),
+        ("controllers = [\"rno\"]", "test.toml:2:16: unknown controller rno; did you mean reno?"),
+        ("base = false", "test.toml:2:8: without its base this file needs a variant"),
+        ("limit = 10", "test.toml:2:9: invalid type: integer `10`, expected a duration"),
+        ("limit = \"10\"\"", "test.toml:2:"),
+        ("properties_off = [{ property = \"S10\" }]", "test.toml:2:19: missing key `because`"),
+        (
+            "properties_off = [{ property = \"S10\", because = \" \" }]",
+            "test.toml:2:49: there must be a reason",
+        ),
+        (
+            "properties_off = [{ property = \"S20\", because = \"x\" }]",
+            "test.toml:2:32: unknown property S20",
+        ),
+    ] {
+        let error = error(&format!("summary = \"A test.\"\n{first}\n{FLOW}"));
+        assert!(error.starts_with(expected), "{first}\n  gives   {error}\n  and not {expected}");
+    }
+}
+
+#[test]
+fn columns_are_characters() {
+    let error = error("summary = \"µ\" # ü\nnetwork = { \"ä\" = 1 }");
+    assert!(error.starts_with("test.toml:2:13: unknown key ä (known: delay"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let path = Path::new("no/such.toml");
+    let error = Scenario::load(path).expect_err("there is none");
+    assert!(matches!(error, ScenarioError::Unreadable { .. }));
+    assert!(error.to_string().starts_with("no/such.toml cannot be read: "), "{error}");
+}
