@@ -30,7 +30,7 @@ fn setup(
     let end = |stack| EndSetup { stack, ..EndSetup::default() };
     let flow = Flow {
         name: "flow".to_owned(),
-        group: "download".to_owned(),
+        group: "flow".to_owned(),
         start: Duration::ZERO,
         controller: None,
         client: end(client),

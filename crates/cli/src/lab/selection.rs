@@ -60,6 +60,15 @@ impl Selection {
 }
 
 #[cfg(test)]
+impl Selection {
+    /// What these arguments select.
+    pub(super) fn of(controllers: &str, variants: &[&str]) -> Self {
+        let variants = variants.iter().map(|&name| name.to_owned()).collect();
+        Self { controllers: controllers.parse().unwrap(), variants }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

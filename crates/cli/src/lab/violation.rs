@@ -89,3 +89,66 @@ pub(super) fn record(
         Some(why) => Err(unwritten(why)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clearway::Timestamp;
+    use clearway_lab::scenario::Scenario;
+    use clearway_lab::world::{EndId, Side};
+
+    use super::super::matrix::Matrix;
+    use super::super::selection::Selection;
+    use super::*;
+
+    const SCENARIO: &str = "\
+summary = \"A small download.\"
+[network]
+delay = \"5ms\"
+[[flow]]
+name = \"download\"
+traffic = { download = \"20kB\" }
+[[variant]]
+name = \"two words\"
+";
+
+    fn violation() -> Violation {
+        Violation {
+            property: "L1",
+            at: Timestamp::from_nanos(1_500_000_000),
+            end: EndId { flow: 0, side: Side::Server },
+            explanation: "the window stood still".to_owned(),
+            last_events: vec!["an ACK came".to_owned()],
+        }
+    }
+
+    #[test]
+    fn a_violation_leaves_all_that_is_needed_to_see_it_again() {
+        let scenario = Scenario::parse("small", SCENARIO, Path::new("")).unwrap();
+        let selection = Selection::of("cubic", &["two words"]);
+        let matrix = Matrix::new(vec![scenario], &selection, 0, Some(1)).unwrap();
+        let view = matrix.view(0).unwrap();
+        let setup = &view.variant.setup;
+        let outcome = run(setup, view.candidate, 4, Extras::default()).unwrap();
+        let outcome = Outcome { violation: Some(violation()), ..outcome };
+        let folder = std::env::temp_dir().join(format!("clearway-lab-{}", std::process::id()));
+        let text = explain(&view, &Run { seed: 4, outcome: outcome.clone() }, &folder).unwrap();
+        let file = folder.join("small-cubic-two_words-4.sqlog");
+        for part in [
+            "small, \"two words\", cubic, seed 4",
+            "property L1 was violated after 1.500000 s at the server of flow 0: the window",
+            "    an ACK came",
+            &file.display().to_string(),
+            "clearway lab replay small --controller cubic --variant \"two words\" --seed 4",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in {text}");
+        }
+        assert!(fs::read(&file).unwrap().starts_with(b"\x1e{"));
+
+        // Where there is no place for the file, the rest is said all the same.
+        let text = explain(&view, &Run { seed: 4, outcome: outcome.clone() }, &file).unwrap();
+        assert!(text.contains("no qlog file") && text.contains("replay"), "{text}");
+        fs::remove_dir_all(&folder).unwrap();
+        let clean = Outcome { violation: None, ..outcome };
+        assert_eq!(explain(&view, &Run { seed: 4, outcome: clean }, &folder), None);
+    }
+}
