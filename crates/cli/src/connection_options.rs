@@ -16,7 +16,7 @@ use crate::output;
 /// Options of every connection.
 #[derive(Args, Debug)]
 pub(crate) struct ConnectionOptions {
-    /// Congestion controller of what this end sends: reno or cubic.
+    /// Congestion controller of what this end sends: reno, cubic or bbr.
     #[arg(long, value_name = "NAME", default_value_t, value_parser = str::parse::<Algorithm>)]
     controller: Algorithm,
     /// Give a connection up after this much silence.

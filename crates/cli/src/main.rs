@@ -8,6 +8,7 @@ mod failure;
 mod get;
 mod http09;
 mod interrupt;
+mod lab;
 mod link;
 mod output;
 mod relay;
@@ -34,6 +35,7 @@ enum Command {
     Serve(Box<serve::ServeCommand>),
     Get(Box<get::GetCommand>),
     Link(Box<link::LinkCommand>),
+    Lab(Box<lab::LabCommand>),
 }
 
 fn main() -> ExitCode {
@@ -63,5 +65,6 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Serve(command) => serve::run(*command).await,
         Command::Get(command) => get::run(*command).await,
         Command::Link(command) => link::run(*command).await,
+        Command::Lab(command) => lab::run(*command).await,
     }
 }

@@ -1,7 +1,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::{Controller, ControllerFactory, ControllerParameters, Cubic, Reno};
+use crate::{Bbr, Controller, ControllerFactory, ControllerParameters, Cubic, Reno};
 
 /// The controllers that come with this crate, to be chosen by name at run time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -11,17 +11,20 @@ pub enum Algorithm {
     /// CUBIC as in RFC 9438, the default.
     #[default]
     Cubic,
+    /// BBR version 3 as in draft-ietf-ccwg-bbr-06.
+    Bbr,
 }
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Reno, Self::Cubic];
+    pub const ALL: [Self; 3] = [Self::Reno, Self::Cubic, Self::Bbr];
 
     /// The name to choose it by.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reno => "reno",
             Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
         }
     }
 }
@@ -31,6 +34,7 @@ impl ControllerFactory for Algorithm {
         match self {
             Self::Reno => Box::new(Reno::new(parameters)),
             Self::Cubic => Box::new(Cubic::new(parameters)),
+            Self::Bbr => Box::new(Bbr::new(parameters)),
         }
     }
 }

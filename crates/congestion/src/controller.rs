@@ -94,12 +94,20 @@ pub struct Acknowledgement<'a> {
     pub newly_ce_marked: u64,
     /// The delivery-rate sample of this event, if there is a valid one.
     pub rate_sample: Option<crate::RateSample>,
+    /// Bytes delivered on this path so far, this event included. Counts as
+    /// [`DeliverySnapshot::delivered`](crate::DeliverySnapshot::delivered) does.
+    pub total_delivered: u64,
+    /// Bytes declared lost on this path so far, this event included. Counts as
+    /// [`DeliverySnapshot::lost`](crate::DeliverySnapshot::lost) does.
+    pub total_lost: u64,
     /// The number of the current packet-timed round; it grows by one when a packet sent after the
     /// round began is acknowledged.
     pub round: u64,
     /// Whether the window or the pacer stopped the sender, with data waiting, at any moment of this
     /// round or the one before. Without that the window must not grow (RFC 9002 §7.8).
     pub was_limited: bool,
+    /// As `was_limited`, but by the window alone.
+    pub was_window_limited: bool,
     /// For how long, since the previous event, the window or the pacer held waiting data back.
     pub limited_time: Duration,
 }
@@ -113,6 +121,8 @@ pub struct SpuriousLoss {
     pub packet: SentPacket,
     /// How many packets lost since the last congestion response are still missing.
     pub still_lost: u64,
+    /// Bytes delivered on this path so far, those of this packet included.
+    pub total_delivered: u64,
 }
 
 /// What a controller is doing, in the field's words.
@@ -155,31 +165,62 @@ pub enum Suppressor {
     ConservativeSlowStart,
     /// The window is at its configured maximum.
     MaximumWindow,
+    /// BBR sends more slowly than the path delivers, to empty the bottleneck's queue: for three
+    /// rounds, or until the next probe.
+    Draining,
+    /// BBR sends as fast as the path delivers, until it is time to probe for more, after three
+    /// seconds at most.
+    Cruising,
+    /// BBR keeps little in flight, to measure the round-trip time without a queue: for 200 ms, or
+    /// a few rounds if that is longer.
+    ProbeRtt,
+    /// BBR answers losses of the current cycle with less than its model of the path would permit,
+    /// until the next probe.
+    ShortTermBound,
+    /// BBR's window is what the last probe for bandwidth found to be safe. Each probe raises it,
+    /// exponentially while nothing is lost.
+    LongTermBound,
 }
 
 impl Suppressor {
-    const COUNT: usize = 4;
+    const COUNT: usize = 9;
     /// All of them.
-    pub const ALL: [Self; Self::COUNT] =
-        [Self::Recovery, Self::NotLimited, Self::ConservativeSlowStart, Self::MaximumWindow];
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Recovery,
+        Self::NotLimited,
+        Self::ConservativeSlowStart,
+        Self::MaximumWindow,
+        Self::Draining,
+        Self::Cruising,
+        Self::ProbeRtt,
+        Self::ShortTermBound,
+        Self::LongTermBound,
+    ];
 }
 
 /// Which suppressors hold, each with the round in which it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Suppressors {
-    since: [Option<u64>; Suppressor::COUNT],
+    /// A bit for each that holds, at its place in [`Suppressor::ALL`]. Options would double the size,
+    /// and a snapshot is copied for every observer.
+    active: u16,
+    /// Zero for one that does not hold.
+    since: [u64; Suppressor::COUNT],
 }
 
 impl Suppressors {
     /// Notes whether `suppressor` holds in `round`. One that already held keeps its first round.
     pub fn set(&mut self, suppressor: Suppressor, holds: bool, round: u64) {
-        let slot = &mut self.since[suppressor as usize];
-        *slot = if holds { slot.or(Some(round)) } else { None };
+        let since = if holds { self.since(suppressor).unwrap_or(round) } else { 0 };
+        let bit = 1 << suppressor as u16;
+        self.active = if holds { self.active | bit } else { self.active & !bit };
+        self.since[suppressor as usize] = since;
     }
 
     /// The round in which `suppressor` began, if it holds.
     pub fn since(&self, suppressor: Suppressor) -> Option<u64> {
-        self.since[suppressor as usize]
+        let holds = self.active & (1 << suppressor as u16) != 0;
+        holds.then_some(self.since[suppressor as usize])
     }
 
     /// Those that hold, each with the round in which it began.
@@ -246,3 +287,6 @@ pub trait ControllerFactory: Debug + Send + Sync {
     /// A fresh controller.
     fn build(&self, parameters: &ControllerParameters) -> Box<dyn Controller>;
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! The delivery-rate sampler (draft-cheng-iccrg-delivery-rate-estimation-02).
+//! The delivery-rate sampler (draft-ietf-ccwg-bbr-06, "Delivery Rate Samples").
 
 use core::time::Duration;
 
@@ -106,13 +106,14 @@ impl DeliveryRateSampler {
     }
 
     /// The sample of the event whose deliveries were noted since the last call; `None` if nothing was
-    /// delivered, or over a time so short that it says nothing.
-    pub fn sample(&mut self, now: Timestamp, minimum_rtt: Option<Duration>) -> Option<RateSample> {
+    /// delivered, or over a time so short that it says nothing. The interval ends with the newest
+    /// delivery, whenever the sample is asked for.
+    pub fn sample(&mut self, minimum_rtt: Option<Duration>) -> Option<RateSample> {
         let packet = self.newest.take()?;
         let noted = packet.delivery;
         self.first_sent_at = packet.sent_at;
         let send_elapsed = packet.sent_at.saturating_since(noted.first_sent_at);
-        let ack_elapsed = now.saturating_since(noted.delivered_at);
+        let ack_elapsed = self.delivered_at.saturating_since(noted.delivered_at);
         let interval = send_elapsed.max(ack_elapsed);
         if minimum_rtt.is_some_and(|minimum| interval < minimum) {
             return None;

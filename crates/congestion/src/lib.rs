@@ -7,6 +7,7 @@
 
 mod algorithm;
 mod base;
+mod bbr;
 mod controller;
 mod cubic;
 mod delivery_rate;
@@ -20,6 +21,7 @@ mod reno;
 mod testing;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
+pub use bbr::Bbr;
 pub use controller::{
     Acknowledgement, Controller, ControllerFactory, ControllerParameters, Phase, RttSnapshot,
     SendIndex, SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,

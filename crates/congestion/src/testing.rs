@@ -21,6 +21,9 @@ use crate::{
 pub(crate) const SIZE: u64 = 1200;
 pub(crate) const MAXIMUM_WINDOW: u64 = 100_000 * SIZE;
 
+/// The controllers that [`Sender`] fits: those that answer each loss episode with one cut.
+pub(crate) const LOSS_BASED: [Algorithm; 2] = [Algorithm::Reno, Algorithm::Cubic];
+
 pub(crate) const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
@@ -283,8 +286,11 @@ impl Sender {
             persistent_congestion: report.persistent_congestion,
             newly_ce_marked: report.ce_marked,
             rate_sample: None,
+            total_delivered: 0,
+            total_lost: 0,
             round: self.round,
             was_limited,
+            was_window_limited: was_limited,
             limited_time,
         };
         let before = self.snapshot();
@@ -356,7 +362,12 @@ impl Sender {
     /// The lost packet arrived after all; `still_lost` others have not.
     pub(crate) fn arrives_late(&mut self, packet: SentPacket, still_lost: u64) {
         let before = self.snapshot();
-        self.controller.on_spurious_loss(&SpuriousLoss { now: self.now, packet, still_lost });
+        self.controller.on_spurious_loss(&SpuriousLoss {
+            now: self.now,
+            packet,
+            still_lost,
+            total_delivered: 0,
+        });
         let after = self.snapshot();
         assert!(target(&after) >= target(&before), "S14");
         let undone = after.undone_events - before.undone_events;

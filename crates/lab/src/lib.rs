@@ -7,8 +7,12 @@
 pub mod application;
 pub mod checker;
 mod digest;
+pub mod log;
+pub mod report;
 pub mod run;
+pub mod samples;
 pub mod scenario;
 pub mod setup;
 pub mod stack;
+pub mod sweep;
 pub mod world;

@@ -11,9 +11,12 @@ use clearway_transport::{Observer, TransportConfig};
 use clearway_units::{Random, Timestamp};
 
 use crate::application::{Client, Server};
-use crate::checker::{Checker, Violation};
+use crate::checker::{Checker, UnknownProperty, Violation};
 use crate::digest::Digest;
+use crate::samples::Sample;
 use crate::setup::{EndSetup, Flow, SessionKind, Setup, StackKind};
+#[cfg(feature = "quinn")]
+use crate::stack::QuinnStack;
 use crate::stack::{ClearwayStack, Stack, Vitals};
 use crate::world::{End, EndId, FlowPlan, Side, Stop, World};
 
@@ -27,6 +30,8 @@ pub struct Extras {
     pub digest: bool,
     /// Whether the properties are checked.
     pub check: bool,
+    /// How often it is noted what the flows have received; `None` never.
+    pub sample_every: Option<Duration>,
     /// Makes further observers, such as one that writes a log.
     pub observers: Option<MakeObserver>,
 }
@@ -63,8 +68,36 @@ pub struct Outcome {
     pub violation: Option<Violation>,
     /// The digest of all datagrams, if it was asked for, and how many there were.
     pub digest: Option<String>,
+    /// What the flows had received at regular points in time, if that was asked for.
+    pub samples: Vec<Sample>,
     /// What the network did.
     pub network: clearway_network::Counters,
+}
+
+impl Outcome {
+    /// That of a run of which nothing is known but why it stopped.
+    pub(crate) fn stopped(stop: Stop) -> Self {
+        Self {
+            stop,
+            at: Duration::ZERO,
+            flows: Vec::new(),
+            violation: None,
+            digest: None,
+            samples: Vec::new(),
+            network: clearway_network::Counters::default(),
+        }
+    }
+
+    /// How long the run took, from its start until every flow that had to finish had finished; `None`
+    /// if that did not come.
+    pub fn took(&self) -> Option<Duration> {
+        (self.stop == Stop::Finished).then_some(self.at)
+    }
+
+    /// Whether the window of some flow's sender reached the least that its controller ever sets.
+    pub fn reached_floor(&self) -> bool {
+        self.flows.iter().any(|flow| flow.reached_floor)
+    }
 }
 
 /// The controller that is under test: one of ours by its name, or anybody's.
@@ -93,31 +126,34 @@ impl FromStr for Candidate {
 /// Simulates `setup`; `candidate` controls the flows that name no controller of their own. The same
 /// seed gives the same run.
 ///
+/// An end of another stack takes that stack's controller of the same name. If it has none, the run fails
+/// when the flow begins ([`Stop::Failed`]).
+///
 /// # Errors
-/// If a flow names a controller that there is not.
+/// If the setup names a controller or a property that there is not.
 pub fn run(
     setup: &Setup,
     candidate: &Candidate,
     seed: u64,
     extras: Extras,
-) -> Result<Outcome, UnknownAlgorithm> {
+) -> Result<Outcome, RunError> {
     let mut random = Random::from_number(seed);
-    let checker = Checker::default();
+    let checker = Checker::new(setup, &candidate.name, extras.check)?;
     let observers = Rc::new(Observers { checker: checker.clone(), more: extras.observers });
     let plans = setup.flows.iter().enumerate().map(|(index, flow)| {
-        let candidate = match &flow.controller {
-            Some(name) => name.parse()?,
-            None => candidate.clone(),
-        };
+        let candidate = candidate_of(flow, candidate)?;
         Ok(plan(index, flow, candidate, random.fork(), observers.clone()))
     });
-    let plans = plans.collect::<Result<Vec<_>, _>>()?;
+    let plans = plans.collect::<Result<Vec<_>, UnknownAlgorithm>>()?;
     let network = LinkConfig { seed: random.number(), ..setup.network.clone() };
     let rebind = network.rebind;
     let covers_bytes = setup.flows.iter().all(|flow| flow.session == SessionKind::Null);
     let digest = extras.digest.then(|| Digest::new(covers_bytes));
     let watching = extras.check.then(|| checker.clone());
     let mut world = World::new(Link::new(network), rebind, plans, watching, digest);
+    if let Some(interval) = extras.sample_every {
+        world.sample_every(interval);
+    }
     let stop = world.run(Timestamp::from_origin(setup.limit));
     let flows = setup.flows.iter().enumerate();
     let flows = flows.map(|(index, flow)| outcome(&world, &checker, candidate, index, flow));
@@ -127,8 +163,72 @@ pub fn run(
         flows: flows.collect(),
         violation: checker.violation(),
         digest: world.digest(),
+        samples: world.take_samples(),
         network: world.link().counters().clone(),
     })
+}
+
+/// Whether `setup` can be run with `candidate`.
+///
+/// # Errors
+/// If it names a controller or a property that there is not.
+pub fn validate(setup: &Setup, candidate: &Candidate) -> Result<(), RunError> {
+    Checker::new(setup, &candidate.name, true)?;
+    setup.flows.iter().try_for_each(|flow| candidate_of(flow, candidate).map(drop))?;
+    Ok(())
+}
+
+/// The transport's settings at `end`, one of the two of `flow`, in a run with `candidate`.
+///
+/// # Errors
+/// If the flow names a controller that there is not.
+pub fn transport_config(
+    flow: &Flow,
+    end: &EndSetup,
+    candidate: &Candidate,
+) -> Result<TransportConfig, UnknownAlgorithm> {
+    Ok(transport(end, &candidate_of(flow, candidate)?))
+}
+
+/// What controls a flow: its own controller, if it names one.
+fn candidate_of(flow: &Flow, candidate: &Candidate) -> Result<Candidate, UnknownAlgorithm> {
+    match &flow.controller {
+        Some(name) => name.parse(),
+        None => Ok(candidate.clone()),
+    }
+}
+
+/// Why a setup cannot be run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RunError {
+    /// There is no controller of that name.
+    UnknownController(UnknownAlgorithm),
+    /// The setup turns off a property that there is not.
+    UnknownProperty(UnknownProperty),
+}
+
+impl core::fmt::Display for RunError {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::UnknownController(error) => error.fmt(formatter),
+            Self::UnknownProperty(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl core::error::Error for RunError {}
+
+impl From<UnknownAlgorithm> for RunError {
+    fn from(error: UnknownAlgorithm) -> Self {
+        Self::UnknownController(error)
+    }
+}
+
+impl From<UnknownProperty> for RunError {
+    fn from(error: UnknownProperty) -> Self {
+        Self::UnknownProperty(error)
+    }
 }
 
 struct Observers {
@@ -145,6 +245,10 @@ impl Observers {
         }
     }
 }
+
+/// Why there is no end whose stack is quinn's.
+#[cfg(not(feature = "quinn"))]
+const NO_QUINN: &str = "this program is built without quinn";
 
 /// Two observers of one connection.
 struct Both(Box<dyn Observer>, Box<dyn Observer>);
@@ -183,6 +287,15 @@ fn plan(
                 );
                 Box::new(stack.map_err(failed)?)
             }
+            #[cfg(feature = "quinn")]
+            StackKind::Quinn => {
+                let (end, session) = (&flow.client, flow.session);
+                let (name, random) = (&candidate.name, random.fork());
+                let stack = QuinnStack::client(now, server_address, session, end, name, random);
+                Box::new(stack.map_err(|error| error.to_string())?)
+            }
+            #[cfg(not(feature = "quinn"))]
+            StackKind::Quinn => return Err(NO_QUINN.to_owned()),
         };
         let server: Box<dyn Stack> = match flow.server.stack {
             StackKind::Clearway => {
@@ -192,8 +305,17 @@ fn plan(
                 let stack = ClearwayStack::server(now, flow.session, transport, random, observer);
                 Box::new(stack.map_err(failed)?)
             }
+            #[cfg(feature = "quinn")]
+            StackKind::Quinn => {
+                let (end, session) = (&flow.server, flow.session);
+                let (name, random) = (&candidate.name, random.fork());
+                let stack = QuinnStack::server(session, end, name, random);
+                Box::new(stack.map_err(|error| error.to_string())?)
+            }
+            #[cfg(not(feature = "quinn"))]
+            StackKind::Quinn => return Err(NO_QUINN.to_owned()),
         };
-        let client = End::new(client, Box::new(Client::new(&flow.traffic, &mut random)));
+        let client = End::new(client, Box::new(Client::new(now, &flow.traffic, &mut random)));
         let server = End::new(server, Box::new(Server::new(&mut random)));
         Ok([client, server])
     };
@@ -206,9 +328,17 @@ fn transport(end: &EndSetup, candidate: &Candidate) -> TransportConfig {
         ack_eliciting_threshold: end.ack_eliciting_threshold,
         max_ack_delay: end.max_ack_delay,
         max_idle_timeout: end.max_idle_timeout,
+        keep_alive_interval: end.keep_alive_interval,
+        handshake_timeout: end.handshake_timeout,
+        initial_rtt: end.initial_rtt,
+        packet_threshold: end.packet_threshold,
         initial_window: end.initial_window,
+        maximum_window: end.maximum_window,
+        initial_stream_receive_window: end.initial_stream_receive_window,
         max_stream_receive_window: end.max_stream_receive_window,
+        initial_connection_receive_window: end.initial_connection_receive_window,
         max_connection_receive_window: end.max_connection_receive_window,
+        send_buffer: end.send_buffer,
         controller: candidate.factory.clone(),
         ..TransportConfig::default()
     }
@@ -236,7 +366,7 @@ fn outcome(
         took: client.finished_at.map(|at| at.saturating_since(start)),
         first_byte: received.first_received_at.map(|at| at.saturating_since(start)),
         received: received.received,
-        reached_floor: checker.reached_floor(sender),
+        reached_floor: checker.reached_floor(sender) || world.reached_floor(sender),
         sender: world.vitals(sender).unwrap_or_default(),
     }
 }

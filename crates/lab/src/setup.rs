@@ -21,8 +21,10 @@ pub struct Setup {
 /// One connection and what it is used for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Flow {
-    /// What reports call it.
+    /// What reports call it; unique in the setup.
     pub name: String,
+    /// What it has in common with others that are alike: their name in the scenario.
+    pub group: String,
     /// When its client begins.
     pub start: Duration,
     /// Its controller, if it is not the run's.
@@ -52,12 +54,28 @@ pub struct EndSetup {
     pub max_ack_delay: Duration,
     /// After how much silence the connection is given up; `None` never.
     pub max_idle_timeout: Option<Duration>,
+    /// A PING is sent after so much silence; `None` sends none.
+    pub keep_alive_interval: Option<Duration>,
+    /// For how long a handshake may go on.
+    pub handshake_timeout: Duration,
+    /// The round-trip time assumed until there is a sample.
+    pub initial_rtt: Duration,
+    /// Reordering tolerated in packets before loss is declared.
+    pub packet_threshold: u64,
     /// The congestion window to begin with, in bytes; `None` for the standard one.
     pub initial_window: Option<u64>,
+    /// The congestion window never exceeds this many bytes.
+    pub maximum_window: u64,
+    /// The receive window of a stream to begin with, in bytes.
+    pub initial_stream_receive_window: u64,
     /// The largest receive window of a stream, in bytes.
     pub max_stream_receive_window: u64,
+    /// The receive window of the connection to begin with, in bytes.
+    pub initial_connection_receive_window: u64,
     /// The largest receive window of the connection, in bytes.
     pub max_connection_receive_window: u64,
+    /// How many written bytes are kept until they are acknowledged.
+    pub send_buffer: u64,
 }
 
 impl Default for EndSetup {
@@ -69,9 +87,17 @@ impl Default for EndSetup {
             ack_eliciting_threshold: standard.ack_eliciting_threshold,
             max_ack_delay: standard.max_ack_delay,
             max_idle_timeout: standard.max_idle_timeout,
+            keep_alive_interval: standard.keep_alive_interval,
+            handshake_timeout: standard.handshake_timeout,
+            initial_rtt: standard.initial_rtt,
+            packet_threshold: standard.packet_threshold,
             initial_window: standard.initial_window,
+            maximum_window: standard.maximum_window,
+            initial_stream_receive_window: standard.initial_stream_receive_window,
             max_stream_receive_window: standard.max_stream_receive_window,
+            initial_connection_receive_window: standard.initial_connection_receive_window,
             max_connection_receive_window: standard.max_connection_receive_window,
+            send_buffer: standard.send_buffer,
         }
     }
 }
@@ -82,6 +108,18 @@ pub enum StackKind {
     /// Ours.
     #[default]
     Clearway,
+    /// quinn's, by its quinn-proto; only with the cargo feature `quinn`.
+    Quinn,
+}
+
+impl StackKind {
+    /// Whether this build has it.
+    pub const fn is_available(self) -> bool {
+        match self {
+            Self::Clearway => true,
+            Self::Quinn => cfg!(feature = "quinn"),
+        }
+    }
 }
 
 /// The handshake of a connection.
@@ -107,6 +145,13 @@ pub enum Traffic {
         /// Bytes.
         size: u64,
     },
+    /// Several answers at once.
+    Parallel {
+        /// How many.
+        count: u64,
+        /// Bytes of each.
+        size: u64,
+    },
     /// Several answers.
     Requests {
         /// How many.
@@ -126,14 +171,24 @@ pub enum Traffic {
         /// Bytes in all.
         size: u64,
     },
+    /// One answer without an end. The flow has finished when its time is over.
+    Bulk {
+        /// How long, from the flow's start.
+        length: Duration,
+    },
 }
 
 impl Traffic {
-    /// Bytes of content in all.
-    pub fn bytes(&self) -> u64 {
+    /// Bytes of content in all; `None` if time decides.
+    pub fn bytes(&self) -> Option<u64> {
         match *self {
-            Self::Download { size } | Self::Upload { size } | Self::Paced { size, .. } => size,
-            Self::Requests { count, size, .. } => count.saturating_mul(size),
+            Self::Download { size } | Self::Upload { size } | Self::Paced { size, .. } => {
+                Some(size)
+            }
+            Self::Parallel { count, size } | Self::Requests { count, size, .. } => {
+                Some(count.saturating_mul(size))
+            }
+            Self::Bulk { .. } => None,
         }
     }
 

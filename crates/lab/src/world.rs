@@ -4,14 +4,16 @@
 //! the network delivers is handed over first, as a real endpoint takes in a batch; then every end that
 //! was touched, or is due, acts until it has nothing more to send.
 
+use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use clearway_network::{Datagram, Delivery, Ecn, Link, Rebind, Way};
+use clearway_network::{Datagram, Delivery, FlowCounters, Link, Rebind, Way};
 use clearway_units::Timestamp;
 
 use crate::application::{Application, Progress};
 use crate::checker::Checker;
 use crate::digest::Digest;
+use crate::samples::{Queueing, Sample, Sampler};
 use crate::stack::{Stack, Vitals};
 
 /// A side of a flow.
@@ -26,6 +28,14 @@ pub enum Side {
 impl Side {
     /// Both of them.
     pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
+
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
 
     /// The direction in which this side sends.
     pub const fn way(self) -> Way {
@@ -59,12 +69,24 @@ pub struct End {
     /// When it has to be woken.
     deadline: Option<Timestamp>,
     is_touched: bool,
+    /// Whether its window was ever the least that its controller sets, by the stack's own account.
+    reached_floor: bool,
 }
 
 impl End {
     /// An end on which nothing has happened.
     pub fn new(stack: Box<dyn Stack>, application: Box<dyn Application>) -> Self {
-        Self { stack, application, deadline: None, is_touched: true }
+        Self { stack, application, deadline: None, is_touched: true, reached_floor: false }
+    }
+
+    fn note_floor(&mut self) {
+        let Vitals { window, minimum_window, .. } = self.stack.vitals();
+        self.reached_floor |= minimum_window > 0 && window <= minimum_window;
+    }
+
+    /// Whether all was done that a client had to do.
+    fn is_finished(&self) -> bool {
+        self.application.progress().finished_at.is_some()
     }
 
     fn is_due(&self, now: Timestamp) -> bool {
@@ -112,6 +134,26 @@ pub enum Stop {
     },
     /// The checker saw a property violated.
     Violated,
+    /// The simulation itself came to a bad end, such as a panic.
+    Broken(String),
+}
+
+impl core::fmt::Display for Stop {
+    /// What the run did, such as "finished".
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Finished => formatter.write_str("finished"),
+            Self::TimeUp => formatter.write_str("was not done when its time was up"),
+            Self::Standstill => {
+                formatter.write_str("stood still: nothing was ever to happen again")
+            }
+            Self::Failed { end, why } => {
+                write!(formatter, "failed at the {} of flow {}: {why}", end.side.name(), end.flow)
+            }
+            Self::Violated => formatter.write_str("violated a property"),
+            Self::Broken(why) => write!(formatter, "broke the simulation: {why}"),
+        }
+    }
 }
 
 /// The simulation.
@@ -122,6 +164,7 @@ pub struct World {
     flows: Vec<Flow>,
     checker: Option<Checker>,
     digest: Option<Digest>,
+    sampler: Option<Sampler>,
     /// Ends that have to act at this moment.
     due: Vec<EndId>,
 }
@@ -156,8 +199,26 @@ impl World {
             bindings: vec![client_address(index, 0, false)],
             is_optional: plan.is_optional,
         });
-        let (flows, due) = (flows.collect(), Vec::new());
-        Self { now: Timestamp::ORIGIN, link, rebind, flows, checker, digest, due }
+        Self {
+            now: Timestamp::ORIGIN,
+            link,
+            rebind,
+            flows: flows.collect(),
+            checker,
+            digest,
+            sampler: None,
+            due: Vec::new(),
+        }
+    }
+
+    /// From now on, notes every so often how much every flow has received.
+    pub fn sample_every(&mut self, interval: Duration) {
+        self.sampler = Some(Sampler::new(interval));
+    }
+
+    /// What was noted so far.
+    pub fn take_samples(&mut self) -> Vec<Sample> {
+        self.sampler.take().map_or_else(Vec::new, Sampler::into_samples)
     }
 
     /// Lets time pass until all is done, something is wrong, or `limit`.
@@ -167,17 +228,27 @@ impl World {
                 return stop;
             }
             match self.next_moment() {
-                None => return Stop::Standstill,
+                None => return self.stand_still(),
                 Some(next) if next > limit => {
+                    self.sample(limit);
                     self.now = limit;
                     return Stop::TimeUp;
                 }
-                Some(next) => self.now = self.now.max(next),
+                Some(next) => {
+                    self.sample(next);
+                    self.now = self.now.max(next);
+                }
             }
             while let Some(delivery) = self.link.poll(self.now) {
                 self.deliver(delivery);
             }
         }
+    }
+
+    fn stand_still(&self) -> Stop {
+        let Some(checker) = &self.checker else { return Stop::Standstill };
+        checker.on_standstill(self.now);
+        if checker.is_violated() { Stop::Violated } else { Stop::Standstill }
     }
 
     /// The present moment.
@@ -198,6 +269,11 @@ impl World {
     /// An end's own figures; `None` before its flow began.
     pub fn vitals(&self, end: EndId) -> Option<Vitals> {
         self.end(end).map(|end| end.stack.vitals())
+    }
+
+    /// Whether an end's window, as its stack gives it, was ever the least that its controller sets.
+    pub fn reached_floor(&self, end: EndId) -> bool {
+        self.end(end).is_some_and(|end| end.reached_floor)
     }
 
     /// The digest of every datagram that was sent, if one was asked for.
@@ -236,12 +312,13 @@ impl World {
         };
         let (now, side) = (self.now, Side::receiver(way));
         if let Some(checker) = &self.checker {
-            checker.on_delivered(now, EndId { flow: index, side }, payload.len());
+            checker.on_delivered(now, EndId { flow: index, side }, from, &payload);
         }
         if let Some(end) = self.end_mut(EndId { flow: index, side }) {
             end.stack.receive(now, from, ecn, &mut payload);
             end.is_touched = true;
         }
+        self.link.recycle(payload);
     }
 
     /// Begins the flows whose time has come, and lets every end act that was touched or is due.
@@ -279,9 +356,10 @@ impl World {
         let now = *now;
         let flow = flows.get_mut(id.flow)?;
         let [client, server] = flow.ends.as_mut()?;
-        let end = if id.side == Side::Client { client } else { server };
+        let end = if id.side == Side::Client { &mut *client } else { server };
         end.is_touched = false;
-        if end.stack.deadline().is_some_and(|deadline| deadline <= now) {
+        // The stack's own deadline may be a later one by now: then it does nothing.
+        if end.deadline.is_some_and(|deadline| deadline <= now) {
             end.stack.on_deadline(now);
         }
         end.application.run(now, &mut *end.stack);
@@ -291,40 +369,69 @@ impl World {
                 digest.add(now, id, to, payload);
             }
             if let Some(checker) = checker {
-                checker.on_submitted(now, id, payload.len());
+                checker.on_submitted(now, id, to, payload.len());
             }
-            submit(link, now, id, bindings, to, ecn, payload);
+            let mut bytes = link.buffer();
+            bytes.extend_from_slice(payload);
+            let datagram = Datagram { payload: bytes, ecn, flow: id.flow as u32 };
+            submit(link, now, id.side, bindings, to, datagram);
         });
-        end.deadline = end.stack.deadline().into_iter().chain(end.application.deadline()).min();
-        if let Some(why) = &end.application.progress().failure {
-            return Some(Stop::Failed { end: id, why: why.clone() });
+        end.note_floor();
+        let deadline = end.stack.deadline();
+        end.deadline = deadline.into_iter().chain(end.application.deadline()).min();
+        if let Some(checker) = checker {
+            checker.on_settled(now, id, deadline, end.application.progress().written);
         }
-        let checker = checker.as_ref()?;
-        let (deadline, has_backlog) = (end.stack.deadline(), end.application.has_backlog());
-        checker.on_settled(now, id, deadline, has_backlog);
-        checker.is_violated().then_some(Stop::Violated)
+        let failure = end.application.progress().failure.clone();
+        // What becomes of a connection that nobody needs any more does not matter.
+        if let Some(why) = failure.filter(|_| !client.is_finished()) {
+            return Some(Stop::Failed { end: id, why });
+        }
+        checker.as_ref().is_some_and(Checker::is_violated).then_some(Stop::Violated)
+    }
+
+    /// Notes what was achieved at each sampling point up to `until`.
+    fn sample(&mut self, until: Timestamp) {
+        let Some(mut sampler) = self.sampler.take() else { return };
+        let received = |flow| {
+            let of = |side| self.progress(EndId { flow, side }).map_or(0, |it| it.received);
+            of(Side::Client) + of(Side::Server)
+        };
+        sampler.advance(until, |at| Sample {
+            at,
+            received: (0..self.flows.len()).map(received).collect(),
+            to_server: queueing(&self.link, Way::ToServer),
+            to_client: queueing(&self.link, Way::ToClient),
+        });
+        self.sampler = Some(sampler);
     }
 
     fn is_finished(&self) -> bool {
-        self.flows.iter().filter(|flow| !flow.is_optional).all(|flow| {
-            let client = flow.ends.as_ref().map(|[client, _]| client.application.progress());
-            client.is_some_and(|progress| progress.finished_at.is_some())
-        })
+        self.flows
+            .iter()
+            .filter(|flow| !flow.is_optional)
+            .all(|flow| flow.ends.as_ref().is_some_and(|[client, _]| client.is_finished()))
     }
+}
+
+fn queueing(link: &Link, way: Way) -> Queueing {
+    let add = |sum: Queueing, (_, flow): (u32, &FlowCounters)| Queueing {
+        datagrams: sum.datagrams + flow.queued,
+        waited: sum.waited.saturating_add(flow.queueing_delay_total),
+    };
+    link.flows(way).fold(Queueing::default(), add)
 }
 
 /// A datagram goes into the network. One to an address that nobody ever had is gone.
 fn submit(
     link: &mut Link,
     now: Timestamp,
-    from: EndId,
+    from: Side,
     bindings: &[SocketAddr],
     to: SocketAddr,
-    ecn: Ecn,
-    payload: &[u8],
+    datagram: Datagram,
 ) {
-    let datagram = Datagram { payload: payload.to_vec(), ecn, flow: from.flow as u32 };
-    match from.side {
+    match from {
         Side::Client => {
             link.submit(now, Way::ToServer, datagram);
         }

@@ -25,6 +25,7 @@ fn collapse() -> Setup {
     };
     let flow = Flow {
         name: "download".to_owned(),
+        group: "download".to_owned(),
         start: Duration::ZERO,
         controller: None,
         client: EndSetup::default(),

@@ -36,6 +36,8 @@ pub(crate) struct Direction {
     travel: TravelTimes,
     pipe: Pipe,
     host: Option<HostState<usize>>,
+    /// What happens next behind the bottleneck. Kept, because it is asked for all the time.
+    next: Next,
     pub(crate) flows: Flows,
     /// Datagrams that have entered.
     entered: u64,
@@ -54,6 +56,11 @@ pub(crate) struct Next {
     /// is in its buffer before anything else arrives.
     is_arrival: bool,
     number: u64,
+}
+
+impl Next {
+    /// Nothing ever happens.
+    const NEVER: Self = Self { at: Timestamp::FAR_FUTURE, is_arrival: true, number: u64::MAX };
 }
 
 impl Direction {
@@ -77,6 +84,7 @@ impl Direction {
             host: conditions.host.map(HostState::new),
             impairments: Impairments::new(&mut conditions, random),
             pipe: Pipe::default(),
+            next: Next::NEVER,
             flows: Flows::default(),
             entered: 0,
             passed_bytes: 0,
@@ -217,6 +225,7 @@ impl Direction {
         let at = self.travel.time_out((at, first), flow, transit.travel);
         let (number, is_duplicated) = (transit.number, transit.travel.is_duplicated);
         self.pipe.push(Due { at, number, is_copy: false, slot });
+        self.next = self.next.min(Next { at, is_arrival: true, number });
         if is_duplicated {
             self.duplicate(at, slot, inside);
         }
@@ -243,25 +252,37 @@ impl Direction {
     }
 
     /// What happens next behind the bottleneck.
-    pub(crate) fn next(&self) -> Option<Next> {
-        let arrival = self.pipe.next();
-        let arrival = arrival.map(|due| Next { at: due.at, is_arrival: true, number: due.number });
-        let done = self.host.as_ref().and_then(HostState::next);
-        let done = done.map(|at| Next { at, is_arrival: false, number: 0 });
-        [arrival, done].into_iter().flatten().min()
+    pub(crate) const fn next(&self) -> Next {
+        self.next
     }
 
     /// Before this nothing comes out.
-    pub(crate) fn deadline(&self) -> Option<Timestamp> {
-        let next = self.next().map(|next| next.at);
-        let leaves = self.bottleneck.as_ref().and_then(Bottleneck::next);
-        let behind = leaves.map(|leaves| self.travel.earliest_out(leaves));
-        [next, behind].into_iter().flatten().min()
+    pub(crate) fn deadline(&self) -> Timestamp {
+        match self.bottleneck.as_ref().and_then(Bottleneck::next) {
+            Some(leaves) if leaves < self.next.at => {
+                self.next.at.min(self.travel.earliest_out(leaves))
+            }
+            _ => self.next.at,
+        }
     }
 
     /// Lets happen what [`next`](Self::next) says. `binding` is the NAT mapping of that time.
     pub(crate) fn step(&mut self, binding: u64, inside: &mut Inside) -> Option<Delivery> {
-        let Next { at, is_arrival, .. } = self.next()?;
+        let delivery = self.take_step(binding, inside);
+        let arrival = self.pipe.next().map_or(Next::NEVER, |due| Next {
+            at: due.at,
+            is_arrival: true,
+            number: due.number,
+        });
+        self.next = match self.host.as_ref().and_then(HostState::next) {
+            Some(at) => arrival.min(Next { at, is_arrival: false, number: 0 }),
+            None => arrival,
+        };
+        delivery
+    }
+
+    fn take_step(&mut self, binding: u64, inside: &mut Inside) -> Option<Delivery> {
+        let Next { at, is_arrival, .. } = self.next;
         if !is_arrival {
             let slot = self.host.as_mut()?.complete()?;
             return self.deliver(slot, at, inside);

@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use clearway_units::{Random, Rate, Timestamp};
 
-use crate::direction::{Direction, Next};
+use crate::direction::Direction;
 use crate::inside::{Entry, Inside};
 use crate::ways::Ways;
 use crate::{
@@ -33,7 +33,8 @@ pub struct LinkConfig {
 /// datagrams out with [`poll`](Self::poll) until it has none. Nothing enters in the past: a datagram
 /// that is submitted for an earlier time than one given before enters at that one.
 ///
-/// What comes out, and when, does not depend on how often and how late the link is polled.
+/// What comes out, and when, does not depend on how often and how late the link is polled, as long as
+/// it never holds [`PIPE_LIMIT`](crate::PIPE_LIMIT).
 #[derive(Debug)]
 pub struct Link {
     directions: Ways<Direction>,
@@ -104,12 +105,12 @@ impl Link {
         }
     }
 
-    /// When to poll next; `None` while nothing is ever due. Nothing comes out before; mostly something
-    /// comes out then.
+    /// When to poll next; `None` while nothing will ever come out. Nothing comes out before; mostly
+    /// something comes out then.
     pub fn deadline(&self) -> Option<Timestamp> {
         let Ways { to_server, to_client } = &self.directions;
-        let deadlines = [to_server.deadline(), to_client.deadline()];
-        deadlines.into_iter().flatten().min().filter(|at| *at < Timestamp::FAR_FUTURE)
+        let deadline = to_server.deadline().min(to_client.deadline());
+        (deadline < Timestamp::FAR_FUTURE).then_some(deadline)
     }
 
     /// The next datagram that is due out at `now`, in the order of their times; `None` if there is no
@@ -120,14 +121,20 @@ impl Link {
         let Ways { to_server, to_client } = &mut self.directions;
         to_server.settle(self.now, first, &mut self.inside);
         to_client.settle(self.now, first, &mut self.inside);
-        while let Some((at, way)) = self.next().filter(|(at, _)| *at <= now) {
-            let binding = self.binding(at);
-            let delivery = self.directions.of_mut(way).step(binding, &mut self.inside);
+        loop {
+            let Ways { to_server, to_client } = &mut self.directions;
+            let is_to_server = to_server.next() <= to_client.next();
+            let direction = if is_to_server { to_server } else { to_client };
+            let at = direction.next().at;
+            if at > now || at == Timestamp::FAR_FUTURE {
+                return None;
+            }
+            let binding = self.rebind.map_or(0, |rebind| rebind.generation(first, at));
+            let delivery = direction.step(binding, &mut self.inside);
             if delivery.is_some() {
                 return delivery;
             }
         }
-        None
     }
 
     /// The next datagram that was dropped after it had entered, in the order in which the link found
@@ -182,15 +189,6 @@ impl Link {
     /// datagrams come back by themselves.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         self.inside.recycle(buffer);
-    }
-
-    /// What happens next behind the bottlenecks.
-    fn next(&self) -> Option<(Timestamp, Way)> {
-        let Ways { to_server, to_client } = &self.directions;
-        let next = |next: Option<Next>, way| next.map(|next| (next, way));
-        let both = [next(to_server.next(), Way::ToServer), next(to_client.next(), Way::ToClient)];
-        let (next, way) = both.into_iter().flatten().min()?;
-        Some((next.at, way)).filter(|(at, _)| *at < Timestamp::FAR_FUTURE)
     }
 
     fn enter(&mut self, now: Timestamp, way: Way, binding: u64, datagram: Datagram) -> Outcome {

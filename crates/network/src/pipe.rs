@@ -34,19 +34,27 @@ impl Pipe {
 
     /// The next that is due.
     pub(crate) fn next(&self) -> Option<Due> {
-        let in_order = self.in_order.front().copied();
-        match (in_order, self.others.peek()) {
-            (Some(one), Some(Reverse(other))) => Some(one.min(*other)),
-            (one, other) => one.or(other.map(|Reverse(due)| *due)),
+        if self.is_in_order() {
+            self.in_order.front().copied()
+        } else {
+            self.others.peek().map(|Reverse(due)| *due)
         }
     }
 
     /// Takes the next that is due.
     pub(crate) fn pop(&mut self) -> Option<Due> {
-        let next = self.next()?;
-        match self.in_order.front() {
-            Some(front) if *front == next => self.in_order.pop_front(),
-            _ => self.others.pop().map(|Reverse(due)| due),
+        if self.is_in_order() {
+            self.in_order.pop_front()
+        } else {
+            self.others.pop().map(|Reverse(due)| due)
+        }
+    }
+
+    /// Whether the next is the first of the run.
+    fn is_in_order(&self) -> bool {
+        match (self.in_order.front(), self.others.peek()) {
+            (Some(one), Some(Reverse(other))) => one < other,
+            (_, other) => other.is_none(),
         }
     }
 }

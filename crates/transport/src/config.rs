@@ -35,7 +35,8 @@ pub struct TransportConfig {
     pub initial_connection_receive_window: u64,
     /// The largest receive window of the connection, in bytes.
     pub max_connection_receive_window: u64,
-    /// How many bytes that the application wrote are kept, sent or not, until they are acknowledged.
+    /// How many bytes that the application wrote are kept at most, sent or not, until they are
+    /// acknowledged. It is fewer, but at least 256 KiB, while the congestion window could not use them.
     pub send_buffer: u64,
     /// Received DATAGRAM payloads (RFC 9221) up to this many bytes are accepted; `None` refuses them.
     pub max_datagram_frame_size: Option<u64>,

@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use clearway_congestion::{Phase, RttSnapshot, Snapshot};
+use clearway_congestion::{Phase, RateSample, RttSnapshot, Snapshot};
 use clearway_units::{Rate, ReleaseTime, Timestamp};
 use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters};
 
@@ -98,6 +98,9 @@ pub enum Observation<'a> {
         remote: SocketAddr,
         /// Whether it has been validated.
         is_validated: bool,
+        /// Congestion control and round-trip time begin anew, because more than the peer's port has
+        /// changed (RFC 9000 §9.4). What is outstanding is not in flight on this path.
+        is_new_path: bool,
     },
     /// The connection is over.
     Closed(&'a ConnectionError),
@@ -135,6 +138,9 @@ pub struct PacketObservation<'a> {
     pub payload: &'a [u8],
     /// Whether it was sent because a probe timeout expired.
     pub is_probe: bool,
+    /// Whether it goes to another address than the current path's, to probe it: congestion control does
+    /// not hold it back, and its loss is no sign of congestion.
+    pub is_path_probe: bool,
 }
 
 /// A packet that was declared lost.
@@ -172,6 +178,8 @@ pub struct Metrics {
     pub congestion: Snapshot,
     /// The pacing rate, once there is one.
     pub pacing_rate: Option<Rate>,
+    /// The last sample of the delivery rate, once there is one.
+    pub delivery_rate: Option<RateSample>,
 }
 
 /// Why a packet was not used.

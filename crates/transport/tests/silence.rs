@@ -253,8 +253,8 @@ fn two_ends_that_owe_nothing_are_silent() {
     assert_eq!(count(&pair), before);
 }
 
-/// A client that only reads, behind a NAT that forgets it: its PING shows the server where it is, without
-/// a keep-alive.
+/// A client that only reads, behind a NAT that forgets it every two seconds, without a keep-alive: now a
+/// late ACK shows the server where it is, now a PING.
 #[test]
 fn a_receiver_whose_nat_rebinds_is_found_again() {
     for address in [false, true] {
@@ -268,5 +268,25 @@ fn a_receiver_whose_nat_rebinds_is_found_again() {
             let moved = |event: &Event| matches!(event, Event::PeerMoved(_));
             assert!(pair.server_events.iter().any(moved), "{address}, {seed}");
         }
+    }
+}
+
+/// The NAT forgets the client while the server thinks. Nothing is under way that could tell the server,
+/// and it would answer where nobody listens; but by then a PING has come from the new port.
+#[test]
+fn a_server_that_thinks_learns_of_a_rebinding() {
+    for address in [false, true] {
+        let rebind = Rebind { first: seconds(1), every: None, address };
+        let mut pair = Pair::new(LinkConfig { rebind: Some(rebind), ..delayed(10, 1) });
+        pair.establish();
+        let mut download = Download::of(&mut pair, 1000);
+        pair.run_for(seconds(5));
+        let asked = pair.now;
+        let done = pair.run_until(seconds(1), |pair| {
+            download.go_on(pair);
+            download.is_done
+        });
+        assert!(done, "{address}");
+        assert_eq!(pair.now.saturating_since(asked), milliseconds(10), "{address}");
     }
 }

@@ -32,7 +32,7 @@ use run::Run;
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DemoCommand {
-    /// Only this congestion controller: reno or cubic. May be given several times.
+    /// Only this congestion controller: reno, cubic or bbr. May be given several times.
     #[arg(long, value_name = "NAME", value_parser = str::parse::<Algorithm>)]
     controller: Vec<Algorithm>,
     /// How much is downloaded.

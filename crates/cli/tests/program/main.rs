@@ -3,6 +3,7 @@
 mod bad_input;
 mod demo;
 mod interrupted;
+mod lab;
 mod link;
 mod serve_get;
 mod support;

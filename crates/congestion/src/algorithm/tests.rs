@@ -14,5 +14,8 @@ fn every_algorithm_is_found_by_its_name() {
 fn an_unknown_name_is_answered_with_the_choices() {
     let error = "vegas".parse::<Algorithm>().unwrap_err();
     let message = error.to_string();
-    assert_eq!(message, "there is no congestion controller \"vegas\"; choose one of: reno cubic");
+    assert_eq!(
+        message,
+        "there is no congestion controller \"vegas\"; choose one of: reno cubic bbr"
+    );
 }

@@ -43,10 +43,10 @@ fn bytes_per_second(bytes: u64) -> Rate {
 #[test]
 fn without_deliveries_there_is_no_sample() {
     let mut path = Path::new();
-    assert_eq!(path.sampler.sample(at(1), None), None);
+    assert_eq!(path.sampler.sample(None), None);
     path.send(at(1), 1000);
     path.sampler.on_lost(1000);
-    assert_eq!(path.sampler.sample(at(2), None), None);
+    assert_eq!(path.sampler.sample(None), None);
     assert_eq!((path.sampler.delivered(), path.sampler.lost()), (0, 1000));
 }
 
@@ -59,7 +59,7 @@ fn a_steady_flow_is_measured_exactly() {
         if now >= 20 {
             let packet = packets[now as usize - 20];
             path.deliver(at(now), &[packet]);
-            let sample = path.sampler.sample(at(now), Some(ms(20))).unwrap();
+            let sample = path.sampler.sample(Some(ms(20))).unwrap();
             if now > 60 {
                 assert_eq!(sample.rate, bytes_per_second(1_000_000));
                 assert_eq!(sample.interval, ms(20));
@@ -76,11 +76,11 @@ fn compressed_acknowledgements_do_not_raise_the_rate() {
     let mut path = Path::new();
     let first = path.send(at(0), 1000);
     path.deliver(at(20), &[first]);
-    path.sampler.sample(at(20), None);
+    path.sampler.sample(None);
     // Ten packets over 100 ms; their acknowledgements come in one.
     let packets: Vec<_> = (0..10).map(|i| path.send(at(30 + 10 * i), 1000)).collect();
     path.deliver(at(125), &packets);
-    let sample = path.sampler.sample(at(125), Some(ms(5))).unwrap();
+    let sample = path.sampler.sample(Some(ms(5))).unwrap();
     assert_eq!((sample.delivered, sample.interval), (10_000, ms(95)));
     assert!(sample.rate <= bytes_per_second(10_000 * 1000 / 90));
 }
@@ -92,11 +92,11 @@ fn a_delay_that_falls_does_not_raise_the_rate() {
     let early = path.send(at(0), 1000);
     let packets: Vec<_> = (1..9).map(|i| path.send(at(10 * i), 1000)).collect();
     path.deliver(at(90), &[early]);
-    path.sampler.sample(at(90), None);
+    path.sampler.sample(None);
     let late = path.send(at(100), 1000);
     path.deliver(at(119), &packets);
     path.deliver(at(120), &[late]);
-    let sample = path.sampler.sample(at(120), Some(ms(20))).unwrap();
+    let sample = path.sampler.sample(Some(ms(20))).unwrap();
     assert_eq!((sample.delivered, sample.interval), (9000, ms(100)));
 }
 
@@ -105,7 +105,7 @@ fn sending_in_a_burst_does_not_raise_the_rate() {
     let mut path = Path::new();
     let packets: Vec<_> = (0..10).map(|_| path.send(at(10), 1000)).collect();
     path.deliver(at(110), &packets);
-    let sample = path.sampler.sample(at(110), None).unwrap();
+    let sample = path.sampler.sample(None).unwrap();
     assert_eq!(sample.rate, bytes_per_second(100_000));
 }
 
@@ -114,10 +114,10 @@ fn the_most_recently_sent_packet_gives_the_sample_in_whatever_order() {
     let mut path = Path::new();
     let old = path.send(at(0), 1000);
     path.deliver(at(50), &[old]);
-    path.sampler.sample(at(50), None).unwrap();
+    path.sampler.sample(None).unwrap();
     let (a, b) = (path.send(at(60), 1000), path.send(at(80), 1000));
     path.deliver(at(130), &[b, a]);
-    let sample = path.sampler.sample(at(130), None).unwrap();
+    let sample = path.sampler.sample(None).unwrap();
     assert_eq!(sample.prior_delivered, b.delivery.delivered);
     assert_eq!((sample.delivered, sample.interval), (2000, ms(70)));
     // The next flight's sending time counts from the packet that gave the sample.
@@ -125,7 +125,7 @@ fn the_most_recently_sent_packet_gives_the_sample_in_whatever_order() {
     assert_eq!(c.delivery.first_sent_at, at(130), "nothing was in flight");
     let d = path.send(at(131), 1000);
     path.deliver(at(180), &[c]);
-    path.sampler.sample(at(180), None);
+    path.sampler.sample(None);
     assert_eq!(path.send(at(181), 1000).delivery.first_sent_at, c.sent_at);
     assert_eq!(d.delivery.in_flight, 2000);
 }
@@ -135,12 +135,12 @@ fn an_interval_shorter_than_the_least_round_trip_says_nothing() {
     let mut path = Path::new();
     let packet = path.send(at(0), 1000);
     path.deliver(at(19), &[packet]);
-    assert_eq!(path.sampler.sample(at(19), Some(ms(20))), None);
+    assert_eq!(path.sampler.sample(Some(ms(20))), None);
     assert_eq!(path.sampler.delivered(), 1000, "it is delivered all the same");
     let packet = path.send(at(30), 1000);
     path.deliver(at(50), &[packet]);
-    assert!(path.sampler.sample(at(50), Some(ms(20))).is_some());
-    assert_eq!(path.sampler.sample(at(50), None), None, "one sample for each event");
+    assert!(path.sampler.sample(Some(ms(20))).is_some());
+    assert_eq!(path.sampler.sample(None), None, "one sample for each event");
 }
 
 #[test]
@@ -148,10 +148,10 @@ fn no_time_and_no_bytes_are_no_rate() {
     let mut path = Path::new();
     let packet = path.send(at(5), 1000);
     path.deliver(at(5), &[packet]);
-    assert_eq!(path.sampler.sample(at(5), None), None);
+    assert_eq!(path.sampler.sample(None), None);
     let packet = path.send(at(5), 0);
     path.deliver(at(6), &[packet]);
-    assert_eq!(path.sampler.sample(at(6), None), None, "row 125: no zero samples");
+    assert_eq!(path.sampler.sample(None), None, "row 125: no zero samples");
 }
 
 #[test]
@@ -159,10 +159,10 @@ fn idle_time_is_not_measured() {
     let mut path = Path::new();
     let packet = path.send(at(0), 1000);
     path.deliver(at(20), &[packet]);
-    path.sampler.sample(at(20), None);
+    path.sampler.sample(None);
     let packet = path.send(at(100_000), 1000);
     path.deliver(at(100_020), &[packet]);
-    assert_eq!(path.sampler.sample(at(100_020), None).unwrap().interval, ms(20));
+    assert_eq!(path.sampler.sample(None).unwrap().interval, ms(20));
 }
 
 #[test]
@@ -174,13 +174,13 @@ fn a_shortage_of_data_marks_the_packets_until_what_was_in_flight_is_delivered() 
     let b = path.send(at(1), 1000);
     assert!(a.delivery.is_application_limited && b.delivery.is_application_limited);
     path.deliver(at(20), &[a]);
-    assert!(path.sampler.sample(at(20), None).unwrap().is_application_limited);
+    assert!(path.sampler.sample(None).unwrap().is_application_limited);
     assert!(path.send(at(20), 1000).delivery.is_application_limited, "up to the marker is limited");
     path.deliver(at(21), &[b]);
     let c = path.send(at(21), 1000);
     assert!(!c.delivery.is_application_limited);
     path.deliver(at(41), &[c]);
-    assert!(!path.sampler.sample(at(41), None).unwrap().is_application_limited);
+    assert!(!path.sampler.sample(None).unwrap().is_application_limited);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn ten_gigabits_over_two_seconds_and_beyond_do_not_overflow() {
     let mut path = Path::new();
     let packet = path.send(at(0), 2_500_000_000);
     path.deliver(at(2000), &[packet]);
-    let sample = path.sampler.sample(at(2000), None).unwrap();
+    let sample = path.sampler.sample(None).unwrap();
     assert_eq!(sample.rate, bytes_per_second(1_250_000_000));
     let packet = path.send(at(2000), u64::MAX);
     path.in_flight = u64::MAX;
@@ -206,6 +206,17 @@ fn ten_gigabits_over_two_seconds_and_beyond_do_not_overflow() {
     path.sampler.on_lost(u64::MAX);
     path.sampler.on_lost(u64::MAX);
     path.deliver(at(2000) + Duration::from_nanos(1), &[packet]);
-    let sample = path.sampler.sample(at(2000) + Duration::from_nanos(1), None).unwrap();
+    let sample = path.sampler.sample(None).unwrap();
     assert_eq!(sample.rate, Rate::MAX);
+}
+
+#[test]
+fn the_interval_ends_with_the_delivery_not_with_the_question() {
+    let mut path = Path::new();
+    let packets = [path.send(at(0), 1000), path.send(at(5), 1000)];
+    path.deliver(at(25), &packets);
+    // Losses are found 30 ms later, and nothing was delivered meanwhile.
+    path.sampler.on_lost(1000);
+    let sample = path.sampler.sample(Some(ms(20))).unwrap();
+    assert_eq!((sample.delivered, sample.interval), (2000, ms(25)));
 }

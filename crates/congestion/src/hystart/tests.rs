@@ -47,8 +47,11 @@ impl Trace {
             persistent_congestion: false,
             newly_ce_marked: 0,
             rate_sample: None,
+            total_delivered: 0,
+            total_lost: 0,
             round: 0,
             was_limited: true,
+            was_window_limited: true,
             limited_time: ms(0),
         })
     }

@@ -53,8 +53,11 @@ impl Flight {
             persistent_congestion: false,
             newly_ce_marked: self.marked,
             rate_sample: None,
+            total_delivered: 0,
+            total_lost: 0,
             round: 1,
             was_limited: true,
+            was_window_limited: true,
             limited_time: core::time::Duration::ZERO,
         };
         let threshold = self.threshold * SIZE;
@@ -277,8 +280,11 @@ fn nothing_overflows() {
                 persistent_congestion: false,
                 newly_ce_marked: 0,
                 rate_sample: None,
+                total_delivered: 0,
+                total_lost: 0,
                 round: 0,
                 was_limited: false,
+                was_window_limited: false,
                 limited_time: core::time::Duration::ZERO,
             };
             prr.on_acknowledgement(&event, threshold, u64::MAX);

@@ -137,8 +137,11 @@ impl Path {
             persistent_congestion: false,
             newly_ce_marked: 0,
             rate_sample: None,
+            total_delivered: 0,
+            total_lost: 0,
             round: self.round,
             was_limited: true,
+            was_window_limited: true,
             limited_time: self.now.saturating_since(self.told_at),
         });
         self.told_at = self.now;

@@ -89,6 +89,11 @@ impl Body {
         Ok(())
     }
 
+    /// Bytes that the transport has taken.
+    pub(super) fn written(&self) -> u64 {
+        self.offset - self.pending.len() as u64
+    }
+
     /// When more content exists.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         let waits = !self.is_blocked && !self.is_ended && self.pending.is_empty();

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use clearway_http3::{Config, Connection as Http3, Event, Role, SendError, Transport};
+use clearway_http3::{Code, Config, Connection as Http3, Event, Role, SendError, Transport};
 use clearway_units::{Random, Timestamp};
 use http::{Method, Request};
 
@@ -22,6 +22,8 @@ pub struct Client {
     open: BTreeMap<u64, u64>,
     /// What each complete answer must have brought.
     expected: u64,
+    /// When the flow has finished, whatever is still to come.
+    ends_at: Option<Timestamp>,
 }
 
 /// The requests that are still to be made.
@@ -32,37 +34,87 @@ struct Plan {
     /// Bytes that a request carries.
     upload: Option<u64>,
     left: u64,
-    every: Option<Duration>,
-    /// When the next one may begin; set once connected.
+    spacing: Spacing,
+    /// When the next one may begin, once one has begun.
     next_at: Option<Timestamp>,
+    /// The peer allows no more streams at present; an event tells when it does.
+    is_blocked: bool,
 }
 
+/// How requests follow each other.
+#[derive(Clone, Copy, Debug)]
+enum Spacing {
+    /// Each begins when the one before it is complete.
+    Serial,
+    /// Each begins so long after the beginning of the one before it.
+    Every(Duration),
+}
+
+/// Longer than anything that can be sent in a run.
+const ENDLESS: u64 = 1 << 60;
+
 impl Plan {
-    fn new(traffic: &Traffic) -> (Self, u64) {
+    fn new(traffic: &Traffic) -> Self {
         let order = match *traffic {
-            Traffic::Download { size } | Traffic::Requests { size, .. } => Order::Content(size),
+            Traffic::Download { size }
+            | Traffic::Parallel { size, .. }
+            | Traffic::Requests { size, .. } => Order::Content(size),
             Traffic::Upload { .. } => Order::Content(0),
             Traffic::Paced { rate, chunk, size } => Order::Paced { size, rate, chunk },
+            Traffic::Bulk { .. } => Order::Content(ENDLESS),
         };
-        let (left, every) = match *traffic {
-            Traffic::Requests { count, every, .. } => (count, every),
-            _ => (1, None),
+        let (left, spacing) = match *traffic {
+            Traffic::Parallel { count, .. } => (count, Spacing::Every(Duration::ZERO)),
+            Traffic::Requests { count, every: Some(every), .. } => (count, Spacing::Every(every)),
+            Traffic::Requests { count, every: None, .. } => (count, Spacing::Serial),
+            _ => (1, Spacing::Serial),
         };
-        let (method, upload, expected) = match *traffic {
-            Traffic::Upload { size } => (Method::POST, Some(size), 0),
-            Traffic::Requests { size, .. } => (Method::GET, None, size),
-            _ => (Method::GET, None, traffic.bytes()),
+        let (method, upload) = match *traffic {
+            Traffic::Upload { size } => (Method::POST, Some(size)),
+            _ => (Method::GET, None),
         };
-        (Self { method, path: order.path(), upload, left, every, next_at: None }, expected)
+        let path = order.path();
+        Self { method, path, upload, left, spacing, next_at: None, is_blocked: false }
+    }
+
+    fn is_due(&self, now: Timestamp, is_idle: bool) -> bool {
+        match self.spacing {
+            Spacing::Serial => is_idle,
+            Spacing::Every(_) => self.next_at.is_none_or(|at| at <= now),
+        }
+    }
+
+    fn on_begun(&mut self, now: Timestamp) {
+        self.left -= 1;
+        if let Spacing::Every(every) = self.spacing {
+            self.next_at = Some(self.next_at.unwrap_or(now) + every);
+        }
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        self.next_at.filter(|_| self.left > 0 && !self.is_blocked)
+    }
+}
+
+/// Bytes that each complete answer has.
+fn expected(traffic: &Traffic) -> u64 {
+    match *traffic {
+        Traffic::Upload { .. } => 0,
+        Traffic::Parallel { size, .. } | Traffic::Requests { size, .. } => size,
+        _ => traffic.bytes().unwrap_or(ENDLESS),
     }
 }
 
 impl Client {
-    /// A client that has yet to connect.
-    pub fn new(traffic: &Traffic, random: &mut Random) -> Self {
+    /// A client that begins at `now` and has yet to connect.
+    pub fn new(now: Timestamp, traffic: &Traffic, random: &mut Random) -> Self {
         let http3 = Http3::new(Role::Client, Config::default(), random);
-        let (plan, expected) = Plan::new(traffic);
-        Self { common: Common::new(http3), plan, open: BTreeMap::new(), expected }
+        let ends_at = match *traffic {
+            Traffic::Bulk { length } => Some(now + length),
+            _ => None,
+        };
+        let (common, plan) = (Common::new(http3), Plan::new(traffic));
+        Self { common, plan, open: BTreeMap::new(), expected: expected(traffic), ends_at }
     }
 
     fn events(&mut self, now: Timestamp, streams: &mut dyn Transport) {
@@ -96,21 +148,23 @@ impl Client {
         if self.common.progress.connected_at.is_none() {
             return;
         }
-        while self.plan.left > 0 && self.is_due(now) {
+        self.plan.is_blocked = false;
+        while self.plan.left > 0 && self.plan.is_due(now, self.open.is_empty()) {
             match self.send_request(streams) {
-                Ok(()) => self.plan.left -= 1,
-                Err(SendError::StreamsBlocked) => return,
+                Ok(()) => self.plan.on_begun(now),
+                Err(SendError::StreamsBlocked) => {
+                    self.plan.is_blocked = true;
+                    return;
+                }
                 Err(error) => return self.common.fail(format!("{error:?}")),
             }
-            let begun = self.plan.next_at.unwrap_or(now);
-            self.plan.next_at = self.plan.every.map(|every| begun + every);
         }
     }
 
-    fn is_due(&self, now: Timestamp) -> bool {
-        match self.plan.every {
-            None => self.open.is_empty(),
-            Some(_) => self.plan.next_at.is_none_or(|at| at <= now),
+    fn is_done(&self, now: Timestamp) -> bool {
+        match self.ends_at {
+            Some(end) => end <= now,
+            None => self.plan.left == 0 && self.open.is_empty(),
         }
     }
 
@@ -138,15 +192,20 @@ impl Application for Client {
             self.request(now, streams);
             self.common.pump(now, streams);
         });
-        let is_done = self.plan.left == 0 && self.open.is_empty();
-        if is_done && self.common.progress.failure.is_none() {
-            self.common.progress.finished_at.get_or_insert(now);
+        let is_over = self.common.progress.finished_at.is_some();
+        if !is_over && self.common.progress.failure.is_none() && self.is_done(now) {
+            self.common.progress.finished_at = Some(now);
+            if self.ends_at.is_some() {
+                // Others are not to be disturbed by what nobody waits for any more.
+                stack.with_streams(now, &mut |streams| streams.close(Code::NO_ERROR.get(), ""));
+            }
         }
     }
 
     fn deadline(&self) -> Option<Timestamp> {
-        let next = self.plan.next_at.filter(|_| self.plan.left > 0 && self.plan.every.is_some());
-        self.common.deadline().into_iter().chain(next).min()
+        let is_over = self.common.progress.finished_at.is_some();
+        let end = self.ends_at.filter(|_| !is_over);
+        self.common.deadline().into_iter().chain(self.plan.deadline()).chain(end).min()
     }
 
     fn progress(&self) -> &Progress {

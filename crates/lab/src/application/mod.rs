@@ -26,6 +26,8 @@ pub struct Progress {
     pub connected_at: Option<Timestamp>,
     /// Bytes of content received.
     pub received: u64,
+    /// Bytes of content that the stack has taken to send.
+    pub written: u64,
     /// When the first of them came.
     pub first_received_at: Option<Timestamp>,
     /// When all was done that the client had to do.
@@ -129,9 +131,11 @@ impl Common {
     fn pump(&mut self, now: Timestamp, streams: &mut dyn Transport) {
         let mut failure = None;
         for body in self.bodies.values_mut() {
+            let before = body.written();
             if let Err(error) = body.pump(now, &mut self.http3, streams) {
                 failure = Some(format!("{error:?}"));
             }
+            self.progress.written += body.written() - before;
         }
         self.bodies.retain(|_, body| !body.is_ended());
         if let Some(failure) = failure {

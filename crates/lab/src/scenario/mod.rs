@@ -16,16 +16,16 @@ mod file;
 mod nearest;
 mod resolve;
 mod settings;
-mod setup;
 mod value;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::setup::Setup;
+
 pub use error::ScenarioError;
 pub use expectations::{Expectations, ShareBound};
-pub use setup::{EndSetup, Flow, SessionKind, Setup, StackKind, Traffic};
 
 /// The controllers that scenarios may name.
 pub const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];

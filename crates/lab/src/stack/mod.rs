@@ -1,13 +1,28 @@
 //! What is put under test: an end of a QUIC connection that takes its clock as an argument.
 //!
-//! To add a stack of your own, implement [`Stack`] for it and give it a name in
-//! [`StackKind`](crate::setup::StackKind); `clearway.rs` is the model. The application
-//! (HTTP/3, in `application/`) and the network are the same for all, so that two stacks are compared
-//! with the same bytes over the same losses.
+//! There are ours and, with the cargo feature `quinn`, quinn's. The application (HTTP/3, in
+//! `application/`) and the network are the same for all, so that two stacks are compared with the same
+//! bytes over the same losses. Each end of a flow has its own, so that two stacks can talk to each other.
+//!
+//! # How to add a stack
+//!
+//! Implement [`Stack`] for it in a file beside `quinn.rs`, which is the model, give it a name in
+//! [`StackKind`](crate::setup::StackKind) behind a cargo feature, and make it in `run.rs`, where the ends
+//! of a flow are made. The world keeps to this order: it calls [`Stack::receive`] for all that arrives at
+//! a moment, [`Stack::on_deadline`] if that is due, [`Stack::next_event`] and [`Stack::with_streams`] for
+//! the application, then [`Stack::transmit`]; only after that it asks for [`Stack::deadline`]. A deadline
+//! that has passed is acted on at once, so it must not stay. Streams are named by their QUIC stream IDs,
+//! and a stream that took less than it was offered must announce itself with [`StackEvent::Writable`].
+//!
+//! Everything random has to come from the seed, and time from the arguments. A stack that gives no
+//! observer is seen from outside: its datagrams, and its [`Vitals`]. The README of this crate has the
+//! steps one by one.
 
 mod clearway;
 mod null_keys;
 mod null_session;
+#[cfg(feature = "quinn")]
+mod quinn;
 mod tls;
 
 use std::net::SocketAddr;
@@ -18,6 +33,8 @@ use clearway_units::Timestamp;
 
 pub use clearway::ClearwayStack;
 pub use null_session::NullSessions;
+#[cfg(feature = "quinn")]
+pub use quinn::{QuinnError, QuinnStack};
 pub use tls::LabCertificateError;
 
 /// Takes a datagram that an end sends: to where, with which ECN codepoint, and its payload.

@@ -27,9 +27,9 @@ const SESSION_TICKETS: usize = 162;
 /// Type and length (RFC 8446 §4).
 const MESSAGE_HEADER: usize = 4;
 
-const INITIAL_KEYS: NullKeys = NullKeys { level: 1 << 32 };
+pub(super) const INITIAL_KEYS: NullKeys = NullKeys { level: 1 << 32 };
 const HANDSHAKE_KEYS: NullKeys = NullKeys { level: 2 << 32 };
-const APPLICATION_KEYS: NullKeys = NullKeys { level: 3 << 32 };
+pub(super) const APPLICATION_KEYS: NullKeys = NullKeys { level: 3 << 32 };
 
 /// Makes sessions for both ends.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,7 +74,7 @@ enum Stage {
 }
 
 #[derive(Debug)]
-struct NullSession {
+pub(super) struct NullSession {
     side: Side,
     stage: Stage,
     local_parameters: Vec<u8>,
@@ -84,7 +84,7 @@ struct NullSession {
 }
 
 impl NullSession {
-    fn new(side: Side, local_parameters: Vec<u8>) -> Self {
+    pub(super) fn new(side: Side, local_parameters: Vec<u8>) -> Self {
         let stage = if side.is_client() { Stage::Hello } else { Stage::AwaitingHello };
         Self { side, stage, local_parameters, peer_parameters: None, received: Vec::new() }
     }

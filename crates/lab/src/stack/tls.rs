@@ -3,12 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use clearway_transport::{SessionError, TlsClientConfig, TlsServerConfig};
-use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::clearway::SERVER_NAME;
 
 /// The application protocol of all runs.
-const PROTOCOLS: &[&[u8]] = &[b"h3"];
+pub(super) const PROTOCOLS: &[&[u8]] = &[b"h3"];
 
 struct Identity {
     certificate: CertificateDer<'static>,
@@ -41,24 +42,40 @@ impl core::fmt::Display for LabCertificateError {
 
 impl core::error::Error for LabCertificateError {}
 
+impl From<rustls::Error> for LabCertificateError {
+    fn from(error: rustls::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
 impl From<SessionError> for LabCertificateError {
     fn from(error: SessionError) -> Self {
         Self(error.to_string())
     }
 }
 
+/// What every simulated server shows, and its key.
+pub(super) fn chain_and_key()
+-> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), LabCertificateError> {
+    let identity = identity()?;
+    let key = PrivatePkcs8KeyDer::from(identity.key.clone());
+    Ok((vec![identity.certificate.clone()], key.into()))
+}
+
+/// What every simulated client trusts.
+pub(super) fn roots() -> Result<RootCertStore, LabCertificateError> {
+    let mut roots = RootCertStore::empty();
+    roots.add(identity()?.certificate.clone())?;
+    Ok(roots)
+}
+
 /// A server's TLS.
 pub(super) fn server() -> Result<Arc<TlsServerConfig>, LabCertificateError> {
-    let identity = identity()?;
-    let chain = vec![identity.certificate.clone()];
-    let key = PrivatePkcs8KeyDer::from(identity.key.clone());
-    Ok(Arc::new(TlsServerConfig::with_certificate(chain, key.into(), PROTOCOLS)?))
+    let (chain, key) = chain_and_key()?;
+    Ok(Arc::new(TlsServerConfig::with_certificate(chain, key, PROTOCOLS)?))
 }
 
 /// A client's TLS, which has no session to resume.
 pub(super) fn client() -> Result<Arc<TlsClientConfig>, LabCertificateError> {
-    let mut roots = rustls::RootCertStore::empty();
-    let added = roots.add(identity()?.certificate.clone());
-    added.map_err(|error| LabCertificateError(error.to_string()))?;
-    Ok(Arc::new(TlsClientConfig::with_roots(roots, PROTOCOLS)?))
+    Ok(Arc::new(TlsClientConfig::with_roots(roots()?, PROTOCOLS)?))
 }

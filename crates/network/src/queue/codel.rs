@@ -73,7 +73,7 @@ impl CoDelQueue {
             self.enter(now);
         } else if now >= self.drop_next {
             self.count = self.count.saturating_add(1);
-            self.drop_next = self.drop_next + self.spacing();
+            self.drop_next += self.spacing();
         } else {
             return Some((waiting, Verdict::Send));
         }

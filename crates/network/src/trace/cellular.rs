@@ -9,9 +9,10 @@ use super::{OPPORTUNITY, Trace};
 /// that tests need none.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cellular {
-    /// Where the rate wanders: a step of at most a quarter every 20 ms, up or down.
+    /// Where the rate wanders: every 20 ms times or by a factor of up to 1.25.
     pub between: (Rate, Rate),
-    /// How many outages there are, on average, in ten seconds. Each lasts 50 to 500 ms.
+    /// How many outages there are, on average, in ten seconds. Each lasts 50 to 500 ms; two may
+    /// join.
     pub outages: f64,
     /// How long the trace is, in whole milliseconds.
     pub length: Duration,
@@ -56,8 +57,13 @@ impl Trace {
     }
 }
 
-/// `rate`, up to a quarter more or less.
+/// `rate` times or by a factor of up to 1.25: as often up as down, so that it does not drift.
 fn wander(rate: u64, random: &mut Random) -> u64 {
-    let percent = random.below(51).saturating_add(75);
-    u64::try_from(u128::from(rate).saturating_mul(u128::from(percent)) / 100).unwrap_or(u64::MAX)
+    let percent = u128::from(random.below(26).saturating_add(100));
+    let rate = u128::from(rate);
+    let changed = match random.chance(0.5) {
+        true => rate.saturating_mul(percent) / 100,
+        false => rate.saturating_mul(100).checked_div(percent).unwrap_or(rate),
+    };
+    u64::try_from(changed).unwrap_or(u64::MAX)
 }

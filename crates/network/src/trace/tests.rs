@@ -111,3 +111,22 @@ fn a_made_up_trace_keeps_to_what_was_asked() {
     let (least, most) = (in_a_second.iter().min().unwrap(), in_a_second.iter().max().unwrap());
     assert!(*most <= 30_000_000 / 8 + 1500 && *most > 3 * *least, "{least} to {most}");
 }
+
+/// The traces in `traces/`, and what they are made of.
+fn stored() -> [(&'static str, Trace); 2] {
+    let kilobit = |rate: u64| Rate::from_bits_per_second(rate * 1000);
+    let length = ms(10_000);
+    let good = Cellular { between: (kilobit(2000), kilobit(20_000)), outages: 1.0, length };
+    let poor = Cellular { between: (kilobit(200), kilobit(4000)), outages: 5.0, length };
+    [
+        (include_str!("../../traces/cellular-good.trace"), Trace::cellular(&good, 1)),
+        (include_str!("../../traces/cellular-poor.trace"), Trace::cellular(&poor, 1)),
+    ]
+}
+
+#[test]
+fn the_stored_traces_are_what_they_say() {
+    for (text, trace) in stored() {
+        assert_eq!(Trace::parse(text).as_ref(), Ok(&trace));
+    }
+}

@@ -113,6 +113,11 @@ pub(super) const fn suppressor(suppressor: Suppressor) -> &'static str {
         Suppressor::NotLimited => "not_limited",
         Suppressor::ConservativeSlowStart => "conservative_slow_start",
         Suppressor::MaximumWindow => "maximum_window",
+        Suppressor::Draining => "draining",
+        Suppressor::Cruising => "cruising",
+        Suppressor::ProbeRtt => "probe_rtt",
+        Suppressor::ShortTermBound => "short_term_bound",
+        Suppressor::LongTermBound => "long_term_bound",
     }
 }
 

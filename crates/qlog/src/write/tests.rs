@@ -36,6 +36,7 @@ fn packet(payload: &[u8]) -> PacketObservation<'_> {
         size: payload.len() + 30,
         payload,
         is_probe: false,
+        is_path_probe: false,
     }
 }
 
@@ -61,6 +62,7 @@ fn metrics() -> Metrics {
             undone_events: 0,
         },
         pacing_rate: Some(Rate::from_bytes_per_second(1_000_000)),
+        delivery_rate: None,
     }
 }
 
@@ -143,8 +145,8 @@ fn transfer(run: &mut dyn FnMut(Observation<'_>)) {
 
 fn ending(run: &mut dyn FnMut(Observation<'_>)) {
     let remote = "[2001:db8::1]:4433".parse().unwrap();
-    run(Observation::PathUpdated { remote, is_validated: false });
-    run(Observation::PathUpdated { remote, is_validated: true });
+    run(Observation::PathUpdated { remote, is_validated: false, is_new_path: true });
+    run(Observation::PathUpdated { remote, is_validated: true, is_new_path: false });
     run(Observation::StateUpdated(ConnectionState::Draining));
     run(Observation::Closed(&ConnectionError::ApplicationClosed {
         error_code: number(256),
@@ -396,6 +398,7 @@ fn a_path_that_is_given_up() {
     let update = |remote: &str, is_validated| Observation::PathUpdated {
         remote: remote.parse().unwrap(),
         is_validated,
+        is_new_path: false,
     };
     let memory = log(&[
         update("192.0.2.1:443", true),

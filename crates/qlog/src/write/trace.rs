@@ -165,7 +165,7 @@ impl Trace {
                 }
             }
             Observation::KeyUpdated { is_local } => self.update_keys(now, is_local),
-            Observation::PathUpdated { remote, is_validated } => {
+            Observation::PathUpdated { remote, is_validated, .. } => {
                 self.tuples.update(records, now, remote, is_validated);
             }
             Observation::Closed(error) => {

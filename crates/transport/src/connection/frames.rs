@@ -93,6 +93,8 @@ impl Connection {
         if outcome.has_rtt_sample {
             self.on_round_trip();
         }
+        // Before the acknowledged bytes leave the send buffer, so that writers see both at once.
+        self.streams.on_congestion_window(self.recovery.window());
         self.dispatch_tokens();
         self.observe_recovery(now);
         Ok(())
@@ -250,6 +252,7 @@ impl Connection {
             bytes_in_flight: stats.bytes_in_flight,
             congestion: stats.congestion,
             pacing_rate: stats.pacing_rate,
+            delivery_rate: stats.delivery_rate,
         };
         self.watch.in_flight = stats.bytes_in_flight;
         self.observe(now, &Observation::Metrics(metrics));

@@ -196,6 +196,7 @@ impl Connection {
         let parameters = local_parameters(&self.config, self.identity.local);
         let parameters = Observation::ParametersSet { owner: self.side, parameters: &parameters };
         self.observe(now, &parameters);
+        self.streams.on_congestion_window(self.recovery.window());
         self.handshake.protection_mut().set_update_after(self.config.key_update_after);
         if let Err(error) = self.handshake.start() {
             self.fail(now, error);

@@ -46,7 +46,11 @@ impl Connection {
         }
         self.observe(
             now,
-            &Observation::PathUpdated { remote: path.remote(), is_validated: path.is_validated() },
+            &Observation::PathUpdated {
+                remote: path.remote(),
+                is_validated: path.is_validated(),
+                is_new_path: is_new_address,
+            },
         );
         self.events.push_back(Event::PeerMoved(path.remote()));
     }
@@ -54,7 +58,9 @@ impl Connection {
     pub(super) fn receive_path_response(&mut self, now: Timestamp, data: [u8; 8]) {
         if self.paths.on_response(data) {
             let remote = self.paths.current().remote();
-            self.observe(now, &Observation::PathUpdated { remote, is_validated: true });
+            let updated =
+                Observation::PathUpdated { remote, is_validated: true, is_new_path: false };
+            self.observe(now, &updated);
         }
     }
 

@@ -362,6 +362,7 @@ impl Connection {
             size: context.size,
             payload,
             is_probe: false,
+            is_path_probe: false,
         };
         observer.observe(now, &Observation::PacketReceived(packet));
     }

@@ -390,6 +390,7 @@ impl Connection {
             size: draft.size(),
             payload: datagram.get(draft.payload_offset..draft.payload_end).unwrap_or_default(),
             is_probe: draft.is_probe,
+            is_path_probe: draft.is_path_probe,
         };
         observer.observe(now, &Observation::PacketSent(packet));
     }

@@ -42,10 +42,25 @@ pub(super) struct Limitation {
     held: Duration,
     /// The last round in which data was held back.
     limited_round: Option<u64>,
+    /// It is the window that data waits for, not the pacer.
+    held_by_window: bool,
+    /// The last round in which the window held data back.
+    window_limited_round: Option<u64>,
     /// When the pacer lets the waiting data go.
     pub(super) pacer_deadline: Option<Timestamp>,
     /// The last stop was for want of data although window and pacer permitted more.
     pub(super) is_application_limited: bool,
+}
+
+/// What congestion control held back until an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Held {
+    /// Window or pacer held data back in this round or the one before.
+    pub(super) was_limited: bool,
+    /// The window did.
+    pub(super) was_window_limited: bool,
+    /// For how long either did since the event before.
+    pub(super) limited_time: Duration,
 }
 
 impl Limitation {
@@ -63,11 +78,16 @@ impl Limitation {
             _ => None,
         };
         if limit.is_congestion_control() {
-            self.held_since = self.held_since.or(Some(now));
-            self.limited_round = Some(round);
+            let since = *self.held_since.get_or_insert(now);
+            if now > since {
+                // What held until now did so in this round.
+                self.note_round(round);
+            }
+            self.held_by_window = limit == SendLimit::Window;
+            self.note_round(round);
         } else if let Some(since) = self.held_since.take() {
             if now > since {
-                self.limited_round = Some(round);
+                self.note_round(round);
             }
             self.held = self.held.saturating_add(now.saturating_since(since));
         }
@@ -75,22 +95,28 @@ impl Limitation {
             permitted && !limit.is_congestion_control() && limit != SendLimit::Batch;
     }
 
+    /// Data is held back in `round`.
+    fn note_round(&mut self, round: u64) {
+        self.limited_round = Some(round);
+        if self.held_by_window {
+            self.window_limited_round = Some(round);
+        }
+    }
+
     /// Whether data is held back now, or was in `round` or the one before; and for how long since
     /// this was last asked. `previous_round` is the round that went on until `now`.
-    pub(super) fn take(
-        &mut self,
-        now: Timestamp,
-        previous_round: u64,
-        round: u64,
-    ) -> (bool, Duration) {
+    pub(super) fn take(&mut self, now: Timestamp, previous_round: u64, round: u64) -> Held {
         let mut limited_time = core::mem::take(&mut self.held);
         if let Some(since) = &mut self.held_since {
             limited_time = limited_time.saturating_add(now.saturating_since(*since));
             *since = now.max(*since);
-            self.limited_round = Some(previous_round);
+            self.note_round(previous_round);
         }
-        let was_limited =
-            self.limited_round.is_some_and(|limited| limited.saturating_add(1) >= round);
-        (was_limited, limited_time)
+        let is_recent = |limited: u64| limited.saturating_add(1) >= round;
+        Held {
+            was_limited: self.limited_round.is_some_and(is_recent),
+            was_window_limited: self.window_limited_round.is_some_and(is_recent),
+            limited_time,
+        }
     }
 }

@@ -97,10 +97,9 @@ impl Recovery {
         let round = path.rounds.current();
         if !self.batch.acked.is_empty() || !self.batch.lost.is_empty() {
             let rtt = path.rtt.snapshot(facts.rtt_is_new);
-            let rate_sample = path.sampler.sample(facts.now, rtt.map(|rtt| rtt.minimum));
+            let rate_sample = path.sampler.sample(rtt.map(|rtt| rtt.minimum));
             path.last_rate_sample = rate_sample.or(path.last_rate_sample);
-            let (was_limited, limited_time) =
-                path.limitation.take(facts.now, facts.prior_round, round);
+            let held = path.limitation.take(facts.now, facts.prior_round, round);
             let reductions = path.controller.snapshot().congestion_events;
             path.controller.on_acknowledgement(&Acknowledgement {
                 now: facts.now,
@@ -114,9 +113,12 @@ impl Recovery {
                 persistent_congestion: facts.persistent_congestion,
                 newly_ce_marked: 0,
                 rate_sample,
+                total_delivered: path.sampler.delivered(),
+                total_lost: path.sampler.lost(),
                 round,
-                was_limited,
-                limited_time,
+                was_limited: held.was_limited,
+                was_window_limited: held.was_window_limited,
+                limited_time: held.limited_time,
             });
             let reduced = path.controller.snapshot().congestion_events != reductions;
             if reduced || facts.persistent_congestion {
@@ -141,7 +143,13 @@ impl Recovery {
             }
             subtract(&mut path.still_lost, 1)?;
             let still_lost = path.still_lost;
-            path.controller.on_spurious_loss(&SpuriousLoss { now, packet, still_lost });
+            let total_delivered = path.sampler.delivered();
+            path.controller.on_spurious_loss(&SpuriousLoss {
+                now,
+                packet,
+                still_lost,
+                total_delivered,
+            });
         }
         Ok(())
     }

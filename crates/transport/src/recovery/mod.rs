@@ -179,6 +179,11 @@ impl Recovery {
         self.path.rtt.pto_base(max_ack_delay)
     }
 
+    /// The congestion window, in bytes.
+    pub(crate) fn window(&self) -> u64 {
+        self.path.controller.window()
+    }
+
     /// Exchanges `into` for what was acknowledged since the last call, in the order in which it
     /// became known. What was in `into` is dropped; its memory is used again.
     pub(crate) fn take_acked(&mut self, into: &mut Vec<(SpaceId, Token)>) {

@@ -37,6 +37,8 @@ pub(super) struct Heard {
     pub(super) persistent_congestion: bool,
     pub(super) round: u64,
     pub(super) was_limited: bool,
+    pub(super) was_window_limited: bool,
+    pub(super) totals: (u64, u64),
     pub(super) limited_time: Duration,
 }
 
@@ -83,6 +85,8 @@ impl Controller for Recorder {
             persistent_congestion: event.persistent_congestion,
             round: event.round,
             was_limited: event.was_limited,
+            was_window_limited: event.was_window_limited,
+            totals: (event.total_delivered, event.total_lost),
             limited_time: event.limited_time,
         });
     }

@@ -5,8 +5,8 @@ use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, VarInt};
 
 use super::{
-    MAX_WAKING_ROOM, ReadError, ReadOutcome, STREAM_SEND_SHARE, StreamEvent, Streams,
-    UnknownStream, WriteError,
+    LEAST_SEND_BUFFER, MAX_WAKING_ROOM, ReadError, ReadOutcome, STREAM_SEND_SHARE, StreamEvent,
+    Streams, UnknownStream, WINDOWS_KEPT, WriteError,
 };
 
 /// Writes shorter than this are gathered in chunks of [`SCRATCH`] bytes.
@@ -91,16 +91,24 @@ impl Streams {
     fn room(&self, key: usize) -> u64 {
         let kept = self.table.get(key).and_then(|stream| stream.send.as_ref());
         let kept = kept.map_or(0, |send| send.buffered());
-        let share = STREAM_SEND_SHARE.min(self.send_buffer()).saturating_sub(kept);
+        let share = STREAM_SEND_SHARE.min(self.send_buffer).saturating_sub(kept);
         self.shared_room().max(share)
     }
 
     fn shared_room(&self) -> u64 {
-        self.send_buffer().saturating_sub(self.buffered)
+        self.send_buffer.saturating_sub(self.buffered)
     }
 
-    fn send_buffer(&self) -> u64 {
-        self.config.send_buffer.max(1)
+    /// The congestion window has `window` bytes now. The send buffer follows it: what could not be sent
+    /// for a long time yet is better left with the application, which may not even have it in memory. A
+    /// buffer that is too full for a window that shrank takes nothing more until it is empty enough.
+    pub(crate) fn on_congestion_window(&mut self, window: u64) {
+        let wanted = window.saturating_mul(WINDOWS_KEPT).max(LEAST_SEND_BUFFER);
+        let before = self.send_buffer;
+        self.send_buffer = wanted.min(self.config.send_buffer).max(1);
+        if self.send_buffer > before {
+            self.wake_writers();
+        }
     }
 
     /// Bytes of the stream with `key` need not be kept any more: whoever waits for room may have it.
@@ -111,13 +119,22 @@ impl Streams {
         let rest = self.buffered.checked_sub(bytes);
         debug_assert!(rest.is_some(), "bytes leave the send buffer once");
         self.buffered = rest.unwrap_or(0);
-        let enough = (self.send_buffer() / 8).clamp(1, MAX_WAKING_ROOM);
         let awaits = self.table.get(key).is_some_and(|stream| stream.awaits_room);
-        if awaits && self.room(key) >= enough {
+        if awaits && self.room(key) >= self.waking_room() {
             super::remove_key(&mut self.writers, key);
             self.wake_writer(key);
         }
-        if self.shared_room() >= enough {
+        self.wake_writers();
+    }
+
+    /// For how much room a blocked writer is woken.
+    fn waking_room(&self) -> u64 {
+        (self.send_buffer / 8).clamp(1, MAX_WAKING_ROOM)
+    }
+
+    /// Wakes all blocked writers if there is room that they share.
+    fn wake_writers(&mut self) {
+        if self.shared_room() >= self.waking_room() {
             while let Some(key) = self.writers.pop_front() {
                 self.wake_writer(key);
             }

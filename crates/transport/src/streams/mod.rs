@@ -58,14 +58,23 @@ pub(crate) struct StreamsConfig {
     pub(crate) initial_connection_receive_window: u64,
     /// The connection's largest receive window, in bytes.
     pub(crate) max_connection_receive_window: u64,
-    /// How many written bytes are kept until they are acknowledged, on all streams together. A stream
-    /// may always keep [`STREAM_SEND_SHARE`] bytes, or this if it is less, so that streams whose peer
+    /// How many written bytes are kept at most until they are acknowledged, on all streams together: see
+    /// [`Streams::on_congestion_window`]. A stream may always keep [`STREAM_SEND_SHARE`] bytes, or this if it is less, so that streams whose peer
     /// does not read cannot silence the others.
     pub(crate) send_buffer: u64,
 }
 
 /// How many written bytes a stream may keep even when others have filled the send buffer.
 pub(crate) const STREAM_SEND_SHARE: u64 = 64 << 10;
+
+/// So many congestion windows of written bytes are kept: one in flight, one that follows it while a lost
+/// packet holds back the first, one to send while the application is told of room, and one for the window
+/// to grow into.
+const WINDOWS_KEPT: u64 = 4;
+
+/// The window does not make the send buffer smaller than this, so that a connection that has just begun,
+/// or has lost much, does not wake its writers for a few packets.
+const LEAST_SEND_BUFFER: u64 = 256 << 10;
 
 /// The most room that a blocked writer waits for, so that it is not woken for every packet.
 const MAX_WAKING_ROOM: u64 = 16 << 10;
@@ -90,6 +99,8 @@ pub(crate) struct Streams {
     flow: ConnectionFlow,
     /// Written bytes that are kept, on all streams.
     buffered: u64,
+    /// How many may be.
+    send_buffer: u64,
     /// Streams that owe control frames.
     control: VecDeque<usize>,
     /// Streams that can send without credit: what was lost, and bare ends.
@@ -127,6 +138,7 @@ impl Streams {
             peer: PeerLimits::default(),
             flow: ConnectionFlow::new(receive),
             buffered: 0,
+            send_buffer: config.send_buffer.clamp(1, LEAST_SEND_BUFFER),
             control: VecDeque::new(),
             creditless: Scheduler::default(),
             fresh: Scheduler::default(),

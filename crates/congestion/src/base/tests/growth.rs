@@ -1,6 +1,6 @@
 use clearway_units::Rate;
 
-use crate::testing::{Fate, MAXIMUM_WINDOW, Report, SIZE, Sender, ms, parameters};
+use crate::testing::{Fate, LOSS_BASED, MAXIMUM_WINDOW, Report, SIZE, Sender, ms, parameters};
 use crate::{Algorithm, ControllerFactory, ControllerParameters, Phase, Suppressor};
 
 fn fresh(algorithm: Algorithm) -> Sender {
@@ -11,7 +11,7 @@ fn fresh(algorithm: Algorithm) -> Sender {
 fn the_initial_window_is_the_rfcs_and_can_be_set() {
     for (size, window) in [(1200, 12_000), (1472, 14_720), (1500, 14_720), (9000, 18_000)] {
         let parameters = ControllerParameters { max_datagram_size: size, ..parameters(None) };
-        for algorithm in Algorithm::ALL {
+        for algorithm in LOSS_BASED {
             assert_eq!(algorithm.build(&parameters).window(), window);
         }
     }
@@ -25,7 +25,7 @@ fn the_initial_window_is_the_rfcs_and_can_be_set() {
 
 #[test]
 fn the_initial_window_follows_the_datagram_size_until_it_is_used() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let mut sender = fresh(algorithm);
         sender.controller.on_max_datagram_size(1400);
         assert_eq!(sender.window(), 14_000);
@@ -42,7 +42,7 @@ fn the_initial_window_follows_the_datagram_size_until_it_is_used() {
 
 #[test]
 fn slow_start_doubles_each_round_however_acks_are_aggregated() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         for batch in [1, 2, 10, usize::MAX] {
             let mut sender = fresh(algorithm);
             for round in 1..=6 {
@@ -55,7 +55,7 @@ fn slow_start_doubles_each_round_however_acks_are_aggregated() {
 
 #[test]
 fn conservative_slow_start_loses_no_byte_to_rounding() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let windows = [1, 3, usize::MAX].map(|batch| {
             let mut sender = fresh(algorithm);
             sender.clean_round(1);
@@ -74,9 +74,38 @@ fn conservative_slow_start_loses_no_byte_to_rounding() {
 }
 
 #[test]
+fn what_conservative_slow_start_carries_is_worth_no_more_after_it() {
+    // Three bytes are carried, of which a quarter counts. When the delay goes away, they must not bring
+    // three: growth is never more than what was acknowledged (S6).
+    for algorithm in LOSS_BASED {
+        let mut sender = fresh(algorithm);
+        sender.clean_round(1);
+        sender.rtt = ms(100);
+        sender.clean_round(1);
+        sender.clean_round(1);
+        assert_eq!(sender.snapshot().phase, Phase::ConservativeSlowStart);
+        sender.rtt = ms(50);
+        sender.resize_flight(SIZE - 1);
+        let mut phases = Vec::new();
+        for _ in 0..2 {
+            sender.fill();
+            sender.wait(ms(50));
+            while sender.in_flight() > 0 {
+                let (window, in_flight) = (sender.window(), sender.in_flight());
+                sender.settle_one(Fate::Acked);
+                let (grown, acked) = (sender.window() - window, in_flight - sender.in_flight());
+                assert!(grown <= acked, "{algorithm}: {grown} for {acked}");
+                phases.push(sender.snapshot().phase);
+            }
+        }
+        assert!(phases.contains(&Phase::SlowStart), "{algorithm}: the delay went away");
+    }
+}
+
+#[test]
 fn conservative_slow_start_grows_by_a_quarter() {
     // Row 31: nothing is added on top of it, and it is no recovery.
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let mut sender = fresh(algorithm);
         sender.clean_round(1);
         sender.rtt = ms(100);
@@ -101,7 +130,7 @@ fn conservative_slow_start_grows_by_a_quarter() {
 #[test]
 fn congestion_avoidance_does_without_a_round_trip_time() {
     // Row 19: before the first sample there is none to compute with, and no default either.
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 20, ms(50));
         sender.hides_rtt = true;
         for _ in 0..20 {
@@ -116,7 +145,7 @@ fn congestion_avoidance_does_without_a_round_trip_time() {
 #[test]
 fn a_large_ack_does_not_carry_slow_start_past_the_threshold() {
     // Row 30.
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let mut sender = Sender::new(algorithm.build(&parameters(Some(40 * SIZE))), ms(50));
         sender.fill();
         sender.wait(ms(2000));
@@ -136,7 +165,7 @@ fn a_large_ack_does_not_carry_slow_start_past_the_threshold() {
 
 #[test]
 fn nothing_grows_while_the_application_is_what_limits() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         for mut sender in [fresh(algorithm), Sender::avoiding(algorithm, 20, ms(50))] {
             sender.send(0);
             sender.wait(ms(50));
@@ -162,7 +191,7 @@ fn nothing_grows_while_the_application_is_what_limits() {
 #[test]
 fn growth_does_not_depend_on_how_acks_are_aggregated() {
     // M3, rows 15 and 16.
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         for datagrams in [2, 5, 10, 50, 200] {
             let grown = [1, 2, 10, usize::MAX].map(|batch| {
                 let mut sender = Sender::avoiding(algorithm, datagrams, ms(100));
@@ -184,7 +213,7 @@ fn growth_does_not_depend_on_how_acks_are_aggregated() {
 
 #[test]
 fn acks_at_one_instant_grow_the_window_as_one_ack_does() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         for datagrams in [10, 100, 1000] {
             let windows = [1, 7, usize::MAX].map(|batch| {
                 let mut sender = Sender::avoiding(algorithm, datagrams, ms(100));
@@ -205,7 +234,7 @@ fn acks_at_one_instant_grow_the_window_as_one_ack_does() {
 
 #[test]
 fn the_window_stops_at_its_maximum_and_says_so() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let parameters = ControllerParameters { maximum_window: 50 * SIZE + 7, ..parameters(None) };
         let mut sender = Sender::new(algorithm.build(&parameters), ms(20));
         for _ in 0..20 {
@@ -225,7 +254,7 @@ fn the_window_stops_at_its_maximum_and_says_so() {
 
 #[test]
 fn pacing_is_double_in_slow_start_and_a_quarter_more_after_it() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let mut sender = fresh(algorithm);
         assert_eq!(sender.controller.pacing_rate(None), None);
         let rtt = sender.rtt_snapshot(true);

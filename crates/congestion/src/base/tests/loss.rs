@@ -1,4 +1,4 @@
-use crate::testing::{Fate, Report, SIZE, Sender, ms, parameters};
+use crate::testing::{Fate, LOSS_BASED, Report, SIZE, Sender, ms, parameters};
 use crate::{Algorithm, ControllerFactory, Phase, SentPacket, Suppressor};
 
 const CE: Report = Report { ce_marked: 1, persistent_congestion: false };
@@ -31,7 +31,7 @@ fn just_cut(algorithm: Algorithm) -> (Sender, SentPacket) {
 /// and the next flight goes out at once.
 #[test]
 fn the_death_spiral_does_not_begin() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         for jitter in [0, 1, 100_000] {
             let mut sender = Sender::new(algorithm.build(&parameters(None)), ms(10));
             for _ in 0..40 {
@@ -64,7 +64,7 @@ fn the_death_spiral_does_not_begin() {
 #[test]
 fn every_window_grows_half_a_datagram_per_clean_round() {
     // L1, for any window and whatever went before.
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         for eighths in 16..160 {
             let initial = Some(eighths * SIZE / 8 * 10 / 7);
             let mut sender = Sender::new(algorithm.build(&parameters(initial)), ms(1));
@@ -87,7 +87,7 @@ fn every_window_grows_half_a_datagram_per_clean_round() {
 #[test]
 fn the_losses_of_one_flight_cut_once() {
     // Row 7: they are spread over many ACKs, with acknowledged packets between them.
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 40, ms(50));
         sender.fill();
         sender.wait(ms(50));
@@ -106,7 +106,7 @@ fn the_losses_of_one_flight_cut_once() {
 
 #[test]
 fn recovery_ends_with_the_first_packet_sent_after_the_cut() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let (mut sender, _) = just_cut(algorithm);
         let first_after = sender.next_index();
         sender.acknowledge_first(30);
@@ -134,7 +134,7 @@ fn recovery_ends_with_the_first_packet_sent_after_the_cut() {
 #[test]
 fn packets_sent_before_the_cut_are_answered_even_when_recovery_is_over() {
     // Row 27: declared lost late.
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let (mut sender, _) = just_cut(algorithm);
         sender.acknowledge_first(30);
         sender.fill();
@@ -155,7 +155,7 @@ fn packets_sent_before_the_cut_are_answered_even_when_recovery_is_over() {
 
 #[test]
 fn one_event_may_end_an_episode_and_begin_the_next() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let (mut sender, _) = just_cut(algorithm);
         sender.acknowledge_all();
         sender.wait(ms(50));
@@ -172,7 +172,7 @@ fn one_event_may_end_an_episode_and_begin_the_next() {
 
 #[test]
 fn growth_counts_with_late_losses_of_an_answered_episode() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let (mut sender, _) = just_cut(algorithm);
         sender.acknowledge_first(30);
         sender.fill();
@@ -190,7 +190,7 @@ fn growth_counts_with_late_losses_of_an_answered_episode() {
 
 #[test]
 fn marks_cut_once_per_round_trip() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 40, ms(50));
         for _ in 0..3 {
             sender.fill();
@@ -213,7 +213,7 @@ fn marks_cut_once_per_round_trip() {
 
 #[test]
 fn a_cut_whose_losses_all_arrived_is_taken_back() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 40, ms(50));
         sender.fill();
         sender.wait(ms(50));
@@ -238,7 +238,7 @@ fn a_cut_whose_losses_all_arrived_is_taken_back() {
 
 #[test]
 fn undo_leads_back_into_the_first_slow_start_with_its_watch() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let mut sender = Sender::new(algorithm.build(&parameters(None)), ms(50));
         sender.clean_round(1);
         sender.fill();
@@ -260,7 +260,7 @@ fn undo_leads_back_into_the_first_slow_start_with_its_watch() {
 
 #[test]
 fn undo_reaches_only_the_last_episode() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let (mut sender, first) = just_cut(algorithm);
         sender.acknowledge_all();
         sender.fill();
@@ -278,7 +278,7 @@ fn undo_reaches_only_the_last_episode() {
 
 #[test]
 fn undo_never_lowers_a_window_that_has_outgrown_it() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let (mut sender, lost) = just_cut(algorithm);
         for _ in 0..60 {
             sender.clean_round(4);
@@ -292,7 +292,7 @@ fn undo_never_lowers_a_window_that_has_outgrown_it() {
 
 #[test]
 fn a_mark_is_never_spurious() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         // The mark comes with the loss, or after it.
         for after in [false, true] {
             let mut sender = Sender::avoiding(algorithm, 40, ms(50));
@@ -314,7 +314,7 @@ fn a_mark_is_never_spurious() {
 #[test]
 fn persistent_congestion_leads_to_slow_start_up_to_the_normal_threshold() {
     // Rows 21 and 23.
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let reduced = if algorithm == Algorithm::Reno { 0.5 } else { 0.7 };
         for cut_before in [false, true] {
             let mut sender = Sender::avoiding(algorithm, 40, ms(50));
@@ -351,7 +351,7 @@ fn persistent_congestion_leads_to_slow_start_up_to_the_normal_threshold() {
 #[test]
 fn one_silence_collapses_the_window_once() {
     // Row 22: the losses of the silence come in several ACKs.
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 40, ms(50));
         sender.fill();
         sender.wait(ms(3000));
@@ -385,7 +385,7 @@ fn one_silence_collapses_the_window_once() {
 
 #[test]
 fn a_collapse_is_not_taken_back() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in LOSS_BASED {
         let (mut sender, lost) = just_cut(algorithm);
         lose_first(&mut sender, PERSISTENT, 20);
         assert_eq!(sender.window(), 2 * SIZE);

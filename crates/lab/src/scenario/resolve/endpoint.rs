@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 
 use crate::scenario::error::Fault;
 use crate::scenario::file::endpoint::{EndpointSettings, StackName};
-use crate::scenario::{EndSetup, StackKind};
+use crate::setup::{EndSetup, StackKind};
 
 /// RFC 9000, Sections 14.1 and 18.2.
 const DATAGRAM_SIZES: RangeInclusive<u16> = 1200..=65527;

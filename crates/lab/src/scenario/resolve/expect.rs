@@ -5,7 +5,8 @@ use core::time::Duration;
 use crate::scenario::error::Fault;
 use crate::scenario::file::expect::{BoundSettings, ExpectSettings, ShareSettings};
 use crate::scenario::value::Portion;
-use crate::scenario::{Expectations, Setup, ShareBound};
+use crate::scenario::{Expectations, ShareBound};
+use crate::setup::Setup;
 
 impl ExpectSettings {
     /// What holds for a controller.

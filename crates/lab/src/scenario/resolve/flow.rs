@@ -10,7 +10,7 @@ use crate::scenario::error::Fault;
 use crate::scenario::file::Level;
 use crate::scenario::file::flow::{FlowSettings, SessionName, TrafficSettings};
 use crate::scenario::settings::Overlay;
-use crate::scenario::{Flow, SessionKind, StackKind, Traffic};
+use crate::setup::{Flow, SessionKind, StackKind, Traffic};
 
 /// As many as anyone needs; a mistyped number shall not fill the memory.
 const MAXIMUM_COPIES: u32 = 10_000;

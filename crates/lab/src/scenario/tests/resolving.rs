@@ -8,8 +8,8 @@ use clearway_network::{
 };
 use clearway_units::Rate;
 
-use super::super::{EndSetup, SessionKind, Setup, StackKind, Traffic};
 use super::{parse, with_flow};
+use crate::setup::{EndSetup, SessionKind, Setup, StackKind, Traffic};
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use clearway_network::{Cellular, Conditions, Trace};
 use clearway_units::Rate;
 
-use super::super::{CONTROLLERS, Expectations, Flow, Scenario, Setup, Traffic, Variant};
+use super::super::{CONTROLLERS, Expectations, Scenario, Variant};
+use crate::setup::{Flow, Setup, Traffic};
 
 const CELLULAR: &str = "traces/cellular.trace";
 

@@ -57,6 +57,35 @@ fn a_sender_without_data_is_not_limited() {
 }
 
 #[test]
+fn what_the_pacer_holds_back_is_not_held_back_by_the_window() {
+    let mut bench = Bench::new();
+    let mut limited = Vec::new();
+    for round in 0..4 {
+        let number = bench.send(at(round * 100));
+        let pacer = SendLimit::Pacer(ReleaseTime::at(at(round * 100 + 90)));
+        let limit = if round == 0 { SendLimit::Window } else { pacer };
+        bench.recovery.sending_stopped(at(round * 100), limit);
+        bench.ack(at(round * 100 + 40), &[(number, number)]);
+        let heard = bench.last_heard();
+        limited.push((heard.was_limited, heard.was_window_limited));
+    }
+    // The window held data back until 100, in the second round.
+    assert_eq!(limited, [(true, true), (true, true), (true, false), (true, false)]);
+}
+
+#[test]
+fn the_controller_hears_of_all_that_was_delivered_and_lost() {
+    let mut bench = Bench::new();
+    for number in 0..8 {
+        bench.send(at(number));
+    }
+    bench.ack(at(40), &[(0, 1)]);
+    assert_eq!(bench.last_heard().totals, (2400, 0));
+    bench.ack(at(41), &[(5, 6)]);
+    assert_eq!(bench.last_heard().totals, (4800, 2400), "packets 2 and 3 are lost");
+}
+
+#[test]
 fn a_stop_for_flow_control_is_not_the_windows() {
     for limit in [SendLimit::FlowControl, SendLimit::Amplification, SendLimit::Path] {
         let mut bench = Bench::new();

@@ -156,6 +156,28 @@ fn a_full_send_buffer_wakes_its_writers_once_and_never_shuts_a_stream_out() {
     assert_eq!(pair.client.statistics().bytes_buffered, 0);
 }
 
+/// Four windows, at least 256 KiB, at most what the configuration says.
+#[test]
+fn the_send_buffer_follows_the_congestion_window() {
+    let large = StreamsConfig { send_buffer: 1 << 20, ..config() };
+    let mut pair = Pair::new(large);
+    let id = pair.client.open(UNIDIRECTIONAL).unwrap();
+    assert_eq!(pair.client.write(id, data(2 << 20)), Ok(256 << 10));
+    pair.client.on_congestion_window(60_000);
+    assert_eq!(events(&mut pair.client), [], "no room");
+    pair.client.on_congestion_window(100_000);
+    assert_eq!(events(&mut pair.client), [StreamEvent::Writable(id)], "told at once");
+    assert_eq!(pair.client.write(id, data(2 << 20)), Ok(400_000 - (256 << 10)));
+    pair.client.on_congestion_window(1 << 30);
+    assert_eq!(events(&mut pair.client), [StreamEvent::Writable(id)]);
+    assert_eq!(pair.client.write(id, data(2 << 20)), Ok((1 << 20) - 400_000));
+    // A window that shrank takes nothing back, and takes nothing more.
+    pair.client.on_congestion_window(2400);
+    assert_eq!(pair.client.write(id, data(1)), Ok(0));
+    assert_eq!(pair.client.statistics().bytes_buffered, 1 << 20);
+    check_ledger(&pair.client);
+}
+
 #[test]
 fn room_that_one_stream_frees_wakes_another() {
     let mut pair = Pair::new(StreamsConfig { send_buffer: 100_000, ..config() });

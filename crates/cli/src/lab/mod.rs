@@ -1,0 +1,60 @@
+//! `clearway lab`: scenarios in virtual time.
+
+mod conclusion;
+mod library;
+mod list;
+mod matrix;
+mod perform;
+mod progress;
+mod replay;
+mod run;
+mod seeds_file;
+mod selection;
+mod sweep;
+mod violation;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+/// Put congestion controllers to the test: scenarios in virtual time.
+///
+/// A scenario is a TOML file that describes networks, traffic, and what is expected. The real stack,
+/// HTTP/3 at both ends, runs over the simulated network; time jumps from one event to the next, so
+/// that a minute passes in a fraction of a second. While it runs, every property of liveness and safety
+/// is checked at every event. A seed decides everything random: the same seed gives the same bytes.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct LabCommand {
+    #[command(subcommand)]
+    command: LabSubcommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum LabSubcommand {
+    Run(run::RunCommand),
+    Sweep(sweep::SweepCommand),
+    List(list::ListCommand),
+    Replay(replay::ReplayCommand),
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  What there is:
+    clearway lab list
+  The whole set, every property checked, and a table:
+    clearway lab run --all
+  Ten thousand seeds of one scenario, for every controller:
+    clearway lab sweep collapse --seeds 10000
+  One of them again, with its qlog file:
+    clearway lab replay collapse --controller cubic --seed 4711 --qlog run.sqlog";
+
+/// Runs the command.
+pub(crate) async fn run(command: LabCommand) -> Result<(), Failure> {
+    match command.command {
+        LabSubcommand::Run(command) => run::run(command).await,
+        LabSubcommand::Sweep(command) => sweep::run(command).await,
+        LabSubcommand::List(command) => list::run(&command),
+        LabSubcommand::Replay(command) => replay::run(&command),
+    }
+}

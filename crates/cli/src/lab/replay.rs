@@ -1,0 +1,94 @@
+//! `clearway lab replay`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clearway_lab::report::seconds_text;
+use clearway_lab::run::{Extras, FlowOutcome, Outcome, run as run_once};
+
+use super::library::Library;
+use super::matrix::Matrix;
+use super::selection::Selection;
+use super::violation::{record, text};
+use crate::failure::Failure;
+use crate::output;
+
+/// Run one seed of a scenario once more.
+///
+/// The same seed gives the same datagrams at the same times, every time and on every machine; a digest
+/// of all of them is printed. (Where a scenario asks for real TLS, which draws randomness of its own, the
+/// digest covers times and sizes only.) The exit status is 0 only if the run finished and no property was
+/// violated.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct ReplayCommand {
+    /// A scenario: a name in the folder of scenarios, or a file.
+    #[arg(value_name = "SCENARIO")]
+    scenario: String,
+    /// The seed.
+    #[arg(long, value_name = "NUMBER")]
+    seed: u64,
+    /// Write what the sending end of the first flow sees to this qlog file.
+    #[arg(long, value_name = "FILE")]
+    qlog: Option<PathBuf>,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    library: Library,
+}
+
+const AFTER_HELP: &str = "\
+Without --controller and --variant it is the first of each.
+
+Example:
+  clearway lab replay collapse --controller cubic --variant base --seed 4711 --qlog run.sqlog";
+
+/// Runs the command.
+pub(super) fn run(command: &ReplayCommand) -> Result<(), Failure> {
+    let scenario = command.library.find(&command.scenario)?;
+    let matrix = Matrix::new(vec![scenario], &command.selection, command.seed, Some(1))?;
+    let Some(view) = matrix.view(0) else { return Ok(()) };
+    let extras = Extras { digest: true, check: true, ..Extras::default() };
+    let outcome = match &command.qlog {
+        Some(path) => record(&view, command.seed, path, extras)?,
+        None => run_once(&view.variant.setup, view.candidate, command.seed, extras)
+            .map_err(|error| Failure::new(error.to_string()))?,
+    };
+    output::result(&format!(
+        "{}, {:?}, {}, seed {}",
+        view.scenario.name, view.variant.name, view.candidate.name, command.seed
+    ))?;
+    show(&outcome)
+}
+
+fn show(outcome: &Outcome) -> Result<(), Failure> {
+    let datagrams = outcome.network.to_server.received + outcome.network.to_client.received;
+    output::result(&format!("{} after {}", outcome.stop, seconds_text(outcome.at)))?;
+    for flow in &outcome.flows {
+        output::result(&flow_text(flow))?;
+    }
+    if let Some(digest) = &outcome.digest {
+        output::result(&format!("{datagrams} datagrams, SHA-256 {digest}"))?;
+    }
+    match (&outcome.violation, outcome.took()) {
+        (Some(violation), _) => {
+            output::result(&text(violation))?;
+            Err(Failure::new(format!("property {} was violated", violation.property)))
+        }
+        (None, None) => Err(Failure::new(format!("the run did not finish: {}", outcome.stop))),
+        (None, Some(_)) => Ok(()),
+    }
+}
+
+fn flow_text(flow: &FlowOutcome) -> String {
+    let took = flow.took.map_or_else(|| "not finished".to_owned(), seconds_text);
+    let floor = if flow.reached_floor { ", window at its floor" } else { "" };
+    format!(
+        "flow {}: {}, {} bytes, {took}, {} congestion events, {} packets lost{floor}",
+        flow.name,
+        flow.controller,
+        flow.received,
+        flow.sender.congestion_events,
+        flow.sender.packets_lost
+    )
+}

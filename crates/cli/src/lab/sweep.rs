@@ -1,0 +1,62 @@
+//! `clearway lab sweep`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::library::Library;
+use super::matrix::Matrix;
+use super::perform::{Manner, perform};
+use super::seeds_file::SeedsFile;
+use super::selection::Selection;
+use crate::failure::Failure;
+
+/// Run a scenario with very many seeds.
+///
+/// Each variant gets its share of the seeds. Interrupt it (Ctrl-C) to have the result of the seeds that
+/// were run until then; interrupt it once more to end at once. The exit status is 0 only if everything
+/// was as the scenario expects, no property was violated, and all seeds were run.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct SweepCommand {
+    /// A scenario: a name in the folder of scenarios, or a file.
+    #[arg(value_name = "SCENARIO", required = true)]
+    scenarios: Vec<String>,
+    /// How many seeds.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    first_seed: u64,
+    /// Write what came of each seed to this file, as JSON lines.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    library: Library,
+    #[command(flatten)]
+    manner: Manner,
+}
+
+const AFTER_HELP: &str = "\
+With --json each line has: scenario, controller, variant, seeds (how many were run), finished (how many \
+did), violations, floor_reached (the part of the runs, 0 to 1), p50_s, p99_s, max_s (virtual seconds, \
+null for never), wall_s (real seconds), complete, expectations_met, unmet (in words), unfinished_seeds \
+and violating_seeds (the first few), references.
+
+Examples:
+  Ten thousand collapses for each controller:
+    clearway lab sweep collapse --seeds 10000
+  The scenario itself without its variants, seed by seed:
+    clearway lab sweep collapse --variant base --controller cubic --out seeds.json";
+
+/// Runs the command.
+pub(super) async fn run(command: SweepCommand) -> Result<(), Failure> {
+    let SweepCommand { scenarios, seeds, first_seed, out, selection, library, manner } = command;
+    let find = |name: &String| library.find(name);
+    let scenarios = scenarios.iter().map(find).collect::<Result<_, _>>()?;
+    let matrix = Matrix::new(scenarios, &selection, first_seed, Some(seeds))?;
+    let seeds_file = out.as_deref().map(SeedsFile::create).transpose()?;
+    perform(matrix, manner, seeds_file).await
+}

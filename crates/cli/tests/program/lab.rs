@@ -1,0 +1,233 @@
+//! `clearway lab`, small.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::support::{Scratch, clearway, fail, succeed};
+
+const SMALL: &str = r#"
+summary = "A small download."
+limit = "5s"
+seeds = 3
+controllers = ["reno", "cubic"]
+
+[[reference]]
+figure = "0.1 s"
+source = "nobody"
+controller = "cubic"
+
+[network]
+delay = "5ms"
+jitter = "1ms"
+
+[[flow]]
+name = "download"
+traffic = { download = "20kB" }
+
+[[variant]]
+name = "with loss"
+share = 0.5
+network.loss = [{ random = "5%" }]
+"#;
+
+/// A folder with the small scenario.
+fn library(name: &str) -> (Scratch, String) {
+    let scratch = Scratch::new(name);
+    fs::create_dir(scratch.path("scenarios")).unwrap();
+    fs::write(scratch.path("scenarios/small.toml"), SMALL).unwrap();
+    let folder = scratch.path("scenarios");
+    (scratch, folder)
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    let text = str::from_utf8(&output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_run_is_a_table() {
+    let (_scratch, folder) = library("lab-run");
+    let all = succeed(&["lab", "run", "--all", "--scenarios", &folder]);
+    let one = succeed(&["lab", "run", "small", "--scenarios", &folder, "--threads", "1"]);
+    assert_eq!(all.stdout, one.stdout);
+    let text = String::from_utf8(all.stdout).unwrap();
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["small"]);
+    assert_eq!(rows[2][..4], ["base", "reno", "3", "3"]);
+    assert_eq!(rows[3][..4], ["base", "cubic", "3", "3"]);
+    assert_eq!(rows[4], ["published:", "0.1", "s", "(nobody)"]);
+    assert_eq!(rows[5][..5], ["with", "loss", "reno", "2", "2"]);
+    assert_eq!(rows[6][9..], ["yes"]);
+}
+
+#[test]
+fn what_is_not_as_expected_is_said() {
+    let (scratch, _) = library("lab-unmet");
+    let file = scratch.path("strict.toml");
+    fs::write(&file, format!("{SMALL}\n[expect]\nwithin = \"10ms\"\nfloor_reached = 0.9\n"))
+        .unwrap();
+    let arguments = ["lab", "run", &file, "--controller", "cubic", "--variant", "base"];
+    let output = clearway(&arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains(" NO\n") && text.contains("every run within 0.010 s: 0."), "{text}");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("1 of 1 were not as expected; the first: strict, \"base\", cubic"));
+    let output = clearway(&[&arguments[..], &["--json"]].concat()).output().unwrap();
+    let line = &lines(&output)[0];
+    assert_eq!(line["expectations_met"], false);
+    assert_eq!(line["unmet"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_sweep_is_a_line_of_json_for_each() {
+    let (scratch, folder) = library("lab-sweep");
+    let out = scratch.path("seeds.json");
+    let sweep = ["lab", "sweep", "small", "--scenarios", &folder, "--seeds", "6", "--json"];
+    let output = succeed(&[&sweep[..], &["--first-seed", "100", "--out", &out]].concat());
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let order = ["scenario", "controller", "variant", "seeds", "finished", "violations"];
+    let order = [&order[..], &["floor_reached", "p50_s", "p99_s", "max_s", "wall_s"]].concat();
+    let places: Vec<_> =
+        order.iter().map(|key| text.find(&format!("\"{key}\":")).unwrap()).collect();
+    assert!(places.is_sorted(), "{text}");
+    let lines = lines(&output);
+    let names: Vec<_> = lines
+        .iter()
+        .map(|line| (line["variant"].as_str().unwrap(), line["controller"].as_str().unwrap()))
+        .collect();
+    let (base, lossy) = ("base", "with loss");
+    assert_eq!(names, [(base, "reno"), (base, "cubic"), (lossy, "reno"), (lossy, "cubic")]);
+    assert_eq!((&lines[0]["seeds"], &lines[2]["seeds"]), (&6.into(), &3.into()));
+    for line in &lines {
+        assert_eq!(line["finished"], line["seeds"]);
+        assert_eq!((&line["violations"], &line["complete"]), (&0.into(), &true.into()));
+        assert!(line["p50_s"].as_f64() <= line["max_s"].as_f64(), "{line}");
+    }
+    let seeds = fs::read_to_string(&out).unwrap();
+    let seeds: Vec<Value> = seeds.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(seeds.len(), 18);
+    assert_eq!((&seeds[0]["seed"], &seeds[5]["seed"]), (&100.into(), &105.into()));
+    assert_eq!(seeds[0]["stop"], "finished");
+    assert!(seeds[0]["took_s"].is_number() && seeds[0]["floor"].is_boolean());
+    let one = ["--variant", "base", "--controller", "cubic", "--threads", "3"];
+    let again = succeed(&[&sweep[..], &["--first-seed", "100"], &one[..]].concat());
+    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!((&again["p50_s"], &again["max_s"]), (&lines[1]["p50_s"], &lines[1]["max_s"]));
+}
+
+#[test]
+fn an_interrupted_sweep_tells_what_it_has() {
+    let (scratch, _) = library("lab-interrupted");
+    let file = scratch.path("long.toml");
+    let text = SMALL.replace("limit =", "base = false\nlimit =").replace("0.5", "0.000001");
+    fs::write(&file, format!("{text}\n[[variant]]\nname = \"many\"\n")).unwrap();
+    let out = scratch.path("seeds.json");
+    let arguments = ["lab", "sweep", &file, "--seeds", "1000000", "--controller", "reno"];
+    let mut command = clearway(&[&arguments[..], &["--json", "--out", &out]].concat());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut results = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    results.read_line(&mut first).unwrap();
+    let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let mut rest = String::new();
+    results.read_to_string(&mut rest).unwrap();
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{errors}");
+    let first: Value = serde_json::from_str(&first).unwrap();
+    assert_eq!((&first["seeds"], &first["complete"]), (&1.into(), &true.into()));
+    // No run of the second one may have begun.
+    for line in rest.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&line["variant"], &line["complete"]), (&"many".into(), &false.into()));
+        assert!(line["seeds"].as_u64().unwrap() < 1_000_000, "{line}");
+        assert_eq!(line["seeds"], line["finished"]);
+    }
+    let last = errors.lines().last().unwrap();
+    assert!(last.starts_with("clearway: interrupted: only a part"), "{last}");
+    assert!(fs::read_to_string(&out).unwrap().lines().count() >= 1);
+}
+
+#[test]
+fn a_replay_gives_the_same_bytes() {
+    let (scratch, folder) = library("lab-replay");
+    let replay = ["lab", "replay", "small", "--scenarios", &folder, "--controller", "cubic"];
+    let replay = [&replay[..], &["--variant", "with loss", "--seed"]].concat();
+    let once = |seed| succeed(&[&replay[..], &[seed]].concat()).stdout;
+    let first = String::from_utf8(once("1")).unwrap();
+    assert_eq!(first.as_bytes(), once("1"));
+    assert_ne!(first.as_bytes(), once("2"));
+    assert!(first.starts_with("small, \"with loss\", cubic, seed 1\nfinished after 0."), "{first}");
+    let digest = first.lines().last().unwrap().split(' ').next_back().unwrap();
+    assert_eq!(digest.len(), 64, "{first}");
+    let qlog = scratch.path("run.sqlog");
+    let logged = succeed(&[&replay[..], &["1", "--qlog", &qlog]].concat()).stdout;
+    assert_eq!(logged, first.as_bytes());
+    let log = fs::read(&qlog).unwrap();
+    assert!(log.starts_with(b"\x1e{") && log.ends_with(b"\n"));
+    succeed(&[&replay[..], &["1", "--qlog", &qlog]].concat());
+    assert_eq!(fs::read(&qlog).unwrap(), log);
+}
+
+#[test]
+fn a_list_shows_what_there_is() {
+    let (_scratch, folder) = library("lab-list");
+    let list = ["lab", "list", "--scenarios", &folder];
+    let text = String::from_utf8(succeed(&list).stdout).unwrap();
+    for part in ["small\n", "A small download.", "reno, cubic", "seeds: 3", "base, with loss"] {
+        assert!(text.contains(part), "{part:?} is not in {text:?}");
+    }
+    let line = &lines(&succeed(&[&list[..], &["--json"]].concat()))[0];
+    assert_eq!((&line["scenario"], &line["seeds"]), (&"small".into(), &3.into()));
+    assert_eq!(line["variants"], serde_json::json!(["base", "with loss"]));
+}
+
+#[test]
+fn what_cannot_be_run_is_one_clear_line() {
+    let (scratch, folder) = library("lab-wrong");
+    let says = |arguments: &[&str], expected: &[&str]| {
+        let line = fail(&[&["lab"][..], arguments].concat());
+        for part in expected {
+            assert!(line.contains(part), "{part:?} is not in {line:?}");
+        }
+    };
+    let wrong = scratch.path("wrong.toml");
+    fs::write(&wrong, SMALL.replace("delay =", "dealy =")).unwrap();
+    says(&["run", &wrong], &["wrong.toml:13:", "dealy", "delay"]);
+    let missing = scratch.path("missing");
+    says(&["list", "--scenarios", &missing], &[&missing, "No such file", "--scenarios"]);
+    says(&["run", "--all", "--scenarios", &missing], &[&missing, "--scenarios"]);
+    says(&["run", "smal", "--scenarios", &folder], &["smal", "clearway lab list"]);
+    says(&["run", "no/such.toml"], &["no/such.toml"]);
+    let variant = ["run", "small", "--scenarios", &folder, "--variant", "lossy"];
+    says(&variant, &["lossy", "\"base\", \"with loss\""]);
+    let nowhere = scratch.path("no/seeds.json");
+    let out = ["sweep", "small", "--scenarios", &folder, "--seeds", "1", "--out", &nowhere];
+    says(&out, &["seeds.json", "No such file", "--out"]);
+    let code = |arguments: &[&str]| clearway(arguments).output().unwrap().status.code();
+    assert_eq!(code(&["lab", "run", "small", "--controller", "cubic,vegas"]), Some(2));
+    assert_eq!(code(&["lab", "run"]), Some(2));
+    assert_eq!(code(&["lab", "sweep", "small", "--seeds", "0"]), Some(2));
+}
+
+/// No file may have more than 512 bytes or 1 kB: a disk that is full, for whoever has no disk to fill.
+#[test]
+fn a_file_of_seeds_that_cannot_be_written_to_its_end() {
+    let (scratch, folder) = library("lab-full");
+    let out = scratch.path("seeds.json");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 1; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_clearway")]);
+    command.args(["lab", "sweep", "small", "--scenarios", &folder, "--seeds", "20", "--out", &out]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("clearway: cannot write") && errors.contains("too large"), "{errors}");
+    assert_eq!(scratch.names(), ["scenarios"]);
+}

@@ -1,0 +1,259 @@
+//! BBR version 3 (draft-ietf-ccwg-bbr-06).
+//!
+//! A controller that keeps a model of the path, the greatest delivery rate and the least round-trip
+//! time, and sends at a rate and with a window that the model yields. Names follow the draft; where
+//! it writes "Infinity" there is `None` here.
+//!
+//! # Where this departs from the draft's pseudocode, and why
+//!
+//! - **The first round-trip time sets the pacing rate anew.** The draft's first rate assumes 1 ms and
+//!   only ever rises, so a long path would never be paced in Startup (row 121). Before the first sample
+//!   there is no rate at all here: the initial window may go at once (RFC 9002 §7.7).
+//! - **The pacer releases at least one datagram for each smoothed round-trip time** ([`pacing`]). After
+//!   a history of long silences the measured rate may be a packet in many seconds; without the floor
+//!   the next sample would be as far away. A round-trip time contains the packet's own transmission
+//!   time, so one packet for each is never more than the path carries.
+//! - **A loss episode is what RFC 9002 §7.3.2 calls one:** it begins with the loss of a packet sent
+//!   after the last began, and state for an undo is saved there, not at the first loss of each round. The
+//!   pseudocode, taken by the letter, forgets what it saved: entering ProbeBW_DOWN ends the loss round,
+//!   and the next lost packet of the same event saves again what is reduced already.
+//! - **Persistent congestion plays the part of the retransmission timeout.** QUIC's probe timeout marks
+//!   nothing lost.
+//! - **A precautionary probe ends when the in-flight data *reached* the long-term bound**, so what was
+//!   in flight before the ACK counts: after it there is always less, the window being held at the bound.
+//!   Drain and ProbeBW_DOWN end by what is in flight after the ACK, as the draft has it (row 106).
+//! - **The bandwidth filter advances only past a cycle that has a sample**: two advances without one
+//!   would leave no estimate.
+//! - **CE marks count as losses** of one datagram each in every signal ([`loss`]); the draft leaves the
+//!   response open, but demands one.
+
+mod cycle;
+mod drain;
+mod full_pipe;
+mod gain;
+mod latest;
+mod long_term;
+mod loss;
+mod model;
+mod pacing;
+mod probe_bandwidth;
+mod probe_rtt;
+mod rounds;
+mod sample;
+mod short_term;
+mod startup;
+mod state;
+#[cfg(test)]
+mod tests;
+mod undo;
+mod window;
+
+use clearway_units::{Random, Rate};
+
+use self::cycle::Cycle;
+use self::full_pipe::FullPipe;
+use self::latest::Latest;
+use self::long_term::LongTerm;
+use self::loss::Episode;
+use self::model::{Aggregation, Bandwidth, MinimumRtt};
+use self::pacing::Pacing;
+use self::probe_rtt::ProbeRtt;
+use self::rounds::Rounds;
+use self::sample::Sample;
+use self::short_term::ShortTerm;
+use self::state::State;
+use self::undo::Undo;
+use self::window::Window;
+use crate::{
+    Acknowledgement, Controller, ControllerParameters, Phase, RttSnapshot, SentPacket, Snapshot,
+    SpuriousLoss, Suppressor, Suppressors,
+};
+
+/// BBR version 3 as draft-ietf-ccwg-bbr-06 describes it.
+#[derive(Debug)]
+pub struct Bbr {
+    parameters: ControllerParameters,
+    random: Random,
+    state: State,
+    rounds: Rounds,
+    bandwidth: Bandwidth,
+    /// BBR.bw: the bandwidth after all bounds. Zero before the first sample.
+    rate: Rate,
+    minimum_rtt: MinimumRtt,
+    aggregation: Aggregation,
+    full_pipe: FullPipe,
+    latest: Latest,
+    short_term: ShortTerm,
+    long_term: LongTerm,
+    cycle: Cycle,
+    probe_rtt: ProbeRtt,
+    episode: Episode,
+    undo: Undo,
+    window: Window,
+    pacing: Pacing,
+    /// The flow restarts after it was idle (BBR.idle_restart).
+    is_restarting: bool,
+    suppressors: Suppressors,
+    congestion_events: u64,
+    undone_events: u64,
+}
+
+impl Bbr {
+    /// In Startup at the initial window (OnInit).
+    pub fn new(parameters: &ControllerParameters) -> Self {
+        let mut bbr = Self {
+            parameters: *parameters,
+            random: Random::from_number(parameters.seed),
+            state: State::Startup,
+            rounds: Rounds::default(),
+            bandwidth: Bandwidth::default(),
+            rate: Rate::ZERO,
+            minimum_rtt: MinimumRtt::default(),
+            aggregation: Aggregation::default(),
+            full_pipe: FullPipe::default(),
+            latest: Latest::default(),
+            short_term: ShortTerm::default(),
+            long_term: LongTerm::default(),
+            cycle: Cycle::default(),
+            probe_rtt: ProbeRtt::default(),
+            episode: Episode::default(),
+            undo: Undo::default(),
+            window: Window::new(parameters.initial_window()),
+            pacing: Pacing::default(),
+            is_restarting: false,
+            suppressors: Suppressors::default(),
+            congestion_events: 0,
+            undone_events: 0,
+        };
+        bbr.window.set(bbr.window.bytes(), bbr.minimum_window(), bbr.maximum_window());
+        bbr
+    }
+
+    /// C.SMSS.
+    fn size(&self) -> u64 {
+        self.parameters.max_datagram_size.max(1)
+    }
+
+    /// UpdateModelAndState and UpdateControlParameters, in the draft's order.
+    fn update(&mut self, sample: &Sample) {
+        self.pacing.begin(self.parameters.initial_window(), sample.rtt);
+        self.latest.update(sample);
+        self.update_congestion_signals(sample);
+        self.update_aggregation(sample);
+        self.full_pipe.update(sample, self.rounds.is_start);
+        self.check_startup_done(sample);
+        self.check_drain_done(sample);
+        self.update_probe_bandwidth(sample);
+        self.minimum_rtt.update(sample.now, sample.rtt);
+        self.check_probe_rtt(sample);
+        self.latest.advance(sample);
+        self.rate = self.short_term.bounded_rate(self.bandwidth.maximum());
+        self.set_pacing_rate(self.state.pacing_gain());
+        self.set_window(sample.newly_acked, sample.total_delivered);
+    }
+
+    fn update_congestion_signals(&mut self, sample: &Sample) {
+        self.rounds.update(sample);
+        self.bandwidth.update(sample);
+        if self.latest.round_started {
+            self.adapt_short_term_bounds();
+            self.latest.has_loss = false;
+        }
+    }
+
+    fn update_aggregation(&mut self, sample: &Sample) {
+        let rounds = if self.full_pipe.was_reached { model::AGGREGATION_ROUNDS } else { 1 };
+        let limit = self.window.bytes();
+        self.aggregation.update(sample, self.rate, limit, self.rounds.count, rounds);
+    }
+
+    /// HandleRestartFromIdle: `packet` is the first to be sent with nothing in flight, after the
+    /// sender had run out of data.
+    fn restart_from_idle(&mut self, packet: &SentPacket) {
+        self.is_restarting = true;
+        self.aggregation.restart(packet.sent_at);
+        if self.state.is_probing_bandwidth() {
+            self.set_pacing_rate(gain::Gain::ONE);
+        } else if self.state == State::ProbeRtt {
+            self.check_probe_rtt_done(packet.sent_at, packet.delivery.delivered);
+        }
+    }
+
+    /// Takes down what holds window and rate back, as things are after `event` (law 5).
+    fn note_suppressors(&mut self, event: &Acknowledgement<'_>) {
+        let is_short = self.short_term.is_bound(self.bandwidth.maximum(), self.window.bytes());
+        let is_cruising = matches!(self.state, State::ProbeCruise | State::ProbeRefill);
+        for (suppressor, holds) in [
+            (Suppressor::NotLimited, !event.was_limited),
+            (Suppressor::MaximumWindow, self.window.bytes() >= self.maximum_window()),
+            (Suppressor::Draining, matches!(self.state, State::Drain | State::ProbeDown)),
+            (Suppressor::Cruising, is_cruising),
+            (Suppressor::ProbeRtt, self.state == State::ProbeRtt),
+            (Suppressor::ShortTermBound, is_short),
+            (Suppressor::LongTermBound, self.is_long_term_bound()),
+        ] {
+            self.suppressors.set(suppressor, holds, event.round);
+        }
+    }
+}
+
+impl Controller for Bbr {
+    fn name(&self) -> &'static str {
+        "bbr"
+    }
+
+    fn on_sent(&mut self, packet: &SentPacket, bytes_in_flight: u64) {
+        if bytes_in_flight <= packet.bytes && self.is_application_limited(packet) {
+            self.restart_from_idle(packet);
+        }
+    }
+
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
+        if self.episode.is_ended_by(event) {
+            self.window.restore();
+        }
+        self.respond_to_congestion(event);
+        match Sample::of(event) {
+            Some(mut sample) => {
+                sample.is_application_limited |= self.probe_rtt.has_marked(&sample.newest);
+                self.update(&sample);
+            }
+            None => self.set_window(0, event.total_delivered),
+        }
+        self.note_suppressors(event);
+    }
+
+    fn on_spurious_loss(&mut self, event: &SpuriousLoss) {
+        if event.still_lost == 0 {
+            self.undo_losses(event);
+        }
+    }
+
+    fn on_max_datagram_size(&mut self, max_datagram_size: u64) {
+        self.parameters.max_datagram_size = max_datagram_size.max(1);
+        if !self.window.is_touched() {
+            self.window = Window::new(self.parameters.initial_window());
+        }
+        self.window.set(self.window.bytes(), self.minimum_window(), self.maximum_window());
+    }
+
+    fn window(&self) -> u64 {
+        self.window.bytes()
+    }
+
+    fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {
+        self.pacing.rate(self.size(), rtt)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            window: self.window.bytes(),
+            slow_start_threshold: None,
+            minimum_window: self.minimum_window(),
+            phase: Phase::Other(self.state.name()),
+            suppressors: self.suppressors,
+            congestion_events: self.congestion_events,
+            undone_events: self.undone_events,
+        }
+    }
+}

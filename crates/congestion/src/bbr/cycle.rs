@@ -1,0 +1,53 @@
+//! Where BBR stands in its cycle of probes for bandwidth.
+
+use core::time::Duration;
+
+use clearway_units::{Random, Timestamp};
+
+/// The least time between two probes.
+const LEAST_WAIT: Duration = Duration::from_secs(2);
+/// A random time below this is added.
+const RANDOM_WAIT_NANOSECONDS: u64 = 1_000_000_000;
+
+/// BBR.ack_phase: what the ACKs tell about the last probe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Feedback {
+    #[default]
+    None,
+    Refilling,
+    ProbeStarting,
+    Probe,
+    ProbeStopping,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Cycle {
+    pub(super) feedback: Feedback,
+    /// BBR.is_bw_probe_sample.
+    pub(super) is_probe_sample: bool,
+    /// BBR.prev_probe_too_high.
+    pub(super) was_too_high: bool,
+    /// BBR.prev_probe_precautionary.
+    pub(super) was_precautionary: bool,
+    /// BBR.drain_start_round.
+    pub(super) drain_began_in: u64,
+    /// BBR.cycle_stamp.
+    pub(super) began_at: Timestamp,
+    /// BBR.bw_probe_wait.
+    wait: Duration,
+}
+
+impl Cycle {
+    /// A cycle begins with ProbeBW_DOWN; the next probe is 2 to 3 seconds away.
+    pub(super) fn begin(&mut self, now: Timestamp, random: &mut Random) {
+        let more = Duration::from_nanos(random.below(RANDOM_WAIT_NANOSECONDS));
+        self.wait = LEAST_WAIT.saturating_add(more);
+        self.began_at = now;
+        self.feedback = Feedback::ProbeStopping;
+    }
+
+    /// HasElapsedInPhase of the wait.
+    pub(super) fn has_waited(&self, now: Timestamp) -> bool {
+        now > self.began_at + self.wait
+    }
+}

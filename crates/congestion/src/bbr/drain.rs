@@ -1,0 +1,30 @@
+//! Drain: empties the queue that Startup filled.
+
+use super::Bbr;
+use super::gain::Gain;
+use super::sample::Sample;
+use super::state::State;
+
+/// If the bandwidth was overestimated, what is in flight never gets down to the estimate: Drain ends
+/// after so many rounds all the same.
+const MAXIMUM_ROUNDS: u64 = 3;
+
+impl Bbr {
+    /// EnterDrain.
+    pub(super) fn start_drain(&mut self) {
+        self.state = State::Drain;
+        self.cycle.drain_began_in = self.rounds.count;
+    }
+
+    /// CheckDrainDone.
+    pub(super) fn check_drain_done(&mut self, sample: &Sample) {
+        if self.state != State::Drain {
+            return;
+        }
+        let last = self.cycle.drain_began_in.saturating_add(MAXIMUM_ROUNDS);
+        if sample.in_flight <= self.in_flight_for(self.rate, Gain::ONE) || self.rounds.count > last
+        {
+            self.start_probe_down(sample.now, sample.total_delivered);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Fractions as the draft writes them: in hundredths, so that every machine computes the same.
+
+use clearway_units::Rate;
+
+/// A factor in hundredths.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Gain(pub(super) u64);
+
+impl Gain {
+    pub(super) const ONE: Self = Self(100);
+    /// BBR.Beta: what congestion leaves at least.
+    pub(super) const BETA: Self = Self(70);
+    /// BBR.LossThresh: the loss rate that a probe for bandwidth may cause.
+    pub(super) const LOSS_THRESHOLD: Self = Self(2);
+    /// BBR.Headroom: the part of the long-term bound that is left to others.
+    pub(super) const HEADROOM: Self = Self(15);
+    /// What BBR.PacingMarginPercent leaves.
+    pub(super) const PACING_MARGIN: Self = Self(99);
+
+    /// So much of `bytes`, saturating.
+    pub(super) fn of(self, bytes: u64) -> u64 {
+        let product = u128::from(bytes).saturating_mul(u128::from(self.0)) / 100;
+        u64::try_from(product).unwrap_or(u64::MAX)
+    }
+
+    /// So much of `rate`, saturating.
+    pub(super) fn of_rate(self, rate: Rate) -> Rate {
+        rate.scaled(self.0, 100)
+    }
+}

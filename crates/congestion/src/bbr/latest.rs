@@ -1,0 +1,88 @@
+//! How the path delivered in the last round, and whether that round saw losses (draft, "When not
+//! Probing for Bandwidth").
+
+use clearway_units::Rate;
+
+use super::sample::Sample;
+use crate::{SendIndex, SentPacket};
+
+#[derive(Debug, Default)]
+pub(super) struct Latest {
+    /// BBR.bw_latest.
+    pub(super) rate: Rate,
+    /// BBR.inflight_latest.
+    pub(super) in_flight: u64,
+    /// BBR.is_loss_in_round.
+    pub(super) has_loss: bool,
+    /// BBR.loss_round_start: the ACK at hand ended a round of losses.
+    pub(super) round_started: bool,
+    /// BBR.loss_round_delivered.
+    round_ends_at: u64,
+    /// Discontiguous ranges of packets lost in this round.
+    ranges: u64,
+    last_lost: Option<SendIndex>,
+    /// Bytes that were CE-marked in this round.
+    pub(super) marked: u64,
+}
+
+impl Latest {
+    /// UpdateLatestDeliverySignals, near the start of an ACK.
+    pub(super) fn update(&mut self, sample: &Sample) {
+        self.rate = self.rate.max(sample.rate);
+        self.in_flight = self.in_flight.max(sample.delivered);
+        self.round_started = sample.prior_delivered() >= self.round_ends_at;
+        if self.round_started {
+            self.round_ends_at = sample.total_delivered;
+        }
+    }
+
+    /// AdvanceLatestDeliverySignals, near the end of an ACK.
+    pub(super) fn advance(&mut self, sample: &Sample) {
+        if self.round_started {
+            self.rate = sample.rate;
+            self.in_flight = sample.delivered;
+            self.marked = 0;
+        }
+    }
+
+    /// ResetCongestionSignals.
+    pub(super) fn reset(&mut self) {
+        self.has_loss = false;
+        self.rate = Rate::ZERO;
+        self.in_flight = 0;
+        self.marked = 0;
+    }
+
+    /// NoteLoss: the first loss of a round starts it.
+    pub(super) fn note_loss(&mut self, total_delivered: u64) {
+        if !self.has_loss {
+            self.round_ends_at = total_delivered;
+        }
+        self.has_loss = true;
+    }
+
+    /// `packet` was lost: one that was sent right after the last lost one belongs to its range.
+    pub(super) fn note_lost_packet(&mut self, packet: &SentPacket) {
+        let follows =
+            self.last_lost.is_some_and(|last| last.0.checked_add(1) == Some(packet.index.0));
+        self.last_lost = Some(packet.index);
+        if !follows {
+            self.note_lost_range();
+        }
+    }
+
+    /// So many bytes were marked, which counts as a lost range.
+    pub(super) fn note_marks(&mut self, bytes: u64) {
+        self.marked = self.marked.saturating_add(bytes);
+        self.note_lost_range();
+    }
+
+    fn note_lost_range(&mut self) {
+        self.ranges = self.ranges.saturating_add(1);
+    }
+
+    /// How many ranges were lost in the round that ended; the count starts anew.
+    pub(super) fn take_lost_ranges(&mut self) -> u64 {
+        core::mem::take(&mut self.ranges)
+    }
+}

@@ -1,0 +1,97 @@
+//! How much may be in flight without more than 2 % of it being lost, as probes for bandwidth found
+//! (draft, BBR.inflight_longterm).
+
+use super::Bbr;
+use super::gain::Gain;
+use super::sample::Sample;
+use super::state::State;
+
+/// The growth of a round is 2 to the power of at most this, in datagrams.
+const MAXIMUM_DOUBLINGS: u32 = 30;
+
+#[derive(Debug, Default)]
+pub(super) struct LongTerm {
+    /// BBR.inflight_longterm; `None` is Infinity.
+    pub(super) bound: Option<u64>,
+    /// BBR.bw_probe_up_rounds.
+    rounds: u32,
+    /// BBR.bw_probe_up_acked.
+    acked: u64,
+    /// BBR.probe_up_acked_per_inc; `None` is Infinity.
+    acked_per_increase: Option<u64>,
+}
+
+impl LongTerm {
+    /// A probe for bandwidth begins: growth starts with one datagram a round.
+    pub(super) fn begin_probe(&mut self) {
+        self.rounds = 0;
+        self.acked = 0;
+    }
+
+    /// The probe is over.
+    pub(super) fn end_probe(&mut self) {
+        self.acked_per_increase = None;
+    }
+
+    /// RaiseInflightLongtermSlope: twice as many datagrams in each successive round, spread over
+    /// the `window` that it acknowledges.
+    pub(super) fn raise_slope(&mut self, window: u64, size: u64) {
+        let growth = 1 << self.rounds;
+        self.rounds = (self.rounds + 1).min(MAXIMUM_DOUBLINGS);
+        self.acked_per_increase = Some((window / growth).max(size));
+    }
+
+    /// So many bytes were acknowledged while the bound was in full use.
+    fn grow(&mut self, newly_acked: u64, size: u64) {
+        let (Some(bound), Some(step)) = (&mut self.bound, self.acked_per_increase) else { return };
+        self.acked = self.acked.saturating_add(newly_acked);
+        // Every whole step counts, and what is left is kept (row 116).
+        let increases = self.acked / step;
+        self.acked %= step;
+        *bound = bound.saturating_add(increases.saturating_mul(size));
+    }
+}
+
+impl Bbr {
+    /// The upward half of AdaptLongTermModel: an ACK whose round lost little shows what is safe.
+    pub(super) fn raise_long_term_bound(&mut self, sample: &Sample) {
+        let Some(bound) = self.long_term.bound else { return };
+        if is_too_high(sample.lost, sample.sent_in_flight()) {
+            return;
+        }
+        self.long_term.bound = Some(bound.max(sample.sent_in_flight()));
+        if self.state == State::ProbeUp {
+            self.probe_long_term_bound(sample);
+        }
+    }
+
+    /// ProbeInflightLongtermUpward.
+    fn probe_long_term_bound(&mut self, sample: &Sample) {
+        if !self.is_at_long_term_bound(sample) {
+            return;
+        }
+        let (window, size) = (self.window.bytes(), self.size());
+        self.long_term.grow(sample.newly_acked, size);
+        if self.rounds.is_start {
+            self.long_term.raise_slope(window, size);
+        }
+    }
+
+    /// Whether the window was used up, and no larger only because of the long-term bound.
+    pub(super) fn is_at_long_term_bound(&self, sample: &Sample) -> bool {
+        sample.is_window_limited
+            && self.long_term.bound.is_some_and(|bound| self.window.bytes() >= bound)
+    }
+
+    /// InflightWithHeadroom; `None` is Infinity.
+    pub(super) fn bound_with_headroom(&self) -> Option<u64> {
+        let bound = self.long_term.bound?;
+        let headroom = Gain::HEADROOM.of(bound).max(self.size());
+        Some(bound.saturating_sub(headroom).max(self.minimum_window()))
+    }
+}
+
+/// IsInflightTooHigh: more than 2 % of what was in flight was lost.
+pub(super) fn is_too_high(lost: u64, in_flight: u64) -> bool {
+    u128::from(lost) * 100 > u128::from(in_flight) * u128::from(Gain::LOSS_THRESHOLD.0)
+}

@@ -1,0 +1,169 @@
+//! What BBR makes of packets declared lost, of CE marks and of persistent congestion (draft, "Updating
+//! the Model Upon Packet Loss").
+
+use super::Bbr;
+use super::gain::Gain;
+use super::long_term::is_too_high;
+use super::state::State;
+use crate::{Acknowledgement, SendIndex, SentPacket};
+
+/// A loss episode, bounded by a send index (law 3).
+#[derive(Debug, Default)]
+pub(super) struct Episode {
+    boundary: SendIndex,
+    /// No packet sent after it began has been acknowledged.
+    pub(super) is_open: bool,
+}
+
+impl Episode {
+    fn begin(&mut self, next_index: SendIndex) {
+        self.boundary = next_index;
+        self.is_open = true;
+    }
+
+    /// Its losses were none.
+    pub(super) fn close(&mut self) {
+        self.is_open = false;
+    }
+
+    /// Whether `event` ends it, which it does then.
+    pub(super) fn is_ended_by(&mut self, event: &Acknowledgement<'_>) -> bool {
+        let ends = self.is_open && event.acked.iter().any(|packet| packet.index >= self.boundary);
+        self.is_open &= !ends;
+        ends
+    }
+
+    /// Whether `event` brings congestion that this episode is not the answer to.
+    fn is_new(&self, event: &Acknowledgement<'_>) -> bool {
+        let is_marked = event.newly_ce_marked > 0 && event.largest_acked >= Some(self.boundary);
+        is_marked || event.lost.iter().any(|packet| packet.index >= self.boundary)
+    }
+}
+
+/// What was lost of what was in flight when a packet was sent.
+#[derive(Clone, Copy, Debug)]
+struct Toll {
+    /// RS.tx_in_flight, the packet included.
+    in_flight: u64,
+    /// RS.lost, the packet included.
+    lost: u64,
+    /// The packet's size.
+    bytes: u64,
+    is_application_limited: bool,
+}
+
+impl Toll {
+    /// InflightAtLoss: with how much in flight the losses passed the threshold.
+    fn in_flight_at_loss(&self) -> u64 {
+        let in_flight = self.in_flight.saturating_sub(self.bytes);
+        let lost = self.lost.saturating_sub(self.bytes);
+        // The threshold times 100 x (in_flight + prefix) = 100 x (lost + prefix), for the prefix.
+        let threshold = i128::from(Gain::LOSS_THRESHOLD.0);
+        let excess = threshold * i128::from(in_flight) - 100 * i128::from(lost);
+        let prefix = excess / (100 - threshold);
+        u64::try_from(i128::from(in_flight) + prefix).unwrap_or(0)
+    }
+}
+
+impl Bbr {
+    /// The losses and marks of `event`, before what it acknowledged.
+    pub(super) fn respond_to_congestion(&mut self, event: &Acknowledgement<'_>) {
+        if self.episode.is_new(event) {
+            self.save_state();
+            self.begin_episode(event);
+        }
+        let mut earlier_lost = event
+            .lost
+            .iter()
+            .fold(event.total_lost, |total, packet| total.saturating_sub(packet.bytes));
+        for packet in event.lost {
+            earlier_lost = earlier_lost.saturating_add(packet.bytes);
+            self.handle_lost_packet(event, packet, earlier_lost);
+        }
+        if event.newly_ce_marked > 0 {
+            self.handle_marks(event);
+        }
+        if event.persistent_congestion {
+            self.collapse(event);
+        }
+    }
+
+    fn begin_episode(&mut self, event: &Acknowledgement<'_>) {
+        self.episode.begin(event.next_index);
+        self.congestion_events = self.congestion_events.saturating_add(1);
+    }
+
+    /// HandleLostPacket, when `total_lost` bytes were lost with it.
+    fn handle_lost_packet(
+        &mut self,
+        event: &Acknowledgement<'_>,
+        packet: &SentPacket,
+        total_lost: u64,
+    ) {
+        self.latest.note_loss(event.total_delivered);
+        self.latest.note_lost_packet(packet);
+        self.judge(
+            event,
+            Toll {
+                in_flight: packet.delivery.in_flight,
+                lost: total_lost.saturating_sub(packet.delivery.lost),
+                bytes: packet.bytes,
+                is_application_limited: self.is_application_limited(packet),
+            },
+        );
+    }
+
+    /// The draft has no response to CE marks of its own, but the sender MUST treat them as congestion:
+    /// each counts as a datagram lost in this round. Which packets were marked is not known; the newest acknowledged
+    /// one stands for them. There is nothing to take back, for the network said it itself.
+    fn handle_marks(&mut self, event: &Acknowledgement<'_>) {
+        self.undo.forget();
+        self.latest.note_loss(event.total_delivered);
+        self.latest.note_marks(event.newly_ce_marked.saturating_mul(self.size()));
+        let Some(newest) = event.acked.last() else { return };
+        let lost = event.total_lost.saturating_sub(newest.delivery.lost);
+        let lost = lost.saturating_add(self.latest.marked);
+        self.judge(
+            event,
+            Toll {
+                in_flight: newest.delivery.in_flight,
+                lost,
+                bytes: newest.bytes,
+                is_application_limited: self.is_application_limited(newest),
+            },
+        );
+    }
+
+    /// HandleInflightTooHigh, if what is acknowledged now was sent to probe for bandwidth, and more was
+    /// lost of it than may be. Answers once per probe.
+    fn judge(&mut self, event: &Acknowledgement<'_>, toll: Toll) {
+        if !self.cycle.is_probe_sample || !is_too_high(toll.lost, toll.in_flight) {
+            return;
+        }
+        self.cycle.was_too_high = true;
+        self.cycle.is_probe_sample = false;
+        if !toll.is_application_limited {
+            let least = Gain::BETA.of(self.target_in_flight());
+            self.long_term.bound = Some(toll.in_flight_at_loss().max(least));
+        }
+        if self.state == State::ProbeUp {
+            self.undo.note_transition(State::ProbeUp);
+            self.start_probe_down(event.now, event.total_delivered);
+        }
+    }
+
+    /// OnEnterRTO, for persistent congestion (RFC 9002 §7.6): no more than a datagram beyond what is
+    /// in flight, and never less than the least window. The model stays (row 112), and the window comes
+    /// back when a packet is acknowledged that was sent after the collapse.
+    fn collapse(&mut self, event: &Acknowledgement<'_>) {
+        if self.episode.boundary != event.next_index {
+            self.save_state();
+            self.begin_episode(event);
+        }
+        let window = event.bytes_in_flight.saturating_add(self.size());
+        self.window.set(window, self.minimum_window(), self.maximum_window());
+    }
+}
+
+#[cfg(test)]
+mod tests;

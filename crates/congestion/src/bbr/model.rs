@@ -1,0 +1,130 @@
+//! What BBR knows of the path: its bandwidth, its round-trip time, and how much it aggregates.
+
+use core::time::Duration;
+
+use clearway_units::{Rate, Timestamp};
+
+use super::sample::Sample;
+
+/// BBR.MinRTTFilterLen.
+const MINIMUM_RTT_LIFETIME: Duration = Duration::from_secs(10);
+/// BBR.ProbeRTTInterval.
+pub(super) const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
+/// BBR.ExtraAckedFilterLen, once the pipe has been full.
+pub(super) const AGGREGATION_ROUNDS: u64 = 10;
+
+/// BBR.max_bw_filter: the greatest delivery rate of this cycle of ProbeBW and of the one before
+/// (BBR.MaxBwFilterLen = 2). It counts cycles, not rounds or time, so that each window contains a
+/// phase that sent faster than the estimate (row 114).
+#[derive(Debug, Default)]
+pub(super) struct Bandwidth {
+    previous: Rate,
+    current: Rate,
+}
+
+impl Bandwidth {
+    /// BBR.max_bw; zero before the first sample.
+    pub(super) fn maximum(&self) -> Rate {
+        self.previous.max(self.current)
+    }
+
+    /// A sample taken while the sender had too little to send counts only if it shows that the
+    /// estimate is too low.
+    pub(super) fn update(&mut self, sample: &Sample) {
+        if sample.rate >= self.maximum() || !sample.is_application_limited {
+            self.current = self.current.max(sample.rate);
+        }
+    }
+
+    /// AdvanceMaxBwFilter: a cycle ended. One without samples is not counted.
+    pub(super) fn advance(&mut self) {
+        if self.current > Rate::ZERO {
+            self.previous = core::mem::take(&mut self.current);
+        }
+    }
+}
+
+/// The least round-trip time, and when it is time to look for a lower one (draft, "ProbeRTT Logic").
+#[derive(Debug, Default)]
+pub(super) struct MinimumRtt {
+    /// BBR.min_rtt and its stamp.
+    minimum: Option<(Duration, Timestamp)>,
+    /// BBR.probe_rtt_min_delay and its stamp.
+    recent: Option<(Duration, Timestamp)>,
+    /// BBR.probe_rtt_expired.
+    pub(super) is_due: bool,
+}
+
+impl MinimumRtt {
+    /// BBR.min_rtt; `None` before the first sample (law 7).
+    pub(super) fn minimum(&self) -> Option<Duration> {
+        self.minimum.map(|(rtt, _)| rtt)
+    }
+
+    pub(super) fn update(&mut self, now: Timestamp, rtt: Duration) {
+        let (delay, stamp) = self.recent.unwrap_or((rtt, now));
+        // Whether it is due is decided before it is refreshed (row 122).
+        self.is_due = now > stamp + PROBE_RTT_INTERVAL;
+        let recent = if self.is_due || rtt < delay { (rtt, now) } else { (delay, stamp) };
+        self.recent = Some(recent);
+        let (minimum, stamp) = self.minimum.unwrap_or(recent);
+        let is_expired = now > stamp + MINIMUM_RTT_LIFETIME;
+        let is_better = recent.0 < minimum || is_expired;
+        self.minimum = Some(if is_better { recent } else { (minimum, stamp) });
+    }
+
+    /// ProbeRTT is over: the next one is an interval from `now`.
+    pub(super) fn schedule(&mut self, now: Timestamp) {
+        if let Some((_, stamp)) = &mut self.recent {
+            *stamp = now;
+        }
+    }
+}
+
+/// BBR.extra_acked: how much more than the bandwidth explains was acknowledged at once.
+#[derive(Debug, Default)]
+pub(super) struct Aggregation {
+    began_at: Timestamp,
+    delivered: u64,
+    /// The greatest excess of each of the latest rounds, each with its round.
+    excess: [(u64, u64); AGGREGATION_ROUNDS as usize],
+    maximum: u64,
+}
+
+impl Aggregation {
+    /// UpdateACKAggregation. The excess counts up to `limit`, and for so many `rounds`.
+    pub(super) fn update(
+        &mut self,
+        sample: &Sample,
+        rate: Rate,
+        limit: u64,
+        round: u64,
+        rounds: u64,
+    ) {
+        let mut expected = rate.bytes_in(sample.now.saturating_since(self.began_at));
+        if self.delivered <= expected {
+            self.restart(sample.now);
+            self.delivered = 0;
+            expected = 0;
+        }
+        self.delivered = self.delivered.saturating_add(sample.newly_acked);
+        let excess = self.delivered.saturating_sub(expected).min(limit);
+        let slot = &mut self.excess[(round % AGGREGATION_ROUNDS) as usize];
+        *slot = if slot.0 == round { (round, slot.1.max(excess)) } else { (round, excess) };
+        let recent = self.excess.iter().filter(|(of, _)| of.saturating_add(rounds) > round);
+        self.maximum = recent.map(|(_, excess)| *excess).max().unwrap_or(0);
+    }
+
+    /// The interval over which delivery is compared with the bandwidth begins `now`.
+    pub(super) fn restart(&mut self, now: Timestamp) {
+        self.began_at = now;
+    }
+
+    /// BBR.extra_acked in bytes.
+    pub(super) fn maximum(&self) -> u64 {
+        self.maximum
+    }
+}
+
+#[cfg(test)]
+mod tests;

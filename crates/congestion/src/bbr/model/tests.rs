@@ -1,0 +1,123 @@
+use super::*;
+use crate::bbr::tests::sample;
+use crate::testing::ms;
+
+fn at(milliseconds: u64) -> Timestamp {
+    Timestamp::from_origin(ms(milliseconds))
+}
+
+fn rate(bytes: u64) -> Rate {
+    Rate::from_bytes_per_second(bytes)
+}
+
+fn rate_sample(bytes: u64, is_application_limited: bool) -> Sample {
+    Sample { rate: rate(bytes), is_application_limited, ..sample() }
+}
+
+#[test]
+fn the_bandwidth_is_that_of_this_cycle_and_the_one_before() {
+    let mut bandwidth = Bandwidth::default();
+    bandwidth.update(&rate_sample(100, false));
+    bandwidth.update(&rate_sample(80, false));
+    bandwidth.advance();
+    assert_eq!(bandwidth.maximum(), rate(100));
+    bandwidth.update(&rate_sample(70, false));
+    assert_eq!(bandwidth.maximum(), rate(100), "the cycle before counts");
+    bandwidth.advance();
+    assert_eq!(bandwidth.maximum(), rate(70), "the one before that does not (row 108)");
+}
+
+#[test]
+fn a_cycle_without_samples_is_not_counted() {
+    let mut bandwidth = Bandwidth::default();
+    bandwidth.update(&rate_sample(100, false));
+    for _ in 0..3 {
+        bandwidth.advance();
+    }
+    assert_eq!(bandwidth.maximum(), rate(100));
+}
+
+#[test]
+fn samples_of_a_sender_short_of_data_only_raise_the_bandwidth() {
+    let mut bandwidth = Bandwidth::default();
+    bandwidth.update(&rate_sample(100, false));
+    bandwidth.advance();
+    bandwidth.update(&rate_sample(50, true));
+    bandwidth.advance();
+    assert_eq!(bandwidth.maximum(), rate(100));
+    bandwidth.update(&rate_sample(120, true));
+    assert_eq!(bandwidth.maximum(), rate(120));
+}
+
+#[test]
+fn there_is_no_round_trip_time_before_a_sample() {
+    let mut rtt = MinimumRtt::default();
+    assert_eq!(rtt.minimum(), None);
+    rtt.update(at(1_000_000), ms(30));
+    assert_eq!(rtt.minimum(), Some(ms(30)));
+    assert!(!rtt.is_due, "nothing is overdue at the first sample, whatever the clock says");
+}
+
+#[test]
+fn a_new_minimum_is_wanted_after_five_seconds_and_believed_after_ten() {
+    let mut rtt = MinimumRtt::default();
+    rtt.update(at(0), ms(30));
+    rtt.update(at(5000), ms(40));
+    assert!(!rtt.is_due);
+    rtt.update(at(5001), ms(40));
+    assert!(rtt.is_due, "row 122");
+    rtt.update(at(5002), ms(45));
+    assert!(!rtt.is_due, "it was refreshed");
+    assert_eq!(rtt.minimum(), Some(ms(30)));
+    rtt.update(at(10_001), ms(50));
+    assert_eq!(rtt.minimum(), Some(ms(40)), "the least of the last interval");
+    rtt.update(at(10_002), ms(20));
+    assert_eq!(rtt.minimum(), Some(ms(20)));
+}
+
+#[test]
+fn the_next_probe_for_the_round_trip_time_is_an_interval_after_the_last() {
+    let mut rtt = MinimumRtt::default();
+    rtt.update(at(0), ms(30));
+    rtt.schedule(at(3000));
+    rtt.update(at(8000), ms(30));
+    assert!(!rtt.is_due);
+    rtt.update(at(8001), ms(30));
+    assert!(rtt.is_due);
+}
+
+struct Aggregate(Aggregation, Timestamp);
+
+impl Aggregate {
+    /// After `milliseconds`, so many bytes come at once, in `round`; 1 byte each ms was expected.
+    fn after(&mut self, milliseconds: u64, newly_acked: u64, round: u64, rounds: u64) -> u64 {
+        self.1 += ms(milliseconds);
+        let sample = Sample { now: self.1, newly_acked, ..sample() };
+        self.0.update(&sample, rate(1000), 500, round, rounds);
+        self.0.maximum()
+    }
+}
+
+#[test]
+fn what_comes_at_once_beyond_the_bandwidth_is_aggregation() {
+    let mut path = Aggregate(Aggregation::default(), at(1000));
+    assert_eq!(path.after(0, 30, 0, 10), 30, "a new interval expects nothing yet");
+    assert_eq!(path.after(10, 30, 1, 10), 50, "60 in 10 ms");
+    assert_eq!(path.after(50, 1, 2, 10), 50, "61 in 60 ms: 1 more than expected");
+    assert_eq!(path.after(1, 900, 3, 10), 500, "at most the window");
+}
+
+#[test]
+fn aggregation_is_remembered_for_so_many_rounds() {
+    let mut path = Aggregate(Aggregation::default(), at(1000));
+    path.after(0, 100, 0, 1);
+    path.after(1000, 5, 0, 1);
+    assert_eq!(path.0.maximum(), 100);
+    assert_eq!(path.after(1000, 5, 1, 1), 5, "in Startup, one round");
+    path.after(1000, 100, 2, 10);
+    for round in 3..12 {
+        assert_eq!(path.after(1000, 5, round, 10), 100, "{round}");
+    }
+    assert_eq!(path.after(1000, 5, 12, 10), 5);
+    assert_eq!(path.after(1000, 7, 500, 10), 7, "after a jump as well");
+}

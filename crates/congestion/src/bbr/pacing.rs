@@ -1,0 +1,57 @@
+//! The pacing rate and the send quantum (draft, "Pacing Rate" and "Send Quantum").
+
+use core::time::Duration;
+
+use clearway_units::Rate;
+
+use super::Bbr;
+use super::gain::Gain;
+use super::state::State;
+use crate::RttSnapshot;
+
+/// What the rate gives in this time is sent together.
+const QUANTUM_TIME: Duration = Duration::from_millis(1);
+const MAXIMUM_QUANTUM: u64 = 64 << 10;
+const MINIMUM_QUANTUM_DATAGRAMS: u64 = 2;
+
+/// C.pacing_rate; `None` before the first round-trip time.
+#[derive(Debug, Default)]
+pub(super) struct Pacing {
+    pub(super) rate: Option<Rate>,
+}
+
+impl Pacing {
+    /// InitPacingRate, with the first round-trip time: the initial window in that time, times the
+    /// gain of Startup.
+    pub(super) fn begin(&mut self, initial_window: u64, rtt: Duration) {
+        if self.rate.is_none() {
+            let nominal = Rate::from_transfer(initial_window, rtt);
+            self.rate = nominal.map(|rate| State::Startup.pacing_gain().of_rate(rate));
+        }
+    }
+
+    /// The rate for the pacer: at least a datagram for each smoothed round-trip time, so that what
+    /// waits never waits for longer (L6).
+    pub(super) fn rate(&self, size: u64, rtt: Option<&RttSnapshot>) -> Option<Rate> {
+        let least = rtt.and_then(|rtt| Rate::from_transfer(size, rtt.smoothed));
+        self.rate.map(|rate| rate.max(least.unwrap_or(Rate::from_bytes_per_second(1))))
+    }
+
+    /// C.send_quantum in bytes.
+    pub(super) fn send_quantum(&self, size: u64) -> u64 {
+        let by_rate = self.rate.map_or(0, |rate| rate.bytes_in(QUANTUM_TIME));
+        by_rate.min(MAXIMUM_QUANTUM).max(size.saturating_mul(MINIMUM_QUANTUM_DATAGRAMS))
+    }
+}
+
+impl Bbr {
+    /// SetPacingRateWithGain: 1 % below, so that queues shrink. Until the pipe has been full the rate
+    /// only rises.
+    pub(super) fn set_pacing_rate(&mut self, gain: Gain) {
+        let rate = Gain::PACING_MARGIN.of_rate(gain.of_rate(self.rate));
+        let is_set = self.full_pipe.was_reached || Some(rate) > self.pacing.rate;
+        if is_set && rate > Rate::ZERO {
+            self.pacing.rate = Some(rate);
+        }
+    }
+}

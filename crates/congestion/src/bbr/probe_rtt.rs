@@ -1,0 +1,105 @@
+//! ProbeRTT: keeps little in flight for a while, so that the round-trip time is measured without a
+//! queue (draft, "ProbeRTT Logic").
+
+use core::time::Duration;
+
+use clearway_units::Timestamp;
+
+use super::Bbr;
+use super::cycle::Feedback;
+use super::sample::Sample;
+use super::state::State;
+use crate::{SendIndex, SentPacket};
+
+/// BBR.ProbeRTTDuration.
+const LEAST_DURATION: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Default)]
+pub(super) struct ProbeRtt {
+    /// When so little was in flight as ProbeRTT wants. BBR.probe_rtt_done_stamp is 200 ms later.
+    pub(super) reached_at: Option<Timestamp>,
+    /// BBR.probe_rtt_round_done.
+    is_round_done: bool,
+    /// MarkConnectionAppLimited: packets sent from this one on, and before so many bytes are
+    /// delivered, give samples that are too low.
+    marked: Option<(SendIndex, u64)>,
+}
+
+impl ProbeRtt {
+    /// What was sent since ProbeRTT began, and `in_flight` with it, says nothing about the bandwidth.
+    fn mark(&mut self, sample: &Sample) {
+        let until = sample.total_delivered.saturating_add(sample.in_flight).max(1);
+        let from = self.marked.map_or(sample.next_index, |(from, _)| from);
+        self.marked = Some((from, until));
+    }
+
+    /// Whether `packet` was sent while the sender sent little for the sake of ProbeRTT.
+    pub(super) fn has_marked(&self, packet: &SentPacket) -> bool {
+        self.marked
+            .is_some_and(|(from, until)| packet.index >= from && packet.delivery.delivered <= until)
+    }
+}
+
+impl Bbr {
+    /// P.is_app_limited.
+    pub(super) fn is_application_limited(&self, packet: &SentPacket) -> bool {
+        packet.delivery.is_application_limited || self.probe_rtt.has_marked(packet)
+    }
+
+    /// CheckProbeRTT.
+    pub(super) fn check_probe_rtt(&mut self, sample: &Sample) {
+        let is_due = self.minimum_rtt.is_due && !self.is_restarting;
+        if self.state != State::ProbeRtt && is_due {
+            self.start_probe_rtt(sample.total_delivered);
+        }
+        if self.state == State::ProbeRtt {
+            self.handle_probe_rtt(sample);
+        }
+        if sample.delivered > 0 {
+            self.is_restarting = false;
+        }
+    }
+
+    /// EnterProbeRTT.
+    fn start_probe_rtt(&mut self, total_delivered: u64) {
+        self.window.save(self.episode.is_open);
+        self.state = State::ProbeRtt;
+        self.probe_rtt = ProbeRtt::default();
+        self.cycle.feedback = Feedback::ProbeStopping;
+        self.rounds.begin(total_delivered);
+    }
+
+    /// HandleProbeRTT.
+    fn handle_probe_rtt(&mut self, sample: &Sample) {
+        self.probe_rtt.mark(sample);
+        if self.probe_rtt.reached_at.is_none() {
+            if sample.in_flight <= self.probe_rtt_window() {
+                self.probe_rtt.reached_at = Some(sample.now);
+                self.probe_rtt.is_round_done = false;
+                self.rounds.begin(sample.total_delivered);
+            }
+            return;
+        }
+        self.probe_rtt.is_round_done |= self.rounds.is_start;
+        if self.probe_rtt.is_round_done {
+            self.check_probe_rtt_done(sample.now, sample.total_delivered);
+        }
+    }
+
+    /// CheckProbeRTTDone.
+    pub(super) fn check_probe_rtt_done(&mut self, now: Timestamp, total_delivered: u64) {
+        let Some(reached_at) = self.probe_rtt.reached_at else { return };
+        if now <= reached_at + LEAST_DURATION {
+            return;
+        }
+        self.minimum_rtt.schedule(now);
+        self.window.restore();
+        self.short_term.reset();
+        if self.full_pipe.was_reached {
+            self.start_probe_down(now, total_delivered);
+            self.start_probe_cruise();
+        } else {
+            self.start_startup();
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Packet-timed round trips (draft, "BBR.round_count").
+
+use super::sample::Sample;
+
+/// Counts rounds. BBR has its own count: a round begins anew whenever a phase does.
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    /// BBR.round_count.
+    pub(super) count: u64,
+    /// BBR.round_start: the ACK at hand ended a round.
+    pub(super) is_start: bool,
+    /// BBR.rounds_since_probe_up.
+    pub(super) since_probe_up: u64,
+    /// BBR.next_round_delivered.
+    ends_at: u64,
+}
+
+impl Rounds {
+    pub(super) fn update(&mut self, sample: &Sample) {
+        self.is_start = sample.prior_delivered() >= self.ends_at;
+        if self.is_start {
+            self.begin(sample.total_delivered);
+            self.count = self.count.saturating_add(1);
+            self.since_probe_up = self.since_probe_up.saturating_add(1);
+        }
+    }
+
+    /// StartRound: a round lasts until a packet is acknowledged that is sent from now on, when
+    /// `total_delivered` bytes are delivered.
+    pub(super) fn begin(&mut self, total_delivered: u64) {
+        self.ends_at = total_delivered;
+    }
+}

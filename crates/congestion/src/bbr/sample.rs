@@ -1,0 +1,71 @@
+//! What one acknowledgement taught, as BBR looks at it.
+
+use core::time::Duration;
+
+use clearway_units::{Rate, Timestamp};
+
+use crate::{Acknowledgement, SendIndex, SentPacket};
+
+/// Round-trip times below this are not told apart, as in the transport.
+const FINEST_RTT: Duration = Duration::from_micros(1);
+
+/// The draft's RS, together with the facts of connection C as they are after the ACK.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) now: Timestamp,
+    /// The most recently sent packet among those acknowledged.
+    pub(super) newest: SentPacket,
+    /// RS.delivery_rate; zero if there is no reliable one.
+    pub(super) rate: Rate,
+    /// RS.delivered: delivered since `newest` was sent.
+    pub(super) delivered: u64,
+    /// RS.lost: declared lost since `newest` was sent.
+    pub(super) lost: u64,
+    pub(super) is_application_limited: bool,
+    /// RS.rtt: the round-trip time of `newest`.
+    pub(super) rtt: Duration,
+    pub(super) newly_acked: u64,
+    /// C.delivered.
+    pub(super) total_delivered: u64,
+    pub(super) prior_in_flight: u64,
+    /// C.inflight, after the ACK.
+    pub(super) in_flight: u64,
+    /// C.is_cwnd_limited.
+    pub(super) is_window_limited: bool,
+    pub(super) next_index: SendIndex,
+}
+
+impl Sample {
+    /// `None` if nothing was acknowledged.
+    pub(super) fn of(event: &Acknowledgement<'_>) -> Option<Self> {
+        let newest = *event.acked.last()?;
+        let noted = newest.delivery;
+        let rate = event.rate_sample;
+        Some(Self {
+            now: event.now,
+            newest,
+            rate: rate.map_or(Rate::ZERO, |sample| sample.rate),
+            delivered: event.total_delivered.saturating_sub(noted.delivered),
+            lost: event.total_lost.saturating_sub(noted.lost),
+            is_application_limited: noted.is_application_limited
+                || rate.is_some_and(|sample| sample.is_application_limited),
+            rtt: event.now.saturating_since(newest.sent_at).max(FINEST_RTT),
+            newly_acked: event.acked.iter().fold(0, |sum, acked| acked.bytes.saturating_add(sum)),
+            total_delivered: event.total_delivered,
+            prior_in_flight: event.prior_in_flight,
+            in_flight: event.bytes_in_flight,
+            is_window_limited: event.was_window_limited,
+            next_index: event.next_index,
+        })
+    }
+
+    /// RS.prior_delivered.
+    pub(super) fn prior_delivered(&self) -> u64 {
+        self.newest.delivery.delivered
+    }
+
+    /// RS.tx_in_flight.
+    pub(super) fn sent_in_flight(&self) -> u64 {
+        self.newest.delivery.in_flight
+    }
+}

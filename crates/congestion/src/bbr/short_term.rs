@@ -1,0 +1,46 @@
+//! The bounds that answer losses at once, until the next probe for bandwidth (draft, "When not Probing
+//! for Bandwidth").
+
+use clearway_units::Rate;
+
+use super::Bbr;
+use super::gain::Gain;
+
+/// `None` is the draft's Infinity.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ShortTerm {
+    /// BBR.bw_shortterm.
+    pub(super) rate: Option<Rate>,
+    /// BBR.inflight_shortterm.
+    pub(super) in_flight: Option<u64>,
+}
+
+impl ShortTerm {
+    /// ResetShortTermModel.
+    pub(super) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    /// BBR.bw: `maximum` within the bound.
+    pub(super) fn bounded_rate(&self, maximum: Rate) -> Rate {
+        self.rate.map_or(maximum, |rate| rate.min(maximum))
+    }
+
+    /// Whether a bound holds back a sender whose model permits `maximum`.
+    pub(super) fn is_bound(&self, maximum: Rate, window: u64) -> bool {
+        self.bounded_rate(maximum) < maximum || self.in_flight.is_some_and(|it| it <= window)
+    }
+}
+
+impl Bbr {
+    /// AdaptLowerBoundsFromCongestion, once per round of losses.
+    pub(super) fn adapt_short_term_bounds(&mut self) {
+        if self.state.is_accelerating() || !self.latest.has_loss {
+            return;
+        }
+        let rate = self.short_term.rate.unwrap_or(self.bandwidth.maximum());
+        let in_flight = self.short_term.in_flight.unwrap_or(self.window.bytes());
+        self.short_term.rate = Some(Gain::BETA.of_rate(rate).max(self.latest.rate));
+        self.short_term.in_flight = Some(Gain::BETA.of(in_flight).max(self.latest.in_flight));
+    }
+}

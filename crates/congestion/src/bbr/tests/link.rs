@@ -1,0 +1,130 @@
+//! What the network does to the packets of [`Path`](super::path::Path).
+
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use clearway_units::{Random, Rate, Timestamp};
+
+/// Drops what a bucket has no tokens for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Policer {
+    pub(super) rate: Rate,
+    pub(super) burst: u64,
+    pub(super) tokens: u64,
+    pub(super) filled_at: Timestamp,
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    rate: Option<Rate>,
+    /// One way.
+    pub(super) delay: Duration,
+    /// Bytes that may wait for the bottleneck.
+    pub(super) buffer: u64,
+    pub(super) loss: f64,
+    pub(super) acknowledgement_loss: f64,
+    pub(super) policer: Option<Policer>,
+    /// ACKs come only at multiples of this.
+    pub(super) aggregation: Option<Duration>,
+    /// An ACK for so many packets; others are answered after 25 ms.
+    pub(super) acknowledge_every: u64,
+    /// These packets are late by so much.
+    pub(super) late: Option<(Range<u64>, Duration)>,
+    /// Of those, only one in so many is.
+    pub(super) late_every: u64,
+    /// Packets are CE-marked when more bytes than this wait for the bottleneck.
+    pub(super) marks_above: u64,
+    pub(super) marked: BTreeSet<u64>,
+    /// The packets that are dropped.
+    pub(super) dropped: Range<u64>,
+    pub(super) random: Random,
+    busy_until: Timestamp,
+    unanswered: u64,
+}
+
+impl Link {
+    pub(super) fn new(rate: Option<Rate>, delay: Duration, buffer: u64, seed: u64) -> Self {
+        Self {
+            rate,
+            delay,
+            buffer,
+            loss: 0.0,
+            acknowledgement_loss: 0.0,
+            policer: None,
+            aggregation: None,
+            acknowledge_every: 1,
+            late: None,
+            late_every: 1,
+            marks_above: u64::MAX,
+            marked: BTreeSet::new(),
+            dropped: 0..0,
+            random: Random::from_number(seed),
+            busy_until: Timestamp::ORIGIN,
+            unanswered: 0,
+        }
+    }
+
+    /// The bottleneck's rate changes; what waits for it goes at the new one.
+    pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate) {
+        let waiting = self.waiting(now);
+        self.rate = Some(rate);
+        self.busy_until = now + rate.time_for(waiting).unwrap();
+    }
+
+    fn waiting(&self, now: Timestamp) -> u64 {
+        self.rate.map_or(0, |rate| rate.bytes_in(self.busy_until.saturating_since(now)))
+    }
+
+    /// When packet `index`, sent at `now`, arrives, if it does.
+    pub(super) fn carry(&mut self, now: Timestamp, index: u64, bytes: u64) -> Option<Timestamp> {
+        let is_lost = self.loss > 0.0 && self.random.chance(self.loss);
+        if is_lost || self.dropped.contains(&index) || !self.police(now, bytes) {
+            return None;
+        }
+        let mut departs = now;
+        if let Some(rate) = self.rate {
+            if self.waiting(now) + bytes > self.buffer {
+                return None;
+            }
+            if self.waiting(now) > self.marks_above {
+                self.marked.insert(index);
+            }
+            self.busy_until = self.busy_until.max(now) + rate.time_for(bytes).unwrap();
+            departs = self.busy_until;
+        }
+        let is_late =
+            |of: &Range<u64>| of.contains(&index) && index.is_multiple_of(self.late_every);
+        let late = self.late.as_ref().filter(|(indexes, _)| is_late(indexes));
+        Some(departs + self.delay + late.map_or(Duration::ZERO, |(_, time)| *time))
+    }
+
+    fn police(&mut self, now: Timestamp, bytes: u64) -> bool {
+        let Some(policer) = &mut self.policer else { return true };
+        let gained = policer.rate.bytes_in(now.saturating_since(policer.filled_at));
+        policer.tokens = (policer.tokens + gained).min(policer.burst);
+        policer.filled_at = now;
+        let passes = policer.tokens >= bytes;
+        policer.tokens -= if passes { bytes } else { 0 };
+        passes
+    }
+
+    /// When the ACK for what arrived at `now` comes back, if it does.
+    pub(super) fn answer(&mut self, now: Timestamp) -> Option<Timestamp> {
+        if self.acknowledgement_loss > 0.0 && self.random.chance(self.acknowledgement_loss) {
+            return None;
+        }
+        self.unanswered += 1;
+        let is_due = self.unanswered >= self.acknowledge_every;
+        let wait = if is_due { Duration::ZERO } else { Duration::from_millis(25) };
+        self.unanswered *= u64::from(!is_due);
+        let at = now + wait + self.delay;
+        Some(match self.aggregation {
+            Some(slot) => {
+                let slot = slot.as_nanos() as u64;
+                Timestamp::from_nanos(at.as_nanos().div_ceil(slot) * slot)
+            }
+            None => at,
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! Taking back the response to losses that were none (draft, "Updating the Model Upon Detecting a
+//! Spurious Loss Recovery").
+
+use super::Bbr;
+use super::short_term::ShortTerm;
+use super::state::State;
+use crate::SpuriousLoss;
+use clearway_units::Rate;
+
+/// What the state was before a loss episode began.
+#[derive(Debug, Default)]
+pub(super) struct Undo {
+    saved: Option<Saved>,
+}
+
+#[derive(Debug)]
+struct Saved {
+    /// BBR.undo_state: Startup or ProbeBW_UP, if the losses ended it.
+    left: Option<State>,
+    short_term: ShortTerm,
+    long_term_bound: Option<u64>,
+}
+
+impl Undo {
+    /// The losses of this episode ended `state`.
+    pub(super) fn note_transition(&mut self, state: State) {
+        if let Some(saved) = &mut self.saved {
+            saved.left = Some(state);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.saved.is_none()
+    }
+
+    /// There is nothing to take back.
+    pub(super) fn forget(&mut self) {
+        self.saved = None;
+    }
+}
+
+impl Bbr {
+    /// SaveStateUponLoss.
+    pub(super) fn save_state(&mut self) {
+        self.window.save(self.episode.is_open || self.state == State::ProbeRtt);
+        self.undo.saved = Some(Saved {
+            left: None,
+            short_term: self.short_term,
+            long_term_bound: self.long_term.bound,
+        });
+    }
+
+    /// HandleSpuriousLossDetection.
+    pub(super) fn undo_losses(&mut self, event: &SpuriousLoss) {
+        let Some(saved) = self.undo.saved.take() else { return };
+        self.undone_events = self.undone_events.saturating_add(1);
+        self.episode.close();
+        self.window.restore();
+        self.latest.has_loss = false;
+        self.full_pipe.reset(Rate::ZERO);
+        self.short_term.rate = greater(self.short_term.rate, saved.short_term.rate);
+        self.short_term.in_flight = greater(self.short_term.in_flight, saved.short_term.in_flight);
+        self.long_term.bound = greater(self.long_term.bound, saved.long_term_bound);
+        match saved.left {
+            Some(State::Startup) if self.state != State::Startup => {
+                self.full_pipe.was_reached = false;
+                if self.state != State::ProbeRtt {
+                    self.start_startup();
+                }
+            }
+            Some(State::ProbeUp) if !matches!(self.state, State::ProbeUp | State::ProbeRtt) => {
+                self.start_probe_refill(event.total_delivered);
+            }
+            _ => {}
+        }
+        self.rate = self.short_term.bounded_rate(self.bandwidth.maximum());
+        self.bound_window();
+    }
+}
+
+/// The greater of two bounds, of which `None` is no bound.
+fn greater<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    Some(one?.max(other?))
+}

@@ -1,0 +1,135 @@
+//! The congestion window (draft, "Congestion Window").
+
+use clearway_units::Rate;
+
+use super::Bbr;
+use super::gain::Gain;
+use super::state::State;
+
+/// BBR.MinPipeCwnd in datagrams.
+const MINIMUM_DATAGRAMS: u64 = 4;
+
+/// C.cwnd, and the last that neither losses nor ProbeRTT had to do with.
+#[derive(Debug)]
+pub(super) struct Window {
+    bytes: u64,
+    /// BBR.prior_cwnd.
+    saved: u64,
+    is_touched: bool,
+}
+
+impl Window {
+    pub(super) fn new(bytes: u64) -> Self {
+        Self { bytes, saved: 0, is_touched: false }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether it is no longer the initial one.
+    pub(super) fn is_touched(&self) -> bool {
+        self.is_touched
+    }
+
+    pub(super) fn set(&mut self, bytes: u64, minimum: u64, maximum: u64) {
+        self.bytes = bytes.clamp(minimum, maximum);
+    }
+
+    /// SaveCwnd. `is_modulated` says whether losses or ProbeRTT have to do with the window as it is.
+    pub(super) fn save(&mut self, is_modulated: bool) {
+        self.saved = if is_modulated { self.saved.max(self.bytes) } else { self.bytes };
+    }
+
+    /// RestoreCwnd.
+    pub(super) fn restore(&mut self) {
+        self.bytes = self.bytes.max(self.saved);
+    }
+}
+
+impl Bbr {
+    /// BBR.MinPipeCwnd in bytes.
+    pub(super) fn minimum_window(&self) -> u64 {
+        self.size().saturating_mul(MINIMUM_DATAGRAMS)
+    }
+
+    pub(super) fn maximum_window(&self) -> u64 {
+        self.parameters.maximum_window.max(self.minimum_window())
+    }
+
+    /// BDPMultiple at `rate`. Without a round-trip time, the initial window.
+    fn multiple(&self, rate: Rate, gain: Gain) -> u64 {
+        match self.minimum_rtt.minimum() {
+            Some(minimum) => gain.of(rate.bytes_in(minimum)),
+            None => self.parameters.initial_window(),
+        }
+    }
+
+    /// BBR.bdp.
+    pub(super) fn bandwidth_delay_product(&self) -> u64 {
+        self.multiple(self.rate, Gain::ONE)
+    }
+
+    /// TargetInflight.
+    pub(super) fn target_in_flight(&self) -> u64 {
+        self.bandwidth_delay_product().min(self.window.bytes())
+    }
+
+    /// QuantizationBudget. The offload budget is the send quantum.
+    fn quantized(&self, in_flight: u64) -> u64 {
+        let least = self.pacing.send_quantum(self.size()).max(self.minimum_window());
+        let more = if self.state == State::ProbeUp { self.size().saturating_mul(2) } else { 0 };
+        in_flight.max(least).saturating_add(more)
+    }
+
+    /// Inflight.
+    pub(super) fn in_flight_for(&self, rate: Rate, gain: Gain) -> u64 {
+        self.quantized(self.multiple(rate, gain))
+    }
+
+    /// BBR.max_inflight.
+    fn maximum_in_flight(&self) -> u64 {
+        let multiple = self.multiple(self.rate, self.state.window_gain());
+        self.quantized(multiple.saturating_add(self.aggregation.maximum()))
+    }
+
+    /// ProbeRTTCwnd.
+    pub(super) fn probe_rtt_window(&self) -> u64 {
+        self.multiple(self.rate, State::ProbeRtt.window_gain()).max(self.minimum_window())
+    }
+
+    /// SetCwnd.
+    pub(super) fn set_window(&mut self, newly_acked: u64, total_delivered: u64) {
+        self.window.is_touched = true;
+        let maximum = self.maximum_in_flight();
+        let grown = self.window.bytes.saturating_add(newly_acked);
+        if self.full_pipe.was_reached {
+            self.window.bytes = grown.min(maximum);
+        } else if self.window.bytes < maximum || total_delivered < self.parameters.initial_window()
+        {
+            self.window.bytes = grown;
+        }
+        if self.state == State::ProbeRtt {
+            self.window.bytes = self.window.bytes.min(self.probe_rtt_window());
+        }
+        self.bound_window();
+    }
+
+    /// BoundCwndForModel.
+    pub(super) fn bound_window(&mut self) {
+        let long_term = match self.state {
+            State::Startup | State::Drain => None,
+            State::ProbeCruise | State::ProbeRtt => self.bound_with_headroom(),
+            State::ProbeDown | State::ProbeRefill | State::ProbeUp => self.long_term.bound,
+        };
+        let bound = |window: u64, limit: Option<u64>| limit.map_or(window, |it| it.min(window));
+        let window = bound(bound(self.window.bytes, long_term), self.short_term.in_flight);
+        self.window.set(window, self.minimum_window(), self.maximum_window());
+    }
+
+    /// Whether the long-term bound keeps the window below what the model would have.
+    pub(super) fn is_long_term_bound(&self) -> bool {
+        let is_in_force = !matches!(self.state, State::Startup | State::Drain);
+        is_in_force && self.long_term.bound.is_some_and(|it| it < self.maximum_in_flight())
+    }
+}

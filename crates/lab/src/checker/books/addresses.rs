@@ -1,0 +1,103 @@
+//! What came from each of the peer's addresses and was sent there (S12).
+
+use std::net::SocketAddr;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    address: SocketAddr,
+    received: u64,
+    sent: u64,
+    is_validated: bool,
+}
+
+/// The peer's addresses, and which of them are known to be its.
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Addresses {
+    entries: Vec<Entry>,
+    /// Where the datagram that is being taken in came from.
+    arriving: Option<SocketAddr>,
+    /// Where datagrams went last.
+    current: Option<SocketAddr>,
+    /// Challenges that were built and not yet handed over, and those under way, with their addresses.
+    built: Vec<[u8; 8]>,
+    challenges: Vec<([u8; 8], SocketAddr)>,
+    /// What validates further addresses cannot be seen.
+    is_blind: bool,
+}
+
+impl Addresses {
+    fn entry(&mut self, address: SocketAddr) -> &mut Entry {
+        // The newest is the one in use.
+        let found = self.entries.iter().rposition(|entry| entry.address == address);
+        let position = found.unwrap_or_else(|| {
+            self.entries.push(Entry { address, received: 0, sent: 0, is_validated: false });
+            self.entries.len() - 1
+        });
+        &mut self.entries[position]
+    }
+
+    /// A datagram came.
+    pub(in crate::checker) fn on_delivered(&mut self, from: SocketAddr, size: u64) {
+        self.arriving = Some(from);
+        self.entry(from).received += size;
+    }
+
+    /// A datagram was sent. Says how much may go to an address that is not validated, and how much has,
+    /// if that is more.
+    ///
+    /// # Errors
+    /// What was sent, and what was received.
+    pub(in crate::checker) fn on_submitted(
+        &mut self,
+        to: SocketAddr,
+        size: u64,
+    ) -> Result<(), String> {
+        self.current = Some(to);
+        for data in core::mem::take(&mut self.built) {
+            self.challenges.push((data, to));
+        }
+        let is_blind = self.is_blind;
+        let entry = self.entry(to);
+        entry.sent += size;
+        if !is_blind && !entry.is_validated && entry.sent > 3 * entry.received {
+            return Err(format!(
+                "{} bytes were sent to {to}, which is not validated and from which {} came",
+                entry.sent, entry.received
+            ));
+        }
+        Ok(())
+    }
+
+    /// The peer is surely where the datagram that is being taken in came from.
+    pub(in crate::checker) fn validate_arriving(&mut self) {
+        if let Some(address) = self.arriving {
+            self.entry(address).is_validated = true;
+        }
+    }
+
+    /// The peer has proved its address to an end that nobody looks into. It may move later, and whether it
+    /// answers then is encrypted: nothing more can be said.
+    pub(in crate::checker) fn look_away(&mut self) {
+        self.is_blind = true;
+    }
+
+    /// A PATH_CHALLENGE was built; it goes where the next datagram goes.
+    pub(in crate::checker) fn on_challenge_built(&mut self, data: [u8; 8]) {
+        self.built.push(data);
+    }
+
+    /// A PATH_RESPONSE came: whoever was challenged with this has it.
+    pub(in crate::checker) fn on_response(&mut self, data: [u8; 8]) {
+        let challenged = self.challenges.iter().find(|(challenge, _)| *challenge == data);
+        if let Some(address) = challenged.map(|(_, address)| *address) {
+            self.entry(address).is_validated = true;
+        }
+    }
+
+    /// How much may be sent where datagrams went last; `None` if there is no limit.
+    pub(in crate::checker) fn credit(&self) -> Option<u64> {
+        let current = self.current.or(self.arriving)?;
+        let entry = self.entries.iter().find(|entry| entry.address == current)?;
+        (!entry.is_validated).then(|| (3 * entry.received).saturating_sub(entry.sent))
+    }
+}

@@ -1,0 +1,425 @@
+//! What an end has sent, and what became of it, from wire events alone.
+
+use std::collections::VecDeque;
+
+use clearway_transport::SpaceId;
+use clearway_units::Timestamp;
+
+/// Lost packets are remembered for so many later ones of their space, in case they arrive after all.
+const LOST_REMEMBERED: usize = 1 << 14;
+
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::checker) enum Fate {
+    Outstanding,
+    Delivered,
+    Lost,
+    /// Its keys are gone.
+    Discarded,
+    /// The number was left out.
+    Skipped,
+}
+
+/// A packet that an end sent.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::checker) struct Packet {
+    /// Its place in the order of sending, over all spaces.
+    pub(in crate::checker) index: u64,
+    pub(in crate::checker) sent_at: Timestamp,
+    /// When the other end took it in; [`Timestamp::FAR_FUTURE`] before that.
+    pub(in crate::checker) arrived_at: Timestamp,
+    pub(in crate::checker) bytes: u64,
+    /// The path that it was sent on.
+    pub(in crate::checker) path: u32,
+    /// The report before which it was declared lost.
+    pub(in crate::checker) loss_event: u64,
+    pub(in crate::checker) fate: Fate,
+    pub(in crate::checker) is_ack_eliciting: bool,
+    pub(in crate::checker) is_in_flight: bool,
+    /// It probes another path: its loss is no congestion.
+    pub(in crate::checker) is_path_probe: bool,
+}
+
+impl Packet {
+    const SKIPPED: Self = Self {
+        index: 0,
+        sent_at: Timestamp::ORIGIN,
+        arrived_at: Timestamp::FAR_FUTURE,
+        bytes: 0,
+        path: 0,
+        loss_event: 0,
+        fate: Fate::Skipped,
+        is_ack_eliciting: false,
+        is_in_flight: false,
+        is_path_probe: false,
+    };
+
+    /// Whether its loss says something about congestion on path `path`.
+    pub(in crate::checker) fn counts(&self, path: u32) -> bool {
+        self.is_in_flight && !self.is_path_probe && self.path == path
+    }
+}
+
+/// One packet number space: a ring without holes.
+#[derive(Debug, Default)]
+struct Space {
+    packets: VecDeque<Packet>,
+    /// The number of the ring's first packet.
+    base: u64,
+    /// No packet below is outstanding.
+    first_outstanding: u64,
+    /// The numbers that are lost, ascending.
+    lost: VecDeque<u64>,
+    ack_eliciting_outstanding: u64,
+    is_discarded: bool,
+}
+
+impl Space {
+    fn end(&self) -> u64 {
+        self.base + self.packets.len() as u64
+    }
+
+    fn get(&self, number: u64) -> Option<&Packet> {
+        self.packets.get(number.checked_sub(self.base)? as usize)
+    }
+
+    fn get_mut(&mut self, number: u64) -> Option<&mut Packet> {
+        self.packets.get_mut(number.checked_sub(self.base)? as usize)
+    }
+
+    /// Moves past what is settled, and forgets what nobody will ask for again.
+    fn settle(&mut self) {
+        while self.get(self.first_outstanding).is_some_and(|p| p.fate != Fate::Outstanding) {
+            self.first_outstanding += 1;
+        }
+        while let Some(oldest) = self.packets.front() {
+            let is_settled = match oldest.fate {
+                Fate::Outstanding => false,
+                Fate::Lost => self.packets.len() > LOST_REMEMBERED,
+                Fate::Delivered | Fate::Discarded | Fate::Skipped => true,
+            };
+            if !is_settled {
+                break;
+            }
+            if self.lost.front() == Some(&self.base) {
+                self.lost.pop_front();
+            }
+            self.packets.pop_front();
+            self.base += 1;
+        }
+        self.first_outstanding = self.first_outstanding.max(self.base);
+    }
+}
+
+/// Bytes that count in flight, by what became of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(in crate::checker) struct Totals {
+    pub(in crate::checker) sent: u64,
+    /// Those that had been declared lost included.
+    pub(in crate::checker) delivered: u64,
+    pub(in crate::checker) lost: u64,
+    /// Declared lost, and delivered after all.
+    pub(in crate::checker) spurious: u64,
+    pub(in crate::checker) discarded: u64,
+    pub(in crate::checker) outstanding: u64,
+}
+
+/// Everything that an end has sent.
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Ledger {
+    spaces: [Space; 3],
+    /// On the current path.
+    in_flight: u64,
+    path: u32,
+    next_index: u64,
+    totals: Totals,
+}
+
+impl Ledger {
+    fn space_mut(&mut self, space: SpaceId) -> &mut Space {
+        &mut self.spaces[space as usize]
+    }
+
+    /// F: bytes in flight on the current path.
+    pub(in crate::checker) fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    pub(in crate::checker) fn path(&self) -> u32 {
+        self.path
+    }
+
+    /// The place that the next packet will have in the order of sending.
+    pub(in crate::checker) fn next_index(&self) -> u64 {
+        self.next_index
+    }
+
+    pub(in crate::checker) fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Whether an ack-eliciting packet waits to be acknowledged.
+    pub(in crate::checker) fn awaits_acknowledgement(&self) -> bool {
+        self.spaces.iter().any(|space| space.ack_eliciting_outstanding > 0)
+    }
+
+    /// Everything that is remembered and was really sent, in no order.
+    pub(in crate::checker) fn packets(&self) -> impl Iterator<Item = &Packet> {
+        let all = self.spaces.iter().flat_map(|space| &space.packets);
+        all.filter(|packet| packet.fate != Fate::Skipped)
+    }
+
+    /// Packet `number` was sent. Its index, path and fate are filled in here.
+    ///
+    /// # Errors
+    /// A number was used twice.
+    pub(in crate::checker) fn send(
+        &mut self,
+        space: SpaceId,
+        number: u64,
+        packet: Packet,
+    ) -> Result<(), String> {
+        let (index, path) = (self.next_index, self.path);
+        let ring = self.space_mut(space);
+        let Some(skipped) = number.checked_sub(ring.end()) else {
+            return Err(format!("packet number {number} of {space:?} was used twice"));
+        };
+        for _ in 0..skipped {
+            ring.packets.push_back(Packet::SKIPPED);
+        }
+        ring.packets.push_back(Packet { index, path, fate: Fate::Outstanding, ..packet });
+        ring.ack_eliciting_outstanding += u64::from(packet.is_ack_eliciting);
+        self.next_index += 1;
+        if packet.is_in_flight {
+            self.in_flight += packet.bytes;
+            self.totals.sent += packet.bytes;
+            self.totals.outstanding += packet.bytes;
+        }
+        Ok(())
+    }
+
+    /// The other end took in packet `number`. `false` if this end never sent it.
+    pub(in crate::checker) fn arrive(
+        &mut self,
+        space: SpaceId,
+        number: u64,
+        now: Timestamp,
+    ) -> bool {
+        let ring = self.space_mut(space);
+        match ring.get_mut(number) {
+            Some(packet) if packet.fate != Fate::Skipped => {
+                packet.arrived_at = packet.arrived_at.min(now);
+                true
+            }
+            Some(_) => false,
+            None => number < ring.base,
+        }
+    }
+
+    /// The packets from `first` up to `last` are acknowledged; `visit` sees each whose fate that
+    /// changes, as it was.
+    ///
+    /// # Errors
+    /// One of them was never sent.
+    pub(in crate::checker) fn acknowledge(
+        &mut self,
+        space: SpaceId,
+        first: u64,
+        last: u64,
+        mut visit: impl FnMut(u64, &Packet),
+    ) -> Result<(), String> {
+        let path = self.path;
+        let ring = &mut self.spaces[space as usize];
+        if ring.is_discarded {
+            return Ok(());
+        }
+        if last >= ring.end() {
+            return Err(format!("{space:?} {last} was acknowledged and never sent"));
+        }
+        let from = ring.lost.partition_point(|number| *number < first);
+        let mut revived = false;
+        for position in from..ring.lost.len() {
+            let number = ring.lost[position];
+            if number > last {
+                break;
+            }
+            let Some(packet) = ring.get_mut(number) else { continue };
+            visit(number, packet);
+            packet.fate = Fate::Delivered;
+            if packet.is_in_flight {
+                let bytes = packet.bytes;
+                self.totals.delivered += bytes;
+                self.totals.spurious += bytes;
+            }
+            revived = true;
+        }
+        if revived {
+            ring.lost.retain(|number| !(first..=last).contains(number));
+        }
+        for number in first.max(ring.first_outstanding)..=last {
+            let Some(packet) = ring.get_mut(number) else { continue };
+            match packet.fate {
+                Fate::Outstanding => {
+                    visit(number, packet);
+                    packet.fate = Fate::Delivered;
+                    let packet = *packet;
+                    ring.ack_eliciting_outstanding -= u64::from(packet.is_ack_eliciting);
+                    if packet.is_in_flight {
+                        self.totals.delivered += packet.bytes;
+                        self.totals.outstanding -= packet.bytes;
+                        if packet.path == path {
+                            self.in_flight -= packet.bytes;
+                        }
+                    }
+                }
+                Fate::Skipped => {
+                    return Err(format!("{space:?} {number} was acknowledged and left out"));
+                }
+                Fate::Delivered | Fate::Lost | Fate::Discarded => {}
+            }
+        }
+        ring.settle();
+        Ok(())
+    }
+
+    /// Packet `number` was declared lost, as report `event` will say.
+    ///
+    /// # Errors
+    /// It was not outstanding.
+    pub(in crate::checker) fn lose(
+        &mut self,
+        space: SpaceId,
+        number: u64,
+        event: u64,
+    ) -> Result<Packet, String> {
+        let path = self.path;
+        let ring = self.space_mut(space);
+        let Some(packet) = ring.get_mut(number).filter(|p| p.fate == Fate::Outstanding) else {
+            return Err(format!("{space:?} {number} was declared lost and was not outstanding"));
+        };
+        packet.fate = Fate::Lost;
+        packet.loss_event = event;
+        let packet = *packet;
+        let position = ring.lost.partition_point(|lost| *lost < number);
+        ring.lost.insert(position, number);
+        ring.ack_eliciting_outstanding -= u64::from(packet.is_ack_eliciting);
+        ring.settle();
+        if packet.is_in_flight {
+            self.totals.lost += packet.bytes;
+            self.totals.outstanding -= packet.bytes;
+            if packet.path == path {
+                self.in_flight -= packet.bytes;
+            }
+        }
+        Ok(packet)
+    }
+
+    /// The keys of `space` are gone, and what was sent with them counts no more.
+    pub(in crate::checker) fn discard(&mut self, space: SpaceId) {
+        let path = self.path;
+        let ring = &mut self.spaces[space as usize];
+        for packet in ring.packets.iter_mut().filter(|p| p.fate == Fate::Outstanding) {
+            packet.fate = Fate::Discarded;
+            if packet.is_in_flight {
+                self.totals.discarded += packet.bytes;
+                self.totals.outstanding -= packet.bytes;
+                if packet.path == path {
+                    self.in_flight -= packet.bytes;
+                }
+            }
+        }
+        ring.ack_eliciting_outstanding = 0;
+        ring.is_discarded = true;
+    }
+
+    /// What is sent from here on goes another way.
+    pub(in crate::checker) fn start_path(&mut self) {
+        self.path += 1;
+        self.in_flight = 0;
+    }
+
+    /// Everything that was sent is accounted for, once.
+    pub(in crate::checker) fn is_balanced(&self) -> bool {
+        let Totals { sent, delivered, lost, spurious, discarded, outstanding } = self.totals;
+        sent == delivered + (lost - spurious) + discarded + outstanding
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPACE: SpaceId = SpaceId::Application;
+
+    fn packet(bytes: u64) -> Packet {
+        Packet { bytes, is_ack_eliciting: true, is_in_flight: true, ..Packet::SKIPPED }
+    }
+
+    fn ledger(numbers: &[u64]) -> Ledger {
+        let mut ledger = Ledger::default();
+        for number in numbers {
+            ledger.send(SPACE, *number, packet(100)).unwrap();
+        }
+        ledger
+    }
+
+    fn acknowledged(
+        ledger: &mut Ledger,
+        first: u64,
+        last: u64,
+    ) -> Result<Vec<(u64, Fate)>, String> {
+        let mut seen = Vec::new();
+        ledger
+            .acknowledge(SPACE, first, last, |number, packet| seen.push((number, packet.fate)))?;
+        Ok(seen)
+    }
+
+    #[test]
+    fn every_packet_leaves_once() {
+        let mut ledger = ledger(&[0, 1, 2, 4, 5]);
+        assert_eq!(ledger.in_flight(), 500);
+        assert_eq!(acknowledged(&mut ledger, 1, 2).unwrap().len(), 2);
+        assert_eq!(acknowledged(&mut ledger, 0, 2).unwrap(), [(0, Fate::Outstanding)]);
+        assert!(ledger.lose(SPACE, 1, 0).is_err());
+        ledger.lose(SPACE, 4, 1).unwrap();
+        assert!(ledger.lose(SPACE, 4, 1).is_err());
+        assert_eq!(ledger.in_flight(), 100);
+        assert_eq!(
+            acknowledged(&mut ledger, 4, 5).unwrap(),
+            [(4, Fate::Lost), (5, Fate::Outstanding)]
+        );
+        assert_eq!(ledger.in_flight(), 0);
+        assert!(ledger.is_balanced());
+        assert!(!ledger.awaits_acknowledgement());
+    }
+
+    #[test]
+    fn what_was_not_sent_cannot_be_acknowledged() {
+        let mut ledger = ledger(&[0, 1, 3]);
+        assert!(acknowledged(&mut ledger, 3, 4).is_err());
+        assert!(acknowledged(&mut ledger, 1, 3).is_err(), "2 was left out");
+        assert!(ledger.send(SPACE, 3, packet(1)).is_err(), "3 was used");
+    }
+
+    #[test]
+    fn arrivals_are_of_what_was_sent() {
+        let mut ledger = ledger(&[0, 2]);
+        assert!(ledger.arrive(SPACE, 0, Timestamp::from_nanos(5)));
+        assert!(!ledger.arrive(SPACE, 1, Timestamp::from_nanos(5)));
+        assert!(!ledger.arrive(SPACE, 3, Timestamp::from_nanos(5)));
+    }
+
+    #[test]
+    fn discarded_and_moved_packets_are_not_in_flight() {
+        let mut ledger = ledger(&[0, 1]);
+        ledger.send(SpaceId::Initial, 0, packet(50)).unwrap();
+        ledger.discard(SpaceId::Initial);
+        assert_eq!(ledger.in_flight(), 200);
+        ledger.start_path();
+        assert_eq!(ledger.in_flight(), 0);
+        ledger.send(SPACE, 2, packet(70)).unwrap();
+        acknowledged(&mut ledger, 0, 1).unwrap();
+        assert_eq!(ledger.in_flight(), 70);
+        assert!(ledger.is_balanced());
+    }
+}

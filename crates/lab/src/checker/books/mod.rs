@@ -1,0 +1,183 @@
+//! The books that the checker keeps of one end: from wire events, trusting no state of the stack's.
+
+mod addresses;
+mod episode;
+mod ledger;
+mod rounds;
+mod streams;
+
+use core::time::Duration;
+
+use clearway_transport::{Metrics, SendLimit, SpaceId};
+use clearway_units::Timestamp;
+
+use super::report::Tally;
+use super::terms::Terms;
+use crate::world::Side;
+
+pub(super) use addresses::Addresses;
+pub(super) use episode::{Beginning, Episode};
+pub(super) use ledger::{Fate, Ledger, Packet};
+pub(super) use rounds::{Round, Rounds};
+pub(super) use streams::Streams;
+
+/// What is known of one end.
+#[derive(Debug)]
+pub(super) struct Books {
+    pub(super) side: Side,
+    pub(super) terms: Terms,
+    pub(super) now: Timestamp,
+    pub(super) ledger: Ledger,
+    pub(super) rounds: Rounds,
+    pub(super) episode: Episode,
+    pub(super) streams: Streams,
+    pub(super) addresses: Addresses,
+    pub(super) stage: Stage,
+    pub(super) hearing: Hearing,
+    pub(super) rtt: RttBooks,
+    /// The last report, on this path.
+    pub(super) metrics: Option<Metrics>,
+    /// Why sending stopped, as the stack says.
+    pub(super) limit: Option<SendLimit>,
+    /// Until when the pacer holds data back, as the stack says.
+    pub(super) paced_until: Option<Timestamp>,
+    /// Probe timeouts that expired, ever and since something was newly acknowledged.
+    pub(super) expiries: u64,
+    pub(super) expiries_in_a_row: u32,
+    /// Bytes of content that the application handed over.
+    pub(super) written: u64,
+    /// What happened since the last report.
+    pub(super) tally: Tally,
+    /// Counts reports.
+    pub(super) event: u64,
+}
+
+/// How far the connection is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stage {
+    /// The connection exists and is watched.
+    pub(super) is_started: bool,
+    /// 1-RTT packets can be sent.
+    pub(super) has_application_keys: bool,
+    pub(super) is_confirmed: bool,
+    pub(super) is_closed: bool,
+    pub(super) discarded: [bool; 3],
+    /// The other end is watched as well, and it is the one that this end talks to.
+    pub(super) is_peer_watched: bool,
+}
+
+/// When the peer was last heard, and since when it is waited for (RFC 9000 §10.1).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hearing {
+    pub(super) silent_since: Timestamp,
+    pub(super) has_sent_since: bool,
+    /// Since when an ack-eliciting packet of each space waits for an ACK frame to be sent.
+    pub(super) owes_ack_since: [Option<Timestamp>; 3],
+}
+
+/// Own round-trip times.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RttBooks {
+    /// The smallest on this path.
+    pub(super) minimum: Option<Duration>,
+    /// When the first sample came.
+    pub(super) first_at: Option<Timestamp>,
+    /// What timers assume on a path without a sample.
+    pub(super) assumed: Duration,
+}
+
+impl Books {
+    /// Nothing has happened.
+    pub(super) fn new(side: Side, terms: Terms) -> Self {
+        let rounds = Rounds::new(Timestamp::ORIGIN, 0, terms.initial_window);
+        let assumed = terms.initial_rtt;
+        Self {
+            side,
+            terms,
+            now: Timestamp::ORIGIN,
+            ledger: Ledger::default(),
+            rounds,
+            episode: Episode::default(),
+            streams: Streams::default(),
+            addresses: Addresses::default(),
+            stage: Stage::default(),
+            hearing: Hearing::default(),
+            rtt: RttBooks { assumed, ..RttBooks::default() },
+            metrics: None,
+            limit: None,
+            paced_until: None,
+            expiries: 0,
+            expiries_in_a_row: 0,
+            written: 0,
+            tally: Tally::default(),
+            event: 0,
+        }
+    }
+
+    /// MDS.
+    pub(super) fn datagram(&self) -> u64 {
+        self.terms.max_datagram_size
+    }
+
+    /// C: how much may be in flight.
+    pub(super) fn window(&self) -> u64 {
+        self.metrics.as_ref().map_or(self.terms.initial_window, |m| m.congestion.window)
+    }
+
+    /// The least window that is expected.
+    pub(super) fn floor(&self) -> u64 {
+        self.terms.kind.floor() * self.datagram()
+    }
+
+    /// What the window leaves.
+    pub(super) fn room(&self) -> u64 {
+        self.window().saturating_sub(self.ledger.in_flight())
+    }
+
+    /// The smoothed round-trip time, once there is a sample.
+    pub(super) fn smoothed(&self) -> Option<Duration> {
+        Some(self.metrics.as_ref()?.rtt?.smoothed)
+    }
+
+    /// The probe timeout without backoff, with the longest delay that the peer may add (RFC 9002 §6.2.1).
+    pub(super) fn probe_timeout(&self) -> Duration {
+        let (smoothed, variation) = match self.metrics.as_ref().and_then(|metrics| metrics.rtt) {
+            Some(rtt) => (rtt.smoothed, rtt.variation),
+            None => (self.rtt.assumed, self.rtt.assumed / 2),
+        };
+        smoothed + (4 * variation).max(Duration::from_millis(1)) + self.terms.peer_max_ack_delay
+    }
+
+    /// Data surely waits that the peer's flow control permits: the application handed over more than
+    /// was sent on all streams together, framing included.
+    pub(super) fn has_backlog(&self) -> bool {
+        self.written > self.streams.sent() && self.streams.permits(self.datagram())
+    }
+
+    /// Whether the stack says that congestion control holds data back.
+    pub(super) fn is_held(&self) -> bool {
+        self.limit.is_some_and(SendLimit::is_congestion_control)
+    }
+
+    /// Whether a space's keys are gone.
+    pub(super) fn is_discarded(&self, space: SpaceId) -> bool {
+        self.stage.discarded[space as usize]
+    }
+
+    /// Congestion control begins anew on another path (RFC 9000 §9.4).
+    pub(super) fn start_path(&mut self) {
+        let smoothed = self.smoothed().unwrap_or_default();
+        self.ledger.start_path();
+        let next = self.ledger.next_index();
+        self.rounds = Rounds::new(self.now, next, self.terms.initial_window);
+        self.rounds.spoil();
+        self.episode = Episode::default();
+        self.rtt = RttBooks {
+            minimum: None,
+            first_at: None,
+            assumed: self.terms.initial_rtt.max(smoothed),
+        };
+        self.metrics = None;
+        self.tally = Tally::default();
+    }
+}

@@ -1,0 +1,138 @@
+//! Packet-timed rounds: one ends when a packet that was sent in it is acknowledged.
+
+use clearway_congestion::Phase;
+use clearway_units::Timestamp;
+
+/// What happened in a round.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::checker) struct Round {
+    pub(in crate::checker) began: Timestamp,
+    pub(in crate::checker) ended: Timestamp,
+    /// The window that the controller reckons with, at its beginning and its end.
+    pub(in crate::checker) window_before: u64,
+    pub(in crate::checker) window_after: u64,
+    pub(in crate::checker) phase_before: Phase,
+    pub(in crate::checker) phase_after: Phase,
+    /// Bytes acknowledged.
+    pub(in crate::checker) acked: u64,
+    /// Of these, those sent after the last reduction, which may make the window grow.
+    pub(in crate::checker) growing: u64,
+    /// Nothing was lost or taken back, no timer expired, the path stayed.
+    pub(in crate::checker) is_clean: bool,
+    /// After every turn, data waited for the window or the pacer.
+    pub(in crate::checker) was_held: bool,
+}
+
+/// Counts rounds.
+#[derive(Debug)]
+pub(in crate::checker) struct Rounds {
+    number: u64,
+    /// The index of the first packet of this round.
+    began_at: u64,
+    current: Round,
+    /// The round in which congestion control last held data back.
+    limited: Option<u64>,
+    is_held: bool,
+    held_since: Timestamp,
+}
+
+impl Rounds {
+    /// The first round begins at `now` with packet `next_index`.
+    pub(in crate::checker) fn new(now: Timestamp, next_index: u64, window: u64) -> Self {
+        let phase = Phase::SlowStart;
+        Self {
+            number: 0,
+            began_at: next_index,
+            current: Round::new(now, window, phase),
+            limited: None,
+            is_held: false,
+            held_since: now,
+        }
+    }
+
+    /// How many have ended.
+    pub(in crate::checker) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether the acknowledgement of packet `index` ends the round.
+    pub(in crate::checker) fn is_ended_by(&self, index: u64) -> bool {
+        index >= self.began_at
+    }
+
+    /// Something spoils this round.
+    pub(in crate::checker) fn spoil(&mut self) {
+        self.current.is_clean = false;
+    }
+
+    /// The end had its turn. `is_held`: data waits for the window or the pacer; `is_full`: the window
+    /// leaves no room for a datagram.
+    pub(in crate::checker) fn on_settled(&mut self, now: Timestamp, is_held: bool, is_full: bool) {
+        self.current.was_held &= is_held;
+        let was_held = core::mem::replace(&mut self.is_held, is_held || is_full);
+        if self.is_held || was_held && now > self.held_since {
+            self.limited = Some(self.number);
+        }
+        if !was_held {
+            self.held_since = now;
+        }
+    }
+
+    /// Whether congestion control held data back in this round or the one before.
+    pub(in crate::checker) fn was_limited(&self) -> bool {
+        self.limited.is_some_and(|limited| limited + 1 >= self.number)
+    }
+
+    /// What was acknowledged until now was acknowledged while the sender was, or was not, held back.
+    pub(in crate::checker) fn on_acknowledged(&mut self, acked: u64, growing: u64) {
+        if self.is_held {
+            self.limited = Some(self.number);
+        }
+        self.current.acked += acked;
+        self.current.growing += growing;
+    }
+
+    /// The round ends, and the next begins with packet `next_index`.
+    pub(in crate::checker) fn end(
+        &mut self,
+        now: Timestamp,
+        next_index: u64,
+        window: u64,
+        phase: Phase,
+    ) -> Round {
+        let mut ended = core::mem::replace(&mut self.current, Round::new(now, window, phase));
+        ended.ended = now;
+        ended.window_after = window;
+        ended.phase_after = phase;
+        self.number += 1;
+        self.began_at = next_index;
+        ended
+    }
+}
+
+impl Round {
+    fn new(now: Timestamp, window: u64, phase: Phase) -> Self {
+        Self {
+            began: now,
+            ended: now,
+            window_before: window,
+            window_after: window,
+            phase_before: phase,
+            phase_after: phase,
+            acked: 0,
+            growing: 0,
+            is_clean: true,
+            was_held: true,
+        }
+    }
+
+    /// Whether the window has to grow in it, as far as the network and the application are concerned.
+    pub(in crate::checker) fn is_clean_and_held(&self) -> bool {
+        self.is_clean && self.was_held
+    }
+
+    /// Whether it was in one phase throughout, and that was `phase`.
+    pub(in crate::checker) fn was_in(&self, phase: Phase) -> bool {
+        self.phase_before == phase && self.phase_after == phase
+    }
+}

@@ -1,0 +1,123 @@
+//! The peer's flow control, and what of it is used (S18).
+
+use std::collections::BTreeSet;
+
+use clearway_transport::Side;
+use clearway_wire::{Direction, StreamId, TransportParameters, frame};
+
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    id: u64,
+    /// The end of what was sent of it.
+    end: u64,
+    limit: u64,
+}
+
+/// Stream data sent, and how much the peer permits.
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Streams {
+    streams: Vec<Stream>,
+    /// Those whose end was sent: what is sent of them now is no news.
+    finished: BTreeSet<u64>,
+    /// The stream that was asked for last is likely to be asked for next.
+    last: usize,
+    /// Sum of the ends of all streams.
+    sent: u64,
+    limit: u64,
+    initial: Option<[u64; 3]>,
+    side: Option<Side>,
+}
+
+impl Streams {
+    /// The peer's transport parameters. `side` is this end's.
+    pub(in crate::checker) fn set_parameters(&mut self, side: Side, peer: &TransportParameters) {
+        self.side = Some(side);
+        self.limit = peer.initial_max_data.get();
+        self.initial = Some([
+            // As the peer sees it: streams that it opened are its local ones.
+            peer.initial_max_stream_data_bidi_remote.get(),
+            peer.initial_max_stream_data_bidi_local.get(),
+            peer.initial_max_stream_data_uni.get(),
+        ]);
+    }
+
+    fn initial_limit(&self, id: StreamId) -> u64 {
+        let Some([own, peers, unidirectional]) = self.initial else { return 0 };
+        let is_own = self.side.is_some_and(|side| side.initiator() == id.initiator());
+        match (id.direction(), is_own) {
+            (Direction::Unidirectional, _) => unidirectional,
+            (Direction::Bidirectional, true) => own,
+            (Direction::Bidirectional, false) => peers,
+        }
+    }
+
+    fn stream_mut(&mut self, id: StreamId) -> &mut Stream {
+        let raw = id.get();
+        if self.streams.get(self.last).is_none_or(|stream| stream.id != raw) {
+            let found = self.streams.iter().position(|stream| stream.id == raw);
+            self.last = found.unwrap_or(self.streams.len());
+            if found.is_none() {
+                let limit = self.initial_limit(id);
+                self.streams.push(Stream { id: raw, end: 0, limit });
+            }
+        }
+        &mut self.streams[self.last]
+    }
+
+    /// A STREAM frame was sent.
+    ///
+    /// # Errors
+    /// It goes beyond what the peer permits.
+    pub(in crate::checker) fn on_sent(&mut self, sent: &frame::Stream<'_>) -> Result<(), String> {
+        if self.finished.contains(&sent.stream_id.get()) {
+            return Ok(());
+        }
+        let stream = self.stream_mut(sent.stream_id);
+        let end = sent.offset.get() + sent.data.len() as u64;
+        let grown = end.saturating_sub(stream.end);
+        stream.end = stream.end.max(end);
+        let (id, limit) = (stream.id, stream.limit);
+        self.sent += grown;
+        if sent.fin {
+            self.finished.insert(id);
+            self.streams.swap_remove(self.last);
+        }
+        if grown > 0 && end > limit {
+            return Err(format!("stream {id} was sent up to {end}; the peer permits {limit}"));
+        }
+        if grown > 0 && self.sent > self.limit {
+            return Err(format!(
+                "{} bytes were sent on streams; the peer permits {}",
+                self.sent, self.limit
+            ));
+        }
+        Ok(())
+    }
+
+    /// MAX_DATA came.
+    pub(in crate::checker) fn on_max_data(&mut self, max: u64) {
+        self.limit = self.limit.max(max);
+    }
+
+    /// MAX_STREAM_DATA came.
+    pub(in crate::checker) fn on_max_stream_data(&mut self, id: StreamId, max: u64) {
+        if self.finished.contains(&id.get()) {
+            return;
+        }
+        let stream = self.stream_mut(id);
+        stream.limit = stream.limit.max(max);
+    }
+
+    /// Bytes sent on all streams, each counted once.
+    pub(in crate::checker) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Whether so many bytes more could go, on whichever stream they are.
+    pub(in crate::checker) fn permits(&self, bytes: u64) -> bool {
+        let least = self.initial.map_or(0, |initial| initial.into_iter().min().unwrap_or(0));
+        self.limit >= self.sent + bytes
+            && least >= bytes
+            && self.streams.iter().all(|stream| stream.limit >= stream.end + bytes)
+    }
+}

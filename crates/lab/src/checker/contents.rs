@@ -1,0 +1,45 @@
+//! What a packet contains, as far as the books need it.
+
+use clearway_wire::header::ProtectedHeader;
+use clearway_wire::{Frame, PacketType, Reader};
+
+/// What the frames of a packet add up to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Contents {
+    /// The peer has to acknowledge it.
+    pub(super) is_ack_eliciting: bool,
+    /// It counts in flight.
+    pub(super) is_in_flight: bool,
+    /// There is an ACK frame.
+    pub(super) has_ack: bool,
+}
+
+/// Reads the frames of `payload`, shows each to `visit`, and adds them up. What cannot be read is
+/// the transport's affair.
+pub(super) fn read<'a>(payload: &'a [u8], mut visit: impl FnMut(&Frame<'a>)) -> Contents {
+    let mut contents = Contents::default();
+    let mut reader = Reader::new(payload);
+    while !reader.is_empty() {
+        let Ok(frame) = Frame::decode(&mut reader) else { break };
+        contents.is_ack_eliciting |= frame.is_ack_eliciting();
+        contents.is_in_flight |= frame.counts_in_flight();
+        contents.has_ack |= matches!(frame, Frame::Ack(_));
+        visit(&frame);
+    }
+    contents
+}
+
+/// Whether there is a Handshake packet in `datagram`, by what is not encrypted.
+pub(super) fn has_handshake_packet(datagram: &[u8]) -> bool {
+    let mut rest = datagram;
+    while let Ok(header) = ProtectedHeader::decode(rest, 0) {
+        if matches!(header.packet_type(), Some((PacketType::Handshake, _))) {
+            return true;
+        }
+        rest = rest.get(header.packet_len..).unwrap_or_default();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! L3: whatever is outstanding has a deadline.
+
+use core::time::Duration;
+
+use crate::checker::books::Books;
+use crate::checker::properties::Property;
+use crate::checker::rule::{Rule, Settled, Verdict};
+use crate::world::Side;
+
+/// The backoff doubles so often at most.
+const MAX_EXPONENT: u32 = 16;
+/// Rounding.
+const SLACK: Duration = Duration::from_millis(1);
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Armed;
+
+impl Rule for Armed {
+    const PROPERTY: Property = Property::L3;
+
+    fn on_settled(&mut self, books: &Books, settled: &Settled) -> Verdict {
+        if books.stage.is_closed || !books.stage.is_started {
+            return Ok(());
+        }
+        // RFC 9002 §6.2.2.1: a client must not fall silent before it knows that the server has validated
+        // its address.
+        let is_unsure = books.side == Side::Client && !books.stage.is_confirmed;
+        if !books.ledger.awaits_acknowledgement() && !is_unsure {
+            return Ok(());
+        }
+        // A server without credit waits for its client (RFC 9000 §8.1).
+        if books.addresses.credit().is_some_and(|credit| credit < books.datagram()) {
+            return Ok(());
+        }
+        let Some(deadline) = settled.deadline else {
+            return Err("something is outstanding, and there is no deadline".to_owned());
+        };
+        let claimed = books.metrics.map_or(0, |metrics| metrics.pto_count);
+        let exponent = books.expiries_in_a_row.max(claimed).min(MAX_EXPONENT);
+        let timeout = books.probe_timeout() * (1 << exponent) + SLACK;
+        let wait = deadline.saturating_since(books.now);
+        if wait > timeout {
+            return Err(format!(
+                "something is outstanding, and the deadline is in {wait:?}; after {exponent} expired \
+                 timeouts the next is due within {timeout:?}"
+            ));
+        }
+        Ok(())
+    }
+}

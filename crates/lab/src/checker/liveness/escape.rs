@@ -1,0 +1,108 @@
+//! L2: from any state, a clean path is used to 90 % within a bounded time.
+//!
+//! Checked where the capacity is known: alone on a bottleneck of constant rate. From the first clean round
+//! in which data waits, the bound in rounds is log2(min(threshold, BDP) / window) + 8 in slow start, and
+//! after that one round for each datagram up to the bandwidth-delay product (Reno; twice that for CUBIC,
+//! whose W_est grows by about half a datagram). Others have two probe cycles and three rounds for each
+//! doubling. A loss begins it anew: then it was not a clean path.
+
+use core::time::Duration;
+
+use clearway_units::Rate;
+
+use crate::checker::books::{Books, Round};
+use crate::checker::expectations::Kind;
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, Verdict};
+
+/// Over so many rounds throughput is measured.
+const MEASURED: u64 = 8;
+const OTHERS_TIME: Duration = Duration::from_millis(6_600);
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Escape {
+    stretch: Option<Stretch>,
+}
+
+/// Clean rounds in a row in which data waited.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    rounds: u64,
+    time: Duration,
+    bound: u64,
+    acked: u64,
+    over: Duration,
+    measured: u64,
+}
+
+impl Rule for Escape {
+    const PROPERTY: Property = Property::L2;
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        let path = &books.terms.path;
+        let Some(rate) = path.bottleneck.filter(|_| path.is_steady && path.is_alone) else {
+            return Ok(());
+        };
+        let Some(round) = &report.round else { return Ok(()) };
+        if !round.is_clean_and_held() {
+            self.stretch = None;
+            return Ok(());
+        }
+        let threshold = report.after.congestion.slow_start_threshold;
+        let stretch =
+            self.stretch.get_or_insert_with(|| Stretch::new(books, round, rate, threshold));
+        stretch.add(round);
+        let is_due = stretch.rounds > stretch.bound
+            && (books.terms.kind.is_loss_based() || stretch.time > OTHERS_TIME);
+        if !is_due || stretch.measured < MEASURED {
+            return Ok(());
+        }
+        let expected = rate.bytes_in(stretch.over) * 9 / 10;
+        let acked = core::mem::take(&mut stretch.acked);
+        let over = core::mem::take(&mut stretch.over);
+        stretch.measured = 0;
+        if acked < expected {
+            return Err(format!(
+                "{acked} bytes were acknowledged in {over:?}, after {} clean rounds of at most {}; 90 % of \
+                 the bottleneck's rate is {expected}",
+                stretch.rounds, stretch.bound
+            ));
+        }
+        Ok(())
+    }
+
+    fn on_path(&mut self, _books: &Books) {
+        self.stretch = None;
+    }
+}
+
+impl Stretch {
+    fn new(books: &Books, round: &Round, rate: Rate, threshold: Option<u64>) -> Self {
+        let window = round.window_before.max(1);
+        let product = rate.bytes_in(books.terms.path.round_trip).max(books.floor());
+        let knee = threshold.unwrap_or(product).min(product).max(window);
+        let doublings = u64::from((knee / window).ilog2()) + 1;
+        let linear = product.saturating_sub(knee) / books.datagram();
+        let bound = match books.terms.kind {
+            Kind::Reno => doublings + 8 + linear * 10 / 9,
+            Kind::Cubic => doublings + 8 + 2 * linear,
+            Kind::Bbr | Kind::Other => 3 * doublings + 8,
+        };
+        // Conservative slow start grows at a quarter of the speed, for five rounds.
+        let bound = bound + 8;
+        Self { rounds: 0, time: Duration::ZERO, bound, acked: 0, over: Duration::ZERO, measured: 0 }
+    }
+
+    fn add(&mut self, round: &Round) {
+        let length = round.ended.saturating_since(round.began);
+        self.rounds += 1;
+        self.time += length;
+        self.acked += round.acked;
+        self.over += length;
+        self.measured += 1;
+        if self.rounds <= self.bound {
+            (self.acked, self.over, self.measured) = (0, Duration::ZERO, 0);
+        }
+    }
+}

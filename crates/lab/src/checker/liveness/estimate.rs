@@ -1,0 +1,58 @@
+//! L7: a model-based controller's estimate follows the path. What can be seen of BBR's model is its pacing
+//! rate while it cruises, which is the bandwidth that it believes in. That a loss-based controller follows
+//! is L2.
+
+use core::time::Duration;
+
+use crate::checker::books::Books;
+use crate::checker::expectations::Kind;
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, Verdict};
+
+/// Two cycles of ProbeBW.
+const TWO_CYCLES: Duration = Duration::from_millis(6_600);
+const MORE_ROUNDS: u64 = 24;
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Estimate {
+    rounds: u64,
+    time: Duration,
+}
+
+impl Rule for Estimate {
+    const PROPERTY: Property = Property::L7;
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        let path = &books.terms.path;
+        let applies = books.terms.kind == Kind::Bbr && path.is_steady && path.is_alone;
+        let Some(bottleneck) = path.bottleneck.filter(|_| applies) else { return Ok(()) };
+        if let Some(round) = &report.round {
+            if round.is_clean_and_held() {
+                self.rounds += 1;
+                self.time += round.ended.saturating_since(round.began);
+            } else {
+                *self = Self::default();
+            }
+        }
+        if self.time < TWO_CYCLES || self.rounds < MORE_ROUNDS {
+            return Ok(());
+        }
+        let Some(rate) = report.after.pacing_rate else { return Ok(()) };
+        let (least, most) = (bottleneck.scaled(8, 10), bottleneck.scaled(11, 10));
+        let is_cruising = report.after.congestion.phase.name() == "probe_bw_cruise";
+        if is_cruising && !(least..=most).contains(&rate) {
+            return Err(format!(
+                "after {:?} of clean rounds it cruises at {} bytes/s; the bottleneck gives {}",
+                self.time,
+                rate.bytes_per_second(),
+                bottleneck.bytes_per_second()
+            ));
+        }
+        Ok(())
+    }
+
+    fn on_path(&mut self, _books: &Books) {
+        *self = Self::default();
+    }
+}

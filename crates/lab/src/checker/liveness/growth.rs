@@ -1,0 +1,242 @@
+//! L1: with data waiting, held back by congestion control, and without loss, the window grows.
+//!
+//! Only whole rounds count in which nothing was lost, no timer expired, and data waited for the window
+//! or the pacer after every turn. How much growth is due:
+//!
+//! - in slow start 0.9 of what was acknowledged (0.9 of a quarter of it in conservative slow start);
+//! - Reno: 0.9 datagrams for each window acknowledged, over four rounds;
+//! - CUBIC: half a datagram for each window acknowledged, from the beginning of the stage: that is W_est
+//!   (RFC 9438 §4.3), below which the window never is. From a stage whose beginning is not known, because
+//!   a reduction was taken back, and in any case, a datagram in 2.72 s: in the flattest stretch of that
+//!   length, around W_max, C t^3 / 4 gives two (RFC 9438 §4.2);
+//! - others, BBR among them: window or pacing rate, the budget, grow within one probe cycle.
+//!
+//! Rounds in which the controller says to be in recovery, or in a phase that lasts, count too: that is
+//! what the published death spiral looks like.
+
+use core::time::Duration;
+
+use clearway_congestion::Phase;
+use clearway_units::Rate;
+
+use crate::checker::books::{Books, Round};
+use crate::checker::expectations::Kind;
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, Verdict};
+
+/// Over so many rounds growth is averaged.
+const ROUNDS: u64 = 4;
+/// The recovery that a stage may begin with, and the round that its end falls into.
+const MORE_ROUNDS: u64 = 2;
+/// For how long CUBIC may be at its plateau without growing by a datagram.
+const PLATEAU: Duration = Duration::from_millis(2720);
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct WindowGrowth {
+    stage: Option<Stage>,
+    cycle: Option<Cycle>,
+}
+
+/// A stretch of clean rounds of congestion avoidance.
+#[derive(Clone, Copy, Debug)]
+struct Stage {
+    rounds: u64,
+    /// Windows acknowledged, in thousandths.
+    windows: u64,
+    window_before: u64,
+    /// It began with a reduction or the end of slow start, so that W_est is known.
+    is_whole: bool,
+    /// Where the window was when it last had grown by a datagram, and for how long it has been held
+    /// since.
+    mark: u64,
+    since_mark: Duration,
+    rounds_since_mark: u64,
+}
+
+/// A stretch of clean rounds of a controller with phases of its own.
+#[derive(Clone, Copy, Debug)]
+struct Cycle {
+    lowest: Budget,
+    rounds: u64,
+    time: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    window: u64,
+    rate: Rate,
+}
+
+impl Rule for WindowGrowth {
+    const PROPERTY: Property = Property::L1;
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        let change = &report.change;
+        if change.is_cut || change.is_undo {
+            // What follows a reduction begins with it. After an undo it is not known where it began.
+            self.stage = change.is_cut.then(|| Stage::new(change.after, true));
+        }
+        if !books.terms.kind.is_loss_based() {
+            return self.check_cycle(books, report);
+        }
+        match &report.round {
+            Some(round) => self.check_round(books, round),
+            None => Ok(()),
+        }
+    }
+
+    fn on_path(&mut self, _books: &Books) {
+        *self = Self::default();
+    }
+}
+
+impl Stage {
+    fn new(window: u64, is_whole: bool) -> Self {
+        Self {
+            rounds: 0,
+            windows: 0,
+            window_before: window,
+            is_whole,
+            mark: window,
+            since_mark: Duration::ZERO,
+            rounds_since_mark: 0,
+        }
+    }
+
+    fn add(&mut self, books: &Books, round: &Round) {
+        let window = match books.terms.kind {
+            // More than whole datagrams is never in flight.
+            Kind::Cubic => round.window_after / books.datagram() * books.datagram(),
+            _ => round.window_after,
+        };
+        self.rounds += 1;
+        self.windows += (round.acked * 1000 / window.max(1)).min(1000);
+        self.rounds_since_mark += 1;
+        self.since_mark += round.ended.saturating_since(round.began);
+        if round.window_after >= self.mark + books.datagram() {
+            self.mark = round.window_after;
+            self.since_mark = Duration::ZERO;
+            self.rounds_since_mark = 0;
+        }
+    }
+}
+
+impl WindowGrowth {
+    fn check_round(&mut self, books: &Books, round: &Round) -> Verdict {
+        if round.window_after >= books.terms.maximum_window {
+            self.stage = None;
+            return Ok(());
+        }
+        if round.was_in(Phase::SlowStart) || round.was_in(Phase::ConservativeSlowStart) {
+            self.stage = None;
+            return if round.is_clean_and_held() { check_slow_start(books, round) } else { Ok(()) };
+        }
+        if !round.is_clean_and_held() {
+            // Reno's growth depends on nothing but what is acknowledged; CUBIC's goes on from where it was.
+            // A round of loss belongs to the stage that the loss ends or begins.
+            if books.terms.kind == Kind::Reno {
+                self.stage = None;
+            } else if let Some(stage) = &mut self.stage {
+                (stage.since_mark, stage.rounds_since_mark) = (Duration::ZERO, 0);
+            }
+            return Ok(());
+        }
+        let came_from_slow_start = is_slow_start(round.phase_before);
+        let fresh = Stage::new(round.window_before, came_from_slow_start);
+        let stage = self.stage.get_or_insert(fresh);
+        if came_from_slow_start {
+            // The round was partly slow start: the stage begins with its end.
+            *stage = Stage::new(round.window_after, true);
+            return Ok(());
+        }
+        stage.add(books, round);
+        let verdict = check_stage(books, stage, round);
+        if books.terms.kind == Kind::Reno && stage.rounds >= ROUNDS + MORE_ROUNDS {
+            self.stage = Some(Stage::new(round.window_after, false));
+        }
+        verdict
+    }
+
+    /// The pacing budget grows within a probe cycle.
+    fn check_cycle(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        let budget = Budget {
+            window: report.after.congestion.window,
+            rate: report.after.pacing_rate.unwrap_or(Rate::ZERO),
+        };
+        let Some(cycle) = &mut self.cycle else {
+            self.cycle = Some(Cycle { lowest: budget, rounds: 0, time: Duration::ZERO });
+            return Ok(());
+        };
+        let lowest = &mut cycle.lowest;
+        let has_grown = budget.window > lowest.window || budget.rate > lowest.rate.scaled(23, 20);
+        lowest.window = lowest.window.min(budget.window);
+        lowest.rate = lowest.rate.min(budget.rate);
+        let is_at_maximum = budget.window >= books.terms.maximum_window;
+        let is_spoilt = report.round.is_some_and(|round| !round.is_clean_and_held());
+        if has_grown || is_at_maximum || is_spoilt || report.change.is_cut {
+            self.cycle = None;
+            return Ok(());
+        }
+        let Some(round) = &report.round else { return Ok(()) };
+        cycle.rounds += 1;
+        cycle.time += round.ended.saturating_since(round.began);
+        let bound = books.terms.kind.growth_bound();
+        if cycle.rounds > bound.rounds && cycle.time > bound.time {
+            return Err(format!(
+                "in {} clean rounds, {:?}, in which data waited, neither the window (now {}) nor the \
+                 pacing rate (now {} bytes/s) grew",
+                cycle.rounds,
+                cycle.time,
+                budget.window,
+                budget.rate.bytes_per_second()
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn is_slow_start(phase: Phase) -> bool {
+    matches!(phase, Phase::SlowStart | Phase::ConservativeSlowStart)
+}
+
+fn check_slow_start(books: &Books, round: &Round) -> Verdict {
+    let divisor = if round.was_in(Phase::SlowStart) { 1 } else { 4 };
+    let due = (round.growing * 9 / 10 / divisor).saturating_sub(books.datagram() / divisor);
+    let grown = round.window_after.saturating_sub(round.window_before);
+    if grown < due {
+        return Err(format!(
+            "a clean round in which data waited: {} bytes were acknowledged in slow start, and the window \
+             grew by {grown}, from {}",
+            round.growing, round.window_before
+        ));
+    }
+    Ok(())
+}
+
+fn check_stage(books: &Books, stage: &Stage, round: &Round) -> Verdict {
+    let datagram = books.datagram();
+    let grown = round.window_after.saturating_sub(stage.window_before);
+    let (tenths, is_due) = match books.terms.kind {
+        Kind::Cubic => (5, stage.is_whole),
+        _ => (9, true),
+    };
+    // Of the recovery that it may begin with nothing is due.
+    let counted = stage.windows.saturating_sub(1000 * MORE_ROUNDS);
+    let due = counted * tenths / 10 * datagram / 1000;
+    if is_due && stage.rounds >= ROUNDS + MORE_ROUNDS && grown < due {
+        return Err(format!(
+            "in {} clean rounds, in which data waited, the window grew by {grown} bytes, from {} to {}; \
+             {due} would be right",
+            stage.rounds, stage.window_before, round.window_after
+        ));
+    }
+    if stage.since_mark > PLATEAU && stage.rounds_since_mark > ROUNDS + MORE_ROUNDS {
+        return Err(format!(
+            "in {} clean rounds, {:?}, in which data waited, the window grew by less than a datagram, \
+             from {} to {}",
+            stage.rounds_since_mark, stage.since_mark, stage.mark, round.window_after
+        ));
+    }
+    Ok(())
+}

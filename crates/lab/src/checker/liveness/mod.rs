@@ -1,0 +1,11 @@
+//! What must happen, each within a bound.
+
+pub(super) mod armed;
+pub(super) mod escape;
+pub(super) mod estimate;
+pub(super) mod growth;
+pub(super) mod pacer;
+pub(super) mod phase;
+pub(super) mod silence;
+pub(super) mod suppressors;
+pub(super) mod wake;

@@ -1,0 +1,53 @@
+//! L6: the pacer lets at least the window go in a round trip.
+
+use core::time::Duration;
+
+use clearway_units::{Rate, Timestamp};
+
+use crate::checker::books::Books;
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, Verdict};
+
+/// Timers are no finer.
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Pacing;
+
+impl Rule for Pacing {
+    const PROPERTY: Property = Property::L6;
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        let (Some(rate), Some(rtt)) = (report.after.pacing_rate, report.after.rtt) else {
+            return Ok(());
+        };
+        let kind = books.terms.kind;
+        let window = match kind.is_loss_based() {
+            true => report.change.after,
+            false => report.after.congestion.minimum_window,
+        };
+        let Some(least) = Rate::from_transfer(window, rtt.smoothed) else { return Ok(()) };
+        let least = least.scaled(kind.pacing_floor_tenths(), 10);
+        if rate < least {
+            return Err(format!(
+                "a pacing rate of {} bytes/s; a window of {window} in {:?} needs {}",
+                rate.bytes_per_second(),
+                rtt.smoothed,
+                least.bytes_per_second()
+            ));
+        }
+        Ok(())
+    }
+
+    fn on_paced(&mut self, books: &Books, until: Timestamp) -> Verdict {
+        let wait = until.saturating_since(books.now);
+        let Some(smoothed) = books.smoothed() else { return Ok(()) };
+        if wait > smoothed + GRANULARITY {
+            return Err(format!(
+                "the pacer holds a packet back for {wait:?}; a round trip takes {smoothed:?}"
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+//! L11: a silent peer is given up.
+
+use core::time::Duration;
+
+use crate::checker::books::Books;
+use crate::checker::properties::Property;
+use crate::checker::rule::{Rule, Settled, Verdict};
+
+const SLACK: Duration = Duration::from_millis(1);
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Silence;
+
+impl Rule for Silence {
+    const PROPERTY: Property = Property::L11;
+
+    fn on_settled(&mut self, books: &Books, settled: &Settled) -> Verdict {
+        let Some(timeout) = books.terms.idle_timeout else { return Ok(()) };
+        if books.stage.is_closed || !books.stage.is_confirmed {
+            return Ok(());
+        }
+        let limit = timeout.max(3 * books.probe_timeout()) + SLACK;
+        let silent = books.now.saturating_since(books.hearing.silent_since);
+        if silent > limit {
+            return Err(format!("the peer has been silent for {silent:?}; the limit is {limit:?}"));
+        }
+        let deadline = settled.deadline.map(|at| at.saturating_since(books.hearing.silent_since));
+        if deadline.is_none_or(|after| after > limit) {
+            return Err(format!("the peer is not given up {limit:?} after it was last heard"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! L8: nothing that suppresses growth outlives its bound.
+//!
+//! A suppressor that is taken down and put up again in every round is as bad as one that stays, so rounds
+//! are counted in which it held at the end, and only growth or a round without it starts the count anew.
+
+use core::time::Duration;
+
+use clearway_congestion::Suppressor;
+
+use crate::checker::books::Books;
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, Verdict};
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Suppression {
+    held: [Held; Suppressor::ALL.len()],
+}
+
+/// For how long a suppressor has held.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    rounds: u64,
+    time: Duration,
+    /// It held at some report of this round.
+    in_this_round: bool,
+}
+
+impl Rule for Suppression {
+    const PROPERTY: Property = Property::L8;
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        let suppressors = &report.after.congestion.suppressors;
+        for (suppressor, held) in Suppressor::ALL.into_iter().zip(&mut self.held) {
+            held.in_this_round |= suppressors.since(suppressor).is_some();
+        }
+        let Some(round) = &report.round else { return Ok(()) };
+        // Conservative slow start is to end although the window grows in it.
+        let has_grown = round.window_after > round.window_before;
+        for (suppressor, held) in Suppressor::ALL.into_iter().zip(&mut self.held) {
+            let held_now = core::mem::take(&mut held.in_this_round);
+            let is_reset = has_grown && suppressor != Suppressor::ConservativeSlowStart;
+            if !held_now || is_reset || !round.is_clean_and_held() {
+                *held = Held::default();
+                continue;
+            }
+            held.rounds += 1;
+            held.time += round.ended.saturating_since(round.began);
+            let Some(bound) = books.terms.kind.suppressor_bound(suppressor) else { continue };
+            if held.rounds > bound.rounds && held.time > bound.time {
+                return Err(format!(
+                    "{suppressor:?} has held for {} clean rounds, {:?}, in which data waited",
+                    held.rounds, held.time
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn on_path(&mut self, _books: &Books) {
+        *self = Self::default();
+    }
+}

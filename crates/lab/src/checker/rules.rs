@@ -1,0 +1,143 @@
+//! All rules that are asked at one end.
+
+use clearway_units::Timestamp;
+
+use super::books::Books;
+use super::liveness::armed::Armed;
+use super::liveness::escape::Escape;
+use super::liveness::estimate::Estimate;
+use super::liveness::growth::WindowGrowth;
+use super::liveness::pacer::Pacing;
+use super::liveness::phase::PhaseExit;
+use super::liveness::silence::Silence;
+use super::liveness::suppressors::Suppression;
+use super::liveness::wake::Wake;
+use super::properties::{Property, PropertySet};
+use super::report::Report;
+use super::rule::{Rule, SentEvent, Settled};
+use super::safety::acknowledgement::Acknowledgement;
+use super::safety::bandwidth::Bandwidth;
+use super::safety::burst::Burst;
+use super::safety::gate::Gate;
+use super::safety::growth::Growth;
+use super::safety::idle::Idle;
+use super::safety::in_flight::InFlight;
+use super::safety::queue::Queue;
+use super::safety::range::Range;
+use super::safety::reaction::Reaction;
+use super::safety::response::Response;
+use super::safety::rtt::RoundTrip;
+use super::safety::spin::Spin;
+use super::safety::time::Time;
+use super::safety::undo::Undo;
+use super::safety::waste::Waste;
+
+/// What was violated, and how.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) property: Property,
+    pub(super) explanation: String,
+}
+
+impl Failure {
+    pub(super) fn new(property: Property, explanation: String) -> Self {
+        Self { property, explanation }
+    }
+}
+
+/// Asks every rule in turn, if its property is on. Most do not listen to most events, and the compiler
+/// leaves those out.
+macro_rules! rules {
+    ($($field:ident: $rule:ty,)*) => {
+        /// One of each.
+        #[derive(Debug, Default)]
+        pub(super) struct Rules { $($field: $rule,)* }
+
+        impl Rules {
+            pub(super) fn on_sent(
+                &mut self, on: PropertySet, books: &Books, packet: &SentEvent,
+            ) -> Result<(), Failure> {
+                $(ask::<$rule>(on, || self.$field.on_sent(books, packet))?;)*
+                Ok(())
+            }
+
+            pub(super) fn on_received(
+                &mut self, on: PropertySet, books: &Books, is_ack_eliciting: bool,
+            ) -> Result<(), Failure> {
+                $(ask::<$rule>(on, || self.$field.on_received(books, is_ack_eliciting))?;)*
+                Ok(())
+            }
+
+            pub(super) fn on_report(
+                &mut self, on: PropertySet, books: &Books, report: &Report<'_>,
+            ) -> Result<(), Failure> {
+                $(ask::<$rule>(on, || self.$field.on_report(books, report))?;)*
+                Ok(())
+            }
+
+            pub(super) fn on_paced(
+                &mut self, on: PropertySet, books: &Books, until: Timestamp,
+            ) -> Result<(), Failure> {
+                $(ask::<$rule>(on, || self.$field.on_paced(books, until))?;)*
+                Ok(())
+            }
+
+            pub(super) fn on_probe_timeout(
+                &mut self, on: PropertySet, books: &Books,
+            ) -> Result<(), Failure> {
+                $(ask::<$rule>(on, || self.$field.on_probe_timeout(books))?;)*
+                Ok(())
+            }
+
+            pub(super) fn on_settled(
+                &mut self, on: PropertySet, books: &Books, settled: &Settled,
+            ) -> Result<(), Failure> {
+                $(ask::<$rule>(on, || self.$field.on_settled(books, settled))?;)*
+                Ok(())
+            }
+
+            pub(super) fn on_path(&mut self, books: &Books) {
+                $(self.$field.on_path(books);)*
+            }
+        }
+    };
+}
+
+fn ask<R: Rule>(
+    on: PropertySet,
+    question: impl FnOnce() -> Result<(), String>,
+) -> Result<(), Failure> {
+    if !on.contains(R::PROPERTY) {
+        return Ok(());
+    }
+    question().map_err(|explanation| Failure::new(R::PROPERTY, explanation))
+}
+
+// Where one event violates several, the first of these is named: the most telling come first.
+rules! {
+    in_flight: InFlight,
+    gate: Gate,
+    range: Range,
+    undo: Undo,
+    reaction: Reaction,
+    response: Response,
+    time: Time,
+    growth: Growth,
+    burst: Burst,
+    round_trip: RoundTrip,
+    bandwidth: Bandwidth,
+    queue: Queue,
+    spin: Spin,
+    idle: Idle,
+    waste: Waste,
+    acknowledgement: Acknowledgement,
+    window_growth: WindowGrowth,
+    escape: Escape,
+    armed: Armed,
+    wake: Wake,
+    phase: PhaseExit,
+    pacing: Pacing,
+    estimate: Estimate,
+    suppression: Suppression,
+    silence: Silence,
+}

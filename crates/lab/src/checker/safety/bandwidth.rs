@@ -1,0 +1,47 @@
+//! S10: samples of the delivery rate.
+
+use clearway_congestion::RateSample;
+use clearway_units::Rate;
+
+use crate::checker::books::Books;
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, Verdict};
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Bandwidth {
+    last: Option<RateSample>,
+}
+
+impl Rule for Bandwidth {
+    const PROPERTY: Property = Property::S10;
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        let sample = report.after.delivery_rate;
+        if sample == core::mem::replace(&mut self.last, sample) {
+            return Ok(());
+        }
+        let Some(sample) = sample else { return Ok(()) };
+        if sample.rate == Rate::ZERO || sample.delivered == 0 {
+            return Err("a sample of zero".to_owned());
+        }
+        let path = &books.terms.path;
+        let Some(bottleneck) = path.bottleneck.filter(|_| path.is_steady && path.returns_at_once)
+        else {
+            return Ok(());
+        };
+        // An acknowledgement stands for all packets that it waited for.
+        let at_once = (books.terms.peer_threshold + 1) * books.datagram();
+        let possible = bottleneck.bytes_in(sample.interval) * 102 / 100 + at_once;
+        if sample.delivered > possible {
+            return Err(format!(
+                "{} bytes in {:?} are {} bytes/s; the bottleneck gives {}",
+                sample.delivered,
+                sample.interval,
+                sample.rate.bytes_per_second(),
+                bottleneck.bytes_per_second()
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! S8: bursts. A token bucket that fills at 1.25 times the rate and holds one burst: what it says at each
+//! packet is what the sum over every window of time would say.
+
+use clearway_units::{Rate, Timestamp};
+use core::time::Duration;
+
+use crate::checker::books::Books;
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, SentEvent, Verdict};
+
+/// What is sent at once if the rate gives it in a millisecond (BBR: send_quantum; timers are no finer).
+const QUANTUM_TIME: Duration = Duration::from_millis(1);
+/// The most of it: what one call to a kernel takes, four times.
+const LARGEST_QUANTUM: u64 = 256 << 10;
+/// RFC 9002 §7.7.
+const BURST_DATAGRAMS: u64 = 10;
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Burst {
+    bucket: Option<Bucket>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    rate: u64,
+    /// In bytes times 10^9.
+    level: i128,
+    capacity: i128,
+    filled_at: Timestamp,
+}
+
+const SECOND: i128 = 1_000_000_000;
+
+impl Bucket {
+    fn fill(&mut self, now: Timestamp) {
+        let elapsed = now.saturating_since(self.filled_at).as_nanos() as i128;
+        self.filled_at = now;
+        let gained = elapsed * i128::from(self.rate) * 5 / 4;
+        self.level = (self.level + gained).min(self.capacity);
+    }
+}
+
+fn capacity(rate: Rate, datagram: u64) -> i128 {
+    let quantum = rate.bytes_in(QUANTUM_TIME).min(LARGEST_QUANTUM);
+    // A datagram more: the pacer and these books round at different moments.
+    i128::from(quantum.max(BURST_DATAGRAMS * datagram) + datagram) * SECOND
+}
+
+impl Rule for Burst {
+    const PROPERTY: Property = Property::S8;
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        let Some(rate) = report.after.pacing_rate else { return Ok(()) };
+        let capacity = capacity(rate, books.datagram());
+        let full = Bucket { rate: 0, level: capacity, capacity, filled_at: books.now };
+        let bucket = self.bucket.get_or_insert(full);
+        if bucket.rate != rate.bytes_per_second() {
+            bucket.fill(books.now);
+            bucket.rate = rate.bytes_per_second();
+            bucket.capacity = capacity;
+        }
+        Ok(())
+    }
+
+    fn on_sent(&mut self, books: &Books, packet: &SentEvent) -> Verdict {
+        let Some(bucket) = self.bucket.as_mut().filter(|_| packet.is_gated()) else {
+            return Ok(());
+        };
+        bucket.fill(books.now);
+        bucket.level -= i128::from(packet.bytes) * SECOND;
+        if bucket.level < 0 {
+            return Err(format!(
+                "{} bytes more than 1.25 x {} bytes/s and a burst of {} were sent",
+                -bucket.level / SECOND,
+                bucket.rate,
+                bucket.capacity / SECOND
+            ));
+        }
+        Ok(())
+    }
+
+    fn on_path(&mut self, _books: &Books) {
+        self.bucket = None;
+    }
+}

@@ -1,0 +1,54 @@
+//! S2: the gate.
+
+use crate::checker::books::Books;
+use crate::checker::properties::Property;
+use crate::checker::rule::{Rule, SentEvent, Verdict};
+use clearway_transport::SpaceId;
+
+/// For each expired timer (RFC 9002 §6.2.4).
+const PROBES_PER_EXPIRY: u64 = 2;
+
+/// Nothing leaves without permission of the window, but for probes, and those are few.
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Gate {
+    /// Probes that may be sent: for the timers that expired, and for packets of a peer that was waited
+    /// for.
+    credit: u64,
+}
+
+impl Rule for Gate {
+    const PROPERTY: Property = Property::S2;
+
+    fn on_probe_timeout(&mut self, _books: &Books) -> Verdict {
+        // What an earlier expiry permitted and was not used is not saved up.
+        self.credit = PROBES_PER_EXPIRY;
+        Ok(())
+    }
+
+    fn on_received(&mut self, books: &Books, is_ack_eliciting: bool) -> Verdict {
+        // A peer that speaks may be answered with a probe while the timer is backed off: that its packet
+        // came says that the path works (RFC 9002 §6.2.4 asks for nothing more than a reason).
+        if is_ack_eliciting && books.metrics.is_some_and(|metrics| metrics.pto_count > 0) {
+            self.credit = self.credit.max(1);
+        }
+        Ok(())
+    }
+
+    fn on_sent(&mut self, books: &Books, packet: &SentEvent) -> Verdict {
+        let (in_flight, window) = (books.ledger.in_flight(), books.window());
+        if packet.is_gated() && packet.is_ack_eliciting && in_flight > window {
+            return Err(format!(
+                "a packet of {} bytes made {in_flight} in flight, with a window of {window}",
+                packet.bytes
+            ));
+        }
+        // A handshake may be probed early, and in several spaces at once (RFC 9002 §6.2.3).
+        if packet.is_probe && packet.space == SpaceId::Application {
+            let Some(left) = self.credit.checked_sub(1) else {
+                return Err("a probe was sent although no timer had expired for it".to_owned());
+            };
+            self.credit = left;
+        }
+        Ok(())
+    }
+}

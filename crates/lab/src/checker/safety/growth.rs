@@ -1,0 +1,106 @@
+//! S6: causes and sizes of changes of the window.
+
+use clearway_congestion::Phase;
+
+use crate::checker::books::{Books, Round};
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, Verdict};
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Growth;
+
+impl Rule for Growth {
+    const PROPERTY: Property = Property::S6;
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        let (before, after) = (&report.before.congestion, &report.after.congestion);
+        if !report.tally.has_event() {
+            return match before.window == after.window {
+                true => Ok(()),
+                false => Err(format!(
+                    "the window went from {} to {} although nothing was acknowledged or lost",
+                    before.window, after.window
+                )),
+            };
+        }
+        check_growth(books, report)?;
+        if books.terms.kind.is_loss_based() {
+            check_recovery(books, report)?;
+            check_decrease(report)?;
+            if let Some(round) = &report.round {
+                check_round(books, round)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// By no more than what was acknowledged, and only if the window was used.
+fn check_growth(books: &Books, report: &Report<'_>) -> Verdict {
+    let change = &report.change;
+    let (before, after) = (report.before.congestion.phase, report.after.congestion.phase);
+    if change.is_undo || change.after <= change.before || books.terms.kind.may_jump(before, after) {
+        return Ok(());
+    }
+    let grown = change.after - change.before;
+    if grown > report.tally.acked {
+        return Err(format!(
+            "the window grew by {grown} bytes, from {}; {} were acknowledged",
+            change.before, report.tally.acked
+        ));
+    }
+    if !books.rounds.was_limited() {
+        return Err(format!(
+            "the window grew from {} to {} although in this round and the one before neither the \
+             window nor the pacer held anything back",
+            change.before, change.after
+        ));
+    }
+    Ok(())
+}
+
+/// In recovery the window is the one that recovery leads to, or what PRR permits on the way there.
+fn check_recovery(books: &Books, report: &Report<'_>) -> Verdict {
+    let congestion = &report.after.congestion;
+    if congestion.phase != Phase::Recovery || report.change.is_cut {
+        return Ok(());
+    }
+    let threshold = report.change.after;
+    let (acked, in_flight) = (report.tally.acked, books.ledger.in_flight());
+    let episode = &books.episode;
+    let permitted =
+        episode.proportional_window(threshold, acked, in_flight, books.datagram()).max(threshold);
+    if congestion.window > permitted.max(books.floor()) {
+        return Err(format!(
+            "the window is {} in recovery, on the way to {threshold}; PRR permits {permitted}",
+            congestion.window
+        ));
+    }
+    Ok(())
+}
+
+/// An acknowledgement that brings neither loss nor congestion does not make the window smaller.
+fn check_decrease(report: &Report<'_>) -> Verdict {
+    let change = &report.change;
+    if !change.is_cut && change.after < change.before {
+        return Err(format!(
+            "the window went from {} to {} without congestion",
+            change.before, change.after
+        ));
+    }
+    Ok(())
+}
+
+/// RFC 9438 §4.4: the target is at most half as much again as the window.
+fn check_round(books: &Books, round: &Round) -> Verdict {
+    let limit = round.window_before / 2 + books.datagram();
+    let grown = round.window_after.saturating_sub(round.window_before);
+    if round.is_clean && round.was_in(Phase::CongestionAvoidance) && grown > limit {
+        return Err(format!(
+            "the window grew by {grown} bytes, from {}, in one round of congestion avoidance",
+            round.window_before
+        ));
+    }
+    Ok(())
+}

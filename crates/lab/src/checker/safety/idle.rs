@@ -1,0 +1,81 @@
+//! S15: idle time neither makes the window larger nor its growth faster. That the first round after it is
+//! paced is S8's.
+
+use clearway_congestion::Phase;
+use clearway_units::Timestamp;
+
+use crate::checker::books::{Books, Round};
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, SentEvent, Verdict};
+
+/// So many rounds after an idle time are looked at.
+const ROUNDS: u32 = 3;
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Idle {
+    /// What the last whole round of congestion avoidance brought.
+    growth: Option<u64>,
+    /// Since when nothing is in flight.
+    since: Option<Timestamp>,
+    /// Rounds that are still to be looked at.
+    left: u32,
+}
+
+impl Rule for Idle {
+    const PROPERTY: Property = Property::S15;
+
+    fn on_sent(&mut self, books: &Books, packet: &SentEvent) -> Verdict {
+        if !packet.is_in_flight {
+            return Ok(());
+        }
+        if let Some(since) = self.since.take() {
+            let idle = books.now.saturating_since(since);
+            if books.smoothed().is_some_and(|smoothed| idle > smoothed) {
+                self.left = ROUNDS;
+            }
+        }
+        Ok(())
+    }
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        self.since = match books.ledger.in_flight() {
+            0 => self.since.or(Some(books.now)),
+            _ => None,
+        };
+        if report.change.is_cut || report.change.is_undo {
+            (self.growth, self.left) = (None, 0);
+        }
+        match &report.round {
+            Some(round) if books.terms.kind.is_loss_based() => self.check_round(books, round),
+            _ => Ok(()),
+        }
+    }
+
+    fn on_path(&mut self, _books: &Books) {
+        *self = Self::default();
+    }
+}
+
+impl Idle {
+    fn check_round(&mut self, books: &Books, round: &Round) -> Verdict {
+        if !round.is_clean || !round.was_in(Phase::CongestionAvoidance) {
+            return Ok(());
+        }
+        let grown = round.window_after.saturating_sub(round.window_before);
+        if self.left > 0 {
+            self.left -= 1;
+            // A round before may have been only partly used.
+            let limit = self.growth.map(|before| 2 * before + 2 * books.datagram());
+            if let Some(limit) = limit.filter(|limit| grown > *limit) {
+                return Err(format!(
+                    "after an idle time the window grew by {grown} bytes in a round; before it no more \
+                     than {limit} would follow"
+                ));
+            }
+        } else if round.was_held {
+            self.growth = Some(grown);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,18 @@
+//! What must never happen. S7, S12 and S18 are rules of the books themselves.
+
+pub(super) mod acknowledgement;
+pub(super) mod bandwidth;
+pub(super) mod burst;
+pub(super) mod gate;
+pub(super) mod growth;
+pub(super) mod idle;
+pub(super) mod in_flight;
+pub(super) mod queue;
+pub(super) mod range;
+pub(super) mod reaction;
+pub(super) mod response;
+pub(super) mod rtt;
+pub(super) mod spin;
+pub(super) mod time;
+pub(super) mod undo;
+pub(super) mod waste;

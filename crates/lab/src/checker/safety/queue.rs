@@ -1,0 +1,57 @@
+//! S11: the queue that a model-based controller builds in front of a bottleneck that it has for itself.
+//! What a loss-based one builds, the buffer bounds.
+
+use core::time::Duration;
+
+use crate::checker::books::Books;
+use crate::checker::expectations::Kind;
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, Verdict};
+
+/// So many samples make a mean.
+const SAMPLES: u32 = 200;
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Queue {
+    least: Option<Duration>,
+    extra: Duration,
+    samples: u32,
+}
+
+impl Rule for Queue {
+    const PROPERTY: Property = Property::S11;
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        let path = &books.terms.path;
+        let applies = books.terms.kind == Kind::Bbr
+            && path.is_alone
+            && path.is_steady
+            && path.bottleneck.is_some();
+        let Some(one_way) = report.tally.one_way.filter(|_| applies) else { return Ok(()) };
+        let least = self.least.map_or(one_way, |least| least.min(one_way));
+        self.least = Some(least);
+        if report.after.congestion.phase.name() != "probe_bw_cruise" {
+            return Ok(());
+        }
+        self.extra += one_way.saturating_sub(least);
+        self.samples += 1;
+        if self.samples < SAMPLES {
+            return Ok(());
+        }
+        let mean = core::mem::take(&mut self.extra) / core::mem::take(&mut self.samples);
+        // Four packets are in flight at least, however short the path is.
+        let floor = path.bottleneck.and_then(|rate| rate.time_for(books.floor()));
+        let limit = (path.round_trip / 4).max(floor.unwrap_or_default());
+        if mean > limit {
+            return Err(format!(
+                "packets wait for {mean:?} on average while cruising; {limit:?} is a quarter"
+            ));
+        }
+        Ok(())
+    }
+
+    fn on_path(&mut self, _books: &Books) {
+        *self = Self::default();
+    }
+}

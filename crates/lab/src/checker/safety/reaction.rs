@@ -1,0 +1,34 @@
+//! S16: the window reacts to losses, to all of them and to nothing else.
+
+use crate::checker::books::Books;
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, Verdict};
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Reaction;
+
+impl Rule for Reaction {
+    const PROPERTY: Property = Property::S16;
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        let (change, tally) = (&report.change, report.tally);
+        if change.is_cut && tally.lost == 0 {
+            return Err(format!(
+                "the window was reduced from {} to {} although nothing in flight was lost",
+                change.before, change.after
+            ));
+        }
+        if !books.terms.kind.is_loss_based() || change.is_cut {
+            return Ok(());
+        }
+        if let Some(index) = tally.largest_lost.filter(|index| *index >= books.episode.boundary) {
+            return Err(format!(
+                "{} packets were lost, the last of them the {index}th sent, after the last reduction \
+                 (place {}); the window stays at {}",
+                tally.lost, books.episode.boundary, change.after
+            ));
+        }
+        Ok(())
+    }
+}

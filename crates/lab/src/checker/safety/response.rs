@@ -1,0 +1,152 @@
+//! S4: one reduction for each recovery period, of the right size; and persistent congestion.
+
+use core::time::Duration;
+
+use clearway_congestion::Phase;
+use clearway_units::Timestamp;
+
+use crate::checker::books::{Books, Fate, Packet};
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, Verdict};
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Response;
+
+impl Rule for Response {
+    const PROPERTY: Property = Property::S4;
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        if !books.terms.kind.is_loss_based() {
+            return Ok(());
+        }
+        if report.change.is_cut {
+            return check_cut(books, report);
+        }
+        check_end(books, report)
+    }
+}
+
+/// The congestion that this event brought was not answered yet: a packet was lost that was sent after
+/// the last reduction.
+fn is_new(books: &Books, report: &Report<'_>) -> bool {
+    report.tally.largest_lost.is_some_and(|index| index >= books.episode.boundary)
+}
+
+fn check_cut(books: &Books, report: &Report<'_>) -> Verdict {
+    let datagram = books.datagram();
+    let congestion = &report.after.congestion;
+    if congestion.congestion_events > report.before.congestion.congestion_events + 1 {
+        return Err("one event made it reduce the window more than once".to_owned());
+    }
+    let before = window_before(books, report);
+    let beta = books.terms.kind.beta_tenths().unwrap_or(0);
+    let least = (before * beta / 10).saturating_sub(datagram).max(books.floor());
+    let is_new = is_new(books, report);
+    let after = report.change.after;
+    let is_collapse = after < least || !is_new;
+    if is_collapse {
+        check_collapse(books, report, is_new)?;
+    }
+    let threshold = congestion.slow_start_threshold.unwrap_or(0);
+    let expected = match report.before.congestion.slow_start_threshold {
+        // These losses were answered: the threshold is of that answer.
+        Some(earlier) if is_collapse && !is_new => earlier.saturating_sub(datagram),
+        _ => least,
+    };
+    if threshold < expected {
+        return Err(format!(
+            "the threshold was set to {threshold} from a window of {before}; at least {expected} is right"
+        ));
+    }
+    Ok(())
+}
+
+/// The window before the reduction. Where the same event took the last one back, that is the window
+/// before that one.
+fn window_before(books: &Books, report: &Report<'_>) -> u64 {
+    if report.change.is_undo {
+        report.change.before.max(books.episode.window_before)
+    } else {
+        report.change.before
+    }
+}
+
+/// The window went to its least, or was reduced for losses that had been answered: only persistent
+/// congestion does that, and once for each silence.
+fn check_collapse(books: &Books, report: &Report<'_>, is_new: bool) -> Verdict {
+    let after = report.change.after;
+    let lost = report.tally.largest_lost;
+    if lost.is_none_or(|index| index < books.episode.collapsed) {
+        return Err(format!(
+            "the window went to {after} again for losses that it had been reduced to its least for"
+        ));
+    }
+    let silence = longest_silence(books);
+    let needed = persistent_duration(books, report);
+    if silence < needed {
+        let period = if is_new { "a" } else { "a second time in one recovery period, a" };
+        return Err(format!(
+            "{period} reduction from {} to {after}: the lost packets span {silence:?}, and persistent \
+             congestion needs {needed:?}",
+            report.change.before
+        ));
+    }
+    Ok(())
+}
+
+/// RFC 9002 §7.6.1, with the shorter of the estimates before and after the event.
+fn persistent_duration(books: &Books, report: &Report<'_>) -> Duration {
+    let timeouts = [report.before.rtt, report.after.rtt]
+        .into_iter()
+        .flatten()
+        .map(|rtt| rtt.smoothed + (4 * rtt.variation).max(Duration::from_millis(1)));
+    3 * (timeouts.min().unwrap_or(books.terms.initial_rtt) + books.terms.peer_max_ack_delay)
+}
+
+/// The longest time between two lost ack-eliciting packets between which nothing was acknowledged, sent
+/// after there was a round-trip time (RFC 9002 §7.6.2).
+fn longest_silence(books: &Books) -> Duration {
+    let Some(first_rtt) = books.rtt.first_at else { return Duration::ZERO };
+    let path = books.ledger.path();
+    let known = books.ledger.packets().filter(|packet| packet.path == path);
+    let mut packets: Vec<&Packet> = known.filter(|packet| packet.sent_at >= first_rtt).collect();
+    packets.sort_unstable_by_key(|packet| packet.index);
+    let mut longest = Duration::ZERO;
+    let mut since: Option<Timestamp> = None;
+    for packet in packets {
+        match packet.fate {
+            Fate::Delivered => since = None,
+            Fate::Lost if packet.is_ack_eliciting => {
+                let since = *since.get_or_insert(packet.sent_at);
+                longest = longest.max(packet.sent_at.saturating_since(since));
+            }
+            _ => {}
+        }
+    }
+    longest
+}
+
+/// The period ends with the first acknowledgement of a packet that was sent in it, neither before nor
+/// after.
+fn check_end(books: &Books, report: &Report<'_>) -> Verdict {
+    let was_open = report.before.congestion.phase == Phase::Recovery;
+    let is_open = report.after.congestion.phase == Phase::Recovery;
+    let is_over = report.tally.largest_acked.is_some_and(|index| index >= books.episode.boundary);
+    let boundary = books.episode.boundary;
+    if was_open && !is_open && !is_over && !report.change.is_undo {
+        return Err(format!(
+            "recovery ended although nothing sent after it began (place {boundary} and later) was \
+             acknowledged"
+        ));
+    }
+    if is_open && is_over {
+        return Err(format!(
+            "recovery goes on although a packet sent in it (place {boundary} or later) was acknowledged"
+        ));
+    }
+    if !was_open && is_open {
+        return Err("recovery began without a reduction".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! S9: round-trip times.
+
+use core::time::Duration;
+
+use clearway_congestion::RttSnapshot;
+
+use crate::checker::books::Books;
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, Verdict};
+
+/// A clock need not be finer: samples below this are reported as this.
+const FINEST: Duration = Duration::from_micros(1);
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct RoundTrip {
+    /// The minimum was restarted after persistent congestion (RFC 9002 §5.2), and may be above the
+    /// smoothed time for a while.
+    is_restarted: bool,
+}
+
+impl Rule for RoundTrip {
+    const PROPERTY: Property = Property::S9;
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        let Some(rtt) = report.after.rtt else { return Ok(()) };
+        if report.tally.pending > 0 {
+            return Ok(());
+        }
+        check_sample(books, report, &rtt)?;
+        self.check_minimum(books, report, &rtt)
+    }
+
+    fn on_path(&mut self, _books: &Books) {
+        self.is_restarted = false;
+    }
+}
+
+fn check_sample(books: &Books, report: &Report<'_>, rtt: &RttSnapshot) -> Verdict {
+    let latest = rtt.latest;
+    if books.rtt.first_at.is_none() {
+        return Err(format!("a round-trip time of {latest:?} although nothing gave a sample"));
+    }
+    let before = report.before.rtt.map(|rtt| rtt.latest);
+    match report.tally.rtt {
+        Some(own) if latest != own.max(FINEST) => {
+            Err(format!("a sample of {latest:?}; the packet was acknowledged after {own:?}"))
+        }
+        None if before.is_some_and(|before| before != latest) => {
+            Err(format!("a sample of {latest:?} although no acknowledgement gave one"))
+        }
+        _ => match report.tally.one_way {
+            Some(one_way) if latest < one_way => {
+                Err(format!("a sample of {latest:?}; the way there alone took {one_way:?}"))
+            }
+            _ => Ok(()),
+        },
+    }
+}
+
+impl RoundTrip {
+    fn check_minimum(&mut self, books: &Books, report: &Report<'_>, rtt: &RttSnapshot) -> Verdict {
+        let RttSnapshot { minimum, smoothed, latest, .. } = *rtt;
+        let least = books.rtt.minimum.unwrap_or(Duration::ZERO).max(FINEST);
+        if minimum < least {
+            return Err(format!("a minimum of {minimum:?}; the smallest sample was {least:?}"));
+        }
+        if minimum > latest {
+            return Err(format!("a minimum of {minimum:?} above the sample of {latest:?}"));
+        }
+        let rises = report.before.rtt.is_some_and(|before| minimum > before.minimum);
+        if rises && !report.change.is_cut {
+            return Err(format!("the minimum rose to {minimum:?} without persistent congestion"));
+        }
+        self.is_restarted = (self.is_restarted || rises) && smoothed < minimum;
+        if smoothed < minimum && !self.is_restarted {
+            return Err(format!("smoothed {smoothed:?} is below the minimum {minimum:?}"));
+        }
+        Ok(())
+    }
+}

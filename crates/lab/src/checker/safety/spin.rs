@@ -1,0 +1,32 @@
+//! S13: nothing spins.
+
+use clearway_units::Timestamp;
+
+use crate::checker::books::Books;
+use crate::checker::properties::Property;
+use crate::checker::rule::{Rule, Settled, Verdict};
+
+/// Turns of one end at one moment.
+const TURNS: u32 = 64;
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Spin {
+    at: Timestamp,
+    turns: u32,
+}
+
+impl Rule for Spin {
+    const PROPERTY: Property = Property::S13;
+
+    fn on_settled(&mut self, books: &Books, settled: &Settled) -> Verdict {
+        if books.now > self.at {
+            *self = Self { at: books.now, turns: 0 };
+        }
+        self.turns += 1;
+        if self.turns > TURNS {
+            let deadline = settled.deadline.map(Timestamp::since_origin);
+            return Err(format!("{TURNS} turns at one moment; the deadline is {deadline:?}"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,41 @@
+//! S5: no stored point in time is in the future. What a controller stores is seen only in what it shows.
+
+use clearway_units::Timestamp;
+
+use crate::checker::books::Books;
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, Verdict};
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Time {
+    last: Timestamp,
+}
+
+impl Rule for Time {
+    const PROPERTY: Property = Property::S5;
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        let now = books.now;
+        if now < self.last {
+            return Err(format!("time went back from {:?}", self.last.since_origin()));
+        }
+        self.last = now;
+        let round = books.rounds.number();
+        for (suppressor, since) in report.after.congestion.suppressors.active() {
+            if since > round {
+                return Err(format!(
+                    "{suppressor:?} is said to hold since round {since}; it is {round}"
+                ));
+            }
+        }
+        let age = now.since_origin();
+        if let Some(rtt) = report.after.rtt.filter(|rtt| rtt.latest > age || rtt.smoothed > age) {
+            return Err(format!(
+                "round-trip times of {:?} and {:?} after {age:?}",
+                rtt.latest, rtt.smoothed
+            ));
+        }
+        Ok(())
+    }
+}

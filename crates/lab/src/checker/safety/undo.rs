@@ -1,0 +1,40 @@
+//! S14: taking a reduction back.
+
+use crate::checker::books::Books;
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, Verdict};
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Undo;
+
+impl Rule for Undo {
+    const PROPERTY: Property = Property::S14;
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        if !report.change.is_undo {
+            return Ok(());
+        }
+        let episode = &books.episode;
+        if !episode.can_be_undone {
+            return Err("there was no reduction that could be taken back".to_owned());
+        }
+        // What this event lost was lost after what it brought back.
+        let missing = episode.missing;
+        if missing > 0 {
+            return Err(format!("{missing} of the packets that were lost did not arrive"));
+        }
+        let change = &report.change;
+        if !change.is_cut && change.after < change.before {
+            return Err(format!("the window went from {} to {}", change.before, change.after));
+        }
+        let limit = change.before.max(episode.window_before) + report.tally.acked;
+        if change.after > limit {
+            return Err(format!(
+                "the window went to {}; it was {} before the reduction",
+                change.after, episode.window_before
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,60 @@
+//! S17: what is sent in vain.
+
+use clearway_units::Timestamp;
+use core::time::Duration;
+
+use crate::checker::books::Books;
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, Verdict};
+
+/// So many spurious losses need no share of what was sent.
+const FEW: u64 = 20;
+/// Timeouts in a row beyond what doubling explains: those of several spaces, and the first.
+const MORE: u32 = 4;
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Waste {
+    /// When the first of the timeouts in a row expired, and the round-trip time then.
+    first: Option<(Timestamp, Duration)>,
+}
+
+impl Rule for Waste {
+    const PROPERTY: Property = Property::S17;
+
+    /// n timeouts in a row take (2^n - 1) times the first.
+    fn on_probe_timeout(&mut self, books: &Books) -> Verdict {
+        if books.expiries_in_a_row <= 1 {
+            let rtt = books.rtt.minimum.unwrap_or(books.rtt.assumed);
+            self.first = Some((books.now, rtt.max(Duration::from_millis(1))));
+            return Ok(());
+        }
+        let Some((first, rtt)) = self.first else { return Ok(()) };
+        let silence = books.now.saturating_since(first);
+        let ratio = silence.as_nanos() / rtt.as_nanos() + 1;
+        let explained = ratio.ilog2() + MORE;
+        if books.expiries_in_a_row > explained {
+            return Err(format!(
+                "{} probe timeouts in a row within {silence:?}; with a round-trip time of {rtt:?} that \
+                 should be {explained} at most",
+                books.expiries_in_a_row
+            ));
+        }
+        Ok(())
+    }
+
+    /// Where nothing is reordered, what was declared lost is lost.
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        if report.tally.spurious == 0 || !books.terms.path.keeps_order {
+            return Ok(());
+        }
+        let totals = books.ledger.totals();
+        if totals.spurious > totals.sent / 100 + FEW * books.datagram() {
+            return Err(format!(
+                "{} of {} bytes were declared lost and arrived, on a path that keeps order",
+                totals.spurious, totals.sent
+            ));
+        }
+        Ok(())
+    }
+}

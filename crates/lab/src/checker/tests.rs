@@ -1,0 +1,9 @@
+//! Each property on hand-made histories: one that violates it, and the nearest that does not.
+
+mod catalogue;
+mod liveness;
+mod safety;
+mod story;
+mod windows;
+
+pub(super) use story::Story;

@@ -1,0 +1,385 @@
+use clearway_congestion::{Phase, Suppressor};
+use clearway_network::{Conditions, LinkConfig};
+use clearway_transport::{ConnectionState, Observation};
+use clearway_units::{Rate, Timestamp};
+use clearway_wire::{Frame, StreamId, VarInt, Writer, frame};
+
+use super::story::{SIZE, Story, ms, respects, violates};
+use crate::checker::Property::{S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S17, S18, S19};
+use crate::world::{EndId, Side};
+
+#[test]
+fn s1_bytes_in_flight() {
+    let tell = |story: &mut Story, missing: u64| {
+        story.send(4);
+        story.wait(ms(100));
+        story.acknowledge(1, 3);
+        story.lose(0);
+        story.metrics.bytes_in_flight += missing;
+        story.report();
+    };
+    respects(S1, |story| tell(story, 0));
+    // Row 49: what is lost stays in flight.
+    violates(S1, |story| tell(story, SIZE));
+}
+
+#[test]
+fn s1_a_packet_leaves_once() {
+    violates(S1, |story| {
+        story.send(4);
+        story.acknowledge(0, 3);
+        story.report();
+        story.lose(2);
+    });
+    violates(S1, |story| {
+        story.send(4);
+        story.lose(2);
+        story.lose(2);
+    });
+}
+
+#[test]
+fn s2_the_window_is_a_limit() {
+    respects(S2, |story| story.send(10));
+    violates(S2, |story| story.send(11));
+}
+
+#[test]
+fn s2_two_probes_for_each_timeout() {
+    respects(S2, |story| {
+        story.send(10);
+        story.wait(ms(1500));
+        story.expire();
+        story.probe();
+        story.probe();
+    });
+    violates(S2, |story| {
+        story.send(10);
+        story.wait(ms(1500));
+        story.expire();
+        story.probe();
+        story.probe();
+        story.probe();
+    });
+    violates(S2, |story| story.probe());
+}
+
+#[test]
+fn s3_ranges() {
+    respects(S3, |story| {
+        story.set_window(2);
+        story.set_threshold(2);
+        story.report();
+    });
+    violates(S3, |story| {
+        story.set_window(1);
+        story.report();
+    });
+    violates(S3, |story| {
+        story.set_threshold(1);
+        story.report();
+    });
+    violates(S3, |story| {
+        story.set_window(1 << 40);
+        story.report();
+    });
+    violates(S3, |story| {
+        story.metrics.pacing_rate = Some(Rate::ZERO);
+        story.report();
+    });
+}
+
+#[test]
+fn s3_bbr_keeps_four_datagrams() {
+    let mut story = Story::new("bbr", S3);
+    story.set_window(3);
+    story.report();
+    assert_eq!(story.violation(), Some("S3"));
+}
+
+#[test]
+fn s5_nothing_is_stored_from_the_future() {
+    let tell = |story: &mut Story, round: u64| {
+        story.hold();
+        story.round(20);
+        story.suppress(Suppressor::Recovery, true, round);
+        story.report();
+    };
+    respects(S5, |story| tell(story, 1));
+    violates(S5, |story| tell(story, 2));
+}
+
+#[test]
+fn s5_time_does_not_go_back() {
+    violates(S5, |story| {
+        story.report();
+        story.now = Timestamp::from_origin(ms(999));
+        story.report();
+    });
+}
+
+#[test]
+fn s7_only_what_was_sent_is_acknowledged() {
+    respects(S7, |story| {
+        story.send(3);
+        story.acknowledge(0, 2);
+    });
+    // Row 139: optimistic acknowledgements.
+    violates(S7, |story| {
+        story.send(3);
+        story.acknowledge_only(0, 3);
+    });
+}
+
+#[test]
+fn s7_only_what_arrived_is_acknowledged() {
+    violates(S7, |story| {
+        story.send(3);
+        story.arrive(0);
+        story.arrive(2);
+        story.acknowledge_only(0, 2);
+    });
+}
+
+#[test]
+fn s8_bursts() {
+    // A hundred datagrams per second: the burst of ten, one to round with, and what accrues in 80 ms at
+    // 1.25 times the rate.
+    let tell = |story: &mut Story, more: u64| {
+        story.set_window(100);
+        story.set_rate(100 * SIZE);
+        story.report();
+        story.send(11);
+        story.wait(ms(80));
+        story.send(more);
+    };
+    respects(S8, |story| tell(story, 10));
+    // Row 92: the bucket is always full.
+    violates(S8, |story| tell(story, 11));
+}
+
+#[test]
+fn s8_idle_time_saves_no_more_than_a_burst() {
+    let tell = |story: &mut Story, more: u64| {
+        story.set_window(100);
+        story.set_rate(100 * SIZE);
+        story.report();
+        story.send(11);
+        story.wait(ms(10_000));
+        story.send(more);
+    };
+    respects(S8, |story| tell(story, 11));
+    violates(S8, |story| tell(story, 12));
+}
+
+#[test]
+fn s9_samples_are_measured() {
+    let tell = |story: &mut Story, wrong: u64| {
+        story.send(2);
+        story.wait(ms(100));
+        story.acknowledge(0, 1);
+        if let Some(rtt) = &mut story.metrics.rtt {
+            rtt.latest += ms(wrong);
+        }
+        story.report();
+    };
+    respects(S9, |story| tell(story, 0));
+    // Row 98: from when it might have been sent.
+    violates(S9, |story| tell(story, 5));
+}
+
+#[test]
+fn s9_no_default_is_a_sample() {
+    // Row 104.
+    violates(S9, |story| {
+        story.send(2);
+        story.wait(ms(100));
+        story.acknowledge(0, 1);
+        let rtt = story.metrics.rtt.take();
+        story.report();
+        story.metrics.rtt = rtt.map(|mut rtt| {
+            rtt.minimum = ms(10);
+            rtt
+        });
+        story.report();
+    });
+    violates(S9, |story| {
+        story.send(2);
+        story.acknowledge(0, 0);
+        let rtt = story.metrics.rtt;
+        let mut fresh = Story::new("reno", S9);
+        fresh.metrics.rtt = rtt;
+        fresh.report();
+        assert_eq!(fresh.violation(), Some("S9"));
+        story.metrics.rtt = rtt.map(|mut rtt| {
+            rtt.smoothed = ms(1);
+            rtt.minimum = ms(2);
+            rtt
+        });
+        story.report();
+    });
+}
+
+fn bottleneck() -> LinkConfig {
+    let direction =
+        Conditions { rate: Some(Rate::from_bytes_per_second(1_000_000)), ..Conditions::default() };
+    LinkConfig { to_client: direction, ..LinkConfig::default() }
+}
+
+#[test]
+fn s10_no_faster_than_the_bottleneck() {
+    let tell = |delivered: u64| {
+        let mut story = Story::on(bottleneck(), "reno", S10);
+        story.set_sample(delivered, ms(1000));
+        story.report();
+        story.violation()
+    };
+    // 2 % and three datagrams.
+    assert_eq!(tell(1_023_600), None);
+    assert_eq!(tell(1_023_601), Some("S10"));
+}
+
+#[test]
+fn s11_a_cruising_bbr_builds_no_queue() {
+    let tell = |queued: u64| {
+        let network = LinkConfig {
+            to_client: Conditions { delay: ms(20), ..bottleneck().to_client },
+            to_server: Conditions { delay: ms(20), ..Conditions::default() },
+            ..LinkConfig::default()
+        };
+        let mut story = Story::on(network, "bbr", S11);
+        story.set_phase(Phase::Other("probe_bw_cruise"));
+        for number in 0..300 {
+            story.send(1);
+            story.wait(ms(if number == 0 { 20 } else { 20 + queued }));
+            story.arrive(number);
+            story.wait(ms(20));
+            story.acknowledge_only(number, number);
+            story.report();
+        }
+        story.violation()
+    };
+    assert_eq!(tell(10), None);
+    assert_eq!(tell(11), Some("S11"));
+}
+
+#[test]
+fn s12_amplification() {
+    let server = EndId { flow: 0, side: Side::Server };
+    let address = "10.0.0.2:5".parse().unwrap();
+    let tell = |story: &mut Story, sizes: &[usize]| {
+        story.checker().on_delivered(story.now, server, address, &[0; 1200]);
+        for size in sizes {
+            story.checker().on_submitted(story.now, server, address, *size);
+        }
+    };
+    respects(S12, |story| tell(story, &[1200, 1200, 1200]));
+    violates(S12, |story| tell(story, &[1200, 1200, 1201]));
+}
+
+#[test]
+fn s12_a_path_response_validates() {
+    let server = EndId { flow: 0, side: Side::Server };
+    let address = "10.0.0.2:5".parse().unwrap();
+    let tell = |story: &mut Story, answer: [u8; 8]| {
+        story.checker().on_delivered(story.now, server, address, &[0; 1200]);
+        let mut buffer = [0; 16];
+        let mut writer = Writer::new(&mut buffer);
+        Frame::PathChallenge(frame::PathChallenge { data: [7; 8] }).encode(&mut writer).unwrap();
+        story.send_payload(&buffer[..9], false);
+        story.checker().on_submitted(story.now, server, address, 1200);
+        story.receive(&Frame::PathResponse(frame::PathResponse { data: answer }));
+        story.checker().on_submitted(story.now, server, address, 12_000);
+    };
+    respects(S12, |story| tell(story, [7; 8]));
+    violates(S12, |story| tell(story, [8; 8]));
+}
+
+#[test]
+fn s13_no_spin() {
+    let tell = |story: &mut Story, turns: u32| {
+        (0..turns).for_each(|_| story.settle(Some(ms(0))));
+        story.wait(ms(1));
+        (0..turns).for_each(|_| story.settle(Some(ms(0))));
+    };
+    respects(S13, |story| tell(story, 64));
+    violates(S13, |story| tell(story, 65));
+}
+
+#[test]
+fn s17_timeouts_back_off() {
+    let tell = |story: &mut Story, factor: u64| {
+        story.send(1);
+        let mut wait = 300;
+        for _ in 0..12 {
+            story.wait(ms(wait));
+            story.expire();
+            wait *= factor;
+        }
+    };
+    respects(S17, |story| tell(story, 2));
+    violates(S17, |story| tell(story, 1));
+}
+
+#[test]
+fn s17_spurious_losses_are_rare() {
+    let tell = |story: &mut Story, every: u64| {
+        story.set_window(100);
+        for number in 0..3000 {
+            story.send(1);
+            if number % every == 0 {
+                story.lose(number);
+            }
+            story.acknowledge(number, number);
+            story.report();
+        }
+    };
+    respects(S17, |story| tell(story, 100));
+    violates(S17, |story| tell(story, 50));
+}
+
+#[test]
+fn s18_flow_control() {
+    let tell = |story: &mut Story, offset: u64| {
+        let mut buffer = [0; 64];
+        let mut writer = Writer::new(&mut buffer);
+        let stream = frame::Stream {
+            stream_id: StreamId::from_varint(VarInt::ZERO),
+            offset: VarInt::saturating(offset),
+            fin: false,
+            data: &[1],
+        };
+        Frame::Stream(stream).encode(&mut writer).unwrap();
+        let length = writer.written();
+        story.send_payload(&buffer[..length], false);
+    };
+    respects(S18, |story| tell(story, (1 << 40) - 1));
+    violates(S18, |story| tell(story, 1 << 40));
+    respects(S18, |story| {
+        let max = frame::MaxStreamData {
+            stream_id: StreamId::from_varint(VarInt::ZERO),
+            maximum: VarInt::saturating(1 << 41),
+        };
+        story.receive(&Frame::MaxStreamData(max));
+        story.receive(&Frame::MaxData(frame::MaxData { maximum: VarInt::saturating(1 << 41) }));
+        tell(story, 1 << 40);
+    });
+}
+
+#[test]
+fn s19_acknowledgements_are_not_late() {
+    let tell = |story: &mut Story, waits: u64| {
+        story.receive(&Frame::Ping);
+        story.wait(ms(waits));
+        story.settle(Some(ms(100)));
+    };
+    respects(S19, |story| tell(story, 24));
+    // Row 87: it is due at 25 ms, and its turn was there.
+    violates(S19, |story| tell(story, 25));
+    respects(S19, |story| {
+        story.receive(&Frame::Ping);
+        story.tell(&Observation::StateUpdated(ConnectionState::Draining));
+        story.wait(ms(100));
+        story.settle(None);
+    });
+}

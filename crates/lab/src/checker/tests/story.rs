@@ -1,0 +1,385 @@
+//! A hand-made history: what a server that sends a download would show.
+
+use core::time::Duration;
+
+use clearway_congestion::{Phase, RateSample, RttSnapshot, Snapshot, Suppressor, Suppressors};
+use clearway_network::LinkConfig;
+use clearway_transport::{
+    ConnectionState, LossTrigger, LostPacket, Metrics, Observation, Observer, PacketObservation,
+    SendLimit, SpaceId, TimerChange, TimerKind,
+};
+use clearway_units::{Rate, ReleaseTime, Timestamp};
+use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters, VarInt};
+use clearway_wire::{Frame, Writer, frame};
+
+use crate::checker::{Checker, Property};
+use crate::setup::{EndSetup, Flow, SessionKind, Setup, Traffic};
+use crate::world::{EndId, Side};
+
+pub(crate) const SIZE: u64 = 1200;
+const SERVER: EndId = EndId { flow: 0, side: Side::Server };
+const CLIENT: EndId = EndId { flow: 0, side: Side::Client };
+const PING: &[u8] = &[0x01];
+
+pub(crate) fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// A history of a server's connection, told observation by observation.
+pub(crate) struct Story {
+    checker: Checker,
+    server: Box<dyn Observer>,
+    client: Box<dyn Observer>,
+    pub(crate) now: Timestamp,
+    /// What the server will report next.
+    pub(crate) metrics: Metrics,
+    /// Packets of the server: when they were sent; `None` once their fate is known.
+    sent: Vec<Option<Timestamp>>,
+    client_sent: u64,
+    /// The server's round-trip time.
+    pub(crate) rtt: Duration,
+    pub(crate) written: u64,
+}
+
+fn setup(network: LinkConfig, only: Property) -> Setup {
+    let flow = Flow {
+        name: "download".to_owned(),
+        group: "download".to_owned(),
+        start: Duration::ZERO,
+        controller: None,
+        client: EndSetup::default(),
+        server: EndSetup::default(),
+        session: SessionKind::Null,
+        traffic: Traffic::Download { size: 1 },
+        is_optional: false,
+    };
+    let others = Property::ALL.into_iter().filter(|property| *property != only);
+    let properties_off = others.map(|property| (property.to_string(), String::new())).collect();
+    Setup { limit: ms(1), network, flows: vec![flow], properties_off }
+}
+
+impl Story {
+    /// A connection of the controller `controller` whose handshake is confirmed, at 1 s. Only `only` is
+    /// checked.
+    pub(crate) fn new(controller: &str, only: Property) -> Self {
+        Self::on(LinkConfig::default(), controller, only)
+    }
+
+    /// As [`new`](Self::new), on a network.
+    pub(crate) fn on(network: LinkConfig, controller: &str, only: Property) -> Self {
+        let checker = Checker::new(&setup(network, only), controller, true).unwrap();
+        let congestion = Snapshot {
+            window: 10 * SIZE,
+            slow_start_threshold: None,
+            minimum_window: 2 * SIZE,
+            phase: Phase::SlowStart,
+            suppressors: Suppressors::default(),
+            congestion_events: 0,
+            undone_events: 0,
+        };
+        let metrics = Metrics {
+            rtt: None,
+            pto_count: 0,
+            bytes_in_flight: 0,
+            congestion,
+            pacing_rate: None,
+            delivery_rate: None,
+        };
+        let mut story = Self {
+            server: checker.observer(SERVER),
+            client: checker.observer(CLIENT),
+            checker,
+            now: Timestamp::from_origin(ms(1000)),
+            metrics,
+            sent: Vec::new(),
+            client_sent: 0,
+            rtt: ms(100),
+            written: 0,
+        };
+        story.start();
+        story
+    }
+
+    fn start(&mut self) {
+        let id = ConnectionId::new(&[1; 8]).unwrap();
+        let parameters = TransportParameters {
+            initial_max_data: VarInt::saturating(1 << 40),
+            initial_max_stream_data_bidi_local: VarInt::saturating(1 << 40),
+            initial_max_stream_data_bidi_remote: VarInt::saturating(1 << 40),
+            initial_max_stream_data_uni: VarInt::saturating(1 << 40),
+            ..TransportParameters::default()
+        };
+        for side in [clearway_transport::Side::Client, clearway_transport::Side::Server] {
+            let observations = [
+                Observation::Started {
+                    side,
+                    remote: "10.0.0.1:1".parse().unwrap(),
+                    local_id: id,
+                    remote_id: id,
+                    original_destination_id: id,
+                },
+                Observation::ParametersSet { owner: side.peer(), parameters: &parameters },
+                Observation::StateUpdated(ConnectionState::HandshakeConfirmed),
+            ];
+            for observation in &observations {
+                self.observer(side.is_server()).observe(Timestamp::ORIGIN, observation);
+            }
+        }
+    }
+
+    fn observer(&mut self, is_server: bool) -> &mut Box<dyn Observer> {
+        if is_server { &mut self.server } else { &mut self.client }
+    }
+
+    /// The property that was violated, if one was.
+    pub(crate) fn violation(&self) -> Option<&'static str> {
+        self.checker.violation().map(|violation| violation.property)
+    }
+
+    pub(crate) fn checker(&self) -> &Checker {
+        &self.checker
+    }
+
+    pub(crate) fn wait(&mut self, time: Duration) {
+        self.now += time;
+    }
+
+    /// Something happens at the server.
+    pub(crate) fn tell(&mut self, observation: &Observation<'_>) {
+        self.server.observe(self.now, observation);
+    }
+
+    fn packet(number: u64, payload: &[u8], is_probe: bool) -> PacketObservation<'_> {
+        PacketObservation {
+            packet_type: PacketType::OneRtt,
+            number: PacketNumber::new(number).unwrap(),
+            key_phase: false,
+            size: SIZE as usize,
+            payload,
+            is_probe,
+            is_path_probe: false,
+        }
+    }
+
+    /// The server sends a full packet with `payload`.
+    pub(crate) fn send_payload(&mut self, payload: &[u8], is_probe: bool) {
+        let number = self.sent.len() as u64;
+        self.sent.push(Some(self.now));
+        self.tell(&Observation::PacketSent(Self::packet(number, payload, is_probe)));
+        self.metrics.bytes_in_flight += SIZE;
+    }
+
+    /// The server sends so many full packets.
+    pub(crate) fn send(&mut self, count: u64) {
+        for _ in 0..count {
+            self.send_payload(PING, false);
+        }
+    }
+
+    pub(crate) fn probe(&mut self) {
+        self.send_payload(PING, true);
+    }
+
+    /// The server fills its window.
+    pub(crate) fn fill(&mut self) {
+        let room = self.metrics.congestion.window.saturating_sub(self.metrics.bytes_in_flight);
+        self.send(room / SIZE);
+    }
+
+    /// A packet of the server arrives at the client.
+    pub(crate) fn arrive(&mut self, number: u64) {
+        let packet = Self::packet(number, PING, false);
+        self.client.observe(self.now, &Observation::PacketReceived(packet));
+    }
+
+    /// The client acknowledges packets `first` to `last`, which have arrived. What the controller makes
+    /// of it is to be reported.
+    pub(crate) fn acknowledge(&mut self, first: u64, last: u64) {
+        for number in first..=last {
+            self.arrive(number);
+        }
+        self.acknowledge_only(first, last);
+    }
+
+    /// As [`acknowledge`](Self::acknowledge), but nothing is said of arrivals.
+    pub(crate) fn acknowledge_only(&mut self, first: u64, last: u64) {
+        let number = |value| PacketNumber::new(value).unwrap();
+        let mut buffer = [0; 64];
+        let mut writer = Writer::new(&mut buffer);
+        let ranges = core::iter::once(number(first)..=number(last));
+        frame::Ack::encode_ranges(&mut writer, VarInt::ZERO, ranges, None).unwrap();
+        let length = writer.written();
+        if let Some(Some(sent_at)) = self.sent.get(last as usize) {
+            self.sample(self.now.saturating_since(*sent_at));
+        }
+        for number in first..=last.min(self.sent.len() as u64 - 1) {
+            if self.sent[number as usize].take().is_some() {
+                self.metrics.bytes_in_flight -= SIZE;
+            }
+        }
+        let packet = Self::packet(self.client_sent, &buffer[..length], false);
+        self.client_sent += 1;
+        self.client.observe(self.now, &Observation::PacketSent(packet));
+        self.server.observe(self.now, &Observation::PacketReceived(packet));
+    }
+
+    /// A packet of the client comes, with one frame.
+    pub(crate) fn receive(&mut self, frame: &Frame<'_>) {
+        let mut buffer = [0; 64];
+        let mut writer = Writer::new(&mut buffer);
+        frame.encode(&mut writer).unwrap();
+        let length = writer.written();
+        let packet = Self::packet(self.client_sent, &buffer[..length], false);
+        self.client_sent += 1;
+        self.client.observe(self.now, &Observation::PacketSent(packet));
+        self.server.observe(self.now, &Observation::PacketReceived(packet));
+    }
+
+    fn sample(&mut self, latest: Duration) {
+        let minimum = self.metrics.rtt.map_or(latest, |rtt| rtt.minimum.min(latest));
+        let variation = latest / 8;
+        let smoothed = latest;
+        self.metrics.rtt =
+            Some(RttSnapshot { latest, smoothed, minimum, variation, is_new: false });
+    }
+
+    /// The server declares a packet lost.
+    pub(crate) fn lose(&mut self, number: u64) {
+        if self.sent[number as usize].take().is_some() {
+            self.metrics.bytes_in_flight -= SIZE;
+        }
+        self.tell(&Observation::PacketLost(LostPacket {
+            space: SpaceId::Application,
+            number: PacketNumber::new(number).unwrap(),
+            bytes: SIZE,
+            trigger: LossTrigger::ReorderingThreshold,
+        }));
+    }
+
+    /// The server reports its figures.
+    pub(crate) fn report(&mut self) {
+        let metrics = self.metrics;
+        self.tell(&Observation::Metrics(metrics));
+    }
+
+    pub(crate) fn set_window(&mut self, datagrams: u64) {
+        self.metrics.congestion.window = datagrams * SIZE;
+    }
+
+    pub(crate) fn set_threshold(&mut self, datagrams: u64) {
+        self.metrics.congestion.slow_start_threshold = Some(datagrams * SIZE);
+    }
+
+    pub(crate) fn set_phase(&mut self, phase: Phase) {
+        self.metrics.congestion.phase = phase;
+    }
+
+    pub(crate) fn set_rate(&mut self, bytes_per_second: u64) {
+        self.metrics.pacing_rate = Some(Rate::from_bytes_per_second(bytes_per_second));
+    }
+
+    pub(crate) fn set_sample(&mut self, delivered: u64, interval: Duration) {
+        self.metrics.delivery_rate = Some(RateSample {
+            rate: Rate::from_transfer(delivered, interval).unwrap(),
+            delivered,
+            interval,
+            prior_delivered: 0,
+            is_application_limited: false,
+        });
+    }
+
+    pub(crate) fn suppress(&mut self, suppressor: Suppressor, holds: bool, round: u64) {
+        self.metrics.congestion.suppressors.set(suppressor, holds, round);
+    }
+
+    pub(crate) fn limit(&mut self, new: SendLimit) {
+        self.tell(&Observation::SendLimitUpdated { old: None, new });
+    }
+
+    pub(crate) fn paced(&mut self, wait: Duration) {
+        let release = ReleaseTime::at(self.now + wait);
+        self.limit(SendLimit::Pacer(release));
+        let change = TimerChange::Paced(release);
+        self.tell(&Observation::TimerUpdated { timer: TimerKind::Pacing, change });
+    }
+
+    /// The server had its turn; its deadline is in `deadline`.
+    pub(crate) fn settle(&mut self, deadline: Option<Duration>) {
+        let deadline = deadline.map(|after| self.now + after);
+        self.checker.on_settled(self.now, SERVER, deadline, self.written);
+    }
+
+    /// The window is filled and data waits.
+    pub(crate) fn hold(&mut self) {
+        self.fill();
+        self.limit(SendLimit::Window);
+        self.settle(Some(ms(100)));
+    }
+
+    /// A round trip in which all of a full window arrives, and after which the window has so many
+    /// datagrams.
+    pub(crate) fn round(&mut self, datagrams: u64) {
+        let (first, last) = self.flight();
+        self.wait(self.rtt);
+        self.acknowledge(first, last);
+        self.set_window(datagrams);
+        self.report();
+        self.hold();
+    }
+
+    /// The first and the last packet of which nothing was heard.
+    pub(crate) fn flight(&self) -> (u64, u64) {
+        let first = self.sent.iter().position(Option::is_some).unwrap();
+        let last = self.sent.iter().rposition(Option::is_some).unwrap();
+        (first as u64, last as u64)
+    }
+
+    /// A whole flight of which the first packet is lost, reported as a cut to so many datagrams.
+    pub(crate) fn cut(&mut self, datagrams: u64) {
+        let (first, last) = self.flight();
+        self.wait(self.rtt);
+        self.acknowledge(first + 1, last);
+        self.lose(first);
+        self.note_cut(datagrams);
+        self.report();
+    }
+
+    /// The controller cuts its window.
+    pub(crate) fn note_cut(&mut self, datagrams: u64) {
+        self.set_window(datagrams);
+        self.set_threshold(datagrams);
+        self.set_phase(Phase::Recovery);
+        self.metrics.congestion.congestion_events += 1;
+    }
+
+    /// A probe timeout expires.
+    pub(crate) fn expire(&mut self) {
+        self.metrics.pto_count += 1;
+        self.report();
+    }
+
+    /// Congestion avoidance with a window of so many datagrams, which is full.
+    pub(crate) fn avoiding(controller: &str, only: Property, datagrams: u64) -> Self {
+        let mut story = Self::new(controller, only);
+        story.hold();
+        story.cut(if controller == "reno" { 5 } else { 7 });
+        story.set_phase(Phase::CongestionAvoidance);
+        story.hold();
+        story.round(datagrams);
+        story
+    }
+}
+
+/// The story violates the one property that is checked.
+pub(crate) fn violates(only: Property, tell: impl FnOnce(&mut Story)) {
+    let mut story = Story::new("reno", only);
+    tell(&mut story);
+    assert_eq!(story.violation(), Some(only.id()), "the history should not pass");
+}
+
+/// The story does not violate it.
+pub(crate) fn respects(only: Property, tell: impl FnOnce(&mut Story)) {
+    let mut story = Story::new("reno", only);
+    tell(&mut story);
+    assert_eq!(story.checker().violation(), None);
+}

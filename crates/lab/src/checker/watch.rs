@@ -1,0 +1,425 @@
+//! One end under watch: observations become entries in its books, and its rules are asked.
+
+use clearway_congestion::{Phase, Snapshot};
+use clearway_transport::{
+    ConnectionState, LostPacket, Metrics, PacketObservation, SendLimit, SpaceId, TimerChange,
+};
+use clearway_units::Timestamp;
+use clearway_wire::{Frame, PacketType, frame};
+
+use super::books::{Beginning, Books, Episode, Fate, Packet, Round};
+use super::contents;
+use super::properties::{Property, PropertySet};
+use super::report::{Change, Report, Tally, reckoned_window};
+use super::rule::{SentEvent, Settled};
+use super::rules::{Failure, Rules};
+use super::terms::Terms;
+use crate::world::Side;
+
+/// The books of an end and its rules.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) books: Books,
+    rules: Rules,
+    on: PropertySet,
+}
+
+/// What a received packet said, as the history tells it.
+pub(super) struct Acknowledged {
+    pub(super) space: SpaceId,
+    pub(super) ranges: Option<(u64, u64)>,
+}
+
+/// The packet number space of a packet type.
+pub(super) const fn space_of(packet_type: PacketType) -> SpaceId {
+    match packet_type {
+        PacketType::Initial => SpaceId::Initial,
+        PacketType::Handshake => SpaceId::Handshake,
+        PacketType::ZeroRtt | PacketType::OneRtt => SpaceId::Application,
+    }
+}
+
+impl Watch {
+    pub(super) fn new(side: Side, terms: Terms, on: PropertySet) -> Self {
+        Self { books: Books::new(side, terms), rules: Rules::default(), on }
+    }
+
+    /// Whether `property` is checked here.
+    pub(super) fn is_on(&self, property: Property) -> bool {
+        self.on.contains(property)
+    }
+
+    /// What the books find wrong themselves.
+    fn own(&self, property: Property, verdict: Result<(), String>) -> Result<(), Failure> {
+        match verdict {
+            Err(explanation) if self.on.contains(property) => {
+                Err(Failure::new(property, explanation))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn on_sent(
+        &mut self,
+        now: Timestamp,
+        packet: &PacketObservation<'_>,
+    ) -> Result<bool, Failure> {
+        let books = &mut self.books;
+        books.now = now;
+        let space = space_of(packet.packet_type);
+        let mut within_limits = Ok(());
+        let contents = contents::read(packet.payload, |frame| match frame {
+            Frame::Stream(stream) => {
+                if let Err(explanation) = books.streams.on_sent(stream) {
+                    within_limits = Err(explanation);
+                }
+            }
+            Frame::PathChallenge(challenge) => books.addresses.on_challenge_built(challenge.data),
+            _ => {}
+        });
+        let entry = Packet {
+            index: 0,
+            sent_at: now,
+            arrived_at: Timestamp::FAR_FUTURE,
+            bytes: packet.size as u64,
+            path: 0,
+            loss_event: 0,
+            fate: Fate::Outstanding,
+            is_ack_eliciting: contents.is_ack_eliciting,
+            is_in_flight: contents.is_in_flight,
+            is_path_probe: packet.is_path_probe,
+        };
+        let unique = books.ledger.send(space, packet.number.get(), entry);
+        books.stage.has_application_keys |= space == SpaceId::Application;
+        if contents.has_ack {
+            books.hearing.owes_ack_since[space as usize] = None;
+        }
+        if contents.is_ack_eliciting && !books.hearing.has_sent_since {
+            books.hearing.has_sent_since = true;
+            books.hearing.silent_since = now;
+        }
+        if contents.is_in_flight && books.episode.is_open {
+            books.episode.out += entry.bytes;
+        }
+        let event = SentEvent {
+            space,
+            bytes: entry.bytes,
+            is_ack_eliciting: contents.is_ack_eliciting,
+            is_in_flight: contents.is_in_flight,
+            is_probe: packet.is_probe,
+            is_path_probe: packet.is_path_probe,
+        };
+        self.own(Property::S1, unique)?;
+        self.own(Property::S18, within_limits)?;
+        self.rules.on_sent(self.on, &self.books, &event)?;
+        Ok(contents.is_ack_eliciting)
+    }
+
+    /// A packet came. `is_from_peer`: the other end is watched and sent it.
+    pub(super) fn on_received(
+        &mut self,
+        now: Timestamp,
+        packet: &PacketObservation<'_>,
+        is_from_peer: bool,
+    ) -> Result<Acknowledged, Failure> {
+        let books = &mut self.books;
+        books.now = now;
+        books.stage.is_peer_watched &= is_from_peer;
+        let space = space_of(packet.packet_type);
+        books.hearing.silent_since = now;
+        books.hearing.has_sent_since = false;
+        if books.side == Side::Server && space == SpaceId::Handshake {
+            // Only a client that receives can have made it (RFC 9000 §8.1).
+            books.addresses.validate_arriving();
+        }
+        let mut sent_only = Ok(());
+        let mut ranges = None;
+        let contents = contents::read(packet.payload, |frame| match frame {
+            Frame::Ack(ack) => {
+                let first = ack.ranges().next().map(|range| range.start().get());
+                ranges = Some((first.unwrap_or(0), ack.largest.get()));
+                if let Err(explanation) = acknowledge(books, space, ack) {
+                    sent_only = Err(explanation);
+                }
+            }
+            Frame::MaxData(max) => books.streams.on_max_data(max.maximum.get()),
+            Frame::MaxStreamData(max) => {
+                books.streams.on_max_stream_data(max.stream_id, max.maximum.get());
+            }
+            Frame::PathResponse(response) => books.addresses.on_response(response.data),
+            _ => {}
+        });
+        if contents.is_ack_eliciting {
+            books.hearing.owes_ack_since[space as usize].get_or_insert(now);
+        }
+        self.own(Property::S7, sent_only)?;
+        self.rules.on_received(self.on, &self.books, contents.is_ack_eliciting)?;
+        Ok(Acknowledged { space, ranges })
+    }
+
+    pub(super) fn on_lost(&mut self, now: Timestamp, lost: &LostPacket) -> Result<(), Failure> {
+        let books = &mut self.books;
+        books.now = now;
+        let tally = &mut books.tally;
+        tally.prior_in_flight.get_or_insert(books.ledger.in_flight());
+        match books.ledger.lose(lost.space, lost.number.get(), books.event) {
+            Ok(packet) => {
+                if packet.counts(books.ledger.path()) {
+                    tally.lost += 1;
+                    tally.lost_bytes += packet.bytes;
+                    tally.largest_lost = tally.largest_lost.max(Some(packet.index));
+                    books.rounds.spoil();
+                }
+                Ok(())
+            }
+            Err(explanation) => self.own(Property::S1, Err(explanation)),
+        }
+    }
+
+    pub(super) fn on_metrics(&mut self, now: Timestamp, after: &Metrics) -> Result<(), Failure> {
+        let books = &mut self.books;
+        books.now = now;
+        books.tally.pending = books.tally.pending.saturating_sub(1);
+        let before = books.metrics.unwrap_or_else(|| first_metrics(after, books));
+        let expired = after.pto_count > before.pto_count;
+        if expired {
+            books.expiries += 1;
+            books.expiries_in_a_row += 1;
+            books.rounds.spoil();
+        }
+        let tally = core::mem::take(&mut books.tally);
+        let change = Change::between(&before, after);
+        if tally.spurious > 0 || change.is_undo {
+            books.rounds.spoil();
+        }
+        if books.episode.is_open {
+            books.episode.delivered += tally.acked;
+        }
+        books.episode.missing = books.episode.missing.saturating_sub(tally.returned);
+        let round = end_round(books, &tally, after);
+        let report = Report { before: &before, after, tally: &tally, change, round };
+        self.rules.on_report(self.on, &self.books, &report)?;
+        if expired {
+            self.rules.on_probe_timeout(self.on, &self.books)?;
+        }
+        conclude(&mut self.books, &report);
+        self.books.event += 1;
+        self.books.metrics = Some(*after);
+        // The ACK frames that are still to be reported on.
+        self.books.tally.pending = tally.pending;
+        Ok(())
+    }
+
+    pub(super) fn on_limit(&mut self, now: Timestamp, limit: SendLimit) {
+        self.books.now = now;
+        self.books.limit = Some(limit);
+    }
+
+    pub(super) fn on_pacing(&mut self, now: Timestamp, change: TimerChange) -> Result<(), Failure> {
+        self.books.now = now;
+        match change {
+            TimerChange::Paced(release) => {
+                self.books.paced_until = Some(release.deadline());
+                self.rules.on_paced(self.on, &self.books, release.deadline())
+            }
+            TimerChange::Set(_) | TimerChange::Expired | TimerChange::Cancelled => {
+                self.books.paced_until = None;
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn on_started(&mut self, now: Timestamp) {
+        let books = &mut self.books;
+        books.now = now;
+        books.stage.is_started = true;
+        books.stage.is_peer_watched = true;
+        books.hearing.silent_since = now;
+    }
+
+    pub(super) fn on_state(&mut self, now: Timestamp, state: ConnectionState) {
+        let stage = &mut self.books.stage;
+        self.books.now = now;
+        match state {
+            ConnectionState::HandshakeStarted | ConnectionState::HandshakeComplete => {}
+            ConnectionState::HandshakeConfirmed => stage.is_confirmed = true,
+            ConnectionState::Closing | ConnectionState::Draining | ConnectionState::Closed => {
+                stage.is_closed = true;
+            }
+        }
+    }
+
+    pub(super) fn on_discarded(&mut self, now: Timestamp, space: SpaceId) {
+        let books = &mut self.books;
+        books.now = now;
+        books.ledger.discard(space);
+        books.stage.discarded[space as usize] = true;
+        books.hearing.owes_ack_since[space as usize] = None;
+        books.rounds.spoil();
+    }
+
+    pub(super) fn on_new_path(&mut self, now: Timestamp) {
+        self.books.now = now;
+        self.books.start_path();
+        self.rules.on_path(&self.books);
+    }
+
+    pub(super) fn on_settled(
+        &mut self,
+        now: Timestamp,
+        deadline: Option<Timestamp>,
+        written: u64,
+    ) -> Result<(), Failure> {
+        let books = &mut self.books;
+        books.now = now;
+        books.written = written;
+        let (is_held, is_full) = (books.is_held(), books.room() < books.datagram());
+        books.rounds.on_settled(now, is_held, is_full);
+        self.rules.on_settled(self.on, &self.books, &Settled { deadline })
+    }
+
+    pub(super) fn on_delivered(&mut self, from: std::net::SocketAddr, datagram: &[u8]) {
+        let Books { addresses, terms, .. } = &mut self.books;
+        addresses.on_delivered(from, datagram.len() as u64);
+        // Only a client that receives can have made it (RFC 9000 §8.1).
+        if !terms.is_observed && contents::has_handshake_packet(datagram) {
+            addresses.look_away();
+        }
+    }
+
+    /// The books' own rule on addresses.
+    pub(super) fn on_submitted(
+        &mut self,
+        to: std::net::SocketAddr,
+        size: u64,
+    ) -> Result<(), Failure> {
+        let verdict = self.books.addresses.on_submitted(to, size);
+        // A client need not validate its server (RFC 9000 §8.1).
+        if self.books.side == Side::Server { self.own(Property::S12, verdict) } else { Ok(()) }
+    }
+}
+
+/// An ACK frame came: what it acknowledges anew goes into the tally.
+fn acknowledge(books: &mut Books, space: SpaceId, ack: &frame::Ack<'_>) -> Result<(), String> {
+    let now = books.now;
+    let Books { ledger, tally, episode, rounds, stage, .. } = books;
+    tally.acks += 1;
+    tally.pending += 1;
+    tally.prior_in_flight.get_or_insert(ledger.in_flight());
+    let path = ledger.path();
+    let mut largest = None;
+    let mut is_ack_eliciting = false;
+    let mut is_any = false;
+    let mut not_arrived = None;
+    for range in ack.ranges() {
+        let (first, last) = (range.start().get(), range.end().get());
+        ledger.acknowledge(space, first, last, |number, packet| {
+            is_any = true;
+            is_ack_eliciting |= packet.is_ack_eliciting;
+            if packet.arrived_at > now {
+                not_arrived = Some(number);
+            }
+            if number == ack.largest.get() && packet.fate == Fate::Outstanding {
+                largest = Some(*packet);
+            }
+            if packet.is_in_flight && packet.path == path {
+                tally.note(packet, episode);
+                tally.ends_round |= rounds.is_ended_by(packet.index);
+            }
+        })?;
+    }
+    if let Some(packet) = largest.filter(|packet| packet.path == path && is_ack_eliciting) {
+        let sample = now.saturating_since(packet.sent_at);
+        tally.rtt = Some(sample);
+        tally.one_way = packet.arrived_at.checked_since(packet.sent_at);
+        tally.one_way = tally.one_way.filter(|_| packet.arrived_at < Timestamp::FAR_FUTURE);
+        let rtt = &mut books.rtt;
+        rtt.minimum = Some(rtt.minimum.map_or(sample, |least| least.min(sample)));
+        rtt.first_at.get_or_insert(now);
+    }
+    if is_any {
+        books.expiries_in_a_row = 0;
+    }
+    match not_arrived {
+        Some(number) if stage.is_peer_watched => {
+            Err(format!("{space:?} {number} was acknowledged and has not arrived"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Tally {
+    /// A packet of the current path is acknowledged; it is given as it was before.
+    fn note(&mut self, packet: &Packet, episode: &Episode) {
+        self.largest_acked = self.largest_acked.max(Some(packet.index));
+        if packet.fate == Fate::Lost {
+            if !packet.is_path_probe {
+                self.spurious += 1;
+                self.spurious_bytes += packet.bytes;
+                self.returned += u64::from(packet.loss_event >= episode.event);
+            }
+            return;
+        }
+        self.acked += packet.bytes;
+        if packet.index >= episode.boundary {
+            self.growing += packet.bytes;
+        }
+    }
+}
+
+/// What a controller shows before anything happened.
+fn first_metrics(after: &Metrics, books: &Books) -> Metrics {
+    let congestion = Snapshot {
+        window: books.terms.initial_window,
+        slow_start_threshold: None,
+        phase: Phase::SlowStart,
+        congestion_events: 0,
+        undone_events: 0,
+        ..after.congestion
+    };
+    let bytes_in_flight = books.tally.prior_in_flight.unwrap_or(0);
+    Metrics { rtt: None, pto_count: 0, bytes_in_flight, congestion, delivery_rate: None, ..*after }
+}
+
+/// Enters what was acknowledged into the round, and ends it if it is over.
+fn end_round(books: &mut Books, tally: &Tally, after: &Metrics) -> Option<Round> {
+    if !tally.has_event() {
+        return None;
+    }
+    books.rounds.on_acknowledged(tally.acked, tally.growing);
+    tally.ends_round.then(|| {
+        let next = books.ledger.next_index();
+        books.rounds.end(books.now, next, reckoned_window(after), after.congestion.phase)
+    })
+}
+
+/// Takes down the recovery period as it is after the report.
+fn conclude(books: &mut Books, report: &Report<'_>) {
+    let Report { after, tally, change, .. } = report;
+    let next = books.ledger.next_index();
+    let episode = &mut books.episode;
+    let window_before = episode.window_before;
+    if change.is_undo {
+        episode.undo();
+    }
+    if change.is_cut {
+        let prior = tally.prior_in_flight.unwrap_or(after.bytes_in_flight);
+        let before = if change.is_undo { change.before.max(window_before) } else { change.before };
+        episode.begin(Beginning {
+            next_index: next,
+            event: books.event,
+            window_before: before,
+            in_flight: prior,
+            delivered: tally.acked,
+            missing: tally.lost,
+        });
+        if books.terms.kind.is_loss_based() && after.congestion.phase != Phase::Recovery {
+            books.episode.collapse(next);
+        }
+        return;
+    }
+    episode.missing += tally.lost;
+    if tally.largest_acked.is_some_and(|index| index >= episode.boundary) {
+        episode.is_open = false;
+    }
+}

@@ -1,0 +1,46 @@
+//! A qlog file of a run.
+
+use std::cell::Cell;
+use std::io::Write;
+
+use clearway_congestion::UnknownAlgorithm;
+use clearway_qlog::{ErrorHandler, QlogObserver, RecoveryParameters, ReferenceTime, TraceOptions};
+use clearway_transport::Observer;
+
+use crate::run::{Candidate, MakeObserver, transport_config};
+use crate::setup::Setup;
+use crate::world::{EndId, Side};
+
+/// What writes a log of the connection that a run is about to `writer`: at the end that sends the
+/// content of the first flow that has to finish. `on_error` is told why the log is not whole, if it is
+/// not.
+///
+/// # Errors
+/// If the flow names a controller that there is not.
+pub fn log(
+    setup: &Setup,
+    candidate: &Candidate,
+    title: String,
+    writer: impl Write + Send + 'static,
+    on_error: ErrorHandler,
+) -> Result<MakeObserver, UnknownAlgorithm> {
+    let counts = |(_, flow): &(usize, &crate::setup::Flow)| !flow.is_optional;
+    let Some((index, flow)) = setup.flows.iter().enumerate().find(counts) else {
+        return Ok(Box::new(|_| None));
+    };
+    let (side, end) = match flow.traffic.is_upload() {
+        true => (Side::Client, &flow.client),
+        false => (Side::Server, &flow.server),
+    };
+    let transport = transport_config(flow, end, candidate)?;
+    let options = TraceOptions {
+        title: Some(title),
+        reference_time: ReferenceTime::Monotonic { wall_clock_at_origin: None },
+        recovery_parameters: RecoveryParameters::of(&transport),
+        ..TraceOptions::default()
+    };
+    let observer = QlogObserver::new(writer, options).with_error_handler(on_error);
+    let observer: Cell<Option<Box<dyn Observer>>> = Cell::new(Some(Box::new(observer)));
+    let logged = EndId { flow: index, side };
+    Ok(Box::new(move |end| if end == logged { observer.take() } else { None }))
+}

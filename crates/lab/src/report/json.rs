@@ -1,0 +1,63 @@
+//! A row for programs.
+
+use core::time::Duration;
+
+use serde::Serialize;
+
+use super::{Row, Verdict};
+
+/// Times are in seconds, `null` for never; shares are from 0 to 1.
+#[derive(Serialize)]
+struct Object<'a> {
+    scenario: &'a str,
+    controller: &'a str,
+    variant: &'a str,
+    seeds: usize,
+    finished: usize,
+    violations: usize,
+    floor_reached: f64,
+    p50_s: Option<f64>,
+    p99_s: Option<f64>,
+    max_s: Option<f64>,
+    wall_s: f64,
+    complete: bool,
+    expectations_met: bool,
+    unmet: Vec<String>,
+    unfinished_seeds: &'a [u64],
+    violating_seeds: &'a [u64],
+    references: &'a [String],
+}
+
+/// `row` as one line of JSON.
+///
+/// # Errors
+/// Those of the serializer; there is no row that it cannot write.
+pub fn json(row: &Row) -> Result<String, serde_json::Error> {
+    let statistics = &row.statistics;
+    let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
+    serde_json::to_string(&Object {
+        scenario: &row.scenario,
+        controller: &row.controller,
+        variant: &row.variant,
+        seeds: statistics.runs,
+        finished: statistics.finished,
+        violations: statistics.violations,
+        floor_reached: statistics.floor_reached,
+        p50_s: seconds(statistics.median),
+        p99_s: seconds(statistics.p99),
+        max_s: seconds(statistics.longest),
+        wall_s: row.wall_seconds,
+        complete: row.is_complete,
+        expectations_met: row.is_met(),
+        unmet: row.verdicts.iter().filter_map(unmet).collect(),
+        unfinished_seeds: &statistics.unfinished_seeds,
+        violating_seeds: &statistics.violating_seeds,
+        references: &row.references,
+    })
+}
+
+/// An unmet expectation in words.
+pub(super) fn unmet(verdict: &Verdict) -> Option<String> {
+    let shortfall = verdict.shortfall.as_ref()?;
+    Some(format!("{}: {shortfall}", verdict.expected))
+}

@@ -1,0 +1,73 @@
+//! Many runs in a few figures.
+
+use core::time::Duration;
+
+use crate::sweep::Run;
+
+/// How many seeds are named of each kind of run that did not go well.
+const NAMED: usize = 8;
+
+/// The runs of one variant with one controller in figures.
+///
+/// A percentile is the time of a run (nearest rank) among all runs: one that did not finish took
+/// forever, so that a percentile is `None` if too many did not.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Statistics {
+    /// How many runs there are.
+    pub runs: usize,
+    /// How many finished.
+    pub finished: usize,
+    /// The seeds of the first few that did not finish.
+    pub unfinished_seeds: Vec<u64>,
+    /// How many violated a property.
+    pub violations: usize,
+    /// The seeds of the first few that violated a property.
+    pub violating_seeds: Vec<u64>,
+    /// The part of the runs, 0 to 1, in which the window of a sender reached its floor.
+    pub floor_reached: f64,
+    /// The median of the times.
+    pub median: Option<Duration>,
+    /// The 99th percentile of the times.
+    pub p99: Option<Duration>,
+    /// The longest time.
+    pub longest: Option<Duration>,
+}
+
+impl Statistics {
+    /// The figures of `runs`.
+    pub fn new(runs: &[Run]) -> Self {
+        let mut times: Vec<_> = runs.iter().map(|run| run.outcome.took()).collect();
+        // The order of options puts none first; forever comes last.
+        times.sort_unstable_by_key(|time| (time.is_none(), *time));
+        let finished = runs.iter().filter(|run| run.outcome.took().is_some()).count();
+        let violating = || runs.iter().filter(|run| run.outcome.violation.is_some());
+        let at_floor = runs.iter().filter(|run| run.outcome.reached_floor()).count();
+        let unfinished = runs.iter().filter(|run| run.outcome.took().is_none());
+        let seeds = |run: &Run| run.seed;
+        Self {
+            runs: runs.len(),
+            finished,
+            unfinished_seeds: unfinished.map(seeds).take(NAMED).collect(),
+            violations: violating().count(),
+            violating_seeds: violating().map(seeds).take(NAMED).collect(),
+            floor_reached: share(at_floor, runs.len()),
+            median: percentile(&times, 50),
+            p99: percentile(&times, 99),
+            longest: percentile(&times, 100),
+        }
+    }
+}
+
+/// What part of `whole` is `part`; 0 if there is no whole.
+pub(super) fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// The smallest of the sorted `times` that at least `percent` of a hundred of them do not exceed.
+fn percentile(times: &[Option<Duration>], percent: usize) -> Option<Duration> {
+    let rank = (times.len() * percent).div_ceil(100);
+    times.get(rank.checked_sub(1)?).copied().flatten()
+}
+
+#[cfg(test)]
+mod tests;

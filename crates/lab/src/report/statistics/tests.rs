@@ -1,0 +1,51 @@
+use core::time::Duration;
+
+use super::{Statistics, percentile, share};
+use crate::report::testing::{finished, unfinished, violating};
+
+#[test]
+fn percentiles_are_nearest_ranks() {
+    let times: Vec<_> = (1..=100).map(|second| Some(Duration::from_secs(second))).collect();
+    for percent in [1, 50, 99, 100] {
+        assert_eq!(percentile(&times, percent), Some(Duration::from_secs(percent as u64)));
+    }
+    let few: Vec<_> = [1, 2, 3].map(|second| Some(Duration::from_secs(second))).to_vec();
+    assert_eq!(percentile(&few, 50), Some(Duration::from_secs(2)));
+    assert_eq!(percentile(&few, 99), Some(Duration::from_secs(3)));
+    assert_eq!(percentile(&[], 50), None);
+}
+
+#[test]
+fn a_run_that_does_not_finish_takes_forever() {
+    let mut runs = vec![unfinished(0)];
+    runs.extend((1..=98).map(|seed| finished(seed, 1000 * (99 - seed))));
+    runs.push(unfinished(99));
+    let statistics = Statistics::new(&runs);
+    assert_eq!((statistics.runs, statistics.finished), (100, 98));
+    assert_eq!(statistics.unfinished_seeds, [0, 99]);
+    assert_eq!(statistics.median, Some(Duration::from_secs(50)));
+    assert_eq!(statistics.p99, None);
+    assert_eq!(statistics.longest, None);
+    assert_eq!(Statistics::new(&runs[..99]).p99, None);
+    assert_eq!(Statistics::new(&runs[1..99]).p99, Some(Duration::from_secs(98)));
+}
+
+#[test]
+fn violations_and_floors_are_counted() {
+    let mut low = finished(3, 10);
+    low.outcome.flows[0].reached_floor = true;
+    let runs = [finished(1, 10), violating(2), low, finished(4, 10)];
+    let statistics = Statistics::new(&runs);
+    assert_eq!(statistics.violations, 1);
+    assert_eq!(statistics.violating_seeds, [2]);
+    assert_eq!(statistics.finished, 3);
+    assert_eq!(statistics.floor_reached, 0.25);
+    assert_eq!(share(0, 0), 0.0);
+    assert_eq!(Statistics::new(&[]), Statistics::default());
+}
+
+#[test]
+fn only_the_first_few_seeds_are_named() {
+    let runs: Vec<_> = (0..20).map(unfinished).collect();
+    assert_eq!(Statistics::new(&runs).unfinished_seeds, [0, 1, 2, 3, 4, 5, 6, 7]);
+}

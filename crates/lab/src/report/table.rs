@@ -1,0 +1,89 @@
+//! Rows for people.
+
+use super::Row;
+use super::json::unmet;
+use super::text::wrapped;
+
+/// No line is longer, where words allow it.
+const WIDTH: usize = 100;
+/// A longer name of a variant is cut.
+const NAME_WIDTH: usize = 30;
+const HEAD: [&str; 9] =
+    ["variant", "controller", "seeds", "finished", "floor", "p50 s", "p99 s", "max s", "expected"];
+
+/// A table of `rows`, a part for each scenario, which are next to each other. Below a row stands what
+/// was not as expected, and what others have published. Times are in seconds.
+pub fn table(rows: &[Row]) -> String {
+    let cells: Vec<_> = rows.iter().map(cells).collect();
+    let mut widths = HEAD.map(str::len);
+    for row in &cells {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for (index, (row, cells)) in rows.iter().zip(&cells).enumerate() {
+        let before = index.checked_sub(1).and_then(|before| rows.get(before));
+        if before.is_none_or(|before| before.scenario != row.scenario) {
+            if !lines.is_empty() {
+                lines.push(String::new());
+            }
+            lines.push(row.scenario.clone());
+            lines.push(line(&HEAD.map(str::to_owned), &widths));
+        }
+        lines.push(line(cells, &widths));
+        lines.extend(notes(row));
+    }
+    lines.join("\n")
+}
+
+fn cells(row: &Row) -> [String; 9] {
+    let statistics = &row.statistics;
+    let time = |time: Option<core::time::Duration>| match time {
+        Some(time) => format!("{:.2}", time.as_secs_f64()),
+        None => "never".to_owned(),
+    };
+    let expected = match (row.is_met(), row.is_complete) {
+        (false, _) => "NO",
+        (true, true) => "yes",
+        (true, false) => "so far",
+    };
+    [
+        shortened(&row.variant),
+        row.controller.clone(),
+        statistics.runs.to_string(),
+        statistics.finished.to_string(),
+        format!("{:.0} %", statistics.floor_reached * 100.0),
+        time(statistics.median),
+        time(statistics.p99),
+        time(statistics.longest),
+        expected.to_owned(),
+    ]
+}
+
+fn shortened(name: &str) -> String {
+    match name.chars().count() > NAME_WIDTH {
+        true => name.chars().take(NAME_WIDTH - 1).chain(['…']).collect(),
+        false => name.to_owned(),
+    }
+}
+
+/// Names to the left, figures to the right.
+fn line(cells: &[String; 9], widths: &[usize; 9]) -> String {
+    let cells = cells.iter().zip(widths).enumerate().map(|(column, (cell, width))| match column {
+        0 | 1 => format!("{cell:width$}"),
+        _ => format!("{cell:>width$}"),
+    });
+    cells.collect::<Vec<_>>().join("  ")
+}
+
+/// What stands below a row.
+fn notes(row: &Row) -> Vec<String> {
+    let unmet =
+        row.verdicts.iter().filter_map(unmet).map(|text| format!("not as expected: {text}"));
+    let published = row.references.iter().map(|text| format!("published: {text}"));
+    unmet.chain(published).flat_map(|text| wrapped(&text, "    ", WIDTH)).collect()
+}
+
+#[cfg(test)]
+mod tests;

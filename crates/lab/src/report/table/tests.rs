@@ -1,0 +1,59 @@
+use core::time::Duration;
+
+use super::{WIDTH, table};
+use crate::report::testing::{finished, unfinished};
+use crate::report::{Row, Verdict};
+use crate::sweep::Swept;
+
+fn row(scenario: &str, variant: &str, shortfall: Option<&str>) -> Row {
+    let runs = vec![finished(0, 3812), finished(1, 4000)];
+    let verdict = Verdict {
+        expected: "the 99th percentile within 4.2 s".to_owned(),
+        shortfall: shortfall.map(str::to_owned),
+    };
+    Row {
+        scenario: scenario.to_owned(),
+        variant: variant.to_owned(),
+        controller: "cubic".to_owned(),
+        verdicts: vec![verdict],
+        ..Row::new(&Swept { runs, wall: Duration::from_secs(1) }, 2)
+    }
+}
+
+#[test]
+fn columns_are_aligned_and_notes_stand_below() {
+    let mut partial = row("wifi", "base", None);
+    partial.is_complete = false;
+    let mut published = row("collapse", "base", None);
+    published.references = vec!["3.8 s at the median (field notes)".to_owned()];
+    let rows = [published, row("collapse", "jitter", Some("4.35 s")), partial];
+    let expected = "\
+collapse
+variant  controller  seeds  finished  floor  p50 s  p99 s  max s  expected
+base     cubic           2         2    0 %   3.81   4.00   4.00       yes
+    published: 3.8 s at the median (field notes)
+jitter   cubic           2         2    0 %   3.81   4.00   4.00        NO
+    not as expected: the 99th percentile within 4.2 s: 4.35 s
+
+wifi
+variant  controller  seeds  finished  floor  p50 s  p99 s  max s  expected
+base     cubic           2         2    0 %   3.81   4.00   4.00    so far";
+    assert_eq!(table(&rows), expected);
+    assert_eq!(table(&[]), "");
+}
+
+#[test]
+fn no_line_is_too_wide() {
+    let long = "a word ".repeat(60);
+    let mut wide = row(&"s".repeat(40), &"v".repeat(60), Some(&long));
+    wide.references = vec![long];
+    let mut endless = row("x", "y", None);
+    let runs = (0..10_000)
+        .map(|seed| if seed < 9000 { finished(seed, 999_990) } else { unfinished(seed) });
+    endless.statistics =
+        Row::new(&Swept { runs: runs.collect(), wall: Duration::ZERO }, 10_000).statistics;
+    let text = table(&[wide, endless]);
+    let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(longest <= WIDTH, "{text}");
+    assert!(text.contains("vvv…") && text.contains("never"), "{text}");
+}

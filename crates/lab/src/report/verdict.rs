@@ -1,0 +1,241 @@
+//! Whether runs are as it was expected: the one place that decides it.
+
+use core::time::Duration;
+
+use clearway_units::Rate;
+
+use super::Statistics;
+use super::measure::Measured;
+use super::text::{percent_text, rate_text, seconds_text, seeds_text, time_or_never};
+use crate::scenario::Expectations;
+use crate::setup::Setup;
+use crate::sweep::Run;
+
+/// One expectation, and what became of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    /// What was expected, in words.
+    pub expected: String,
+    /// What came instead, in words; `None` if it came as expected.
+    pub shortfall: Option<String>,
+}
+
+impl Verdict {
+    /// Whether it came as expected.
+    pub const fn is_met(&self) -> bool {
+        self.shortfall.is_none()
+    }
+}
+
+/// Holds the runs of a variant against what is expected of them. That no property is violated is
+/// expected always.
+pub fn judge(expectations: &Expectations, setup: &Setup, runs: &[Run]) -> Vec<Verdict> {
+    let judge = Judge { setup, runs, statistics: Statistics::new(runs) };
+    let mut verdicts = vec![judge.properties()];
+    judge.times(expectations, &mut verdicts);
+    judge.goodputs(expectations, &mut verdicts);
+    judge.network(expectations, &mut verdicts);
+    judge.fairness(expectations, &mut verdicts);
+    verdicts
+}
+
+struct Judge<'a> {
+    setup: &'a Setup,
+    runs: &'a [Run],
+    statistics: Statistics,
+}
+
+impl Judge<'_> {
+    fn properties(&self) -> Verdict {
+        let statistics = &self.statistics;
+        let first = self.runs.iter().find_map(|run| run.outcome.violation.as_ref());
+        let shortfall = first.map(|violation| {
+            format!(
+                "{} violated one ({}); the first: {}: {}",
+                of(statistics.violations, statistics.runs),
+                seeds_text(&statistics.violating_seeds, statistics.violations),
+                violation.property,
+                violation.explanation,
+            )
+        });
+        Verdict { expected: "no property is violated".to_owned(), shortfall }
+    }
+
+    fn times(&self, expectations: &Expectations, verdicts: &mut Vec<Verdict>) {
+        if expectations.finished {
+            verdicts.push(self.finished());
+        }
+        let statistics = &self.statistics;
+        let mut bound = |what: &str, limit: Option<Duration>, time: Option<Duration>| {
+            let Some(limit) = limit else { return };
+            let is_met = time.is_some_and(|time| time <= limit);
+            verdicts.push(Verdict {
+                expected: format!("{what} within {}", seconds_text(limit)),
+                shortfall: (!is_met).then(|| time_or_never(time)),
+            });
+        };
+        bound("every run", expectations.within, statistics.longest);
+        bound("the median", expectations.median_within, statistics.median);
+        bound("the 99th percentile", expectations.p99_within, statistics.p99);
+        if let Some(least) = expectations.floor_reached {
+            let share = statistics.floor_reached;
+            verdicts.push(Verdict {
+                expected: format!("the window's floor reached in {} of runs", percent_text(least)),
+                shortfall: (share < least).then(|| percent_text(share)),
+            });
+        }
+    }
+
+    fn finished(&self) -> Verdict {
+        let statistics = &self.statistics;
+        let unfinished = statistics.runs - statistics.finished;
+        let first = self.runs.iter().find(|run| run.outcome.took().is_none());
+        let shortfall = first.map(|run| {
+            format!(
+                "{} did not ({}); the first {}",
+                of(unfinished, statistics.runs),
+                seeds_text(&statistics.unfinished_seeds, unfinished),
+                run.outcome.stop,
+            )
+        });
+        Verdict { expected: "every run finishes".to_owned(), shortfall }
+    }
+
+    fn goodputs(&self, expectations: &Expectations, verdicts: &mut Vec<Verdict>) {
+        for (limit, bound) in [
+            (expectations.goodput_at_least, Bound::AtLeast),
+            (expectations.goodput_at_most, Bound::AtMost),
+        ] {
+            let Some(limit) = limit else { continue };
+            let culprit = self.measured().find_map(|(seed, run)| {
+                let miss = |(_, rate): &(_, Rate)| !bound.admits(&limit, rate);
+                run.goodputs().find(miss).map(|(flow, rate)| {
+                    format!("{} in {} of seed {seed}", rate_text(rate), flow.name)
+                })
+            });
+            let expected = format!("every goodput {} {}", bound.text(), rate_text(limit));
+            verdicts.push(Verdict { expected, shortfall: culprit });
+        }
+        for (limit, bound) in [
+            (expectations.mean_goodput_at_least, Bound::AtLeast),
+            (expectations.mean_goodput_at_most, Bound::AtMost),
+        ] {
+            let Some(limit) = limit else { continue };
+            let rates: Vec<u64> = self
+                .measured()
+                .flat_map(|(_, run)| run.goodputs().map(|(_, rate)| rate.bytes_per_second()))
+                .collect();
+            let sum = rates.iter().fold(0, |sum: u128, rate| sum + u128::from(*rate));
+            let mean = sum.checked_div(rates.len() as u128).unwrap_or(0);
+            let mean = Rate::from_bytes_per_second(u64::try_from(mean).unwrap_or(u64::MAX));
+            let expected = format!("the mean goodput {} {}", bound.text(), rate_text(limit));
+            let shortfall = (!bound.admits(&limit, &mean)).then(|| rate_text(mean));
+            verdicts.push(Verdict { expected, shortfall });
+        }
+    }
+
+    fn network(&self, expectations: &Expectations, verdicts: &mut Vec<Verdict>) {
+        if let Some(least) = expectations.utilisation_at_least {
+            let expected = Bounded::at_least("the utilisation", least, percent_text);
+            verdicts.push(self.every(expected, |run| run.utilisation()));
+        }
+        if let Some(most) = expectations.loss_at_most {
+            let expected = Bounded::at_most("the loss", most, percent_text);
+            verdicts.push(self.every(expected, |run| Some(run.loss())));
+        }
+        if let Some(most) = expectations.mean_queue_delay_at_most {
+            let settled = expectations.settled_after;
+            let expected = Bounded::at_most("the mean queue delay", most, seconds_text);
+            verdicts.push(self.every(expected, |run| run.queue_delay(settled)));
+        }
+    }
+
+    fn fairness(&self, expectations: &Expectations, verdicts: &mut Vec<Verdict>) {
+        let settled = expectations.settled_after;
+        if let Some(least) = expectations.jain_at_least {
+            let expected = Bounded::at_least("Jain's index", least, percent_text);
+            verdicts.push(self.every(expected, |run| run.jain(settled)));
+        }
+        for share in &expectations.shares {
+            let of_group = |run: Measured<'_>| run.share_of(&share.group, settled);
+            let what = format!("the share of {}", share.group);
+            if share.at_least > 0.0 {
+                let expected = Bounded::at_least(&what, share.at_least, percent_text);
+                verdicts.push(self.every(expected, of_group));
+            }
+            if share.at_most < 1.0 {
+                let expected = Bounded::at_most(&what, share.at_most, percent_text);
+                verdicts.push(self.every(expected, of_group));
+            }
+        }
+    }
+
+    /// A figure that every run has to keep within a bound.
+    fn every<T: PartialOrd + Copy>(
+        &self,
+        expected: Bounded<'_, T>,
+        figure: impl Fn(Measured<'_>) -> Option<T>,
+    ) -> Verdict {
+        let Bounded { what, bound, limit, text } = expected;
+        let culprit = self.measured().find_map(|(seed, run)| match figure(run) {
+            Some(value) if bound.admits(&limit, &value) => None,
+            Some(value) => Some(format!("{} with seed {seed}", text(value))),
+            None => Some(format!("it cannot be measured with seed {seed}")),
+        });
+        let expected = format!("{what} {} {} in every run", bound.text(), text(limit));
+        Verdict { expected, shortfall: culprit }
+    }
+
+    fn measured(&self) -> impl Iterator<Item = (u64, Measured<'_>)> {
+        let setup = self.setup;
+        self.runs.iter().map(move |run| (run.seed, Measured { setup, outcome: &run.outcome }))
+    }
+}
+
+/// A figure's name and its bound.
+struct Bounded<'a, T> {
+    what: &'a str,
+    bound: Bound,
+    limit: T,
+    /// How such a figure is written.
+    text: fn(T) -> String,
+}
+
+impl<'a, T> Bounded<'a, T> {
+    fn at_least(what: &'a str, limit: T, text: fn(T) -> String) -> Self {
+        Self { what, bound: Bound::AtLeast, limit, text }
+    }
+
+    fn at_most(what: &'a str, limit: T, text: fn(T) -> String) -> Self {
+        Self { what, bound: Bound::AtMost, limit, text }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Bound {
+    AtLeast,
+    AtMost,
+}
+
+impl Bound {
+    fn admits<T: PartialOrd>(self, limit: &T, value: &T) -> bool {
+        match self {
+            Self::AtLeast => value >= limit,
+            Self::AtMost => value <= limit,
+        }
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::AtLeast => "at least",
+            Self::AtMost => "at most",
+        }
+    }
+}
+
+fn of(part: usize, whole: usize) -> String {
+    format!("{part} of {whole} runs")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+use core::time::Duration;
+
+use clearway_network::WayCounters;
+use clearway_units::Rate;
+
+use super::{Verdict, judge};
+use crate::report::testing::{finished, flow, flow_outcome, sample, setup, unfinished, violating};
+use crate::samples::Queueing;
+use crate::scenario::{Expectations, ShareBound};
+use crate::setup::Setup;
+use crate::sweep::Run;
+
+fn one_flow() -> Setup {
+    setup(vec![flow("download", 1_000_000)])
+}
+
+fn milliseconds(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// What is said about the last expectation: the first two are about properties and finishing.
+fn last(expectations: &Expectations, setup: &Setup, runs: &[Run]) -> Verdict {
+    let verdicts = judge(expectations, setup, runs);
+    assert_eq!(verdicts.len(), 3, "{verdicts:?}");
+    verdicts.into_iter().next_back().unwrap()
+}
+
+/// The expectation is met by `good` and not by `bad`, of which is said `why`.
+fn check(expectations: &Expectations, setup: &Setup, (good, bad): (&[Run], &[Run]), why: &str) {
+    assert_eq!(last(expectations, setup, good).shortfall, None);
+    let verdict = last(expectations, setup, bad);
+    assert!(!verdict.is_met());
+    let shortfall = verdict.shortfall.unwrap();
+    assert!(shortfall.contains(why), "{shortfall}");
+}
+
+#[test]
+fn violations_and_unfinished_runs_are_named() {
+    let runs = [finished(1, 10), violating(2), unfinished(3)];
+    let verdicts = judge(&Expectations::default(), &one_flow(), &runs);
+    let shortfalls: Vec<_> = verdicts.into_iter().map(|verdict| verdict.shortfall).collect();
+    let [Some(property), Some(unfinished)] = shortfalls.as_slice() else {
+        panic!("{shortfalls:?}")
+    };
+    assert_eq!(
+        property,
+        "1 of 3 runs violated one (seed 2); the first: L1: the window stood still"
+    );
+    assert_eq!(unfinished, "2 of 3 runs did not (seeds 2, 3); the first violated a property");
+    let relaxed = Expectations { finished: false, ..Expectations::default() };
+    assert_eq!(judge(&relaxed, &one_flow(), &runs).len(), 1);
+}
+
+#[test]
+fn times() {
+    let runs = [1000, 2000, 3000].map(|time| finished(time, time));
+    let endless = [finished(1, 10), unfinished(2), unfinished(3)];
+    let setup = one_flow();
+    let limit = |limit| Some(milliseconds(limit));
+    let none = Expectations::default();
+    let within = |time| Expectations { within: limit(time), ..none.clone() };
+    check(&within(3000), &setup, (&runs, &endless), "never");
+    assert_eq!(last(&within(2999), &setup, &runs).shortfall.unwrap(), "3.000 s");
+    let median = Expectations { median_within: limit(2000), ..none.clone() };
+    check(&median, &setup, (&runs, &endless), "never");
+    let slow = [2000, 3000, 3000].map(|time| finished(time, time));
+    check(&median, &setup, (&runs, &slow), "3.000 s");
+    let p99 = Expectations { p99_within: limit(3000), ..none.clone() };
+    check(&p99, &setup, (&runs, &endless), "never");
+}
+
+#[test]
+fn the_floor() {
+    let mut low = finished(1, 10);
+    low.outcome.flows[0].reached_floor = true;
+    let both = [low.clone(), finished(2, 10)];
+    let expectations = Expectations { floor_reached: Some(0.9), ..Expectations::default() };
+    check(&expectations, &one_flow(), (&[low], &both), "50.0 %");
+}
+
+#[test]
+fn goodputs() {
+    // 1 MB in 1 s, or in 2 s.
+    let (fast, slow) = (finished(1, 1000), finished(2, 2000));
+    let setup = one_flow();
+    let rate = |megabits: u64| Some(Rate::from_bits_per_second(megabits * 1_000_000));
+    let both = [fast.clone(), slow.clone()];
+    let (fast, slow) = (&[fast], &[slow]);
+    let none = Expectations::default();
+    let least = Expectations { goodput_at_least: rate(8), ..none.clone() };
+    check(&least, &setup, (fast, &both), "4.00 Mbit/s in download of seed 2");
+    let most = Expectations { goodput_at_most: rate(4), ..none.clone() };
+    check(&most, &setup, (slow, &both), "8.00 Mbit/s in download of seed 1");
+    let mean = Expectations { mean_goodput_at_least: rate(6), ..none.clone() };
+    check(&mean, &setup, (&both, slow), "4.00 Mbit/s");
+    let mean = Expectations { mean_goodput_at_most: rate(6), ..none };
+    check(&mean, &setup, (&both, fast), "8.00 Mbit/s");
+}
+
+#[test]
+fn what_the_network_did() {
+    let mut setup = one_flow();
+    setup.network.to_client.rate = Some(Rate::from_bytes_per_second(1_000_000));
+    let run = |delivered_bytes, dropped_queue| {
+        let mut run = finished(1, 1000);
+        run.outcome.network.to_client =
+            WayCounters { received: 100, delivered_bytes, dropped_queue, ..WayCounters::default() };
+        run
+    };
+    let none = Expectations::default();
+    let used = Expectations { utilisation_at_least: Some(0.9), ..none.clone() };
+    check(&used, &setup, (&[run(900_000, 0)], &[run(899_000, 0)]), "89.9 % with seed 1");
+    check(&used, &setup, (&[run(900_000, 0)], &[finished(1, 0)]), "0.0 % with seed 1");
+    let loss = Expectations { loss_at_most: Some(0.05), ..none.clone() };
+    check(&loss, &setup, (&[run(0, 5)], &[run(0, 6)]), "6.0 % with seed 1");
+
+    let waiting = |milliseconds: u64| {
+        let mut run = finished(1, 2000);
+        run.outcome.samples = vec![sample(0, &[0]), sample(1, &[0])];
+        run.outcome.samples[1].to_client =
+            Queueing { datagrams: 10, waited: Duration::from_millis(10 * milliseconds) };
+        run
+    };
+    let most = Some(milliseconds(20));
+    let delay = Expectations { mean_queue_delay_at_most: most, ..none };
+    check(&delay, &setup, (&[waiting(20)], &[waiting(21)]), "0.021 s with seed 1");
+    check(&delay, &setup, (&[waiting(20)], &[finished(1, 10)]), "cannot be measured");
+}
+
+#[test]
+fn fairness() {
+    let setup = setup(vec![flow("a", 1), flow("b", 1)]);
+    let run = |a, b| {
+        let mut run = finished(1, 2000);
+        run.outcome.flows =
+            ["a", "b"].map(|it| flow_outcome(it, 1, Some(milliseconds(2000)))).into();
+        run.outcome.samples = vec![sample(0, &[0, 0]), sample(1, &[a, b])];
+        run
+    };
+    let none = Expectations::default();
+    let jain = Expectations { jain_at_least: Some(0.95), ..none.clone() };
+    check(&jain, &setup, (&[run(100, 110)], &[run(100, 300)]), "80.0 % with seed 1");
+    let share = |at_least, at_most| Expectations {
+        shares: vec![ShareBound { group: "a".to_owned(), at_least, at_most }],
+        ..none.clone()
+    };
+    check(&share(0.3, 1.0), &setup, (&[run(1, 2)], &[run(1, 3)]), "25.0 % with seed 1");
+    check(&share(0.0, 0.7), &setup, (&[run(2, 1)], &[run(3, 1)]), "75.0 % with seed 1");
+    assert_eq!(judge(&share(0.3, 0.7), &setup, &[run(1, 1)]).len(), 4);
+}

@@ -1,0 +1,55 @@
+//! What flows have achieved at regular points in time.
+
+use core::time::Duration;
+
+use clearway_units::Timestamp;
+
+/// What was achieved until a point in time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// When.
+    pub at: Timestamp,
+    /// Bytes of content that each flow has received until then, in the order of the setup.
+    pub received: Vec<u64>,
+    /// What the datagrams to servers have waited.
+    pub to_server: Queueing,
+    /// What the datagrams to clients have waited.
+    pub to_client: Queueing,
+}
+
+/// What datagrams have waited for the bottleneck of a direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Queueing {
+    /// How many have left the bottleneck.
+    pub datagrams: u64,
+    /// How long they waited, added up.
+    pub waited: Duration,
+}
+
+/// Notes samples at regular points in time.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    interval: Duration,
+    next: Timestamp,
+    samples: Vec<Sample>,
+}
+
+impl Sampler {
+    /// The first sample is that of the origin.
+    pub(crate) fn new(interval: Duration) -> Self {
+        let interval = interval.max(Duration::from_nanos(1));
+        Self { interval, next: Timestamp::ORIGIN, samples: Vec::new() }
+    }
+
+    /// Nothing happens before `until`: all points before it see the present state.
+    pub(crate) fn advance(&mut self, until: Timestamp, present: impl Fn(Timestamp) -> Sample) {
+        while self.next < until {
+            self.samples.push(present(self.next));
+            self.next += self.interval;
+        }
+    }
+
+    pub(crate) fn into_samples(self) -> Vec<Sample> {
+        self.samples
+    }
+}

@@ -1,0 +1,130 @@
+//! quinn's streams as HTTP/3 sees them.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use clearway_http3::{Code, ReadEnd, Transport, WriteError};
+use quinn_proto::{
+    Connection, Dir, FinishError, ReadError, RecvStream, SendStream, StreamId,
+    WriteError as QuinnWriteError,
+};
+
+use super::config::varint;
+
+/// A stream of which nothing more is known: it was given up, or was never there.
+const GONE: ReadEnd = ReadEnd::Reset(Code::REQUEST_CANCELLED.get());
+
+pub(super) struct Streams<'a> {
+    pub(super) now: Instant,
+    pub(super) connection: &'a mut Connection,
+}
+
+impl Streams<'_> {
+    /// The sending part, if the stream has one: quinn panics if it has none.
+    fn sending(&mut self, stream: u64) -> Option<SendStream<'_>> {
+        let (id, side) = (StreamId::from(varint(stream)), self.connection.side());
+        let sends = id.dir() == Dir::Bi || id.initiator() == side;
+        sends.then(|| self.connection.send_stream(id))
+    }
+
+    /// The receiving part, if the stream has one.
+    fn receiving(&mut self, stream: u64) -> Option<RecvStream<'_>> {
+        let (id, side) = (StreamId::from(varint(stream)), self.connection.side());
+        let receives = id.dir() == Dir::Bi || id.initiator() != side;
+        receives.then(|| self.connection.recv_stream(id))
+    }
+
+    fn open(&mut self, direction: Dir) -> Option<u64> {
+        self.connection.streams().open(direction).map(u64::from)
+    }
+
+    fn accept(&mut self, direction: Dir) -> Option<u64> {
+        self.connection.streams().accept(direction).map(u64::from)
+    }
+}
+
+impl Transport for Streams<'_> {
+    fn open_bidirectional(&mut self) -> Option<u64> {
+        self.open(Dir::Bi)
+    }
+
+    fn open_unidirectional(&mut self) -> Option<u64> {
+        self.open(Dir::Uni)
+    }
+
+    fn accept_bidirectional(&mut self) -> Option<u64> {
+        self.accept(Dir::Bi)
+    }
+
+    fn accept_unidirectional(&mut self) -> Option<u64> {
+        self.accept(Dir::Uni)
+    }
+
+    fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError> {
+        let mut stream = self.sending(stream).ok_or(WriteError::Closed)?;
+        let (total, mut taken) = (data.len(), 0);
+        let mut chunks = [data];
+        // Until all is taken or quinn has said that it is blocked: only then does it tell when it is
+        // not any more.
+        while taken < total {
+            match stream.write_chunks(&mut chunks) {
+                Ok(written) => taken += written.bytes,
+                Err(QuinnWriteError::Blocked) => break,
+                Err(QuinnWriteError::Stopped(code)) => {
+                    return Err(WriteError::Stopped(code.into_inner()));
+                }
+                Err(QuinnWriteError::ClosedStream) => return Err(WriteError::Closed),
+            }
+        }
+        Ok(taken)
+    }
+
+    fn finish(&mut self, stream: u64) -> Result<(), WriteError> {
+        let mut stream = self.sending(stream).ok_or(WriteError::Closed)?;
+        stream.finish().map_err(|error| match error {
+            FinishError::Stopped(code) => WriteError::Stopped(code.into_inner()),
+            FinishError::ClosedStream => WriteError::Closed,
+        })
+    }
+
+    fn reset(&mut self, stream: u64, code: u64) {
+        if let Some(mut stream) = self.sending(stream) {
+            // A stream that has ended needs no reset.
+            let _ = stream.reset(varint(code));
+        }
+    }
+
+    fn stop_sending(&mut self, stream: u64, code: u64) {
+        if let Some(mut stream) = self.receiving(stream) {
+            // A stream that has ended needs no stopping.
+            let _ = stream.stop(varint(code));
+        }
+    }
+
+    fn read(&mut self, stream: u64, max: usize) -> Result<Option<Bytes>, ReadEnd> {
+        let mut stream = self.receiving(stream).ok_or(GONE)?;
+        if let Some(code) = stream.received_reset().map_err(|_| GONE)? {
+            return Err(ReadEnd::Reset(code.into_inner()));
+        }
+        if max == 0 {
+            return Ok(None);
+        }
+        let mut chunks = stream.read(true).map_err(|_| GONE)?;
+        let read = loop {
+            match chunks.next(max) {
+                Ok(Some(chunk)) if chunk.bytes.is_empty() => {}
+                Ok(Some(chunk)) => break Ok(Some(chunk.bytes)),
+                Ok(None) => break Err(ReadEnd::Finished),
+                Err(ReadError::Blocked) => break Ok(None),
+                Err(ReadError::Reset(code)) => break Err(ReadEnd::Reset(code.into_inner())),
+            }
+        };
+        // Whatever is to be sent now is asked for after the application has acted.
+        let _ = chunks.finalize();
+        read
+    }
+
+    fn close(&mut self, code: u64, reason: &str) {
+        self.connection.close(self.now, varint(code), Bytes::copy_from_slice(reason.as_bytes()));
+    }
+}

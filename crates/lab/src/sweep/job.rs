@@ -1,0 +1,64 @@
+use core::ops::Range;
+use core::time::Duration;
+
+use crate::run::Candidate;
+use crate::setup::{Setup, Traffic};
+
+/// The runs of one setup with one controller.
+#[derive(Clone, Debug)]
+pub struct Job<'a> {
+    /// What is run.
+    pub setup: &'a Setup,
+    /// The controller under test.
+    pub candidate: &'a Candidate,
+    /// The seeds, one for each run.
+    pub seeds: Range<u64>,
+    /// How often it is noted what the flows have received; `None` never.
+    pub sample_every: Option<Duration>,
+}
+
+/// What a run costs that transfers nothing, in bytes that are transferred in the same time.
+const FIXED_COST: u64 = 200_000;
+/// Where nothing limits the rate, transfers without an end are taken to go at this rate, in bytes per
+/// second.
+const UNKNOWN_RATE: u64 = 10_000_000;
+
+impl Job<'_> {
+    /// How many runs it has.
+    pub fn count(&self) -> usize {
+        usize::try_from(self.seeds.end.saturating_sub(self.seeds.start)).unwrap_or(usize::MAX)
+    }
+
+    /// About how much work one of its runs is, to be compared with other jobs.
+    pub fn cost(&self) -> u64 {
+        let network = &self.setup.network;
+        let rate = [network.to_client.rate, network.to_server.rate].into_iter().flatten().max();
+        let rate = rate.map_or(UNKNOWN_RATE, |rate| rate.bytes_per_second());
+        let bytes = |traffic: &Traffic| match traffic {
+            Traffic::Bulk { length } => {
+                let milliseconds = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+                (rate / 1000).saturating_mul(milliseconds) / self.setup.flows.len().max(1) as u64
+            }
+            other => other.bytes().unwrap_or(0),
+        };
+        let flows = self.setup.flows.iter().map(|flow| bytes(&flow.traffic));
+        flows.fold(FIXED_COST, u64::saturating_add)
+    }
+}
+
+/// For each job, how many runs there are up to its end.
+pub(super) fn ends(jobs: &[Job<'_>]) -> Vec<usize> {
+    let total = |sum: &mut usize, job: &Job<'_>| {
+        *sum = sum.saturating_add(job.count());
+        Some(*sum)
+    };
+    jobs.iter().scan(0, total).collect()
+}
+
+/// The job and the seed of the run `number`, counted from zero over all jobs.
+pub(super) fn locate(jobs: &[Job<'_>], ends: &[usize], number: usize) -> Option<(usize, u64)> {
+    let index = ends.partition_point(|end| *end <= number);
+    let job = jobs.get(index)?;
+    let before = ends[index] - job.count();
+    Some((index, job.seeds.start + (number - before) as u64))
+}

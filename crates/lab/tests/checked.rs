@@ -1,0 +1,131 @@
+//! The published collapse under the checker, in many networks: nothing is violated.
+
+use core::time::Duration;
+
+use clearway_lab::run::{Candidate, Extras, Outcome, run};
+use clearway_lab::setup::{EndSetup, Flow, SessionKind, Setup, Traffic};
+use clearway_network::{Conditions, Jitter, LinkConfig, LossModel, LossRule, Probability};
+use clearway_network::{Way, Window};
+
+/// A network in which a download collapses.
+#[derive(Clone, Copy, Debug)]
+struct Network {
+    round_trip: Duration,
+    loss: f64,
+    tick: Option<Duration>,
+    jitter: Duration,
+    on_data: bool,
+    on_acks: bool,
+}
+
+const PLAIN: Network = Network {
+    round_trip: Duration::from_millis(10),
+    loss: 0.3,
+    tick: None,
+    jitter: Duration::ZERO,
+    on_data: true,
+    on_acks: true,
+};
+
+fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+fn collapse(network: Network, size: u64) -> Setup {
+    let loss = LossRule {
+        model: LossModel::Random { probability: Probability::new(network.loss).unwrap() },
+        window: Window::AfterBytes {
+            way: Way::ToClient,
+            bytes: 6000,
+            length: Some(Duration::from_secs(2)),
+        },
+    };
+    let conditions = |is_lossy: bool| Conditions {
+        delay: network.round_trip / 2,
+        loss: is_lossy.then(|| loss.clone()).into_iter().collect(),
+        tick: network.tick,
+        jitter: Jitter { range: network.jitter, reorder_by_jitter: false },
+        ..Conditions::default()
+    };
+    let flow = Flow {
+        name: "download".to_owned(),
+        group: "download".to_owned(),
+        start: Duration::ZERO,
+        controller: None,
+        client: EndSetup::default(),
+        server: EndSetup::default(),
+        session: SessionKind::Null,
+        traffic: Traffic::Download { size },
+        is_optional: false,
+    };
+    Setup {
+        limit: Duration::from_secs(60),
+        network: LinkConfig {
+            to_server: conditions(network.on_acks),
+            to_client: conditions(network.on_data),
+            ..LinkConfig::default()
+        },
+        flows: vec![flow],
+        properties_off: Vec::new(),
+    }
+}
+
+fn checked(setup: &Setup, controller: &str, seed: u64) -> Outcome {
+    let candidate: Candidate = controller.parse().unwrap();
+    run(setup, &candidate, seed, Extras { check: true, ..Extras::default() }).unwrap()
+}
+
+/// Runs `setup` with every controller and seed, and complains about the first violation.
+fn nothing_is_violated(setup: &Setup, seeds: core::ops::Range<u64>) {
+    for controller in ["reno", "cubic"] {
+        for seed in seeds.clone() {
+            let outcome = checked(setup, controller, seed);
+            if let Some(violation) = outcome.violation {
+                panic!(
+                    "{controller}, seed {seed}: {} at {:?}, {:?}: {}\n{}",
+                    violation.property,
+                    violation.at.since_origin(),
+                    violation.end,
+                    violation.explanation,
+                    violation.last_events.join("\n")
+                );
+            }
+            assert!(outcome.flows[0].took.is_some(), "{controller} {seed}: {:?}", outcome.stop);
+        }
+    }
+}
+
+#[test]
+fn the_published_collapse() {
+    nothing_is_violated(&collapse(PLAIN, 1_000_000), 0..10);
+}
+
+/// Every network of the set, one after another.
+fn networks() -> Vec<Network> {
+    let mut networks = vec![PLAIN];
+    networks.extend([0.1, 0.2, 0.4, 0.5].map(|loss| Network { loss, ..PLAIN }));
+    networks.extend([1, 30, 100, 300].map(|rtt| Network { round_trip: ms(rtt), ..PLAIN }));
+    networks.extend([1, 4].map(|tick| Network { tick: Some(ms(tick)), ..PLAIN }));
+    let jitters = [Duration::from_nanos(1), Duration::from_micros(100), ms(1), ms(4)];
+    networks.extend(jitters.map(|jitter| Network { jitter, ..PLAIN }));
+    networks.push(Network { on_acks: false, ..PLAIN });
+    networks.push(Network { on_data: false, ..PLAIN });
+    networks
+}
+
+#[test]
+fn the_collapse_in_other_networks() {
+    for network in networks() {
+        println!("{network:?}");
+        nothing_is_violated(&collapse(network, 1_000_000), 0..2);
+    }
+}
+
+#[test]
+#[ignore = "many: for release builds"]
+fn the_collapse_in_all_networks_with_many_seeds() {
+    for network in networks() {
+        println!("{network:?}");
+        nothing_is_violated(&collapse(network, 10_000_000), 0..50);
+    }
+}

@@ -1,0 +1,46 @@
+//! BBR in the real stack: what its model is told there is what it needs.
+
+mod support;
+
+use std::sync::Arc;
+
+use clearway_congestion::Algorithm;
+use clearway_network::{Conditions, QueueLimit};
+use clearway_transport::TransportConfig;
+use clearway_units::Rate;
+use support::{Pair, both, milliseconds, quiet, seconds};
+
+/// The share of a bottleneck of `megabits` that a download of `size` bytes gets, as payload.
+fn share(megabits: u64, delay: u64, packets: usize, size: usize) -> f64 {
+    let wire = Conditions {
+        delay: milliseconds(delay),
+        rate: Some(Rate::from_bits_per_second(megabits * 1_000_000)),
+        queue: QueueLimit { packets: Some(packets), bytes: None },
+        ..Conditions::default()
+    };
+    let server = TransportConfig { controller: Arc::new(Algorithm::Bbr), ..quiet() };
+    let mut pair = Pair::with(both(wire, 3), quiet(), server);
+    pair.watch.keep_no_packets();
+    let took = pair.download(size, seconds(60)).expect("not finished");
+    let rate = 8.0 * size as f64 / took.as_secs_f64();
+    rate / (megabits * 1_000_000) as f64
+}
+
+/// The interop runner's link: a queue of 0.8 bandwidth-delay products.
+#[test]
+fn bbr_fills_a_bottleneck_with_a_shallow_queue() {
+    let share = share(10, 15, 25, 10 << 20);
+    assert!(share > 0.93, "{share}");
+}
+
+#[test]
+fn bbr_fills_a_bottleneck_with_a_deep_queue() {
+    let share = share(20, 25, 400, 10 << 20);
+    assert!(share > 0.9, "{share}");
+}
+
+#[test]
+fn bbr_fills_a_fast_and_near_bottleneck() {
+    let share = share(1000, 1, 300, 20 << 20);
+    assert!(share > 0.88, "{share}");
+}
