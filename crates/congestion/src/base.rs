@@ -213,7 +213,9 @@ impl Base {
             self.hystart = None;
             return growing;
         };
-        let credit = self.carry.saturating_add(growing);
+        // What is carried is worth a part of itself: with the divisor gone, nothing of it is left.
+        let carry = if divisor == 1 { 0 } else { self.carry };
+        let credit = carry.saturating_add(growing);
         let increase = credit / divisor;
         self.carry = credit % divisor;
         // What would carry the window past the threshold belongs to congestion avoidance (row 30).

@@ -24,6 +24,8 @@
 //!   Drain and ProbeBW_DOWN end by what is in flight after the ACK, as the draft has it (row 106).
 //! - **The bandwidth filter advances only past a cycle that has a sample**: two advances without one
 //!   would leave no estimate.
+//! - **The window grows only while it is used** (RFC 9002 §7.8): the draft lets it follow every ACK up to
+//!   what the model permits, also those of an application that sends little.
 //! - **CE marks count as losses** of one datagram each in every signal ([`loss`]); the draft leaves the
 //!   response open, but demands one.
 
@@ -149,7 +151,7 @@ impl Bbr {
         self.latest.advance(sample);
         self.rate = self.short_term.bounded_rate(self.bandwidth.maximum());
         self.set_pacing_rate(self.state.pacing_gain());
-        self.set_window(sample.newly_acked, sample.total_delivered);
+        self.set_window(sample.growing, sample.total_delivered);
     }
 
     fn update_congestion_signals(&mut self, sample: &Sample) {

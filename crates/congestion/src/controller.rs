@@ -201,19 +201,26 @@ impl Suppressor {
 /// Which suppressors hold, each with the round in which it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Suppressors {
-    since: [Option<u64>; Suppressor::COUNT],
+    /// A bit for each that holds, at its place in [`Suppressor::ALL`]. Options would double the size,
+    /// and a snapshot is copied for every observer.
+    active: u16,
+    /// Zero for one that does not hold.
+    since: [u64; Suppressor::COUNT],
 }
 
 impl Suppressors {
     /// Notes whether `suppressor` holds in `round`. One that already held keeps its first round.
     pub fn set(&mut self, suppressor: Suppressor, holds: bool, round: u64) {
-        let slot = &mut self.since[suppressor as usize];
-        *slot = if holds { slot.or(Some(round)) } else { None };
+        let since = if holds { self.since(suppressor).unwrap_or(round) } else { 0 };
+        let bit = 1 << suppressor as u16;
+        self.active = if holds { self.active | bit } else { self.active & !bit };
+        self.since[suppressor as usize] = since;
     }
 
     /// The round in which `suppressor` began, if it holds.
     pub fn since(&self, suppressor: Suppressor) -> Option<u64> {
-        self.since[suppressor as usize]
+        let holds = self.active & (1 << suppressor as u16) != 0;
+        holds.then_some(self.since[suppressor as usize])
     }
 
     /// Those that hold, each with the round in which it began.
@@ -280,3 +287,6 @@ pub trait ControllerFactory: Debug + Send + Sync {
     /// A fresh controller.
     fn build(&self, parameters: &ControllerParameters) -> Box<dyn Controller>;
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 //! A [`setup::Setup`] describes networks, endpoints and traffic; [`run::run`] simulates it with a controller and
 //! a seed, the real transport and HTTP/3 at both ends. The same seed gives the same datagrams, byte for byte.
 
+pub mod across;
 pub mod application;
 pub mod checker;
 mod digest;

@@ -25,6 +25,8 @@ pub(super) struct Sample {
     /// RS.rtt: the round-trip time of `newest`.
     pub(super) rtt: Duration,
     pub(super) newly_acked: u64,
+    /// Bytes of those that may make the window grow: none unless it was used (RFC 9002 §7.8).
+    pub(super) growing: u64,
     /// C.delivered.
     pub(super) total_delivered: u64,
     pub(super) prior_in_flight: u64,
@@ -41,6 +43,7 @@ impl Sample {
         let newest = *event.acked.last()?;
         let noted = newest.delivery;
         let rate = event.rate_sample;
+        let newly_acked = event.acked.iter().fold(0, |sum, acked| acked.bytes.saturating_add(sum));
         Some(Self {
             now: event.now,
             newest,
@@ -50,7 +53,8 @@ impl Sample {
             is_application_limited: noted.is_application_limited
                 || rate.is_some_and(|sample| sample.is_application_limited),
             rtt: event.now.saturating_since(newest.sent_at).max(FINEST_RTT),
-            newly_acked: event.acked.iter().fold(0, |sum, acked| acked.bytes.saturating_add(sum)),
+            newly_acked,
+            growing: if event.was_limited { newly_acked } else { 0 },
             total_delivered: event.total_delivered,
             prior_in_flight: event.prior_in_flight,
             in_flight: event.bytes_in_flight,

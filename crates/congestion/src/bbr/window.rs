@@ -98,11 +98,11 @@ impl Bbr {
         self.multiple(self.rate, State::ProbeRtt.window_gain()).max(self.minimum_window())
     }
 
-    /// SetCwnd.
-    pub(super) fn set_window(&mut self, newly_acked: u64, total_delivered: u64) {
+    /// SetCwnd; `growing` is what was acknowledged and may make the window grow.
+    pub(super) fn set_window(&mut self, growing: u64, total_delivered: u64) {
         self.window.is_touched = true;
         let maximum = self.maximum_in_flight();
-        let grown = self.window.bytes.saturating_add(newly_acked);
+        let grown = self.window.bytes.saturating_add(growing);
         if self.full_pipe.was_reached {
             self.window.bytes = grown.min(maximum);
         } else if self.window.bytes < maximum || total_delivered < self.parameters.initial_window()

@@ -3,7 +3,6 @@
 use core::time::Duration;
 
 use clearway_network::{Conditions, LinkConfig};
-use clearway_transport::TransportConfig;
 use clearway_units::Rate;
 
 use super::expectations::Kind;
@@ -58,14 +57,15 @@ impl Terms {
             Side::Client => (&flow.client, &flow.server),
             Side::Server => (&flow.server, &flow.client),
         };
-        let standard = TransportConfig::default();
+        let kind = Kind::named(flow.controller.as_deref().unwrap_or(controller));
         Self {
-            kind: Kind::named(flow.controller.as_deref().unwrap_or(controller)),
+            kind,
             is_observed: own.stack == StackKind::Clearway,
             max_datagram_size: u64::from(own.max_datagram_size),
-            initial_window: initial_window(own),
-            maximum_window: standard.maximum_window,
-            initial_rtt: standard.initial_rtt,
+            initial_window: initial_window(own)
+                .max(kind.floor() * u64::from(own.max_datagram_size)),
+            maximum_window: own.maximum_window,
+            initial_rtt: own.initial_rtt,
             max_ack_delay: own.max_ack_delay,
             peer_max_ack_delay: peer.max_ack_delay,
             peer_threshold: u64::from(peer.ack_eliciting_threshold),
@@ -78,7 +78,7 @@ impl Terms {
 fn initial_window(end: &EndSetup) -> u64 {
     let size = u64::from(end.max_datagram_size);
     let standard = (10 * size).min(14_720.max(2 * size));
-    end.initial_window.unwrap_or(standard).max(2 * size)
+    end.initial_window.unwrap_or(standard).max(2 * size).min(end.maximum_window.max(2 * size))
 }
 
 impl PathTerms {
@@ -87,7 +87,15 @@ impl PathTerms {
             Side::Client => (&network.to_server, &network.to_client),
             Side::Server => (&network.to_client, &network.to_server),
         };
-        let is_fixed = network.rebind.is_none();
+        // No rebinding, no delays of flows' own.
+        let is_fixed = *network
+            == LinkConfig {
+                to_server: network.to_server.clone(),
+                to_client: network.to_client.clone(),
+                seed: network.seed,
+                record_drops: network.record_drops,
+                ..LinkConfig::default()
+            };
         Self {
             is_steady: is_fixed && is_steady(there) && is_steady(back),
             keeps_order: is_fixed && keeps_order(there) && keeps_order(back),

@@ -75,7 +75,7 @@ impl Default for Expectations {
 /// The bounds of what one flow, or one group of copies together, has of what all flows received.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ShareBound {
-    /// The flow's [`group`](super::Flow::group).
+    /// The flow's [`group`](crate::setup::Flow::group).
     pub group: String,
     /// The least part, 0 to 1.
     pub at_least: f64,

@@ -1,8 +1,9 @@
 //! quinn's stack, to compare ours with: quinn-proto does no I/O and takes its clock as an argument.
 //!
 //! What quinn decides for itself, whatever [`EndSetup`] says: how often and how late it acknowledges
-//! (every second packet, 25 ms), the window to begin with if none is set, and that its receive windows
-//! are of their full size from the start. The other settings are mapped.
+//! (every second packet, 25 ms), the window to begin with if none is set, that its receive windows are
+//! of their full size from the start, that its window has no upper bound, and that a handshake is given up
+//! only with the idle timeout. The other settings are mapped.
 //!
 //! The same seed gives the same run, byte for byte with the null session, times and sizes with TLS.
 //! Two things are beyond the seed. quinn's BBR draws the phase in which it begins to probe from the

@@ -74,6 +74,32 @@ fn conservative_slow_start_loses_no_byte_to_rounding() {
 }
 
 #[test]
+fn what_conservative_slow_start_carries_is_worth_no_more_after_it() {
+    // Up to three bytes are carried, of which a quarter counts. When the delay goes away they must not
+    // count in full: growth is never more than what was acknowledged (S6).
+    for (algorithm, odd) in LOSS_BASED.into_iter().flat_map(|a| [1, 2, 3].map(|odd| (a, odd))) {
+        let mut sender = fresh(algorithm);
+        sender.clean_round(1);
+        sender.rtt = ms(100);
+        sender.clean_round(1);
+        sender.clean_round(1);
+        assert_eq!(sender.snapshot().phase, Phase::ConservativeSlowStart);
+        sender.fill();
+        sender.resize_flight(SIZE - odd);
+        sender.wait(sender.rtt);
+        sender.settle_one(Fate::Acked);
+        sender.rtt = ms(50);
+        while sender.in_flight() > 0 {
+            let (window, in_flight) = (sender.window(), sender.in_flight());
+            sender.settle_one(Fate::Acked);
+            let (grown, acked) = (sender.window() - window, in_flight - sender.in_flight());
+            assert!(grown <= acked, "{algorithm}: {grown} for {acked}");
+        }
+        assert_eq!(sender.snapshot().phase, Phase::SlowStart, "{algorithm}: the delay went away");
+    }
+}
+
+#[test]
 fn conservative_slow_start_grows_by_a_quarter() {
     // Row 31: nothing is added on top of it, and it is no recovery.
     for algorithm in LOSS_BASED {

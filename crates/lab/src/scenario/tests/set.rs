@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use clearway_network::{Cellular, Conditions, Trace};
+use clearway_network::{Conditions, Trace};
 use clearway_units::Rate;
 
 use super::super::{CONTROLLERS, Expectations, Scenario, Variant};
@@ -211,11 +211,16 @@ fn datagrams(variant: &Variant) -> f64 {
     (bytes + filled) / 1165.0 * 1.5
 }
 
-/// The trace of `cellular`, as `scenarios/README.md` says that it was made.
+/// What `cellular` and `scenarios/README.md` say of it.
 #[test]
-fn the_made_up_trace_is_what_makes_it() {
-    let between = (Rate::from_bits_per_second(1_000_000), Rate::from_bits_per_second(20_000_000));
-    let cellular = Cellular { between, outages: 2.0, length: Duration::from_secs(15) };
+fn the_made_up_trace_is_as_described() {
     let stored = std::fs::read_to_string(folder().join(CELLULAR)).expect("it is there");
-    assert_eq!(stored, Trace::cellular(&cellular, 1).to_string());
+    let trace = Trace::parse(&stored).expect("a trace");
+    assert_eq!(trace.length(), Duration::from_secs(15));
+    let mean = trace.mean_rate().bits_per_second();
+    assert!((3_200_000..3_400_000).contains(&mean), "{mean}");
+    let times: Vec<u64> = stored.lines().map(|line| line.parse().expect("a number")).collect();
+    let silences = times.windows(2).map(|pair| pair[1] - pair[0]);
+    let longest = silences.max().expect("more than one line");
+    assert!((300..=520).contains(&longest), "an outage of {longest} ms");
 }

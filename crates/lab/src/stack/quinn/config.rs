@@ -39,6 +39,10 @@ pub(super) fn transport(end: &EndSetup, controller: Controller) -> Arc<Transport
         // As ours: the size of datagrams is a setting.
         .mtu_discovery_config(None)
         .max_idle_timeout(end.max_idle_timeout.map(milliseconds).map(IdleTimeout::from))
+        .keep_alive_interval(end.keep_alive_interval)
+        .initial_rtt(end.initial_rtt)
+        .packet_threshold(u32::try_from(end.packet_threshold).unwrap_or(u32::MAX))
+        .send_window(end.send_buffer)
         .stream_receive_window(varint(end.max_stream_receive_window))
         .receive_window(varint(end.max_connection_receive_window))
         .datagram_receive_buffer_size(None)

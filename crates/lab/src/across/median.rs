@@ -1,0 +1,22 @@
+use core::time::Duration;
+
+/// The median of the times of runs, the upper one of two. A run that never finished took forever.
+/// `None` if the median run did, or if there is none.
+pub(super) fn median(times: &[Option<Duration>]) -> Option<Duration> {
+    let mut times: Vec<_> = times.iter().map(|time| time.unwrap_or(Duration::MAX)).collect();
+    times.sort();
+    times.get(times.len() / 2).copied().filter(|time| *time < Duration::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_never_finished_is_the_longest() {
+        let [one, two] = [1, 2].map(|seconds| Some(Duration::from_secs(seconds)));
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[two, None, one]), two);
+        assert_eq!(median(&[None, one]), None);
+    }
+}

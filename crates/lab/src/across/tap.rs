@@ -1,0 +1,115 @@
+//! What a controller was told and did, from the outside: any controller can be tapped.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clearway_congestion::{
+    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Phase, RttSnapshot,
+    SentPacket, Snapshot, SpuriousLoss,
+};
+use clearway_units::{Rate, Timestamp};
+
+use crate::run::Candidate;
+
+/// A controller's state after an acknowledgement.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Point {
+    /// When.
+    pub at: Timestamp,
+    /// Bytes delivered so far.
+    pub delivered: u64,
+    /// The window in bytes.
+    pub window: u64,
+    /// What the controller is doing.
+    pub phase: Phase,
+}
+
+type Tracks = Arc<Mutex<Vec<Vec<Point>>>>;
+
+/// What the controllers of a run did.
+#[derive(Clone, Debug, Default)]
+pub struct Tap {
+    /// One for each controller that was made.
+    tracks: Tracks,
+}
+
+impl Tap {
+    /// A candidate that behaves as `candidate`, and what it will have done.
+    pub fn of(candidate: &Candidate) -> (Candidate, Self) {
+        let tap = Self::default();
+        let factory = Tapped { factory: candidate.factory.clone(), tracks: tap.tracks.clone() };
+        let candidate = Candidate { name: candidate.name.clone(), factory: Arc::new(factory) };
+        (candidate, tap)
+    }
+
+    /// What the controller did that had most to send.
+    pub fn sender(&self) -> Vec<Point> {
+        let tracks = self.tracks.lock().unwrap_or_else(PoisonError::into_inner);
+        let delivered = |track: &&Vec<Point>| track.last().map_or(0, |point| point.delivered);
+        tracks.iter().max_by_key(delivered).cloned().unwrap_or_default()
+    }
+}
+
+#[derive(Debug)]
+struct Tapped {
+    factory: Arc<dyn ControllerFactory>,
+    tracks: Tracks,
+}
+
+impl ControllerFactory for Tapped {
+    fn build(&self, parameters: &ControllerParameters) -> Box<dyn Controller> {
+        let mut tracks = self.tracks.lock().unwrap_or_else(PoisonError::into_inner);
+        tracks.push(Vec::new());
+        let (inner, tracks, track) =
+            (self.factory.build(parameters), self.tracks.clone(), tracks.len() - 1);
+        Box::new(Watched { inner, tracks, track })
+    }
+}
+
+#[derive(Debug)]
+struct Watched {
+    inner: Box<dyn Controller>,
+    tracks: Tracks,
+    track: usize,
+}
+
+impl Controller for Watched {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn on_sent(&mut self, packet: &SentPacket, bytes_in_flight: u64) {
+        self.inner.on_sent(packet, bytes_in_flight);
+    }
+
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
+        self.inner.on_acknowledgement(event);
+        let point = Point {
+            at: event.now,
+            delivered: event.total_delivered,
+            window: self.inner.window(),
+            phase: self.inner.snapshot().phase,
+        };
+        let mut tracks = self.tracks.lock().unwrap_or_else(PoisonError::into_inner);
+        tracks[self.track].push(point);
+    }
+
+    fn on_spurious_loss(&mut self, event: &SpuriousLoss) {
+        self.inner.on_spurious_loss(event);
+    }
+
+    fn on_max_datagram_size(&mut self, max_datagram_size: u64) {
+        self.inner.on_max_datagram_size(max_datagram_size);
+    }
+
+    fn window(&self) -> u64 {
+        self.inner.window()
+    }
+
+    fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {
+        self.inner.pacing_rate(rtt)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.inner.snapshot()
+    }
+}

@@ -1,0 +1,138 @@
+//! M1: a network in slow motion gives the same run in slow motion.
+//!
+//! What the RFCs fix in seconds does not scale, so that it must not decide in the setups that are compared:
+//! the granularity of 1 ms of loss detection (RFC 9002, Section 6.1.2), HyStart++'s 4 and 16 ms (RFC
+//! 9406; of no effect between round-trip times of 32 and 128 ms), the pacer's millisecond (of no effect
+//! below ten datagrams per millisecond), the constant C of CUBIC's curve (of no effect in the Reno-friendly
+//! region), the first probe timeout's 333 ms, and all of BBR's seconds. The settings of the ends scale.
+
+use core::time::Duration;
+
+use clearway_network::{Conditions, Window};
+use clearway_units::Timestamp;
+
+use super::twin::ways;
+use super::{NotComparable, Property, Verdict};
+use crate::run::{Candidate, Extras, run};
+use crate::setup::{EndSetup, Setup, Traffic};
+
+/// M1.
+pub const PROPERTY: Property = Property {
+    id: "M1",
+    meaning: "with all delays multiplied and all rates divided by one factor, completion takes as many \
+              times as long, within 5 %",
+};
+
+/// Runs `setup`, and its twin in which everything takes `factor` times as long.
+///
+/// # Errors
+/// If it cannot be run, or cannot be scaled.
+pub fn check(
+    setup: &Setup,
+    candidate: &Candidate,
+    seed: u64,
+    factor: u32,
+) -> Result<Verdict, NotComparable> {
+    let time = |setup: &Setup| -> Result<_, NotComparable> {
+        Ok(run(setup, candidate, seed, Extras::default())?.flows[0].took)
+    };
+    Ok(judge(factor, time(setup)?, time(&slower(setup, factor)?)?))
+}
+
+/// Judges the times to completion of the first flow in both runs; `None` did not finish.
+pub fn judge(factor: u32, time: Option<Duration>, slower: Option<Duration>) -> Verdict {
+    let is_near = |time: Duration, slower: Duration| {
+        let expected = time * factor;
+        slower.abs_diff(expected) <= expected / 20
+    };
+    Verdict {
+        property: PROPERTY,
+        holds: time.zip(slower).is_some_and(|(time, slower)| is_near(time, slower)),
+        figures: format!("{time:?}, {factor} times slower {slower:?}"),
+    }
+}
+
+/// `setup` in slow motion.
+fn slower(setup: &Setup, factor: u32) -> Result<Setup, NotComparable> {
+    let mut twin = setup.clone();
+    twin.limit *= factor;
+    for conditions in ways(&mut twin.network) {
+        slow_down(conditions, factor)?;
+    }
+    for flow in &mut twin.network.flows {
+        flow.to_server *= factor;
+        flow.to_client *= factor;
+    }
+    for flow in &mut twin.flows {
+        flow.start *= factor;
+        for EndSetup { max_ack_delay, max_idle_timeout, .. } in [&mut flow.client, &mut flow.server]
+        {
+            *max_ack_delay *= factor;
+            *max_idle_timeout = max_idle_timeout.map(|timeout| timeout * factor);
+        }
+        match &mut flow.traffic {
+            Traffic::Requests { every: Some(every), .. } => *every *= factor,
+            Traffic::Paced { rate, .. } => *rate = rate.scaled(1, u64::from(factor)),
+            _ => {}
+        }
+    }
+    Ok(twin)
+}
+
+fn slow_down(conditions: &mut Conditions, factor: u32) -> Result<(), NotComparable> {
+    let Conditions { trace, freezes, policer, host, discipline, .. } = conditions;
+    let has_times = trace.is_some() || freezes.is_some() || policer.is_some() || host.is_some();
+    if has_times || *discipline != Default::default() {
+        return Err(NotComparable::Inapplicable("a part of the network has times of its own"));
+    }
+    conditions.delay *= factor;
+    conditions.jitter.range *= factor;
+    conditions.reorder.by *= factor;
+    conditions.tick = conditions.tick.map(|tick| tick * factor);
+    conditions.mark_above = conditions.mark_above.map(|wait| wait * factor);
+    conditions.rate = conditions.rate.map(|rate| rate.scaled(1, u64::from(factor)));
+    for step in &mut conditions.delay_steps {
+        step.after *= factor;
+        step.value *= factor;
+    }
+    for step in &mut conditions.rate_steps {
+        step.after *= factor;
+        step.value = step.value.map(|rate| rate.scaled(1, u64::from(factor)));
+    }
+    for rule in &mut conditions.loss {
+        rule.window = slower_window(rule.window, factor);
+    }
+    Ok(())
+}
+
+fn slower_window(window: Window, factor: u32) -> Window {
+    let later = |at: Timestamp| Timestamp::from_origin(at.since_origin() * factor);
+    let longer = |length: Option<Duration>| length.map(|length| length * factor);
+    match window {
+        Window::Always => Window::Always,
+        Window::FromFirstDatagram { after, length } => {
+            Window::FromFirstDatagram { after: after * factor, length: longer(length) }
+        }
+        Window::AfterBytes { way, bytes, length } => {
+            Window::AfterBytes { way, bytes, length: longer(length) }
+        }
+        Window::Absolute { from, until } => {
+            Window::Absolute { from: later(from), until: later(until) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_scale_is_seen() {
+        let ms = |milliseconds| Some(Duration::from_millis(milliseconds));
+        assert!(judge(3, ms(1000), ms(3150)).holds);
+        assert!(!judge(3, ms(1000), ms(3151)).holds);
+        assert!(!judge(3, ms(1000), ms(1000)).holds);
+        assert!(!judge(3, ms(1000), None).holds);
+        assert!(!judge(3, None, None).holds);
+    }
+}
