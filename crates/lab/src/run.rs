@@ -315,8 +315,10 @@ fn plan(
             #[cfg(not(feature = "quinn"))]
             StackKind::Quinn => return Err(NO_QUINN.to_owned()),
         };
-        let client = End::new(client, Box::new(Client::new(now, &flow.traffic, &mut random)));
-        let server = End::new(server, Box::new(Server::new(&mut random)));
+        let application = Box::new(Client::new(now, &flow.traffic, &mut random));
+        let client = End::new(client, application, flow.client.stack.is_observable());
+        let application = Box::new(Server::new(&mut random));
+        let server = End::new(server, application, flow.server.stack.is_observable());
         Ok([client, server])
     };
     FlowPlan { start, birth: Box::new(birth), is_optional }

@@ -113,6 +113,11 @@ pub enum StackKind {
 }
 
 impl StackKind {
+    /// Whether it tells observers what happens in it.
+    pub const fn is_observable(self) -> bool {
+        matches!(self, Self::Clearway)
+    }
+
     /// Whether this build has it.
     pub const fn is_available(self) -> bool {
         match self {

@@ -69,17 +69,28 @@ pub struct End {
     /// When it has to be woken.
     deadline: Option<Timestamp>,
     is_touched: bool,
-    /// Whether its window was ever the least that its controller sets, by the stack's own account.
+    /// Whether an observer sees its window.
+    is_observed: bool,
+    /// Whether its window was ever the least that its controller sets, by the account of a stack that no
+    /// observer sees into.
     reached_floor: bool,
 }
 
 impl End {
-    /// An end on which nothing has happened.
-    pub fn new(stack: Box<dyn Stack>, application: Box<dyn Application>) -> Self {
-        Self { stack, application, deadline: None, is_touched: true, reached_floor: false }
+    /// An end on which nothing has happened. Where an observer sees its window, nobody asks for it.
+    pub fn new(
+        stack: Box<dyn Stack>,
+        application: Box<dyn Application>,
+        is_observed: bool,
+    ) -> Self {
+        let (deadline, is_touched, reached_floor) = (None, true, false);
+        Self { stack, application, deadline, is_touched, is_observed, reached_floor }
     }
 
     fn note_floor(&mut self) {
+        if self.is_observed || self.reached_floor {
+            return;
+        }
         let Vitals { window, minimum_window, .. } = self.stack.vitals();
         self.reached_floor |= minimum_window > 0 && window <= minimum_window;
     }
@@ -271,7 +282,8 @@ impl World {
         self.end(end).map(|end| end.stack.vitals())
     }
 
-    /// Whether an end's window, as its stack gives it, was ever the least that its controller sets.
+    /// Whether an end's window, as its stack gives it, was ever the least that its controller sets. Not
+    /// known of ends that are observed.
     pub fn reached_floor(&self, end: EndId) -> bool {
         self.end(end).is_some_and(|end| end.reached_floor)
     }
