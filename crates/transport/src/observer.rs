@@ -63,7 +63,7 @@ pub enum Observation<'a> {
     /// A packet was declared lost.
     PacketLost(LostPacket),
     /// Recovery's figures after an event.
-    Metrics(Metrics),
+    Metrics(&'a Metrics),
     /// The controller's phase changed.
     CongestionStateUpdated {
         /// Before.

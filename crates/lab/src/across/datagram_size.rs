@@ -73,7 +73,8 @@ fn larger(setup: &Setup, factor: u16) -> Result<Setup, NotComparable> {
         enlarge(&mut flow.server, factor);
         match &mut flow.traffic {
             Traffic::Download { size } | Traffic::Upload { size } => *size *= times,
-            Traffic::Requests { size, .. } => *size *= times,
+            Traffic::Requests { size, .. } | Traffic::Parallel { size, .. } => *size *= times,
+            Traffic::Bulk { .. } => {}
             Traffic::Paced { rate, chunk, size } => {
                 *rate = rate.scaled(times, 1);
                 *chunk *= times;

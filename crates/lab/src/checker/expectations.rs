@@ -69,13 +69,10 @@ impl Kind {
         }
     }
 
-    /// Whether the window may jump up when the phase changes from `before` to `after`: BBR restores the
-    /// window that it had before ProbeRTT.
-    pub(super) fn may_jump(self, before: Phase, after: Phase) -> bool {
-        match self {
-            Self::Bbr => before.name() == "probe_rtt" && after != before,
-            _ => false,
-        }
+    /// Whether the window may go back at once to one that it had before: BBR restores what it had saved
+    /// when losses are repaired, when they were none, and after ProbeRTT (BBR §5.6.4.4, RestoreCwnd).
+    pub(super) const fn restores_window(self) -> bool {
+        matches!(self, Self::Bbr)
     }
 
     /// The pacing rate is never below so many tenths of the least window per round trip.

@@ -205,6 +205,7 @@ impl Watch {
         conclude(&mut self.books, &report);
         self.books.event += 1;
         self.books.metrics = Some(*after);
+        self.books.largest_window = self.books.largest_window.max(after.congestion.window);
         // The ACK frames that are still to be reported on.
         self.books.tally.pending = tally.pending;
         Ok(())

@@ -255,7 +255,7 @@ impl Connection {
             delivery_rate: stats.delivery_rate,
         };
         self.watch.in_flight = stats.bytes_in_flight;
-        self.observe(now, &Observation::Metrics(metrics));
+        self.observe(now, &Observation::Metrics(&metrics));
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) struct Books {
     pub(super) rtt: RttBooks,
     /// The last report, on this path.
     pub(super) metrics: Option<Metrics>,
+    /// The largest window on this path.
+    pub(super) largest_window: u64,
     /// Why sending stopped, as the stack says.
     pub(super) limit: Option<SendLimit>,
     /// Until when the pacer holds data back, as the stack says.
@@ -104,6 +106,7 @@ impl Books {
             hearing: Hearing::default(),
             rtt: RttBooks { assumed, ..RttBooks::default() },
             metrics: None,
+            largest_window: 0,
             limit: None,
             paced_until: None,
             expiries: 0,
@@ -178,6 +181,7 @@ impl Books {
             assumed: self.terms.initial_rtt.max(smoothed),
         };
         self.metrics = None;
+        self.largest_window = 0;
         self.tally = Tally::default();
     }
 }

@@ -259,7 +259,7 @@ impl Story {
     /// The server reports its figures.
     pub(crate) fn report(&mut self) {
         let metrics = self.metrics;
-        self.tell(&Observation::Metrics(metrics));
+        self.tell(&Observation::Metrics(&metrics));
     }
 
     pub(crate) fn set_window(&mut self, datagrams: u64) {
