@@ -51,6 +51,7 @@ fn metrics() -> Metrics {
             is_new: true,
         }),
         pto_count: 0,
+        probe_timeouts: 0,
         bytes_in_flight: 6000,
         congestion: Snapshot {
             window: 12_000,

@@ -249,6 +249,7 @@ impl Connection {
         let metrics = Metrics {
             rtt: stats.rtt,
             pto_count: stats.pto_in_a_row,
+            probe_timeouts: stats.pto_total,
             bytes_in_flight: stats.bytes_in_flight,
             congestion: stats.congestion,
             pacing_rate: stats.pacing_rate,

@@ -63,6 +63,8 @@ pub(super) struct Stage {
     pub(super) has_application_keys: bool,
     pub(super) is_confirmed: bool,
     pub(super) is_closed: bool,
+    /// A packet was received and opened.
+    pub(super) has_opened: bool,
     pub(super) discarded: [bool; 3],
     /// The other end is watched as well, and it is the one that this end talks to.
     pub(super) is_peer_watched: bool,
