@@ -26,10 +26,10 @@ impl Rule for Gate {
     }
 
     fn on_received(&mut self, books: &Books, is_ack_eliciting: bool) -> Verdict {
-        // A peer that speaks while the timer is backed off shows that the path works: the timer runs as
-        // if it were not (RFC 9002 §6.2.1), and its expiry permits what any expiry does.
+        // A peer that speaks may be answered with a probe while the timer is backed off: that its packet
+        // came says that the path works (RFC 9002 §6.2.4 asks for nothing more than a reason).
         if is_ack_eliciting && books.metrics.is_some_and(|metrics| metrics.pto_count > 0) {
-            self.credit = PROBES_PER_EXPIRY;
+            self.credit = self.credit.max(1);
         }
         Ok(())
     }

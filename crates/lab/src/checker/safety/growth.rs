@@ -15,8 +15,12 @@ impl Rule for Growth {
 
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         let (before, after) = (&report.before.congestion, &report.after.congestion);
+        let (largest, kind) = (books.largest_window, books.terms.kind);
         if !report.tally.has_event() {
-            return match before.window == after.window {
+            // A restart from idle may be what ends ProbeRTT (BBR §5.4.1).
+            let is_restored =
+                kind.restores_window() && (before.window..=largest).contains(&after.window);
+            return match before.window == after.window || is_restored {
                 true => Ok(()),
                 false => Err(format!(
                     "the window went from {} to {} although nothing was acknowledged or lost",
@@ -39,7 +43,9 @@ impl Rule for Growth {
 /// By no more than what was acknowledged, and only if the window was used.
 fn check_growth(books: &Books, report: &Report<'_>) -> Verdict {
     let change = &report.change;
-    let is_restored = books.terms.kind.restores_window() && change.after <= books.largest_window;
+    // What is restored may grow by what the same event acknowledged.
+    let is_restored = books.terms.kind.restores_window()
+        && change.after <= books.largest_window.saturating_add(report.tally.acked);
     if change.is_undo || change.after <= change.before || is_restored {
         return Ok(());
     }
