@@ -63,7 +63,7 @@ pub enum Observation<'a> {
     /// A packet was declared lost.
     PacketLost(LostPacket),
     /// Recovery's figures after an event.
-    Metrics(Metrics),
+    Metrics(&'a Metrics),
     /// The controller's phase changed.
     CongestionStateUpdated {
         /// Before.
@@ -172,6 +172,8 @@ pub struct Metrics {
     pub rtt: Option<RttSnapshot>,
     /// Probe timeouts in a row.
     pub pto_count: u32,
+    /// Probe timeouts ever.
+    pub probe_timeouts: u64,
     /// Bytes in flight.
     pub bytes_in_flight: u64,
     /// The controller's state.

@@ -17,22 +17,36 @@ pub(super) enum Kind {
     Other,
 }
 
-/// A time that something may last at most: it is too long when all that is given here is exceeded.
+/// A time that something may last at most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Bound {
-    /// Packet-timed rounds.
-    pub(super) rounds: u64,
-    /// And so much time.
-    pub(super) time: Duration,
+pub(super) enum Bound {
+    /// The longer of so many packet-timed rounds and so much time.
+    Longer(u64, Duration),
+    /// So much time, and so many rounds beside it.
+    Sum(u64, Duration),
+}
+
+impl Bound {
+    /// Whether `rounds` that took `time` are too long.
+    pub(super) fn is_exceeded(self, rounds: u64, time: Duration) -> bool {
+        match self {
+            Self::Longer(most, longest) => rounds > most && time > longest,
+            Self::Sum(most, longest) => {
+                // Beside `longest` there were as many rounds as fit into the rest of the time.
+                let rest = time.saturating_sub(longest).as_nanos();
+                rest.saturating_mul(u128::from(rounds)) > time.as_nanos() * u128::from(most)
+            }
+        }
+    }
 }
 
 const fn rounds(rounds: u64) -> Option<Bound> {
-    Some(Bound { rounds, time: Duration::ZERO })
+    Some(Bound::Longer(rounds, Duration::ZERO))
 }
 
 /// A cycle of ProbeBW: 2 to 3 s, or 63 rounds if they are over earlier (BBR §4.3.3.6), and the rounds that
 /// DOWN, REFILL and UP take; on short paths the time counts, on long ones the rounds do.
-const PROBE_CYCLE: Bound = Bound { rounds: 12, time: Duration::from_millis(3_300) };
+const PROBE_CYCLE: Bound = Bound::Longer(12, Duration::from_millis(3_300));
 
 impl Kind {
     /// The controller called `name`.
@@ -69,13 +83,10 @@ impl Kind {
         }
     }
 
-    /// Whether the window may jump up when the phase changes from `before` to `after`: BBR restores the
-    /// window that it had before ProbeRTT.
-    pub(super) fn may_jump(self, before: Phase, after: Phase) -> bool {
-        match self {
-            Self::Bbr => before.name() == "probe_rtt" && after != before,
-            _ => false,
-        }
+    /// Whether the window may go back at once to one that it had before: BBR restores what it had saved
+    /// when losses are repaired, when they were none, and after ProbeRTT (BBR §5.6.4.4, RestoreCwnd).
+    pub(super) const fn restores_window(self) -> bool {
+        matches!(self, Self::Bbr)
     }
 
     /// The pacing rate is never below so many tenths of the least window per round trip.
@@ -130,11 +141,11 @@ fn bbr_phase_bound(name: &str) -> Option<Bound> {
     match name {
         // Three rounds, and it begins and ends within one.
         "drain" => rounds(5),
-        "probe_bw_down" => Some(Bound { rounds: 4, time: Duration::from_millis(3_100) }),
-        "probe_bw_cruise" => Some(Bound { rounds: 4, time: Duration::from_millis(3_100) }),
+        "probe_bw_down" => Some(Bound::Longer(4, Duration::from_millis(3_100))),
+        "probe_bw_cruise" => Some(Bound::Longer(4, Duration::from_millis(3_100))),
         "probe_bw_refill" => rounds(2),
-        // Draining, 200 ms, and two rounds.
-        "probe_rtt" => Some(Bound { rounds: 6, time: Duration::from_millis(200) }),
+        // Draining, which may take four rounds, 200 ms, and two rounds.
+        "probe_rtt" => Some(Bound::Sum(6, Duration::from_millis(200))),
         // STARTUP and UP go on while there is more to be found.
         _ => None,
     }

@@ -10,9 +10,7 @@ use super::books::Round;
 /// What wire events brought since the last report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
-    /// ACK frames received.
-    pub(super) acks: u32,
-    /// Of those, how many have not been reported on yet.
+    /// ACK frames received that have not been reported on yet.
     pub(super) pending: u32,
     /// Bytes in flight before the first of these events.
     pub(super) prior_in_flight: Option<u64>,
@@ -43,7 +41,7 @@ pub(super) struct Tally {
 impl Tally {
     /// Whether anything happened that a controller is told of.
     pub(super) fn has_event(&self) -> bool {
-        self.acks > 0 || self.lost > 0
+        self.acked > 0 || self.lost > 0 || self.spurious > 0
     }
 }
 

@@ -125,6 +125,7 @@ impl Watch {
         let books = &mut self.books;
         books.now = now;
         books.stage.is_peer_watched &= is_from_peer;
+        books.stage.has_opened = true;
         let space = space_of(packet.packet_type);
         books.hearing.silent_since = now;
         books.hearing.has_sent_since = false;
@@ -181,9 +182,9 @@ impl Watch {
         books.now = now;
         books.tally.pending = books.tally.pending.saturating_sub(1);
         let before = books.metrics.unwrap_or_else(|| first_metrics(after, books));
-        let expired = after.pto_count > before.pto_count;
+        let expired = after.probe_timeouts > before.probe_timeouts;
         if expired {
-            books.expiries += 1;
+            books.expiries = after.probe_timeouts;
             books.expiries_in_a_row += 1;
             books.rounds.spoil();
         }
@@ -205,6 +206,7 @@ impl Watch {
         conclude(&mut self.books, &report);
         self.books.event += 1;
         self.books.metrics = Some(*after);
+        self.books.largest_window = self.books.largest_window.max(after.congestion.window);
         // The ACK frames that are still to be reported on.
         self.books.tally.pending = tally.pending;
         Ok(())
@@ -279,10 +281,12 @@ impl Watch {
     }
 
     pub(super) fn on_delivered(&mut self, from: std::net::SocketAddr, datagram: &[u8]) {
-        let Books { addresses, terms, .. } = &mut self.books;
+        let Books { addresses, terms, stage, .. } = &mut self.books;
         addresses.on_delivered(from, datagram.len() as u64);
         // Only a client that receives can have made it (RFC 9000 §8.1).
-        if !terms.is_observed && contents::has_handshake_packet(datagram) {
+        // A first packet that was corrupted makes a connection that is watched and never used.
+        let is_blind = !terms.is_observed || !stage.has_opened;
+        if is_blind && contents::has_handshake_packet(datagram) {
             addresses.look_away();
         }
     }
@@ -303,7 +307,6 @@ impl Watch {
 fn acknowledge(books: &mut Books, space: SpaceId, ack: &frame::Ack<'_>) -> Result<(), String> {
     let now = books.now;
     let Books { ledger, tally, episode, rounds, stage, .. } = books;
-    tally.acks += 1;
     tally.pending += 1;
     tally.prior_in_flight.get_or_insert(ledger.in_flight());
     let path = ledger.path();
@@ -378,7 +381,15 @@ fn first_metrics(after: &Metrics, books: &Books) -> Metrics {
         ..after.congestion
     };
     let bytes_in_flight = books.tally.prior_in_flight.unwrap_or(0);
-    Metrics { rtt: None, pto_count: 0, bytes_in_flight, congestion, delivery_rate: None, ..*after }
+    Metrics {
+        rtt: None,
+        pto_count: 0,
+        probe_timeouts: books.expiries,
+        bytes_in_flight,
+        congestion,
+        delivery_rate: None,
+        ..*after
+    }
 }
 
 /// Enters what was acknowledged into the round, and ends it if it is over.
@@ -386,7 +397,7 @@ fn end_round(books: &mut Books, tally: &Tally, after: &Metrics) -> Option<Round>
     if !tally.has_event() {
         return None;
     }
-    books.rounds.on_acknowledged(tally.acked, tally.growing);
+    books.rounds.on_acknowledged(tally.acked, tally.growing, after.congestion.phase);
     tally.ends_round.then(|| {
         let next = books.ledger.next_index();
         books.rounds.end(books.now, next, reckoned_window(after), after.congestion.phase)

@@ -51,6 +51,7 @@ fn metrics() -> Metrics {
             is_new: true,
         }),
         pto_count: 0,
+        probe_timeouts: 0,
         bytes_in_flight: 6000,
         congestion: Snapshot {
             window: 12_000,
@@ -116,7 +117,7 @@ fn transfer(run: &mut dyn FnMut(Observation<'_>)) {
         data: b"request",
     })]);
     run(Observation::PacketSent(packet(&data)));
-    run(Observation::Metrics(metrics()));
+    run(Observation::Metrics(&metrics()));
     let credit = payload(&[Frame::MaxData(MaxData { maximum: number(1 << 21) })]);
     run(Observation::PacketReceived(packet(&credit)));
     run(Observation::SendLimitUpdated {
@@ -139,7 +140,7 @@ fn transfer(run: &mut dyn FnMut(Observation<'_>)) {
     recovering.congestion.slow_start_threshold = Some(8400);
     recovering.congestion.congestion_events = 1;
     recovering.congestion.suppressors.set(Suppressor::Recovery, true, 3);
-    run(Observation::Metrics(recovering));
+    run(Observation::Metrics(&recovering));
     run(Observation::KeyUpdated { is_local: true });
 }
 
@@ -220,7 +221,7 @@ fn only_changed_figures_are_written() {
     let mut second = metrics();
     second.bytes_in_flight = 7200;
     second.rtt.as_mut().unwrap().is_new = false;
-    let observations = [first, first, second, second, first].map(Observation::Metrics);
+    let observations = [&first, &first, &second, &second, &first].map(Observation::Metrics);
     let memory = log(&observations);
     let events = memory.events("quic:recovery_metrics_updated");
     assert_eq!(events.len(), 3);
@@ -240,7 +241,8 @@ fn only_changed_figures_are_written() {
 fn a_threshold_that_is_taken_back_is_infinite_again() {
     let mut reduced = metrics();
     reduced.congestion.slow_start_threshold = Some(5000);
-    let memory = log(&[metrics(), reduced, metrics(), metrics()].map(Observation::Metrics));
+    let usual = metrics();
+    let memory = log(&[&usual, &reduced, &usual, &usual].map(Observation::Metrics));
     let events = memory.events("quic:recovery_metrics_updated");
     assert_eq!(
         events[1..],
@@ -253,7 +255,8 @@ fn suppressors_are_written_when_they_change() {
     let mut held = metrics();
     held.congestion.suppressors.set(Suppressor::Recovery, true, 7);
     held.congestion.suppressors.set(Suppressor::MaximumWindow, true, 9);
-    let memory = log(&[metrics(), held, held, metrics()].map(Observation::Metrics));
+    let usual = metrics();
+    let memory = log(&[&usual, &held, &held, &usual].map(Observation::Metrics));
     assert_eq!(
         memory.events("clearway:suppressors_updated"),
         [
@@ -268,8 +271,9 @@ fn suppressors_are_written_when_they_change() {
 
 #[test]
 fn the_smallest_window_is_known_to_readers() {
-    let parameters = log(&[metrics(), metrics()].map(Observation::Metrics))
-        .events("quic:recovery_parameters_set");
+    let usual = metrics();
+    let parameters =
+        log(&[&usual, &usual].map(Observation::Metrics)).events("quic:recovery_parameters_set");
     assert_eq!(parameters.len(), 2);
     assert_eq!(parameters[0].get("minimum_congestion_window"), None);
     assert_eq!(parameters[1]["minimum_congestion_window"], 2400);

@@ -109,7 +109,7 @@ impl Trace {
             Observation::PacketLost(packet) => {
                 records.event(now, "quic:packet_lost", |json| packets::write_lost(json, &packet));
             }
-            Observation::Metrics(metrics) => self.metrics.update(records, now, &metrics),
+            Observation::Metrics(metrics) => self.metrics.update(records, now, metrics),
             Observation::CongestionStateUpdated { old, new } => {
                 records.event(now, "quic:congestion_state_updated", |json| {
                     json.text("old", old.name());

@@ -249,13 +249,14 @@ impl Connection {
         let metrics = Metrics {
             rtt: stats.rtt,
             pto_count: stats.pto_in_a_row,
+            probe_timeouts: stats.pto_total,
             bytes_in_flight: stats.bytes_in_flight,
             congestion: stats.congestion,
             pacing_rate: stats.pacing_rate,
             delivery_rate: stats.delivery_rate,
         };
         self.watch.in_flight = stats.bytes_in_flight;
-        self.observe(now, &Observation::Metrics(metrics));
+        self.observe(now, &Observation::Metrics(&metrics));
     }
 }
 

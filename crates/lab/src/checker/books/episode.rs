@@ -72,6 +72,12 @@ impl Episode {
         self.can_be_undone = false;
     }
 
+    /// Losses of packets from here on are new congestion. `is_undone`: the same event takes the last
+    /// reduction back.
+    pub(in crate::checker) fn boundary_after(&self, is_undone: bool) -> u64 {
+        if is_undone { self.boundary_before } else { self.boundary }
+    }
+
     /// How much PRR permits to be in flight (RFC 9937 §6.2): `delivered` bytes were just acknowledged,
     /// and `in_flight` are left.
     pub(in crate::checker) fn proportional_window(

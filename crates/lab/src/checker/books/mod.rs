@@ -37,6 +37,8 @@ pub(super) struct Books {
     pub(super) rtt: RttBooks,
     /// The last report, on this path.
     pub(super) metrics: Option<Metrics>,
+    /// The largest window on this path.
+    pub(super) largest_window: u64,
     /// Why sending stopped, as the stack says.
     pub(super) limit: Option<SendLimit>,
     /// Until when the pacer holds data back, as the stack says.
@@ -61,6 +63,8 @@ pub(super) struct Stage {
     pub(super) has_application_keys: bool,
     pub(super) is_confirmed: bool,
     pub(super) is_closed: bool,
+    /// A packet was received and opened.
+    pub(super) has_opened: bool,
     pub(super) discarded: [bool; 3],
     /// The other end is watched as well, and it is the one that this end talks to.
     pub(super) is_peer_watched: bool,
@@ -104,6 +108,7 @@ impl Books {
             hearing: Hearing::default(),
             rtt: RttBooks { assumed, ..RttBooks::default() },
             metrics: None,
+            largest_window: 0,
             limit: None,
             paced_until: None,
             expiries: 0,
@@ -178,6 +183,7 @@ impl Books {
             assumed: self.terms.initial_rtt.max(smoothed),
         };
         self.metrics = None;
+        self.largest_window = 0;
         self.tally = Tally::default();
     }
 }

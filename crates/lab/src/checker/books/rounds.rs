@@ -13,6 +13,8 @@ pub(in crate::checker) struct Round {
     pub(in crate::checker) window_after: u64,
     pub(in crate::checker) phase_before: Phase,
     pub(in crate::checker) phase_after: Phase,
+    /// There was another phase in between.
+    is_mixed: bool,
     /// Bytes acknowledged.
     pub(in crate::checker) acked: u64,
     /// Of these, those sent after the last reduction, which may make the window grow.
@@ -84,7 +86,8 @@ impl Rounds {
     }
 
     /// What was acknowledged until now was acknowledged while the sender was, or was not, held back.
-    pub(in crate::checker) fn on_acknowledged(&mut self, acked: u64, growing: u64) {
+    pub(in crate::checker) fn on_acknowledged(&mut self, acked: u64, growing: u64, phase: Phase) {
+        self.current.is_mixed |= phase != self.current.phase_before;
         if self.is_held {
             self.limited = Some(self.number);
         }
@@ -119,6 +122,7 @@ impl Round {
             window_after: window,
             phase_before: phase,
             phase_after: phase,
+            is_mixed: false,
             acked: 0,
             growing: 0,
             is_clean: true,
@@ -133,6 +137,6 @@ impl Round {
 
     /// Whether it was in one phase throughout, and that was `phase`.
     pub(in crate::checker) fn was_in(&self, phase: Phase) -> bool {
-        self.phase_before == phase && self.phase_after == phase
+        self.phase_before == phase && self.phase_after == phase && !self.is_mixed
     }
 }

@@ -41,7 +41,9 @@ impl Rule for Escape {
 
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         let path = &books.terms.path;
-        let Some(rate) = path.bottleneck.filter(|_| path.is_steady && path.is_alone) else {
+        // Where acknowledgements queue or get lost, they are the bottleneck.
+        let is_known = path.is_steady && path.is_alone && path.returns_at_once;
+        let Some(rate) = path.bottleneck.filter(|_| is_known) else {
             return Ok(());
         };
         let Some(round) = &report.round else { return Ok(()) };

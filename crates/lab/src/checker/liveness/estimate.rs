@@ -25,7 +25,10 @@ impl Rule for Estimate {
 
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         let path = &books.terms.path;
-        let applies = books.terms.kind == Kind::Bbr && path.is_steady && path.is_alone;
+        let applies = books.terms.kind == Kind::Bbr
+            && path.is_steady
+            && path.is_alone
+            && path.returns_at_once;
         let Some(bottleneck) = path.bottleneck.filter(|_| applies) else { return Ok(()) };
         if let Some(round) = &report.round {
             if round.is_clean_and_held() {

@@ -182,7 +182,7 @@ impl WindowGrowth {
         cycle.rounds += 1;
         cycle.time += round.ended.saturating_since(round.began);
         let bound = books.terms.kind.growth_bound();
-        if cycle.rounds > bound.rounds && cycle.time > bound.time {
+        if bound.is_exceeded(cycle.rounds, cycle.time) {
             return Err(format!(
                 "in {} clean rounds, {:?}, in which data waited, neither the window (now {}) nor the \
                  pacing rate (now {} bytes/s) grew",

@@ -30,7 +30,7 @@ impl Rule for PhaseExit {
         self.rounds += 1;
         self.time += round.ended.saturating_since(round.began);
         match books.terms.kind.phase_bound(phase) {
-            Some(bound) if self.rounds > bound.rounds && self.time > bound.time => Err(format!(
+            Some(bound) if bound.is_exceeded(self.rounds, self.time) => Err(format!(
                 "{} has lasted for {} clean rounds, {:?}",
                 phase.name(),
                 self.rounds,

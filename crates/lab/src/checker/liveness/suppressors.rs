@@ -47,7 +47,7 @@ impl Rule for Suppression {
             held.rounds += 1;
             held.time += round.ended.saturating_since(round.began);
             let Some(bound) = books.terms.kind.suppressor_bound(suppressor) else { continue };
-            if held.rounds > bound.rounds && held.time > bound.time {
+            if bound.is_exceeded(held.rounds, held.time) {
                 return Err(format!(
                     "{suppressor:?} has held for {} clean rounds, {:?}, in which data waited",
                     held.rounds, held.time

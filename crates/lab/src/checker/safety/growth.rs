@@ -15,8 +15,12 @@ impl Rule for Growth {
 
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         let (before, after) = (&report.before.congestion, &report.after.congestion);
+        let (largest, kind) = (books.largest_window, books.terms.kind);
         if !report.tally.has_event() {
-            return match before.window == after.window {
+            // A restart from idle may be what ends ProbeRTT (BBR §5.4.1).
+            let is_restored =
+                kind.restores_window() && (before.window..=largest).contains(&after.window);
+            return match before.window == after.window || is_restored {
                 true => Ok(()),
                 false => Err(format!(
                     "the window went from {} to {} although nothing was acknowledged or lost",
@@ -39,8 +43,10 @@ impl Rule for Growth {
 /// By no more than what was acknowledged, and only if the window was used.
 fn check_growth(books: &Books, report: &Report<'_>) -> Verdict {
     let change = &report.change;
-    let (before, after) = (report.before.congestion.phase, report.after.congestion.phase);
-    if change.is_undo || change.after <= change.before || books.terms.kind.may_jump(before, after) {
+    // What is restored may grow by what the same event acknowledged.
+    let is_restored = books.terms.kind.restores_window()
+        && change.after <= books.largest_window.saturating_add(report.tally.acked);
+    if change.is_undo || change.after <= change.before || is_restored {
         return Ok(());
     }
     let grown = change.after - change.before;
@@ -63,7 +69,9 @@ fn check_growth(books: &Books, report: &Report<'_>) -> Verdict {
 /// In recovery the window is the one that recovery leads to, or what PRR permits on the way there.
 fn check_recovery(books: &Books, report: &Report<'_>) -> Verdict {
     let congestion = &report.after.congestion;
-    if congestion.phase != Phase::Recovery || report.change.is_cut {
+    // What delivers nothing and loses nothing leaves PRR as it is.
+    let is_news = report.tally.acked > 0 || report.tally.lost > 0;
+    if congestion.phase != Phase::Recovery || report.change.is_cut || !is_news {
         return Ok(());
     }
     let threshold = report.change.after;

@@ -22,11 +22,12 @@ impl Rule for Reaction {
         if !books.terms.kind.is_loss_based() || change.is_cut {
             return Ok(());
         }
-        if let Some(index) = tally.largest_lost.filter(|index| *index >= books.episode.boundary) {
+        let boundary = books.episode.boundary_after(change.is_undo);
+        if let Some(index) = tally.largest_lost.filter(|index| *index >= boundary) {
             return Err(format!(
                 "{} packets were lost, the last of them the {index}th sent, after the last reduction \
-                 (place {}); the window stays at {}",
-                tally.lost, books.episode.boundary, change.after
+                 (place {boundary}); the window stays at {}",
+                tally.lost, change.after
             ));
         }
         Ok(())

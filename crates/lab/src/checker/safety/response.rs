@@ -30,7 +30,8 @@ impl Rule for Response {
 /// The congestion that this event brought was not answered yet: a packet was lost that was sent after
 /// the last reduction.
 fn is_new(books: &Books, report: &Report<'_>) -> bool {
-    report.tally.largest_lost.is_some_and(|index| index >= books.episode.boundary)
+    let boundary = books.episode.boundary_after(report.change.is_undo);
+    report.tally.largest_lost.is_some_and(|index| index >= boundary)
 }
 
 fn check_cut(books: &Books, report: &Report<'_>) -> Verdict {

@@ -10,6 +10,8 @@ use crate::checker::rule::{Rule, Verdict};
 
 /// So many spurious losses need no share of what was sent.
 const FEW: u64 = 20;
+/// The backoff doubles so often at most.
+const MAX_DOUBLINGS: u32 = 16;
 /// Timeouts in a row beyond what doubling explains: those of several spaces, and the first.
 const MORE: u32 = 4;
 
@@ -32,7 +34,8 @@ impl Rule for Waste {
         let Some((first, rtt)) = self.first else { return Ok(()) };
         let silence = books.now.saturating_since(first);
         let ratio = silence.as_nanos() / rtt.as_nanos() + 1;
-        let explained = ratio.ilog2() + MORE;
+        let at_longest = u32::try_from(ratio >> MAX_DOUBLINGS).unwrap_or(u32::MAX);
+        let explained = ratio.ilog2().min(MAX_DOUBLINGS) + at_longest.saturating_add(MORE);
         if books.expiries_in_a_row > explained {
             return Err(format!(
                 "{} probe timeouts in a row within {silence:?}; with a round-trip time of {rtt:?} that \

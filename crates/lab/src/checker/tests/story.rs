@@ -80,6 +80,7 @@ impl Story {
         let metrics = Metrics {
             rtt: None,
             pto_count: 0,
+            probe_timeouts: 0,
             bytes_in_flight: 0,
             congestion,
             pacing_rate: None,
@@ -259,7 +260,7 @@ impl Story {
     /// The server reports its figures.
     pub(crate) fn report(&mut self) {
         let metrics = self.metrics;
-        self.tell(&Observation::Metrics(metrics));
+        self.tell(&Observation::Metrics(&metrics));
     }
 
     pub(crate) fn set_window(&mut self, datagrams: u64) {
@@ -355,6 +356,7 @@ impl Story {
     /// A probe timeout expires.
     pub(crate) fn expire(&mut self) {
         self.metrics.pto_count += 1;
+        self.metrics.probe_timeouts += 1;
         self.report();
     }
 
