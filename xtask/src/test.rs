@@ -7,15 +7,22 @@ use crate::command::{self, cargo, root, target};
 
 /// The tests against other stacks live in this package; they need the peers.
 const INTEROP: &str = "clearway-interop";
+/// Where quinn can take either end, behind a feature.
+const LAB: &str = "clearway-lab";
 
 fn run_all(with_peers: bool) -> Result<(), String> {
     command::run("checking the format", &mut cargo(&["fmt", "--all", "--check"]))?;
     let lint = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     command::run("linting", &mut cargo(&lint))?;
+    let lint = ["clippy", "--package", LAB, "--features", "quinn", "--all-targets", "--quiet"];
+    let lint = [&lint[..], &["--", "-D", "warnings"]].concat();
+    command::run("linting the second stack in the lab", &mut cargo(&lint))?;
     let mut documentation = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     command::run("building the documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
     let tests = ["test", "--workspace", "--exclude", INTEROP, "--no-fail-fast"];
     command::run("testing", &mut cargo(&tests))?;
+    let tests = ["test", "--package", LAB, "--features", "quinn", "--test", "quinn"];
+    command::run("testing the second stack in the lab", &mut cargo(&tests))?;
     if with_peers { run_peers() } else { Ok(()) }
 }
 

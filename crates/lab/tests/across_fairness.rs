@@ -29,7 +29,6 @@ fn ms(milliseconds: u64) -> Duration {
 
 fn flow(index: usize, controller: Option<&str>) -> Flow {
     Flow {
-        group: "flow".to_owned(),
         name: format!("flow {index}"),
         group: format!("flow {index}"),
         start: ms(100) * index as u32,
