@@ -31,7 +31,6 @@ fn flow(index: usize, controller: Option<&str>) -> Flow {
     Flow {
         group: "flow".to_owned(),
         name: format!("flow {index}"),
-        group: format!("flow {index}"),
         start: ms(100) * index as u32,
         controller: controller.map(str::to_owned),
         client: EndSetup::default(),
