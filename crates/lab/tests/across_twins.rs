@@ -25,7 +25,6 @@ fn flow(traffic: Traffic) -> Flow {
     Flow {
         group: "flow".to_owned(),
         name: "flow".to_owned(),
-        group: "flow".to_owned(),
         start: Duration::ZERO,
         controller: None,
         client: end.clone(),
