@@ -30,7 +30,6 @@ fn ms(milliseconds: u64) -> Duration {
 fn flow(index: usize, controller: Option<&str>) -> Flow {
     Flow {
         name: format!("flow {index}"),
-        group: format!("flow {index}"),
         start: ms(100) * index as u32,
         controller: controller.map(str::to_owned),
         client: EndSetup::default(),

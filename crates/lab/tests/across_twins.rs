@@ -24,7 +24,6 @@ fn flow(traffic: Traffic) -> Flow {
     let end = EndSetup { max_idle_timeout: None, ..EndSetup::default() };
     Flow {
         name: "flow".to_owned(),
-        group: "flow".to_owned(),
         start: Duration::ZERO,
         controller: None,
         client: end.clone(),
