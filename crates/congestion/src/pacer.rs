@@ -76,6 +76,16 @@ impl Pacer {
         }
     }
 
+    /// The controller's rate is `rate` from `now` on. What is past accrued at the one before, whether
+    /// anybody asked meanwhile or not.
+    pub fn on_rate(&mut self, now: Timestamp, rate: Option<Rate>) {
+        // Before there was a rate the bucket was not in use, and it is full.
+        if let Some(rate) = rate.filter(|rate| self.rate.is_some_and(|before| before != *rate)) {
+            self.fill(now);
+            self.set_rate(rate);
+        }
+    }
+
     /// Whether `bytes` may be sent at `now`, or from when on. Without a rate there is no pacing.
     ///
     /// `bytes` must count what was released before and is not yet [sent](Self::on_sent).

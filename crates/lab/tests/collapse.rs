@@ -49,28 +49,32 @@ fn downloads_finish_and_the_same_seed_gives_the_same_bytes() {
     }
 }
 
+/// What the checker costs: the same runs with it and without, in turn.
 #[test]
 #[ignore = "a measurement"]
 fn many() {
-    for controller in ["reno", "cubic"] {
+    for controller in ["reno", "cubic", "bbr"] {
         let candidate: Candidate = controller.parse().unwrap();
         let mut times = Vec::new();
         let mut floors = 0;
-        let begin = std::time::Instant::now();
+        let mut spent = [core::time::Duration::ZERO; 2];
         for seed in 0..200 {
-            let outcome =
-                run(&collapse(), &candidate, seed, Extras { check: true, ..Extras::default() })
-                    .unwrap();
-            times.push(outcome.flows[0].took);
-            floors += usize::from(outcome.flows[0].reached_floor);
+            for check in [false, true] {
+                let begin = std::time::Instant::now();
+                let extras = Extras { check, ..Extras::default() };
+                let outcome = run(&collapse(), &candidate, seed, extras).unwrap();
+                spent[usize::from(check)] += begin.elapsed();
+                if check {
+                    times.push(outcome.flows[0].took);
+                    floors += usize::from(outcome.flows[0].reached_floor);
+                }
+            }
         }
         times.sort();
+        let [without, with] = spent.map(|spent| spent / 200);
         println!(
-            "{controller}: {:?} each; p50 {:?} p99 {:?} max {:?} floors {floors}",
-            begin.elapsed() / 200,
-            times[100],
-            times[197],
-            times[199]
+            "{controller}: {without:?} each, {with:?} checked; p50 {:?} p99 {:?} max {:?} floors {floors}",
+            times[100], times[197], times[199]
         );
     }
 }

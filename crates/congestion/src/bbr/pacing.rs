@@ -34,7 +34,9 @@ impl Pacing {
     /// waits never waits for longer (L6).
     pub(super) fn rate(&self, size: u64, rtt: Option<&RttSnapshot>) -> Option<Rate> {
         let least = rtt.and_then(|rtt| Rate::from_transfer(size, rtt.smoothed));
-        self.rate.map(|rate| rate.max(least.unwrap_or(Rate::from_bytes_per_second(1))))
+        // Over a path of weeks that is less than a byte per second.
+        let least = least.unwrap_or(Rate::ZERO).max(Rate::from_bytes_per_second(1));
+        self.rate.map(|rate| rate.max(least))
     }
 
     /// C.send_quantum in bytes.
@@ -53,5 +55,26 @@ impl Bbr {
         if is_set && rate > Rate::ZERO {
             self.pacing.rate = Some(rate);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn over_a_path_of_weeks_there_still_is_a_rate() {
+        // S3, L6: twelve datagrams in fourteen weeks are less than a byte per second.
+        let weeks = Duration::from_secs(14 * 7 * 86_400);
+        let mut pacing = Pacing::default();
+        pacing.begin(12_000, weeks);
+        let rtt = RttSnapshot {
+            latest: weeks,
+            smoothed: weeks,
+            minimum: weeks,
+            variation: weeks,
+            is_new: true,
+        };
+        assert_eq!(pacing.rate(1200, Some(&rtt)), Some(Rate::from_bytes_per_second(1)));
     }
 }

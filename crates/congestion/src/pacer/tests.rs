@@ -206,6 +206,26 @@ fn what_is_past_accrued_at_the_rate_that_held_then() {
 }
 
 #[test]
+fn a_rate_that_falls_while_nobody_asks_counts_from_then_on() {
+    // The window holds the sender back for 10 ms, in the first of which the rate falls to a hundredth.
+    let (fast, slow) = (rate(1_200_000), rate(12_000));
+    let mut pacer = empty(at(0), fast);
+    pacer.on_rate(at(1_000_000), slow);
+    let accrued = 1200 + 108;
+    assert_eq!(pacer.release(at(10_000_000), slow, accrued), Ok(()));
+    assert!(pacer.release(at(10_000_000), slow, accrued + 1).is_err(), "S8");
+}
+
+#[test]
+fn a_first_rate_that_is_announced_begins_with_a_full_bucket_too() {
+    let mut pacer = Pacer::new(at(0), SIZE);
+    pacer.on_rate(at(0), None);
+    pacer.on_rate(at(0), rate(1000));
+    pacer.on_sent(at(5), BURST);
+    assert_eq!(pacer.release(at(10), rate(1000), BURST), Ok(()));
+}
+
+#[test]
 fn a_batch_that_was_asked_for_in_parts_keeps_the_promise() {
     // The transport asks with what it has built so far, sends that, and waits for the deadline.
     let rate = rate(10_000_000);

@@ -126,6 +126,7 @@ impl Recovery {
                 path.still_lost = 0;
             }
             path.still_lost = path.still_lost.saturating_add(self.batch.lost.len() as u64);
+            path.pacer.on_rate(facts.now, path.controller.pacing_rate(rtt.as_ref()));
         }
         self.event = self.event.saturating_add(1);
         self.batch.acked.clear();

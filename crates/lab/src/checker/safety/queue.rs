@@ -3,6 +3,8 @@
 
 use core::time::Duration;
 
+use clearway_units::Timestamp;
+
 use crate::checker::books::Books;
 use crate::checker::expectations::Kind;
 use crate::checker::properties::Property;
@@ -17,6 +19,8 @@ pub(in crate::checker) struct Queue {
     least: Option<Duration>,
     extra: Duration,
     samples: u32,
+    /// Since when it cruises.
+    since: Option<Timestamp>,
 }
 
 impl Rule for Queue {
@@ -32,6 +36,12 @@ impl Rule for Queue {
         let least = self.least.map_or(one_way, |least| least.min(one_way));
         self.least = Some(least);
         if report.after.congestion.phase.name() != "probe_bw_cruise" {
+            self.since = None;
+            return Ok(());
+        }
+        let since = *self.since.get_or_insert(books.now);
+        // What was sent before it cruised found the queue of that time.
+        if report.tally.rtt.is_none_or(|rtt| since + rtt > books.now) {
             return Ok(());
         }
         self.extra += one_way.saturating_sub(least);
