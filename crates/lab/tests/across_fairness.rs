@@ -29,6 +29,7 @@ fn ms(milliseconds: u64) -> Duration {
 
 fn flow(index: usize, controller: Option<&str>) -> Flow {
     Flow {
+        group: format!("flow {index}"),
         name: format!("flow {index}"),
         start: ms(100) * index as u32,
         controller: controller.map(str::to_owned),

@@ -23,6 +23,7 @@ fn ms(milliseconds: u64) -> Duration {
 fn flow(traffic: Traffic) -> Flow {
     let end = EndSetup { max_idle_timeout: None, ..EndSetup::default() };
     Flow {
+        group: "flow".to_owned(),
         name: "flow".to_owned(),
         start: Duration::ZERO,
         controller: None,
