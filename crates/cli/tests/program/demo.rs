@@ -15,7 +15,7 @@ fn every_controller_finishes_and_says_so() {
         .collect();
     let controllers: Vec<_> =
         lines.iter().map(|line| line["controller"].as_str().unwrap()).collect();
-    assert_eq!(controllers, ["reno", "cubic"]);
+    assert_eq!(controllers, ["reno", "cubic", "bbr"]);
     for line in &lines {
         assert_eq!((&line["finished"], &line["bytes"]), (&true.into(), &300_000.into()));
         assert!(line["lost"].as_u64().unwrap() > 0, "{line}");
