@@ -119,8 +119,12 @@ impl Checker {
         Box::new(Eye { end, checker: self.clone() })
     }
 
-    /// A datagram of `size` bytes was handed to the network, for `to`.
+    /// A datagram of `size` bytes was handed to the network, for `to`. What a client sends is not limited:
+    /// it need not validate its server (RFC 9000 §8.1).
     pub fn on_submitted(&self, now: Timestamp, from: EndId, to: SocketAddr, size: usize) {
+        if from.side == Side::Client {
+            return;
+        }
         let mut state = self.state();
         let verdict = state.seat_mut(from).watch.on_submitted(to, size as u64);
         state.judge(now, from, verdict);
@@ -128,22 +132,26 @@ impl Checker {
 
     /// The network delivered `datagram`, which came from `from`.
     pub fn on_delivered(&self, _now: Timestamp, to: EndId, from: SocketAddr, datagram: &[u8]) {
+        if to.side == Side::Client {
+            return;
+        }
         let mut state = self.state();
         state.seat_mut(to).watch.on_delivered(from, datagram);
     }
 
     /// An end has done all that it can do now. Its application has handed over `written` bytes of content
-    /// so far.
+    /// so far. Says whether a property was violated.
     pub fn on_settled(
         &self,
         now: Timestamp,
         end: EndId,
         deadline: Option<Timestamp>,
         written: u64,
-    ) {
+    ) -> bool {
         let mut state = self.state();
         let verdict = state.seat_mut(end).watch.on_settled(now, deadline, written);
         state.judge(now, end, verdict);
+        state.violation.is_some()
     }
 
     /// Nothing will ever happen again, and flows are not finished.

@@ -1,6 +1,6 @@
 //! What a rule is: the check of one property at one end.
 
-use clearway_transport::SpaceId;
+use clearway_transport::{Metrics, SpaceId};
 use clearway_units::Timestamp;
 
 use super::books::Books;
@@ -52,6 +52,11 @@ pub(super) trait Rule: Default {
 
     /// The stack reported its figures after an event. The books' recovery period is the one before it.
     fn on_report(&mut self, _books: &Books, _report: &Report<'_>) -> Verdict {
+        Ok(())
+    }
+
+    /// The stack reported how much is in flight, and nothing else has changed.
+    fn on_quiet(&mut self, _books: &Books, _metrics: &Metrics) -> Verdict {
         Ok(())
     }
 

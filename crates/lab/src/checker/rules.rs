@@ -1,5 +1,6 @@
 //! All rules that are asked at one end.
 
+use clearway_transport::Metrics;
 use clearway_units::Timestamp;
 
 use super::books::Books;
@@ -72,6 +73,13 @@ macro_rules! rules {
                 &mut self, on: PropertySet, books: &Books, report: &Report<'_>,
             ) -> Result<(), Failure> {
                 $(ask::<$rule>(on, || self.$field.on_report(books, report))?;)*
+                Ok(())
+            }
+
+            pub(super) fn on_quiet(
+                &mut self, on: PropertySet, books: &Books, metrics: &Metrics,
+            ) -> Result<(), Failure> {
+                $(ask::<$rule>(on, || self.$field.on_quiet(books, metrics))?;)*
                 Ok(())
             }
 

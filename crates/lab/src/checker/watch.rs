@@ -181,6 +181,15 @@ impl Watch {
         let books = &mut self.books;
         books.now = now;
         books.tally.pending = books.tally.pending.saturating_sub(1);
+        if let Some(before) = &mut books.metrics
+            && !books.tally.has_event()
+            && is_quiet(before, after)
+        {
+            before.bytes_in_flight = after.bytes_in_flight;
+            let pending = books.tally.pending;
+            books.tally = Tally { pending, ..Tally::default() };
+            return self.rules.on_quiet(self.on, &self.books, after);
+        }
         let before = books.metrics.unwrap_or_else(|| first_metrics(after, books));
         let expired = after.probe_timeouts > before.probe_timeouts;
         if expired {
@@ -298,8 +307,7 @@ impl Watch {
         size: u64,
     ) -> Result<(), Failure> {
         let verdict = self.books.addresses.on_submitted(to, size);
-        // A client need not validate its server (RFC 9000 §8.1).
-        if self.books.side == Side::Server { self.own(Property::S12, verdict) } else { Ok(()) }
+        self.own(Property::S12, verdict)
     }
 }
 
@@ -368,6 +376,16 @@ impl Tally {
             self.growing += packet.bytes;
         }
     }
+}
+
+/// Whether a report says nothing but how much is in flight, as those do that follow a packet.
+fn is_quiet(before: &Metrics, after: &Metrics) -> bool {
+    before.congestion == after.congestion
+        && before.pacing_rate == after.pacing_rate
+        && before.probe_timeouts == after.probe_timeouts
+        && before.pto_count == after.pto_count
+        && before.rtt == after.rtt
+        && before.delivery_rate == after.delivery_rate
 }
 
 /// What a controller shows before anything happened.

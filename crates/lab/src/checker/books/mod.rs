@@ -153,6 +153,15 @@ impl Books {
         smoothed + (4 * variation).max(Duration::from_millis(1)) + self.terms.peer_max_ack_delay
     }
 
+    /// How much may be sent to an address that is not validated; `None` if there is no such limit. A
+    /// client need not validate its server (RFC 9000 §8.1).
+    pub(super) fn credit(&self) -> Option<u64> {
+        match self.side {
+            Side::Client => None,
+            Side::Server => self.addresses.credit(),
+        }
+    }
+
     /// Data surely waits that the peer's flow control permits: the application handed over more than
     /// was sent on all streams together, framing included.
     pub(super) fn has_backlog(&self) -> bool {

@@ -29,7 +29,7 @@ impl Rule for Armed {
             return Ok(());
         }
         // A server without credit waits for its client (RFC 9000 §8.1).
-        if books.addresses.credit().is_some_and(|credit| credit < books.datagram()) {
+        if books.credit().is_some_and(|credit| credit < books.datagram()) {
             return Ok(());
         }
         let Some(deadline) = settled.deadline else {

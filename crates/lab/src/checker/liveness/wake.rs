@@ -18,7 +18,7 @@ impl Rule for Wake {
         if books.stage.is_closed {
             return Ok(());
         }
-        let credit = books.addresses.credit();
+        let credit = books.credit();
         match books.limit {
             Some(SendLimit::Window) if has_room(books) => Err(blocked(books, "for the window")),
             Some(SendLimit::Pacer(_)) => check_pacer(books, settled),

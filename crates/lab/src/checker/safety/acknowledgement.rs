@@ -13,7 +13,7 @@ impl Rule for Acknowledgement {
     const PROPERTY: Property = Property::S19;
 
     fn on_settled(&mut self, books: &Books, _settled: &Settled) -> Verdict {
-        let may_send = books.addresses.credit().is_none_or(|credit| credit >= books.datagram());
+        let may_send = books.credit().is_none_or(|credit| credit >= books.datagram());
         if books.stage.is_closed || !may_send {
             return Ok(());
         }

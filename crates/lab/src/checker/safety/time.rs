@@ -1,5 +1,6 @@
 //! S5: no stored point in time is in the future. What a controller stores is seen only in what it shows.
 
+use clearway_transport::Metrics;
 use clearway_units::Timestamp;
 
 use crate::checker::books::Books;
@@ -12,15 +13,26 @@ pub(in crate::checker) struct Time {
     last: Timestamp,
 }
 
+impl Time {
+    fn check_clock(&mut self, books: &Books) -> Verdict {
+        if books.now < self.last {
+            return Err(format!("time went back from {:?}", self.last.since_origin()));
+        }
+        self.last = books.now;
+        Ok(())
+    }
+}
+
 impl Rule for Time {
     const PROPERTY: Property = Property::S5;
 
+    fn on_quiet(&mut self, books: &Books, _metrics: &Metrics) -> Verdict {
+        self.check_clock(books)
+    }
+
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        self.check_clock(books)?;
         let now = books.now;
-        if now < self.last {
-            return Err(format!("time went back from {:?}", self.last.since_origin()));
-        }
-        self.last = now;
         let round = books.rounds.number();
         for (suppressor, since) in report.after.congestion.suppressors.active() {
             if since > round {
