@@ -44,9 +44,11 @@ const fn rounds(rounds: u64) -> Option<Bound> {
     Some(Bound::Longer(rounds, Duration::ZERO))
 }
 
-/// A cycle of ProbeBW: 2 to 3 s, or 63 rounds if they are over earlier (BBR §4.3.3.6), and the rounds that
-/// DOWN, REFILL and UP take; on short paths the time counts, on long ones the rounds do.
-const PROBE_CYCLE: Bound = Bound::Longer(12, Duration::from_millis(3_300));
+/// A cycle of ProbeBW: 2 to 3 s, or 63 rounds if they are over earlier (BBR §4.3.3.6), from DOWN to REFILL;
+/// and the rounds that REFILL and UP take beside it, three of them to notice a plateau.
+const PROBE_CYCLE: Bound = Bound::Sum(8, Duration::from_millis(3_100));
+/// As [`PROBE_CYCLE`], when a ProbeRTT has ended a probe: the next is a cycle away.
+const INTERRUPTED_CYCLE: Bound = Bound::Sum(16, Duration::from_millis(6_400));
 
 impl Kind {
     /// The controller called `name`.
@@ -132,8 +134,8 @@ impl Kind {
     }
 
     /// Within what time the pacing budget of a controller with phases of its own must have grown.
-    pub(super) const fn growth_bound(self) -> Bound {
-        PROBE_CYCLE
+    pub(super) const fn growth_bound(self, is_interrupted: bool) -> Bound {
+        if is_interrupted { INTERRUPTED_CYCLE } else { PROBE_CYCLE }
     }
 }
 

@@ -60,6 +60,8 @@ struct Cycle {
     lowest: Budget,
     rounds: u64,
     time: Duration,
+    /// There was a ProbeRTT in it.
+    is_interrupted: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -165,9 +167,15 @@ impl WindowGrowth {
             rate: report.after.pacing_rate.unwrap_or(Rate::ZERO),
         };
         let Some(cycle) = &mut self.cycle else {
-            self.cycle = Some(Cycle { lowest: budget, rounds: 0, time: Duration::ZERO });
+            self.cycle = Some(Cycle {
+                lowest: budget,
+                rounds: 0,
+                time: Duration::ZERO,
+                is_interrupted: false,
+            });
             return Ok(());
         };
+        cycle.is_interrupted |= report.after.congestion.phase.name() == "probe_rtt";
         let lowest = &mut cycle.lowest;
         let has_grown = budget.window > lowest.window || budget.rate > lowest.rate.scaled(23, 20);
         lowest.window = lowest.window.min(budget.window);
@@ -181,7 +189,7 @@ impl WindowGrowth {
         let Some(round) = &report.round else { return Ok(()) };
         cycle.rounds += 1;
         cycle.time += round.ended.saturating_since(round.began);
-        let bound = books.terms.kind.growth_bound();
+        let bound = books.terms.kind.growth_bound(cycle.is_interrupted);
         if bound.is_exceeded(cycle.rounds, cycle.time) {
             return Err(format!(
                 "in {} clean rounds, {:?}, in which data waited, neither the window (now {}) nor the \

@@ -1,6 +1,6 @@
 //! L5: phases end.
 
-use core::time::Duration;
+use clearway_units::Timestamp;
 
 use crate::checker::books::Books;
 use crate::checker::properties::Property;
@@ -10,7 +10,8 @@ use crate::checker::rule::{Rule, Verdict};
 #[derive(Debug, Default)]
 pub(in crate::checker) struct PhaseExit {
     rounds: u64,
-    time: Duration,
+    /// Since when it is in the phase and all rounds are clean.
+    since: Timestamp,
 }
 
 impl Rule for PhaseExit {
@@ -19,28 +20,27 @@ impl Rule for PhaseExit {
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         let phase = report.after.congestion.phase;
         if phase != report.before.congestion.phase || report.change.is_cut {
-            *self = Self::default();
+            *self = Self { rounds: 0, since: books.now };
             return Ok(());
         }
         let Some(round) = &report.round else { return Ok(()) };
         if !round.is_clean_and_held() {
-            *self = Self::default();
+            *self = Self { rounds: 0, since: books.now };
             return Ok(());
         }
         self.rounds += 1;
-        self.time += round.ended.saturating_since(round.began);
+        let time = books.now.saturating_since(self.since);
         match books.terms.kind.phase_bound(phase) {
-            Some(bound) if bound.is_exceeded(self.rounds, self.time) => Err(format!(
-                "{} has lasted for {} clean rounds, {:?}",
+            Some(bound) if bound.is_exceeded(self.rounds, time) => Err(format!(
+                "{} has lasted for {} clean rounds, {time:?}",
                 phase.name(),
-                self.rounds,
-                self.time
+                self.rounds
             )),
             _ => Ok(()),
         }
     }
 
-    fn on_path(&mut self, _books: &Books) {
-        *self = Self::default();
+    fn on_path(&mut self, books: &Books) {
+        *self = Self { rounds: 0, since: books.now };
     }
 }

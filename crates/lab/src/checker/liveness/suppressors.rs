@@ -22,8 +22,21 @@ pub(in crate::checker) struct Suppression {
 struct Held {
     rounds: u64,
     time: Duration,
-    /// It held at some report of this round.
+    /// It held at some report of this round, and it did not at some.
     in_this_round: bool,
+    let_go_in_this_round: bool,
+}
+
+/// Those of a controller's own cycle are put up and taken down for good reasons: what counts is whether
+/// they let go at all. That the cycle leads anywhere is L1's.
+fn belongs_to_a_cycle(suppressor: Suppressor) -> bool {
+    ![
+        Suppressor::Recovery,
+        Suppressor::NotLimited,
+        Suppressor::ConservativeSlowStart,
+        Suppressor::MaximumWindow,
+    ]
+    .contains(&suppressor)
 }
 
 impl Rule for Suppression {
@@ -32,14 +45,18 @@ impl Rule for Suppression {
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         let suppressors = &report.after.congestion.suppressors;
         for (suppressor, held) in Suppressor::ALL.into_iter().zip(&mut self.held) {
-            held.in_this_round |= suppressors.since(suppressor).is_some();
+            let holds = suppressors.since(suppressor).is_some();
+            held.in_this_round |= holds;
+            held.let_go_in_this_round |= !holds;
         }
         let Some(round) = &report.round else { return Ok(()) };
         // Conservative slow start is to end although the window grows in it.
         let has_grown = round.window_after > round.window_before;
         for (suppressor, held) in Suppressor::ALL.into_iter().zip(&mut self.held) {
             let held_now = core::mem::take(&mut held.in_this_round);
-            let is_reset = has_grown && suppressor != Suppressor::ConservativeSlowStart;
+            let let_go = core::mem::take(&mut held.let_go_in_this_round);
+            let is_reset = has_grown && suppressor != Suppressor::ConservativeSlowStart
+                || let_go && belongs_to_a_cycle(suppressor);
             if !held_now || is_reset || !round.is_clean_and_held() {
                 *held = Held::default();
                 continue;

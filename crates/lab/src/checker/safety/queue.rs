@@ -11,8 +11,11 @@ use crate::checker::properties::Property;
 use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
-/// So many samples make a mean.
-const SAMPLES: u32 = 200;
+/// What is sent at once, however short the path is (BBR: send_quantum).
+const QUANTUM: Duration = Duration::from_millis(1);
+/// So many samples make a mean. It is the mean of all the time that it cruised: what a probe for bandwidth,
+/// or one that ProbeRTT cut short, leaves behind is above it, what the rest of the cycle drains is below.
+const SAMPLES: u32 = 400;
 
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Queue {
@@ -29,6 +32,7 @@ impl Rule for Queue {
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         let path = &books.terms.path;
         let applies = books.terms.kind == Kind::Bbr
+            && books.is_held()
             && path.is_alone
             && path.is_steady
             && path.bottleneck.is_some();
@@ -49,10 +53,10 @@ impl Rule for Queue {
         if self.samples < SAMPLES {
             return Ok(());
         }
-        let mean = core::mem::take(&mut self.extra) / core::mem::take(&mut self.samples);
+        let mean = self.extra / self.samples;
         // Four packets are in flight at least, however short the path is.
         let floor = path.bottleneck.and_then(|rate| rate.time_for(books.floor()));
-        let limit = (path.round_trip / 4).max(floor.unwrap_or_default());
+        let limit = (path.round_trip / 4).max(floor.unwrap_or_default() + QUANTUM);
         if mean > limit {
             return Err(format!(
                 "packets wait for {mean:?} on average while cruising; {limit:?} is a quarter"

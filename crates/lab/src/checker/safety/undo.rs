@@ -28,7 +28,11 @@ impl Rule for Undo {
         if !change.is_cut && change.after < change.before {
             return Err(format!("the window went from {} to {}", change.before, change.after));
         }
-        let limit = change.before.max(episode.window_before) + report.tally.acked;
+        let mut limit = change.before.max(episode.window_before) + report.tally.acked;
+        if books.terms.kind.restores_window() {
+            // What BBR saved may be from before several reductions.
+            limit = limit.max(books.largest_window);
+        }
         if change.after > limit {
             return Err(format!(
                 "the window went to {}; it was {} before the reduction",

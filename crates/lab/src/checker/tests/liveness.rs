@@ -93,10 +93,10 @@ fn l1_others_grow_within_a_probe_cycle() {
         story.round(10);
         story.violation()
     };
-    // 3.3 s are 33 rounds.
-    assert_eq!(tell(30, 100_000), None);
-    assert_eq!(tell(36, 100_000), Some("L1"));
-    assert_eq!(tell(33, 125_000), None, "it probes at 1.25 times the rate");
+    // 3.1 s are 31 rounds, and eight more.
+    assert_eq!(tell(37, 100_000), None);
+    assert_eq!(tell(42, 100_000), Some("L1"));
+    assert_eq!(tell(38, 125_000), None, "it probes at 1.25 times the rate");
 }
 
 /// A bottleneck of a hundred datagrams per round trip of 100 ms.

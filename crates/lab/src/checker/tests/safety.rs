@@ -1,6 +1,6 @@
 use clearway_congestion::{Phase, Suppressor};
 use clearway_network::{Conditions, LinkConfig};
-use clearway_transport::{ConnectionState, Observation};
+use clearway_transport::{ConnectionState, Observation, SendLimit};
 use clearway_units::{Rate, Timestamp};
 use clearway_wire::{Frame, StreamId, VarInt, Writer, frame};
 
@@ -249,7 +249,8 @@ fn s11_a_cruising_bbr_builds_no_queue() {
         };
         let mut story = Story::on(network, "bbr", S11);
         story.set_phase(Phase::Other("probe_bw_cruise"));
-        for number in 0..300 {
+        story.limit(SendLimit::Window);
+        for number in 0..500 {
             story.send(1);
             story.wait(ms(if number == 0 { 20 } else { 20 + queued }));
             story.arrive(number);
