@@ -33,10 +33,14 @@ impl Connection {
             Frame::ResetStream(frame) => self.streams.on_reset_stream(now, &frame),
             Frame::StopSending(frame) => self.streams.on_stop_sending(&frame),
             Frame::MaxData(frame) => {
+                self.blocked.on_limit();
                 self.streams.on_max_data(&frame);
                 Ok(())
             }
-            Frame::MaxStreamData(frame) => self.streams.on_max_stream_data(&frame),
+            Frame::MaxStreamData(frame) => {
+                self.blocked.on_limit();
+                self.streams.on_max_stream_data(&frame)
+            }
             Frame::MaxStreams(frame) => {
                 self.streams.on_max_streams(&frame);
                 Ok(())

@@ -6,6 +6,7 @@ use clearway_wire::header::Retry;
 use clearway_wire::{ConnectionId, TransportErrorCode, TransportParameters, VarInt};
 
 use super::answer::AnswerTimer;
+use super::blocked::BlockedTimer;
 use super::closing::Close;
 use super::receive::HeldPackets;
 use super::timers::IdleTimer;
@@ -165,6 +166,7 @@ impl Connection {
             flags: Flags::default(),
             idle: IdleTimer::new(now, config.max_idle_timeout),
             answer: AnswerTimer::default(),
+            blocked: BlockedTimer::default(),
             held: HeldPackets::default(),
             outgoing: Outgoing::default(),
             events: std::collections::VecDeque::new(),

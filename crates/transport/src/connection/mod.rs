@@ -5,6 +5,7 @@
 
 mod answer;
 mod application;
+mod blocked;
 mod closing;
 mod frames;
 mod lifecycle;
@@ -94,6 +95,7 @@ pub struct Connection {
     flags: Flags,
     idle: timers::IdleTimer,
     answer: answer::AnswerTimer,
+    blocked: blocked::BlockedTimer,
     held: HeldPackets,
     outgoing: Outgoing,
     events: VecDeque<Event>,

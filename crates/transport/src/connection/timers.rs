@@ -57,6 +57,11 @@ impl IdleTimer {
         }
     }
 
+    /// How long both ends may be silent; `None` for ever.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
     /// When a packet came last, or one was sent that elicits an ACK.
     pub(super) fn last_activity(&self) -> Timestamp {
         self.last_activity
@@ -101,6 +106,7 @@ impl Connection {
             self.idle.deadline(self.probe_timeout()),
             self.keep_alive_deadline(),
             self.answer_deadline(),
+            self.blocked_deadline(),
             self.handshake_deadline(),
             self.paths.deadline(),
             self.handshake.protection().deadline(),
@@ -136,6 +142,9 @@ impl Connection {
         }
         if is_due(self.answer_deadline()) {
             self.ask_for_answer();
+        }
+        if is_due(self.blocked_deadline()) {
+            self.say_blocked_again();
         }
         self.handshake.protection_mut().on_deadline(now);
         self.on_path_deadline(now);

@@ -75,10 +75,10 @@ pub(super) struct Exceeded;
 
 /// What the peer may send, and how fast it is consumed.
 ///
-/// The window follows the application: each time half of it has been consumed, the limit moves up,
-/// and if that half took no longer than two round trips the window doubles. A window thus settles at
-/// no less than four times what is consumed per round trip, so that a limit update arrives long
-/// before the peer runs dry, even while a lost packet holds back the reader.
+/// The window follows the application: each time half of it has been consumed in less than two round
+/// trips, it doubles, and so settles at no less than four times what is consumed per round trip. The
+/// limit moves up with every eighth that is consumed (RFC 9000 §4.2 leaves open how often): several
+/// updates in a row may be lost before the peer runs dry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiveWindow {
     window: u64,
@@ -86,11 +86,20 @@ pub(super) struct ReceiveWindow {
     limit: u64,
     received: u64,
     consumed: u64,
-    renewed_at: Option<Timestamp>,
+    tuned: Option<Tuned>,
+}
+
+/// When a window was last compared with what is consumed.
+#[derive(Clone, Copy, Debug)]
+struct Tuned {
+    at: Timestamp,
+    consumed: u64,
 }
 
 /// In how many round trips half a window may be consumed before the window is too small.
 const TUNING_ROUND_TRIPS: u32 = 2;
+/// Which part of a window is consumed between two updates of the limit.
+const UPDATE_PART: u64 = 8;
 
 impl ReceiveWindow {
     /// A window of `initial` bytes, which the peer knows from the transport parameters.
@@ -101,7 +110,7 @@ impl ReceiveWindow {
             limit: initial,
             received: 0,
             consumed: 0,
-            renewed_at: None,
+            tuned: None,
         }
     }
 
@@ -137,7 +146,7 @@ impl ReceiveWindow {
     pub(super) fn receive(&mut self, now: Timestamp, bytes: u64) -> Result<(), Exceeded> {
         self.check(bytes)?;
         self.received = self.received.checked_add(bytes).ok_or(Exceeded)?;
-        self.renewed_at.get_or_insert(now);
+        self.tuned.get_or_insert(Tuned { at: now, consumed: self.consumed });
         Ok(())
     }
 
@@ -151,16 +160,22 @@ impl ReceiveWindow {
         let consumed = self.consumed.checked_add(bytes).filter(|sum| *sum <= self.received);
         debug_assert!(consumed.is_some(), "credit is given back once, and only for what came");
         self.consumed = consumed.unwrap_or(self.received);
-        if self.limit.saturating_sub(self.consumed) > self.window / 2 {
-            return false;
+        self.tune(now, round_trip);
+        let left = self.limit.saturating_sub(self.consumed);
+        left <= self.window.saturating_sub(self.window / UPDATE_PART) && self.renew()
+    }
+
+    /// Doubles the window if half of it was consumed in too short a time.
+    fn tune(&mut self, now: Timestamp, round_trip: Option<Duration>) {
+        let Some(tuned) = self.tuned else { return };
+        if self.consumed.saturating_sub(tuned.consumed) < self.window / 2 {
+            return;
         }
-        if let (Some(since), Some(round_trip)) = (self.renewed_at, round_trip)
-            && now.saturating_since(since) < round_trip.saturating_mul(TUNING_ROUND_TRIPS)
-        {
+        self.tuned = Some(Tuned { at: now, consumed: self.consumed });
+        let took = now.saturating_since(tuned.at);
+        if round_trip.is_some_and(|rtt| took < rtt.saturating_mul(TUNING_ROUND_TRIPS)) {
             self.grow(self.window.saturating_mul(2));
         }
-        self.renewed_at = Some(now);
-        self.renew()
     }
 
     /// Makes the window at least `window` bytes, if its maximum allows.
@@ -168,9 +183,11 @@ impl ReceiveWindow {
         self.window = self.window.max(window.min(self.max_window));
     }
 
-    /// The peer says that it is blocked at `limit`. Returns whether the limit rose.
+    /// The peer says that it is blocked at `limit`. Returns whether it is to be told of a higher one:
+    /// if it was told before, that may have been lost.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) -> bool {
-        limit >= self.limit && self.renew()
+        self.renew();
+        limit < self.limit
     }
 
     /// Moves the limit a window beyond what was consumed; returns whether that raised it. Done again

@@ -119,11 +119,11 @@ impl RemoteStreams {
         }
     }
 
-    /// The peer says that it is blocked at `limit`.
+    /// The peer says that it is blocked at `limit`. If it was told of a higher one, that may have been
+    /// lost.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) {
-        if limit >= self.maximum {
-            self.renew();
-        }
+        self.renew();
+        self.maximum_owed |= limit < self.maximum;
     }
 
     fn renew(&mut self) {

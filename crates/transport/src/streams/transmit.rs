@@ -59,6 +59,19 @@ impl Streams {
         }
     }
 
+    /// The peer is to be told once more of every limit that holds data back.
+    pub(crate) fn say_blocked_again(&mut self) {
+        self.flow.send.on_report_lost();
+        let keys: Vec<usize> = self.table.keys().collect();
+        for key in keys {
+            let send = self.table.get_mut(key).and_then(|stream| stream.send.as_mut());
+            if let Some(send) = send.filter(|send| send.is_blocked()) {
+                send.credit_mut().on_report_lost();
+                self.settle(key);
+            }
+        }
+    }
+
     /// Writes all control frames that fit.
     pub(crate) fn write_control_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
         let written = self.write_connection_control(contents);
