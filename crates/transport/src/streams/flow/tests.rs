@@ -76,6 +76,19 @@ fn a_window_stays_while_it_is_consumed_slowly_or_no_round_trip_is_known() {
 }
 
 #[test]
+fn a_window_doubles_when_it_holds_up_a_peer_whose_data_is_read() {
+    let mut window = ReceiveWindow::new(80, 300);
+    window.receive(at(0), 80).unwrap();
+    window.on_peer_blocked(80);
+    assert_eq!(window.window(), 80, "the application does not read");
+    window.consume(at(1000), Some(ROUND_TRIP), 75);
+    assert!(window.on_peer_blocked(80));
+    assert_eq!((window.window(), window.limit()), (160, 235));
+    window.on_peer_blocked(80);
+    assert_eq!(window.window(), 300, "the maximum holds");
+}
+
+#[test]
 fn a_blocked_peer_is_told_of_every_byte_that_is_free() {
     let mut window = ReceiveWindow::new(100, 100);
     window.receive(at(0), 100).unwrap();
