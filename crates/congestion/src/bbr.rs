@@ -22,6 +22,11 @@
 //! - **A precautionary probe ends when the in-flight data *reached* the long-term bound**, so what was
 //!   in flight before the ACK counts: after it there is always less, the window being held at the bound.
 //!   Drain and ProbeBW_DOWN end by what is in flight after the ACK, as the draft has it (row 106).
+//! - **ProbeRTT comes once in 5 s, but not more often than once in five round trips** ([`model`]). It lasts a
+//!   round trip and more, at half of the path. The draft wants it to cost 2 %, and reckons with the 200 ms that
+//!   it takes on short paths. At 2 s it took half of the time; above 5 s Startup never got beyond a ProbeRTT
+//!   (scenario `fourteen-weeks`: 191 kB in 21 round trips). Up to 1 s the draft's interval holds, by which
+//!   flows coordinate.
 //! - **The bandwidth filter advances only past a cycle that has a sample**: two advances without one
 //!   would leave no estimate.
 //! - **The window grows only while it is used** (RFC 9002 §7.8): the draft lets it follow every ACK up to

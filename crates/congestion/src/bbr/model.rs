@@ -6,10 +6,12 @@ use clearway_units::{Rate, Timestamp};
 
 use super::sample::Sample;
 
-/// BBR.MinRTTFilterLen.
-const MINIMUM_RTT_LIFETIME: Duration = Duration::from_secs(10);
+/// BBR.MinRTTFilterLen, in intervals between two ProbeRTTs.
+const MINIMUM_RTT_LIFETIME: u32 = 2;
 /// BBR.ProbeRTTInterval.
-pub(super) const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
+const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
+/// A ProbeRTT is no more often than once in so many round trips, of which it takes one and more.
+const PROBE_RTT_ROUND_TRIPS: u32 = 5;
 /// BBR.ExtraAckedFilterLen, once the pipe has been full.
 pub(super) const AGGREGATION_ROUNDS: u64 = 10;
 
@@ -61,14 +63,21 @@ impl MinimumRtt {
         self.minimum.map(|(rtt, _)| rtt)
     }
 
+    /// How long the least delay of late counts.
+    fn interval(&self) -> Duration {
+        let rounds = self.minimum().unwrap_or_default().saturating_mul(PROBE_RTT_ROUND_TRIPS);
+        rounds.max(PROBE_RTT_INTERVAL)
+    }
+
     pub(super) fn update(&mut self, now: Timestamp, rtt: Duration) {
         let (delay, stamp) = self.recent.unwrap_or((rtt, now));
         // Whether it is due is decided before it is refreshed (row 122).
-        self.is_due = now > stamp + PROBE_RTT_INTERVAL;
+        let interval = self.interval();
+        self.is_due = now > stamp + interval;
         let recent = if self.is_due || rtt < delay { (rtt, now) } else { (delay, stamp) };
         self.recent = Some(recent);
         let (minimum, stamp) = self.minimum.unwrap_or(recent);
-        let is_expired = now > stamp + MINIMUM_RTT_LIFETIME;
+        let is_expired = now > stamp + interval.saturating_mul(MINIMUM_RTT_LIFETIME);
         let is_better = recent.0 < minimum || is_expired;
         self.minimum = Some(if is_better { recent } else { (minimum, stamp) });
     }

@@ -76,6 +76,20 @@ fn a_new_minimum_is_wanted_after_five_seconds_and_believed_after_ten() {
 }
 
 #[test]
+fn a_probe_is_no_more_often_than_once_in_five_round_trips() {
+    let mut rtt = MinimumRtt::default();
+    rtt.update(at(0), ms(2000));
+    rtt.update(at(10_000), ms(2100));
+    assert!(!rtt.is_due);
+    rtt.update(at(10_001), ms(2100));
+    assert!(rtt.is_due);
+    rtt.update(at(20_000), ms(2200));
+    assert_eq!(rtt.minimum(), Some(ms(2000)));
+    rtt.update(at(20_002), ms(2200));
+    assert_eq!(rtt.minimum(), Some(ms(2200)), "older than two intervals");
+}
+
+#[test]
 fn the_next_probe_for_the_round_trip_time_is_an_interval_after_the_last() {
     let mut rtt = MinimumRtt::default();
     rtt.update(at(0), ms(30));
