@@ -6,6 +6,9 @@ use clearway_units::{Rate, ReleaseTime, Timestamp};
 
 /// A burst of this many datagrams needs no pacing: the initial window (RFC 9002 §7.7).
 const BURST_DATAGRAMS: u64 = 10;
+/// What a sender saves up that sends all the time and has to wait for its window: the answer to an ACK
+/// of every second datagram.
+const BUSY_DATAGRAMS: u64 = 2;
 /// Timers are often not finer than this, so a burst is never smaller than what the rate gives in it.
 const BURST_TIME: Duration = Duration::from_millis(1);
 /// A burst is never larger than this, or than ten datagrams: a few calls to the kernel, and 0.2 ms at
@@ -18,7 +21,10 @@ const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Spreads packets over the round trip: a bucket that fills at the rate and is emptied by sending.
 ///
-/// In any time `w`, no more than `rate x w` and one [`burst`](Self::burst) are released.
+/// In any time `w`, no more than `rate x w` and one [`burst`](Self::burst) are released. A whole burst is
+/// for a sender that had nothing in flight, or that was woken later than it asked for. One that its window
+/// held back meanwhile gets two datagrams, or what the rate gives in a millisecond: a queue on the path need
+/// not hold more (scenario `wan-matrix`, where it holds one datagram and bursts kept the window at its floor).
 ///
 /// The level is kept in bytes times 10^9, so that nothing is rounded away however often it is asked.
 #[derive(Debug)]
@@ -29,13 +35,22 @@ pub struct Pacer {
     capacity: i64,
     filled_at: Timestamp,
     rate: Option<Rate>,
+    /// Nothing was sent since a request was refused, or since nothing was in flight: a whole burst may
+    /// accrue.
+    may_save: bool,
 }
 
 impl Pacer {
     /// A full bucket.
     pub fn new(now: Timestamp, max_datagram_size: u64) -> Self {
-        let mut pacer =
-            Self { max_datagram_size, level: 0, capacity: 0, filled_at: now, rate: None };
+        let mut pacer = Self {
+            max_datagram_size,
+            level: 0,
+            capacity: 0,
+            filled_at: now,
+            rate: None,
+            may_save: true,
+        };
         pacer.set_capacity();
         pacer.level = pacer.capacity;
         pacer
@@ -51,8 +66,12 @@ impl Pacer {
     /// How many bytes may go at once: ten datagrams, or what the rate gives in a millisecond if that
     /// is more, but then at most 256 KiB.
     pub fn burst(&self) -> u64 {
+        self.at_once(BURST_DATAGRAMS)
+    }
+
+    fn at_once(&self, datagrams: u64) -> u64 {
         let by_rate = self.rate.map_or(0, |rate| rate.bytes_in(BURST_TIME));
-        let least = self.max_datagram_size.saturating_mul(BURST_DATAGRAMS);
+        let least = self.max_datagram_size.saturating_mul(datagrams);
         by_rate.min(MAXIMUM_BURST).max(least)
     }
 
@@ -72,8 +91,18 @@ impl Pacer {
         let Some(elapsed) = now.checked_since(self.filled_at) else { return };
         self.filled_at = now;
         if let Some(rate) = self.rate {
-            self.level = self.level.saturating_add(gained(rate, elapsed)).min(self.capacity);
+            let capacity =
+                if self.may_save { self.capacity } else { scaled(self.at_once(BUSY_DATAGRAMS)) };
+            // What was saved before is not taken away.
+            let capacity = capacity.max(self.level);
+            self.level = self.level.saturating_add(gained(rate, elapsed)).min(capacity);
         }
+    }
+
+    /// Nothing is in flight at `now`: whatever comes next may begin with a burst.
+    pub fn on_quiet(&mut self, now: Timestamp) {
+        self.fill(now);
+        self.may_save = true;
     }
 
     /// The controller's rate is `rate` from `now` on. What is past accrued at the one before, whether
@@ -107,6 +136,7 @@ impl Pacer {
         if missing <= 0 {
             return Ok(());
         }
+        self.may_save = true;
         // A wait may fill a quarter of the bucket and no more, or it would overflow.
         let useful = gained(rate, SHORTEST_WAIT).min(self.capacity / 4);
         // The level is in bytes x 10^9 and the rate in bytes per 10^9 ns: the quotient is nanoseconds.
@@ -121,6 +151,7 @@ impl Pacer {
     /// stays within a round trip even at the least window.
     pub fn on_sent(&mut self, now: Timestamp, bytes: u64) {
         self.fill(now);
+        self.may_save = false;
         // Without a rate the bucket is not in use: it starts full when pacing begins.
         if self.rate.is_some() {
             let floor = scaled(self.max_datagram_size).saturating_neg();

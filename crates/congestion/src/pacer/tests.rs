@@ -17,7 +17,7 @@ fn rate(bytes: u64) -> Option<Rate> {
     Some(Rate::from_bytes_per_second(bytes))
 }
 
-/// A pacer that has paced and whose bucket is empty at `now`.
+/// A pacer that has paced, whose bucket is empty at `now`, and who is waited for.
 fn empty(now: Timestamp, rate: Option<Rate>) -> Pacer {
     let mut pacer = Pacer::new(now, SIZE);
     assert_eq!(pacer.release(now, rate, SIZE), Ok(()));
@@ -30,6 +30,7 @@ fn empty(now: Timestamp, rate: Option<Rate>) -> Pacer {
     } else {
         pacer.on_sent(now, burst);
     }
+    let _ = pacer.release(pacer.filled_at, rate, SIZE);
     pacer
 }
 
@@ -81,6 +82,33 @@ fn after_any_idle_time_the_bucket_is_full_and_never_fuller() {
         pacer.on_sent(now, BURST);
         assert!(pacer.release(now, rate(1_000_000), 1).is_err());
     }
+}
+
+#[test]
+fn a_sender_that_its_window_holds_back_saves_up_two_datagrams() {
+    let rate = rate(1_000_000);
+    let mut pacer = empty(at(0), rate);
+    assert_eq!(pacer.release(at(1_200_000), rate, SIZE), Ok(()));
+    pacer.on_sent(at(1_200_000), SIZE);
+    // It asks again only when its window permits more.
+    assert_eq!(pacer.release(at(50_000_000), rate, 2 * SIZE), Ok(()));
+    let release = pacer.release(at(50_000_000), rate, 3 * SIZE).unwrap_err();
+    assert_eq!(release.deadline(), at(51_200_000));
+    // From then on it waits: being woken late costs nothing.
+    assert_eq!(pacer.release(at(60_000_000), rate, BURST), Ok(()));
+    pacer.on_sent(at(60_000_000), 4 * SIZE);
+    // What it did not use remains, and does not grow.
+    assert_eq!(pacer.release(at(90_000_000), rate, 6 * SIZE), Ok(()));
+    assert!(pacer.release(at(90_000_000), rate, 6 * SIZE + 1).is_err());
+}
+
+#[test]
+fn with_nothing_in_flight_a_whole_burst_accrues() {
+    let rate = rate(1_000_000);
+    let mut pacer = empty(at(0), rate);
+    pacer.on_sent(at(0), 1);
+    pacer.on_quiet(at(1_000_000));
+    assert_eq!(pacer.release(at(20_000_000), rate, BURST), Ok(()));
 }
 
 #[test]

@@ -127,6 +127,9 @@ impl Recovery {
             }
             path.still_lost = path.still_lost.saturating_add(self.batch.lost.len() as u64);
             path.pacer.on_rate(facts.now, path.controller.pacing_rate(rtt.as_ref()));
+            if self.ledger.bytes_in_flight() == 0 {
+                path.pacer.on_quiet(facts.now);
+            }
         }
         self.event = self.event.saturating_add(1);
         self.batch.acked.clear();
