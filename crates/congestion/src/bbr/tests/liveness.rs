@@ -69,6 +69,25 @@ fn the_published_collapse_ends_within_a_second_with_jitter() {
     assert_collapses_end_in_time(100..200, ms(3));
 }
 
+/// The state before and after the first ProbeRTT that begins once the path carries a thousand times more.
+fn around_probe_rtt(is_lossy: bool) -> (State, State) {
+    let mut path = path_with(megabits(1), ms(200), 8.0, 1);
+    path.run_to_state(State::ProbeCruise);
+    path.run_for(ms(500));
+    path.link.set_rate(path.now, megabits(1000));
+    path.run_to_state(State::ProbeUp);
+    path.run_to_state(State::ProbeRtt);
+    let before = path.history[path.history.len() - 2].state;
+    path.bbr.cycle.was_too_high |= is_lossy;
+    (before, path.run_out_of(State::ProbeRtt).state)
+}
+
+#[test]
+fn a_probe_that_probe_rtt_breaks_off_goes_on_after_it() {
+    assert_eq!(around_probe_rtt(false), (State::ProbeUp, State::ProbeRefill));
+    assert_eq!(around_probe_rtt(true), (State::ProbeUp, State::ProbeCruise));
+}
+
 /// A history out of everything that may befall a path.
 fn befall(path: &mut Path, rate: Rate, random: &mut Random) -> &'static str {
     let time = ms(50 + random.below(1500));
