@@ -24,9 +24,20 @@
 //!   Drain and ProbeBW_DOWN end by what is in flight after the ACK, as the draft has it (row 106).
 //! - **ProbeRTT comes once in 5 s, but not more often than once in five round trips** ([`model`]). It lasts a
 //!   round trip and more, at half of the path. The draft wants it to cost 2 %, and reckons with the 200 ms that
-//!   it takes on short paths. At 2 s it took half of the time; above 5 s Startup never got beyond a ProbeRTT
-//!   (scenario `fourteen-weeks`: 191 kB in 21 round trips). Up to 1 s the draft's interval holds, by which
-//!   flows coordinate.
+//!   it takes on short paths. At 2 s it took half of the time; above 5 s every round trip was one, and
+//!   Startup never grew. Up to 1 s the draft's interval holds, by which flows coordinate.
+//! - **A plateau is judged by the greatest sample of each round**, not by the one that ends the round
+//!   ([`full_pipe`]). A probe makes the rate grow by 1.25 x 0.99 for each round and a half, the age of a
+//!   sample: by 1.15 a round and 1.53 in the three that are looked at. Jitter of a fifth of the round
+//!   trip moves single samples by as much each way: a baseline that is high and three that are low look
+//!   like no growth of 1.25. Probes then ended after 3 to 9 rounds on paths that carried a thousand times
+//!   more, and the next was as many rounds away as datagrams fitted the path. Linux's BBR version 3 lets
+//!   any sample of a round show growth. Judged at the end of the round, it still takes three whole ones.
+//! - **A probe for bandwidth that ProbeRTT breaks off goes on after it**, from ProbeBW_REFILL, if it met
+//!   no excess loss and the sender did not go idle. The draft goes to ProbeBW_CRUISE, for two to three
+//!   seconds. A ProbeRTT is due every five: where a probe that has far to go takes as long, at 100 ms
+//!   and more, half of the time would be spent at a fraction of what the path carries. REFILL sends
+//!   as fast as CRUISE would in that round.
 //! - **The bandwidth filter advances only past a cycle that has a sample**: two advances without one
 //!   would leave no estimate.
 //! - **The window grows only while it is used** (RFC 9002 §7.8): the draft lets it follow every ACK up to

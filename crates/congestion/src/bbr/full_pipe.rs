@@ -1,5 +1,8 @@
 //! Whether sending faster still makes the network deliver faster (draft, "Exiting Acceleration Based
 //! on Bandwidth Plateau").
+//!
+//! A round is judged by its greatest sample, where the draft takes the one that ended it: see the top of
+//! [`bbr`](super).
 
 use clearway_units::Rate;
 
@@ -15,6 +18,8 @@ const ROUNDS: u32 = 3;
 pub(super) struct FullPipe {
     /// BBR.full_bw.
     baseline: Rate,
+    /// The greatest rate of this round.
+    greatest: Rate,
     /// BBR.full_bw_count.
     pub(super) rounds: u32,
     /// BBR.full_bw_now: since this was last reset.
@@ -26,11 +31,19 @@ pub(super) struct FullPipe {
 impl FullPipe {
     /// CheckFullBWReached.
     pub(super) fn update(&mut self, sample: &Sample, is_round_start: bool) {
-        if self.is_reached || !is_round_start || sample.is_application_limited {
+        if self.is_reached || sample.is_application_limited {
             return;
         }
-        if sample.rate >= GROWTH.of_rate(self.baseline) {
-            self.reset(sample.rate);
+        self.greatest = self.greatest.max(sample.rate);
+        if is_round_start {
+            self.end_round();
+        }
+    }
+
+    fn end_round(&mut self) {
+        let rate = core::mem::take(&mut self.greatest);
+        if rate >= GROWTH.of_rate(self.baseline) {
+            self.reset(rate);
             return;
         }
         self.rounds = self.rounds.saturating_add(1);
@@ -39,9 +52,10 @@ impl FullPipe {
         }
     }
 
-    /// ResetFullBW: looks for a plateau anew, above `baseline`.
+    /// ResetFullBW: looks for a plateau anew, above `baseline`, from here on.
     pub(super) fn reset(&mut self, baseline: Rate) {
         self.baseline = baseline;
+        self.greatest = Rate::ZERO;
         self.rounds = 0;
         self.is_reached = false;
     }
@@ -51,3 +65,6 @@ impl FullPipe {
         self.was_reached = true;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,8 @@ pub(super) struct ProbeRtt {
     pub(super) reached_at: Option<Timestamp>,
     /// BBR.probe_rtt_round_done.
     is_round_done: bool,
+    /// It began in the middle of a probe for bandwidth.
+    broke_off_probe: bool,
     /// MarkConnectionAppLimited: packets sent from this one on, and before so many bytes are
     /// delivered, give samples that are too low.
     marked: Option<(SendIndex, u64)>,
@@ -63,8 +65,9 @@ impl Bbr {
     /// EnterProbeRTT.
     fn start_probe_rtt(&mut self, total_delivered: u64) {
         self.window.save(self.episode.is_open);
+        let broke_off_probe = matches!(self.state, State::ProbeRefill | State::ProbeUp);
+        self.probe_rtt = ProbeRtt { broke_off_probe, ..ProbeRtt::default() };
         self.state = State::ProbeRtt;
-        self.probe_rtt = ProbeRtt::default();
         self.cycle.feedback = Feedback::ProbeStopping;
         self.rounds.begin(total_delivered);
     }
@@ -95,11 +98,19 @@ impl Bbr {
         self.minimum_rtt.schedule(now);
         self.window.restore();
         self.short_term.reset();
-        if self.full_pipe.was_reached {
+        if !self.full_pipe.was_reached {
+            self.start_startup();
+        } else if self.goes_on_probing() {
+            self.start_probe_refill(total_delivered);
+        } else {
             self.start_probe_down(now, total_delivered);
             self.start_probe_cruise();
-        } else {
-            self.start_startup();
         }
+    }
+
+    /// Whether a probe for bandwidth was broken off that had found no bound, and there is data to go on
+    /// with it.
+    fn goes_on_probing(&self) -> bool {
+        self.probe_rtt.broke_off_probe && !self.cycle.was_too_high && !self.is_restarting
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Link {
     pub(super) late: Option<(Range<u64>, Duration)>,
     /// Of those, only one in so many is.
     pub(super) late_every: u64,
+    /// Packets are late by a random time below this; they keep their order.
+    pub(super) jitter: Duration,
     /// Packets are CE-marked when more bytes than this wait for the bottleneck.
     pub(super) marks_above: u64,
     pub(super) marked: BTreeSet<u64>,
@@ -40,6 +42,7 @@ pub(super) struct Link {
     pub(super) dropped: Range<u64>,
     pub(super) random: Random,
     busy_until: Timestamp,
+    latest_arrival: Timestamp,
     unanswered: u64,
 }
 
@@ -56,11 +59,13 @@ impl Link {
             acknowledge_every: 1,
             late: None,
             late_every: 1,
+            jitter: Duration::ZERO,
             marks_above: u64::MAX,
             marked: BTreeSet::new(),
             dropped: 0..0,
             random: Random::from_number(seed),
             busy_until: Timestamp::ORIGIN,
+            latest_arrival: Timestamp::ORIGIN,
             unanswered: 0,
         }
     }
@@ -96,7 +101,18 @@ impl Link {
         let is_late =
             |of: &Range<u64>| of.contains(&index) && index.is_multiple_of(self.late_every);
         let late = self.late.as_ref().filter(|(indexes, _)| is_late(indexes));
-        Some(departs + self.delay + late.map_or(Duration::ZERO, |(_, time)| *time))
+        let late = late.map_or(Duration::ZERO, |(_, time)| *time);
+        Some(self.disturb(departs + self.delay) + late)
+    }
+
+    /// When a packet arrives that would arrive at `at` without jitter.
+    fn disturb(&mut self, at: Timestamp) -> Timestamp {
+        if self.jitter == Duration::ZERO {
+            return at;
+        }
+        let more = Duration::from_nanos(self.random.below(self.jitter.as_nanos() as u64));
+        self.latest_arrival = self.latest_arrival.max(at + more);
+        self.latest_arrival
     }
 
     fn police(&mut self, now: Timestamp, bytes: u64) -> bool {

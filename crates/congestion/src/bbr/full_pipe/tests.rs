@@ -1,0 +1,74 @@
+use super::*;
+use crate::bbr::tests::sample;
+
+/// A round of samples, the last of which ends it.
+fn round(pipe: &mut FullPipe, rates: &[u64], is_application_limited: bool) {
+    for (index, rate) in rates.iter().enumerate() {
+        let rate = Rate::from_bytes_per_second(*rate);
+        let sample = Sample { rate, is_application_limited, ..sample() };
+        pipe.update(&sample, index + 1 == rates.len());
+    }
+}
+
+#[test]
+fn three_rounds_without_growth_are_a_plateau() {
+    let mut pipe = FullPipe::default();
+    round(&mut pipe, &[1000], false);
+    for rounds in 1..=3 {
+        assert!(!pipe.is_reached);
+        round(&mut pipe, &[1200, 1249, 1100], false);
+        assert_eq!(pipe.rounds, rounds);
+    }
+    assert!(pipe.is_reached && pipe.was_reached);
+}
+
+/// A probe makes the rate grow by 15 % a round: an ACK that is a fifth late does not hide that.
+#[test]
+fn a_rate_that_grows_is_no_plateau_however_late_the_last_ack_of_a_round_is() {
+    let mut pipe = FullPipe::default();
+    let mut rate = 1000;
+    round(&mut pipe, &[rate], false);
+    for _ in 0..20 {
+        rate = rate * 115 / 100;
+        round(&mut pipe, &[rate * 9 / 10, rate, rate * 8 / 10], false);
+        assert!(!pipe.is_reached);
+    }
+}
+
+/// Growth in the middle of a round counts at its end, so a plateau is always three whole rounds.
+#[test]
+fn growth_counts_when_its_round_is_over() {
+    let mut pipe = FullPipe::default();
+    round(&mut pipe, &[1000], false);
+    round(&mut pipe, &[1000, 1000], false);
+    round(&mut pipe, &[1250, 1000], false);
+    assert_eq!(pipe.rounds, 0);
+    round(&mut pipe, &[1500, 1250], false);
+    round(&mut pipe, &[1500, 1500], false);
+    assert_eq!(pipe.rounds, 2);
+    round(&mut pipe, &[1500], false);
+    assert!(pipe.is_reached);
+}
+
+#[test]
+fn rounds_short_of_data_say_nothing() {
+    let mut pipe = FullPipe::default();
+    round(&mut pipe, &[1000], false);
+    for _ in 0..10 {
+        round(&mut pipe, &[2000, 500], true);
+    }
+    assert_eq!(pipe.rounds, 0);
+    round(&mut pipe, &[1100], false);
+    assert_eq!(pipe.rounds, 1, "what was short of data is no growth either");
+}
+
+#[test]
+fn what_came_before_a_new_beginning_is_no_growth() {
+    let mut pipe = FullPipe::default();
+    let mut early = sample();
+    early.rate = Rate::from_bytes_per_second(2000);
+    pipe.update(&early, false);
+    pipe.reset(Rate::from_bytes_per_second(1000));
+    round(&mut pipe, &[1100], false);
+    assert_eq!(pipe.rounds, 1);
+}
