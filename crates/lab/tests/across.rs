@@ -7,12 +7,12 @@ use core::time::Duration;
 use across_broken::{Growth, broken};
 use clearway_congestion::Algorithm;
 use clearway_lab::across::{
-    Comparison, Inapplicable, Subject, Verdict, acknowledgement_aggregation, datagram_size,
-    deleted_losses, fairness, idle_time, round_trip_range, standard, time_scale,
+    Comparison, Inapplicable, Subject, Verdict, acknowledgement_aggregation, batches,
+    datagram_size, deleted_losses, fairness, idle_time, round_trip_range, standard, time_scale,
 };
 use clearway_lab::checker::Property;
 use clearway_lab::run::Candidate;
-use clearway_lab::setup::{EndSetup, Flow, SessionKind, Setup, Traffic};
+use clearway_lab::setup::{EndSetup, Flow, SessionKind, Setup, Traffic, Turns};
 use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, QueueLimit, Way, Window};
 use clearway_units::Rate;
 
@@ -44,7 +44,13 @@ fn wire(round_trip: Duration, traffic: Traffic) -> Setup {
         ..LinkConfig::default()
     };
     let limit = Duration::from_secs(600);
-    Setup { limit, network, flows: vec![flow(traffic)], properties_off: Vec::new() }
+    Setup {
+        limit,
+        network,
+        flows: vec![flow(traffic)],
+        properties_off: Vec::new(),
+        turns: Turns::default(),
+    }
 }
 
 /// One flow at a bottleneck of so many datagrams per path, with a queue for as many.
@@ -112,6 +118,18 @@ fn m3_says_nothing_of_a_controller_without_congestion_avoidance() {
     let (setup, candidate) = (early_loss(), Algorithm::Bbr.into());
     let compared = acknowledgement_aggregation::comparison(subject(&setup, &candidate), 20.0);
     assert_eq!(verdict(compared).figure, None);
+}
+
+/// How much is done at once decides how many ACK frames there are.
+#[test]
+fn m4_sees_growth_by_the_frame() {
+    let mut setup = one_loss(wire(ms(40), download(1_000_000)), 60);
+    for conditions in [&mut setup.network.to_server, &mut setup.network.to_client] {
+        conditions.tick = Some(ms(1));
+    }
+    let candidate = broken(Growth::DatagramPerFrame);
+    let verdict = verdict(batches::comparison(subject(&setup, &candidate)));
+    assert!(verdict.figure.is_some() && !verdict.holds());
 }
 
 #[test]

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn point(delivered: u64, window: u64, phase: Phase) -> Point {
-        Point { at: Timestamp::ORIGIN, delivered, window, phase }
+        Point { at: Timestamp::ORIGIN, delivered, window, phase, rate: None }
     }
 
     #[test]

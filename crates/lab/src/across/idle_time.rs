@@ -88,6 +88,7 @@ mod tests {
             delivered,
             window,
             phase: Phase::CongestionAvoidance,
+            rate: None,
         };
         points.iter().map(point).collect()
     }

@@ -6,6 +6,7 @@
 //! rest compares runs. [`standard`] has all that is asked of our controllers.
 
 pub mod acknowledgement_aggregation;
+pub mod batches;
 mod comparison;
 pub mod datagram_size;
 pub mod deleted_losses;

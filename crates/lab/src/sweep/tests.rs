@@ -7,7 +7,7 @@ use clearway_units::Rate;
 use super::job::{ends, locate};
 use super::{Event, Job, Swept, sweep};
 use crate::run::Candidate;
-use crate::setup::{EndSetup, Flow, SessionKind, Setup, Traffic};
+use crate::setup::{EndSetup, Flow, SessionKind, Setup, Traffic, Turns};
 
 fn setup(size: u64) -> Setup {
     let flow = Flow {
@@ -24,7 +24,13 @@ fn setup(size: u64) -> Setup {
     let mut network = clearway_network::LinkConfig::default();
     network.to_client.delay = Duration::from_millis(5);
     network.to_client.jitter.range = Duration::from_millis(1);
-    Setup { limit: Duration::from_secs(5), network, flows: vec![flow], properties_off: Vec::new() }
+    Setup {
+        limit: Duration::from_secs(5),
+        network,
+        flows: vec![flow],
+        properties_off: Vec::new(),
+        turns: Turns::default(),
+    }
 }
 
 fn job<'a>(setup: &'a Setup, candidate: &'a Candidate, seeds: core::ops::Range<u64>) -> Job<'a> {

@@ -9,8 +9,8 @@ use clearway_congestion::Algorithm;
 
 use super::round_trip_range::{Habit, ROUND_TRIPS};
 use super::{
-    Comparison, Inapplicable, Subject, acknowledgement_aggregation, datagram_size, deleted_losses,
-    fairness, idle_time, jitter, round_trip_range, start_order, time_scale,
+    Comparison, Inapplicable, Subject, acknowledgement_aggregation, batches, datagram_size,
+    deleted_losses, fairness, idle_time, jitter, round_trip_range, start_order, time_scale,
 };
 use crate::run::Candidate;
 use crate::setup::{Setup, Traffic};
@@ -24,6 +24,7 @@ pub fn standard(seeds: Option<u64>) -> Vec<Comparison> {
     let mut set = Set { seeds, comparisons: Vec::new() };
     set.scaling();
     set.acknowledgements();
+    set.batches();
     set.idleness();
     set.round_trips();
     set.losses();
@@ -61,6 +62,16 @@ impl Set {
         let place = "40 ms, 20 datagrams, a loss";
         self.add(place, &LOSS_BASED, (&setup, 1), |it| time_scale::comparison(it, 3));
         self.add(place, &Algorithm::ALL, (&setup, 1), |it| datagram_size::comparison(it, 4));
+    }
+
+    /// M4: what arrives within a millisecond, the granularity of timers, arrives at one moment. A sample
+    /// cannot be better than what comes in one moment is of a round trip, here six datagrams of 240.
+    fn batches(&mut self) {
+        let mut setup = bottleneck(ms(40), 240, download(16_000_000));
+        for conditions in [&mut setup.network.to_server, &mut setup.network.to_client] {
+            conditions.tick = Some(ms(1));
+        }
+        self.add("40 ms, 240 datagrams", &Algorithm::ALL, (&setup, 1), batches::comparison);
     }
 
     /// M3: a loss in the second flight of a way of 10 ms makes windows of about 15 datagrams, where CUBIC is

@@ -7,7 +7,7 @@ use clearway_network::{
 };
 use clearway_units::{Rate, Timestamp};
 
-use crate::setup::{EndSetup, Flow, SessionKind, Setup, Traffic};
+use crate::setup::{EndSetup, Flow, SessionKind, Setup, Traffic, Turns};
 
 /// How long flows share a bottleneck, and until when that is not judged.
 pub(super) const LENGTH: Duration = Duration::from_secs(70);
@@ -44,6 +44,7 @@ pub(super) fn wire(round_trip: Duration, traffic: Traffic) -> Setup {
         network: both_ways(conditions),
         flows: vec![flow(0, traffic)],
         properties_off: Vec::new(),
+        turns: Turns::default(),
     }
 }
 
@@ -113,6 +114,7 @@ impl Bottleneck {
             network: both_ways(conditions),
             flows: flows.collect(),
             properties_off: Vec::new(),
+            turns: Turns::default(),
         }
     }
 }
