@@ -101,10 +101,19 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The worst of several verdicts on one property. `None` if there is none.
+    /// The worst of several verdicts on one property, which also says what is in the middle of them. `None`
+    /// if there is none.
     pub(super) fn worst(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut verdicts: Vec<_> = verdicts.into_iter().collect();
         let excess = |it: &Self| it.figure.map_or(f64::INFINITY, |figure| it.bound.excess(figure));
-        verdicts.into_iter().max_by(|one, other| excess(one).total_cmp(&excess(other)))
+        verdicts.sort_by(|one, other| excess(one).total_cmp(&excess(other)));
+        let middle = verdicts.get(verdicts.len() / 2).map(Self::figure_text);
+        let count = verdicts.len();
+        let mut worst = verdicts.pop()?;
+        if let Some(middle) = middle.filter(|_| count > 2) {
+            worst.details += &format!("; the one in the middle of {count}: {middle}");
+        }
+        Some(worst)
     }
 
     /// Whether the property held.

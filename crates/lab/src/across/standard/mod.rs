@@ -112,7 +112,7 @@ impl Set {
     fn losses(&mut self) {
         let setup = random_loss(wire(ms(20), download(1_000_000)), 0.02, None);
         let ends = [ms(0), ms(100), ms(300), ms(1000)];
-        self.add("20 ms, 2 % loss", &Algorithm::ALL, (&setup, 5), |it| {
+        self.add("20 ms, 2 % loss", &Algorithm::ALL, (&setup, 10), |it| {
             deleted_losses::comparison(it, &ends)
         });
         let setup = random_loss(wire(ms(10), download(500_000)), 0.3, Some(ms(500)));
@@ -136,7 +136,7 @@ impl Set {
             let shared = Bottleneck { megabits, round_trip: ms(40), queue: 1.0 };
             let setup = shared.shared_by(&vec![None; count]);
             let place = format!("{megabits} Mbit/s, 40 ms");
-            self.add(&place, &Algorithm::ALL, (&setup, 2), |it| {
+            self.add(&place, &Algorithm::ALL, (&setup, 4), |it| {
                 Ok(fairness::equal::comparison(it, SETTLED))
             });
         }
@@ -145,7 +145,7 @@ impl Set {
         let setup = shared.shared_by(&[None; 2]);
         for algorithm in Algorithm::ALL {
             let is_logged = algorithm != Algorithm::Cubic;
-            self.add("50 Mbit/s, 2 paths", &[algorithm], (&setup, 1), |it| {
+            self.add("50 Mbit/s, 2 paths", &[algorithm], (&setup, 2), |it| {
                 fairness::round_trips::comparison(it, SETTLED, ms(120), is_logged)
             });
         }
@@ -154,15 +154,15 @@ impl Set {
             let shared = Bottleneck { megabits, round_trip: ms(20), queue: 1.0 };
             let setup = shared.shared_by(&[Some("cubic"), Some("reno")]);
             let place = format!("{megabits} Mbit/s, 20 ms");
-            self.add(&place, &[Algorithm::Cubic], (&setup, 4), |it| {
+            self.add(&place, &[Algorithm::Cubic], (&setup, 8), |it| {
                 fairness::reno_friendly::comparison(it, SETTLED)
             });
         }
         for queue in [0.5, 1.0, 2.0, 4.0, 8.0] {
-            let shared = Bottleneck { megabits: 10, round_trip: ms(40), queue };
+            let shared = Bottleneck { megabits: 20, round_trip: ms(40), queue };
             let setup = shared.shared_by(&[Some("bbr"), Some("cubic")]);
-            let place = format!("10 Mbit/s, {queue} paths");
-            self.add(&place, &[Algorithm::Bbr], (&setup, 2), |it| {
+            let place = format!("20 Mbit/s, {queue} paths");
+            self.add(&place, &[Algorithm::Bbr], (&setup, 4), |it| {
                 fairness::starvation::comparison(it, SETTLED)
             });
         }
