@@ -152,8 +152,8 @@ mod tests {
             let turns = Turns::default();
             judge(&[(turns, seen(1000, 500, 1000)), (turns, other)]).holds()
         };
-        assert!(holds(seen(1020, 510, 1020)));
-        assert!(holds(seen(980, 490, 980)));
+        assert!(holds(seen(1019, 509, 1019)));
+        assert!(holds(seen(981, 491, 981)));
         assert!(!holds(seen(1021, 500, 1000)));
         assert!(!holds(seen(1000, 511, 1000)));
         assert!(!holds(seen(1000, 500, 979)));

@@ -75,7 +75,7 @@ mod tests {
                 [first, second].map(|time| vec![Some(Duration::from_millis(time))]);
             Times { first, second }
         };
-        assert!(judge(&times(1000, 2000), &times(1100, 1900)).holds());
+        assert!(judge(&times(1000, 2000), &times(1099, 1901)).holds());
         assert!(!judge(&times(1000, 2000), &times(1101, 2000)).holds());
         assert!(!judge(&times(1000, 2000), &times(1000, 1500)).holds());
         let never = Times { first: vec![None], second: vec![None] };
