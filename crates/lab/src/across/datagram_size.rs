@@ -23,7 +23,7 @@ pub fn comparison(subject: Subject<'_>, factor: u16) -> Result<Comparison, Inapp
     // The standard initial window does not scale (RFC 9002, Section 7.2): both have one that does.
     let setups = [larger(subject.setup, 1)?, larger(subject.setup, factor)?];
     let plans = setups.into_iter().map(|setup| subject.plan(setup)).collect();
-    let compared = format!("datagrams {factor} times as large");
+    let compared = format!("sizes times {factor}");
     Ok(Comparison::new(Property::M2, compared, plans, |runs| {
         let pairs = runs[0].iter().zip(&runs[1]);
         let verdicts = pairs.map(|(run, larger)| judge(time(run, 0), time(larger, 0)));

@@ -28,7 +28,7 @@ pub const JITTERS: [Duration; 4] = [
 pub fn comparison(subject: Subject<'_>) -> Comparison {
     let ranges = [Duration::ZERO].into_iter().chain(JITTERS);
     let plans = ranges.map(|range| subject.plan(with_jitter(subject.setup, range))).collect();
-    let compared = "jitter of 1 ns to 1 ms, medians";
+    let compared = "jitter up to 1 ms, medians";
     Comparison::new(Property::M8, compared, plans, |runs| {
         let with = runs[1..].iter().map(|runs| times(runs));
         judge(&times(&runs[0]), &JITTERS.into_iter().zip(with).collect::<Vec<_>>())

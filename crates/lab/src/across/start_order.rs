@@ -42,7 +42,7 @@ pub fn comparison(subject: Subject<'_>, apart: Duration) -> Result<Comparison, I
         subject.plan(twin)
     };
     let plans = vec![plan(0), plan(1)];
-    Ok(Comparison::new(Property::M9, "the other flow first, medians", plans, |runs| {
+    Ok(Comparison::new(Property::M9, "other flow first, medians", plans, |runs| {
         judge(&Times::of(&runs[0], 0), &Times::of(&runs[1], 1))
     }))
 }

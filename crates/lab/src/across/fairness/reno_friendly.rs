@@ -25,7 +25,7 @@ pub fn comparison(subject: Subject<'_>, settled: Duration) -> Result<Comparison,
     other.flows[0].controller = second;
     other.flows[1].controller = first;
     let plans = vec![plan(subject, subject.setup.clone()), plan(subject, other)];
-    Ok(Comparison::new(Property::Fc, "throughput, either first", plans, move |runs| {
+    Ok(Comparison::new(Property::Fc, "throughput", plans, move |runs| {
         let orders = runs.iter().zip([cubic, 1 - cubic]);
         let verdicts = orders.flat_map(|(runs, cubic)| {
             runs.iter().map(move |run| {

@@ -43,7 +43,7 @@ pub fn comparison(
     };
     let plans = vec![longer(0), longer(1)];
     let short = crate::across::twin::round_trip(&subject.setup.network);
-    let compared = format!("round trips of {short:?} and {:?}", short + more);
+    let compared = format!("{short:?} and {:?}", short + more);
     Ok(Comparison::new(Property::Fb, compared, plans, move |runs| {
         let verdicts = runs.iter().enumerate().flat_map(|(long, runs)| {
             runs.iter().map(move |run| {

@@ -20,7 +20,7 @@ pub fn comparison(subject: Subject<'_>, settled: Duration) -> Result<Comparison,
     };
     core::mem::swap(&mut one.controller, &mut two.controller);
     let plans = vec![plan(subject, subject.setup.clone()), plan(subject, other)];
-    Ok(Comparison::new(Property::Fd, "smaller share, either first", plans, move |runs| {
+    Ok(Comparison::new(Property::Fd, "smaller share", plans, move |runs| {
         let orders = runs.iter().zip(["", ", swapped"]);
         let verdicts = orders.flat_map(|(runs, order)| {
             runs.iter().map(move |run| judge(run.seed, order, received(run, settled)))

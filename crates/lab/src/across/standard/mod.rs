@@ -116,7 +116,7 @@ impl Set {
             deleted_losses::comparison(it, &ends)
         });
         let setup = random_loss(wire(ms(10), download(500_000)), 0.3, Some(ms(500)));
-        self.add("10 ms, 30 % loss for 0.5 s", &Algorithm::ALL, (&setup, 101), |it| {
+        self.add("10 ms, 30 % loss", &Algorithm::ALL, (&setup, 101), |it| {
             Ok(jitter::comparison(it))
         });
     }
