@@ -142,7 +142,7 @@ pub fn run(
     let observers = Rc::new(Observers { checker: checker.clone(), more: extras.observers });
     let plans = setup.flows.iter().enumerate().map(|(index, flow)| {
         let candidate = candidate_of(flow, candidate)?;
-        Ok(plan(index, flow, candidate, random.fork(), observers.clone()))
+        Ok(plan(index, flow, setup.turns.batch, candidate, random.fork(), observers.clone()))
     });
     let plans = plans.collect::<Result<Vec<_>, UnknownAlgorithm>>()?;
     let network = LinkConfig { seed: random.number(), ..setup.network.clone() };
@@ -151,6 +151,7 @@ pub fn run(
     let digest = extras.digest.then(|| Digest::new(covers_bytes));
     let watching = extras.check.then(|| checker.clone());
     let mut world = World::new(Link::new(network), rebind, plans, watching, digest);
+    world.set_acting(setup.turns.acting);
     if let Some(interval) = extras.sample_every {
         world.sample_every(interval);
     }
@@ -263,6 +264,7 @@ impl Observer for Both {
 fn plan(
     index: usize,
     flow: &Flow,
+    batch: usize,
     candidate: Candidate,
     mut random: Random,
     observers: Rc<Observers>,
@@ -285,7 +287,7 @@ fn plan(
                     random,
                     observer,
                 );
-                Box::new(stack.map_err(failed)?)
+                Box::new(stack.map_err(failed)?.with_batch(batch))
             }
             #[cfg(feature = "quinn")]
             StackKind::Quinn => {
@@ -303,7 +305,7 @@ fn plan(
                 let random = random.fork();
                 let observer = watch(Side::Server);
                 let stack = ClearwayStack::server(now, flow.session, transport, random, observer);
-                Box::new(stack.map_err(failed)?)
+                Box::new(stack.map_err(failed)?.with_batch(batch))
             }
             #[cfg(feature = "quinn")]
             StackKind::Quinn => {

@@ -16,6 +16,35 @@ pub struct Setup {
     pub flows: Vec<Flow>,
     /// Properties that do not hold here, each with the reason.
     pub properties_off: Vec<(String, String)>,
+    /// How much ends do at once.
+    pub turns: Turns,
+}
+
+/// How much the ends do at once, at one moment. What it decides are orders within a moment, not times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turns {
+    /// How many datagrams an end hands to the network in one call, at most; at least one. For our stack
+    /// only.
+    pub batch: usize,
+    /// When an end acts on what arrives.
+    pub acting: Acting,
+}
+
+impl Default for Turns {
+    /// As much as the real endpoint.
+    fn default() -> Self {
+        Self { batch: 16, acting: Acting::default() }
+    }
+}
+
+/// When an end acts on what arrives at a moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Acting {
+    /// Once all of it is there, as a real endpoint that takes in a batch.
+    #[default]
+    OnAll,
+    /// After each datagram.
+    OnEach,
 }
 
 /// One connection and what it is used for.

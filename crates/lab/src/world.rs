@@ -2,7 +2,8 @@
 //!
 //! Time jumps from one moment at which something happens to the next. At each moment everything that
 //! the network delivers is handed over first, as a real endpoint takes in a batch; then every end that
-//! was touched, or is due, acts until it has nothing more to send.
+//! was touched, or is due, acts until it has nothing more to send. A setup can have them act more often
+//! ([`Acting`]).
 
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,6 +15,7 @@ use crate::application::{Application, Progress};
 use crate::checker::Checker;
 use crate::digest::Digest;
 use crate::samples::{Queueing, Sample, Sampler};
+use crate::setup::Acting;
 use crate::stack::{Stack, Vitals};
 
 /// A side of a flow.
@@ -178,6 +180,7 @@ pub struct World {
     sampler: Option<Sampler>,
     /// Ends that have to act at this moment.
     due: Vec<EndId>,
+    acting: Acting,
 }
 
 const SERVER_PORT: u16 = 443;
@@ -219,7 +222,13 @@ impl World {
             digest,
             sampler: None,
             due: Vec::new(),
+            acting: Acting::default(),
         }
+    }
+
+    /// From now on, ends act on what arrives at such times.
+    pub fn set_acting(&mut self, acting: Acting) {
+        self.acting = acting;
     }
 
     /// From now on, notes every so often how much every flow has received.
@@ -252,6 +261,11 @@ impl World {
             }
             while let Some(delivery) = self.link.poll(self.now) {
                 self.deliver(delivery);
+                if self.acting == Acting::OnEach
+                    && let Some(stop) = self.act()
+                {
+                    return stop;
+                }
             }
         }
     }

@@ -67,6 +67,7 @@ fn collapse(network: Network, size: u64) -> Setup {
         },
         flows: vec![flow],
         properties_off: Vec::new(),
+        turns: Default::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use clearway_lab::run::{Candidate, Extras, run};
-use clearway_lab::setup::{EndSetup, Flow, SessionKind, Setup, Traffic};
+use clearway_lab::setup::{EndSetup, Flow, SessionKind, Setup, Traffic, Turns};
 use clearway_lab::world::Stop;
 use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Probability, Way, Window};
 
@@ -34,7 +34,13 @@ fn collapse() -> Setup {
         traffic: Traffic::Download { size: 10_000_000 },
         is_optional: false,
     };
-    Setup { limit: Duration::from_secs(10), network, flows: vec![flow], properties_off: Vec::new() }
+    Setup {
+        limit: Duration::from_secs(10),
+        network,
+        flows: vec![flow],
+        properties_off: Vec::new(),
+        turns: Turns::default(),
+    }
 }
 
 #[test]

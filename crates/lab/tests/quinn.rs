@@ -48,6 +48,7 @@ fn setup(
         },
         flows: vec![flow],
         properties_off: Vec::new(),
+        turns: Default::default(),
     }
 }
 

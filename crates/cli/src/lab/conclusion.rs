@@ -1,6 +1,6 @@
 //! What all rows come to.
 
-use clearway_lab::report::Row;
+use clearway_lab::report::{AcrossRow, Row};
 
 use crate::failure::Failure;
 
@@ -9,16 +9,18 @@ use crate::failure::Failure;
 /// # Errors
 ///
 /// If it was not.
-pub(super) fn conclude(rows: &[Row]) -> Result<(), Failure> {
-    let unmet: Vec<_> = rows.iter().filter(|row| !row.is_met()).collect();
+pub(super) fn conclude(rows: &[Row], across: &[AcrossRow]) -> Result<(), Failure> {
+    let rows_unmet = rows.iter().filter(|row| !row.is_met());
+    let rows_unmet =
+        rows_unmet.map(|row| format!("{}, {:?}, {}", row.scenario, row.variant, row.controller));
+    let across_unmet = across.iter().filter(|row| !row.is_met());
+    let across_unmet = across_unmet
+        .map(|row| format!("{}, {}, {}", row.verdict.property, row.controller(), row.compared));
+    let unmet: Vec<_> = rows_unmet.chain(across_unmet).collect();
     let Some(first) = unmet.first() else { return Ok(()) };
-    let what = format!(
-        "{} of {} were not as expected; the first: {}, {:?}, {}",
+    Err(Failure::new(format!(
+        "{} of {} were not as expected; the first: {first}",
         unmet.len(),
-        rows.len(),
-        first.scenario,
-        first.variant,
-        first.controller
-    );
-    Err(Failure::new(what))
+        rows.len() + across.len(),
+    )))
 }

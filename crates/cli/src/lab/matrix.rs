@@ -131,6 +131,7 @@ impl<'a> View<'a> {
             candidate: self.candidate,
             seeds: self.seeds.clone(),
             sample_every: is_sampled.then_some(SAMPLE_INTERVAL),
+            check: true,
         }
     }
 

@@ -1,11 +1,14 @@
 //! `clearway lab`: scenarios in virtual time.
 
+mod across;
+mod comparisons;
 mod conclusion;
 mod library;
 mod list;
 mod matrix;
 mod perform;
 mod progress;
+mod properties;
 mod replay;
 mod run;
 mod seeds_file;
@@ -22,7 +25,7 @@ use crate::failure::Failure;
 /// A scenario is a TOML file that describes networks, traffic, and what is expected. The real stack,
 /// HTTP/3 at both ends, runs over the simulated network; time jumps from one event to the next, so
 /// that a minute passes in a fraction of a second. While it runs, every property of liveness and safety
-/// is checked at every event. A seed decides everything random: the same seed gives the same bytes.
+/// is checked at every event; others are judged by comparing runs. A seed decides everything random: the same seed gives the same bytes.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct LabCommand {
@@ -34,7 +37,9 @@ pub(crate) struct LabCommand {
 enum LabSubcommand {
     Run(run::RunCommand),
     Sweep(sweep::SweepCommand),
+    Across(across::AcrossCommand),
     List(list::ListCommand),
+    Properties(properties::PropertiesCommand),
     Replay(replay::ReplayCommand),
 }
 
@@ -42,6 +47,8 @@ const AFTER_HELP: &str = "\
 Examples:
   What there is:
     clearway lab list
+  What is checked:
+    clearway lab properties
   The whole set, every property checked, and a table:
     clearway lab run --all
   Ten thousand seeds of one scenario, for every controller:
@@ -54,7 +61,9 @@ pub(crate) async fn run(command: LabCommand) -> Result<(), Failure> {
     match command.command {
         LabSubcommand::Run(command) => run::run(command).await,
         LabSubcommand::Sweep(command) => sweep::run(command).await,
+        LabSubcommand::Across(command) => across::run(command).await,
         LabSubcommand::List(command) => list::run(&command),
+        LabSubcommand::Properties(command) => properties::run(&command),
         LabSubcommand::Replay(command) => replay::run(&command),
     }
 }

@@ -1,4 +1,4 @@
-//! Runs a matrix on all cores, shows how far it is, and prints what comes of it.
+//! Runs a matrix and comparisons on all cores, shows how far it is, and prints what comes of it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use clap::Args;
-use clearway_lab::report::{Row, json, table};
-use clearway_lab::sweep::{Event, Job, Options, Swept, sweep};
+use clearway_lab::report::{AcrossRow, Row, across_json, across_table, json, table};
+use clearway_lab::sweep::{Event, Job, Swept, sweep};
 
+use super::comparisons::{Comparisons, Pending};
 use super::conclusion::conclude;
 use super::matrix::Matrix;
 use super::progress::Progress;
@@ -18,7 +19,7 @@ use crate::failure::Failure;
 use crate::interrupt::{Ended, Interrupt};
 use crate::output;
 
-/// How a matrix is run.
+/// How it is run.
 #[derive(Args, Debug)]
 pub(super) struct Manner {
     /// How many runs go on at a time [default: as many as there are cores].
@@ -27,28 +28,39 @@ pub(super) struct Manner {
     /// Print one JSON object per controller and variant, a line each, instead of the table.
     #[arg(long)]
     json: bool,
+}
+
+/// What is left of runs that went wrong.
+#[derive(Args, Debug, Default)]
+pub(super) struct Traces {
     /// Where the qlog file of a run is left that violated a property.
     #[arg(long, value_name = "DIR", default_value = "target/lab")]
     qlog: PathBuf,
 }
 
-/// Runs `matrix`. Interrupted, it prints what is complete.
+/// What is to be run.
+#[derive(Default)]
+pub(super) struct Work {
+    pub(super) matrix: Option<Matrix>,
+    pub(super) comparisons: Comparisons,
+    pub(super) traces: Traces,
+    /// Takes what came of every seed of the matrix.
+    pub(super) seeds_file: Option<SeedsFile>,
+}
+
+/// Runs `work`. Interrupted, it prints what is complete.
 ///
 /// # Errors
 ///
 /// If anything is not as expected, cannot be written, or was interrupted.
-pub(super) async fn perform(
-    matrix: Matrix,
-    manner: Manner,
-    seeds_file: Option<SeedsFile>,
-) -> Result<(), Failure> {
+pub(super) async fn perform(work: Work, manner: Manner) -> Result<(), Failure> {
     let mut interrupt = Interrupt::listen()?;
     let is_ended = Arc::new(AtomicBool::new(false));
-    let work = {
+    let performance = {
         let is_ended = is_ended.clone();
-        move || Performance::new(&matrix, &manner, seeds_file, &is_ended).perform()
+        move || perform_blocking(work, &manner, &is_ended)
     };
-    let mut work = tokio::task::spawn_blocking(work);
+    let mut work = tokio::task::spawn_blocking(performance);
     let mut signal: Option<Ended> = None;
     let outcome = loop {
         tokio::select! {
@@ -74,38 +86,58 @@ pub(super) async fn perform(
     }
 }
 
-struct Performance<'a> {
-    matrix: &'a Matrix,
-    manner: &'a Manner,
+fn perform_blocking(work: Work, manner: &Manner, is_ended: &AtomicBool) -> Result<(), Failure> {
+    let Work { matrix, comparisons, traces, seeds_file } = work;
+    let matrix_jobs = matrix.iter().flat_map(Matrix::views).map(|view| view.job());
+    let jobs: Vec<Job<'_>> = matrix_jobs.chain(comparisons.jobs()).collect();
+    let rows = Rows {
+        matrix: matrix.as_ref(),
+        cells: jobs.len() - comparisons.jobs().count(),
+        pending: comparisons.pending(),
+        json: manner.json,
+        traces: &traces,
+        seeds_file,
+        rows: Vec::new(),
+        across: Vec::new(),
+        failure: None,
+    };
+    rows.perform(&jobs, manner.threads, is_ended)
+}
+
+/// Takes what comes of runs, and makes rows of it.
+struct Rows<'a> {
+    matrix: Option<&'a Matrix>,
+    /// How many of the jobs, the first ones, are the matrix's.
+    cells: usize,
+    pending: Pending<'a>,
+    json: bool,
+    traces: &'a Traces,
     seeds_file: Option<SeedsFile>,
-    is_ended: &'a AtomicBool,
     rows: Vec<Row>,
+    /// With the place of each among all.
+    across: Vec<(usize, AcrossRow)>,
     /// The first thing that could not be written.
     failure: Option<Failure>,
 }
 
-impl<'a> Performance<'a> {
-    fn new(
-        matrix: &'a Matrix,
-        manner: &'a Manner,
-        seeds_file: Option<SeedsFile>,
-        is_ended: &'a AtomicBool,
-    ) -> Self {
-        Self { matrix, manner, seeds_file, is_ended, rows: Vec::new(), failure: None }
-    }
-
-    fn perform(mut self) -> Result<(), Failure> {
-        let jobs: Vec<Job<'_>> = self.matrix.views().map(|view| view.job()).collect();
+impl Rows<'_> {
+    fn perform(
+        mut self,
+        jobs: &[Job<'_>],
+        threads: Option<u16>,
+        is_ended: &AtomicBool,
+    ) -> Result<(), Failure> {
         let costs: Vec<u64> = jobs.iter().map(Job::cost).collect();
         let all_runs = jobs.iter().map(|job| job.count() as u64).sum();
         let all_cost = jobs.iter().map(|job| job.cost().saturating_mul(job.count() as u64));
         let mut progress =
             Progress::start(all_runs, all_cost.fold(0, |sum: u64, it| sum.saturating_add(it)));
-        let is_ended = self.is_ended;
-        sweep(&jobs, self.options(), is_ended, &mut |event| match event {
+        let cores = || thread::available_parallelism().map_or(1, usize::from);
+        let threads = threads.map_or_else(cores, usize::from);
+        sweep(jobs, threads, is_ended, &mut |event| match event {
             Event::RunDone { job } => progress.add(costs.get(job).copied().unwrap_or(0)),
             Event::JobDone { job, swept } => {
-                let told = progress.around(|| self.tell(job, &swept));
+                let told = progress.around(|| self.tell(job, swept));
                 if let Err(failure) = told {
                     self.failure.get_or_insert(failure);
                     // Nobody would see the rest.
@@ -118,37 +150,59 @@ impl<'a> Performance<'a> {
         self.conclude()
     }
 
-    fn options(&self) -> Options {
-        let cores = || thread::available_parallelism().map_or(1, usize::from);
-        Options { threads: self.manner.threads.map_or_else(cores, usize::from), check: true }
+    /// A job is complete, or as complete as it gets.
+    fn tell(&mut self, job: usize, swept: Swept) -> Result<(), Failure> {
+        match job.checked_sub(self.cells) {
+            None => self.tell_cell(job, &swept),
+            Some(number) => self.tell_comparison(number, swept),
+        }
     }
 
     /// A variant with a controller is complete, or as complete as it gets.
-    fn tell(&mut self, job: usize, swept: &Swept) -> Result<(), Failure> {
-        let Some(view) = self.matrix.view(job) else { return Ok(()) };
+    fn tell_cell(&mut self, cell: usize, swept: &Swept) -> Result<(), Failure> {
+        let Some(view) = self.matrix.and_then(|matrix| matrix.view(cell)) else { return Ok(()) };
         let row = view.row(swept);
-        if self.manner.json {
+        if self.json {
             let line = json(&row).map_err(|error| Failure::new(error.to_string()))?;
             output::result(&line)?;
         }
         let culprit = swept.runs.iter().find(|run| run.outcome.violation.is_some());
-        if let Some(text) =
-            culprit.and_then(|run| violation::explain(&view, run, &self.manner.qlog))
-        {
+        let text = culprit.and_then(|run| violation::explain(&view, run, &self.traces.qlog));
+        if let Some(text) = text {
             output::status(&text);
         }
         self.rows.push(row);
         self.seeds_file.as_mut().map_or(Ok(()), |file| file.add(&view, swept))
     }
 
-    fn conclude(self) -> Result<(), Failure> {
-        if !self.manner.json && !self.rows.is_empty() {
-            output::result(&table(&self.rows))?;
+    /// A part of a comparison is complete, or as complete as it gets.
+    fn tell_comparison(&mut self, number: usize, swept: Swept) -> Result<(), Failure> {
+        let Some((place, row)) = self.pending.add(number, swept) else { return Ok(()) };
+        if self.json {
+            let line = across_json(&row).map_err(|error| Failure::new(error.to_string()))?;
+            output::result(&line)?;
+        }
+        self.across.push((place, row));
+        Ok(())
+    }
+
+    fn conclude(mut self) -> Result<(), Failure> {
+        self.across.sort_by_key(|(place, _)| *place);
+        let across: Vec<_> = self.across.into_iter().map(|(_, row)| row).collect();
+        if !self.json {
+            let tables = [
+                (!self.rows.is_empty()).then(|| table(&self.rows)),
+                (!across.is_empty()).then(|| across_table(&across)),
+            ];
+            let tables: Vec<_> = tables.into_iter().flatten().collect();
+            if !tables.is_empty() {
+                output::result(&tables.join("\n\n"))?;
+            }
         }
         if let Some(failure) = self.failure {
             return Err(failure);
         }
         self.seeds_file.map_or(Ok(()), SeedsFile::finish)?;
-        conclude(&self.rows)
+        conclude(&self.rows, &across)
     }
 }

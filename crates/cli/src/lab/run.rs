@@ -2,9 +2,10 @@
 
 use clap::Args;
 
+use super::comparisons::Comparisons;
 use super::library::Library;
 use super::matrix::Matrix;
-use super::perform::{Manner, perform};
+use super::perform::{Manner, Traces, Work, perform};
 use super::selection::Selection;
 use crate::failure::Failure;
 
@@ -14,6 +15,9 @@ use crate::failure::Failure;
 /// window came down to its floor, how long runs took in virtual time (median, 99th percentile, longest),
 /// and whether all was as the scenario expects; if not, in words what was not. The exit status is 0 only
 /// if everything was, and no property was violated.
+///
+/// With --all the properties that hold across runs are judged too, as by `lab across`, unless only some
+/// variants were asked for; they have a table of their own.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct RunCommand {
@@ -23,7 +27,7 @@ pub(super) struct RunCommand {
     /// All scenarios of the folder.
     #[arg(long)]
     all: bool,
-    /// How many seeds, instead of as many as each scenario says.
+    /// How many seeds, instead of as many as each scenario says. Comparisons across runs have their own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
     #[command(flatten)]
@@ -32,9 +36,13 @@ pub(super) struct RunCommand {
     library: Library,
     #[command(flatten)]
     manner: Manner,
+    #[command(flatten)]
+    traces: Traces,
 }
 
 const AFTER_HELP: &str = "\
+With --json each line is that of `lab sweep`, or that of `lab across`, which begins with property.
+
 Examples:
   The whole set:
     clearway lab run --all
@@ -45,10 +53,15 @@ Examples:
 
 /// Runs the command.
 pub(super) async fn run(command: RunCommand) -> Result<(), Failure> {
-    let RunCommand { scenarios, all, seeds, selection, library, manner } = command;
+    let RunCommand { scenarios, all, seeds, selection, library, manner, traces } = command;
     let scenarios = match all {
         true => library.all()?,
         false => scenarios.iter().map(|name| library.find(name)).collect::<Result<_, _>>()?,
     };
-    perform(Matrix::new(scenarios, &selection, 0, seeds)?, manner, None).await
+    let comparisons = match all && selection.variants().is_empty() {
+        true => Comparisons::new(&[], selection.asked(), None),
+        false => Comparisons::default(),
+    };
+    let matrix = Some(Matrix::new(scenarios, &selection, 0, seeds)?);
+    perform(Work { matrix, comparisons, traces, seeds_file: None }, manner).await
 }

@@ -16,9 +16,9 @@ pub(super) struct Selection {
     variants: Vec<String>,
 }
 
-/// Those of a scenario, or others.
+/// Those of a scenario or of a comparison, or others.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Controllers {
+pub(super) enum Controllers {
     All,
     These(Vec<Algorithm>),
 }
@@ -38,7 +38,22 @@ impl FromStr for Controllers {
     }
 }
 
+impl Controllers {
+    /// Whether the one of this name is meant.
+    pub(super) fn has(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(these) => these.iter().any(|algorithm| algorithm.name() == name),
+        }
+    }
+}
+
 impl Selection {
+    /// Those that were asked for.
+    pub(super) fn asked(&self) -> &Controllers {
+        &self.controllers
+    }
+
     /// The controllers of a scenario that names `own`.
     pub(super) fn controllers(&self, own: &[String]) -> Vec<Algorithm> {
         match &self.controllers {
@@ -76,6 +91,7 @@ mod tests {
     fn controllers_by_name() {
         assert_eq!("all".parse(), Ok(Controllers::All));
         let both = Controllers::These(vec![Algorithm::Cubic, Algorithm::Reno]);
+        assert!(both.has("reno") && !both.has("bbr") && Controllers::All.has("bbr"));
         assert_eq!("cubic, reno".parse(), Ok(both));
         let error = "cubic,vegas".parse::<Controllers>().unwrap_err();
         assert!(error.contains("vegas") && error.contains("reno") && error.contains("all"));

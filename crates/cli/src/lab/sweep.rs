@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::library::Library;
 use super::matrix::Matrix;
-use super::perform::{Manner, perform};
+use super::perform::{Manner, Traces, Work, perform};
 use super::seeds_file::SeedsFile;
 use super::selection::Selection;
 use crate::failure::Failure;
@@ -37,6 +37,8 @@ pub(super) struct SweepCommand {
     library: Library,
     #[command(flatten)]
     manner: Manner,
+    #[command(flatten)]
+    traces: Traces,
 }
 
 const AFTER_HELP: &str = "\
@@ -53,10 +55,12 @@ Examples:
 
 /// Runs the command.
 pub(super) async fn run(command: SweepCommand) -> Result<(), Failure> {
-    let SweepCommand { scenarios, seeds, first_seed, out, selection, library, manner } = command;
+    let SweepCommand { scenarios, seeds, first_seed, out, selection, library, manner, traces } =
+        command;
     let find = |name: &String| library.find(name);
     let scenarios = scenarios.iter().map(find).collect::<Result<_, _>>()?;
     let matrix = Matrix::new(scenarios, &selection, first_seed, Some(seeds))?;
     let seeds_file = out.as_deref().map(SeedsFile::create).transpose()?;
-    perform(matrix, manner, seeds_file).await
+    let work = Work { matrix: Some(matrix), traces, seeds_file, ..Work::default() };
+    perform(work, manner).await
 }

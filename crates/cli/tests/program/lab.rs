@@ -51,7 +51,9 @@ fn lines(output: &Output) -> Vec<Value> {
 #[test]
 fn a_run_is_a_table() {
     let (_scratch, folder) = library("lab-run");
-    let all = succeed(&["lab", "run", "--all", "--scenarios", &folder]);
+    // Where variants are named, properties across runs are not judged: that is for release builds.
+    let every = ["--variant", "base", "--variant", "with loss"];
+    let all = succeed(&[&["lab", "run", "--all", "--scenarios", &folder], &every[..]].concat());
     let one = succeed(&["lab", "run", "small", "--scenarios", &folder, "--threads", "1"]);
     assert_eq!(all.stdout, one.stdout);
     let text = String::from_utf8(all.stdout).unwrap();
@@ -65,6 +67,32 @@ fn a_run_is_a_table() {
     assert!(
         rows[2..7].iter().filter(|row| row[0] != "published:").all(|row| row.ends_with(&["yes"]))
     );
+}
+
+#[test]
+fn a_comparison_is_a_row() {
+    let arguments = ["lab", "across", "M5", "--controller", "reno"];
+    let table = String::from_utf8(succeed(&arguments).stdout).unwrap();
+    let rows: Vec<Vec<&str>> = table.lines().map(|it| it.split_whitespace().collect()).collect();
+    assert_eq!((rows.len(), &rows[2][..2]), (3, &["M5", "reno"][..]), "{table}");
+    assert!(rows[2].ends_with(&["at", "most", "1.0", "dg", "yes"]), "{table}");
+    let lines = lines(&succeed(&[&arguments[..], &["--json"]].concat()));
+    let [line] = lines.as_slice() else { panic!("{}", lines.len()) };
+    assert_eq!((&line["property"], &line["unit"]), (&"M5".into(), &"datagrams".into()));
+    assert_eq!((&line["runs"], &line["expectations_met"]), (&4.into(), &true.into()));
+    assert_eq!((&line["at_least"], &line["at_most"]), (&Value::Null, &1.0.into()));
+    let refused = clearway(&["lab", "across", "S1"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(str::from_utf8(&refused.stderr).unwrap().contains("every scenario checks it"));
+}
+
+#[test]
+fn every_property_is_listed() {
+    let lines = lines(&succeed(&["lab", "properties", "--json"]));
+    let checked = |how: &str| lines.iter().filter(|line| line["checked"] == how).count();
+    assert_eq!((lines.len(), checked("run"), checked("across")), (43, 29, 13));
+    let text = String::from_utf8(succeed(&["lab", "properties"]).stdout).unwrap();
+    assert!(text.contains("L1   With data waiting") && text.contains("Fd   Unlike"), "{text}");
 }
 
 #[test]

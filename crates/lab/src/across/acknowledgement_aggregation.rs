@@ -8,67 +8,61 @@
 //! pass. Growth here is compared relative to growth, over the same number of windows acknowledged.
 
 use super::tap::{Point, Tap};
-use super::{NotComparable, Property, Verdict};
-use crate::run::{Candidate, Extras, run};
-use crate::setup::Setup;
+use super::{Bound, Comparison, Inapplicable, Subject, Unit, Verdict};
+use crate::checker::Property;
 use clearway_congestion::Phase;
-
-/// M3.
-pub const PROPERTY: Property = Property {
-    id: "M3",
-    meaning: "while as many windows are acknowledged, congestion avoidance grows by as much with ACKs \
-              of 1, 2, 10 packets and of whole windows: within a fifth, a datagram, and a datagram \
-              for each round trip",
-};
 
 /// How many ack-eliciting packets are acknowledged at once. With the last it is
 /// [`EndSetup::max_ack_delay`](crate::setup::EndSetup::max_ack_delay) that decides, or a gap.
 pub const THRESHOLDS: [u32; 4] = [1, 2, 10, u32::MAX];
 
-/// Runs `setup`, in which one loss ends slow start early and nothing else is lost, with each of
-/// [`THRESHOLDS`], and compares the growth of the first flow's sender while so many windows are
-/// acknowledged.
+/// Compares a setup, in which one loss ends slow start early and nothing else is lost, with each of
+/// [`THRESHOLDS`]: the growth of the first flow's sender while so many windows are acknowledged, with
+/// seed 0.
 ///
 /// It is about controllers whose window is what acknowledged bytes made of it. Others, such as BBR, whose
-/// window holds what ACKs are seen to cover at once by intent, have no congestion avoidance.
+/// window holds what ACKs are seen to cover at once by intent, have no congestion avoidance, and so no
+/// figure.
 ///
 /// # Errors
-/// If it cannot be run, or no run has so long a congestion avoidance.
-pub fn check(
-    setup: &Setup,
-    candidate: &Candidate,
-    seed: u64,
-    windows: f64,
-) -> Result<Verdict, NotComparable> {
-    let growth = |threshold| {
-        let mut twin = setup.clone();
+/// If there is no flow.
+pub fn comparison(subject: Subject<'_>, windows: f64) -> Result<Comparison, Inapplicable> {
+    let size = subject.max_datagram_size()?;
+    let (mut plans, mut taps) = (Vec::new(), Vec::new());
+    for threshold in THRESHOLDS {
+        let mut twin = subject.setup.clone();
         for flow in &mut twin.flows {
             flow.client.ack_eliciting_threshold = threshold;
             flow.server.ack_eliciting_threshold = threshold;
         }
-        let (tapped, tap) = Tap::of(candidate);
-        run(&twin, &tapped, seed, Extras::default())?;
-        growth(&tap.sender(), windows)
-            .ok_or(NotComparable::Inapplicable("no long congestion avoidance"))
-    };
-    let growths = THRESHOLDS.map(growth).into_iter().collect::<Result<Vec<_>, _>>()?;
-    let flow = setup.flows.first().ok_or(NotComparable::Inapplicable("there is no flow"))?;
-    let end = if flow.traffic.is_upload() { &flow.client } else { &flow.server };
-    Ok(judge(windows, u64::from(end.max_datagram_size), &growths))
+        let (tapped, tap) = Tap::of(subject.candidate);
+        plans.push(subject.plan_for(twin, tapped, 0..1));
+        taps.push(tap);
+    }
+    let compared = "ACKs of 1, 2, 10 packets, all";
+    Ok(Comparison::new(Property::M3, compared, plans, move |_| {
+        let growths: Vec<_> = taps.iter().map(|tap| growth(&tap.sender(), windows)).collect();
+        judge(windows, size, &growths)
+    }))
 }
 
-/// Judges by how many bytes the window grew while `windows` were acknowledged, first with the finest ACKs.
-pub fn judge(windows: f64, max_datagram_size: u64, growths: &[i64]) -> Verdict {
+/// Judges by how many bytes the window grew while `windows` were acknowledged, first with the finest ACKs;
+/// `None` had no congestion avoidance so long. The figure is the largest difference from the first.
+fn judge(windows: f64, max_datagram_size: u64, growths: &[Option<i64>]) -> Verdict {
     let size = max_datagram_size as f64;
-    let reference = growths.first().copied().unwrap_or_default() as f64;
-    let tolerance = (reference.abs() / 5.0 + size).min(windows * size);
-    let is_near = |growth: &i64| (*growth as f64 - reference).abs() <= tolerance;
-    let datagrams = growths.iter().map(|growth| format!("{:.2}", *growth as f64 / size));
-    let datagrams = datagrams.collect::<Vec<_>>().join(", ");
+    let datagrams = |growth: &Option<i64>| growth.map(|growth| growth as f64 / size);
+    let growths: Vec<_> = growths.iter().map(datagrams).collect();
+    let reference = growths.first().copied().flatten();
+    let tolerance = (reference.unwrap_or(0.0).abs() / 5.0 + 1.0).min(windows);
+    let differences = growths.iter().map(|growth| Some((growth.as_ref()? - reference?).abs()));
+    let largest = differences.collect::<Option<Vec<_>>>();
+    let text = |growth: &Option<f64>| growth.map_or("none".to_owned(), |it| format!("{it:.2}"));
+    let texts = growths.iter().map(text).collect::<Vec<_>>().join(", ");
     Verdict {
-        property: PROPERTY,
-        holds: growths.iter().all(is_near),
-        figures: format!("{datagrams} datagrams in {windows} windows"),
+        property: Property::M3,
+        figure: largest.and_then(|differences| differences.into_iter().reduce(f64::max)),
+        bound: Bound::at_most(tolerance, Unit::Datagrams),
+        details: format!("growth of {texts} datagrams in {windows} windows"),
     }
 }
 
@@ -100,7 +94,7 @@ mod tests {
     use super::*;
 
     fn point(delivered: u64, window: u64, phase: Phase) -> Point {
-        Point { at: Timestamp::ORIGIN, delivered, window, phase }
+        Point { at: Timestamp::ORIGIN, delivered, window, phase, rate: None }
     }
 
     #[test]
@@ -119,9 +113,10 @@ mod tests {
 
     #[test]
     fn growth_by_the_frame_is_seen() {
-        assert!(judge(40.0, 1200, &[48_000, 47_000, 49_000, 48_000]).holds);
+        assert!(judge(40.0, 1200, &[48_000, 47_000, 49_000, 48_000].map(Some)).holds());
         // A datagram for each frame, and a tenth of the growth for a tenth of the frames.
-        assert!(!judge(40.0, 1200, &[96_000, 48_000, 9_600, 4_800]).holds);
-        assert!(!judge(40.0, 1200, &[48_000, 24_000, 4_800, 1200]).holds);
+        assert!(!judge(40.0, 1200, &[96_000, 48_000, 9_600, 4_800].map(Some)).holds());
+        assert!(!judge(40.0, 1200, &[48_000, 24_000, 4_800, 1200].map(Some)).holds());
+        assert!(!judge(40.0, 1200, &[Some(48_000), None]).holds());
     }
 }

@@ -8,52 +8,46 @@ use core::time::Duration;
 use clearway_congestion::ControllerParameters;
 use clearway_network::Window;
 
-use super::twin::ways;
-use super::{NotComparable, Property, Verdict};
-use crate::run::{Candidate, Extras, run};
+use super::twin::{deviation, text, time, ways};
+use super::{Bound, Comparison, Inapplicable, Subject, Unit, Verdict};
+use crate::checker::Property;
 use crate::setup::{EndSetup, Setup, Traffic};
 
-/// M2.
-pub const PROPERTY: Property = Property {
-    id: "M2",
-    meaning: "with datagrams, content, rates and queues multiplied by one factor, completion takes as \
-              long, within 5 %",
-};
+const BOUND: Bound = Bound::at_most(0.05, Unit::Share);
 
-/// Runs `setup`, and its twin in which all sizes are `factor` times as large.
+/// Compares a setup with its twin in which all sizes are `factor` times as large, seed by seed.
 ///
 /// # Errors
-/// If it cannot be run, or cannot be scaled.
-pub fn check(
-    setup: &Setup,
-    candidate: &Candidate,
-    seed: u64,
-    factor: u16,
-) -> Result<Verdict, NotComparable> {
-    let time = |setup: &Setup| -> Result<_, NotComparable> {
-        Ok(run(setup, candidate, seed, Extras::default())?.flows[0].took)
-    };
+/// If it cannot be scaled.
+pub fn comparison(subject: Subject<'_>, factor: u16) -> Result<Comparison, Inapplicable> {
     // The standard initial window does not scale (RFC 9002, Section 7.2): both have one that does.
-    Ok(judge(time(&larger(setup, 1)?)?, time(&larger(setup, factor)?)?))
+    let setups = [larger(subject.setup, 1)?, larger(subject.setup, factor)?];
+    let plans = setups.into_iter().map(|setup| subject.plan(setup)).collect();
+    let compared = format!("sizes times {factor}");
+    Ok(Comparison::new(Property::M2, compared, plans, |runs| {
+        let pairs = runs[0].iter().zip(&runs[1]);
+        let verdicts = pairs.map(|(run, larger)| judge(time(run, 0), time(larger, 0)));
+        Verdict::worst(verdicts).unwrap_or_else(|| judge(None, None))
+    }))
 }
 
 /// Judges the times to completion of the first flow in both runs; `None` did not finish.
-pub fn judge(time: Option<Duration>, larger: Option<Duration>) -> Verdict {
-    let is_near = |time: Duration, larger: Duration| larger.abs_diff(time) <= time / 20;
+fn judge(time: Option<Duration>, larger: Option<Duration>) -> Verdict {
     Verdict {
-        property: PROPERTY,
-        holds: time.zip(larger).is_some_and(|(time, larger)| is_near(time, larger)),
-        figures: format!("{time:?}, with larger datagrams {larger:?}"),
+        property: Property::M2,
+        figure: deviation(larger, time),
+        bound: BOUND,
+        details: format!("{}, with larger datagrams {}", text(time), text(larger)),
     }
 }
 
 /// `setup` with everything larger.
-fn larger(setup: &Setup, factor: u16) -> Result<Setup, NotComparable> {
+fn larger(setup: &Setup, factor: u16) -> Result<Setup, Inapplicable> {
     let mut twin = setup.clone();
     let times = u64::from(factor);
     for conditions in ways(&mut twin.network) {
         if conditions.trace.is_some() || conditions.policer.is_some() {
-            return Err(NotComparable::Inapplicable("a part of the network has sizes of its own"));
+            return Err(Inapplicable("a part of the network has sizes of its own"));
         }
         conditions.rate = conditions.rate.map(|rate| rate.scaled(times, 1));
         for step in &mut conditions.rate_steps {
@@ -106,9 +100,9 @@ mod tests {
     #[test]
     fn what_does_not_scale_is_seen() {
         let ms = |milliseconds| Some(Duration::from_millis(milliseconds));
-        assert!(judge(ms(1000), ms(1050)).holds);
-        assert!(!judge(ms(1000), ms(1051)).holds);
-        assert!(!judge(ms(1000), ms(949)).holds);
-        assert!(!judge(ms(1000), None).holds);
+        assert!(judge(ms(1000), ms(1049)).holds());
+        assert!(!judge(ms(1000), ms(1051)).holds());
+        assert!(!judge(ms(1000), ms(949)).holds());
+        assert!(!judge(ms(1000), None).holds());
     }
 }

@@ -5,60 +5,65 @@ use core::time::Duration;
 use clearway_network::Window;
 use clearway_units::Timestamp;
 
-use super::twin::{round_trip, ways};
-use super::{NotComparable, Property, Verdict};
-use crate::run::{Candidate, Extras, run};
+use super::twin::{round_trip, text, time, ways};
+use super::{Bound, Comparison, Inapplicable, Subject, Unit, Verdict};
+use crate::checker::Property;
 use crate::setup::Setup;
 
-/// M7.
-pub const PROPERTY: Property = Property {
-    id: "M7",
-    meaning: "if from some time on nothing is lost any more, completion is at most 10 % and one \
-              round trip later",
-};
+const BOUND: Bound = Bound::at_most(0.1, Unit::Share);
 
-/// Runs `setup`, whose losses last for as long as their rules say, and once for each of `ends`, after
-/// which its rules lose nothing. Until then the runs are the same, datagram by datagram.
+/// Compares a setup, whose losses last for as long as their rules say, with a twin for each of `ends`,
+/// after which its rules lose nothing, seed by seed. Until then the runs are the same, datagram by
+/// datagram.
 ///
 /// # Errors
-/// If it cannot be run, or the windows of its losses have other ends than times.
-pub fn check(
-    setup: &Setup,
-    candidate: &Candidate,
-    seed: u64,
-    ends: &[Duration],
-) -> Result<Verdict, NotComparable> {
-    let time = |setup: &Setup| -> Result<_, NotComparable> {
-        Ok(run(setup, candidate, seed, Extras::default())?.flows[0].took)
-    };
-    let twins = ends.iter().map(|end| Ok((*end, time(&without_later(setup, *end)?)?)));
-    let twins = twins.collect::<Result<Vec<_>, NotComparable>>()?;
-    Ok(judge(round_trip(&setup.network), time(setup)?, &twins))
+/// If the windows of its losses have other ends than times.
+pub fn comparison(subject: Subject<'_>, ends: &[Duration]) -> Result<Comparison, Inapplicable> {
+    let mut plans = vec![subject.plan(subject.setup.clone())];
+    for end in ends {
+        plans.push(subject.plan(without_later(subject.setup, *end)?));
+    }
+    let (ends, round_trip) = (ends.to_vec(), round_trip(&subject.setup.network));
+    let compared = format!("losses end at {} other times", ends.len());
+    Ok(Comparison::new(Property::M7, compared, plans, move |runs| {
+        let verdicts = runs[0].iter().enumerate().map(|(index, run)| {
+            let of = |runs: &Vec<crate::sweep::Run>| runs.get(index).and_then(|run| time(run, 0));
+            let twins = ends.iter().copied().zip(runs[1..].iter().map(of));
+            judge(round_trip, time(run, 0), &twins.collect::<Vec<_>>())
+        });
+        Verdict::worst(verdicts).unwrap_or_else(|| judge(round_trip, None, &[]))
+    }))
 }
 
 /// Judges the first flow's time to completion with all losses, and with those until each end only; `None`
-/// never finished.
-pub fn judge(
+/// never finished. The figure is by what part the latest of them is later, a round trip apart.
+fn judge(
     round_trip: Duration,
     with_all: Option<Duration>,
     with_some: &[(Duration, Option<Duration>)],
 ) -> Verdict {
-    let is_in_time = |time: &Option<Duration>| match (with_all, time) {
-        (Some(reference), Some(time)) => *time <= reference + reference / 10 + round_trip,
-        (None, _) => true,
-        (Some(_), None) => false,
+    let later = |time: &Option<Duration>| match (with_all, time) {
+        (Some(reference), Some(time)) => {
+            let limit = (reference + round_trip).as_secs_f64();
+            Some((time.as_secs_f64() - limit) / reference.as_secs_f64())
+        }
+        // Nothing is later than never.
+        (None, _) => Some(-1.0),
+        (Some(_), None) => None,
     };
-    let times = with_some.iter().map(|(end, time)| format!("until {end:?}: {time:?}"));
+    let figures = with_some.iter().map(|(_, time)| later(time)).collect::<Option<Vec<_>>>();
+    let times = with_some.iter().map(|(end, time)| format!("until {end:?} {}", text(*time)));
     let times = times.collect::<Vec<_>>().join(", ");
     Verdict {
-        property: PROPERTY,
-        holds: with_some.iter().all(|(_, time)| is_in_time(time)),
-        figures: format!("with all losses: {with_all:?}; {times}"),
+        property: Property::M7,
+        figure: figures.and_then(|figures| figures.into_iter().reduce(f64::max)),
+        bound: BOUND,
+        details: format!("with all losses {}, with those {times}", text(with_all)),
     }
 }
 
 /// `setup` without the losses from `end` on.
-fn without_later(setup: &Setup, end: Duration) -> Result<Setup, NotComparable> {
+fn without_later(setup: &Setup, end: Duration) -> Result<Setup, Inapplicable> {
     let mut twin = setup.clone();
     let end = Timestamp::from_origin(end);
     for conditions in ways(&mut twin.network) {
@@ -68,7 +73,7 @@ fn without_later(setup: &Setup, end: Duration) -> Result<Setup, NotComparable> {
                 Window::Absolute { from, until } => {
                     Window::Absolute { from, until: until.min(end) }
                 }
-                _ => return Err(NotComparable::Inapplicable("losses begin with the traffic")),
+                _ => return Err(Inapplicable("losses begin with the traffic")),
             };
         }
     }
@@ -82,9 +87,9 @@ mod tests {
     #[test]
     fn a_better_network_that_is_slower_is_seen() {
         let ms = Duration::from_millis;
-        let holds = |all, some| judge(ms(10), all, &[(ms(1), some)]).holds;
+        let holds = |all, some| judge(ms(10), all, &[(ms(1), some)]).holds();
         assert!(holds(Some(ms(1000)), Some(ms(500))));
-        assert!(holds(Some(ms(1000)), Some(ms(1110))));
+        assert!(holds(Some(ms(1000)), Some(ms(1109))));
         assert!(!holds(Some(ms(1000)), Some(ms(1111))));
         assert!(!holds(Some(ms(1000)), None));
         assert!(holds(None, None));

@@ -3,57 +3,48 @@
 use core::time::Duration;
 
 use super::tap::{Point, Tap};
-use super::{NotComparable, Property, Verdict};
-use crate::run::{Candidate, Extras, run};
+use super::{Bound, Comparison, Inapplicable, Subject, Unit, Verdict};
+use crate::checker::Property;
 use crate::setup::{Setup, Traffic};
 
-/// M5.
-pub const PROPERTY: Property = Property {
-    id: "M5",
-    meaning: "after idleness of any length the window grows as after a short one, by bytes \
-              delivered: within a datagram",
-};
+const BOUND: Bound = Bound::at_most(1.0, Unit::Datagrams);
 
-/// Runs `setup`, whose first flow makes requests so far apart that it is idle in between, once as it is and
-/// once with each of `idles` on top of that, and compares the sender's window after the longest silence.
+/// Compares a setup, whose first flow makes requests so far apart that it is idle in between, with its
+/// twins with each of `idles` on top of that: the sender's window after the longest silence, by bytes
+/// delivered, with seed 0.
 ///
 /// # Errors
-/// If it cannot be run, or its first flow does not make requests at regular times.
-pub fn check(
-    setup: &Setup,
-    candidate: &Candidate,
-    seed: u64,
-    idles: &[Duration],
-) -> Result<Verdict, NotComparable> {
-    let points = |idle| -> Result<_, NotComparable> {
-        let (tapped, tap) = Tap::of(candidate);
-        run(&with_idle(setup, idle)?, &tapped, seed, Extras::default())?;
-        Ok(tap.sender())
-    };
-    let flow = setup.flows.first().ok_or(NotComparable::Inapplicable("there is no flow"))?;
-    let size = u64::from(flow.server.max_datagram_size);
-    let twins = idles.iter().map(|idle| Ok((*idle, points(*idle)?)));
-    let twins = twins.collect::<Result<Vec<_>, NotComparable>>()?;
-    Ok(judge(size, &points(Duration::ZERO)?, &twins))
+/// If its first flow does not make requests at regular times.
+pub fn comparison(subject: Subject<'_>, idles: &[Duration]) -> Result<Comparison, Inapplicable> {
+    let size = subject.max_datagram_size()?;
+    let (mut plans, mut taps) = (Vec::new(), Vec::new());
+    for idle in [Duration::ZERO].iter().chain(idles) {
+        let (tapped, tap) = Tap::of(subject.candidate);
+        plans.push(subject.plan_for(with_idle(subject.setup, *idle)?, tapped, 0..1));
+        taps.push(tap);
+    }
+    let idles = idles.to_vec();
+    let compared = format!("{} more lengths of idleness", idles.len());
+    Ok(Comparison::new(Property::M5, compared, plans, move |_| {
+        let with = idles.iter().copied().zip(taps[1..].iter().map(Tap::sender));
+        judge(size, &taps[0].sender(), &with.collect::<Vec<_>>())
+    }))
 }
 
 /// Judges what a sender's window did without more idleness, and with more.
-pub fn judge(
-    max_datagram_size: u64,
-    without: &[Point],
-    with: &[(Duration, Vec<Point>)],
-) -> Verdict {
+fn judge(max_datagram_size: u64, without: &[Point], with: &[(Duration, Vec<Point>)]) -> Verdict {
     let reference = after_silence(without);
-    let differences = with.iter().map(|(_, points)| difference(&reference, &after_silence(points)));
-    let differences: Vec<_> = differences.collect();
-    let is_near = |difference: &Option<u64>| difference.is_some_and(|it| it <= max_datagram_size);
-    let figures = with.iter().zip(&differences);
-    let figures = figures.map(|((idle, _), bytes)| format!("{idle:?}: {bytes:?}"));
-    Verdict {
-        property: PROPERTY,
-        holds: differences.iter().all(is_near),
-        figures: format!("bytes of difference with {}", figures.collect::<Vec<_>>().join(", ")),
-    }
+    let verdict = |(idle, points): &(Duration, Vec<Point>)| {
+        let bytes = difference(&reference, &after_silence(points));
+        Verdict {
+            property: Property::M5,
+            figure: bytes.map(|bytes| bytes as f64 / max_datagram_size as f64),
+            bound: BOUND,
+            details: format!("with {idle:?} more"),
+        }
+    };
+    let none = verdict(&(Duration::ZERO, Vec::new()));
+    Verdict::worst(with.iter().map(verdict)).unwrap_or(none)
 }
 
 /// Bytes delivered since the longest silence, and the window then.
@@ -74,11 +65,11 @@ fn difference(one: &[(u64, u64)], other: &[(u64, u64)]) -> Option<u64> {
     differences.collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
-fn with_idle(setup: &Setup, idle: Duration) -> Result<Setup, NotComparable> {
+fn with_idle(setup: &Setup, idle: Duration) -> Result<Setup, Inapplicable> {
     let mut twin = setup.clone();
     match twin.flows.first_mut().map(|flow| &mut flow.traffic) {
         Some(Traffic::Requests { every: Some(every), .. }) => *every += idle,
-        _ => return Err(NotComparable::Inapplicable("nothing is idle")),
+        _ => return Err(Inapplicable("nothing is idle")),
     }
     twin.limit += idle * 10;
     Ok(twin)
@@ -97,6 +88,7 @@ mod tests {
             delivered,
             window,
             phase: Phase::CongestionAvoidance,
+            rate: None,
         };
         points.iter().map(point).collect()
     }
@@ -108,9 +100,9 @@ mod tests {
             let points = points(&[(0, 10, 5000), (900, 20, 5000), (905, 40, window)]);
             [(Duration::from_millis(800), points)]
         };
-        assert!(judge(1200, &without, &with(6500)).holds);
-        assert!(!judge(1200, &without, &with(9000)).holds);
-        assert!(!judge(1200, &without, &[(Duration::ZERO, Vec::new())]).holds);
-        assert!(!judge(1200, &[], &with(6500)).holds);
+        assert!(judge(1200, &without, &with(6500)).holds());
+        assert!(!judge(1200, &without, &with(9000)).holds());
+        assert!(!judge(1200, &without, &[(Duration::ZERO, Vec::new())]).holds());
+        assert!(!judge(1200, &[], &with(6500)).holds());
     }
 }

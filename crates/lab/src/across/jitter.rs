@@ -9,17 +9,12 @@ use core::time::Duration;
 use clearway_network::Jitter;
 
 use super::median::median;
-use super::twin::ways;
-use super::{NotComparable, Property, Verdict};
-use crate::run::{Candidate, Extras, run};
+use super::twin::{deviation, text, times, ways};
+use super::{Bound, Comparison, Subject, Unit, Verdict};
+use crate::checker::Property;
 use crate::setup::Setup;
 
-/// M8.
-pub const PROPERTY: Property = Property {
-    id: "M8",
-    meaning: "with jitter of 1 ns to 1 ms, the median time to completion differs by at most 10 % \
-              from that without",
-};
+const BOUND: Bound = Bound::at_most(0.1, Unit::Share);
 
 /// The jitters that are tried, each in both directions, none of which reorders anything.
 pub const JITTERS: [Duration; 4] = [
@@ -29,41 +24,33 @@ pub const JITTERS: [Duration; 4] = [
     Duration::from_millis(1),
 ];
 
-/// Runs `setup` with each jitter and each seed.
-///
-/// # Errors
-/// If it cannot be run.
-pub fn check(
-    setup: &Setup,
-    candidate: &Candidate,
-    seeds: core::ops::Range<u64>,
-) -> Result<Verdict, NotComparable> {
-    let times = |range| {
-        let twin = with_jitter(setup, range);
-        let time = |seed| Ok(run(&twin, candidate, seed, Extras::default())?.flows[0].took);
-        seeds.clone().map(time).collect::<Result<Vec<_>, NotComparable>>()
-    };
-    let without = times(Duration::ZERO)?;
-    let with = JITTERS.map(|range| Ok((range, times(range)?)));
-    let with = with.into_iter().collect::<Result<Vec<_>, NotComparable>>()?;
-    Ok(judge(&without, &with))
+/// Compares a setup without jitter with its twins with each of [`JITTERS`], by the medians over seeds.
+pub fn comparison(subject: Subject<'_>) -> Comparison {
+    let ranges = [Duration::ZERO].into_iter().chain(JITTERS);
+    let plans = ranges.map(|range| subject.plan(with_jitter(subject.setup, range))).collect();
+    let compared = "jitter up to 1 ms, medians";
+    Comparison::new(Property::M8, compared, plans, |runs| {
+        let with = runs[1..].iter().map(|runs| times(runs));
+        judge(&times(&runs[0]), &JITTERS.into_iter().zip(with).collect::<Vec<_>>())
+    })
 }
 
 /// Judges the times of the first flow without jitter, and with each jitter; `None` is a run that did
 /// not finish.
-pub fn judge(without: &[Option<Duration>], with: &[(Duration, Vec<Option<Duration>>)]) -> Verdict {
+fn judge(without: &[Option<Duration>], with: &[(Duration, Vec<Option<Duration>>)]) -> Verdict {
     let reference = median(without);
-    let near = |times: &Vec<Option<Duration>>| match (reference, median(times)) {
-        (Some(reference), Some(time)) => time.abs_diff(reference) <= reference / 10,
-        _ => false,
+    let verdict = |(range, times): &(Duration, Vec<Option<Duration>>)| Verdict {
+        property: Property::M8,
+        figure: deviation(median(times), reference),
+        bound: BOUND,
+        details: format!(
+            "median without {}, with {range:?} {}",
+            text(reference),
+            text(median(times))
+        ),
     };
-    let medians = with.iter().map(|(range, times)| format!("{range:?}: {:?}", median(times)));
-    let figures = medians.collect::<Vec<_>>().join(", ");
-    Verdict {
-        property: PROPERTY,
-        holds: with.iter().all(|(_, times)| near(times)),
-        figures: format!("median without: {reference:?}; with {figures}"),
-    }
+    let none = verdict(&(Duration::ZERO, Vec::new()));
+    Verdict::worst(with.iter().map(verdict)).unwrap_or(none)
 }
 
 fn with_jitter(setup: &Setup, range: Duration) -> Setup {
@@ -85,11 +72,11 @@ mod tests {
     #[test]
     fn a_trap_that_opens_with_jitter_is_seen() {
         let with = |times| [(Duration::from_nanos(1), seconds(times))];
-        assert!(judge(&seconds([100, 100, 100]), &with([109, 110, 300])).holds);
-        assert!(!judge(&seconds([100, 100, 100]), &with([111, 110, 111])).holds);
-        assert!(!judge(&seconds([100, 100, 100]), &with([40, 41, 42])).holds);
-        assert!(!judge(&seconds([0, 0, 40]), &with([40, 41, 42])).holds);
-        assert!(!judge(&seconds([40, 41, 42]), &with([0, 0, 42])).holds);
-        assert!(!judge(&seconds([0, 0, 0]), &with([0, 0, 0])).holds);
+        assert!(judge(&seconds([100, 100, 100]), &with([109, 110, 300])).holds());
+        assert!(!judge(&seconds([100, 100, 100]), &with([111, 110, 111])).holds());
+        assert!(!judge(&seconds([100, 100, 100]), &with([40, 41, 42])).holds());
+        assert!(!judge(&seconds([0, 0, 40]), &with([40, 41, 42])).holds());
+        assert!(!judge(&seconds([40, 41, 42]), &with([0, 0, 42])).holds());
+        assert!(!judge(&seconds([0, 0, 0]), &with([0, 0, 0])).holds());
     }
 }

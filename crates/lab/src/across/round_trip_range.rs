@@ -1,4 +1,10 @@
 //! M6: the same path in round trips is used as well, however long a round trip is.
+//!
+//! BBR's draft leaves a part of every path unused: every five seconds a ProbeRTT lets the data in flight
+//! sink to half a path, and keeps it there for 200 ms or a round trip, whichever is longer
+//! (draft-ietf-ccwg-bbr, Section 5.3.4). The draft means that to cost 2 %. On a path of more than 200 ms it
+//! is a path's worth of sending each time, so that of one of 2 s no more than three quarters can be used:
+//! there 0.9 of what ProbeRTT leaves is asked for.
 
 use core::time::Duration;
 
@@ -6,17 +12,11 @@ use clearway_network::{Conditions, QueueLimit, Way};
 use clearway_units::Rate;
 
 use super::twin::ways;
-use super::{NotComparable, Property, Verdict};
-use crate::run::{Candidate, Extras, Outcome, run};
+use super::{Bound, Comparison, Inapplicable, Subject, Unit, Verdict};
+use crate::checker::Property;
+use crate::run::Outcome;
 use crate::setup::Setup;
 use crate::world::Stop;
-
-/// M6.
-pub const PROPERTY: Property = Property {
-    id: "M6",
-    meaning: "with round-trip times from 50 us to 2 s and a queue of one path, a long transfer uses 0.9 \
-              of the bottleneck or more",
-};
 
 /// The round-trip times that are tried.
 pub const ROUND_TRIPS: [Duration; 9] = [
@@ -32,35 +32,86 @@ pub const ROUND_TRIPS: [Duration; 9] = [
 ];
 
 const LEAST_UTILISATION: f64 = 0.9;
+/// BBR.ProbeRTTInterval, in seconds.
+const PROBE_INTERVAL: f64 = 5.0;
+/// BBR.ProbeRTTDuration, in seconds.
+const PROBE_LENGTH: f64 = 0.2;
 
-/// Runs `setup`, a download whose network is replaced by one that holds `path` bytes, with one of
-/// [`ROUND_TRIPS`], and a queue for as many. For the time to begin not to count, it should transfer some
-/// hundred paths.
+/// Whether a controller empties the path at times to see how short it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Habit {
+    /// It never does.
+    Sends,
+    /// As BBR does it.
+    Probes,
+}
+
+impl Habit {
+    /// What part of a path it can use.
+    fn usable(self, round_trip: Duration) -> f64 {
+        let path = round_trip.as_secs_f64();
+        match self {
+            Self::Probes if path > PROBE_LENGTH => {
+                // Half a path is not sent while the flight sinks, and half of one while it stays there. Until
+                // that is over, round-trip times are the shortest, and the interval begins anew.
+                1.0 - path / (PROBE_INTERVAL + 1.5 * path)
+            }
+            _ => 1.0,
+        }
+    }
+
+    fn bound(self, round_trip: Duration) -> Bound {
+        Bound::at_least(LEAST_UTILISATION * self.usable(round_trip), Unit::Share)
+    }
+}
+
+/// Compares a download, its network replaced by ones that hold `path` bytes and a queue for as many, over
+/// `round_trips`. For the time to begin not to count, it should transfer some hundred paths.
 ///
 /// # Errors
-/// If it cannot be run.
-pub fn check(
-    setup: &Setup,
-    candidate: &Candidate,
-    seed: u64,
+/// If a round trip takes no time.
+pub fn comparison(
+    subject: Subject<'_>,
     path: u64,
-    round_trip: Duration,
-) -> Result<Verdict, NotComparable> {
-    let rate = Rate::from_transfer(path, round_trip)
-        .ok_or(NotComparable::Inapplicable("a round trip takes time"))?;
-    let outcome =
-        run(&with_round_trip(setup, path, rate, round_trip), candidate, seed, Extras::default())?;
-    Ok(judge(round_trip, rate, &outcome))
+    round_trips: &[Duration],
+    habit: Habit,
+) -> Result<Comparison, Inapplicable> {
+    let rate = |round_trip: Duration| {
+        let rate = Rate::from_transfer(path, round_trip);
+        rate.ok_or(Inapplicable("a round trip takes time"))
+    };
+    let mut plans = Vec::new();
+    for round_trip in round_trips {
+        let rate = rate(*round_trip)?;
+        plans.push(subject.plan(with_round_trip(subject.setup, path, rate, *round_trip)));
+    }
+    let rates = round_trips.iter().map(|round_trip| Ok((*round_trip, rate(*round_trip)?)));
+    let rates = rates.collect::<Result<Vec<_>, Inapplicable>>()?;
+    let compared = match round_trips {
+        [only] => format!("a round trip of {only:?}"),
+        [first, .., last] => format!("round trips of {first:?} to {last:?}"),
+        [] => return Err(Inapplicable("there is no round trip")),
+    };
+    Ok(Comparison::new(Property::M6, compared, plans, move |runs| {
+        let all = rates.iter().zip(runs);
+        let verdicts = all.flat_map(|((round_trip, rate), runs)| {
+            runs.iter().map(|run| judge(*round_trip, *rate, habit, &run.outcome))
+        });
+        let bound = habit.bound(Duration::ZERO);
+        let none = Verdict { property: Property::M6, figure: None, bound, details: String::new() };
+        Verdict::worst(verdicts).unwrap_or(none)
+    }))
 }
 
 /// Judges a download over a bottleneck of `rate`.
-pub fn judge(round_trip: Duration, rate: Rate, outcome: &Outcome) -> Verdict {
+fn judge(round_trip: Duration, rate: Rate, habit: Habit, outcome: &Outcome) -> Verdict {
     let delivered = outcome.network.of(Way::ToClient).delivered_bytes;
     let utilisation = delivered as f64 / rate.bytes_in(outcome.at).max(1) as f64;
     Verdict {
-        property: PROPERTY,
-        holds: outcome.stop == Stop::Finished && utilisation >= LEAST_UTILISATION,
-        figures: format!("{utilisation:.3} at {round_trip:?} ({:?})", outcome.stop),
+        property: Property::M6,
+        figure: (outcome.stop == Stop::Finished).then_some(utilisation),
+        bound: habit.bound(round_trip),
+        details: format!("at {round_trip:?}"),
     }
 }
 
@@ -75,4 +126,20 @@ fn with_round_trip(setup: &Setup, path: u64, rate: Rate, round_trip: Duration) -
         };
     }
     twin
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_long_rounds_of_probe_rtt_are_left_out() {
+        let usable = |habit: Habit, milliseconds| {
+            (habit.usable(Duration::from_millis(milliseconds)) * 1000.0).round()
+        };
+        assert_eq!(usable(Habit::Sends, 2000), 1000.0);
+        assert_eq!(usable(Habit::Probes, 200), 1000.0);
+        assert_eq!(usable(Habit::Probes, 500), 913.0);
+        assert_eq!(usable(Habit::Probes, 2000), 750.0);
+    }
 }

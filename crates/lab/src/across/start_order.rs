@@ -3,66 +3,65 @@
 use core::time::Duration;
 
 use super::median::median;
-use super::{NotComparable, Property, Verdict};
-use crate::run::{Candidate, Extras, run};
-use crate::setup::Setup;
+use super::twin::{deviation, text, time};
+use super::{Bound, Comparison, Inapplicable, Subject, Unit, Verdict};
+use crate::checker::Property;
+use crate::sweep::Run;
 
-/// M9.
-pub const PROPERTY: Property = Property {
-    id: "M9",
-    meaning: "if two flows that are alike swap the order in which they begin, the one that begins \
-              first takes as long as the other did, within 10 % in the median, and so does the second",
-};
+const BOUND: Bound = Bound::at_most(0.1, Unit::Share);
 
 /// The times to completion of the flow that begins first, and of the one that begins second.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Times {
+struct Times {
     /// Of runs: `None` did not finish.
-    pub first: Vec<Option<Duration>>,
+    first: Vec<Option<Duration>>,
     /// Of the same runs.
-    pub second: Vec<Option<Duration>>,
+    second: Vec<Option<Duration>>,
 }
 
-/// Runs the two flows of `setup`, which begin so far apart, in both orders.
+impl Times {
+    /// Of runs in which the flow `first` of two begins.
+    fn of(runs: &[Run], first: usize) -> Self {
+        let of = |flow| runs.iter().map(|run| time(run, flow)).collect();
+        Self { first: of(first), second: of(1 - first) }
+    }
+}
+
+/// Compares the two flows of a setup, which begin so far apart, in both orders, by the medians over seeds.
 ///
 /// # Errors
-/// If they cannot be run, or are not two.
-pub fn check(
-    setup: &Setup,
-    candidate: &Candidate,
-    seeds: core::ops::Range<u64>,
-    apart: Duration,
-) -> Result<Verdict, NotComparable> {
-    if setup.flows.len() != 2 {
-        return Err(NotComparable::Inapplicable("it takes two flows"));
+/// If they are not two.
+pub fn comparison(subject: Subject<'_>, apart: Duration) -> Result<Comparison, Inapplicable> {
+    if subject.setup.flows.len() != 2 {
+        return Err(Inapplicable("it takes two flows"));
     }
-    let times = |first: usize| -> Result<Times, NotComparable> {
-        let mut twin = setup.clone();
+    let plan = |first: usize| {
+        let mut twin = subject.setup.clone();
         twin.flows[first].start = Duration::ZERO;
         twin.flows[1 - first].start = apart;
-        let mut times = Times::default();
-        for seed in seeds.clone() {
-            let outcome = run(&twin, candidate, seed, Extras::default())?;
-            times.first.push(outcome.flows[first].took);
-            times.second.push(outcome.flows[1 - first].took);
-        }
-        Ok(times)
+        subject.plan(twin)
     };
-    Ok(judge(&times(0)?, &times(1)?))
+    let plans = vec![plan(0), plan(1)];
+    Ok(Comparison::new(Property::M9, "other flow first, medians", plans, |runs| {
+        judge(&Times::of(&runs[0], 0), &Times::of(&runs[1], 1))
+    }))
 }
 
 /// Judges the times of both orders.
-pub fn judge(one: &Times, other: &Times) -> Verdict {
-    let are_near = |one, other| match (median(one), median(other)) {
-        (Some(one), Some(other)) => one.abs_diff(other) <= one.min(other) / 10,
-        _ => false,
+fn judge(one: &Times, other: &Times) -> Verdict {
+    let verdict = |which: &str, one: &[Option<Duration>], other: &[Option<Duration>]| {
+        let (one, other) = (median(one), median(other));
+        let (longer, shorter) = if one > other { (one, other) } else { (other, one) };
+        Verdict {
+            property: Property::M9,
+            figure: deviation(longer, shorter),
+            bound: BOUND,
+            details: format!("median of the {which} {} and {}", text(one), text(other)),
+        }
     };
-    let medians = |times: &Times| (median(&times.first), median(&times.second));
-    Verdict {
-        property: PROPERTY,
-        holds: are_near(&one.first, &other.first) && are_near(&one.second, &other.second),
-        figures: format!("medians {:?} and {:?}", medians(one), medians(other)),
-    }
+    let first = verdict("first", &one.first, &other.first);
+    let second = verdict("second", &one.second, &other.second);
+    Verdict::worst([first.clone(), second]).unwrap_or(first)
 }
 
 #[cfg(test)]
@@ -76,10 +75,10 @@ mod tests {
                 [first, second].map(|time| vec![Some(Duration::from_millis(time))]);
             Times { first, second }
         };
-        assert!(judge(&times(1000, 2000), &times(1100, 1900)).holds);
-        assert!(!judge(&times(1000, 2000), &times(1101, 2000)).holds);
-        assert!(!judge(&times(1000, 2000), &times(1000, 1500)).holds);
+        assert!(judge(&times(1000, 2000), &times(1099, 1901)).holds());
+        assert!(!judge(&times(1000, 2000), &times(1101, 2000)).holds());
+        assert!(!judge(&times(1000, 2000), &times(1000, 1500)).holds());
         let never = Times { first: vec![None], second: vec![None] };
-        assert!(!judge(&never, &never).holds);
+        assert!(!judge(&never, &never).holds());
     }
 }

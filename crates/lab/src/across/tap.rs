@@ -21,6 +21,8 @@ pub struct Point {
     pub window: u64,
     /// What the controller is doing.
     pub phase: Phase,
+    /// The sample of the delivery rate that came with it, unless the sender had run out of data.
+    pub rate: Option<Rate>,
 }
 
 type Tracks = Arc<Mutex<Vec<Vec<Point>>>>;
@@ -88,6 +90,10 @@ impl Controller for Watched {
             delivered: event.total_delivered,
             window: self.inner.window(),
             phase: self.inner.snapshot().phase,
+            rate: event
+                .rate_sample
+                .filter(|sample| !sample.is_application_limited)
+                .map(|sample| sample.rate),
         };
         let mut tracks = self.tracks.lock().unwrap_or_else(PoisonError::into_inner);
         tracks[self.track].push(point);

@@ -11,49 +11,40 @@ use core::time::Duration;
 use clearway_network::{Conditions, Window};
 use clearway_units::Timestamp;
 
-use super::twin::ways;
-use super::{NotComparable, Property, Verdict};
-use crate::run::{Candidate, Extras, run};
+use super::twin::{deviation, text, time, ways};
+use super::{Bound, Comparison, Inapplicable, Subject, Unit, Verdict};
+use crate::checker::Property;
 use crate::setup::{EndSetup, Setup, Traffic};
 
-/// M1.
-pub const PROPERTY: Property = Property {
-    id: "M1",
-    meaning: "with all delays multiplied and all rates divided by one factor, completion takes as many \
-              times as long, within 5 %",
-};
+const BOUND: Bound = Bound::at_most(0.05, Unit::Share);
 
-/// Runs `setup`, and its twin in which everything takes `factor` times as long.
+/// Compares a setup with its twin in which everything takes `factor` times as long, seed by seed.
 ///
 /// # Errors
-/// If it cannot be run, or cannot be scaled.
-pub fn check(
-    setup: &Setup,
-    candidate: &Candidate,
-    seed: u64,
-    factor: u32,
-) -> Result<Verdict, NotComparable> {
-    let time = |setup: &Setup| -> Result<_, NotComparable> {
-        Ok(run(setup, candidate, seed, Extras::default())?.flows[0].took)
-    };
-    Ok(judge(factor, time(setup)?, time(&slower(setup, factor)?)?))
+/// If it cannot be scaled.
+pub fn comparison(subject: Subject<'_>, factor: u32) -> Result<Comparison, Inapplicable> {
+    let twin = slower(subject.setup, factor)?;
+    let plans = vec![subject.plan(subject.setup.clone()), subject.plan(twin)];
+    let compared = format!("{factor} times slower");
+    Ok(Comparison::new(Property::M1, compared, plans, move |runs| {
+        let pairs = runs[0].iter().zip(&runs[1]);
+        let verdicts = pairs.map(|(run, slower)| judge(factor, time(run, 0), time(slower, 0)));
+        Verdict::worst(verdicts).unwrap_or_else(|| judge(factor, None, None))
+    }))
 }
 
 /// Judges the times to completion of the first flow in both runs; `None` did not finish.
-pub fn judge(factor: u32, time: Option<Duration>, slower: Option<Duration>) -> Verdict {
-    let is_near = |time: Duration, slower: Duration| {
-        let expected = time * factor;
-        slower.abs_diff(expected) <= expected / 20
-    };
+fn judge(factor: u32, time: Option<Duration>, slower: Option<Duration>) -> Verdict {
     Verdict {
-        property: PROPERTY,
-        holds: time.zip(slower).is_some_and(|(time, slower)| is_near(time, slower)),
-        figures: format!("{time:?}, {factor} times slower {slower:?}"),
+        property: Property::M1,
+        figure: deviation(slower, time.map(|time| time * factor)),
+        bound: BOUND,
+        details: format!("{}, {factor} times slower {}", text(time), text(slower)),
     }
 }
 
 /// `setup` in slow motion.
-fn slower(setup: &Setup, factor: u32) -> Result<Setup, NotComparable> {
+fn slower(setup: &Setup, factor: u32) -> Result<Setup, Inapplicable> {
     let mut twin = setup.clone();
     twin.limit *= factor;
     for conditions in ways(&mut twin.network) {
@@ -79,11 +70,11 @@ fn slower(setup: &Setup, factor: u32) -> Result<Setup, NotComparable> {
     Ok(twin)
 }
 
-fn slow_down(conditions: &mut Conditions, factor: u32) -> Result<(), NotComparable> {
+fn slow_down(conditions: &mut Conditions, factor: u32) -> Result<(), Inapplicable> {
     let Conditions { trace, freezes, policer, host, discipline, .. } = conditions;
     let has_times = trace.is_some() || freezes.is_some() || policer.is_some() || host.is_some();
     if has_times || *discipline != Default::default() {
-        return Err(NotComparable::Inapplicable("a part of the network has times of its own"));
+        return Err(Inapplicable("a part of the network has times of its own"));
     }
     conditions.delay *= factor;
     conditions.jitter.range *= factor;
@@ -129,10 +120,10 @@ mod tests {
     #[test]
     fn what_does_not_scale_is_seen() {
         let ms = |milliseconds| Some(Duration::from_millis(milliseconds));
-        assert!(judge(3, ms(1000), ms(3150)).holds);
-        assert!(!judge(3, ms(1000), ms(3151)).holds);
-        assert!(!judge(3, ms(1000), ms(1000)).holds);
-        assert!(!judge(3, ms(1000), None).holds);
-        assert!(!judge(3, None, None).holds);
+        assert!(judge(3, ms(1000), ms(3150)).holds());
+        assert!(!judge(3, ms(1000), ms(3151)).holds());
+        assert!(!judge(3, ms(1000), ms(1000)).holds());
+        assert!(!judge(3, ms(1000), None).holds());
+        assert!(!judge(3, None, None).holds());
     }
 }

@@ -1,37 +1,77 @@
-//! The same setup in another network.
+//! The same setup in another network, and what came of it.
 
 use core::fmt;
+use core::ops::Range;
 use core::time::Duration;
 
 use clearway_network::{Conditions, LinkConfig};
 
-use crate::run::RunError;
+use super::comparison::Plan;
+use crate::run::Candidate;
+use crate::setup::Setup;
+use crate::sweep::Run;
 
-/// Why runs could not be compared.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum NotComparable {
-    /// One of them cannot be run.
-    Run(RunError),
-    /// The property says nothing about this setup or its runs, for this reason.
-    Inapplicable(&'static str),
-}
+/// The property says nothing about this setup, for this reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Inapplicable(pub &'static str);
 
-impl fmt::Display for NotComparable {
+impl fmt::Display for Inapplicable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Run(error) => error.fmt(formatter),
-            Self::Inapplicable(why) => write!(formatter, "the property does not apply: {why}"),
-        }
+        write!(formatter, "the property does not apply: {}", self.0)
     }
 }
 
-impl core::error::Error for NotComparable {}
+impl core::error::Error for Inapplicable {}
 
-impl From<RunError> for NotComparable {
-    fn from(error: RunError) -> Self {
-        Self::Run(error)
+/// A setup with a controller and seeds: the subject of a comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// What is run, as it is or with changes.
+    pub setup: &'a Setup,
+    /// What controls the flows that name no controller of their own.
+    pub candidate: &'a Candidate,
+    /// How many seeds, from 0 on.
+    pub seeds: u64,
+}
+
+impl Subject<'_> {
+    /// Runs `setup` with all seeds.
+    pub(super) fn plan(&self, setup: Setup) -> Plan {
+        self.plan_for(setup, self.candidate.clone(), 0..self.seeds)
     }
+
+    /// Runs `setup` with `candidate` and `seeds`.
+    pub(super) fn plan_for(&self, setup: Setup, candidate: Candidate, seeds: Range<u64>) -> Plan {
+        Plan { setup, candidate, seeds, sample_every: None }
+    }
+
+    /// The largest datagram of the first flow's sender, in bytes.
+    pub(super) fn max_datagram_size(&self) -> Result<u64, Inapplicable> {
+        let flow = self.setup.flows.first().ok_or(Inapplicable("there is no flow"))?;
+        let end = if flow.traffic.is_upload() { &flow.client } else { &flow.server };
+        Ok(u64::from(end.max_datagram_size))
+    }
+}
+
+/// How long the first flow of each run took; `None` did not finish.
+pub(super) fn times(runs: &[Run]) -> Vec<Option<Duration>> {
+    runs.iter().map(|run| time(run, 0)).collect()
+}
+
+/// How long a flow of `run` took; `None` did not finish.
+pub(super) fn time(run: &Run, flow: usize) -> Option<Duration> {
+    run.outcome.flows.get(flow).and_then(|flow| flow.took)
+}
+
+/// By what part of `reference` a time differs from it, up or down.
+pub(super) fn deviation(time: Option<Duration>, reference: Option<Duration>) -> Option<f64> {
+    let (time, reference) = (time?.as_secs_f64(), reference?.as_secs_f64());
+    Some((time - reference).abs() / reference)
+}
+
+/// A time as it stands in a verdict's details.
+pub(super) fn text(time: Option<Duration>) -> String {
+    time.map_or_else(|| "never".to_owned(), |time| format!("{:.3} s", time.as_secs_f64()))
 }
 
 /// Both directions.

@@ -1,29 +1,166 @@
 use core::fmt;
 
-/// What ought to hold across runs.
+use crate::checker::Property;
+
+/// What a figure is a figure of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Property {
-    /// Its name in reports, such as `M3`.
-    pub id: &'static str,
-    /// What it says, with its bound.
-    pub meaning: &'static str,
+pub enum Unit {
+    /// A part of something, where 1 is all of it.
+    Share,
+    /// A number without a unit, from 0 to 1.
+    Index,
+    /// How many times as much.
+    Times,
+    /// Bytes, in datagrams of the largest size.
+    Datagrams,
 }
 
-/// Whether a property held.
-#[derive(Clone, PartialEq, Eq, Debug)]
+impl Unit {
+    /// Its name for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Share => "share",
+            Self::Index => "index",
+            Self::Times => "times",
+            Self::Datagrams => "datagrams",
+        }
+    }
+
+    /// `value` for people.
+    pub fn text(self, value: f64) -> String {
+        match self {
+            Self::Share => format!("{:.1} %", value * 100.0),
+            Self::Index => format!("{value:.3}"),
+            Self::Times => format!("{value:.2}"),
+            Self::Datagrams => format!("{value:.1} dg"),
+        }
+    }
+}
+
+/// Between what a figure has to be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Bound {
+    /// Not less than this.
+    pub at_least: Option<f64>,
+    /// Not more than this.
+    pub at_most: Option<f64>,
+    /// Of what.
+    pub unit: Unit,
+}
+
+impl Bound {
+    /// Not less than `limit`.
+    pub const fn at_least(limit: f64, unit: Unit) -> Self {
+        Self { at_least: Some(limit), at_most: None, unit }
+    }
+
+    /// Not more than `limit`.
+    pub const fn at_most(limit: f64, unit: Unit) -> Self {
+        Self { at_least: None, at_most: Some(limit), unit }
+    }
+
+    /// Whether `value` is between the limits.
+    pub fn admits(&self, value: f64) -> bool {
+        self.at_least.is_none_or(|least| value >= least)
+            && self.at_most.is_none_or(|most| value <= most)
+    }
+
+    /// By how much `value` is outside, below zero if it is inside: of two values the worse has more.
+    fn excess(&self, value: f64) -> f64 {
+        let below = self.at_least.map_or(f64::NEG_INFINITY, |least| least - value);
+        let above = self.at_most.map_or(f64::NEG_INFINITY, |most| value - most);
+        below.max(above)
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |value| self.unit.text(value);
+        match (self.at_least, self.at_most) {
+            (Some(least), Some(most)) => {
+                write!(formatter, "{} to {}", text(least), text(most))
+            }
+            (Some(least), None) => write!(formatter, "at least {}", text(least)),
+            (None, Some(most)) => write!(formatter, "at most {}", text(most)),
+            (None, None) => formatter.write_str("none"),
+        }
+    }
+}
+
+/// What was measured, held against its bound.
+#[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
-    /// Which.
+    /// Of what.
     pub property: Property,
-    /// Whether it did.
-    pub holds: bool,
-    /// What was measured.
-    pub figures: String,
+    /// What was measured; `None` if it cannot be, such as when a run did not finish.
+    pub figure: Option<f64>,
+    /// Between what it has to be.
+    pub bound: Bound,
+    /// What it was made of, in words.
+    pub details: String,
+}
+
+impl Verdict {
+    /// The worst of several verdicts on one property, which also says what is in the middle of them. `None`
+    /// if there is none.
+    pub(super) fn worst(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut verdicts: Vec<_> = verdicts.into_iter().collect();
+        let excess = |it: &Self| it.figure.map_or(f64::INFINITY, |figure| it.bound.excess(figure));
+        verdicts.sort_by(|one, other| excess(one).total_cmp(&excess(other)));
+        let middle = verdicts.get(verdicts.len() / 2).map(Self::figure_text);
+        let count = verdicts.len();
+        let mut worst = verdicts.pop()?;
+        if let Some(middle) = middle.filter(|_| count > 2) {
+            worst.details += &format!("; the one in the middle of {count}: {middle}");
+        }
+        Some(worst)
+    }
+
+    /// Whether the property held.
+    pub fn holds(&self) -> bool {
+        self.figure.is_some_and(|figure| self.bound.admits(figure))
+    }
+
+    /// What was measured, for people.
+    pub fn figure_text(&self) -> String {
+        self.figure.map_or_else(|| "none".to_owned(), |figure| self.bound.unit.text(figure))
+    }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Property { id, meaning } = self.property;
-        let holds = if self.holds { "holds" } else { "does not hold" };
-        write!(formatter, "{id} {holds} ({meaning}): {}", self.figures)
+        let Self { property, bound, details, .. } = self;
+        let holds = if self.holds() { "holds" } else { "does not hold" };
+        let figure = self.figure_text();
+        write!(formatter, "{property} {holds}: {figure}, where it may be {bound} ({details})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(figure: Option<f64>, bound: Bound) -> Verdict {
+        Verdict { property: Property::M1, figure, bound, details: String::new() }
+    }
+
+    #[test]
+    fn the_worst_is_the_one_that_is_furthest_outside() {
+        let bound = Bound { at_least: Some(0.7), at_most: Some(1.3), unit: Unit::Times };
+        let worst = |figures: &[Option<f64>]| {
+            let verdicts = figures.iter().map(|figure| verdict(*figure, bound));
+            Verdict::worst(verdicts).map(|worst| (worst.figure, worst.holds()))
+        };
+        assert_eq!(worst(&[Some(1.0), Some(0.75), Some(1.1)]), Some((Some(0.75), true)));
+        assert_eq!(worst(&[Some(0.6), Some(1.5)]), Some((Some(1.5), false)));
+        assert_eq!(worst(&[Some(0.6), None]), Some((None, false)));
+        assert_eq!(worst(&[]), None);
+    }
+
+    #[test]
+    fn no_figure_is_no_success() {
+        let logged = Bound { at_least: None, at_most: None, unit: Unit::Index };
+        assert!(verdict(Some(7.0), logged).holds());
+        assert!(!verdict(None, logged).holds());
     }
 }

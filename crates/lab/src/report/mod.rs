@@ -1,9 +1,10 @@
 //! What runs showed, in figures, in words, and as a table.
 //!
 //! A [`Row`] is what is known of one variant of a scenario with one controller: its [`Statistics`], and
-//! for each thing that is expected of it a [`Verdict`]. Whoever judges runs in other ways (properties
-//! that compare runs with each other, for example) gives a row more verdicts.
+//! for each thing that is expected of it a [`Verdict`]. An [`AcrossRow`] is what came of a comparison of
+//! runs or flows.
 
+mod across;
 mod capacity;
 mod json;
 mod measure;
@@ -12,6 +13,7 @@ mod table;
 mod text;
 mod verdict;
 
+pub use across::{AcrossRow, across_json, across_table};
 pub use json::json;
 pub use statistics::Statistics;
 pub use table::table;

@@ -33,6 +33,7 @@ pub(super) fn setup(flows: Vec<Flow>) -> Setup {
         network: LinkConfig::default(),
         flows,
         properties_off: Vec::new(),
+        turns: Default::default(),
     }
 }
 

@@ -16,12 +16,10 @@ use clearway_wire::{Direction, StreamId, VarInt};
 
 use super::tls::{self, LabCertificateError};
 use super::{NullSessions, Sink, Stack, StackEvent, Vitals};
-use crate::setup::SessionKind;
+use crate::setup::{SessionKind, Turns};
 
 /// The name of every simulated server.
 pub(super) const SERVER_NAME: &str = "lab.example";
-/// As much as a batch of the real endpoint.
-const BATCH: usize = 16;
 const BUFFER: usize = 65_536;
 /// Connections per simulated endpoint: one, and those that a client's moves may begin.
 const MAX_CONNECTIONS: usize = 16;
@@ -33,6 +31,8 @@ pub struct ClearwayStack {
     /// Watches the server's first connection.
     observer: Option<Box<dyn Observer>>,
     buffer: Vec<u8>,
+    /// How many datagrams are handed over at once.
+    batch: usize,
 }
 
 impl ClearwayStack {
@@ -56,7 +56,8 @@ impl ClearwayStack {
         let mut endpoint = Endpoint::new(endpoint_config(&mut random), None, now, random);
         let connected = endpoint.connect(now, &config, server, SERVER_NAME, observer);
         let connections = connected.into_iter().collect();
-        Ok(Self { endpoint, connections, observer: None, buffer: vec![0; BUFFER] })
+        let (observer, buffer) = (None, vec![0; BUFFER]);
+        Ok(Self { endpoint, connections, observer, buffer, batch: Turns::default().batch })
     }
 
     /// A server that waits for its client.
@@ -81,7 +82,13 @@ impl ClearwayStack {
             new_token_lifetime: core::time::Duration::from_secs(3600),
         });
         let endpoint = Endpoint::new(endpoint_config(&mut random), Some(server), now, random);
-        Ok(Self { endpoint, connections: Vec::new(), observer, buffer: vec![0; BUFFER] })
+        let (connections, buffer) = (Vec::new(), vec![0; BUFFER]);
+        Ok(Self { endpoint, connections, observer, buffer, batch: Turns::default().batch })
+    }
+
+    /// The same, handing over at most so many datagrams at once.
+    pub fn with_batch(self, batch: usize) -> Self {
+        Self { batch: batch.max(1), ..self }
     }
 
     /// The connection that counts: the one that was confirmed, or the first.
@@ -119,7 +126,9 @@ impl Stack for ClearwayStack {
 
     fn transmit(&mut self, now: Timestamp, sink: &mut Sink<'_>) {
         for handle in &self.connections {
-            while let Some(sent) = self.endpoint.transmit(*handle, now, &mut self.buffer, BATCH) {
+            while let Some(sent) =
+                self.endpoint.transmit(*handle, now, &mut self.buffer, self.batch)
+            {
                 self.endpoint.transmitted(*handle, now);
                 let size = sent.segment_size.unwrap_or(sent.size);
                 for datagram in self.buffer[..sent.size].chunks(size) {

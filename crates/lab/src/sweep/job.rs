@@ -15,6 +15,8 @@ pub struct Job<'a> {
     pub seeds: Range<u64>,
     /// How often it is noted what the flows have received; `None` never.
     pub sample_every: Option<Duration>,
+    /// Whether the properties of single runs are checked.
+    pub check: bool,
 }
 
 /// What a run costs that transfers nothing, in bytes that are transferred in the same time.

@@ -20,15 +20,6 @@ use crate::world::Stop;
 use collect::Collector;
 pub use job::Job;
 
-/// How a sweep is performed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
-    /// How many runs go on at a time; at least one does.
-    pub threads: usize,
-    /// Whether the properties are checked.
-    pub check: bool,
-}
-
 /// One run of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Run {
@@ -73,14 +64,15 @@ struct Done {
     ended: Instant,
 }
 
-/// Performs `jobs`, and tells `on_event` on the calling thread what happens. Ends early once `is_ended`
-/// is set; then jobs that have begun are told with the runs that they have, the others not at all.
+/// Performs `jobs`, so many runs at a time, and at least one, and tells `on_event` on the calling thread
+/// what happens. Ends early once `is_ended` is set; then jobs that have begun are told with the runs that
+/// they have, the others not at all.
 ///
 /// # Errors
 /// If a job cannot be run; then none is.
 pub fn sweep(
     jobs: &[Job<'_>],
-    options: Options,
+    threads: usize,
     is_ended: &AtomicBool,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<(), RunError> {
@@ -91,9 +83,9 @@ pub fn sweep(
     let ends = job::ends(jobs);
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
-        for _ in 0..options.threads.max(1) {
+        for _ in 0..threads.max(1) {
             let (sender, next, ends) = (sender.clone(), &next, &ends);
-            scope.spawn(move || work(jobs, ends, options.check, next, is_ended, &sender));
+            scope.spawn(move || work(jobs, ends, next, is_ended, &sender));
         }
         drop(sender);
         let mut collector = Collector::new(jobs);
@@ -109,7 +101,6 @@ pub fn sweep(
 fn work(
     jobs: &[Job<'_>],
     ends: &[usize],
-    check: bool,
     next: &AtomicUsize,
     is_ended: &AtomicBool,
     sender: &Sender<Done>,
@@ -118,7 +109,7 @@ fn work(
         let number = next.fetch_add(1, Ordering::Relaxed);
         let Some((job, seed)) = job::locate(jobs, ends, number) else { return };
         let began = Instant::now();
-        let outcome = perform(&jobs[job], seed, check);
+        let outcome = perform(&jobs[job], seed);
         let done = Done { job, seed, outcome, began, ended: Instant::now() };
         if sender.send(done).is_err() {
             return;
@@ -127,8 +118,8 @@ fn work(
 }
 
 /// A run that panics is a result like any other: it belongs to a seed that can be replayed.
-fn perform(job: &Job<'_>, seed: u64, check: bool) -> Outcome {
-    let extras = Extras { check, sample_every: job.sample_every, ..Extras::default() };
+fn perform(job: &Job<'_>, seed: u64) -> Outcome {
+    let extras = Extras { check: job.check, sample_every: job.sample_every, ..Extras::default() };
     let attempt = AssertUnwindSafe(|| run(job.setup, job.candidate, seed, extras));
     match catch_unwind(attempt) {
         Ok(Ok(outcome)) => outcome,

@@ -5,9 +5,9 @@ use clearway_congestion::Algorithm;
 use clearway_units::Rate;
 
 use super::job::{ends, locate};
-use super::{Event, Job, Options, Swept, sweep};
+use super::{Event, Job, Swept, sweep};
 use crate::run::Candidate;
-use crate::setup::{EndSetup, Flow, SessionKind, Setup, Traffic};
+use crate::setup::{EndSetup, Flow, SessionKind, Setup, Traffic, Turns};
 
 fn setup(size: u64) -> Setup {
     let flow = Flow {
@@ -24,21 +24,23 @@ fn setup(size: u64) -> Setup {
     let mut network = clearway_network::LinkConfig::default();
     network.to_client.delay = Duration::from_millis(5);
     network.to_client.jitter.range = Duration::from_millis(1);
-    Setup { limit: Duration::from_secs(5), network, flows: vec![flow], properties_off: Vec::new() }
+    Setup {
+        limit: Duration::from_secs(5),
+        network,
+        flows: vec![flow],
+        properties_off: Vec::new(),
+        turns: Turns::default(),
+    }
 }
 
 fn job<'a>(setup: &'a Setup, candidate: &'a Candidate, seeds: core::ops::Range<u64>) -> Job<'a> {
-    Job { setup, candidate, seeds, sample_every: None }
-}
-
-fn options(threads: usize) -> Options {
-    Options { threads, check: true }
+    Job { setup, candidate, seeds, sample_every: None, check: true }
 }
 
 /// What is told of jobs, in that order.
-fn told(jobs: &[Job<'_>], options: Options, is_ended: &AtomicBool) -> Vec<(usize, Swept)> {
+fn told(jobs: &[Job<'_>], threads: usize, is_ended: &AtomicBool) -> Vec<(usize, Swept)> {
     let mut told = Vec::new();
-    sweep(jobs, options, is_ended, &mut |event| {
+    sweep(jobs, threads, is_ended, &mut |event| {
         if let Event::JobDone { job, swept } = event {
             told.push((job, swept));
         }
@@ -53,7 +55,7 @@ fn results_do_not_depend_on_threads() {
     let (reno, cubic) = (Algorithm::Reno.into(), Algorithm::Cubic.into());
     let jobs = [job(&large, &reno, 5..9), job(&small, &cubic, 0..3), job(&small, &reno, 7..8)];
     let runs = |threads| {
-        let told = told(&jobs, options(threads), &AtomicBool::new(false));
+        let told = told(&jobs, threads, &AtomicBool::new(false));
         told.into_iter().map(|(job, swept)| (job, swept.runs)).collect::<Vec<_>>()
     };
     let alone = runs(1);
@@ -70,7 +72,7 @@ fn a_sweep_that_is_ended_has_the_first_seeds() {
     let jobs = [job(&setup, &candidate, 0..1_000_000), job(&setup, &candidate, 0..10)];
     let is_ended = AtomicBool::new(false);
     let (mut done, mut swept) = (0, Vec::new());
-    sweep(&jobs, options(2), &is_ended, &mut |event| match event {
+    sweep(&jobs, 2, &is_ended, &mut |event| match event {
         Event::RunDone { .. } => {
             done += 1;
             is_ended.store(done >= 3, Ordering::Relaxed);
@@ -87,9 +89,9 @@ fn a_sweep_that_is_ended_has_the_first_seeds() {
 fn a_sweep_of_nothing() {
     let setup = setup(1000);
     let candidate = Algorithm::Cubic.into();
-    assert_eq!(told(&[], options(2), &AtomicBool::new(false)), []);
+    assert_eq!(told(&[], 2, &AtomicBool::new(false)), []);
     let jobs = [job(&setup, &candidate, 3..3)];
-    let told = told(&jobs, options(0), &AtomicBool::new(false));
+    let told = told(&jobs, 0, &AtomicBool::new(false));
     assert_eq!(told, [(0, Swept { runs: Vec::new(), wall: Duration::ZERO })]);
 }
 
@@ -99,7 +101,7 @@ fn a_controller_that_there_is_not_is_found_at_once() {
     setup.flows[0].controller = Some("vegas".to_owned());
     let candidate = Algorithm::Cubic.into();
     let jobs = [job(&setup, &candidate, 0..10)];
-    let error = sweep(&jobs, options(1), &AtomicBool::new(false), &mut |_| panic!("it ran"));
+    let error = sweep(&jobs, 1, &AtomicBool::new(false), &mut |_| panic!("it ran"));
     assert!(error.unwrap_err().to_string().contains("vegas"));
 }
 

@@ -1,16 +1,22 @@
 //! Fa: flows of one kind get the same.
 
-use super::percentages;
-use crate::across::{Property, Verdict};
+use core::time::Duration;
 
-/// Fa.
-pub const PROPERTY: Property = Property {
-    id: "Fa",
-    meaning: "with one controller, one round-trip time and a queue of at least one path, Jain's \
-              index over 60 s is 0.95 or more",
-};
+use super::{percentages, plan, received};
+use crate::across::{Bound, Comparison, Subject, Unit, Verdict};
+use crate::checker::Property;
 
-const LEAST_INDEX: f64 = 0.95;
+const BOUND: Bound = Bound::at_least(0.95, Unit::Index);
+
+/// Looks at the flows of a setup, all of one kind, from `settled` on, seed by seed.
+pub fn comparison(subject: Subject<'_>, settled: Duration) -> Comparison {
+    let plans = vec![plan(subject, subject.setup.clone())];
+    let compared = format!("{} flows", subject.setup.flows.len());
+    Comparison::new(Property::Fa, compared, plans, move |runs| {
+        let verdicts = runs[0].iter().map(|run| judge(run.seed, received(run, settled)));
+        Verdict::worst(verdicts).unwrap_or_else(|| judge(0, None))
+    })
+}
 
 /// Jain's index of fairness: 1 if all received the same, 1/n if one of n received everything, 0 if nobody
 /// received anything. (R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.)
@@ -22,10 +28,11 @@ pub fn jain(received: &[u64]) -> f64 {
 }
 
 /// Judges what flows of one kind received.
-pub fn judge(received: &[u64]) -> Verdict {
-    let index = jain(received);
-    let figures = format!("index {index:.4}, shares {}", percentages(received));
-    Verdict { property: PROPERTY, holds: index >= LEAST_INDEX, figures }
+fn judge(seed: u64, received: Option<Vec<u64>>) -> Verdict {
+    let shares = received.as_deref().map_or_else(|| "nothing".to_owned(), percentages);
+    let details = format!("seed {seed}: {shares}");
+    let figure = received.map(|received| jain(&received));
+    Verdict { property: Property::Fa, figure, bound: BOUND, details }
 }
 
 #[cfg(test)]
@@ -42,9 +49,9 @@ mod tests {
 
     #[test]
     fn one_that_has_twice_as_much_is_too_much() {
-        assert!(judge(&[100, 100]).holds);
-        assert!(judge(&[100, 150]).holds);
-        assert!(!judge(&[100, 200]).holds);
-        assert!(!judge(&[0, 0]).holds);
+        assert!(judge(0, Some(vec![100, 100])).holds());
+        assert!(judge(0, Some(vec![100, 150])).holds());
+        assert!(!judge(0, Some(vec![100, 200])).holds());
+        assert!(!judge(0, Some(vec![0, 0])).holds());
     }
 }

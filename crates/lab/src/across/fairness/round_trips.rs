@@ -1,35 +1,78 @@
 //! Fb: a shorter way is an advantage, but no larger one than it is shorter.
+//!
+//! It is about CUBIC outside its Reno-friendly region: there the throughput of flows is inversely
+//! proportional to their round-trip times (RFC 9438, Section 3.3). Reno's is so, or to their squares, and
+//! BBR favours longer ways: for those it is a figure.
 
 use core::time::Duration;
 
-use crate::across::{Property, Verdict};
+use clearway_network::FlowDelay;
 
-/// Fb. It is about CUBIC outside its Reno-friendly region: there the throughput of flows is inversely
-/// proportional to their round-trip times (RFC 9438, Section 3.3). Reno's is so, or to their squares,
-/// and BBR favours longer ways: for those it is a figure.
-pub const PROPERTY: Property = Property {
-    id: "Fb",
-    meaning: "of two CUBIC flows in the cubic region, the one with the shorter way gets at most as \
-              many times more as its round-trip time is shorter",
-};
+use super::{plan, received};
+use crate::across::{Bound, Comparison, Inapplicable, Subject, Unit, Verdict};
+use crate::checker::Property;
 
 /// What one of two flows has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Way {
+struct Way {
     /// Its round-trip time without queues.
-    pub round_trip: Duration,
+    round_trip: Duration,
     /// Bytes that it received.
-    pub received: u64,
+    received: u64,
 }
 
-/// Judges what two flows received.
-pub fn judge(one: Way, other: Way) -> Verdict {
-    let (short, long) =
-        if one.round_trip <= other.round_trip { (one, other) } else { (other, one) };
-    let times_shorter = long.round_trip.as_secs_f64() / short.round_trip.as_secs_f64();
-    let times_more = short.received as f64 / long.received as f64;
-    let figures = format!("{times_more:.2} times as much, {times_shorter:.2} times as short");
-    Verdict { property: PROPERTY, holds: times_more <= times_shorter, figures }
+/// Looks at the two flows of a setup from `settled` on, seed by seed: once the first and once the second
+/// has a way that is longer by `more`, of which half is in either direction. The figure is a mere figure
+/// if it `is_logged`.
+///
+/// # Errors
+/// If they are not two.
+pub fn comparison(
+    subject: Subject<'_>,
+    settled: Duration,
+    more: Duration,
+    is_logged: bool,
+) -> Result<Comparison, Inapplicable> {
+    if subject.setup.flows.len() != 2 {
+        return Err(Inapplicable("it takes two flows"));
+    }
+    let longer = |flow: u32| {
+        let mut twin = subject.setup.clone();
+        twin.network.flows.push(FlowDelay { flow, to_server: more / 2, to_client: more / 2 });
+        plan(subject, twin)
+    };
+    let plans = vec![longer(0), longer(1)];
+    let short = crate::across::twin::round_trip(&subject.setup.network);
+    let compared = format!("{short:?} and {:?}", short + more);
+    Ok(Comparison::new(Property::Fb, compared, plans, move |runs| {
+        let verdicts = runs.iter().enumerate().flat_map(|(long, runs)| {
+            runs.iter().map(move |run| {
+                let received = received(run, settled);
+                let way = |flow| {
+                    let round_trip = if flow == long { short + more } else { short };
+                    let received = *received.as_ref()?.get(flow)?;
+                    Some(Way { round_trip, received })
+                };
+                judge(run.seed, way(1 - long), way(long), is_logged)
+            })
+        });
+        Verdict::worst(verdicts).unwrap_or_else(|| judge(0, None, None, is_logged))
+    }))
+}
+
+/// Judges what two flows received, of which the first has the shorter way.
+fn judge(seed: u64, short: Option<Way>, long: Option<Way>, is_logged: bool) -> Verdict {
+    let ways = short.zip(long);
+    let times_shorter =
+        ways.map(|(short, long)| long.round_trip.as_secs_f64() / short.round_trip.as_secs_f64());
+    let times_more = ways.map(|(short, long)| short.received as f64 / long.received as f64);
+    let at_most = times_shorter.filter(|_| !is_logged);
+    Verdict {
+        property: Property::Fb,
+        figure: times_more.filter(|times| times.is_finite()),
+        bound: Bound { at_least: None, at_most, unit: Unit::Times },
+        details: format!("seed {seed}"),
+    }
 }
 
 #[cfg(test)]
@@ -38,14 +81,14 @@ mod tests {
 
     #[test]
     fn more_than_the_ratio_is_too_much() {
-        let way = |milliseconds, received| Way {
-            round_trip: Duration::from_millis(milliseconds),
-            received,
+        let way = |milliseconds, received| {
+            Some(Way { round_trip: Duration::from_millis(milliseconds), received })
         };
-        assert!(judge(way(20, 400), way(80, 100)).holds);
-        assert!(judge(way(80, 100), way(20, 400)).holds);
-        assert!(!judge(way(20, 401), way(80, 100)).holds);
-        assert!(!judge(way(20, 400), way(80, 0)).holds);
-        assert!(!judge(way(20, 0), way(80, 0)).holds);
+        let holds = |short, long| judge(0, short, long, false).holds();
+        assert!(holds(way(20, 400), way(80, 100)));
+        assert!(!holds(way(20, 401), way(80, 100)));
+        assert!(!holds(way(20, 400), way(80, 0)));
+        assert!(!holds(way(20, 0), way(80, 0)));
+        assert!(judge(0, way(20, 900), way(80, 100), true).holds());
     }
 }

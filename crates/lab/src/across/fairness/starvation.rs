@@ -1,21 +1,44 @@
 //! Fd: controllers of different kinds may get different shares, but nobody starves.
 
-use super::{percentages, shares};
-use crate::across::{Property, Verdict};
+use core::time::Duration;
 
-/// Fd.
-pub const PROPERTY: Property = Property {
-    id: "Fd",
-    meaning: "with queues of 0.5 to 8 paths, of two flows with different controllers none gets less \
-              than a tenth",
-};
+use super::{percentages, plan, received, shares};
+use crate::across::{Bound, Comparison, Inapplicable, Subject, Unit, Verdict};
+use crate::checker::Property;
 
-const LEAST_SHARE: f64 = 0.1;
+const BOUND: Bound = Bound::at_least(0.1, Unit::Share);
+
+/// Looks at the two flows of a setup, with different controllers, from `settled` on, in both orders of
+/// beginning, seed by seed.
+///
+/// # Errors
+/// If they are not two.
+pub fn comparison(subject: Subject<'_>, settled: Duration) -> Result<Comparison, Inapplicable> {
+    let mut other = subject.setup.clone();
+    let [one, two] = other.flows.as_mut_slice() else {
+        return Err(Inapplicable("it takes two flows"));
+    };
+    core::mem::swap(&mut one.controller, &mut two.controller);
+    let plans = vec![plan(subject, subject.setup.clone()), plan(subject, other)];
+    Ok(Comparison::new(Property::Fd, "smaller share", plans, move |runs| {
+        let orders = runs.iter().zip(["", ", swapped"]);
+        let verdicts = orders.flat_map(|(runs, order)| {
+            runs.iter().map(move |run| judge(run.seed, order, received(run, settled)))
+        });
+        Verdict::worst(verdicts).unwrap_or_else(|| judge(0, "", None))
+    }))
+}
 
 /// Judges what two flows with different controllers received.
-pub fn judge(received: [u64; 2]) -> Verdict {
-    let holds = shares(&received).into_iter().all(|share| share >= LEAST_SHARE);
-    Verdict { property: PROPERTY, holds, figures: format!("shares {}", percentages(&received)) }
+fn judge(seed: u64, order: &str, received: Option<Vec<u64>>) -> Verdict {
+    let shares = received.as_deref().map(|received| (shares(received), percentages(received)));
+    let text = shares.as_ref().map_or("nothing", |(_, text)| text);
+    Verdict {
+        property: Property::Fd,
+        details: format!("seed {seed}{order}: {text}"),
+        figure: shares.and_then(|(shares, _)| shares.into_iter().reduce(f64::min)),
+        bound: BOUND,
+    }
 }
 
 #[cfg(test)]
@@ -24,8 +47,8 @@ mod tests {
 
     #[test]
     fn less_than_a_tenth_is_too_little() {
-        assert!(judge([10, 90]).holds);
-        assert!(!judge([91, 9]).holds);
-        assert!(!judge([0, 0]).holds);
+        assert!(judge(0, "", Some(vec![10, 90])).holds());
+        assert!(!judge(0, "", Some(vec![91, 9])).holds());
+        assert!(!judge(0, "", Some(vec![0, 0])).holds());
     }
 }

@@ -13,7 +13,7 @@ use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters,
 use clearway_wire::{Frame, Writer, frame};
 
 use crate::checker::{Checker, Property};
-use crate::setup::{EndSetup, Flow, SessionKind, Setup, Traffic};
+use crate::setup::{EndSetup, Flow, SessionKind, Setup, Traffic, Turns};
 use crate::world::{EndId, Side};
 
 pub(crate) const SIZE: u64 = 1200;
@@ -55,7 +55,7 @@ fn setup(network: LinkConfig, only: Property) -> Setup {
     };
     let others = Property::ALL.into_iter().filter(|property| *property != only);
     let properties_off = others.map(|property| (property.to_string(), String::new())).collect();
-    Setup { limit: ms(1), network, flows: vec![flow], properties_off }
+    Setup { limit: ms(1), network, flows: vec![flow], properties_off, turns: Turns::default() }
 }
 
 impl Story {

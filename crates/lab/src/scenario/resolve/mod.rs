@@ -16,6 +16,7 @@ use super::error::Fault;
 use super::file::{Level, PropertyOff, ReferenceFile, ScenarioFile, VariantFile};
 use super::settings::Overlay;
 use super::{CONTROLLERS, Reference, Scenario, Setup, Variant};
+use crate::setup::Turns;
 
 /// The name of the variant that the file itself is.
 const BASE: &str = "base";
@@ -131,6 +132,7 @@ fn setup(level: &Level, folder: &Path) -> Result<Setup, Fault> {
         network: network::link(level, &extra_delays, folder)?,
         flows,
         properties_off: properties_off(level.properties_off.as_deref().unwrap_or_default())?,
+        turns: Turns::default(),
     })
 }
 

@@ -1,0 +1,48 @@
+//! `clearway lab properties`.
+
+use clap::Args;
+use clearway_lab::checker::{Place, Property};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Show which properties are checked, and how.
+///
+/// S are properties of safety and L of liveness: they are checked at every event of every run. M compare a
+/// run with its twin in another network, F compare flows: `lab across` and `lab run --all` check them.
+#[derive(Args, Debug)]
+pub(super) struct PropertiesCommand {
+    /// Print one JSON object per property, a line each: property (its ID), meaning, method, checked (in
+    /// each run: run; by comparing: across; not yet: nowhere).
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(command: &PropertiesCommand) -> Result<(), Failure> {
+    let text = if command.json { object } else { paragraph };
+    Property::ALL.into_iter().try_for_each(|property| output::result(&text(property)))
+}
+
+fn object(property: Property) -> String {
+    let checked = match property.place() {
+        Place::Run => "run",
+        Place::Across => "across",
+        Place::Nowhere { .. } => "nowhere",
+    };
+    let (meaning, method) = (property.meaning(), method(property));
+    json!({ "property": property.id(), "meaning": meaning, "method": method, "checked": checked })
+        .to_string()
+}
+
+fn paragraph(property: Property) -> String {
+    format!("{:3}  {}\n       {}", property.id(), property.meaning(), method(property))
+}
+
+fn method(property: Property) -> String {
+    match property.place() {
+        Place::Nowhere { reason } => format!("not checked yet: {reason}"),
+        Place::Run | Place::Across => property.method().to_owned(),
+    }
+}

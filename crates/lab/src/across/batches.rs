@@ -1,0 +1,163 @@
+//! M4: how much is done at once at one moment does not change what is measured.
+//!
+//! A sender whose system takes many datagrams in one call and one that hands over each alone do the same
+//! to the network; so do ends that act on each datagram that arrives, and on all of a moment. What they are
+//! told comes in another order, and perhaps with other ACK frames: samples of the delivery rate must not
+//! show it. What they can show is how much of a round trip arrives at one moment, for a packet that is sent
+//! in the middle of a moment has noted only a part of it. Published: rates computed from the time between two calls, which is zero within a batch.
+
+use core::time::Duration;
+
+use clearway_units::Rate;
+
+use super::tap::{Point, Tap};
+use super::twin::{deviation, text, time};
+use super::{Bound, Comparison, Inapplicable, Subject, Unit, Verdict};
+use crate::checker::Property;
+use crate::setup::{Acting, Turns};
+
+const BOUND: Bound = Bound::at_most(0.02, Unit::Share);
+
+/// What is tried: the first is what the others are compared with.
+pub const TURNS: [Turns; 7] = [
+    Turns { batch: 16, acting: Acting::OnAll },
+    Turns { batch: 1, acting: Acting::OnAll },
+    Turns { batch: 4, acting: Acting::OnAll },
+    Turns { batch: 40, acting: Acting::OnAll },
+    Turns { batch: 1, acting: Acting::OnEach },
+    Turns { batch: 16, acting: Acting::OnEach },
+    Turns { batch: 40, acting: Acting::OnEach },
+];
+
+/// What is seen of a run.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Seen {
+    /// How long the first flow took; `None` did not finish.
+    took: Option<Duration>,
+    /// The rate that half of the bytes had at most, and the one that all had at most, by the samples that
+    /// came with them.
+    rates: Option<(Rate, Rate)>,
+}
+
+/// Compares a setup with each of [`TURNS`]: the sender's samples of the delivery rate, and the first flow's
+/// time to completion, with seed 0. Something in the network should make datagrams arrive at the same moment,
+/// such as a tick.
+///
+/// # Errors
+/// If there is no flow.
+pub fn comparison(subject: Subject<'_>) -> Result<Comparison, Inapplicable> {
+    subject.max_datagram_size()?;
+    let (mut plans, mut taps) = (Vec::new(), Vec::new());
+    for turns in TURNS {
+        let twin = crate::setup::Setup { turns, ..subject.setup.clone() };
+        let (tapped, tap) = Tap::of(subject.candidate);
+        plans.push(subject.plan_for(twin, tapped, 0..1));
+        taps.push(tap);
+    }
+    let compared = "batches, each or all at once";
+    Ok(Comparison::new(Property::M4, compared, plans, move |runs| {
+        let seen = runs.iter().zip(&taps).map(|(runs, tap)| Seen {
+            took: runs.first().and_then(|run| time(run, 0)),
+            rates: rates(&tap.sender()),
+        });
+        let seen: Vec<_> = TURNS.into_iter().zip(seen).collect();
+        judge(&seen)
+    }))
+}
+
+/// Judges what was seen with each turns, the first being the reference.
+fn judge(seen: &[(Turns, Seen)]) -> Verdict {
+    let (_, reference) = seen.first().copied().unwrap_or_default();
+    let verdict = |what: &str, turns: &Turns, figure| Verdict {
+        property: Property::M4,
+        figure,
+        bound: BOUND,
+        details: format!("{what}, batches of {}, acting {:?}", turns.batch, turns.acting),
+    };
+    let verdicts = seen.iter().flat_map(|(turns, seen)| {
+        let times = format!("{}, not {}", text(seen.took), text(reference.took));
+        let rates = seen.rates.zip(reference.rates);
+        let median = rates.map(|((one, _), (other, _))| difference(one, other));
+        let highest = rates.map(|((_, one), (_, other))| difference(one, other));
+        [
+            verdict(&times, turns, deviation(seen.took, reference.took)),
+            verdict("the median sample", turns, median),
+            verdict("the highest sample", turns, highest),
+        ]
+    });
+    let none = verdict("nothing", &Turns::default(), None);
+    Verdict::worst(verdicts).unwrap_or(none)
+}
+
+fn difference(one: Rate, other: Rate) -> f64 {
+    let [one, other] = [one, other].map(|rate| rate.bytes_per_second() as f64);
+    (one - other).abs() / other
+}
+
+/// The median of the rates and the highest, by bytes delivered; `None` if there is no sample.
+fn rates(points: &[Point]) -> Option<(Rate, Rate)> {
+    let mut before = 0;
+    let mut samples = Vec::new();
+    for point in points {
+        let bytes = point.delivered.saturating_sub(before);
+        before = point.delivered;
+        samples.extend(point.rate.map(|rate| (rate, bytes)));
+    }
+    samples.sort();
+    let all: u64 = samples.iter().map(|(_, bytes)| bytes).sum();
+    let mut sum = 0;
+    let median = samples.iter().find(|(_, bytes)| {
+        sum += bytes;
+        sum * 2 >= all
+    })?;
+    Some((median.0, samples.last()?.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use clearway_congestion::Phase;
+    use clearway_units::Timestamp;
+
+    use super::*;
+
+    fn point(delivered: u64, rate: Option<u64>) -> Point {
+        Point {
+            at: Timestamp::ORIGIN,
+            delivered,
+            window: 0,
+            phase: Phase::SlowStart,
+            rate: rate.map(Rate::from_bytes_per_second),
+        }
+    }
+
+    #[test]
+    fn rates_count_by_bytes() {
+        let of = |points: &[Point]| {
+            rates(points).map(|(one, two)| [one, two].map(Rate::bytes_per_second))
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[point(100, None)]), None);
+        let points = [point(100, Some(9)), point(400, Some(7)), point(450, None)];
+        assert_eq!(of(&points), Some([7, 9]));
+        assert_eq!(of(&[point(100, Some(9)), point(150, Some(7))]), Some([9, 9]));
+    }
+
+    #[test]
+    fn what_depends_on_batches_is_seen() {
+        let seen = |milliseconds, median, highest| Seen {
+            took: Some(Duration::from_millis(milliseconds)),
+            rates: Some([median, highest].map(Rate::from_bytes_per_second).into()),
+        };
+        let holds = |other| {
+            let turns = Turns::default();
+            judge(&[(turns, seen(1000, 500, 1000)), (turns, other)]).holds()
+        };
+        assert!(holds(seen(1019, 509, 1019)));
+        assert!(holds(seen(981, 491, 981)));
+        assert!(!holds(seen(1021, 500, 1000)));
+        assert!(!holds(seen(1000, 511, 1000)));
+        assert!(!holds(seen(1000, 500, 979)));
+        assert!(!holds(Seen { rates: None, ..seen(1000, 500, 1000) }));
+        assert!(!holds(Seen { took: None, ..seen(1000, 500, 1000) }));
+    }
+}

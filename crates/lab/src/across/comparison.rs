@@ -1,0 +1,109 @@
+use core::ops::Range;
+use core::sync::atomic::AtomicBool;
+use core::time::Duration;
+
+use super::Verdict;
+use crate::checker::Property;
+use crate::run::{Candidate, RunError};
+use crate::setup::Setup;
+use crate::sweep::{Event, Job, Run, sweep};
+
+/// Some of the runs that a comparison takes: one setup with one controller.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) setup: Setup,
+    pub(super) candidate: Candidate,
+    pub(super) seeds: Range<u64>,
+    /// How often it is noted what the flows have received; `None` never.
+    pub(super) sample_every: Option<Duration>,
+}
+
+/// Judges the runs of each plan, in the order of plans and seeds.
+type Judge = dyn Fn(&[Vec<Run>]) -> Verdict + Send + Sync;
+
+/// A property's question to some controllers: the runs that it takes, and the judge of what comes of
+/// them. Whoever has threads can perform its [`jobs`](Self::jobs); [`run`](Self::run) needs none.
+pub struct Comparison {
+    /// The property that it asks for.
+    pub property: Property,
+    /// The controllers that take part.
+    pub controllers: Vec<String>,
+    /// What is compared, in short.
+    pub compared: String,
+    plans: Vec<Plan>,
+    judge: Box<Judge>,
+}
+
+impl Comparison {
+    pub(super) fn new(
+        property: Property,
+        compared: impl Into<String>,
+        plans: Vec<Plan>,
+        judge: impl Fn(&[Vec<Run>]) -> Verdict + Send + Sync + 'static,
+    ) -> Self {
+        let mut controllers = Vec::new();
+        for plan in &plans {
+            for flow in &plan.setup.flows {
+                let name = flow.controller.as_ref().unwrap_or(&plan.candidate.name);
+                if !controllers.contains(name) {
+                    controllers.push(name.clone());
+                }
+            }
+        }
+        let (compared, judge) = (compared.into(), Box::new(judge));
+        Self { property, controllers, compared, plans, judge }
+    }
+
+    /// The same, with the words for where it takes place.
+    pub fn on(mut self, place: &str) -> Self {
+        self.compared = format!("{}; {place}", self.compared);
+        self
+    }
+
+    /// What has to be run.
+    pub fn jobs(&self) -> impl Iterator<Item = Job<'_>> {
+        self.plans.iter().map(|plan| Job {
+            setup: &plan.setup,
+            candidate: &plan.candidate,
+            seeds: plan.seeds.clone(),
+            sample_every: plan.sample_every,
+            check: false,
+        })
+    }
+
+    /// How much work that is, to be compared with others.
+    pub fn cost(&self) -> u64 {
+        let cost = |job: Job<'_>| job.cost().saturating_mul(job.count() as u64);
+        self.jobs().map(cost).fold(0, u64::saturating_add)
+    }
+
+    /// Judges the runs of the [`jobs`](Self::jobs), each with all its seeds. They have to be runs of this
+    /// very comparison: some judges have watched them.
+    pub fn judge(&self, runs: &[Vec<Run>]) -> Verdict {
+        (self.judge)(runs)
+    }
+
+    /// Performs all runs, one after the other, and judges them.
+    ///
+    /// # Errors
+    /// If they cannot be run.
+    pub fn run(&self) -> Result<Verdict, RunError> {
+        let jobs: Vec<_> = self.jobs().collect();
+        let mut runs = Vec::new();
+        sweep(&jobs, 1, &AtomicBool::new(false), &mut |event| {
+            if let Event::JobDone { swept, .. } = event {
+                runs.push(swept.runs);
+            }
+        })?;
+        Ok(self.judge(&runs))
+    }
+}
+
+impl core::fmt::Debug for Comparison {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { property, controllers, compared, plans, .. } = self;
+        let mut text = formatter.debug_struct("Comparison");
+        text.field("property", property).field("controllers", controllers);
+        text.field("compared", compared).field("plans", plans).finish_non_exhaustive()
+    }
+}
