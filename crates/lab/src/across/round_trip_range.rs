@@ -3,8 +3,8 @@
 //! BBR's draft leaves a part of every path unused: every five seconds a ProbeRTT lets the data in flight
 //! sink to half a path, and keeps it there for 200 ms or a round trip, whichever is longer
 //! (draft-ietf-ccwg-bbr, Section 5.3.4). The draft means that to cost 2 %. On a path of more than 200 ms it
-//! is a path's worth of sending each time, so that of one of 2 s no more than three quarters can be used:
-//! there 0.9 of what ProbeRTT leaves is asked for.
+//! is a path's worth of sending each time, and ours comes no more often than once in five round trips: of
+//! one of 1 s and more no more than 0.85 can be used. There 0.9 of what ProbeRTT leaves is asked for.
 
 use core::time::Duration;
 
@@ -34,6 +34,8 @@ pub const ROUND_TRIPS: [Duration; 9] = [
 const LEAST_UTILISATION: f64 = 0.9;
 /// BBR.ProbeRTTInterval, in seconds.
 const PROBE_INTERVAL: f64 = 5.0;
+/// The shortest interval of our BBR, in round trips.
+const PROBE_ROUND_TRIPS: f64 = 5.0;
 /// BBR.ProbeRTTDuration, in seconds.
 const PROBE_LENGTH: f64 = 0.2;
 
@@ -54,7 +56,8 @@ impl Habit {
             Self::Probes if path > PROBE_LENGTH => {
                 // Half a path is not sent while the flight sinks, and half of one while it stays there. Until
                 // that is over, round-trip times are the shortest, and the interval begins anew.
-                1.0 - path / (PROBE_INTERVAL + 1.5 * path)
+                let interval = PROBE_INTERVAL.max(PROBE_ROUND_TRIPS * path);
+                1.0 - path / (interval + 1.5 * path)
             }
             _ => 1.0,
         }

@@ -39,20 +39,31 @@ impl NullKeys {
     }
 }
 
-/// Folds `bytes` into `state`, four words at a time so that the processor can overlap them.
+/// Folds `bytes` into `state`, four pairs of words at a time so that the processor can overlap them.
 fn mix(state: u64, bytes: &[u8]) -> u64 {
-    let mut lanes = [state, !state, state.rotate_left(17), state.rotate_left(41)];
-    let mut blocks = bytes.chunks_exact(32);
-    for block in &mut blocks {
-        for (lane, word) in lanes.iter_mut().zip(block.chunks_exact(8)) {
-            *lane = fold(*lane, word);
-        }
+    let (blocks, rest) = bytes.as_chunks::<64>();
+    let [mut a, mut b, mut c, mut d] =
+        [state, !state, state.rotate_left(17), state.rotate_left(41)];
+    for block in blocks {
+        a = fold_pair(a, &block[..8], &block[8..16]);
+        b = fold_pair(b, &block[16..24], &block[24..32]);
+        c = fold_pair(c, &block[32..40], &block[40..48]);
+        d = fold_pair(d, &block[48..56], &block[56..]);
     }
-    for word in blocks.remainder().chunks(8) {
+    let mut lanes = [a, b, c, d];
+    for word in rest.chunks(8) {
         lanes[0] = fold(lanes[0], word);
     }
     let length = bytes.len() as u64;
     lanes.into_iter().fold(length, |sum, lane| fold(sum, &lane.to_le_bytes()))
+}
+
+/// The product of two words depends on every bit of both, but for the one value of the second in 2^64
+/// that makes it zero.
+fn fold_pair(lane: u64, first: &[u8], second: &[u8]) -> u64 {
+    let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
+    let product = u128::from(lane ^ word(first)) * u128::from(word(second) ^ MULTIPLIER);
+    product as u64 ^ (product >> 64) as u64
 }
 
 fn fold(lane: u64, word: &[u8]) -> u64 {

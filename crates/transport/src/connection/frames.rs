@@ -236,11 +236,16 @@ impl Connection {
     }
 
     pub(super) fn observe_recovery(&mut self, now: Timestamp) {
+        let mut lost = core::mem::take(&mut self.watch.lost);
+        self.recovery.take_lost_packets(&mut lost);
+        if self.watch.observer.is_none() {
+            lost.clear();
+            self.watch.lost = lost;
+            return;
+        }
         let stats = self.recovery.stats();
         let phase = stats.congestion.phase;
         let old = self.watch.phase.replace(phase);
-        let mut lost = core::mem::take(&mut self.watch.lost);
-        self.recovery.take_lost_packets(&mut lost);
         for packet in lost.drain(..) {
             self.observe(now, &Observation::PacketLost(packet));
         }

@@ -30,6 +30,8 @@ pub(super) struct Waiting {
 pub(super) struct Scheduler {
     /// The highest priority first.
     levels: BTreeMap<Reverse<i32>, Level>,
+    /// How many streams wait, in all levels.
+    waiting: usize,
 }
 
 #[derive(Debug, Default)]
@@ -50,11 +52,14 @@ enum Turn {
 impl Scheduler {
     /// Whether no stream waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.levels.values().all(|level| level.turns.is_empty())
+        self.waiting == 0
     }
 
     /// The stream whose turn it is.
     pub(super) fn front(&self) -> Option<usize> {
+        if self.is_empty() {
+            return None;
+        }
         let level = self.levels.values().find(|level| !level.turns.is_empty())?;
         match level.turns.front()? {
             Turn::Stream(key) => Some(*key),
@@ -73,6 +78,7 @@ impl Scheduler {
 
     /// Adds a stream that does not wait yet.
     pub(super) fn insert(&mut self, waiting: Waiting) {
+        self.waiting = self.waiting.saturating_add(1);
         let level = self.level(waiting.priority);
         if waiting.is_incremental {
             level.turns.push_back(Turn::Stream(waiting.key));
@@ -87,6 +93,7 @@ impl Scheduler {
 
     /// Takes out a stream that waits. Quick if it is its turn, as it mostly is.
     pub(super) fn remove(&mut self, waiting: Waiting) {
+        self.waiting = self.waiting.saturating_sub(1);
         let level = self.level(waiting.priority);
         if waiting.is_incremental {
             level.remove_turn(Turn::Stream(waiting.key));
