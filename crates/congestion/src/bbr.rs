@@ -220,6 +220,11 @@ impl Controller for Bbr {
         "bbr"
     }
 
+    /// Draft, "Restarting From Idle": the queue is to stay short.
+    fn bursts_after_idle(&self) -> bool {
+        false
+    }
+
     fn on_sent(&mut self, packet: &SentPacket, bytes_in_flight: u64) {
         if bytes_in_flight <= packet.bytes && self.is_application_limited(packet) {
             self.restart_from_idle(packet);

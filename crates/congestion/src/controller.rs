@@ -259,6 +259,13 @@ pub trait Controller: Debug + Send {
     /// The name that a user chose it by.
     fn name(&self) -> &'static str;
 
+    /// Whether a sender that has nothing in flight may begin with a burst (RFC 9002 §7.7). One whose
+    /// pacing rate is the path's own keeps to it from the first packet on: the queue of a burst
+    /// would stay.
+    fn bursts_after_idle(&self) -> bool {
+        true
+    }
+
     /// An in-flight packet was handed to the network. `bytes_in_flight` counts it already.
     fn on_sent(&mut self, packet: &SentPacket, bytes_in_flight: u64);
 

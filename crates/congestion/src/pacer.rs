@@ -35,8 +35,8 @@ pub struct Pacer {
     capacity: i64,
     filled_at: Timestamp,
     rate: Option<Rate>,
-    /// Nothing was sent since a request was refused, or since nothing was in flight: a whole burst may
-    /// accrue.
+    /// Nothing was sent since data began to wait for this pacer, or since nothing was in flight: a whole
+    /// burst may accrue.
     may_save: bool,
 }
 
@@ -120,8 +120,8 @@ impl Pacer {
     /// `bytes` must count what was released before and is not yet [sent](Self::on_sent).
     ///
     /// # Errors
-    /// When so many bytes will have accrued: at that time the same question is answered with yes,
-    /// if the rate has not fallen. More than [`burst`](Self::burst) is never released at once.
+    /// When so many bytes will have accrued: at that time the same question is answered with yes, if the
+    /// rate has not fallen and the sender [waits](Self::on_waiting). More than [`burst`](Self::burst) is never released at once.
     pub fn release(
         &mut self,
         now: Timestamp,
@@ -136,13 +136,18 @@ impl Pacer {
         if missing <= 0 {
             return Ok(());
         }
-        self.may_save = true;
         // A wait may fill a quarter of the bucket and no more, or it would overflow.
         let useful = gained(rate, SHORTEST_WAIT).min(self.capacity / 4);
         // The level is in bytes x 10^9 and the rate in bytes per 10^9 ns: the quotient is nanoseconds.
         let per_second = rate.bytes_per_second().max(1);
         let wait = missing.max(useful).unsigned_abs().div_ceil(per_second);
         Err(ReleaseTime::at(now + Duration::from_nanos(wait)))
+    }
+
+    /// Data waits for the time that [`release`](Self::release) named. If it is asked for later than that, it
+    /// may catch up.
+    pub fn on_waiting(&mut self) {
+        self.may_save = true;
     }
 
     /// `bytes` were handed to the network at `now`.

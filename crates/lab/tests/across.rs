@@ -202,7 +202,6 @@ fn fairness_sees_a_flow_that_is_late() {
         [
             verdict(Ok(fairness::equal::comparison(subject, settled))),
             verdict(fairness::round_trips::comparison(subject, settled, ms(60), false)),
-            verdict(fairness::reno_friendly::comparison(subject, settled)),
             verdict(fairness::starvation::comparison(subject, settled)),
         ]
     };

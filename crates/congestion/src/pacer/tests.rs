@@ -30,7 +30,7 @@ fn empty(now: Timestamp, rate: Option<Rate>) -> Pacer {
     } else {
         pacer.on_sent(now, burst);
     }
-    let _ = pacer.release(pacer.filled_at, rate, SIZE);
+    pacer.on_waiting();
     pacer
 }
 
@@ -45,6 +45,7 @@ fn play(pacer: &mut Pacer, rate: Option<Rate>, start: Timestamp, end: Timestamp)
             }
             Err(release) => {
                 assert!(release.deadline() > now, "row 86: no spin");
+                pacer.on_waiting();
                 now = release.deadline();
             }
         }
@@ -94,7 +95,8 @@ fn a_sender_that_its_window_holds_back_saves_up_two_datagrams() {
     assert_eq!(pacer.release(at(50_000_000), rate, 2 * SIZE), Ok(()));
     let release = pacer.release(at(50_000_000), rate, 3 * SIZE).unwrap_err();
     assert_eq!(release.deadline(), at(51_200_000));
-    // From then on it waits: being woken late costs nothing.
+    // Who waits for that loses nothing by being woken late.
+    pacer.on_waiting();
     assert_eq!(pacer.release(at(60_000_000), rate, BURST), Ok(()));
     pacer.on_sent(at(60_000_000), 4 * SIZE);
     // What it did not use remains, and does not grow.
@@ -155,6 +157,7 @@ fn datagrams_leave_at_the_rate_exactly_however_often_is_asked() {
                 pacer.on_sent(at(now), SIZE);
                 sent += SIZE;
             }
+            pacer.on_waiting();
         }
         let exact = u128::from(now) * 7_000_021 / 1_000_000_000;
         assert!(u128::from(sent).abs_diff(exact) <= u128::from(SIZE), "{asks}: {sent} {exact}");
@@ -301,6 +304,7 @@ proptest! {
             let bytes = (kilobits * 125).min(pacer.burst());
             if let Err(release) = pacer.release(at(now), rate, bytes) {
                 prop_assert!(release.deadline() > at(now));
+                pacer.on_waiting();
                 now = release.deadline().as_nanos();
                 prop_assert_eq!(pacer.release(at(now), rate, bytes), Ok(()));
             }

@@ -143,6 +143,6 @@ mod tests {
         assert_eq!(usable(Habit::Sends, 2000), 1000.0);
         assert_eq!(usable(Habit::Probes, 200), 1000.0);
         assert_eq!(usable(Habit::Probes, 500), 913.0);
-        assert_eq!(usable(Habit::Probes, 2000), 750.0);
+        assert_eq!(usable(Habit::Probes, 2000), 846.0);
     }
 }

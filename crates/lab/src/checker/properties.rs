@@ -293,7 +293,7 @@ impl Property {
                 "round trips of 40 and 160 ms in CUBIC's region: at most 4 times as much; of others a figure only (RFC 9438 §3.3)"
             }
             Fc => {
-                "windows of 8 to 40 datagrams: in all runs together CUBIC has 0.7 to 1.3 times as much as Reno, whoever begins (RFC 9438 §4.3)"
+                "windows of 20 to 80 datagrams: in all runs together CUBIC has 0.7 to 1.3 times as much as Reno, whoever begins (RFC 9438 §4.3)"
             }
             Fd => "BBR beside CUBIC, queues of 0.5 to 8 paths: neither gets less than a tenth",
         }

@@ -127,7 +127,7 @@ impl Recovery {
             }
             path.still_lost = path.still_lost.saturating_add(self.batch.lost.len() as u64);
             path.pacer.on_rate(facts.now, path.controller.pacing_rate(rtt.as_ref()));
-            if self.ledger.bytes_in_flight() == 0 {
+            if self.ledger.bytes_in_flight() == 0 && path.controller.bursts_after_idle() {
                 path.pacer.on_quiet(facts.now);
             }
         }

@@ -1,4 +1,4 @@
-use clearway_units::{ReleaseTime, Timestamp};
+use clearway_units::{Rate, Timestamp};
 use clearway_wire::{PacketNumber, TransportErrorCode};
 
 use super::ledger::StagedPacket;
@@ -61,8 +61,10 @@ impl Recovery {
             return Err(SendLimit::Window);
         }
         let mut datagrams = room.checked_div(size).unwrap_or(1).clamp(1, MAX_DATAGRAMS_AT_ONCE);
+        let (rate, staged) = (self.pacing_rate(), self.ledger.bytes_staged());
         loop {
-            match self.pacer_permits(now, datagrams.saturating_mul(size)) {
+            let bytes = datagrams.saturating_mul(size).saturating_add(staged);
+            match self.path.pacer.release(now, rate, bytes) {
                 Ok(()) => return Ok(room.min(datagrams.saturating_mul(size))),
                 Err(release) if datagrams == 1 => return Err(SendLimit::Pacer(release)),
                 Err(_) => datagrams /= 2,
@@ -80,11 +82,8 @@ impl Recovery {
             .unwrap_or(0)
     }
 
-    fn pacer_permits(&mut self, now: Timestamp, bytes: u64) -> Result<(), ReleaseTime> {
-        let rtt = self.path.rtt.snapshot(false);
-        let rate = self.path.controller.pacing_rate(rtt.as_ref());
-        let bytes = bytes.saturating_add(self.ledger.bytes_staged());
-        self.path.pacer.release(now, rate, bytes)
+    fn pacing_rate(&self) -> Option<Rate> {
+        self.path.controller.pacing_rate(self.path.rtt.snapshot(false).as_ref())
     }
 
     /// A packet was built: it is entered with its `tokens`, which are drained. It does not count in
@@ -154,9 +153,14 @@ impl Recovery {
     /// what was built is transmitted.
     pub(crate) fn sending_stopped(&mut self, now: Timestamp, limit: SendLimit) {
         let size = self.max_datagram_size;
+        if matches!(limit, SendLimit::Pacer(_)) {
+            self.path.pacer.on_waiting();
+        }
+        let bytes = size.saturating_add(self.ledger.bytes_staged());
+        let rate = self.pacing_rate();
         let permitted = !limit.is_congestion_control()
             && self.window_room() >= size
-            && self.pacer_permits(now, size).is_ok();
+            && self.path.pacer.release(now, rate, bytes).is_ok();
         let round = self.path.rounds.current();
         self.path.limitation.on_stopped(now, limit, round, permitted);
         if self.path.limitation.is_application_limited {

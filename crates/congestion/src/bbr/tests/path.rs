@@ -276,6 +276,9 @@ impl Path {
             if !has_room || release.is_err() {
                 self.limited_round = Some(self.round);
                 self.release_at = release.err().filter(|_| has_room).map(|at| at.deadline());
+                if self.release_at.is_some() {
+                    self.pacer.on_waiting();
+                }
                 return;
             }
             match &mut self.application {

@@ -12,9 +12,15 @@ const BOUND: Bound = Bound { at_least: Some(0.7), at_most: Some(1.3), unit: Unit
 /// together give, in both orders of beginning. The two algorithms have the same average window (RFC 9438,
 /// Section 4.3); which of them is cut more often in a single minute is chance.
 ///
+/// `is_logged`: it is a figure without a bound.
+///
 /// # Errors
 /// If it has other flows.
-pub fn comparison(subject: Subject<'_>, settled: Duration) -> Result<Comparison, Inapplicable> {
+pub fn comparison(
+    subject: Subject<'_>,
+    settled: Duration,
+    is_logged: bool,
+) -> Result<Comparison, Inapplicable> {
     let names: Vec<_> = subject.setup.flows.iter().map(|it| it.controller.as_deref()).collect();
     let cubic = match names.as_slice() {
         [Some("cubic"), Some("reno")] => 0,
@@ -34,12 +40,12 @@ pub fn comparison(subject: Subject<'_>, settled: Duration) -> Result<Comparison,
                 Some((*received.get(cubic)?, *received.get(1 - cubic)?))
             })
         });
-        judge(&shares.collect::<Vec<_>>())
+        judge(&shares.collect::<Vec<_>>(), is_logged)
     }))
 }
 
 /// Judges what CUBIC and Reno received in each run; nothing where a run was too short.
-fn judge(shares: &[Option<(u64, u64)>]) -> Verdict {
+fn judge(shares: &[Option<(u64, u64)>], is_logged: bool) -> Verdict {
     let shares: Option<Vec<_>> = shares.iter().copied().collect();
     let shares = shares.unwrap_or_default();
     let sum = |of: fn(&(u64, u64)) -> u64| shares.iter().map(of).sum::<u64>() as f64;
@@ -49,7 +55,7 @@ fn judge(shares: &[Option<(u64, u64)>]) -> Verdict {
     Verdict {
         property: Property::Fc,
         figure: Some(sum(|it| it.0) / sum(|it| it.1)).filter(|ratio| ratio.is_finite()),
-        bound: BOUND,
+        bound: if is_logged { Bound { at_least: None, at_most: None, ..BOUND } } else { BOUND },
         details: format!("of {} runs; single ones {least:.2} to {most:.2}", shares.len()),
     }
 }
@@ -60,7 +66,7 @@ mod tests {
 
     #[test]
     fn neither_too_much_nor_too_little() {
-        let ratio = |cubic, reno| judge(&[Some((cubic, reno))]).holds();
+        let ratio = |cubic, reno| judge(&[Some((cubic, reno))], false).holds();
         assert!(ratio(100, 100));
         assert!(ratio(71, 100));
         assert!(!ratio(69, 100));
@@ -71,9 +77,10 @@ mod tests {
 
     #[test]
     fn it_is_all_runs_together_that_count() {
-        assert!(judge(&[Some((150, 100)), Some((90, 100))]).holds());
-        assert!(!judge(&[Some((150, 100)), Some((120, 100))]).holds());
-        assert!(!judge(&[Some((100, 100)), None]).holds());
-        assert!(!judge(&[]).holds());
+        assert!(judge(&[Some((150, 100)), Some((90, 100))], false).holds());
+        assert!(!judge(&[Some((150, 100)), Some((120, 100))], false).holds());
+        assert!(!judge(&[Some((100, 100)), None], false).holds());
+        assert!(!judge(&[], false).holds());
+        assert!(judge(&[Some((300, 100))], true).holds());
     }
 }
