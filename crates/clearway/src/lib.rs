@@ -61,7 +61,7 @@ mod shared;
 pub use clearway_congestion as congestion;
 pub use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectionWaker, Decision,
-    ShardHandle, ShardStatistics,
+    ShardHandle, ShardStatistics, halt,
 };
 pub use clearway_transport as transport;
 pub use clearway_transport::{

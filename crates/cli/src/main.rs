@@ -46,6 +46,7 @@ fn main() -> ExitCode {
             let outcome = runtime.block_on(run(program.command));
             // A name server that does not answer, or a pipe that nobody reads, does not hold us up.
             runtime.shutdown_background();
+            clearway::halt();
             outcome
         }
         Err(error) => Err(Failure::new(format!("cannot start threads: {error}"))),

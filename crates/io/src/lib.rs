@@ -11,6 +11,7 @@ mod application;
 mod clock;
 mod mailbox;
 mod random;
+mod running;
 mod shard;
 mod socket;
 mod statistics;
@@ -23,6 +24,7 @@ pub use application::{
 pub use clock::Clock;
 pub use mailbox::{ConnectionWaker, ShardHandle};
 pub use random::seed;
+pub use running::halt;
 pub use shard::spawn;
 pub use socket::{Meta, SendOutcome, Socket};
 pub use statistics::ShardStatistics;

@@ -23,6 +23,8 @@ pub(crate) enum Command {
     },
     /// All handles are gone.
     Release,
+    /// The program is about to end.
+    Halt,
 }
 
 /// Commands on their way to a shard. The event descriptor is written only while the shard sleeps.
@@ -55,7 +57,7 @@ impl Mailbox {
     }
 
     /// Gives the command back if the shard does not run any more.
-    fn send(&self, command: Command) -> Result<(), Command> {
+    pub(crate) fn send(&self, command: Command) -> Result<(), Command> {
         {
             let mut inbox = self.lock();
             if inbox.is_closed {

@@ -20,6 +20,7 @@ use crate::application::{ConnectFailure, ServerSetup};
 use crate::clock::Clock;
 use crate::mailbox::{Command, Mailbox, ShardHandle};
 use crate::random::seed;
+use crate::running;
 use crate::socket::Socket;
 use crate::statistics::ShardStatistics;
 
@@ -50,10 +51,12 @@ pub fn spawn(
         commands: Vec::new(),
         is_readable: true,
         is_released: false,
+        is_halted: false,
         statistics: ShardStatistics::default(),
         mailbox: mailbox.clone(),
     };
-    thread::Builder::new().name("clearway-shard".to_owned()).spawn(move || shard.run())?;
+    let thread = thread::Builder::new().name("clearway-shard".to_owned());
+    running::register(mailbox.clone(), thread.spawn(move || shard.run())?);
     Ok(ShardHandle::new(mailbox, local_address))
 }
 
@@ -68,13 +71,15 @@ struct Shard {
     is_readable: bool,
     /// All handles are gone.
     is_released: bool,
+    /// The program is about to end.
+    is_halted: bool,
     statistics: ShardStatistics,
     mailbox: Arc<Mailbox>,
 }
 
 impl Shard {
     fn run(mut self) {
-        while !(self.is_released && self.connections.is_empty()) {
+        while !self.is_over() {
             let now = self.clock.now();
             if self.is_readable {
                 self.receive(now);
@@ -91,6 +96,10 @@ impl Shard {
             self.publish();
             self.sleep();
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_halted || (self.is_released && self.connections.is_empty())
     }
 
     fn receive(&mut self, now: Timestamp) {
@@ -126,6 +135,7 @@ impl Shard {
                     self.is_released = true;
                     self.connections.stop_accepting();
                 }
+                Command::Halt => self.is_halted = true,
             }
         }
         self.commands = commands;
@@ -144,8 +154,7 @@ impl Shard {
             || (!is_blocked && self.connections.has_sending())
             || self.socket.may_have_more()
             || self.socket.has_errors();
-        let is_over = self.is_released && self.connections.is_empty();
-        if is_busy || is_over || !self.mailbox.prepare_to_sleep() {
+        if is_busy || self.is_over() || !self.mailbox.prepare_to_sleep() {
             self.is_readable = true;
             return;
         }
