@@ -1,6 +1,6 @@
 //! A program that ends while connections are being made.
 
-use clearway::{ClientConfig, Endpoint};
+use clearway::{ClientConfig, ConnectError, Endpoint};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_shard_outlives_a_halt() {
@@ -18,7 +18,11 @@ async fn no_shard_outlives_a_halt() {
         assert!(attempt.await.is_err(), "nobody waits for a shard that is gone");
     }
     for endpoint in &endpoints {
-        assert!(connect(endpoint).await.is_err(), "and nothing new begins");
+        let refused = connect(endpoint).await.unwrap_err();
+        assert!(
+            matches!(refused, ConnectError::NotStarted(_)),
+            "and nothing new begins: {refused}"
+        );
     }
     // There is nothing left to halt.
     clearway::halt();
