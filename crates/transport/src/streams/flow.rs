@@ -184,10 +184,11 @@ impl ReceiveWindow {
     }
 
     /// The peer says that it is blocked at `limit`. Returns whether it is to be told of a higher one:
-    /// if it was told before, that may have been lost. If it is not the application that is slow, the
-    /// window is too small for the updates that get through, and doubles.
+    /// if it was told before, that may have been lost. If it is not the application that is slow, and it
+    /// has not gone on since, the window is too small for the updates that get through, and doubles.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) -> bool {
-        if limit.saturating_sub(self.consumed) < self.window / UPDATE_PART {
+        let is_current = limit >= self.received;
+        if is_current && limit.saturating_sub(self.consumed) < self.window / UPDATE_PART {
             self.grow(self.window.saturating_mul(2));
         }
         self.renew();

@@ -84,7 +84,12 @@ fn a_window_doubles_when_it_holds_up_a_peer_whose_data_is_read() {
     window.consume(at(1000), Some(ROUND_TRIP), 75);
     assert!(window.on_peer_blocked(80));
     assert_eq!((window.window(), window.limit()), (160, 235));
+    window.receive(at(1001), 10).unwrap();
     window.on_peer_blocked(80);
+    assert_eq!(window.window(), 160, "that report is old: it goes on");
+    window.receive(at(1002), 145).unwrap();
+    window.consume(at(2000), None, 155);
+    window.on_peer_blocked(window.received());
     assert_eq!(window.window(), 300, "the maximum holds");
 }
 
