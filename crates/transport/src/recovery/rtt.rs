@@ -21,6 +21,8 @@ struct RttEstimate {
     smoothed: Duration,
     variation: Duration,
     minimum: Duration,
+    /// The probe timeout without the peer's delay: asked far more often than it changes.
+    probe_wait: Duration,
 }
 
 impl Rtt {
@@ -34,12 +36,7 @@ impl Rtt {
     /// (RFC 9002 §5.3).
     pub(super) fn on_sample(&mut self, latest: Duration, ack_delay: Duration) {
         let Some(before) = self.estimate else {
-            self.estimate = Some(RttEstimate {
-                latest,
-                smoothed: latest,
-                variation: fraction(latest, 2),
-                minimum: latest,
-            });
+            self.estimate = Some(RttEstimate::new(latest, latest, fraction(latest, 2), latest));
             return;
         };
         let minimum = before.minimum.min(latest);
@@ -47,12 +44,9 @@ impl Rtt {
         let adjusted =
             latest.checked_sub(ack_delay).filter(|adjusted| *adjusted >= minimum).unwrap_or(latest);
         let deviation = before.smoothed.abs_diff(adjusted);
-        self.estimate = Some(RttEstimate {
-            latest,
-            smoothed: weighted(before.smoothed, adjusted, 8),
-            variation: weighted(before.variation, deviation, 4),
-            minimum,
-        });
+        let smoothed = weighted(before.smoothed, adjusted, 8);
+        let variation = weighted(before.variation, deviation, 4);
+        self.estimate = Some(RttEstimate::new(latest, smoothed, variation, minimum));
     }
 
     /// Persistent congestion: the path may have changed, so the minimum starts anew from the newest
@@ -89,13 +83,24 @@ impl Rtt {
     /// The probe timeout without backoff (RFC 9002 §6.2.1). `max_ack_delay` is zero for Initial and
     /// Handshake packets.
     pub(super) fn pto_base(&self, max_ack_delay: Duration) -> Duration {
-        let (smoothed, variation) = self
-            .estimate
-            .map_or((self.assumed, fraction(self.assumed, 2)), |e| (e.smoothed, e.variation));
-        smoothed
-            .saturating_add(variation.saturating_mul(4).max(GRANULARITY))
-            .saturating_add(max_ack_delay)
+        let wait = self.estimate.map_or_else(
+            || probe_wait(self.assumed, fraction(self.assumed, 2)),
+            |estimate| estimate.probe_wait,
+        );
+        wait.saturating_add(max_ack_delay)
     }
+}
+
+impl RttEstimate {
+    fn new(latest: Duration, smoothed: Duration, variation: Duration, minimum: Duration) -> Self {
+        let probe_wait = probe_wait(smoothed, variation);
+        Self { latest, smoothed, variation, minimum, probe_wait }
+    }
+}
+
+/// RFC 9002 §6.2.1, without the peer's max_ack_delay.
+fn probe_wait(smoothed: Duration, variation: Duration) -> Duration {
+    smoothed.saturating_add(variation.saturating_mul(4).max(GRANULARITY))
 }
 
 /// 1/parts x `whole`.

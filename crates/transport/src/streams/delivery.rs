@@ -25,6 +25,10 @@ impl Streams {
                 }
                 self.settle(key);
             }
+            Token::MaxStreamData { stream_id } => {
+                self.redo_receiving(stream_id, ReceiveHalf::on_limit_acknowledged);
+            }
+            Token::MaxData => self.flow.on_max_data_acknowledged(),
             _ => {}
         }
     }
@@ -63,7 +67,7 @@ impl Streams {
             Token::MaxStreamData { stream_id } => {
                 self.redo_receiving(stream_id, ReceiveHalf::on_limit_lost);
             }
-            Token::MaxData => self.flow.max_data_owed = true,
+            Token::MaxData => self.flow.on_max_data_lost(),
             Token::DataBlocked => self.flow.send.on_report_lost(),
             Token::MaxStreams { direction } => self.remote.get_mut(direction).on_maximum_lost(),
             Token::StreamsBlocked { direction } => self.local.get_mut(direction).on_blocked_lost(),

@@ -78,7 +78,8 @@ pub(super) struct Exceeded;
 /// The window follows the application: each time half of it has been consumed in less than two round
 /// trips, it doubles, and so settles at no less than four times what is consumed per round trip. The
 /// limit moves up with every eighth that is consumed (RFC 9000 §4.2 leaves open how often): several
-/// updates in a row may be lost before the peer runs dry.
+/// updates in a row may be lost before the peer runs dry. With every update that is lost they become
+/// twice as frequent, with every one that arrives half as frequent again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiveWindow {
     window: u64,
@@ -87,6 +88,8 @@ pub(super) struct ReceiveWindow {
     received: u64,
     consumed: u64,
     tuned: Option<Tuned>,
+    /// Which part of the window is consumed between two updates of the limit.
+    update_part: u64,
 }
 
 /// When a window was last compared with what is consumed.
@@ -98,8 +101,10 @@ struct Tuned {
 
 /// In how many round trips half a window may be consumed before the window is too small.
 const TUNING_ROUND_TRIPS: u32 = 2;
-/// Which part of a window is consumed between two updates of the limit.
-const UPDATE_PART: u64 = 8;
+/// Updates of the limit in a window on a path that loses none of them.
+const FEWEST_UPDATES: u64 = 8;
+/// And on one that loses nearly all: with nine of ten lost, one window in a million has none.
+const MOST_UPDATES: u64 = 128;
 
 impl ReceiveWindow {
     /// A window of `initial` bytes, which the peer knows from the transport parameters.
@@ -111,6 +116,7 @@ impl ReceiveWindow {
             received: 0,
             consumed: 0,
             tuned: None,
+            update_part: FEWEST_UPDATES,
         }
     }
 
@@ -162,7 +168,18 @@ impl ReceiveWindow {
         self.consumed = consumed.unwrap_or(self.received);
         self.tune(now, round_trip);
         let left = self.limit.saturating_sub(self.consumed);
-        left <= self.window.saturating_sub(self.window / UPDATE_PART) && self.renew()
+        let step = self.window.checked_div(self.update_part).unwrap_or_default();
+        left <= self.window.saturating_sub(step) && self.renew()
+    }
+
+    /// A frame with the limit was lost.
+    pub(super) fn on_update_lost(&mut self) {
+        self.update_part = self.update_part.saturating_mul(2).min(MOST_UPDATES);
+    }
+
+    /// A frame with the limit arrived.
+    pub(super) fn on_update_acknowledged(&mut self) {
+        self.update_part = (self.update_part / 2).max(FEWEST_UPDATES);
     }
 
     /// Doubles the window if half of it was consumed in too short a time.
@@ -188,7 +205,7 @@ impl ReceiveWindow {
     /// has not gone on since, the window is too small for the updates that get through, and doubles.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) -> bool {
         let is_current = limit >= self.received;
-        if is_current && limit.saturating_sub(self.consumed) < self.window / UPDATE_PART {
+        if is_current && limit.saturating_sub(self.consumed) < self.window / FEWEST_UPDATES {
             self.grow(self.window.saturating_mul(2));
         }
         self.renew();
@@ -250,6 +267,17 @@ impl ConnectionFlow {
     /// One stream alone must not use up the window: it is kept half as large again as any stream's.
     pub(super) fn fit_stream_window(&mut self, window: u64) {
         self.receive.grow(window.saturating_add(window / 2));
+    }
+
+    /// A MAX_DATA was lost.
+    pub(super) fn on_max_data_lost(&mut self) {
+        self.receive.on_update_lost();
+        self.max_data_owed = true;
+    }
+
+    /// A MAX_DATA arrived.
+    pub(super) fn on_max_data_acknowledged(&mut self) {
+        self.receive.on_update_acknowledged();
     }
 
     /// The peer says that it is blocked at `limit`.

@@ -238,7 +238,13 @@ impl ReceiveHalf {
 
     /// A MAX_STREAM_DATA was lost; the limit is of use while more may come.
     pub(super) fn on_limit_lost(&mut self) {
+        self.window.on_update_lost();
         self.limit_owed = self.wants_limit();
+    }
+
+    /// The frame with the limit arrived.
+    pub(super) fn on_limit_acknowledged(&mut self) {
+        self.window.on_update_acknowledged();
     }
 
     fn wants_limit(&self) -> bool {

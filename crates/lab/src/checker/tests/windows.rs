@@ -297,6 +297,34 @@ fn s14_a_window_that_was_outgrown_stays() {
     });
 }
 
+/// The ACK that brings the last lost packet may also end a phase of BBR's, whose next has a bound, or lose
+/// a packet of a probe.
+#[test]
+fn s14_bbr_may_be_bounded_by_what_else_an_ack_says() {
+    let tell = |next: &'static str, loses: bool| {
+        let mut story = Story::new("bbr", S14);
+        story.hold();
+        story.wait(ms(100));
+        story.acknowledge(2, 9);
+        story.lose(0);
+        story.note_cut(8);
+        story.set_phase(Phase::Other("probe_bw_down"));
+        story.report();
+        story.acknowledge(0, 0);
+        if loses {
+            story.lose(1);
+        }
+        story.metrics.congestion.undone_events += 1;
+        story.set_phase(Phase::Other(next));
+        story.set_window(7);
+        story.report();
+        story.violation()
+    };
+    assert_eq!(tell("probe_bw_cruise", false), None);
+    assert_eq!(tell("probe_bw_down", true), None);
+    assert_eq!(tell("probe_bw_down", false), Some("S14"));
+}
+
 #[test]
 fn s15_idle_time_does_not_speed_growth_up() {
     let tell = |idle: u64, datagrams: u64| {

@@ -38,6 +38,19 @@ fn every_changed_bit_is_noticed() {
 }
 
 #[test]
+fn changes_that_cancel_out_are_noticed() {
+    let payload: Vec<u8> = (0..96).collect();
+    let packet = sealed(&payload);
+    let mut changed = packet.clone();
+    changed[0] += 1;
+    changed[32] -= 1;
+    assert!(KEYS.decrypt_in_place(3, b"header", &mut changed).is_err(), "two words of a column");
+    let mut changed = packet;
+    changed[..64].rotate_left(32);
+    assert!(KEYS.decrypt_in_place(3, b"header", &mut changed).is_err(), "blocks changed places");
+}
+
+#[test]
 fn number_level_and_phase_belong_to_a_packet() {
     let packet = sealed(b"payload");
     assert!(KEYS.decrypt_in_place(4, b"header", &mut packet.clone()).is_err());

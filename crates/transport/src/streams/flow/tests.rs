@@ -54,6 +54,20 @@ fn the_limit_moves_when_an_eighth_is_consumed() {
 }
 
 #[test]
+fn updates_become_more_frequent_while_they_are_lost() {
+    let mut window = ReceiveWindow::new(160, 160);
+    window.receive(at(0), 160).unwrap();
+    window.on_update_lost();
+    assert!(!window.consume(at(1), None, 9));
+    assert!(window.consume(at(1), None, 1), "a sixteenth");
+    (0..10).for_each(|_| window.on_update_lost());
+    assert!(window.consume(at(1), None, 1), "no more often than 128 times");
+    (0..10).for_each(|_| window.on_update_acknowledged());
+    assert!(!window.consume(at(1), None, 19));
+    assert!(window.consume(at(1), None, 1), "an eighth");
+}
+
+#[test]
 fn a_window_doubles_while_it_is_consumed_fast() {
     let mut window = ReceiveWindow::new(100, 350);
     window.receive(at(0), 100).unwrap();
