@@ -30,9 +30,9 @@ const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub struct Pacer {
     max_datagram_size: u64,
-    /// In units of 10^-9 bytes; negative is debt, from packets that did not ask.
-    level: i64,
-    capacity: i64,
+    /// In units of 10^-9 bytes.
+    level: u64,
+    capacity: u64,
     filled_at: Timestamp,
     rate: Option<Rate>,
     /// Nothing was sent since data began to wait for this pacer, or since nothing was in flight: a whole
@@ -133,14 +133,14 @@ impl Pacer {
         self.fill(now);
         self.set_rate(rate);
         let missing = scaled(bytes).saturating_sub(self.level);
-        if missing <= 0 {
+        if missing == 0 {
             return Ok(());
         }
         // A wait may fill a quarter of the bucket and no more, or it would overflow.
         let useful = gained(rate, SHORTEST_WAIT).min(self.capacity / 4);
         // The level is in bytes x 10^9 and the rate in bytes per 10^9 ns: the quotient is nanoseconds.
         let per_second = rate.bytes_per_second().max(1);
-        let wait = missing.max(useful).unsigned_abs().div_ceil(per_second);
+        let wait = missing.max(useful).div_ceil(per_second);
         Err(ReleaseTime::at(now + Duration::from_nanos(wait)))
     }
 
@@ -152,28 +152,27 @@ impl Pacer {
 
     /// `bytes` were handed to the network at `now`.
     ///
-    /// What did not ask, a probe, puts the bucket into debt of one datagram at most: the next wait
-    /// stays within a round trip even at the least window.
+    /// What did not ask, a probe, empties the bucket at most. There is no debt: the next wait stays within a
+    /// round trip even at a rate of one datagram for each.
     pub fn on_sent(&mut self, now: Timestamp, bytes: u64) {
         self.fill(now);
         self.may_save = false;
         // Without a rate the bucket is not in use: it starts full when pacing begins.
         if self.rate.is_some() {
-            let floor = scaled(self.max_datagram_size).saturating_neg();
-            self.level = self.level.saturating_sub(scaled(bytes)).max(floor);
+            self.level = self.level.saturating_sub(scaled(bytes));
         }
     }
 }
 
-/// Bytes in the units of the level, saturating (at nine billion bytes).
-fn scaled(bytes: u64) -> i64 {
-    i64::try_from(bytes.saturating_mul(NANOSECONDS_PER_SECOND)).unwrap_or(i64::MAX)
+/// Bytes in the units of the level, saturating (at eighteen billion bytes).
+const fn scaled(bytes: u64) -> u64 {
+    bytes.saturating_mul(NANOSECONDS_PER_SECOND)
 }
 
 /// What `rate` gives in `elapsed`, in the units of the level, saturating.
-fn gained(rate: Rate, elapsed: Duration) -> i64 {
+fn gained(rate: Rate, elapsed: Duration) -> u64 {
     let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-    i64::try_from(rate.bytes_per_second().saturating_mul(elapsed)).unwrap_or(i64::MAX)
+    rate.bytes_per_second().saturating_mul(elapsed)
 }
 
 #[cfg(test)]

@@ -210,10 +210,9 @@ fn a_wait_is_worth_its_wake() {
 
 #[test]
 fn a_wait_is_never_longer_than_a_round_trip() {
-    // L6: at the least window, with the deepest debt that probes leave.
+    // L6: at the least rate of any controller, after as many probes as there may be.
     for round_trip_ms in [1, 10, 300, 2000] {
-        let window = 2 * SIZE;
-        let rate = rate(window * 1000 / round_trip_ms);
+        let rate = rate(SIZE * 1000 / round_trip_ms);
         let mut pacer = empty(at(0), rate);
         for _ in 0..50 {
             pacer.on_sent(at(0), SIZE);

@@ -144,6 +144,12 @@ impl Books {
         Some(self.metrics.as_ref()?.rtt?.smoothed)
     }
 
+    /// How much later than an acknowledged packet one is lost (RFC 9002 §6.1.2); nothing without a sample.
+    pub(super) fn time_threshold(&self) -> Duration {
+        let rtt = self.metrics.as_ref().and_then(|metrics| metrics.rtt);
+        rtt.map_or(Duration::ZERO, |rtt| rtt.smoothed.max(rtt.latest) * 9 / 8)
+    }
+
     /// The probe timeout without backoff, with the longest delay that the peer may add (RFC 9002 §6.2.1).
     pub(super) fn probe_timeout(&self) -> Duration {
         let (smoothed, variation) = match self.metrics.as_ref().and_then(|metrics| metrics.rtt) {

@@ -37,7 +37,9 @@ impl Rule for Armed {
         };
         let claimed = books.metrics.map_or(0, |metrics| metrics.pto_count);
         let exponent = books.expiries_in_a_row.max(claimed).min(MAX_EXPONENT);
-        let timeout = books.probe_timeout() * (1 << exponent) + SLACK;
+        // There is no probe timer while the loss timer runs, and its round-trip time may be a single one
+        // that the peer delayed (RFC 9002 §6.1.2, §6.2.1).
+        let timeout = (books.probe_timeout() * (1 << exponent)).max(books.time_threshold()) + SLACK;
         let wait = deadline.saturating_since(books.now);
         if wait > timeout {
             return Err(format!(

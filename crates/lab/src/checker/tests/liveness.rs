@@ -143,6 +143,22 @@ fn l3_what_is_outstanding_has_a_deadline() {
 }
 
 #[test]
+fn l3_the_loss_timer_may_run_longer_than_a_probe_timer() {
+    let tell = |story: &mut Story, deadline: u64| {
+        story.send(2);
+        story.wait(ms(200));
+        story.acknowledge(0, 0);
+        // One sample that the peer delayed: the probe timeout is 10 + 40 + 25 ms, the threshold 225 ms.
+        let rtt = story.metrics.rtt.as_mut().unwrap();
+        (rtt.smoothed, rtt.variation) = (ms(10), ms(10));
+        story.report();
+        story.settle(Some(ms(deadline)));
+    };
+    respects(L3, |story| tell(story, 225));
+    violates(L3, |story| tell(story, 228));
+}
+
+#[test]
 fn l3_nothing_outstanding_needs_none() {
     respects(L3, |story| {
         story.send(2);
