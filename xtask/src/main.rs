@@ -2,6 +2,7 @@
 
 mod bench;
 mod command;
+mod gallery;
 mod measure;
 mod test;
 
@@ -18,6 +19,12 @@ The project's chores.
         --pairs N            how many pairs of runs (default 5)
         --datagram-size N    UDP payload of both stacks (default 1452)
         --json               one object per case
+  cargo xtask gallery        the field's published bugs, put into our code one at a time
+        --only NAME          only this patch, or the patches of this row; may be given several times
+        --marked             only rows whose account was published in full
+        --check              only whether all patches apply
+        --write              the tables of README.md and gallery/README.md anew
+        --json               one object per patch, and a last one with the score
 ";
 
 fn main() -> ExitCode {
@@ -26,6 +33,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["test", rest @ ..] => test::run(rest),
         ["bench", "bulk", rest @ ..] => bench::run(rest),
+        ["gallery", rest @ ..] => gallery::run(rest),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::command::{self, cargo, root, target};
+use crate::gallery;
 
 /// The tests against other stacks live in this package; they need the peers.
 const INTEROP: &str = "clearway-interop";
@@ -23,6 +24,7 @@ fn run_all(with_peers: bool) -> Result<(), String> {
     command::run("testing", &mut cargo(&tests))?;
     let tests = ["test", "--package", LAB, "--features", "quinn", "--test", "quinn"];
     command::run("testing the second stack in the lab", &mut cargo(&tests))?;
+    gallery::run(&["--check"])?;
     if with_peers { run_peers() } else { Ok(()) }
 }
 

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use serde::Serialize;
 
+use super::statistics::Violated;
 use super::{Row, Verdict};
 
 /// Times are in seconds, `null` for never; shares are from 0 to 1.
@@ -25,6 +26,7 @@ struct Object<'a> {
     unmet: Vec<String>,
     unfinished_seeds: &'a [u64],
     violating_seeds: &'a [u64],
+    violated: &'a [Violated],
     references: &'a [String],
 }
 
@@ -52,6 +54,7 @@ pub fn json(row: &Row) -> Result<String, serde_json::Error> {
         unmet: row.verdicts.iter().filter_map(unmet).collect(),
         unfinished_seeds: &statistics.unfinished_seeds,
         violating_seeds: &statistics.violating_seeds,
+        violated: &statistics.violated,
         references: &row.references,
     })
 }

@@ -1,6 +1,9 @@
 //! Many runs in a few figures.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
+
+use serde::Serialize;
 
 use crate::sweep::Run;
 
@@ -23,6 +26,8 @@ pub struct Statistics {
     pub violations: usize,
     /// The seeds of the first few that violated a property.
     pub violating_seeds: Vec<u64>,
+    /// The properties that were violated, by their IDs, each in how many runs, and where first.
+    pub violated: Vec<Violated>,
     /// The part of the runs, 0 to 1, in which the window of a sender reached its floor.
     pub floor_reached: f64,
     /// The median of the times.
@@ -31,6 +36,19 @@ pub struct Statistics {
     pub p99: Option<Duration>,
     /// The longest time.
     pub longest: Option<Duration>,
+}
+
+/// A property that did not hold in some runs.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Violated {
+    /// Its ID.
+    pub property: &'static str,
+    /// How many runs it ended.
+    pub runs: usize,
+    /// The seed of the first of them.
+    pub seed: u64,
+    /// When it was seen there, in seconds of the simulation.
+    pub at_s: f64,
 }
 
 impl Statistics {
@@ -50,12 +68,29 @@ impl Statistics {
             unfinished_seeds: unfinished.map(seeds).take(NAMED).collect(),
             violations: violating().count(),
             violating_seeds: violating().map(seeds).take(NAMED).collect(),
+            violated: violated(runs),
             floor_reached: share(at_floor, runs.len()),
             median: percentile(&times, 50),
             p99: percentile(&times, 99),
             longest: percentile(&times, 100),
         }
     }
+}
+
+/// The properties that were violated in `runs`, in the order of their IDs.
+fn violated(runs: &[Run]) -> Vec<Violated> {
+    let mut found = BTreeMap::new();
+    for run in runs {
+        let Some(violation) = &run.outcome.violation else { continue };
+        let first = || Violated {
+            property: violation.property,
+            runs: 0,
+            seed: run.seed,
+            at_s: violation.at.since_origin().as_secs_f64(),
+        };
+        found.entry(violation.property).or_insert_with(first).runs += 1;
+    }
+    found.into_values().collect()
 }
 
 /// What part of `whole` is `part`; 0 if there is no whole.

@@ -1,0 +1,135 @@
+//! Whether a bug is seen.
+
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::patch::Judge;
+use super::tree::Tree;
+
+/// What a judge saw.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Seen {
+    /// The properties that were violated, or the tests that failed.
+    pub(super) violated: Vec<String>,
+    /// When the first was seen, in seconds of its simulation.
+    pub(super) at: Option<f64>,
+    /// How long the judge took, in seconds.
+    pub(super) took: f64,
+}
+
+impl Seen {
+    /// Nothing at all.
+    pub(super) fn is_silent(&self) -> bool {
+        self.violated.is_empty()
+    }
+
+    /// One of `properties`; for a test, that it failed.
+    pub(super) fn is_one_of(&self, properties: &[String]) -> bool {
+        match properties {
+            [] => !self.violated.is_empty(),
+            _ => self.violated.iter().any(|seen| properties.contains(seen)),
+        }
+    }
+}
+
+/// Builds what `judge` needs in `tree`.
+pub(super) fn build(tree: &Tree, judge: &Judge) -> Result<(), String> {
+    let mut command = match judge {
+        Judge::Test { package, .. } => {
+            tree.cargo(&["test", "--quiet", "--package", package, "--no-run"])
+        }
+        _ => tree.cargo(&["build", "--quiet", "--profile", "gallery", "--package", "clearway-cli"]),
+    };
+    let output = command.output().map_err(|error| format!("cargo cannot be run: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("it does not build:\n{}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+/// Asks `judge`, whose program is built.
+pub(super) fn ask(tree: &Tree, judge: &Judge) -> Result<Seen, String> {
+    let begin = Instant::now();
+    let mut seen = match judge {
+        Judge::Scenario { name, variant, controller, seeds } => {
+            let seeds = seeds.to_string();
+            let words = [
+                "lab",
+                "run",
+                name,
+                "--variant",
+                variant,
+                "--controller",
+                controller,
+                "--seeds",
+                &seeds,
+                "--json",
+            ];
+            of_rows(&lines(tree.program().args(words))?)
+        }
+        Judge::Across { property, controller } => {
+            let words = ["lab", "across", property, "--controller", controller, "--json"];
+            of_comparisons(&lines(tree.program().args(words))?)
+        }
+        Judge::Explore { controller } => {
+            let words = ["lab", "explore", "--controller", controller, "--json"];
+            of_rows(&lines(tree.program().args(words))?)
+        }
+        Judge::Test { package, name } => {
+            of_test(&mut tree.cargo(&["test", "--quiet", "--package", package, name]), name)?
+        }
+    };
+    seen.took = begin.elapsed().as_secs_f64();
+    Ok(seen)
+}
+
+/// The objects that `command` prints, a line each. That it fails says nothing: it does so if it finds
+/// something.
+fn lines(command: &mut Command) -> Result<Vec<Value>, String> {
+    let output = command.stderr(Stdio::piped()).output();
+    let output = output.map_err(|error| format!("the lab cannot be run: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let objects: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
+    match objects {
+        Ok(objects) if !objects.is_empty() => Ok(objects),
+        _ => Err(format!("the lab said nothing: {}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+fn of_rows(rows: &[Value]) -> Seen {
+    let mut seen = Seen::default();
+    for violated in rows.iter().filter_map(|row| row["violated"].as_array()).flatten() {
+        seen.violated.extend(violated["property"].as_str().map(str::to_owned));
+        let at = violated["at_s"].as_f64();
+        seen.at = seen.at.into_iter().chain(at).reduce(f64::min);
+    }
+    seen
+}
+
+fn of_comparisons(rows: &[Value]) -> Seen {
+    let failed = rows.iter().filter(|row| row["expectations_met"] == false);
+    let violated = failed.filter_map(|row| row["property"].as_str()).map(str::to_owned).collect();
+    Seen { violated, ..Seen::default() }
+}
+
+fn of_test(command: &mut Command, name: &str) -> Result<Seen, String> {
+    let output = command.output().map_err(|error| format!("cargo cannot be run: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // One that ran nothing has shown nothing.
+    let count = |word: &str| -> u64 {
+        let counts = text.lines().filter(|line| line.starts_with("test result:"));
+        let numbers = counts.filter_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let place = words.iter().position(|at| at.trim_end_matches(';') == word)?;
+            words.get(place.checked_sub(1)?)?.parse::<u64>().ok()
+        });
+        numbers.sum()
+    };
+    match (count("passed"), count("failed")) {
+        (0, 0) => Err(format!("there is no test called {name}")),
+        (_, 0) => Ok(Seen::default()),
+        _ => Ok(Seen { violated: vec![format!("test {name}")], ..Seen::default() }),
+    }
+}

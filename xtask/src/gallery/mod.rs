@@ -1,0 +1,198 @@
+//! `cargo xtask gallery`: the field's published bugs, put into our code one at a time.
+
+mod judge;
+mod patch;
+mod table;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use serde_json::json;
+
+use self::judge::Seen;
+use self::patch::{Judge, Patch};
+use self::tree::Tree;
+use crate::command::root;
+
+/// This part of the patches has to be caught.
+const WANTED: f64 = 0.95;
+
+#[derive(Default)]
+struct Options {
+    only: Vec<String>,
+    marked: bool,
+    check: bool,
+    write: bool,
+    json: bool,
+}
+
+/// What came of a patch.
+struct Trial<'a> {
+    patch: &'a Patch,
+    seen: Seen,
+    is_caught: bool,
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = parse(arguments)?;
+    let folder = folder();
+    let patches = select(patch::read_all(&folder)?, &options)?;
+    let tree = Tree::new()?;
+    check(&tree, &patches)?;
+    if options.check {
+        return Ok(());
+    }
+    stay_silent(&tree, &patches)?;
+    let mut trials = Vec::new();
+    for (index, patch) in patches.iter().enumerate() {
+        let trial = attempt(&tree, patch)?;
+        tell(&trial, index + 1, patches.len());
+        if options.json {
+            println!("{}", object(&trial));
+        }
+        trials.push(trial);
+    }
+    tree.restore()?;
+    conclude(&trials, &options)
+}
+
+/// Where the patches are.
+fn folder() -> PathBuf {
+    root().join("gallery")
+}
+
+fn parse(arguments: &[&str]) -> Result<Options, String> {
+    let mut options = Options::default();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match *argument {
+            "--only" => {
+                let name = rest.next().ok_or("--only takes the name of a patch, or of its row")?;
+                options.only.push((*name).to_owned());
+            }
+            "--marked" => options.marked = true,
+            "--check" => options.check = true,
+            "--write" => options.write = true,
+            "--json" => options.json = true,
+            other => return Err(format!("gallery does not take {other}")),
+        }
+    }
+    if options.write && (options.marked || !options.only.is_empty()) {
+        return Err("--write is for the whole gallery: the table has all of it".to_owned());
+    }
+    Ok(options)
+}
+
+fn select(patches: Vec<Patch>, options: &Options) -> Result<Vec<Patch>, String> {
+    let is_named =
+        |patch: &Patch, name: &String| patch.name == *name || patch.row.to_string() == *name;
+    if let Some(name) =
+        options.only.iter().find(|name| !patches.iter().any(|patch| is_named(patch, name)))
+    {
+        return Err(format!("the gallery has no patch called {name}; see gallery/README.md"));
+    }
+    let is_wanted = |patch: &Patch| {
+        (options.only.is_empty() || options.only.iter().any(|name| is_named(patch, name)))
+            && (!options.marked || patch.is_marked)
+    };
+    Ok(patches.into_iter().filter(is_wanted).collect())
+}
+
+/// Every patch applies.
+fn check(tree: &Tree, patches: &[Patch]) -> Result<(), String> {
+    let complaints: Vec<String> = patches
+        .iter()
+        .filter_map(|patch| {
+            let error = tree.check(&patch.path).err()?;
+            Some(format!("{} does not apply: {error}", patch.name))
+        })
+        .collect();
+    if complaints.is_empty() {
+        eprintln!("xtask: all {} patches of the gallery apply", patches.len());
+        return Ok(());
+    }
+    Err(complaints.join("\n"))
+}
+
+/// Without a patch nobody sees anything.
+fn stay_silent(tree: &Tree, patches: &[Patch]) -> Result<(), String> {
+    let mut judges: Vec<&Judge> = patches.iter().map(|patch| &patch.judge).collect();
+    judges.sort();
+    judges.dedup();
+    eprintln!("xtask: building without a patch");
+    for judge in &judges {
+        judge::build(tree, judge)?;
+        let seen = judge::ask(tree, judge)?;
+        if !seen.is_silent() {
+            return Err(format!(
+                "without a patch, {} sees {}",
+                judge.describe(),
+                seen.violated.join(", ")
+            ));
+        }
+    }
+    eprintln!("xtask: without a patch, all {} judges are silent", judges.len());
+    Ok(())
+}
+
+fn attempt<'a>(tree: &Tree, patch: &'a Patch) -> Result<Trial<'a>, String> {
+    tree.restore()?;
+    tree.apply(&patch.path).map_err(|error| format!("{} does not apply: {error}", patch.name))?;
+    let named = |error| format!("{}: {error}", patch.name);
+    let begin = Instant::now();
+    judge::build(tree, &patch.judge).map_err(named)?;
+    eprint!("xtask: {} built in {:.0} s; ", patch.name, begin.elapsed().as_secs_f64());
+    let seen = judge::ask(tree, &patch.judge).map_err(named)?;
+    let is_caught = seen.is_one_of(&patch.properties);
+    Ok(Trial { patch, seen, is_caught })
+}
+
+fn tell(trial: &Trial<'_>, number: usize, of: usize) {
+    let Trial { patch, seen, is_caught } = trial;
+    let violated = match seen.violated.as_slice() {
+        [] => "nothing".to_owned(),
+        violated => violated.join(", "),
+    };
+    let verdict = if *is_caught { "caught" } else { "NOT CAUGHT" };
+    let by = patch.judge.describe();
+    eprintln!("{number} of {of}: {verdict}: {by} sees {violated} in {:.1} s", seen.took);
+}
+
+fn object(trial: &Trial<'_>) -> serde_json::Value {
+    let Trial { patch, seen, is_caught } = trial;
+    json!({
+        "patch": patch.name, "row": patch.row, "property": patch.properties.join(","),
+        "caught": is_caught, "violated": seen.violated, "at_s": seen.at, "wall_s": seen.took,
+        "judge": patch.judge.describe(), "open": patch.open,
+    })
+}
+
+fn conclude(trials: &[Trial<'_>], options: &Options) -> Result<(), String> {
+    let caught = trials.iter().filter(|trial| trial.is_caught).count();
+    if options.json {
+        println!("{}", json!({ "patches": trials.len(), "caught": caught }));
+    }
+    eprintln!("xtask: {caught} of {} patches are caught", trials.len());
+    if options.write {
+        table::write(trials)?;
+    }
+    // What is known to be open is listed as such; what is caught is not open.
+    let wrong: BTreeMap<&str, &str> = trials
+        .iter()
+        .filter_map(|trial| match (trial.is_caught, &trial.patch.open) {
+            (false, None) => Some((trial.patch.name.as_str(), "is not caught")),
+            (true, Some(_)) => Some((trial.patch.name.as_str(), "is caught, and is not open")),
+            _ => None,
+        })
+        .collect();
+    if !wrong.is_empty() {
+        let wrong: Vec<_> = wrong.iter().map(|(name, what)| format!("{name} {what}")).collect();
+        return Err(wrong.join("\n"));
+    }
+    if (caught as f64) < WANTED * trials.len() as f64 {
+        return Err(format!("{caught} of {} are too few", trials.len()));
+    }
+    Ok(())
+}

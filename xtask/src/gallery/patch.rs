@@ -1,0 +1,163 @@
+//! A patch of the gallery: what it says of itself, and the difference that it makes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A published bug, as a difference to our own code.
+#[derive(Clone, Debug)]
+pub(super) struct Patch {
+    /// The name of its file, without `.patch`.
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    /// The number of its row in the field's list of bugs.
+    pub(super) row: u32,
+    /// Whether its account was published in full: such rows are always tried.
+    pub(super) is_marked: bool,
+    /// What goes wrong, in a few words.
+    pub(super) bug: String,
+    /// Whose it was, and where it was published.
+    pub(super) whose: String,
+    /// The properties of which one has to be violated; none if a test has to fail.
+    pub(super) properties: Vec<String>,
+    pub(super) judge: Judge,
+    /// Why nobody sees it yet.
+    pub(super) open: Option<String>,
+}
+
+/// What has to see the bug.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Judge {
+    /// A scenario of the lab.
+    Scenario { name: String, variant: String, controller: String, seeds: u32 },
+    /// A property across runs.
+    Across { property: String, controller: String },
+    /// The exhaustive search.
+    Explore { controller: String },
+    /// A test, for what no property of a run can show.
+    Test { package: String, name: String },
+}
+
+impl Judge {
+    /// For people.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Scenario { name, variant, controller, .. } if variant == "base" => {
+                format!("{name}, {controller}")
+            }
+            Self::Scenario { name, variant, controller, .. } => {
+                format!("{name}, {variant}, {controller}")
+            }
+            Self::Across { property, controller } => format!("across: {property}, {controller}"),
+            Self::Explore { controller } => format!("explore: {controller}"),
+            Self::Test { name, .. } => format!("test: {name}"),
+        }
+    }
+}
+
+const DEFAULT_SEEDS: u32 = 20;
+
+/// All patches of `folder`, by name.
+pub(super) fn read_all(folder: &Path) -> Result<Vec<Patch>, String> {
+    let unreadable = |error| format!("{}: {error}", folder.display());
+    let mut patches = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|extension| extension == "patch") {
+            let text = fs::read_to_string(&path);
+            let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+            patches.push(parse(&path, &text)?);
+        }
+    }
+    patches.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(patches)
+}
+
+/// The header is all lines before the difference: `Key: value`, continued by lines that are indented.
+fn parse(path: &Path, text: &str) -> Result<Patch, String> {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let fields = fields(&name, text)?;
+    let optional = |key: &str| {
+        let found = fields.iter().find(|(name, _)| name == key);
+        found.map(|(_, value)| value.clone())
+    };
+    let required =
+        |key: &str| optional(key).ok_or_else(|| format!("{name}: the header lacks {key}"));
+    let row = required("Row")?;
+    let (number, mark) = row.split_once(' ').map_or((row.as_str(), ""), |parts| parts);
+    let row = number.parse().map_err(|_| format!("{name}: {number} is no number of a row"))?;
+    required("Does")?;
+    let controller = optional("Controller").unwrap_or_else(|| "all".to_owned());
+    let judge = match (optional("Scenario"), optional("Across"), optional("Test")) {
+        (Some(scenario), None, None) => Judge::Scenario {
+            name: scenario,
+            variant: optional("Variant").unwrap_or_else(|| "base".to_owned()),
+            controller,
+            seeds: optional("Seeds").map_or(Ok(DEFAULT_SEEDS), |seeds| {
+                seeds.parse().map_err(|_| format!("{name}: {seeds} is no number of seeds"))
+            })?,
+        },
+        (None, Some(property), None) => Judge::Across { property, controller },
+        (None, None, Some(test)) => {
+            let (package, test) = test
+                .split_once(' ')
+                .ok_or_else(|| format!("{name}: Test takes a package and a name"))?;
+            Judge::Test { package: package.to_owned(), name: test.to_owned() }
+        }
+        (None, None, None) if optional("Explore").is_some() => Judge::Explore { controller },
+        _ => return Err(format!("{name}: one of Scenario, Across, Explore and Test is wanted")),
+    };
+    let properties = match &judge {
+        Judge::Test { .. } => Vec::new(),
+        _ => required("Property")?.split(',').map(|id| id.trim().to_owned()).collect(),
+    };
+    Ok(Patch {
+        path: path.to_owned(),
+        row,
+        is_marked: mark == "[S]",
+        bug: required("Bug")?,
+        whose: required("Whose")?,
+        properties,
+        judge,
+        open: optional("Open"),
+        name,
+    })
+}
+
+const KEYS: [&str; 13] = [
+    "Row",
+    "Bug",
+    "Whose",
+    "Does",
+    "Property",
+    "Scenario",
+    "Variant",
+    "Controller",
+    "Seeds",
+    "Across",
+    "Explore",
+    "Test",
+    "Open",
+];
+
+fn fields(name: &str, text: &str) -> Result<Vec<(String, String)>, String> {
+    let mut fields: Vec<(String, String)> = Vec::new();
+    for line in text.lines().take_while(|line| !line.starts_with("--- ")) {
+        if line.starts_with("diff ") || line.trim().is_empty() {
+            continue;
+        }
+        if let (true, Some((_, value))) = (line.starts_with(' '), fields.last_mut()) {
+            value.push(' ');
+            value.push_str(line.trim());
+            continue;
+        }
+        let (key, value) = line
+            .split_once(':')
+            .filter(|(key, _)| KEYS.contains(key))
+            .ok_or_else(|| format!("{name}: the header has a line that says nothing: {line}"))?;
+        fields.push((key.to_owned(), value.trim().to_owned()));
+    }
+    Ok(fields)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+use std::path::Path;
+
+use super::{Judge, parse};
+
+const HEADER: &str = "\
+Row: 1 [S]
+Bug: idle time
+  that was none
+Whose: somebody, 2026
+Does: counts it
+Property: L1, S5
+Scenario: collapse
+Controller: cubic
+
+--- a/file
++++ b/file
+";
+
+#[test]
+fn a_header_is_read() {
+    let patch = parse(Path::new("gallery/001-idle.patch"), HEADER).unwrap();
+    assert_eq!((patch.name.as_str(), patch.row, patch.is_marked), ("001-idle", 1, true));
+    assert_eq!(patch.bug, "idle time that was none");
+    assert_eq!(patch.properties, ["L1", "S5"]);
+    assert_eq!(patch.judge.describe(), "collapse, cubic");
+}
+
+#[test]
+fn a_test_needs_no_property() {
+    let text = HEADER.replace("Property: L1, S5\nScenario: collapse", "Test: wire frame::tests");
+    let patch = parse(Path::new("x.patch"), &text).unwrap();
+    let (package, name) = ("wire".to_owned(), "frame::tests".to_owned());
+    assert_eq!(patch.judge, Judge::Test { package, name });
+}
+
+#[test]
+fn what_is_missing_or_unknown_is_named() {
+    for (from, to, complaint) in [
+        ("Row: 1 [S]\n", "", "lacks Row"),
+        ("Row: 1", "Row: one", "no number of a row"),
+        ("Property: L1, S5\n", "", "lacks Property"),
+        ("Scenario: collapse\n", "", "one of Scenario"),
+        ("Does", "Dose", "says nothing: Dose"),
+    ] {
+        let error = parse(Path::new("x.patch"), &HEADER.replace(from, to)).unwrap_err();
+        assert!(error.contains(complaint) && error.starts_with("x: "), "{error}");
+    }
+}

@@ -1,0 +1,109 @@
+//! A scratch copy of the workspace, in which patches are tried.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::command::{root, target};
+
+/// The copy. Files that are the same stay as they are, so that only what a patch changes is built again.
+pub(super) struct Tree {
+    root: PathBuf,
+}
+
+impl Tree {
+    /// A copy of the workspace as it is now.
+    pub(super) fn new() -> Result<Self, String> {
+        let tree = Self { root: target().join("gallery/tree") };
+        tree.restore()?;
+        Ok(tree)
+    }
+
+    /// Makes it what the workspace is.
+    pub(super) fn restore(&self) -> Result<(), String> {
+        let wanted = tracked()?;
+        for file in &wanted {
+            let (from, to) = (root().join(file), self.root.join(file));
+            let content =
+                fs::read(&from).map_err(|error| format!("{}: {error}", from.display()))?;
+            if fs::read(&to).is_ok_and(|present| present == content) {
+                continue;
+            }
+            let folder = to.parent().unwrap_or(&self.root);
+            fs::create_dir_all(folder)
+                .and_then(|()| fs::write(&to, content))
+                .map_err(|error| format!("{}: {error}", to.display()))?;
+        }
+        remove_others(&self.root, &self.root, &wanted)
+    }
+
+    /// Applies `patch`; an error says why it does not apply.
+    pub(super) fn apply(&self, patch: &Path) -> Result<(), String> {
+        self.git_apply(patch, &[])
+    }
+
+    /// Whether `patch` applies.
+    pub(super) fn check(&self, patch: &Path) -> Result<(), String> {
+        self.git_apply(patch, &["--check"])
+    }
+
+    fn git_apply(&self, patch: &Path, options: &[&str]) -> Result<(), String> {
+        let mut git = Command::new("git");
+        git.arg("apply").args(options).arg(patch).current_dir(&self.root);
+        // The copy lies within a repository and is none of its own.
+        git.env("GIT_CEILING_DIRECTORIES", target());
+        let Output { status, stderr, .. } =
+            git.output().map_err(|error| format!("git cannot be run: {error}"))?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&stderr).trim().to_owned()),
+        }
+    }
+
+    /// `cargo` within the copy, with a target folder of its own.
+    pub(super) fn cargo(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(arguments).current_dir(&self.root);
+        command.env("CARGO_TARGET_DIR", Self::build());
+        command
+    }
+
+    /// The program that `cargo` built.
+    pub(super) fn program(&self) -> Command {
+        let mut command = Command::new(Self::build().join("gallery/clearway"));
+        command.current_dir(&self.root);
+        command
+    }
+
+    fn build() -> PathBuf {
+        target().join("gallery/build")
+    }
+}
+
+/// The workspace's files: what is tracked, and what is new and not ignored.
+fn tracked() -> Result<BTreeSet<PathBuf>, String> {
+    let mut git = Command::new("git");
+    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root());
+    let Output { status, stdout, .. } =
+        git.output().map_err(|error| format!("git cannot be run: {error}"))?;
+    if !status.success() {
+        return Err("git does not list the files of the workspace".to_owned());
+    }
+    let names = String::from_utf8_lossy(&stdout).into_owned();
+    let files = names.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from);
+    Ok(files.filter(|file| root().join(file).is_file()).collect())
+}
+
+fn remove_others(folder: &Path, base: &Path, wanted: &BTreeSet<PathBuf>) -> Result<(), String> {
+    let failed = |error| format!("{}: {error}", folder.display());
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            remove_others(&path, base, wanted)?;
+        } else if path.strip_prefix(base).is_ok_and(|name| !wanted.contains(name)) {
+            fs::remove_file(&path).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
