@@ -13,6 +13,7 @@ mod cubic;
 mod delivery_rate;
 mod episode;
 mod hystart;
+mod limitation;
 mod pacer;
 mod prr;
 mod reno;
@@ -28,5 +29,6 @@ pub use controller::{
 };
 pub use cubic::Cubic;
 pub use delivery_rate::{DeliveryRateSampler, DeliverySnapshot, RateSample};
+pub use limitation::{Held, Limitation, SendLimit};
 pub use pacer::Pacer;
 pub use reno::Reno;

@@ -3,6 +3,7 @@
 mod across;
 mod comparisons;
 mod conclusion;
+mod explore;
 mod library;
 mod list;
 mod matrix;
@@ -38,6 +39,7 @@ enum LabSubcommand {
     Run(run::RunCommand),
     Sweep(sweep::SweepCommand),
     Across(across::AcrossCommand),
+    Explore(explore::ExploreCommand),
     List(list::ListCommand),
     Properties(properties::PropertiesCommand),
     Replay(replay::ReplayCommand),
@@ -62,6 +64,7 @@ pub(crate) async fn run(command: LabCommand) -> Result<(), Failure> {
         LabSubcommand::Run(command) => run::run(command).await,
         LabSubcommand::Sweep(command) => sweep::run(command).await,
         LabSubcommand::Across(command) => across::run(command).await,
+        LabSubcommand::Explore(command) => explore::run(&command),
         LabSubcommand::List(command) => list::run(&command),
         LabSubcommand::Properties(command) => properties::run(&command),
         LabSubcommand::Replay(command) => replay::run(&command),

@@ -2,12 +2,11 @@
 //!
 //! [`Recovery`] is the only part that changes what is in flight. The parts in this folder each hold
 //! one matter: `ledger` and `sent_space` the packets, `rtt` the round-trip time, `pto` the probe
-//! timer, `limit` why sending stopped, `persistent` persistent congestion. The verbs are in `send`,
+//! timer, `persistent` persistent congestion. The verbs are in `send`,
 //! `acknowledge`, `loss` and `timers`.
 
 mod acknowledge;
 mod ledger;
-mod limit;
 mod loss;
 mod persistent;
 mod pto;
@@ -24,14 +23,13 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use clearway_congestion::{
-    Controller, ControllerFactory, ControllerParameters, DeliveryRateSampler, Pacer, RateSample,
-    SendIndex, SentPacket,
+    Controller, ControllerFactory, ControllerParameters, DeliveryRateSampler, Limitation, Pacer,
+    RateSample, SendIndex, SentPacket,
 };
 use clearway_units::{Random, Timestamp};
 use clearway_wire::PacketNumber;
 
 use self::ledger::Ledger;
-use self::limit::Limitation;
 use self::persistent::PersistentCongestion;
 use self::pto::ProbeTimer;
 use self::rounds::Rounds;
@@ -43,10 +41,10 @@ use crate::token::Token;
 
 pub use self::ledger::PacketCounts;
 pub(crate) use self::ledger::StagedPacket;
-pub use self::limit::SendLimit;
 pub(crate) use self::pto::PtoContext;
 pub use self::stats::RecoveryStats;
 pub(crate) use self::timers::Expired;
+pub use clearway_congestion::SendLimit;
 
 /// What [`Recovery`] is told before it begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,3 +1,5 @@
+//! Why sending stopped, and for how long congestion control held data back (law 4).
+
 use core::time::Duration;
 
 use clearway_units::{ReleaseTime, Timestamp};
@@ -35,7 +37,7 @@ impl SendLimit {
 /// This is the only place that decides whether the sender was limited: controllers are told, they
 /// never guess (law 4).
 #[derive(Debug, Default)]
-pub(super) struct Limitation {
+pub struct Limitation {
     /// Since when data waits for the window or the pacer, without a break.
     held_since: Option<Timestamp>,
     /// Held time before `held_since` that no controller was told of.
@@ -47,32 +49,26 @@ pub(super) struct Limitation {
     /// The last round in which the window held data back.
     window_limited_round: Option<u64>,
     /// When the pacer lets the waiting data go.
-    pub(super) pacer_deadline: Option<Timestamp>,
+    pub pacer_deadline: Option<Timestamp>,
     /// The last stop was for want of data although window and pacer permitted more.
-    pub(super) is_application_limited: bool,
+    pub is_application_limited: bool,
 }
 
 /// What congestion control held back until an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Held {
+pub struct Held {
     /// Window or pacer held data back in this round or the one before.
-    pub(super) was_limited: bool,
+    pub was_limited: bool,
     /// The window did.
-    pub(super) was_window_limited: bool,
+    pub was_window_limited: bool,
     /// For how long either did since the event before.
-    pub(super) limited_time: Duration,
+    pub limited_time: Duration,
 }
 
 impl Limitation {
     /// Sending stopped in `round` because of `limit`. `permitted` says whether window and pacer
     /// would have let another full datagram go.
-    pub(super) fn on_stopped(
-        &mut self,
-        now: Timestamp,
-        limit: SendLimit,
-        round: u64,
-        permitted: bool,
-    ) {
+    pub fn on_stopped(&mut self, now: Timestamp, limit: SendLimit, round: u64, permitted: bool) {
         self.pacer_deadline = match limit {
             SendLimit::Pacer(release) => Some(release.deadline()),
             _ => None,
@@ -105,7 +101,7 @@ impl Limitation {
 
     /// Whether data is held back now, or was in `round` or the one before; and for how long since
     /// this was last asked. `previous_round` is the round that went on until `now`.
-    pub(super) fn take(&mut self, now: Timestamp, previous_round: u64, round: u64) -> Held {
+    pub fn take(&mut self, now: Timestamp, previous_round: u64, round: u64) -> Held {
         let mut limited_time = core::mem::take(&mut self.held);
         if let Some(since) = &mut self.held_since {
             limited_time = limited_time.saturating_add(now.saturating_since(*since));
