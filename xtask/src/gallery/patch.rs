@@ -141,8 +141,9 @@ const KEYS: [&str; 13] = [
 
 fn fields(name: &str, text: &str) -> Result<Vec<(String, String)>, String> {
     let mut fields: Vec<(String, String)> = Vec::new();
-    for line in text.lines().take_while(|line| !line.starts_with("--- ")) {
-        if line.starts_with("diff ") || line.trim().is_empty() {
+    let is_header = |line: &&str| !line.starts_with("--- ") && !line.starts_with("diff ");
+    for line in text.lines().take_while(is_header) {
+        if line.trim().is_empty() {
             continue;
         }
         if let (true, Some((_, value))) = (line.starts_with(' '), fields.last_mut()) {

@@ -52,11 +52,6 @@ impl Move {
         Self::Idle,
         Self::Tick,
     ];
-
-    /// Whether it says that the path is congested.
-    pub(super) const fn is_congestion(self) -> bool {
-        matches!(self, Self::LoseOne | Self::Mark)
-    }
 }
 
 /// What a move did, as far as the rules need it.
