@@ -6,6 +6,18 @@ pub struct Rate(u64);
 
 const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
 
+/// `factor x other / divisor`, rounded down and saturating; `None` if the divisor is zero. Mostly all fits
+/// into 64 bits, in which a division takes a fraction of the time.
+fn multiply_divide(factor: u64, other: u128, divisor: u128) -> Option<u64> {
+    if let (Ok(other), Ok(divisor)) = (u64::try_from(other), u64::try_from(divisor))
+        && let Some(product) = factor.checked_mul(other)
+    {
+        return product.checked_div(divisor);
+    }
+    let quotient = u128::from(factor).saturating_mul(other).checked_div(divisor)?;
+    Some(u64::try_from(quotient).unwrap_or(u64::MAX))
+}
+
 impl Rate {
     /// Nothing moves.
     pub const ZERO: Self = Self(0);
@@ -24,9 +36,7 @@ impl Rate {
 
     /// The rate that moves `bytes` in `interval`; `None` if the interval is zero.
     pub fn from_transfer(bytes: u64, interval: Duration) -> Option<Self> {
-        let scaled = u128::from(bytes).saturating_mul(NANOSECONDS_PER_SECOND);
-        let rate = scaled.checked_div(interval.as_nanos())?;
-        Some(Self(u64::try_from(rate).unwrap_or(u64::MAX)))
+        multiply_divide(bytes, NANOSECONDS_PER_SECOND, interval.as_nanos()).map(Self)
     }
 
     /// Bytes each second.
@@ -41,8 +51,7 @@ impl Rate {
 
     /// How many whole bytes pass in `interval`, saturating.
     pub fn bytes_in(self, interval: Duration) -> u64 {
-        let scaled = u128::from(self.0).saturating_mul(interval.as_nanos());
-        u64::try_from(scaled / NANOSECONDS_PER_SECOND).unwrap_or(u64::MAX)
+        multiply_divide(self.0, interval.as_nanos(), NANOSECONDS_PER_SECOND).unwrap_or(u64::MAX)
     }
 
     /// How long `bytes` take, rounded up to a nanosecond; `None` at rate zero.
@@ -57,10 +66,9 @@ impl Rate {
 
     /// This rate times `numerator / denominator`, saturating; unchanged if `denominator` is zero.
     pub fn scaled(self, numerator: u64, denominator: u64) -> Self {
-        let product = u128::from(self.0).saturating_mul(u128::from(numerator));
-        match product.checked_div(u128::from(denominator)) {
-            Some(rate) => Self(u64::try_from(rate).unwrap_or(u64::MAX)),
-            None => self,
-        }
+        multiply_divide(self.0, numerator.into(), denominator.into()).map_or(self, Self)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,8 @@ pub(super) struct Contents {
     pub(super) is_in_flight: bool,
     /// There is an ACK frame.
     pub(super) has_ack: bool,
+    /// There is more than data of streams: the books of the end that receives it have to know.
+    pub(super) concerns_receiver: bool,
 }
 
 /// Reads the frames of `payload`, shows each to `visit`, and adds them up. What cannot be read is
@@ -24,6 +26,7 @@ pub(super) fn read<'a>(payload: &'a [u8], mut visit: impl FnMut(&Frame<'a>)) -> 
         contents.is_ack_eliciting |= frame.is_ack_eliciting();
         contents.is_in_flight |= frame.counts_in_flight();
         contents.has_ack |= matches!(frame, Frame::Ack(_));
+        contents.concerns_receiver |= !matches!(frame, Frame::Stream(_));
         visit(&frame);
     }
     contents

@@ -288,8 +288,8 @@ impl State {
         let [client, server] = &mut self.flows[end.flow];
         let (own, peer) =
             if end.side == Side::Client { (client, server) } else { (server, client) };
-        let is_from_peer = peer.watch.books.ledger.arrive(space, number, now);
-        let acknowledged = own.watch.on_received(now, packet, is_from_peer)?;
+        let arrival = peer.watch.books.ledger.arrive(space, number, now);
+        let acknowledged = own.watch.on_received(now, packet, arrival)?;
         if let Some((first, last)) = acknowledged.ranges {
             let space = acknowledged.space;
             self.history.note(now, end, Happening::Acked { space, first, last });

@@ -111,6 +111,7 @@ macro_rules! rules {
     };
 }
 
+#[inline]
 fn ask<R: Rule>(
     on: PropertySet,
     question: impl FnOnce() -> Result<(), String>,

@@ -7,7 +7,7 @@ use clearway_transport::{
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, PacketType, frame};
 
-use super::books::{Beginning, Books, Episode, Fate, Packet, Round};
+use super::books::{Arrival, Beginning, Books, Episode, Fate, Packet, Round};
 use super::contents;
 use super::properties::{Property, PropertySet};
 use super::report::{Change, Report, Tally, reckoned_window};
@@ -88,6 +88,7 @@ impl Watch {
             is_ack_eliciting: contents.is_ack_eliciting,
             is_in_flight: contents.is_in_flight,
             is_path_probe: packet.is_path_probe,
+            concerns_receiver: contents.concerns_receiver,
         };
         let unique = books.ledger.send(space, packet.number.get(), entry);
         books.stage.has_application_keys |= space == SpaceId::Application;
@@ -115,16 +116,16 @@ impl Watch {
         Ok(contents.is_ack_eliciting)
     }
 
-    /// A packet came. `is_from_peer`: the other end is watched and sent it.
+    /// A packet came, and the other end's books know it as `arrival`, if that end is watched.
     pub(super) fn on_received(
         &mut self,
         now: Timestamp,
         packet: &PacketObservation<'_>,
-        is_from_peer: bool,
+        arrival: Arrival,
     ) -> Result<Acknowledged, Failure> {
         let books = &mut self.books;
         books.now = now;
-        books.stage.is_peer_watched &= is_from_peer;
+        books.stage.is_peer_watched &= arrival != Arrival::Unknown;
         books.stage.has_opened = true;
         let space = space_of(packet.packet_type);
         books.hearing.silent_since = now;
@@ -135,7 +136,9 @@ impl Watch {
         }
         let mut sent_only = Ok(());
         let mut ranges = None;
-        let contents = contents::read(packet.payload, |frame| match frame {
+        // What is known already is not read again.
+        let payload = if arrival == Arrival::Data { &[] } else { packet.payload };
+        let contents = contents::read(payload, |frame| match frame {
             Frame::Ack(ack) => {
                 let first = ack.ranges().next().map(|range| range.start().get());
                 ranges = Some((first.unwrap_or(0), ack.largest.get()));
@@ -150,11 +153,12 @@ impl Watch {
             Frame::PathResponse(response) => books.addresses.on_response(response.data),
             _ => {}
         });
-        if contents.is_ack_eliciting {
+        let is_ack_eliciting = contents.is_ack_eliciting || arrival == Arrival::Data;
+        if is_ack_eliciting {
             books.hearing.owes_ack_since[space as usize].get_or_insert(now);
         }
         self.own(Property::S7, sent_only)?;
-        self.rules.on_received(self.on, &self.books, contents.is_ack_eliciting)?;
+        self.rules.on_received(self.on, &self.books, is_ack_eliciting)?;
         Ok(Acknowledged { space, ranges })
     }
 

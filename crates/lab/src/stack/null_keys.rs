@@ -57,11 +57,12 @@ fn mix(state: u64, bytes: &[u8]) -> u64 {
     } else {
         sums.into_iter().chain(sums_of_sums).fold(folded, fold)
     };
-    rest.chunks(8).fold(folded, |folded, bytes| {
-        let mut word = [0; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
-        fold(folded, u64::from_le_bytes(word))
-    })
+    let (words, rest) = rest.as_chunks::<8>();
+    let folded = words.iter().fold(folded, |folded, word| fold(folded, u64::from_le_bytes(*word)));
+    if rest.is_empty() {
+        return folded;
+    }
+    fold(folded, rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
 }
 
 /// A change of one bit of the word changes the product, and the rotation brings its high bits down.

@@ -125,15 +125,15 @@ impl Connection {
         }
         let room_len = usize::try_from(credit).unwrap_or(usize::MAX).min(room.len());
         let room = room.get_mut(..room_len).unwrap_or_default();
-        let allowance = self.recovery.send_allowance(now);
+        let permission = self.recovery.may_send(now);
 
         let mut writer = Writer::new(room);
         self.outgoing.drafts.clear();
         for space in SpaceId::ALL {
-            self.draft_packet(now, space, allowance.is_ok(), &mut writer);
+            self.draft_packet(now, space, permission.is_ok(), &mut writer);
         }
         if self.outgoing.drafts.is_empty() {
-            let limit = self.why_nothing(allowance.err());
+            let limit = self.why_nothing(permission.err());
             let is_short = limit == SendLimit::Application && self.has_something();
             return Ok(Built::Stopped(if is_short { SendLimit::Amplification } else { limit }));
         }
@@ -376,7 +376,7 @@ impl Connection {
             return;
         }
         self.observe_timers(now);
-        if self.recovery.stats().bytes_in_flight != self.watch.in_flight {
+        if self.recovery.bytes_in_flight() != self.watch.in_flight {
             self.observe_recovery(now);
         }
     }

@@ -9,9 +9,6 @@ use crate::{SpaceId, TransportError};
 /// A packet number is left out once in so many packets at least, and in so many windows.
 const MIN_SKIP_SPAN: u64 = 32;
 
-/// The pacer is asked for so many datagrams at once, at most.
-const MAX_DATAGRAMS_AT_ONCE: u64 = 64;
-
 /// After so many packets that elicit no ACK, one should (RFC 9000 §13.2.4).
 const MAX_ACKS_IN_A_ROW: u32 = 32;
 
@@ -48,28 +45,20 @@ impl Recovery {
         self.next_skip = next.saturating_add(gap);
     }
 
-    /// How many bytes window and pacer permit to be built now: at least one datagram, and what is
-    /// staged already is taken into account. Probes of a probe timeout need no permission, nor do
-    /// packets that do not count in flight (RFC 9002 §7, §7.5, §7.7).
+    /// Whether window and pacer permit another datagram, with what is staged already taken into account.
+    /// Probes of a probe timeout need no permission, nor do packets that do not count in flight
+    /// (RFC 9002 §7, §7.5, §7.7).
     ///
     /// # Errors
-    /// Which of the two permits not even one datagram.
-    pub(crate) fn send_allowance(&mut self, now: Timestamp) -> Result<u64, SendLimit> {
+    /// Which of the two does not.
+    pub(crate) fn may_send(&mut self, now: Timestamp) -> Result<(), SendLimit> {
         let size = self.max_datagram_size;
-        let room = self.window_room();
-        if room < size {
+        if self.window_room() < size {
             return Err(SendLimit::Window);
         }
-        let mut datagrams = room.checked_div(size).unwrap_or(1).clamp(1, MAX_DATAGRAMS_AT_ONCE);
         let (rate, staged) = (self.pacing_rate(), self.ledger.bytes_staged());
-        loop {
-            let bytes = datagrams.saturating_mul(size).saturating_add(staged);
-            match self.path.pacer.release(now, rate, bytes) {
-                Ok(()) => return Ok(room.min(datagrams.saturating_mul(size))),
-                Err(release) if datagrams == 1 => return Err(SendLimit::Pacer(release)),
-                Err(_) => datagrams /= 2,
-            }
-        }
+        let released = self.path.pacer.release(now, rate, size.saturating_add(staged));
+        released.map_err(SendLimit::Pacer)
     }
 
     /// What the window leaves beyond what is in flight and staged. A window that shrank below that

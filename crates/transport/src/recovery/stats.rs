@@ -35,6 +35,11 @@ pub struct RecoveryStats {
 }
 
 impl Recovery {
+    /// Bytes in flight on the current path.
+    pub(crate) fn bytes_in_flight(&self) -> u64 {
+        self.ledger.bytes_in_flight()
+    }
+
     /// Where recovery stands.
     pub(crate) fn stats(&self) -> RecoveryStats {
         let path = &self.path;

@@ -271,8 +271,11 @@ impl Streams {
             awaited: stream.awaits_peer(),
             ..was
         };
-        stream.queued = is;
         let is_done = stream.is_done();
+        if is == was && !is_done {
+            return;
+        }
+        stream.queued = is;
         let waiting = stream.waiting(key);
         self.creditless.set(waiting, was.creditless, is.creditless);
         self.fresh.set(waiting, was.fresh, is.fresh);

@@ -32,6 +32,8 @@ pub(super) struct Scheduler {
     levels: BTreeMap<Reverse<i32>, Level>,
     /// How many streams wait, in all levels.
     waiting: usize,
+    /// Whose turn it is. Kept, because it is asked for several times for each packet.
+    front: Option<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -57,9 +59,10 @@ impl Scheduler {
 
     /// The stream whose turn it is.
     pub(super) fn front(&self) -> Option<usize> {
-        if self.is_empty() {
-            return None;
-        }
+        self.front
+    }
+
+    fn find_front(&self) -> Option<usize> {
         let level = self.levels.values().find(|level| !level.turns.is_empty())?;
         match level.turns.front()? {
             Turn::Stream(key) => Some(*key),
@@ -79,31 +82,15 @@ impl Scheduler {
     /// Adds a stream that does not wait yet.
     pub(super) fn insert(&mut self, waiting: Waiting) {
         self.waiting = self.waiting.saturating_add(1);
-        let level = self.level(waiting.priority);
-        if waiting.is_incremental {
-            level.turns.push_back(Turn::Stream(waiting.key));
-            return;
-        }
-        if level.sequence.is_empty() {
-            level.turns.push_back(Turn::Sequence);
-        }
-        let place = level.sequence.partition_point(|(id, _)| *id < waiting.id);
-        level.sequence.insert(place, (waiting.id, waiting.key));
+        self.level(waiting.priority).insert(waiting);
+        self.front = self.find_front();
     }
 
     /// Takes out a stream that waits. Quick if it is its turn, as it mostly is.
     pub(super) fn remove(&mut self, waiting: Waiting) {
         self.waiting = self.waiting.saturating_sub(1);
-        let level = self.level(waiting.priority);
-        if waiting.is_incremental {
-            level.remove_turn(Turn::Stream(waiting.key));
-            return;
-        }
-        let place = level.sequence.iter().position(|(_, key)| *key == waiting.key);
-        place.and_then(|place| level.sequence.remove(place));
-        if level.sequence.is_empty() {
-            level.remove_turn(Turn::Sequence);
-        }
+        self.level(waiting.priority).remove(waiting);
+        self.front = self.find_front();
     }
 
     /// The stream at the front used `bytes` of its turn.
@@ -115,6 +102,7 @@ impl Scheduler {
         if level.spent >= QUANTUM {
             level.spent = 0;
             level.turns.rotate_left(1);
+            self.front = self.find_front();
         }
     }
 
@@ -128,6 +116,30 @@ impl Scheduler {
 }
 
 impl Level {
+    fn insert(&mut self, waiting: Waiting) {
+        if waiting.is_incremental {
+            self.turns.push_back(Turn::Stream(waiting.key));
+            return;
+        }
+        if self.sequence.is_empty() {
+            self.turns.push_back(Turn::Sequence);
+        }
+        let place = self.sequence.partition_point(|(id, _)| *id < waiting.id);
+        self.sequence.insert(place, (waiting.id, waiting.key));
+    }
+
+    fn remove(&mut self, waiting: Waiting) {
+        if waiting.is_incremental {
+            self.remove_turn(Turn::Stream(waiting.key));
+            return;
+        }
+        let place = self.sequence.iter().position(|(_, key)| *key == waiting.key);
+        place.and_then(|place| self.sequence.remove(place));
+        if self.sequence.is_empty() {
+            self.remove_turn(Turn::Sequence);
+        }
+    }
+
     fn remove_turn(&mut self, turn: Turn) {
         if self.turns.front() == Some(&turn) {
             self.turns.pop_front();

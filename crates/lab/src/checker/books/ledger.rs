@@ -38,6 +38,19 @@ pub(in crate::checker) struct Packet {
     pub(in crate::checker) is_in_flight: bool,
     /// It probes another path: its loss is no congestion.
     pub(in crate::checker) is_path_probe: bool,
+    /// There is more in it than data of streams.
+    pub(in crate::checker) concerns_receiver: bool,
+}
+
+/// A packet that came, by the books of the end that it seems to come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::checker) enum Arrival {
+    /// It was never sent.
+    Unknown,
+    /// It was sent.
+    Sent,
+    /// It was sent, elicits an ACK and holds nothing but data of streams.
+    Data,
 }
 
 impl Packet {
@@ -52,6 +65,7 @@ impl Packet {
         is_ack_eliciting: false,
         is_in_flight: false,
         is_path_probe: false,
+        concerns_receiver: true,
     };
 
     /// Whether its loss says something about congestion on path `path`.
@@ -198,21 +212,22 @@ impl Ledger {
         Ok(())
     }
 
-    /// The other end took in packet `number`. `false` if this end never sent it.
+    /// The other end took in packet `number`.
     pub(in crate::checker) fn arrive(
         &mut self,
         space: SpaceId,
         number: u64,
         now: Timestamp,
-    ) -> bool {
+    ) -> Arrival {
         let ring = self.space_mut(space);
+        let base = ring.base;
         match ring.get_mut(number) {
             Some(packet) if packet.fate != Fate::Skipped => {
                 packet.arrived_at = packet.arrived_at.min(now);
-                true
+                if packet.concerns_receiver { Arrival::Sent } else { Arrival::Data }
             }
-            Some(_) => false,
-            None => number < ring.base,
+            None if number < base => Arrival::Sent,
+            _ => Arrival::Unknown,
         }
     }
 
@@ -404,9 +419,10 @@ mod tests {
     #[test]
     fn arrivals_are_of_what_was_sent() {
         let mut ledger = ledger(&[0, 2]);
-        assert!(ledger.arrive(SPACE, 0, Timestamp::from_nanos(5)));
-        assert!(!ledger.arrive(SPACE, 1, Timestamp::from_nanos(5)));
-        assert!(!ledger.arrive(SPACE, 3, Timestamp::from_nanos(5)));
+        let at = Timestamp::from_nanos(5);
+        assert_eq!(ledger.arrive(SPACE, 0, at), Arrival::Sent);
+        assert_eq!(ledger.arrive(SPACE, 1, at), Arrival::Unknown);
+        assert_eq!(ledger.arrive(SPACE, 3, at), Arrival::Unknown);
     }
 
     #[test]

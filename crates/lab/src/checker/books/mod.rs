@@ -17,7 +17,7 @@ use crate::world::Side;
 
 pub(super) use addresses::Addresses;
 pub(super) use episode::{Beginning, Episode};
-pub(super) use ledger::{Fate, Ledger, Packet};
+pub(super) use ledger::{Arrival, Fate, Ledger, Packet};
 pub(super) use rounds::{Round, Rounds};
 pub(super) use streams::Streams;
 

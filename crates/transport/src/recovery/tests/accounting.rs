@@ -14,9 +14,9 @@ fn only_what_was_handed_to_the_network_is_in_flight() {
     bench.stage(APPLICATION, |_| {});
     assert_eq!(bench.in_flight(), 0);
     assert_eq!(bench.deadline(), None);
-    assert_eq!(bench.recovery.send_allowance(at(0)), Ok(1200));
+    assert_eq!(bench.recovery.may_send(at(0)), Ok(()));
     bench.stage(APPLICATION, |_| {});
-    assert_eq!(bench.recovery.send_allowance(at(0)), Err(SendLimit::Window));
+    assert_eq!(bench.recovery.may_send(at(0)), Err(SendLimit::Window));
     bench.recovery.transmitted(at(5)).unwrap();
     assert_eq!(bench.in_flight(), 2400);
     let sent = bench.record.lock().unwrap().sent.clone();

@@ -168,7 +168,7 @@ fn a_full_window_does_not_hold_the_deadline_back() {
     bench.set_window(2400);
     bench.send(at(0));
     bench.send(at(0));
-    assert!(bench.recovery.send_allowance(at(0)).is_err());
+    assert!(bench.recovery.may_send(at(0)).is_err());
     let deadline = bench.deadline().unwrap();
     assert!(matches!(bench.expire(deadline), Expired::Probes { .. }));
     bench.send(deadline);

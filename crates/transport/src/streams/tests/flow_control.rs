@@ -76,6 +76,47 @@ fn limits_are_raised_seldom_and_in_time() {
     assert!(updates <= 1_000_000 / 500 + 1_000_000 / 1250, "{updates}");
 }
 
+/// Moves 100 kB over a stream whose limits get lost or arrive; returns how often each of them was told.
+fn updates(pair: &mut Pair, id: StreamId, are_lost: bool) -> [usize; 2] {
+    let mut told = [0; 2];
+    for _ in 0..1000 {
+        assert_eq!(pair.client.write(id, data(100)).unwrap(), 100);
+        for packet in packets(&mut pair.client) {
+            deliver(&mut pair.server, pair.now, &packet).unwrap();
+            packet.tokens.iter().for_each(|token| pair.client.on_acked(token));
+        }
+        read_all(&mut pair.server, pair.now, id);
+        for packet in packets(&mut pair.server) {
+            told[0] += packet.tokens.iter().filter(|token| **token == Token::MaxData).count();
+            told[1] += packet.tokens.iter().filter(|token| **token != Token::MaxData).count();
+            // It arrives in any case, so that nothing waits for it: this is about what is told.
+            deliver(&mut pair.client, pair.now, &packet).unwrap();
+            for token in &packet.tokens {
+                if are_lost {
+                    pair.server.on_lost(token);
+                } else {
+                    pair.server.on_acked(token);
+                }
+            }
+        }
+    }
+    told
+}
+
+#[test]
+fn limits_that_get_lost_are_told_more_often_until_they_arrive() {
+    let mut pair = Pair::new(config());
+    let id = pair.opened(UNIDIRECTIONAL, &data(1));
+    let [connection, stream] = updates(&mut pair, id, false);
+    let [often_connection, often_stream] = updates(&mut pair, id, true);
+    assert!(often_connection > 4 * connection, "{connection} {often_connection}");
+    assert!(often_stream > 4 * stream, "{stream} {often_stream}");
+    updates(&mut pair, id, false);
+    let [seldom_connection, seldom_stream] = updates(&mut pair, id, false);
+    assert!(seldom_connection.abs_diff(connection) <= 1, "{connection} {seldom_connection}");
+    assert!(seldom_stream.abs_diff(stream) <= 1, "{stream} {seldom_stream}");
+}
+
 #[test]
 fn windows_grow_with_the_rate_up_to_their_maximum() {
     let mut pair = Pair::new(config());
