@@ -119,12 +119,8 @@ impl Checker {
         Box::new(Eye { end, checker: self.clone() })
     }
 
-    /// A datagram of `size` bytes was handed to the network, for `to`. What a client sends is not limited:
-    /// it need not validate its server (RFC 9000 §8.1).
+    /// A datagram of `size` bytes was handed to the network, for `to`.
     pub fn on_submitted(&self, now: Timestamp, from: EndId, to: SocketAddr, size: usize) {
-        if from.side == Side::Client {
-            return;
-        }
         let mut state = self.state();
         let verdict = state.seat_mut(from).watch.on_submitted(to, size as u64);
         state.judge(now, from, verdict);
@@ -249,9 +245,15 @@ impl State {
                 self.history.note(now, end, Happening::Discarded(*space));
                 watch.on_discarded(now, *space);
             }
-            Observation::PathUpdated { is_new_path: true, .. } => {
-                self.history.note(now, end, Happening::Path);
-                watch.on_new_path(now);
+            Observation::PathUpdated { is_new_path, is_validated, .. } => {
+                if *is_new_path {
+                    self.history.note(now, end, Happening::Path);
+                    watch.on_new_path(now);
+                }
+                // That a path is validated is said as well, and moves nothing.
+                if *is_new_path || !is_validated {
+                    return watch.on_moved(now);
+                }
             }
             Observation::Closed(_) => {
                 self.history.note(now, end, Happening::Closed);

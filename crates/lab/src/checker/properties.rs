@@ -134,7 +134,7 @@ impl Property {
             S2 => "Nothing that counts in flight is sent beyond the window, but for probes.",
             S3 => "Window, threshold, rates and times stay within their bounds.",
             S4 => {
-                "A recovery period brings one reduction, no deeper than the algorithm's, and ends exactly once."
+                "A recovery period brings one reduction, no deeper than the algorithm's, and ends exactly once; persistent congestion brings the least window."
             }
             S5 => "No stored point in time is in the future.",
             S6 => {
@@ -148,7 +148,7 @@ impl Property {
             S10 => "No sample of the delivery rate is above the bottleneck's rate.",
             S11 => "The queue that a model-based controller builds is bounded.",
             S12 => {
-                "An address that is not validated is sent no more than three times what came from it."
+                "An address that is not validated is sent no more than three times what came from it, and Initial packets in datagrams of 1200 bytes."
             }
             S13 => "Nothing spins: time moves on after a deadline.",
             S14 => {
@@ -156,7 +156,7 @@ impl Property {
             }
             S15 => "Idle time does not make the window larger, nor its growth faster.",
             S16 => {
-                "The window reacts to losses of packets in flight, to all of them and to nothing else."
+                "The window reacts to losses of packets in flight, to all of them and to nothing else; the path follows the newest packet."
             }
             S17 => "Little is sent in vain: spurious losses are rare, and timeouts back off.",
             S18 => "The peer's flow control limits are kept.",
@@ -227,16 +227,18 @@ impl Property {
                 "own one-way delays: BBR's mean extra delay in ProbeBW_CRUISE is 0.25 round trips at most"
             }
             S12 => {
-                "datagrams delivered and submitted per address; own matching of PATH_CHALLENGE and PATH_RESPONSE"
+                "datagrams delivered and submitted per address, and their sizes; own matching of PATH_CHALLENGE and PATH_RESPONSE"
             }
             S13 => {
                 "64 turns of one end at one moment at most; a deadline that is past must not stay"
             }
             S14 => "own list of the episode's losses",
             S15 => "own idle times; growth per round after against before",
-            S16 => "own losses of in-flight packets sent after the last reduction",
+            S16 => {
+                "own losses of in-flight packets sent after the last reduction; own packet numbers where the path changes"
+            }
             S17 => {
-                "own spurious losses on networks that keep order, 1 %; expiries against log2 of the silence"
+                "own spurious losses where nothing overtakes anything, 1 %; expiries against log2 of the silence"
             }
             S18 => "own ledger of stream data and limits",
             S19 => "own clock from an ack-eliciting packet's arrival to the next ACK frame",
@@ -257,7 +259,7 @@ impl Property {
             }
             L8 => "clean rounds of waiting for each registered suppressor",
             L9 => {
-                "a simulation in which nothing will ever happen again, with transfers unfinished; the time a transfer may take is its scenario's"
+                "a simulation in which nothing will ever happen again, with transfers unfinished; in reports, a run that fails, stands or takes longer than its scenario allows"
             }
             L10 => "not yet",
             L11 => "own time of silence",

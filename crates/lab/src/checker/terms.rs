@@ -98,7 +98,8 @@ impl PathTerms {
             };
         Self {
             is_steady: is_fixed && is_steady(there) && is_steady(back),
-            keeps_order: is_fixed && keeps_order(there) && keeps_order(back),
+            // A rebinding or a delay of a flow's own lets nothing overtake what is of the same flow.
+            keeps_order: keeps_order(there) && keeps_order(back),
             returns_at_once: back.loss.is_empty() && back.rate.is_none(),
             is_alone,
             bottleneck: there.rate.map(|rate| without_overhead(rate, there, end)),

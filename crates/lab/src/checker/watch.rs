@@ -90,6 +90,9 @@ impl Watch {
             is_path_probe: packet.is_path_probe,
             concerns_receiver: contents.concerns_receiver,
         };
+        if space == SpaceId::Initial && (books.side == Side::Client || contents.is_ack_eliciting) {
+            books.addresses.on_initial_built();
+        }
         let unique = books.ledger.send(space, packet.number.get(), entry);
         books.stage.has_application_keys |= space == SpaceId::Application;
         if contents.has_ack {
@@ -128,8 +131,7 @@ impl Watch {
         books.stage.is_peer_watched &= arrival != Arrival::Unknown;
         books.stage.has_opened = true;
         let space = space_of(packet.packet_type);
-        books.hearing.silent_since = now;
-        books.hearing.has_sent_since = false;
+        books.hearing.on_received(now, space, packet.number.get());
         if books.side == Side::Server && space == SpaceId::Handshake {
             // Only a client that receives can have made it (RFC 9000 §8.1).
             books.addresses.validate_arriving();
@@ -279,6 +281,16 @@ impl Watch {
         self.rules.on_path(&self.books);
     }
 
+    /// Datagrams go to another address from here on. Only a packet that is newer than all before it says
+    /// where the peer is (RFC 9000 §9.3).
+    pub(super) fn on_moved(&mut self, now: Timestamp) -> Result<(), Failure> {
+        let verdict = match self.books.hearing.is_news(now) {
+            true => Ok(()),
+            false => Err("a packet that came late moved the path to where it came from".to_owned()),
+        };
+        self.own(Property::S16, verdict)
+    }
+
     pub(super) fn on_settled(
         &mut self,
         now: Timestamp,
@@ -304,12 +316,18 @@ impl Watch {
         }
     }
 
-    /// The books' own rule on addresses.
+    /// The books' own rules on addresses. How much a client sends is not limited: it need not validate its
+    /// server (RFC 9000 §8.1).
     pub(super) fn on_submitted(
         &mut self,
         to: std::net::SocketAddr,
         size: u64,
     ) -> Result<(), Failure> {
+        let padded = self.books.addresses.check_padding(size);
+        self.own(Property::S12, padded)?;
+        if self.books.side == Side::Client {
+            return Ok(());
+        }
         let verdict = self.books.addresses.on_submitted(to, size);
         self.own(Property::S12, verdict)
     }

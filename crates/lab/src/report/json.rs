@@ -26,7 +26,7 @@ struct Object<'a> {
     unmet: Vec<String>,
     unfinished_seeds: &'a [u64],
     violating_seeds: &'a [u64],
-    violated: &'a [Violated],
+    violated: Vec<&'a Violated>,
     references: &'a [String],
 }
 
@@ -54,7 +54,7 @@ pub fn json(row: &Row) -> Result<String, serde_json::Error> {
         unmet: row.verdicts.iter().filter_map(unmet).collect(),
         unfinished_seeds: &statistics.unfinished_seeds,
         violating_seeds: &statistics.violating_seeds,
-        violated: &statistics.violated,
+        violated: row.verdicts.iter().flat_map(|verdict| &verdict.violated).collect(),
         references: &row.references,
     })
 }

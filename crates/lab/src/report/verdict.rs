@@ -4,23 +4,32 @@ use core::time::Duration;
 
 use clearway_units::Rate;
 
-use super::Statistics;
 use super::measure::Measured;
+use super::statistics::Violated;
+use super::Statistics;
 use super::text::{percent_text, rate_text, seconds_text, seeds_text, time_or_never};
+use crate::checker::Property;
 use crate::scenario::Expectations;
 use crate::setup::Setup;
 use crate::sweep::Run;
 
 /// One expectation, and what became of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
     /// What was expected, in words.
     pub expected: String,
     /// What came instead, in words; `None` if it came as expected.
     pub shortfall: Option<String>,
+    /// The properties that were violated by what came, each in how many runs, and where first.
+    pub violated: Vec<Violated>,
 }
 
 impl Verdict {
+    /// One that no property says.
+    fn new(expected: String, shortfall: Option<String>) -> Self {
+        Self { expected, shortfall, violated: Vec::new() }
+    }
+
     /// Whether it came as expected.
     pub const fn is_met(&self) -> bool {
         self.shortfall.is_none()
@@ -58,7 +67,8 @@ impl Judge<'_> {
                 violation.explanation,
             )
         });
-        Verdict { expected: "no property is violated".to_owned(), shortfall }
+        let violated = statistics.violated.clone();
+        Verdict { expected: "no property is violated".to_owned(), shortfall, violated }
     }
 
     fn times(&self, expectations: &Expectations, verdicts: &mut Vec<Verdict>) {
@@ -66,12 +76,14 @@ impl Judge<'_> {
             verdicts.push(self.finished());
         }
         let statistics = &self.statistics;
+        // How long a transfer may take is derived in its scenario: L9.
         let mut bound = |what: &str, limit: Option<Duration>, time: Option<Duration>| {
             let Some(limit) = limit else { return };
             let is_met = time.is_some_and(|time| time <= limit);
             verdicts.push(Verdict {
                 expected: format!("{what} within {}", seconds_text(limit)),
                 shortfall: (!is_met).then(|| time_or_never(time)),
+                violated: if is_met { Vec::new() } else { self.later_than(limit) },
             });
         };
         bound("every run", expectations.within, statistics.longest);
@@ -79,13 +91,14 @@ impl Judge<'_> {
         bound("the 99th percentile", expectations.p99_within, statistics.p99);
         if let Some(least) = expectations.floor_reached {
             let share = statistics.floor_reached;
-            verdicts.push(Verdict {
-                expected: format!("the window's floor reached in {} of runs", percent_text(least)),
-                shortfall: (share < least).then(|| percent_text(share)),
-            });
+            let expected =
+                format!("the window's floor reached in {} of runs", percent_text(least));
+            let shortfall = (share < least).then(|| percent_text(share));
+            verdicts.push(Verdict::new(expected, shortfall));
         }
     }
 
+    /// L9, as far as no single event shows it.
     fn finished(&self) -> Verdict {
         let statistics = &self.statistics;
         let unfinished = statistics.runs - statistics.finished;
@@ -98,7 +111,27 @@ impl Judge<'_> {
                 run.outcome.stop,
             )
         });
-        Verdict { expected: "every run finishes".to_owned(), shortfall }
+        let violated = self.incomplete(|run| run.outcome.took().is_none());
+        Verdict { expected: "every run finishes".to_owned(), shortfall, violated }
+    }
+
+    /// L9: runs that took longer than `limit`, or for ever.
+    fn later_than(&self, limit: Duration) -> Vec<Violated> {
+        self.incomplete(|run| run.outcome.took().is_none_or(|took| took > limit))
+    }
+
+    /// Transfers of which `is_incomplete` says that they were not complete in time. A run that a violation
+    /// ended is that property's.
+    fn incomplete(&self, is_incomplete: impl Fn(&Run) -> bool) -> Vec<Violated> {
+        let mut stuck = self
+            .runs
+            .iter()
+            .filter(|run| run.outcome.violation.is_none() && is_incomplete(run))
+            .peekable();
+        let first = stuck.peek().map(|run| (run.seed, run.outcome.at.as_secs_f64()));
+        let runs = stuck.count();
+        let violated = |(seed, at_s)| Violated { property: Property::L9.id(), runs, seed, at_s };
+        first.map(violated).into_iter().collect()
     }
 
     fn goodputs(&self, expectations: &Expectations, verdicts: &mut Vec<Verdict>) {
@@ -114,7 +147,7 @@ impl Judge<'_> {
                 })
             });
             let expected = format!("every goodput {} {}", bound.text(), rate_text(limit));
-            verdicts.push(Verdict { expected, shortfall: culprit });
+            verdicts.push(Verdict::new(expected, culprit));
         }
         for (limit, bound) in [
             (expectations.mean_goodput_at_least, Bound::AtLeast),
@@ -130,7 +163,7 @@ impl Judge<'_> {
             let mean = Rate::from_bytes_per_second(u64::try_from(mean).unwrap_or(u64::MAX));
             let expected = format!("the mean goodput {} {}", bound.text(), rate_text(limit));
             let shortfall = (!bound.admits(&limit, &mean)).then(|| rate_text(mean));
-            verdicts.push(Verdict { expected, shortfall });
+            verdicts.push(Verdict::new(expected, shortfall));
         }
     }
 
@@ -183,7 +216,7 @@ impl Judge<'_> {
             None => Some(format!("it cannot be measured with seed {seed}")),
         });
         let expected = format!("{what} {} {} in every run", bound.text(), text(limit));
-        Verdict { expected, shortfall: culprit }
+        Verdict::new(expected, culprit)
     }
 
     fn measured(&self) -> impl Iterator<Item = (u64, Measured<'_>)> {

@@ -23,7 +23,12 @@ pub(in crate::checker) struct Addresses {
     challenges: Vec<([u8; 8], SocketAddr)>,
     /// What validates further addresses cannot be seen.
     is_blind: bool,
+    /// The next datagram has an Initial packet that has to be padded.
+    is_padding_due: bool,
 }
+
+/// Datagrams with such Initial packets have at least so many bytes (RFC 9000 §14.1).
+const LEAST_WITH_INITIAL: u64 = 1200;
 
 impl Addresses {
     fn entry(&mut self, address: SocketAddr) -> &mut Entry {
@@ -63,6 +68,24 @@ impl Addresses {
             return Err(format!(
                 "{} bytes were sent to {to}, which is not validated and from which {} came",
                 entry.sent, entry.received
+            ));
+        }
+        Ok(())
+    }
+
+    /// An Initial packet was built, of a client or one that elicits an ACK.
+    pub(in crate::checker) fn on_initial_built(&mut self) {
+        self.is_padding_due = true;
+    }
+
+    /// A datagram of `size` bytes was sent.
+    ///
+    /// # Errors
+    /// It should have been padded.
+    pub(in crate::checker) fn check_padding(&mut self, size: u64) -> Result<(), String> {
+        if core::mem::take(&mut self.is_padding_due) && size < LEAST_WITH_INITIAL {
+            return Err(format!(
+                "a datagram of {size} bytes has an Initial packet that asks for {LEAST_WITH_INITIAL}"
             ));
         }
         Ok(())

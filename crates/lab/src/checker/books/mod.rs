@@ -77,6 +77,27 @@ pub(super) struct Hearing {
     pub(super) has_sent_since: bool,
     /// Since when an ack-eliciting packet of each space waits for an ACK frame to be sent.
     pub(super) owes_ack_since: [Option<Timestamp>; 3],
+    /// The last packet of each space that came: when, and whether its number is the highest so far.
+    pub(super) last: [Option<(Timestamp, bool)>; 3],
+    /// The highest number of each space.
+    pub(super) highest: [Option<u64>; 3],
+}
+
+impl Hearing {
+    /// A packet came.
+    pub(super) fn on_received(&mut self, now: Timestamp, space: SpaceId, number: u64) {
+        self.silent_since = now;
+        self.has_sent_since = false;
+        let highest = &mut self.highest[space as usize];
+        self.last[space as usize] = Some((now, highest.is_none_or(|highest| number > highest)));
+        *highest = (*highest).max(Some(number));
+    }
+
+    /// What comes at this moment is newer than all before it, in some space; so if nothing came.
+    pub(super) fn is_news(&self, now: Timestamp) -> bool {
+        let mut present = self.last.iter().flatten().filter(|(at, _)| *at == now).peekable();
+        present.peek().is_none() || present.any(|(_, is_newest)| *is_newest)
+    }
 }
 
 /// Own round-trip times.

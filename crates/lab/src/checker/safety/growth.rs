@@ -30,6 +30,7 @@ impl Rule for Growth {
         }
         check_growth(books, report)?;
         if books.terms.kind.is_loss_based() {
+            check_threshold(report)?;
             check_recovery(books, report)?;
             check_decrease(report)?;
             if let Some(round) = &report.round {
@@ -61,6 +62,28 @@ fn check_growth(books: &Books, report: &Report<'_>) -> Verdict {
             "the window grew from {} to {} although in this round and the one before neither the \
              window nor the pacer held anything back",
             change.before, change.after
+        ));
+    }
+    Ok(())
+}
+
+/// What carries the window past the threshold is congestion avoidance's: of the bytes that were acknowledged
+/// beyond those that lead to the threshold, it grows by half at most (RFC 9438 §4.4).
+fn check_threshold(report: &Report<'_>) -> Verdict {
+    let change = &report.change;
+    let threshold = report.before.congestion.slow_start_threshold;
+    let is_same = threshold == report.after.congestion.slow_start_threshold;
+    let crossed = |at: &u64| (change.before..change.after).contains(at);
+    let Some(threshold) = threshold.filter(|at| is_same && !change.is_undo && crossed(at)) else {
+        return Ok(());
+    };
+    let (beyond, room) = (change.after - threshold, threshold - change.before);
+    let left = report.tally.acked.saturating_sub(room);
+    if beyond > left / 2 + 1 {
+        return Err(format!(
+            "the window went from {} to {}, {beyond} bytes past the threshold of slow start; {} were \
+             acknowledged",
+            change.before, change.after, report.tally.acked
         ));
     }
     Ok(())

@@ -20,6 +20,7 @@ impl Rule for Response {
         if !books.terms.kind.is_loss_based() {
             return Ok(());
         }
+        check_demand(books, report)?;
         if report.change.is_cut {
             return check_cut(books, report);
         }
@@ -83,7 +84,7 @@ fn check_collapse(books: &Books, report: &Report<'_>, is_new: bool) -> Verdict {
             "the window went to {after} again for losses that it had been reduced to its least for"
         ));
     }
-    let silence = longest_silence(books);
+    let silence = longest_silence(books, |_| true);
     let needed = persistent_duration(books, report);
     if silence < needed {
         let period = if is_new { "a" } else { "a second time in one recovery period, a" };
@@ -96,18 +97,41 @@ fn check_collapse(books: &Books, report: &Report<'_>, is_new: bool) -> Verdict {
     Ok(())
 }
 
-/// RFC 9002 §7.6.1, with the shorter of the estimates before and after the event.
-fn persistent_duration(books: &Books, report: &Report<'_>) -> Duration {
-    let timeouts = [report.before.rtt, report.after.rtt]
-        .into_iter()
-        .flatten()
-        .map(|rtt| rtt.smoothed + (4 * rtt.variation).max(Duration::from_millis(1)));
-    3 * (timeouts.min().unwrap_or(books.terms.initial_rtt) + books.terms.peer_max_ack_delay)
+/// An ACK that shows persistent congestion brings the window to its least (RFC 9002 §7.6.2).
+fn check_demand(books: &Books, report: &Report<'_>) -> Verdict {
+    let (tally, after) = (report.tally, report.change.after);
+    if tally.lost == 0 || tally.acked == 0 || after <= books.floor() {
+        return Ok(());
+    }
+    let silence = longest_silence(books, |packet| packet.loss_event == books.event);
+    let enough = timeouts(books, report).into_iter().max().unwrap_or_default() * 3;
+    if silence > enough {
+        return Err(format!(
+            "the packets that an ACK shows to be lost span {silence:?}, where {enough:?} are persistent \
+             congestion; the window stays at {after}"
+        ));
+    }
+    Ok(())
 }
 
-/// The longest time between two lost ack-eliciting packets between which nothing was acknowledged, sent
-/// after there was a round-trip time (RFC 9002 §7.6.2).
-fn longest_silence(books: &Books) -> Duration {
+/// RFC 9002 §7.6.1, with the shorter of the estimates before and after the event.
+fn persistent_duration(books: &Books, report: &Report<'_>) -> Duration {
+    3 * timeouts(books, report).into_iter().min().unwrap_or_default()
+}
+
+/// Probe timeouts without backoff by the estimates before and after the event.
+fn timeouts(books: &Books, report: &Report<'_>) -> [Duration; 2] {
+    [report.before.rtt, report.after.rtt].map(|rtt| {
+        let round_trip = rtt.map_or(books.terms.initial_rtt, |rtt| {
+            rtt.smoothed + (4 * rtt.variation).max(Duration::from_millis(1))
+        });
+        round_trip + books.terms.peer_max_ack_delay
+    })
+}
+
+/// The longest time between two lost ack-eliciting packets that count, between which nothing was acknowledged,
+/// sent after there was a round-trip time (RFC 9002 §7.6.2).
+fn longest_silence(books: &Books, counts: impl Fn(&Packet) -> bool) -> Duration {
     let Some(first_rtt) = books.rtt.first_at else { return Duration::ZERO };
     let path = books.ledger.path();
     let known = books.ledger.packets().filter(|packet| packet.path == path);
@@ -118,7 +142,7 @@ fn longest_silence(books: &Books) -> Duration {
     for packet in packets {
         match packet.fate {
             Fate::Delivered => since = None,
-            Fate::Lost if packet.is_ack_eliciting => {
+            Fate::Lost if packet.is_ack_eliciting && counts(packet) => {
                 let since = *since.get_or_insert(packet.sent_at);
                 longest = longest.max(packet.sent_at.saturating_since(since));
             }

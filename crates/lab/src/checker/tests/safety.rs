@@ -5,7 +5,7 @@ use clearway_units::{Rate, Timestamp};
 use clearway_wire::{Frame, StreamId, VarInt, Writer, frame};
 
 use super::story::{SIZE, Story, ms, respects, violates};
-use crate::checker::Property::{S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S17, S18, S19};
+use crate::checker::Property::{S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S16, S17, S18, S19};
 use crate::world::{EndId, Side};
 
 #[test]
@@ -279,6 +279,19 @@ fn s12_amplification() {
 }
 
 #[test]
+fn s12_datagrams_with_initial_packets_are_padded() {
+    let server = EndId { flow: 0, side: Side::Server };
+    let tell = |story: &mut Story, size: usize| {
+        let address = "10.0.0.1:1".parse().unwrap();
+        story.checker().on_delivered(story.now, server, address, &[0; 1200]);
+        story.send_initial(size);
+    };
+    respects(S12, |story| tell(story, 1200));
+    // Row 62.
+    violates(S12, |story| tell(story, 1199));
+}
+
+#[test]
 fn s12_a_path_response_validates() {
     let server = EndId { flow: 0, side: Side::Server };
     let address = "10.0.0.2:5".parse().unwrap();
@@ -305,6 +318,21 @@ fn s13_no_spin() {
     };
     respects(S13, |story| tell(story, 64));
     violates(S13, |story| tell(story, 65));
+}
+
+#[test]
+fn s16_only_what_is_newest_moves_the_path() {
+    respects(S16, |story| {
+        story.move_with(0);
+        story.wait(ms(10));
+        story.move_with(2);
+    });
+    // Row 148: a packet from the address before, late.
+    violates(S16, |story| {
+        story.move_with(2);
+        story.wait(ms(10));
+        story.move_with(1);
+    });
 }
 
 #[test]

@@ -170,6 +170,28 @@ impl Story {
         self.metrics.bytes_in_flight += SIZE;
     }
 
+    /// The server sends an Initial packet with a PING in a datagram of `size` bytes.
+    pub(crate) fn send_initial(&mut self, size: usize) {
+        let packet = PacketObservation {
+            packet_type: PacketType::Initial,
+            size,
+            ..Self::packet(0, PING, false)
+        };
+        self.tell(&Observation::PacketSent(packet));
+        self.checker.on_submitted(self.now, SERVER, "10.0.0.1:1".parse().unwrap(), size);
+    }
+
+    /// A packet of the client with the number `number` comes, and then the path leads elsewhere.
+    pub(crate) fn move_with(&mut self, number: u64) {
+        let packet = Self::packet(number, PING, false);
+        self.tell(&Observation::PacketReceived(packet));
+        self.tell(&Observation::PathUpdated {
+            remote: "10.0.0.1:2".parse().unwrap(),
+            is_validated: false,
+            is_new_path: true,
+        });
+    }
+
     /// The server sends so many full packets.
     pub(crate) fn send(&mut self, count: u64) {
         for _ in 0..count {

@@ -125,6 +125,23 @@ fn s4_persistent_congestion_needs_its_silence() {
 }
 
 #[test]
+fn s4_persistent_congestion_is_answered() {
+    // Row 25: it is never declared.
+    violates(S4, |story| {
+        silence(story, 540);
+        story.report();
+    });
+    respects(S4, |story| {
+        silence(story, 520);
+        story.report();
+    });
+    respects(S4, |story| {
+        silence(story, 540);
+        collapse(story, 20);
+    });
+}
+
+#[test]
 fn s4_persistent_congestion_leaves_a_threshold() {
     // Rows 21 and 23: the threshold is that of the window before.
     violates(S4, |story| {
@@ -150,6 +167,20 @@ fn s4_one_collapse_for_each_silence() {
         story.lose(6);
         story.report();
     });
+}
+
+#[test]
+fn s6_slow_start_ends_at_its_threshold() {
+    let tell = |story: &mut Story, datagrams: u64| {
+        story.hold();
+        story.set_threshold(12);
+        story.report();
+        story.round(datagrams);
+    };
+    // Ten datagrams arrive: two lead to the threshold, half of eight may come on top.
+    respects(S6, |story| tell(story, 16));
+    // Row 30.
+    violates(S6, |story| tell(story, 17));
 }
 
 #[test]

@@ -10,6 +10,7 @@ fn row(scenario: &str, variant: &str, shortfall: Option<&str>) -> Row {
     let verdict = Verdict {
         expected: "the 99th percentile within 4.2 s".to_owned(),
         shortfall: shortfall.map(str::to_owned),
+        violated: Vec::new(),
     };
     Row {
         scenario: scenario.to_owned(),

@@ -52,6 +52,23 @@ fn violations_and_unfinished_runs_are_named() {
 }
 
 #[test]
+fn what_is_not_complete_in_time_violates_l9() {
+    let runs = [finished(1, 10), finished(2, 30), violating(3), unfinished(4)];
+    let expectations =
+        Expectations { within: Some(milliseconds(20)), ..Expectations::default() };
+    let verdicts = judge(&expectations, &one_flow(), &runs);
+    let violated = |index: usize| -> Vec<_> {
+        let all = verdicts[index].violated.iter();
+        all.map(|violated| (violated.property, violated.runs, violated.seed)).collect()
+    };
+    assert_eq!(violated(0), [("L1", 1, 3)]);
+    assert_eq!(violated(1), [("L9", 1, 4)], "what ended with another violation is that one's");
+    assert_eq!(violated(2), [("L9", 2, 2)]);
+    let met = judge(&expectations, &one_flow(), &runs[..1]);
+    assert!(met.iter().all(|verdict| verdict.violated.is_empty()));
+}
+
+#[test]
 fn times() {
     let runs = [1000, 2000, 3000].map(|time| finished(time, time));
     let endless = [finished(1, 10), unfinished(2), unfinished(3)];
