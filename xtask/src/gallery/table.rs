@@ -23,11 +23,7 @@ pub(super) fn write(trials: &[Trial<'_>]) -> Result<(), String> {
 }
 
 /// A line for each patch that `is_wanted`; the files are at `place`.
-fn table(
-    trials: &[Trial<'_>],
-    place: &str,
-    is_wanted: impl Fn(&Trial<'_>) -> bool,
-) -> String {
+fn table(trials: &[Trial<'_>], place: &str, is_wanted: impl Fn(&Trial<'_>) -> bool) -> String {
     let mut text = String::from(
         "| row | bug | whose | property | seen by | seconds until seen |\n|---|---|---|---|---|---|\n",
     );

@@ -49,8 +49,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
 }
 
 fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options =
-        Options { sample: SAMPLE, seed: SEED, only: None, list: false, json: false };
+    let mut options = Options { sample: SAMPLE, seed: SEED, only: None, list: false, json: false };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().ok_or_else(|| format!("{argument} takes a value"));

@@ -22,8 +22,7 @@ impl Mutant {
     /// The name without the place within the file, which changes with every line above.
     pub(super) fn key(&self) -> String {
         let mut parts = self.name.splitn(4, ':');
-        let (file, _line, _column, what) =
-            (parts.next(), parts.next(), parts.next(), parts.next());
+        let (file, _line, _column, what) = (parts.next(), parts.next(), parts.next(), parts.next());
         match (file, what) {
             (Some(file), Some(what)) => format!("{file}:{what}"),
             _ => self.name.clone(),

@@ -155,7 +155,8 @@ mod tests {
     #[test]
     fn a_name_stands_for_itself() {
         let name = "a.rs:1:2: replace < with <= in <impl A for B<'_>>::c -> Option<(u8, &[u8])>";
-        let expected = r"a\.rs:1:2: replace < with <= in <impl A for B<'_>>::c -> Option<\(u8, &\[u8\]\)>";
+        let expected =
+            r"a\.rs:1:2: replace < with <= in <impl A for B<'_>>::c -> Option<\(u8, &\[u8\]\)>";
         assert_eq!(escaped(name), expected);
         assert_eq!(exactly(&["a", "b"]), "^(?:a|b)$");
     }

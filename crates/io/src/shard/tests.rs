@@ -4,8 +4,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use clearway_transport::{
-    ClientConfig, Connection, ConnectionError, EndpointConfig, Event, Incoming, RandomIds, ResetKey, ServerConfig,
-    TlsClientConfig, TlsServerConfig, TransportConfig,
+    ClientConfig, Connection, ConnectionError, EndpointConfig, Event, Incoming, RandomIds,
+    ResetKey, ServerConfig, TlsClientConfig, TlsServerConfig, TransportConfig,
 };
 use clearway_units::Timestamp;
 use clearway_wire::VarInt;

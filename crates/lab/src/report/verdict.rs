@@ -4,9 +4,9 @@ use core::time::Duration;
 
 use clearway_units::Rate;
 
+use super::Statistics;
 use super::measure::Measured;
 use super::statistics::Violated;
-use super::Statistics;
 use super::text::{percent_text, rate_text, seconds_text, seeds_text, time_or_never};
 use crate::checker::Property;
 use crate::scenario::Expectations;
@@ -91,8 +91,7 @@ impl Judge<'_> {
         bound("the 99th percentile", expectations.p99_within, statistics.p99);
         if let Some(least) = expectations.floor_reached {
             let share = statistics.floor_reached;
-            let expected =
-                format!("the window's floor reached in {} of runs", percent_text(least));
+            let expected = format!("the window's floor reached in {} of runs", percent_text(least));
             let shortfall = (share < least).then(|| percent_text(share));
             verdicts.push(Verdict::new(expected, shortfall));
         }
@@ -212,9 +211,9 @@ impl Judge<'_> {
             Some(value) => Some(text(value)),
             None => Some("it cannot be measured".to_owned()),
         };
-        let culprit = self.measured().find_map(|(seed, run)| {
-            misses(run).map(|value| format!("{value} with seed {seed}"))
-        });
+        let culprit = self
+            .measured()
+            .find_map(|(seed, run)| misses(run).map(|value| format!("{value} with seed {seed}")));
         let expected = format!("{what} {} {} in every run", bound.text(), text(limit));
         let violated = self.of_runs(property, |run| {
             misses(Measured { setup: self.setup, outcome: &run.outcome }).is_some()

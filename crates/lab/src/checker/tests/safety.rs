@@ -5,7 +5,9 @@ use clearway_units::{Rate, Timestamp};
 use clearway_wire::{Frame, StreamId, VarInt, Writer, frame};
 
 use super::story::{SIZE, Story, ms, respects, violates};
-use crate::checker::Property::{S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S16, S17, S18, S19};
+use crate::checker::Property::{
+    S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S16, S17, S18, S19,
+};
 use crate::world::{EndId, Side};
 
 #[test]
@@ -323,15 +325,18 @@ fn s13_no_spin() {
 #[test]
 fn s16_only_what_is_newest_moves_the_path() {
     respects(S16, |story| {
-        story.move_with(0);
+        story.move_with(0, 2);
         story.wait(ms(10));
-        story.move_with(2);
+        story.move_with(2, 1);
+        // That the path was validated is told with whatever shows it.
+        story.wait(ms(10));
+        story.move_with(1, 1);
     });
     // Row 148: a packet from the address before, late.
     violates(S16, |story| {
-        story.move_with(2);
+        story.move_with(2, 2);
         story.wait(ms(10));
-        story.move_with(1);
+        story.move_with(1, 1);
     });
 }
 
