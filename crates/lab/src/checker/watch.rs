@@ -160,6 +160,9 @@ impl Watch {
             _ => {}
         });
         let is_ack_eliciting = contents.is_ack_eliciting || arrival == Arrival::Data;
+        if is_ack_eliciting && books.expiries_in_a_row > 0 {
+            books.signs_of_life += 1;
+        }
         if is_ack_eliciting {
             books.hearing.owes_ack_since[space as usize].get_or_insert(now);
         }
@@ -375,6 +378,7 @@ fn acknowledge(books: &mut Books, space: SpaceId, ack: &frame::Ack<'_>) -> Resul
     }
     if is_any {
         books.expiries_in_a_row = 0;
+        books.signs_of_life = 0;
     }
     match not_arrived {
         Some(number) if stage.is_peer_watched => {

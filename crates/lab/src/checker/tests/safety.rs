@@ -356,6 +356,24 @@ fn s17_timeouts_back_off() {
 }
 
 #[test]
+fn s17_a_sign_of_life_hastens_one_timeout() {
+    let tell = |story: &mut Story, signs: u32| {
+        story.send(1);
+        story.wait(ms(300));
+        story.expire();
+        for sign in 0..12 {
+            story.wait(ms(300));
+            if sign < signs {
+                story.receive(&Frame::Ping);
+            }
+            story.expire();
+        }
+    };
+    respects(S17, |story| tell(story, 12));
+    violates(S17, |story| tell(story, 2));
+}
+
+#[test]
 fn s17_spurious_losses_are_rare() {
     let tell = |story: &mut Story, every: u64| {
         story.set_window(100);
