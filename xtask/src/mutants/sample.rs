@@ -38,7 +38,7 @@ pub(super) fn files() -> impl Iterator<Item = &'static str> {
 /// All mutants of [`FILES`].
 pub(super) fn list(tool: &Path) -> Result<Vec<Mutant>, String> {
     let mut command = std::process::Command::new(tool);
-    command.args(["mutants", "--list", "--json"]).args(files()).current_dir(root());
+    command.args(["mutants", "--workspace", "--list", "--json"]).args(files()).current_dir(root());
     let text = command::output("listing the mutants", &mut command)?;
     let objects: Vec<Value> = serde_json::from_str(&text)
         .map_err(|error| format!("the list of mutants cannot be read: {error}"))?;

@@ -111,7 +111,7 @@ fn stage(
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut command = Command::new(tool);
-    command.arg("mutants").args(sample::files()).current_dir(root());
+    command.args(["mutants", "--workspace"]).args(sample::files()).current_dir(root());
     command.args(["--re", &exactly(names), "--output"]).arg(&folder);
     command.args(["--jobs", JOBS, "--timeout", timeout, "--no-shuffle", "--colors", "never"]);
     for package in packages {
