@@ -148,11 +148,11 @@ impl Sender {
                     _ => self.acknowledge(outstanding, 0, false),
                 };
                 self.send();
-                self.now = self.now + IDLE;
+                self.now += IDLE;
                 made
             }
             Move::Tick => {
-                self.now = self.now + TICK;
+                self.now += TICK;
                 self.silence()
             }
         };
