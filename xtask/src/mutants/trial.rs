@@ -8,13 +8,13 @@ use std::process::Command;
 use super::sample::{self, Mutant};
 use crate::command::{self, cargo, root, target};
 
-/// The packages that hold the changes.
-const PACKAGES: [&str; 2] = ["clearway-congestion", "clearway-transport"];
-/// The package whose tests run the fast scenarios.
-const LAB: &str = "clearway-lab";
+/// The packages whose tests see what the unit tests beside a change do not; those of the last run the fast scenarios.
+const PACKAGES: [&str; 3] = ["clearway-congestion", "clearway-transport", "clearway-lab"];
+/// How they are built: the tests of a mutant take seconds.
+const PROFILE: &str = "mutants";
 /// In seconds: many times what the tests take. Some mutants never end.
-const NEAR_TIMEOUT: &str = "120";
-const FAR_TIMEOUT: &str = "300";
+const NEAR_TIMEOUT: &str = "60";
+const FAR_TIMEOUT: &str = "180";
 /// How many at once: each builds for itself.
 const JOBS: &str = "2";
 
@@ -73,40 +73,29 @@ pub(super) fn tool() -> Result<PathBuf, String> {
     Ok(built)
 }
 
-/// Tries `mutants`: first with the tests of their own package, and what survives with all.
+/// Tries `mutants`: first with the unit tests of their own package, and what survives with all of [`PACKAGES`].
 pub(super) fn try_all(tool: &Path, mutants: &[Mutant]) -> Result<Trials, String> {
-    let mut trials = Trials::default();
-    let mut left = Vec::new();
-    for package in PACKAGES {
-        let of_package: Vec<&str> = mutants
-            .iter()
-            .filter(|mutant| mutant.package == package)
-            .map(|mutant| mutant.name.as_str())
-            .collect();
-        let seen = stage(tool, package, &of_package, &[package], &["--lib"], NEAR_TIMEOUT)?;
-        trials.unviable.extend(seen.unviable);
-        left.extend(seen.survived);
-    }
-    let left: Vec<&str> = left.iter().map(String::as_str).collect();
-    let all = [&PACKAGES[..], &[LAB]].concat();
-    let seen = stage(tool, "all", &left, &all, &[], FAR_TIMEOUT)?;
-    trials.survived = seen.survived;
-    Ok(trials)
+    let names: Vec<&str> = mutants.iter().map(|mutant| mutant.name.as_str()).collect();
+    let near = stage(tool, "near", &names, &["--cargo-test-arg", "--lib"], NEAR_TIMEOUT)?;
+    let left: Vec<&str> = near.survived.iter().map(String::as_str).collect();
+    let packages: Vec<&str> =
+        PACKAGES.iter().flat_map(|package| ["--test-package", *package]).collect();
+    let far = stage(tool, "far", &left, &packages, FAR_TIMEOUT)?;
+    Ok(Trials { survived: far.survived, unviable: near.unviable })
 }
 
-/// Tries the mutants called `names` with the tests of `packages`.
+/// Tries the mutants called `names`; without further `arguments` with the tests of their own packages.
 fn stage(
     tool: &Path,
     title: &str,
     names: &[&str],
-    packages: &[&str],
-    tests: &[&str],
+    arguments: &[&str],
     timeout: &str,
 ) -> Result<Trials, String> {
     if names.is_empty() {
         return Ok(Trials::default());
     }
-    eprintln!("xtask: {} mutants with the tests of {}", names.len(), packages.join(", "));
+    eprintln!("xtask: {} mutants, {title} tests", names.len());
     let folder = target().join("mutants").join(title);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -114,14 +103,11 @@ fn stage(
     command.args(["mutants", "--workspace"]).args(sample::files()).current_dir(root());
     command.args(["--re", &exactly(names), "--output"]).arg(&folder);
     command.args(["--jobs", JOBS, "--timeout", timeout, "--no-shuffle", "--colors", "never"]);
-    for package in packages {
-        command.args(["--test-package", package]);
-    }
-    command.args(tests.iter().flat_map(|test| ["--cargo-test-arg", *test]));
+    command.args(["--profile", PROFILE]).args(arguments);
     // That some survive is told by its exit status as well.
     let status = command.status().map_err(|error| format!("cargo-mutants: {error}"))?;
     if !matches!(status.code(), Some(0 | 2 | 3)) {
-        return Err(format!("cargo-mutants failed ({status}) with the tests of {title}"));
+        return Err(format!("cargo-mutants failed ({status}) in the {title} tests"));
     }
     let read = |list: &str| read(&folder.join("mutants.out").join(list));
     Ok(Trials { survived: read("missed.txt")?, unviable: read("unviable.txt")? })
