@@ -11,7 +11,15 @@ const INTEROP: &str = "clearway-interop";
 /// Where quinn can take either end, behind a feature.
 const LAB: &str = "clearway-lab";
 
-fn run_all(with_peers: bool) -> Result<(), String> {
+/// What is done besides, as it takes long.
+#[derive(Default)]
+struct Options {
+    peers: bool,
+    /// The patches of the gallery are tried, those that are marked; without it they only have to apply.
+    gallery: bool,
+}
+
+fn run_all(options: &Options) -> Result<(), String> {
     command::run("checking the format", &mut cargo(&["fmt", "--all", "--check"]))?;
     let lint = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     command::run("linting", &mut cargo(&lint))?;
@@ -24,8 +32,8 @@ fn run_all(with_peers: bool) -> Result<(), String> {
     command::run("testing", &mut cargo(&tests))?;
     let tests = ["test", "--package", LAB, "--features", "quinn", "--test", "quinn"];
     command::run("testing the second stack in the lab", &mut cargo(&tests))?;
-    gallery::run(&["--check"])?;
-    if with_peers { run_peers() } else { Ok(()) }
+    gallery::run(&[if options.gallery { "--marked" } else { "--check" }])?;
+    if options.peers { run_peers() } else { Ok(()) }
 }
 
 fn run_peers() -> Result<(), String> {
@@ -41,13 +49,16 @@ fn run_peers() -> Result<(), String> {
 }
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let with_peers = match arguments {
-        [] => false,
-        ["--peers"] => true,
-        _ => return Err(format!("test takes --peers and nothing else, not {arguments:?}")),
-    };
+    let mut options = Options::default();
+    for argument in arguments {
+        match *argument {
+            "--peers" => options.peers = true,
+            "--gallery" => options.gallery = true,
+            other => return Err(format!("test takes --peers and --gallery, not {other}")),
+        }
+    }
     let start = Instant::now();
-    run_all(with_peers)?;
+    run_all(&options)?;
     eprintln!("xtask: all of it holds ({} s)", start.elapsed().as_secs());
     Ok(())
 }

@@ -8,6 +8,9 @@ use serde_json::Value;
 use super::patch::Judge;
 use super::tree::Tree;
 
+/// How a test is asked.
+const TEST: [&str; 4] = ["test", "--quiet", "--profile", "trial"];
+
 /// What a judge saw.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Seen {
@@ -38,7 +41,7 @@ impl Seen {
 pub(super) fn build(tree: &Tree, judge: &Judge) -> Result<(), String> {
     let mut command = match judge {
         Judge::Test { package, .. } => {
-            tree.cargo(&["test", "--quiet", "--package", package, "--no-run"])
+            tree.cargo(&[&TEST[..], &["--package", package, "--no-run"]].concat())
         }
         _ => tree.cargo(&["build", "--quiet", "--profile", "gallery", "--package", "clearway-cli"]),
     };
@@ -78,7 +81,7 @@ pub(super) fn ask(tree: &Tree, judge: &Judge) -> Result<Seen, String> {
             of_rows(&lines(tree.program().args(words))?)
         }
         Judge::Test { package, name } => {
-            of_test(&mut tree.cargo(&["test", "--quiet", "--package", package, name]), name)?
+            of_test(&mut tree.cargo(&[&TEST[..], &["--package", package, name]].concat()), name)?
         }
     };
     seen.took = begin.elapsed().as_secs_f64();

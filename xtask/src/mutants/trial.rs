@@ -10,8 +10,8 @@ use crate::command::{self, cargo, root, target};
 
 /// The packages whose tests see what the unit tests beside a change do not; those of the last run the fast scenarios.
 const PACKAGES: [&str; 3] = ["clearway-congestion", "clearway-transport", "clearway-lab"];
-/// How they are built: the tests of a mutant take seconds.
-const PROFILE: &str = "mutants";
+/// How they are built, so that the tests of one take seconds.
+const PROFILE: &str = "trial";
 /// In seconds: many times what the tests take. Some mutants never end.
 const NEAR_TIMEOUT: &str = "60";
 const FAR_TIMEOUT: &str = "180";
