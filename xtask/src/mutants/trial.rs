@@ -104,6 +104,8 @@ fn stage(
     command.args(["--re", &exactly(names), "--output"]).arg(&folder);
     command.args(["--jobs", JOBS, "--timeout", timeout, "--no-shuffle", "--colors", "never"]);
     command.args(["--profile", PROFILE]).args(arguments);
+    // In one target folder they would run each other's tests.
+    command.env_remove("CARGO_TARGET_DIR");
     // That some survive is told by its exit status as well.
     let status = command.status().map_err(|error| format!("cargo-mutants: {error}"))?;
     if !matches!(status.code(), Some(0 | 2 | 3)) {
