@@ -55,7 +55,7 @@ fn what_is_relative_is_the_same_later() {
     let without_round = |later| Parts { limited_round: 0, ..parts(later) };
     assert_eq!(form(&without_round(0), origin(0)), form(&without_round(3), origin(3)));
     assert_ne!(form(&without_round(0), origin(0)), form(&without_round(3), origin(4)));
-    let round = |later| Limitation { limited_round: 8 + later };
+    let round = |later: u64| Limitation { limited_round: 8 + later };
     assert_eq!(form(&round(0), origin(0)), form(&round(3), origin(3)));
     assert_ne!(form(&round(0), origin(0)), form(&round(0), origin(1)));
 }
