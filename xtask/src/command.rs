@@ -20,6 +20,17 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// What `command` prints; an error has what it says instead.
+pub(crate) fn output(what: &str, command: &mut Command) -> Result<String, String> {
+    let output = command.output();
+    let output = output
+        .map_err(|error| format!("{what}: {:?} cannot be run: {error}", command.get_program()))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("{what} failed: {}", String::from_utf8_lossy(&output.stderr).trim())),
+    }
+}
+
 /// Runs `command` with its output shown; an error names it if it fails.
 pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), String> {
     eprintln!("xtask: {what}");

@@ -4,6 +4,7 @@ mod bench;
 mod command;
 mod gallery;
 mod measure;
+mod mutants;
 mod test;
 
 use std::process::ExitCode;
@@ -25,6 +26,12 @@ The project's chores.
         --check              only whether all patches apply
         --write              the tables of README.md and gallery/README.md anew
         --json               one object per patch, and a last one with the score
+  cargo xtask mutants        small changes to congestion control and recovery, which a test has to notice
+        --sample N           how many of them (default 300)
+        --seed N             which of them (default 1)
+        --only PART          of these, only those whose name has this part
+        --list               only their names
+        --json               one object per mutant, and a last one with the score
 ";
 
 fn main() -> ExitCode {
@@ -34,6 +41,7 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => test::run(rest),
         ["bench", "bulk", rest @ ..] => bench::run(rest),
         ["gallery", rest @ ..] => gallery::run(rest),
+        ["mutants", rest @ ..] => mutants::run(rest),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

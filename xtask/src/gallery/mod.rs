@@ -2,6 +2,7 @@
 
 mod judge;
 mod patch;
+mod rows;
 mod table;
 mod tree;
 
@@ -41,6 +42,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let patches = select(patch::read_all(&folder)?, &options)?;
     let tree = Tree::new()?;
     check(&tree, &patches)?;
+    rows::read(&folder)?;
     if options.check {
         return Ok(());
     }

@@ -1,63 +1,85 @@
 //! The score, as a table in README.md and gallery/README.md.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use super::rows::{self, Row};
 use super::{Trial, folder};
 use crate::command::root;
 
 const BEGIN: &str = "<!-- gallery: written by cargo xtask gallery --write -->";
 const END: &str = "<!-- gallery: end -->";
 
-/// Writes what came of `trials` between the marks of both files.
+/// Writes what came of `trials` between the marks of both files: all of them in the gallery's, those with a published
+/// account in the project's.
 pub(super) fn write(trials: &[Trial<'_>]) -> Result<(), String> {
-    replace(&folder().join("README.md"), &details(trials))?;
-    replace(&root().join("README.md"), &score(trials))
+    let missing = rows::read(&folder())?;
+    let score = score(trials);
+    let all = format!("{score}\n{}\n{}", table(trials, "", |_| true), reasons(&missing));
+    let marked = table(trials, "gallery/", |trial| trial.patch.is_marked);
+    replace(&folder().join("README.md"), &all)?;
+    replace(&root().join("README.md"), &format!("{score}\n{marked}"))
 }
 
-/// A line for each patch.
-fn details(trials: &[Trial<'_>]) -> String {
-    let mut text = score(trials);
-    text.push_str("\n| row | bug | whose | property | seen by | seconds until seen |\n|---|---|---|---|---|---|\n");
-    for Trial { patch, seen, is_caught } in trials {
-        let row =
-            if patch.is_marked { format!("{} [S]", patch.row) } else { patch.row.to_string() };
-        let property = match (is_caught, patch.properties.as_slice()) {
-            (false, _) => "open".to_owned(),
-            (true, []) => "a test".to_owned(),
-            (true, properties) => {
-                let seen = properties.iter().filter(|property| seen.violated.contains(property));
-                seen.cloned().collect::<Vec<_>>().join(", ")
-            }
-        };
+/// A line for each patch that `is_wanted`; the files are at `place`.
+fn table(trials: &[Trial<'_>], place: &str, is_wanted: impl Fn(&Trial<'_>) -> bool) -> String {
+    let mut text = String::from(
+        "| row | bug | whose | property | seen by | seconds until seen |\n|---|---|---|---|---|---|\n",
+    );
+    for trial in trials.iter().filter(|trial| is_wanted(trial)) {
+        let Trial { patch, seen, .. } = trial;
+        let mark = if patch.is_marked { " [S]" } else { "" };
         let at = seen.at.map_or_else(|| "–".to_owned(), |at| format!("{at:.2}"));
-        let (name, bug, whose) = (&patch.name, &patch.bug, &patch.whose);
-        let by = patch.judge.describe();
+        let (row, name, bug, whose) = (patch.row, &patch.name, &patch.bug, &patch.whose);
+        let (property, by) = (property(trial), patch.judge.describe());
         text.push_str(&format!(
-            "| [{row}]({name}.patch) | {bug} | {whose} | {property} | {by} | {at} |\n"
+            "| [{row}{mark}]({place}{name}.patch) | {bug} | {whose} | {property} | {by} | {at} |\n"
         ));
     }
     text
 }
 
+/// What was violated of what had to be.
+fn property(trial: &Trial<'_>) -> String {
+    match (trial.is_caught, trial.patch.properties.as_slice()) {
+        (false, _) => "**open**".to_owned(),
+        (true, []) => "a test".to_owned(),
+        (true, properties) => {
+            let is_seen = |property: &&String| trial.seen.violated.contains(property);
+            properties.iter().filter(is_seen).cloned().collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
 fn score(trials: &[Trial<'_>]) -> String {
-    let caught = trials.iter().filter(|trial| trial.is_caught).count();
-    let rows = |marked: bool| {
-        let mut rows: Vec<u32> = trials
-            .iter()
-            .filter(|trial| trial.is_caught && (trial.patch.is_marked || !marked))
-            .map(|trial| trial.patch.row)
-            .collect();
-        rows.sort_unstable();
-        rows.dedup();
-        rows.len()
+    let caught = trials.iter().filter(|trial| trial.is_caught);
+    let rows: BTreeSet<u32> = trials.iter().map(|trial| trial.patch.row).collect();
+    let open = trials.iter().filter(|trial| !trial.is_caught);
+    let open: Vec<&str> = open.map(|trial| trial.patch.name.as_str()).collect();
+    let named = match open.as_slice() {
+        [] => String::new(),
+        open => format!(" Open: {}.", open.join(", ")),
     };
     format!(
-        "\n{caught} of {} patches are caught, of {} rows; {} of them have their account published in full.\n",
+        "\n{} of {} patches, which stand for {} rows, are caught.{named}\n",
+        caught.count(),
         trials.len(),
-        rows(false),
-        rows(true)
+        rows.len()
     )
+}
+
+/// The rows that no patch stands for.
+fn reasons(missing: &[Row]) -> String {
+    let mut text = format!(
+        "## Rows that our design cannot express\n\n{} rows have no patch:\n\n| row | bug | why not |\n|---|---|---|\n",
+        missing.len()
+    );
+    for Row { row, marked, bug, why } in missing {
+        let mark = if *marked { " [S]" } else { "" };
+        text.push_str(&format!("| {row}{mark} | {bug} | {why} |\n"));
+    }
+    text
 }
 
 fn replace(file: &Path, table: &str) -> Result<(), String> {

@@ -95,3 +95,6 @@ impl Bbr {
 pub(super) fn is_too_high(lost: u64, in_flight: u64) -> bool {
     u128::from(lost) * 100 > u128::from(in_flight) * u128::from(Gain::LOSS_THRESHOLD.0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -107,7 +107,9 @@ fn idle_time_is_not_on_the_curve() {
 
 #[test]
 fn many_short_pauses_do_not_hold_the_curve_back() {
-    // Row 5: the plateau is left behind although every fifth round is followed by a pause.
+    // Row 5: the plateau is left behind although every fifth round is followed by a pause. After the 15 s of
+    // the rounds the curve is at 200 + 0.4 (15 - 5.3)^3 = 565 datagrams; one that begins anew after each
+    // pause has but the slope of W_est, which leads to 340.
     let mut sender = in_slow_start(200);
     lose_one(&mut sender);
     for round in 0..150 {
@@ -119,7 +121,7 @@ fn many_short_pauses_do_not_hold_the_curve_back() {
             sender.wait(ms(170));
         }
     }
-    assert!(sender.datagrams() > 300.0, "{}", sender.datagrams());
+    assert!(sender.datagrams() > 500.0, "{}", sender.datagrams());
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use clearway_transport::{
-    ClientConfig, Connection, EndpointConfig, Event, Incoming, RandomIds, ResetKey, ServerConfig,
-    TlsClientConfig, TlsServerConfig, TransportConfig,
+    ClientConfig, Connection, ConnectionError, EndpointConfig, Event, Incoming, RandomIds,
+    ResetKey, ServerConfig, TlsClientConfig, TlsServerConfig, TransportConfig,
 };
 use clearway_units::Timestamp;
 use clearway_wire::VarInt;
@@ -32,6 +32,21 @@ impl Application for Reporting {
             let _ = self.events.send(event);
         }
         let _ = self.turns.send(());
+    }
+}
+
+/// Asks for another turn in every turn, so that its shard never sleeps.
+struct Restless {
+    events: Sender<Event>,
+    waker: ConnectionWaker,
+}
+
+impl Application for Restless {
+    fn process(&mut self, _now: Timestamp, connection: &mut Connection) {
+        while let Some(event) = connection.next_event() {
+            let _ = self.events.send(event);
+        }
+        self.waker.wake();
     }
 }
 
@@ -173,6 +188,30 @@ fn the_thread_ends_when_its_handles_are_gone() {
         }
     };
     assert!(disconnected, "the connection is never forgotten");
+}
+
+#[test]
+fn a_shard_that_never_sleeps_keeps_its_deadlines() {
+    // Row 83. Nobody answers here, so only a timer ends the handshake.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let client = client();
+    let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
+    let transport =
+        TransportConfig { handshake_timeout: Duration::from_millis(100), ..Default::default() };
+    let config =
+        ClientConfig { sessions: Arc::new(tls), transport: Arc::new(transport), token: Vec::new() };
+    let (events_in, events) = mpsc::channel();
+    let request = ConnectRequest {
+        config: Arc::new(config),
+        remote: silent.local_addr().unwrap(),
+        server_name: "localhost".to_owned(),
+        application: Box::new(move |waker| Box::new(Restless { events: events_in, waker })),
+        observer: None,
+        on_failure: Box::new(|failure| panic!("{failure}")),
+    };
+    assert!(client.connect(request).is_ok());
+    let event = events.recv_timeout(PATIENCE).expect("no timer went off");
+    assert_eq!(event, Event::Closed(ConnectionError::HandshakeTimedOut));
 }
 
 #[test]

@@ -230,7 +230,7 @@ impl State {
     ) -> Result<(), Failure> {
         let watch = &mut self.flows[end.flow][end.side as usize].watch;
         match observation {
-            Observation::Started { .. } => watch.on_started(now),
+            Observation::Started { remote, .. } => watch.on_started(now, *remote),
             Observation::StateUpdated(state) => watch.on_state(now, *state),
             Observation::ParametersSet { owner, parameters } => {
                 let own = match end.side {
@@ -245,15 +245,12 @@ impl State {
                 self.history.note(now, end, Happening::Discarded(*space));
                 watch.on_discarded(now, *space);
             }
-            Observation::PathUpdated { is_new_path, is_validated, .. } => {
+            Observation::PathUpdated { remote, is_new_path, .. } => {
                 if *is_new_path {
                     self.history.note(now, end, Happening::Path);
                     watch.on_new_path(now);
                 }
-                // That a path is validated is said as well, and moves nothing.
-                if *is_new_path || !is_validated {
-                    return watch.on_moved(now);
-                }
+                return watch.on_moved(now, *remote);
             }
             Observation::Closed(_) => {
                 self.history.note(now, end, Happening::Closed);

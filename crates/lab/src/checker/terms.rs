@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use clearway_network::{Conditions, LinkConfig};
+use clearway_network::{Conditions, Corrupt, LinkConfig};
 use clearway_units::Rate;
 
 use super::expectations::Kind;
@@ -41,6 +41,8 @@ pub(super) struct PathTerms {
     pub(super) keeps_order: bool,
     /// Acknowledgements come back one by one: nothing holds them, nothing loses them.
     pub(super) returns_at_once: bool,
+    /// Datagrams may come that nobody can tell whose they are.
+    pub(super) corrupts: bool,
     /// Nobody else is on it.
     pub(super) is_alone: bool,
     /// The rate of the bottleneck, in bytes of payload, if it is known and constant.
@@ -100,6 +102,7 @@ impl PathTerms {
             is_steady: is_fixed && is_steady(there) && is_steady(back),
             // A rebinding or a delay of a flow's own lets nothing overtake what is of the same flow.
             keeps_order: keeps_order(there) && keeps_order(back),
+            corrupts: back.corrupt != Corrupt::default(),
             returns_at_once: back.loss.is_empty() && back.rate.is_none(),
             is_alone,
             bottleneck: there.rate.map(|rate| without_overhead(rate, there, end)),

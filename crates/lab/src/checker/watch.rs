@@ -1,5 +1,7 @@
 //! One end under watch: observations become entries in its books, and its rules are asked.
 
+use std::net::SocketAddr;
+
 use clearway_congestion::{Phase, Snapshot};
 use clearway_transport::{
     ConnectionState, LostPacket, Metrics, PacketObservation, SendLimit, SpaceId, TimerChange,
@@ -22,6 +24,8 @@ pub(super) struct Watch {
     pub(super) books: Books,
     rules: Rules,
     on: PropertySet,
+    /// Where datagrams go, as the stack says.
+    remote: Option<SocketAddr>,
 }
 
 /// What a received packet said, as the history tells it.
@@ -41,7 +45,7 @@ pub(super) const fn space_of(packet_type: PacketType) -> SpaceId {
 
 impl Watch {
     pub(super) fn new(side: Side, terms: Terms, on: PropertySet) -> Self {
-        Self { books: Books::new(side, terms), rules: Rules::default(), on }
+        Self { books: Books::new(side, terms), rules: Rules::default(), on, remote: None }
     }
 
     /// Whether `property` is checked here.
@@ -156,6 +160,9 @@ impl Watch {
             _ => {}
         });
         let is_ack_eliciting = contents.is_ack_eliciting || arrival == Arrival::Data;
+        if is_ack_eliciting && books.expiries_in_a_row > 0 {
+            books.signs_of_life += 1;
+        }
         if is_ack_eliciting {
             books.hearing.owes_ack_since[space as usize].get_or_insert(now);
         }
@@ -246,7 +253,8 @@ impl Watch {
         }
     }
 
-    pub(super) fn on_started(&mut self, now: Timestamp) {
+    pub(super) fn on_started(&mut self, now: Timestamp, remote: SocketAddr) {
+        self.remote = Some(remote);
         let books = &mut self.books;
         books.now = now;
         books.stage.is_started = true;
@@ -281,10 +289,12 @@ impl Watch {
         self.rules.on_path(&self.books);
     }
 
-    /// Datagrams go to another address from here on. Only a packet that is newer than all before it says
+    /// Datagrams go to `remote` from here on. If they did not before: only a packet that is newer than all before it says
     /// where the peer is (RFC 9000 §9.3).
-    pub(super) fn on_moved(&mut self, now: Timestamp) -> Result<(), Failure> {
-        let verdict = match self.books.hearing.is_news(now) {
+    pub(super) fn on_moved(&mut self, now: Timestamp, remote: SocketAddr) -> Result<(), Failure> {
+        // That a path is validated is said as well, and moves nothing.
+        let is_there = self.remote.replace(remote) == Some(remote);
+        let verdict = match is_there || self.books.hearing.is_news(now) {
             true => Ok(()),
             false => Err("a packet that came late moved the path to where it came from".to_owned()),
         };
@@ -305,7 +315,7 @@ impl Watch {
         self.rules.on_settled(self.on, &self.books, &Settled { deadline })
     }
 
-    pub(super) fn on_delivered(&mut self, from: std::net::SocketAddr, datagram: &[u8]) {
+    pub(super) fn on_delivered(&mut self, from: SocketAddr, datagram: &[u8]) {
         let Books { addresses, terms, stage, .. } = &mut self.books;
         addresses.on_delivered(from, datagram.len() as u64);
         // Only a client that receives can have made it (RFC 9000 §8.1).
@@ -318,11 +328,7 @@ impl Watch {
 
     /// The books' own rules on addresses. How much a client sends is not limited: it need not validate its
     /// server (RFC 9000 §8.1).
-    pub(super) fn on_submitted(
-        &mut self,
-        to: std::net::SocketAddr,
-        size: u64,
-    ) -> Result<(), Failure> {
+    pub(super) fn on_submitted(&mut self, to: SocketAddr, size: u64) -> Result<(), Failure> {
         let padded = self.books.addresses.check_padding(size);
         self.own(Property::S12, padded)?;
         if self.books.side == Side::Client {
@@ -372,6 +378,7 @@ fn acknowledge(books: &mut Books, space: SpaceId, ack: &frame::Ack<'_>) -> Resul
     }
     if is_any {
         books.expiries_in_a_row = 0;
+        books.signs_of_life = 0;
     }
     match not_arrived {
         Some(number) if stage.is_peer_watched => {

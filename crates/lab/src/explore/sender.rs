@@ -133,7 +133,7 @@ impl<C: Controller> Sender<C> {
                     _ => self.acknowledge(outstanding, 0, false),
                 };
                 self.send();
-                self.now = self.now + IDLE;
+                self.now += IDLE;
                 made
             }
             Move::Tick => {

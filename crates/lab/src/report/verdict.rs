@@ -4,9 +4,9 @@ use core::time::Duration;
 
 use clearway_units::Rate;
 
+use super::Statistics;
 use super::measure::Measured;
 use super::statistics::Violated;
-use super::Statistics;
 use super::text::{percent_text, rate_text, seconds_text, seeds_text, time_or_never};
 use crate::checker::Property;
 use crate::scenario::Expectations;
@@ -91,8 +91,7 @@ impl Judge<'_> {
         bound("the 99th percentile", expectations.p99_within, statistics.p99);
         if let Some(least) = expectations.floor_reached {
             let share = statistics.floor_reached;
-            let expected =
-                format!("the window's floor reached in {} of runs", percent_text(least));
+            let expected = format!("the window's floor reached in {} of runs", percent_text(least));
             let shortfall = (share < least).then(|| percent_text(share));
             verdicts.push(Verdict::new(expected, shortfall));
         }
@@ -111,27 +110,23 @@ impl Judge<'_> {
                 run.outcome.stop,
             )
         });
-        let violated = self.incomplete(|run| run.outcome.took().is_none());
+        let violated = self.of_runs(Property::L9, |run| run.outcome.took().is_none());
         Verdict { expected: "every run finishes".to_owned(), shortfall, violated }
     }
 
     /// L9: runs that took longer than `limit`, or for ever.
     fn later_than(&self, limit: Duration) -> Vec<Violated> {
-        self.incomplete(|run| run.outcome.took().is_none_or(|took| took > limit))
+        self.of_runs(Property::L9, |run| run.outcome.took().is_none_or(|took| took > limit))
     }
 
-    /// Transfers of which `is_incomplete` says that they were not complete in time. A run that a violation
-    /// ended is that property's.
-    fn incomplete(&self, is_incomplete: impl Fn(&Run) -> bool) -> Vec<Violated> {
-        let mut stuck = self
-            .runs
-            .iter()
-            .filter(|run| run.outcome.violation.is_none() && is_incomplete(run))
-            .peekable();
-        let first = stuck.peek().map(|run| (run.seed, run.outcome.at.as_secs_f64()));
-        let runs = stuck.count();
-        let violated = |(seed, at_s)| Violated { property: Property::L9.id(), runs, seed, at_s };
-        first.map(violated).into_iter().collect()
+    /// `property` is violated in the runs of which `is_one` says so. A run that a violation ended is that
+    /// property's.
+    fn of_runs(&self, property: Property, is_one: impl Fn(&Run) -> bool) -> Vec<Violated> {
+        let is_one = |run: &&Run| run.outcome.violation.is_none() && is_one(run);
+        let Some(first) = self.runs.iter().find(is_one) else { return Vec::new() };
+        let runs = self.runs.iter().filter(is_one).count();
+        let at_s = first.outcome.at.as_secs_f64();
+        vec![Violated { property: property.id(), runs, seed: first.seed, at_s }]
     }
 
     fn goodputs(&self, expectations: &Expectations, verdicts: &mut Vec<Verdict>) {
@@ -170,16 +165,16 @@ impl Judge<'_> {
     fn network(&self, expectations: &Expectations, verdicts: &mut Vec<Verdict>) {
         if let Some(least) = expectations.utilisation_at_least {
             let expected = Bounded::at_least("the utilisation", least, percent_text);
-            verdicts.push(self.every(expected, |run| run.utilisation()));
+            verdicts.push(self.every(Property::L2, expected, |run| run.utilisation()));
         }
         if let Some(most) = expectations.loss_at_most {
             let expected = Bounded::at_most("the loss", most, percent_text);
-            verdicts.push(self.every(expected, |run| Some(run.loss())));
+            verdicts.push(self.every(Property::S11, expected, |run| Some(run.loss())));
         }
         if let Some(most) = expectations.mean_queue_delay_at_most {
             let settled = expectations.settled_after;
             let expected = Bounded::at_most("the mean queue delay", most, seconds_text);
-            verdicts.push(self.every(expected, |run| run.queue_delay(settled)));
+            verdicts.push(self.every(Property::S11, expected, |run| run.queue_delay(settled)));
         }
     }
 
@@ -187,36 +182,43 @@ impl Judge<'_> {
         let settled = expectations.settled_after;
         if let Some(least) = expectations.jain_at_least {
             let expected = Bounded::at_least("Jain's index", least, percent_text);
-            verdicts.push(self.every(expected, |run| run.jain(settled)));
+            verdicts.push(self.every(Property::Fa, expected, |run| run.jain(settled)));
         }
         for share in &expectations.shares {
             let of_group = |run: Measured<'_>| run.share_of(&share.group, settled);
             let what = format!("the share of {}", share.group);
             if share.at_least > 0.0 {
                 let expected = Bounded::at_least(&what, share.at_least, percent_text);
-                verdicts.push(self.every(expected, of_group));
+                verdicts.push(self.every(Property::Fd, expected, of_group));
             }
             if share.at_most < 1.0 {
                 let expected = Bounded::at_most(&what, share.at_most, percent_text);
-                verdicts.push(self.every(expected, of_group));
+                verdicts.push(self.every(Property::Fd, expected, of_group));
             }
         }
     }
 
-    /// A figure that every run has to keep within a bound.
+    /// A figure that every run has to keep within a bound, or `property` is violated.
     fn every<T: PartialOrd + Copy>(
         &self,
+        property: Property,
         expected: Bounded<'_, T>,
         figure: impl Fn(Measured<'_>) -> Option<T>,
     ) -> Verdict {
         let Bounded { what, bound, limit, text } = expected;
-        let culprit = self.measured().find_map(|(seed, run)| match figure(run) {
+        let misses = |run: Measured<'_>| match figure(run) {
             Some(value) if bound.admits(&limit, &value) => None,
-            Some(value) => Some(format!("{} with seed {seed}", text(value))),
-            None => Some(format!("it cannot be measured with seed {seed}")),
-        });
+            Some(value) => Some(text(value)),
+            None => Some("it cannot be measured".to_owned()),
+        };
+        let culprit = self
+            .measured()
+            .find_map(|(seed, run)| misses(run).map(|value| format!("{value} with seed {seed}")));
         let expected = format!("{what} {} {} in every run", bound.text(), text(limit));
-        Verdict::new(expected, culprit)
+        let violated = self.of_runs(property, |run| {
+            misses(Measured { setup: self.setup, outcome: &run.outcome }).is_some()
+        });
+        Verdict { expected, shortfall: culprit, violated }
     }
 
     fn measured(&self) -> impl Iterator<Item = (u64, Measured<'_>)> {

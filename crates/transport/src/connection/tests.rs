@@ -8,7 +8,7 @@ use clearway_units::{Random, Timestamp};
 use clearway_wire::frame::{self, CloseKind};
 use clearway_wire::{
     ConnectionId, Frame, PacketNumber, ResetToken, StreamId, TransportErrorCode, VarInt, Writer,
-    header,
+    header::{self, HeaderKind, ProtectedHeader},
 };
 use proptest::prelude::*;
 use rustls::RootCertStore;
@@ -84,6 +84,14 @@ impl Wire {
     }
 
     fn with(transport: TransportConfig) -> Self {
+        let mut wire = Self::begin(transport, |_| {});
+        wire.exchange();
+        assert!(wire.client().is_confirmed() && wire.server().is_confirmed());
+        wire
+    }
+
+    /// The client's first datagrams have arrived, the very first as `change` made it, and nothing is answered.
+    fn begin(transport: TransportConfig, change: impl Fn(&mut Vec<u8>)) -> Self {
         let now = Timestamp::from_origin(Duration::from_secs(1));
         let (roots, sessions) = tls();
         let transport = Arc::new(transport);
@@ -103,6 +111,7 @@ impl Wire {
         let handle =
             client.connect(now, &client_config, address(SERVER), "localhost", None).unwrap();
         let mut first = datagrams(&mut client, handle, now);
+        change(&mut first[0]);
         let Received::Incoming(incoming) = server.receive(now, from(CLIENT), &mut first[0]) else {
             panic!("a client that wants a connection")
         };
@@ -110,10 +119,7 @@ impl Wire {
         for datagram in &mut first[1..] {
             server.receive(now, from(CLIENT), datagram);
         }
-        let mut wire = Self { now, client, server, handle, accepted };
-        wire.exchange();
-        assert!(wire.client().is_confirmed() && wire.server().is_confirmed());
-        wire
+        Self { now, client, server, handle, accepted }
     }
 
     fn client(&mut self) -> &mut Connection {
@@ -323,6 +329,50 @@ fn violations_end_the_connection_with_the_code_of_the_rfc() {
 }
 
 /// RFC 9000 §12.4: a packet without frames.
+#[test]
+fn a_datagram_is_credited_once_however_many_packets_it_has() {
+    // Row 81.
+    let credit = |packets: usize| {
+        let lengthen = |datagram: &mut Vec<u8>| {
+            let header = ProtectedHeader::decode(datagram, 0).unwrap();
+            let HeaderKind::Long { destination, .. } = header.kind else {
+                panic!("an Initial packet")
+            };
+            // Handshake packets that nobody can open.
+            for _ in 1..packets {
+                datagram.extend([0xe3, 0, 0, 0, 1, destination.len() as u8]);
+                datagram.extend(destination.as_bytes());
+                datagram.extend([0, 40]);
+                datagram.extend([7; 40]);
+            }
+        };
+        let mut wire = Wire::begin(TransportConfig::default(), lengthen);
+        wire.server().paths.current().amplification_credit()
+    };
+    let (one, two) = (credit(1), credit(2));
+    assert!(two > one && two < one + 300, "{one} {two}");
+}
+
+#[test]
+fn a_packet_that_cannot_be_opened_leaves_the_rest_of_its_datagram_alone() {
+    // Row 67: the server needs the Handshake packet behind the Initial one.
+    let mut wire = Wire::begin(TransportConfig::default(), |_| {});
+    let down = datagrams(&mut wire.server, wire.accepted, wire.now);
+    wire.now += Duration::from_millis(10);
+    for mut datagram in down {
+        wire.client.receive(wire.now, from(SERVER), &mut datagram);
+    }
+    let mut up = datagrams(&mut wire.client, wire.handle, wire.now);
+    let first = ProtectedHeader::decode(&up[0], 0).unwrap().packet_len;
+    assert!(first < up[0].len(), "two packets");
+    up[0][first - 1] ^= 1;
+    wire.now += Duration::from_millis(10);
+    for mut datagram in up {
+        wire.server.receive(wire.now, from(CLIENT), &mut datagram);
+    }
+    assert!(wire.server().is_confirmed());
+}
+
 #[test]
 fn a_packet_without_frames_is_a_violation() {
     let mut wire = Wire::new();

@@ -109,6 +109,9 @@ fn a_startup_that_spurious_losses_ended_goes_on() {
     assert_eq!(left.state, State::Drain);
     assert!(path.bbr.long_term.bound.is_some());
     path.run_until(ms(500), |path| path.bbr.snapshot().undone_events > 0);
+    // Row 124: what ended it is taken back as well.
+    assert!(!path.bbr.full_pipe.was_reached);
+    assert_eq!(path.state(), State::Startup);
     path.run_until(ms(2000), |path| path.bbr.full_pipe.was_reached);
     path.run_for(ms(1000));
     assert_eq!(path.bbr.long_term.bound, None);

@@ -86,6 +86,8 @@ struct Space {
     lost: VecDeque<u64>,
     ack_eliciting_outstanding: u64,
     is_discarded: bool,
+    /// The latest packet that was delivered, by its place in the order of sending. It may be forgotten.
+    last_delivered: Option<u64>,
 }
 
 impl Space {
@@ -175,6 +177,12 @@ impl Ledger {
     /// Whether an ack-eliciting packet waits to be acknowledged.
     pub(in crate::checker) fn awaits_acknowledgement(&self) -> bool {
         self.spaces.iter().any(|space| space.ack_eliciting_outstanding > 0)
+    }
+
+    /// The latest packet of the handshake that was delivered, by its place in the order of sending.
+    pub(in crate::checker) fn last_of_handshake(&self) -> Option<u64> {
+        let [initial, handshake, _] = &self.spaces;
+        initial.last_delivered.max(handshake.last_delivered)
     }
 
     /// Everything that is remembered and was really sent, in no order.
@@ -278,6 +286,7 @@ impl Ledger {
                     visit(number, packet);
                     packet.fate = Fate::Delivered;
                     let packet = *packet;
+                    ring.last_delivered = ring.last_delivered.max(Some(packet.index));
                     ring.ack_eliciting_outstanding -= u64::from(packet.is_ack_eliciting);
                     if packet.is_in_flight {
                         self.totals.delivered += packet.bytes;

@@ -46,6 +46,8 @@ pub(super) struct Books {
     /// Probe timeouts that expired, ever and since something was newly acknowledged.
     pub(super) expiries: u64,
     pub(super) expiries_in_a_row: u32,
+    /// Packets that came since the first of those, and wanted an answer: each may hasten one timeout.
+    pub(super) signs_of_life: u32,
     /// Bytes of content that the application handed over.
     pub(super) written: u64,
     /// What happened since the last report.
@@ -134,6 +136,7 @@ impl Books {
             paced_until: None,
             expiries: 0,
             expiries_in_a_row: 0,
+            signs_of_life: 0,
             written: 0,
             tally: Tally::default(),
             event: 0,

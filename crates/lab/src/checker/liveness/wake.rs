@@ -22,7 +22,10 @@ impl Rule for Wake {
         match books.limit {
             Some(SendLimit::Window) if has_room(books) => Err(blocked(books, "for the window")),
             Some(SendLimit::Pacer(_)) => check_pacer(books, settled),
-            Some(SendLimit::Amplification) if credit.is_none_or(|c| c >= books.datagram()) => {
+            // A datagram whose connection ID is damaged is delivered, and nobody's credit.
+            Some(SendLimit::Amplification)
+                if credit.is_none_or(|c| c >= books.datagram() && !books.terms.path.corrupts) =>
+            {
                 Err(format!("sending waits for the peer's address; the credit is {credit:?}"))
             }
             Some(SendLimit::Application | SendLimit::FlowControl | SendLimit::Keys) => {

@@ -103,7 +103,16 @@ fn check_demand(books: &Books, report: &Report<'_>) -> Verdict {
     if tally.lost == 0 || tally.acked == 0 || after <= books.floor() {
         return Ok(());
     }
-    let silence = longest_silence(books, |packet| packet.loss_event == books.event);
+    // What was delivered of the handshake may be forgotten, and ends a silence as well. What was sent at the very
+    // moment of the first sample need not count (RFC 9002, §B.8: `time_sent > first_rtt_sample`).
+    let begin = books.ledger.last_of_handshake();
+    let counts = |packet: &Packet| {
+        packet.loss_event == books.event
+            && !packet.is_path_probe
+            && Some(packet.index) > begin
+            && Some(packet.sent_at) > books.rtt.first_at
+    };
+    let silence = longest_silence(books, counts);
     let enough = timeouts(books, report).into_iter().max().unwrap_or_default() * 3;
     if silence > enough {
         return Err(format!(

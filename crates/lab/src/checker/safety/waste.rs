@@ -24,7 +24,8 @@ pub(in crate::checker) struct Waste {
 impl Rule for Waste {
     const PROPERTY: Property = Property::S17;
 
-    /// n timeouts in a row take (2^n - 1) times the first.
+    /// n timeouts in a row take (2^n - 1) times the first. A peer that shows that it lives, and acknowledges
+    /// nothing new, may hasten one each time.
     fn on_probe_timeout(&mut self, books: &Books) -> Verdict {
         if books.expiries_in_a_row <= 1 {
             let rtt = books.rtt.minimum.unwrap_or(books.rtt.assumed);
@@ -35,7 +36,8 @@ impl Rule for Waste {
         let silence = books.now.saturating_since(first);
         let ratio = silence.as_nanos() / rtt.as_nanos() + 1;
         let at_longest = u32::try_from(ratio >> MAX_DOUBLINGS).unwrap_or(u32::MAX);
-        let explained = ratio.ilog2().min(MAX_DOUBLINGS) + at_longest.saturating_add(MORE);
+        let doubled = ratio.ilog2().min(MAX_DOUBLINGS) + at_longest.saturating_add(MORE);
+        let explained = doubled.saturating_add(books.signs_of_life);
         if books.expiries_in_a_row > explained {
             return Err(format!(
                 "{} probe timeouts in a row within {silence:?}; with a round-trip time of {rtt:?} that \

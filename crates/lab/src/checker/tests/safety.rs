@@ -5,7 +5,9 @@ use clearway_units::{Rate, Timestamp};
 use clearway_wire::{Frame, StreamId, VarInt, Writer, frame};
 
 use super::story::{SIZE, Story, ms, respects, violates};
-use crate::checker::Property::{S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S16, S17, S18, S19};
+use crate::checker::Property::{
+    S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S16, S17, S18, S19,
+};
 use crate::world::{EndId, Side};
 
 #[test]
@@ -323,15 +325,18 @@ fn s13_no_spin() {
 #[test]
 fn s16_only_what_is_newest_moves_the_path() {
     respects(S16, |story| {
-        story.move_with(0);
+        story.move_with(0, 2);
         story.wait(ms(10));
-        story.move_with(2);
+        story.move_with(2, 1);
+        // That the path was validated is told with whatever shows it.
+        story.wait(ms(10));
+        story.move_with(1, 1);
     });
     // Row 148: a packet from the address before, late.
     violates(S16, |story| {
-        story.move_with(2);
+        story.move_with(2, 2);
         story.wait(ms(10));
-        story.move_with(1);
+        story.move_with(1, 1);
     });
 }
 
@@ -348,6 +353,24 @@ fn s17_timeouts_back_off() {
     };
     respects(S17, |story| tell(story, 2));
     violates(S17, |story| tell(story, 1));
+}
+
+#[test]
+fn s17_a_sign_of_life_hastens_one_timeout() {
+    let tell = |story: &mut Story, signs: u32| {
+        story.send(1);
+        story.wait(ms(300));
+        story.expire();
+        for sign in 0..12 {
+            story.wait(ms(300));
+            if sign < signs {
+                story.receive(&Frame::Ping);
+            }
+            story.expire();
+        }
+    };
+    respects(S17, |story| tell(story, 12));
+    violates(S17, |story| tell(story, 2));
 }
 
 #[test]

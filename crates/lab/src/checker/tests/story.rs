@@ -181,14 +181,14 @@ impl Story {
         self.checker.on_submitted(self.now, SERVER, "10.0.0.1:1".parse().unwrap(), size);
     }
 
-    /// A packet of the client with the number `number` comes, and then the path leads elsewhere.
-    pub(crate) fn move_with(&mut self, number: u64) {
+    /// A packet of the client with the number `number` comes, and then the path leads to `port`.
+    pub(crate) fn move_with(&mut self, number: u64, port: u16) {
         let packet = Self::packet(number, PING, false);
         self.tell(&Observation::PacketReceived(packet));
         self.tell(&Observation::PathUpdated {
-            remote: "10.0.0.1:2".parse().unwrap(),
-            is_validated: false,
-            is_new_path: true,
+            remote: ([10, 0, 0, 1], port).into(),
+            is_validated: true,
+            is_new_path: false,
         });
     }
 

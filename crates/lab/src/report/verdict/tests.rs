@@ -54,8 +54,7 @@ fn violations_and_unfinished_runs_are_named() {
 #[test]
 fn what_is_not_complete_in_time_violates_l9() {
     let runs = [finished(1, 10), finished(2, 30), violating(3), unfinished(4)];
-    let expectations =
-        Expectations { within: Some(milliseconds(20)), ..Expectations::default() };
+    let expectations = Expectations { within: Some(milliseconds(20)), ..Expectations::default() };
     let verdicts = judge(&expectations, &one_flow(), &runs);
     let violated = |index: usize| -> Vec<_> {
         let all = verdicts[index].violated.iter();

@@ -1,0 +1,110 @@
+//! `cargo xtask mutants`: small changes to congestion control and loss recovery that a test has to notice.
+//!
+//! cargo-mutants makes the changes. A seeded sample of them is tried in two stages: first with the unit tests of the crate
+//! that a change is in, which takes seconds; what survives those, with the unit tests of both crates and the lab's tests,
+//! which run its fast scenarios. What survives both has to be listed in `xtask/survivors.toml` with the reason why it
+//! changes nothing.
+
+mod sample;
+mod survivors;
+mod trial;
+
+use serde_json::json;
+
+use self::sample::Mutant;
+use self::trial::{Fate, Trials};
+
+/// How many are tried.
+const SAMPLE: usize = 300;
+/// Decides which.
+const SEED: u64 = 1;
+/// This part of those that build has to be caught.
+const WANTED: f64 = 0.9;
+
+#[derive(Debug)]
+struct Options {
+    sample: usize,
+    seed: u64,
+    only: Option<String>,
+    list: bool,
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = parse(arguments)?;
+    let tool = trial::tool()?;
+    let all = sample::list(&tool)?;
+    let mut mutants = sample::choose(&all, options.seed, options.sample);
+    if let Some(part) = &options.only {
+        mutants.retain(|mutant| mutant.name.contains(part.as_str()));
+    }
+    eprintln!("xtask: {} of {} mutants, seed {}", mutants.len(), all.len(), options.seed);
+    if options.list {
+        mutants.iter().for_each(|mutant| println!("{}", mutant.name));
+        return Ok(());
+    }
+    let known = survivors::read()?;
+    let trials = trial::try_all(&tool, &mutants)?;
+    conclude(&mutants, &trials, &known, options.json)
+}
+
+fn parse(arguments: &[&str]) -> Result<Options, String> {
+    let mut options = Options { sample: SAMPLE, seed: SEED, only: None, list: false, json: false };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let mut value = || rest.next().ok_or_else(|| format!("{argument} takes a value"));
+        match *argument {
+            "--sample" => options.sample = number(value()?)?,
+            "--seed" => options.seed = number(value()?)?,
+            "--only" => options.only = Some((*value()?).to_owned()),
+            "--list" => options.list = true,
+            "--json" => options.json = true,
+            other => return Err(format!("mutants does not take {other}")),
+        }
+    }
+    Ok(options)
+}
+
+fn number<T: core::str::FromStr>(word: &str) -> Result<T, String> {
+    word.parse().map_err(|_| format!("{word} is no number"))
+}
+
+fn conclude(
+    mutants: &[Mutant],
+    trials: &Trials,
+    known: &survivors::Survivors,
+    json: bool,
+) -> Result<(), String> {
+    let (mut caught, mut viable) = (0_u32, 0_u32);
+    let mut unexplained = Vec::new();
+    for mutant in mutants {
+        let fate = trials.fate(mutant);
+        viable += u32::from(fate != Fate::Unviable);
+        caught += u32::from(fate == Fate::Caught);
+        let why = known.why(mutant);
+        if fate == Fate::Survived && why.is_none() {
+            unexplained.push(mutant.name.as_str());
+        }
+        if json {
+            println!("{}", json!({ "mutant": mutant.name, "fate": fate.name(), "why": why }));
+        } else if fate == Fate::Survived {
+            println!("survived: {} ({})", mutant.name, why.unwrap_or("nobody knows why"));
+        }
+    }
+    let share = f64::from(caught) / f64::from(viable.max(1));
+    if json {
+        println!("{}", json!({ "mutants": mutants.len(), "viable": viable, "caught": caught }));
+    }
+    eprintln!("xtask: {caught} of {viable} mutants that build are caught, {:.1} %", share * 100.0);
+    if !unexplained.is_empty() {
+        return Err(format!(
+            "{} mutants survive and are not listed in {}",
+            unexplained.len(),
+            survivors::FILE
+        ));
+    }
+    if share < WANTED {
+        return Err(format!("fewer than {:.0} % are too few", WANTED * 100.0));
+    }
+    Ok(())
+}

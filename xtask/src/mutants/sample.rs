@@ -1,0 +1,101 @@
+//! Which mutants there are, and which of them are tried.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::command::{self, root};
+
+/// What is changed.
+const FILES: [&str; 2] = ["crates/congestion/src/**/*.rs", "crates/transport/src/recovery/**/*.rs"];
+
+/// A change to a function.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Mutant {
+    /// File, line, and what is changed.
+    pub(super) name: String,
+    /// The package that it is in.
+    pub(super) package: String,
+}
+
+impl Mutant {
+    /// The name without the place within the file, which changes with every line above.
+    pub(super) fn key(&self) -> String {
+        let mut parts = self.name.splitn(4, ':');
+        let (file, _line, _column, what) = (parts.next(), parts.next(), parts.next(), parts.next());
+        match (file, what) {
+            (Some(file), Some(what)) => format!("{file}:{what}"),
+            _ => self.name.clone(),
+        }
+    }
+}
+
+/// The arguments that name [`FILES`].
+pub(super) fn files() -> impl Iterator<Item = &'static str> {
+    FILES.into_iter().flat_map(|file| ["--file", file])
+}
+
+/// All mutants of [`FILES`].
+pub(super) fn list(tool: &Path) -> Result<Vec<Mutant>, String> {
+    let mut command = std::process::Command::new(tool);
+    command.args(["mutants", "--workspace", "--list", "--json"]).args(files()).current_dir(root());
+    let text = command::output("listing the mutants", &mut command)?;
+    let objects: Vec<Value> = serde_json::from_str(&text)
+        .map_err(|error| format!("the list of mutants cannot be read: {error}"))?;
+    let mutant = |object: &Value| {
+        let field = |name: &str| object[name].as_str().map(str::to_owned);
+        Some(Mutant { name: field("name")?, package: field("package")? })
+    };
+    let mutants: Option<Vec<Mutant>> = objects.iter().map(mutant).collect();
+    mutants.ok_or_else(|| "the list of mutants lacks names or packages".to_owned())
+}
+
+/// `count` of `all`, in their order. A mutant is in the sample or not by its own name, so that code that comes or goes
+/// elsewhere changes little.
+pub(super) fn choose(all: &[Mutant], seed: u64, count: usize) -> Vec<Mutant> {
+    let mut drawn: Vec<(u64, usize)> =
+        all.iter().enumerate().map(|(index, mutant)| (draw(seed, &mutant.key()), index)).collect();
+    drawn.sort_unstable();
+    let mut chosen: Vec<usize> = drawn.into_iter().take(count).map(|(_, index)| index).collect();
+    chosen.sort_unstable();
+    chosen.into_iter().filter_map(|index| all.get(index).cloned()).collect()
+}
+
+/// FNV-1a, and the finisher of SplitMix64, so that the high bits depend on everything.
+fn draw(seed: u64, text: &str) -> u64 {
+    let basis = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let hash = text
+        .bytes()
+        .fold(basis, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let mixed = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mutants(count: usize) -> Vec<Mutant> {
+        let name = |index| format!("crates/a/src/b.rs:{index}:5: replace f{index} with ()");
+        (0..count).map(|index| Mutant { name: name(index), package: "a".to_owned() }).collect()
+    }
+
+    #[test]
+    fn a_sample_is_of_its_seed_and_survives_changes_elsewhere() {
+        let all = mutants(1000);
+        let chosen = choose(&all, 1, 100);
+        assert_eq!(chosen.len(), 100);
+        assert_eq!(choose(&all, 1, 100), chosen);
+        assert_ne!(choose(&all, 2, 100), chosen);
+        let fewer: Vec<Mutant> = all.iter().skip(10).cloned().collect();
+        let again = choose(&fewer, 1, 100);
+        let same = again.iter().filter(|mutant| chosen.contains(mutant)).count();
+        assert!(same >= 90, "{same}");
+    }
+
+    #[test]
+    fn a_key_does_not_know_its_line() {
+        assert_eq!(mutants(1)[0].key(), "crates/a/src/b.rs: replace f0 with ()");
+    }
+}

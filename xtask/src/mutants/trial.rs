@@ -1,0 +1,163 @@
+//! Trying mutants: cargo-mutants does it, in two stages.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::sample::{self, Mutant};
+use crate::command::{self, cargo, root, target};
+
+/// The packages that hold the changes.
+const PACKAGES: [&str; 2] = ["clearway-congestion", "clearway-transport"];
+/// The package whose tests run the fast scenarios.
+const LAB: &str = "clearway-lab";
+/// In seconds: many times what the tests take. Some mutants never end.
+const NEAR_TIMEOUT: &str = "120";
+const FAR_TIMEOUT: &str = "300";
+/// How many at once: each builds for itself.
+const JOBS: &str = "2";
+
+/// What became of a mutant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    /// A test failed, or did not end.
+    Caught,
+    /// All tests passed.
+    Survived,
+    /// It does not build.
+    Unviable,
+}
+
+impl Fate {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Caught => "caught",
+            Self::Survived => "survived",
+            Self::Unviable => "unviable",
+        }
+    }
+}
+
+/// What became of all of them, by their names.
+#[derive(Default, Debug)]
+pub(super) struct Trials {
+    survived: BTreeSet<String>,
+    unviable: BTreeSet<String>,
+}
+
+impl Trials {
+    pub(super) fn fate(&self, mutant: &Mutant) -> Fate {
+        if self.unviable.contains(&mutant.name) {
+            Fate::Unviable
+        } else if self.survived.contains(&mutant.name) {
+            Fate::Survived
+        } else {
+            Fate::Caught
+        }
+    }
+}
+
+/// cargo-mutants: the one that is installed, or one that is built for this.
+pub(super) fn tool() -> Result<PathBuf, String> {
+    let is_installed = cargo(&["mutants", "--version"]).output();
+    if is_installed.is_ok_and(|output| output.status.success()) {
+        return Ok(PathBuf::from("cargo-mutants"));
+    }
+    let place = target().join("tools");
+    let built = place.join("bin/cargo-mutants");
+    if !built.is_file() {
+        let mut install = cargo(&["install", "cargo-mutants", "--locked", "--root"]);
+        command::run("building cargo-mutants", install.arg(&place))?;
+    }
+    Ok(built)
+}
+
+/// Tries `mutants`: first with the tests of their own package, and what survives with all.
+pub(super) fn try_all(tool: &Path, mutants: &[Mutant]) -> Result<Trials, String> {
+    let mut trials = Trials::default();
+    let mut left = Vec::new();
+    for package in PACKAGES {
+        let of_package: Vec<&str> = mutants
+            .iter()
+            .filter(|mutant| mutant.package == package)
+            .map(|mutant| mutant.name.as_str())
+            .collect();
+        let seen = stage(tool, package, &of_package, &[package], &["--lib"], NEAR_TIMEOUT)?;
+        trials.unviable.extend(seen.unviable);
+        left.extend(seen.survived);
+    }
+    let left: Vec<&str> = left.iter().map(String::as_str).collect();
+    let all = [&PACKAGES[..], &[LAB]].concat();
+    let seen = stage(tool, "all", &left, &all, &[], FAR_TIMEOUT)?;
+    trials.survived = seen.survived;
+    Ok(trials)
+}
+
+/// Tries the mutants called `names` with the tests of `packages`.
+fn stage(
+    tool: &Path,
+    title: &str,
+    names: &[&str],
+    packages: &[&str],
+    tests: &[&str],
+    timeout: &str,
+) -> Result<Trials, String> {
+    if names.is_empty() {
+        return Ok(Trials::default());
+    }
+    eprintln!("xtask: {} mutants with the tests of {}", names.len(), packages.join(", "));
+    let folder = target().join("mutants").join(title);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut command = Command::new(tool);
+    command.args(["mutants", "--workspace"]).args(sample::files()).current_dir(root());
+    command.args(["--re", &exactly(names), "--output"]).arg(&folder);
+    command.args(["--jobs", JOBS, "--timeout", timeout, "--no-shuffle", "--colors", "never"]);
+    for package in packages {
+        command.args(["--test-package", package]);
+    }
+    command.args(tests.iter().flat_map(|test| ["--cargo-test-arg", *test]));
+    // That some survive is told by its exit status as well.
+    let status = command.status().map_err(|error| format!("cargo-mutants: {error}"))?;
+    if !matches!(status.code(), Some(0 | 2 | 3)) {
+        return Err(format!("cargo-mutants failed ({status}) with the tests of {title}"));
+    }
+    let read = |list: &str| read(&folder.join("mutants.out").join(list));
+    Ok(Trials { survived: read("missed.txt")?, unviable: read("unviable.txt")? })
+}
+
+fn read(file: &Path) -> Result<BTreeSet<String>, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+/// A regular expression for these names and no others.
+fn exactly(names: &[&str]) -> String {
+    let escaped: Vec<String> = names.iter().map(|name| escaped(name)).collect();
+    format!("^(?:{})$", escaped.join("|"))
+}
+
+fn escaped(text: &str) -> String {
+    text.chars().fold(String::new(), |mut escaped, character| {
+        if r"\.+*?()|[]{}^$".contains(character) {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+        escaped
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stands_for_itself() {
+        let name = "a.rs:1:2: replace < with <= in <impl A for B<'_>>::c -> Option<(u8, &[u8])>";
+        let expected =
+            r"a\.rs:1:2: replace < with <= in <impl A for B<'_>>::c -> Option<\(u8, &\[u8\]\)>";
+        assert_eq!(escaped(name), expected);
+        assert_eq!(exactly(&["a", "b"]), "^(?:a|b)$");
+    }
+}
