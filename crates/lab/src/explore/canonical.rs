@@ -16,17 +16,26 @@
 //! Where that takes two states for one that are not, the second is not looked into. What is reported is always seen
 //! in a real history.
 
-use core::fmt::{self, Debug, Write};
-use std::hash::{DefaultHasher, Hasher};
+use core::fmt::{Debug, Write};
+use core::mem;
 
-use clearway_congestion::Controller;
+use clearway_congestion::{Controller, DeliverySnapshot};
+use clearway_units::Timestamp;
 
+use super::hashing::Folded;
 use super::rules::Books;
 use super::sender::{ROUND_TRIP, SIZE, Sender, TICK};
 use super::text::{Text, Value};
 
 /// Times shorter than this are none, in nanoseconds: half a round trip.
 const MOMENT: u64 = ROUND_TRIP.as_nanos() as u64 / 2;
+/// C (RFC 9438 §5), in datagrams per second cubed.
+const CURVE: f64 = 0.4;
+/// A curve that is here, in datagrams, is out of reach for every window that is explored: whatever the time, a window
+/// grows by half of what is acknowledged.
+const OUT_OF_REACH: f64 = 40.0;
+/// HyStart++ knows enough of a round after so many samples (RFC 9406 §4.3).
+const SAMPLES: u64 = 8;
 
 /// What stands for all states that are the same but for the time.
 pub(super) fn canonical<C: Controller>(sender: &Sender<C>, books: &Books, is_rated: bool) -> u64 {
@@ -36,7 +45,7 @@ pub(super) fn canonical<C: Controller>(sender: &Sender<C>, books: &Books, is_rat
     form.write(&sender.pacer);
     form.write(&sender.controller);
     form.write(books);
-    form.hasher.finish()
+    form.hash.finish()
 }
 
 /// What absolute numbers are counted from.
@@ -76,8 +85,6 @@ enum Unit {
     Standard,
     /// Not at all, and nothing below it.
     LeftOut,
-    /// As every other number, whatever its size.
-    Whole,
     /// Bytes delivered so far: whether packets sent from now on, or still outstanding, were sent before that.
     Delivered,
     /// Bytes lost so far.
@@ -88,10 +95,26 @@ enum Unit {
     OwnRound,
     /// A round by that count.
     SinceOwnRound,
-    /// A fraction, in halves.
-    Halves,
     /// Units of 10^-9 bytes, in datagrams.
     Level,
+    /// Until so many bytes are delivered, the sender counts as short of data; zero if it does not.
+    Until,
+    /// How many samples HyStart++ has.
+    Samples,
+    /// The window, in bytes.
+    Window,
+    /// Bytes that say something as long as the window is smaller.
+    BeyondWindow,
+    /// cwnd_prior of CUBIC, in bytes: tells when its estimate grows faster.
+    Prior,
+    /// W_max of CUBIC's curve, in datagrams.
+    CurveEnd,
+    /// K of it, in seconds.
+    CurveLength,
+    /// The time on it, in seconds.
+    CurveTime,
+    /// W_est, in datagrams.
+    Estimate,
 }
 
 /// How `field` of `structure` is told apart.
@@ -114,61 +137,82 @@ fn unit(structure: &str, field: &str) -> Unit {
         ("Limitation", "limited_round" | "window_limited_round") => Round,
         ("Rounds", "count") => OwnRound,
         ("Rounds", "ends_at") | ("Latest", "round_ends_at") | ("ProbeRtt", "marked") => Delivered,
-        ("DeliverySnapshot" | "DeliveryRateSampler", "delivered" | "application_limited_until") => {
-            Delivered
-        }
-        ("DeliverySnapshot" | "DeliveryRateSampler", "lost") => Lost,
+        ("DeliveryRateSampler", "delivered") => Delivered,
+        ("DeliveryRateSampler", "application_limited_until") => Until,
+        ("DeliveryRateSampler", "lost") => Lost,
+        ("Round", "samples") => Samples,
+        ("Base", "window") => Window,
+        // Until the next cut, which sets them anew, a window only grows. What it has grown beyond is behind it for ever.
+        ("Base", "slow_start_threshold") | ("Anchor", "w_max") | ("Aim", "window") => BeyondWindow,
+        ("Anchor", "prior") => Prior,
         ("Cycle", "drain_began_in") => SinceOwnRound,
         // A random time.
         ("Cycle", "wait") => LeftOut,
-        // CUBIC's curve begins where the window was cut to, and ends where it was: that is told apart.
-        ("Curve", "datagram" | "w_max" | "k") | ("Aim", "gap") => LeftOut,
-        ("Curve", "time") => Halves,
-        ("Curve", "estimate") => Halves,
+        // How long the curve takes follows from where it begins and where it ends.
+        ("Curve", "datagram") | ("Aim", "gap") => LeftOut,
+        ("Curve", "w_max") => CurveEnd,
+        ("Curve", "k") => CurveLength,
+        ("Curve", "time") => CurveTime,
+        ("Curve", "estimate") => Estimate,
         // How long each of them still counts; the greatest is told apart.
         ("Aggregation", "excess") => LeftOut,
         _ => Standard,
     }
 }
 
-/// A hash that grows while a text is written.
+/// A hash that grows with each part of a state.
 struct Form {
-    hasher: DefaultHasher,
+    hash: Folded,
     origin: Origin,
-    text: Text<Unit>,
-    own_round: u64,
+    buffer: String,
+    /// What was read of the part at hand, and what comes later in it depends on.
+    own: Own,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Own {
+    round: u64,
+    window: u64,
+    prior: u64,
+    curve_end: f64,
+    curve_length: f64,
 }
 
 impl Form {
     fn new(origin: Origin) -> Self {
         Self {
-            hasher: DefaultHasher::new(),
+            hash: Folded::new(),
             origin,
-            text: Text::new(unit, Unit::Standard, Unit::LeftOut),
-            own_round: 0,
+            buffer: String::with_capacity(2048),
+            own: Own::default(),
         }
     }
 
     fn number(&mut self, number: i64) {
-        self.hasher.write_i64(number);
+        self.hash.number(number.cast_unsigned());
     }
 
     fn write(&mut self, part: &impl Debug) {
-        // Writing to a hash does not fail.
-        let _ = write!(self, "{part:?},");
+        let mut buffer = mem::take(&mut self.buffer);
+        buffer.clear();
+        // Writing to memory does not fail.
+        let _ = write!(buffer, "{part:?}");
+        for (unit, value) in Text::new(&buffer, unit, Unit::Standard, Unit::LeftOut) {
+            self.value(unit, value);
+        }
+        self.buffer = buffer;
     }
 
     /// What is known of a sender without a text.
     fn sender<C: Controller>(&mut self, sender: &Sender<C>, is_rated: bool) {
         let outstanding = &sender.outstanding;
-        // Classes that grow with the number: what is left of a burst counts when it runs out.
-        self.number(i64::from(sender.waiting.next_power_of_two() + u32::from(sender.waiting == 0)));
+        self.number(waiting(sender));
         self.number(outstanding.len() as i64);
         // An acknowledgement is of the older half, or of all.
         let newest = outstanding.len().checked_sub(1);
         let middle = outstanding.len().div_ceil(2).checked_sub(1);
         for packet in [middle, newest].into_iter().flatten().filter_map(|at| outstanding.get(at)) {
-            self.time(packet.sent_at.as_nanos());
+            self.time(packet.sent_at);
         }
         self.index(sender.round_began_at.0);
         if let Some(rtt) = sender.rtt {
@@ -179,12 +223,25 @@ impl Form {
         if is_rated {
             self.write(&sender.sampler);
             for packet in outstanding {
-                self.write(&packet.delivery);
+                self.delivery(&packet.delivery);
             }
         }
     }
 
-    fn time(&mut self, nanoseconds: u64) {
+    fn delivery(&mut self, noted: &DeliverySnapshot) {
+        self.plain(Unit::Delivered, noted.delivered);
+        self.time(noted.delivered_at);
+        self.time(noted.first_sent_at);
+        self.bytes(noted.in_flight);
+        self.plain(Unit::Lost, noted.lost);
+        self.number(i64::from(noted.is_application_limited));
+    }
+
+    fn time(&mut self, time: Timestamp) {
+        self.nanoseconds(time.as_nanos());
+    }
+
+    fn nanoseconds(&mut self, nanoseconds: u64) {
         let now = self.origin.now;
         let class = class(now.abs_diff(nanoseconds) / MOMENT);
         self.number(if nanoseconds > now { -class } else { class });
@@ -204,20 +261,46 @@ impl Form {
     }
 
     fn value(&mut self, unit: Unit, value: Value<'_>) {
-        match (unit, value) {
-            (Unit::LeftOut, _) => {}
-            (_, Value::Word(word)) => self.hasher.write(word.as_bytes()),
-            (_, Value::Wrapped("Timestamp" | "ReleaseTime", number)) => self.time(number),
-            (_, Value::Wrapped("SendIndex", number)) => self.index(number),
-            (_, Value::Wrapped("Rate", number)) => {
+        match value {
+            Value::Word(word) => self.hash.word(word),
+            Value::Wrapped("Timestamp" | "ReleaseTime", number) => self.nanoseconds(number),
+            Value::Wrapped("SendIndex", number) => self.index(number),
+            Value::Wrapped("Rate", number) => {
                 let in_tick = u128::from(number) * TICK.as_nanos() / 1_000_000_000;
                 self.bytes(in_tick as u64);
             }
-            (_, Value::Duration(nanoseconds)) => self.duration(nanoseconds),
-            (Unit::Halves, Value::Tenths(tenths)) => self.number((tenths / 5) as i64),
-            (_, Value::Tenths(tenths)) => self.number(tenths as i64),
-            (unit, Value::Wrapped(_, number) | Value::Number(number)) => self.plain(unit, number),
+            Value::Duration(nanoseconds) => self.duration(nanoseconds),
+            Value::Millionths(number) => self.fraction(unit, number as f64 / 1e6),
+            Value::Wrapped(_, number) | Value::Number(number) => self.plain(unit, number),
         }
+    }
+
+    fn fraction(&mut self, unit: Unit, number: f64) {
+        match unit {
+            Unit::CurveEnd => self.own.curve_end = number,
+            Unit::CurveLength => self.own.curve_length = number,
+            Unit::CurveTime => self.curve(number - self.own.curve_length),
+            Unit::Estimate => {
+                self.halves(number);
+                let prior = self.own.prior as f64 / SIZE as f64;
+                // Once it is there it stays there.
+                self.halves(if number >= prior { 0.0 } else { prior });
+            }
+            _ => self.number((number * 10.0) as i64),
+        }
+    }
+
+    /// CUBIC's curve, `time` seconds after it is back at its end.
+    fn curve(&mut self, time: f64) {
+        if CURVE * time * time * time + self.own.curve_end >= OUT_OF_REACH {
+            return self.number(i64::MAX);
+        }
+        self.halves(time);
+        self.halves(self.own.curve_end);
+    }
+
+    fn halves(&mut self, number: f64) {
+        self.number((number * 2.0).floor() as i64);
     }
 
     fn plain(&mut self, unit: Unit, number: u64) {
@@ -227,34 +310,41 @@ impl Form {
                 let behind = origin.delivered.saturating_sub(number.max(origin.oldest_delivered));
                 self.bytes(behind);
             }
+            Unit::Until => {
+                self.number(i64::from(number > 0));
+                self.bytes(number.saturating_sub(origin.delivered));
+            }
             Unit::Lost => self.bytes(origin.lost.saturating_sub(number)),
             Unit::Round => self.number(origin.round.saturating_sub(number).min(3) as i64),
-            Unit::OwnRound => self.own_round = number,
-            Unit::SinceOwnRound => self.number(self.own_round.saturating_sub(number).min(9) as i64),
+            Unit::OwnRound => self.own.round = number,
+            Unit::SinceOwnRound => {
+                self.number(self.own.round.saturating_sub(number).min(9) as i64);
+            }
             Unit::Level => self.number((number / 1_000_000_000 / SIZE) as i64),
-            Unit::Standard if number >= SIZE => self.bytes(number),
+            Unit::Samples => self.number(number.min(SAMPLES) as i64),
+            Unit::Window => {
+                self.own.window = number;
+                self.bytes(number);
+            }
+            Unit::BeyondWindow => {
+                self.bytes(if number <= self.own.window { 0 } else { number });
+            }
+            Unit::Prior => self.own.prior = number,
+            _ if number >= SIZE => self.bytes(number),
             _ => self.number(number as i64),
         }
     }
 }
 
+/// What is left of a burst: nothing, less than a window, or more.
+fn waiting<C: Controller>(sender: &Sender<C>) -> i64 {
+    let window = sender.controller.window() / SIZE;
+    i64::from(sender.waiting > 0) + i64::from(u64::from(sender.waiting) >= window)
+}
+
 /// Numbers of a class are less than twice the smallest of them.
 fn class(number: u64) -> i64 {
     number.checked_ilog2().map_or(0, |doublings| i64::from(doublings) + 1)
-}
-
-impl Write for Form {
-    fn write_str(&mut self, piece: &str) -> fmt::Result {
-        let mut rest = piece;
-        while !rest.is_empty() {
-            let (value, after) = self.text.take(rest);
-            rest = after;
-            if let Some((unit, value)) = value {
-                self.value(unit, value);
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -4,12 +4,11 @@
 //! many rounds more.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use clearway_congestion::{Controller, Phase};
 
 use super::canonical::canonical;
-use super::hashing::Plain;
+use super::hashing::{Folded, Plain};
 use super::moves::Move;
 use super::rules::{Books, Fault, Rules};
 use super::sender::{SIZE, Sender, TICK};
@@ -128,9 +127,11 @@ impl<'a> Liveness<'a> {
     }
 
     fn key<C: Controller>(&self, sender: &Sender<C>, books: &Books, number: usize) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (canonical(sender, books, self.rules.is_rated()), number, budget(sender)).hash(&mut hasher);
-        hasher.finish()
+        let mut hash = Folded::new();
+        hash.number(canonical(sender, books, self.rules.is_rated()));
+        hash.number(number as u64);
+        hash.number(budget(sender));
+        hash.finish()
     }
 
     fn known(&self, key: u64) -> Option<u32> {

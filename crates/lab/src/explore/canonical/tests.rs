@@ -47,7 +47,7 @@ struct Limitation {
 fn form(part: &impl Debug, origin: Origin) -> u64 {
     let mut form = Form::new(origin);
     form.write(part);
-    form.hasher.finish()
+    form.hash.finish()
 }
 
 #[test]
