@@ -73,8 +73,9 @@ pub(super) fn ask(tree: &Tree, judge: &Judge) -> Result<Seen, String> {
             let words = ["lab", "across", property, "--controller", controller, "--json"];
             of_comparisons(&lines(tree.program().args(words))?)
         }
-        Judge::Explore { controller } => {
-            let words = ["lab", "explore", "--controller", controller, "--json"];
+        Judge::Explore { controller, depth } => {
+            let depth = depth.to_string();
+            let words = ["lab", "explore", "--controller", controller, "--depth", &depth, "--json"];
             of_rows(&lines(tree.program().args(words))?)
         }
         Judge::Test { package, name } => {

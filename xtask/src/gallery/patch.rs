@@ -31,8 +31,8 @@ pub(super) enum Judge {
     Scenario { name: String, variant: String, controller: String, seeds: u32 },
     /// A property across runs.
     Across { property: String, controller: String },
-    /// The exhaustive search.
-    Explore { controller: String },
+    /// The exhaustive search of histories of at most so many moves.
+    Explore { controller: String, depth: u8 },
     /// A test, for what no property of a run can show.
     Test { package: String, name: String },
 }
@@ -48,7 +48,7 @@ impl Judge {
                 format!("{name}, {variant}, {controller}")
             }
             Self::Across { property, controller } => format!("across: {property}, {controller}"),
-            Self::Explore { controller } => format!("explore: {controller}"),
+            Self::Explore { controller, depth } => format!("explore: {controller}, {depth} moves"),
             Self::Test { name, .. } => format!("test: {name}"),
         }
     }
@@ -56,7 +56,7 @@ impl Judge {
 
 const DEFAULT_SEEDS: u32 = 20;
 
-/// All patches of `folder`, by name.
+/// All patches of `folder`, by name. One that is for a scenario and for the search is there twice.
 pub(super) fn read_all(folder: &Path) -> Result<Vec<Patch>, String> {
     let unreadable = |error| format!("{}: {error}", folder.display());
     let mut patches = Vec::new();
@@ -65,7 +65,7 @@ pub(super) fn read_all(folder: &Path) -> Result<Vec<Patch>, String> {
         if path.extension().is_some_and(|extension| extension == "patch") {
             let text = fs::read_to_string(&path);
             let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
-            patches.push(parse(&path, &text)?);
+            patches.extend(parse(&path, &text)?);
         }
     }
     patches.sort_by(|one, other| one.name.cmp(&other.name));
@@ -73,7 +73,7 @@ pub(super) fn read_all(folder: &Path) -> Result<Vec<Patch>, String> {
 }
 
 /// The header is all lines before the difference: `Key: value`, continued by lines that are indented.
-fn parse(path: &Path, text: &str) -> Result<Patch, String> {
+fn parse(path: &Path, text: &str) -> Result<Vec<Patch>, String> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let fields = fields(&name, text)?;
     let optional = |key: &str| {
@@ -86,41 +86,62 @@ fn parse(path: &Path, text: &str) -> Result<Patch, String> {
     let (number, mark) = row.split_once(' ').map_or((row.as_str(), ""), |parts| parts);
     let row = number.parse().map_err(|_| format!("{name}: {number} is no number of a row"))?;
     required("Does")?;
+    let judges = judges(&name, &optional)?;
+    let properties = match judges.as_slice() {
+        [Judge::Test { .. }] => Vec::new(),
+        _ => required("Property")?.split(',').map(|id| id.trim().to_owned()).collect(),
+    };
+    let (bug, whose) = (required("Bug")?, required("Whose")?);
+    let patch = |judge| Patch {
+        path: path.to_owned(),
+        row,
+        is_marked: mark == "[S]",
+        bug: bug.clone(),
+        whose: whose.clone(),
+        properties: properties.clone(),
+        judge,
+        open: optional("Open"),
+        name: name.clone(),
+    };
+    Ok(judges.into_iter().map(patch).collect())
+}
+
+/// Who has to see it: one, or a scenario and the search.
+fn judges(name: &str, optional: &impl Fn(&str) -> Option<String>) -> Result<Vec<Judge>, String> {
     let controller = optional("Controller").unwrap_or_else(|| "all".to_owned());
     let judge = match (optional("Scenario"), optional("Across"), optional("Test")) {
-        (Some(scenario), None, None) => Judge::Scenario {
+        (Some(scenario), None, None) => Some(Judge::Scenario {
             name: scenario,
             variant: optional("Variant").unwrap_or_else(|| "base".to_owned()),
-            controller,
+            controller: controller.clone(),
             seeds: optional("Seeds").map_or(Ok(DEFAULT_SEEDS), |seeds| {
                 seeds.parse().map_err(|_| format!("{name}: {seeds} is no number of seeds"))
             })?,
-        },
-        (None, Some(property), None) => Judge::Across { property, controller },
+        }),
+        (None, Some(property), None) => {
+            Some(Judge::Across { property, controller: controller.clone() })
+        }
         (None, None, Some(test)) => {
             let (package, test) = test
                 .split_once(' ')
                 .ok_or_else(|| format!("{name}: Test takes a package and a name"))?;
-            Judge::Test { package: package.to_owned(), name: test.to_owned() }
+            Some(Judge::Test { package: package.to_owned(), name: test.to_owned() })
         }
-        (None, None, None) if optional("Explore").is_some() => Judge::Explore { controller },
-        _ => return Err(format!("{name}: one of Scenario, Across, Explore and Test is wanted")),
+        (None, None, None) => None,
+        _ => return Err(format!("{name}: Scenario, Across and Test exclude each other")),
     };
-    let properties = match &judge {
-        Judge::Test { .. } => Vec::new(),
-        _ => required("Property")?.split(',').map(|id| id.trim().to_owned()).collect(),
-    };
-    Ok(Patch {
-        path: path.to_owned(),
-        row,
-        is_marked: mark == "[S]",
-        bug: required("Bug")?,
-        whose: required("Whose")?,
-        properties,
-        judge,
-        open: optional("Open"),
-        name,
-    })
+    let explore = optional("Explore").map(|depth| {
+        let depth = depth.parse();
+        let depth = depth.map_err(|_| format!("{name}: Explore takes a number of moves"))?;
+        Ok::<_, String>(Judge::Explore { controller, depth })
+    });
+    match (judge, explore.transpose()?) {
+        (None, None) => Err(format!("{name}: one of Scenario, Across, Explore and Test is wanted")),
+        (Some(Judge::Test { .. } | Judge::Across { .. }), Some(_)) => {
+            Err(format!("{name}: Explore goes with Scenario, or alone"))
+        }
+        (judge, explore) => Ok(judge.into_iter().chain(explore).collect()),
+    }
 }
 
 const KEYS: [&str; 13] = [

@@ -1,20 +1,32 @@
 //! States that differ only in when they came about are one state.
 //!
-//! A state is told by the `Debug` text of its parts, which is hashed as it is written. Every absolute number in it is made
-//! relative first:
+//! A state is told by the `Debug` text of its parts, which is read and hashed. [`unit`] is the list of fields that are
+//! told apart in a way of their own, or not at all, each with its reason. A field that is not in it is told apart, so that
+//! one which is new, or has another name, costs time and hides nothing.
 //!
-//! - times to now. They and durations are told apart by how often they can be halved before they are shorter than half a
-//!   round trip;
-//! - send indices to the next one. What was sent before all that is outstanding is the same index: whoever compares
-//!   it with an index from now on gets the same answer. So it is with bytes delivered ([`Unit::Delivered`]);
-//! - rounds to the current one, and no more than three of them are counted;
-//! - sizes in halves of a datagram, rates in halves of a datagram a tick, other fractions in tenths.
+//! # What loses nothing
 //!
-//! [`unit`] is the list of fields that are told apart in another way, or not at all, each with its reason. A field that
-//! is not in it is told apart, so that one which is new, or has another name, costs time and hides nothing.
+//! - Absolute numbers are made relative: times to now, send indices to the next one, rounds to the current one, bytes
+//!   delivered or lost to those until now. What was sent before all that is outstanding is the same index: whoever
+//!   compares it with an index from now on gets the same answer.
+//! - What nothing depends on any more is not told apart: a slow start threshold, a W_max and a cwnd_prior that the window
+//!   has grown beyond; more samples than HyStart++ asks for; a CUBIC curve so high that every window that is explored
+//!   grows as fast as it may.
+//! - Parameters, counters, what observers are told, and what an undo would restore: no loss is spurious here.
 //!
-//! Where that takes two states for one that are not, the second is not looked into. What is reported is always seen
-//! in a real history.
+//! # What is an abstraction
+//!
+//! These take states for one that may go different ways. The one that was met first is looked into, by the shortest
+//! history; what only another one leads to may be overlooked. What is reported is always seen in a real history.
+//!
+//! - Times and durations are told apart by how often they can be halved before they are shorter than half a round trip,
+//!   the smoothed round-trip time among them; the time on CUBIC's curve in half seconds.
+//! - Sizes, and CUBIC's estimate, count in halves of a datagram, rates in halves of a datagram a tick, the pacer's level in
+//!   datagrams, growth of less than a byte not at all; rounds that were limited up to three, BBR's rounds of Drain up to nine.
+//! - Of a burst that waits it is told whether nothing, less than a window or more is left.
+//! - Of the packets that are outstanding, it is told when the newest was sent and the one in the middle.
+//! - BBR: the random wait for the next probe and the numbers that are drawn later, and how long each excess of
+//!   aggregation still counts (the greatest is told apart).
 
 use core::fmt::{Debug, Write};
 use core::mem;

@@ -85,11 +85,47 @@ fn forms<C: Controller + Clone>(mut sender: Sender<C>, moves: &[Move], is_rated:
 }
 
 #[test]
-fn a_second_round_trip_like_the_first_leads_to_the_same_state() {
-    // At its maximum a window does not change.
+fn a_cycle_of_round_trips_leads_to_the_same_states_again() {
+    // At its maximum a window does not change. The pacer makes flights of ten and of two datagrams alternate.
     let moves = [[Move::SendBurst, Move::AckAll]; 12].concat();
     let states = forms(Sender::new(Reno::new, 10, 10), &moves, false);
-    assert_eq!(states[states.len() - 2..], states[states.len() - 4..states.len() - 2]);
+    let (before, last) = states[states.len() - 8..].split_at(4);
+    assert_eq!(before, last);
     let states = forms(Sender::new(Cubic::new, 10, 10), &moves, false);
     assert_ne!(states[0], states[1]);
+}
+
+#[derive(Debug)]
+#[expect(dead_code, reason = "it is read as text")]
+struct Base {
+    window: u64,
+    slow_start_threshold: Option<u64>,
+}
+
+#[test]
+fn what_the_window_has_grown_beyond_is_not_told_apart() {
+    let with = |window, threshold| {
+        let slow_start_threshold = Some(threshold);
+        form(&Base { window, slow_start_threshold }, origin(0))
+    };
+    assert_eq!(with(12_000, 12_000), with(12_000, 2_400));
+    assert_ne!(with(12_000, 12_000), with(12_000, 14_400));
+    assert_ne!(with(12_000, 14_400), with(12_000, 18_000));
+}
+
+#[derive(Debug)]
+#[expect(dead_code, reason = "it is read as text")]
+struct Curve {
+    w_max: f64,
+    k: f64,
+    time: f64,
+}
+
+#[test]
+fn a_curve_is_told_apart_until_it_is_out_of_reach() {
+    let at = |time| form(&Curve { w_max: 16.0, k: 2.0, time }, origin(0));
+    assert_eq!(at(1.1), at(1.4));
+    assert_ne!(at(1.4), at(1.6));
+    assert_ne!(at(1.6), at(5.0));
+    assert_eq!(at(6.0), at(60.0));
 }
