@@ -48,12 +48,12 @@ impl<'a> Liveness<'a> {
         sender: &Sender<C>,
         books: &Books,
     ) -> Result<(), Fault> {
-        for number in 0..RHYTHMS.len() {
-            if self.rounds(sender, books, number).is_none() {
+        for (number, rhythm) in RHYTHMS.into_iter().enumerate() {
+            if self.rounds(sender, books, (number, rhythm)).is_none() {
                 let explanation = format!(
                     "after {} clean rounds of {:?} the window is no larger than {}",
                     self.rules.clean_rounds,
-                    RHYTHMS[number],
+                    rhythm,
                     budget(sender)
                 );
                 return Err((Property::L1, explanation));
@@ -62,12 +62,12 @@ impl<'a> Liveness<'a> {
         self.check_return(sender, books)
     }
 
-    /// After how many rounds in rhythm `number` the window grows, at most.
+    /// After how many rounds in `rhythm`, which has that number, the window grows, at most.
     fn rounds<C: Controller + Clone>(
         &mut self,
         sender: &Sender<C>,
         books: &Books,
-        number: usize,
+        (number, rhythm): (usize, &[Move]),
     ) -> Option<u32> {
         let begin = budget(sender);
         let mut sender = sender.clone();
@@ -75,7 +75,7 @@ impl<'a> Liveness<'a> {
         let mut trail: Vec<(u64, u32)> = Vec::new();
         let mut rounds = None;
         for round in 1..=self.rules.clean_rounds {
-            clean_round(&mut sender, RHYTHMS[number]);
+            clean_round(&mut sender, rhythm);
             let now = budget(&sender);
             if now > begin {
                 rounds = Some(round);
