@@ -1,6 +1,6 @@
 //! States that differ only in when they came about are one state.
 //!
-//! A state is told by the `Debug` text of its parts, which is read and hashed. [`unit`] is the list of fields that are
+//! A state is told by the `Debug` text of its parts, which is read and hashed. [`unit()`] is the list of fields that are
 //! told apart in a way of their own, or not at all, each with its reason. A field that is not in it is told apart, so that
 //! one which is new, or has another name, costs time and hides nothing.
 //!
