@@ -11,7 +11,7 @@ use crate::{
     Suppressors,
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Base {
     parameters: ControllerParameters,
     /// In recovery the window that it leads to; how much may be in flight meanwhile, `prr` says.

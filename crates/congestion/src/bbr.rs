@@ -88,7 +88,7 @@ use crate::{
 };
 
 /// BBR version 3 as draft-ietf-ccwg-bbr-06 describes it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Bbr {
     parameters: ControllerParameters,
     random: Random,

@@ -25,7 +25,7 @@ const FAST_CONVERGENCE_DENOMINATOR: u64 = 20;
 /// The epoch is no point in time but an accumulator of the time in which the window or the pacer held
 /// data back (law 3): idle and application-limited periods are never in it (§4.2, §5.8), so there is
 /// nothing to shift, and nothing that could be shifted wrongly.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Cubic {
     base: Base,
     anchor: Anchor,

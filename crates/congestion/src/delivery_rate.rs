@@ -37,7 +37,7 @@ pub struct RateSample {
 }
 
 /// Measures how fast the network delivers, from what each packet noted when it was sent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DeliveryRateSampler {
     delivered: u64,
     delivered_at: Timestamp,

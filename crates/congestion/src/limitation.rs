@@ -36,7 +36,7 @@ impl SendLimit {
 ///
 /// This is the only place that decides whether the sender was limited: controllers are told, they
 /// never guess (law 4).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Limitation {
     /// Since when data waits for the window or the pacer, without a break.
     held_since: Option<Timestamp>,

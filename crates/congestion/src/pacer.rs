@@ -27,7 +27,7 @@ const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 /// not hold more (scenario `wan-matrix`, where it holds one datagram and bursts kept the window at its floor).
 ///
 /// The level is kept in bytes times 10^9, so that nothing is rounded away however often it is asked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Pacer {
     max_datagram_size: u64,
     /// In units of 10^-9 bytes.

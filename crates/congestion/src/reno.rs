@@ -8,7 +8,7 @@ use crate::{
 
 /// NewReno as RFC 9002 §7 describes it, with HyStart++ (RFC 9406) in the first slow start and PRR
 /// (RFC 9937) in recovery.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reno {
     base: Base,
     /// Growth that is less than a byte yet, in bytes times the window (law 6).

@@ -5,7 +5,9 @@ use rand_core::{Rng, SeedableRng};
 ///
 /// ChaCha12 with a 256-bit seed: fit for connection IDs and tokens when the seed comes from the
 /// operating system, and the same bytes for the same seed on every machine.
-#[derive(Debug)]
+///
+/// A clone gives the same numbers once more: it is for who goes on from one state in several ways, never for secrets.
+#[derive(Clone, Debug)]
 pub struct Random(ChaCha12Rng);
 
 impl Random {

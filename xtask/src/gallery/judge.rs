@@ -28,6 +28,13 @@ impl Seen {
         self.violated.is_empty()
     }
 
+    /// What another judge saw as well.
+    pub(super) fn join(&mut self, other: Self) {
+        self.violated.extend(other.violated);
+        self.at = self.at.into_iter().chain(other.at).reduce(f64::min);
+        self.took += other.took;
+    }
+
     /// One of `properties`; for a test, that it failed.
     pub(super) fn is_one_of(&self, properties: &[String]) -> bool {
         match properties {
@@ -76,8 +83,9 @@ pub(super) fn ask(tree: &Tree, judge: &Judge) -> Result<Seen, String> {
             let words = ["lab", "across", property, "--controller", controller, "--json"];
             of_comparisons(&lines(tree.program().args(words))?)
         }
-        Judge::Explore { controller } => {
-            let words = ["lab", "explore", "--controller", controller, "--json"];
+        Judge::Explore { controller, depth } => {
+            let depth = depth.to_string();
+            let words = ["lab", "explore", "--controller", controller, "--depth", &depth, "--json"];
             of_rows(&lines(tree.program().args(words))?)
         }
         Judge::Test { package, name } => {

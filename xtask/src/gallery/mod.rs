@@ -120,7 +120,7 @@ fn check(tree: &Tree, patches: &[Patch]) -> Result<(), String> {
 
 /// Without a patch nobody sees anything.
 fn stay_silent(tree: &Tree, patches: &[Patch]) -> Result<(), String> {
-    let mut judges: Vec<&Judge> = patches.iter().map(|patch| &patch.judge).collect();
+    let mut judges: Vec<&Judge> = patches.iter().flat_map(|patch| &patch.judges).collect();
     judges.sort();
     judges.dedup();
     eprintln!("xtask: building without a patch");
@@ -144,11 +144,17 @@ fn attempt<'a>(tree: &Tree, patch: &'a Patch) -> Result<Trial<'a>, String> {
     tree.apply(&patch.path).map_err(|error| format!("{} does not apply: {error}", patch.name))?;
     let named = |error| format!("{}: {error}", patch.name);
     let begin = Instant::now();
-    judge::build(tree, &patch.judge).map_err(named)?;
+    for judge in &patch.judges {
+        judge::build(tree, judge).map_err(named)?;
+    }
     eprint!("xtask: {} built in {:.0} s; ", patch.name, begin.elapsed().as_secs_f64());
-    let seen = judge::ask(tree, &patch.judge).map_err(named)?;
-    let is_caught = seen.is_one_of(&patch.properties);
-    Ok(Trial { patch, seen, is_caught })
+    let (mut all, mut is_caught) = (Seen::default(), true);
+    for judge in &patch.judges {
+        let seen = judge::ask(tree, judge).map_err(named)?;
+        is_caught &= seen.is_one_of(&patch.properties);
+        all.join(seen);
+    }
+    Ok(Trial { patch, seen: all, is_caught })
 }
 
 fn tell(trial: &Trial<'_>, number: usize, of: usize) {
@@ -158,7 +164,7 @@ fn tell(trial: &Trial<'_>, number: usize, of: usize) {
         violated => violated.join(", "),
     };
     let verdict = if *is_caught { "caught" } else { "NOT CAUGHT" };
-    let by = patch.judge.describe();
+    let by = patch.describe_judges();
     eprintln!("{number} of {of}: {verdict}: {by} sees {violated} in {:.1} s", seen.took);
 }
 
@@ -167,7 +173,7 @@ fn object(trial: &Trial<'_>) -> serde_json::Value {
     json!({
         "patch": patch.name, "row": patch.row, "property": patch.properties.join(","),
         "caught": is_caught, "violated": seen.violated, "at_s": seen.at, "wall_s": seen.took,
-        "judge": patch.judge.describe(), "open": patch.open,
+        "judge": patch.describe_judges(), "open": patch.open,
     })
 }
 

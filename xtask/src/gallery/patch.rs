@@ -19,7 +19,8 @@ pub(super) struct Patch {
     pub(super) whose: String,
     /// The properties of which one has to be violated; none if a test has to fail.
     pub(super) properties: Vec<String>,
-    pub(super) judge: Judge,
+    /// Each of them has to see it.
+    pub(super) judges: Vec<Judge>,
     /// Why nobody sees it yet.
     pub(super) open: Option<String>,
 }
@@ -31,10 +32,17 @@ pub(super) enum Judge {
     Scenario { name: String, variant: String, controller: String, seeds: u32 },
     /// A property across runs.
     Across { property: String, controller: String },
-    /// The exhaustive search.
-    Explore { controller: String },
+    /// The exhaustive search of histories of at most so many moves.
+    Explore { controller: String, depth: u8 },
     /// A test, for what no property of a run can show.
     Test { package: String, name: String },
+}
+
+impl Patch {
+    /// Who judges it, for people.
+    pub(super) fn describe_judges(&self) -> String {
+        self.judges.iter().map(Judge::describe).collect::<Vec<_>>().join("; ")
+    }
 }
 
 impl Judge {
@@ -48,7 +56,7 @@ impl Judge {
                 format!("{name}, {variant}, {controller}")
             }
             Self::Across { property, controller } => format!("across: {property}, {controller}"),
-            Self::Explore { controller } => format!("explore: {controller}"),
+            Self::Explore { controller, depth } => format!("explore: {controller}, {depth} moves"),
             Self::Test { name, .. } => format!("test: {name}"),
         }
     }
@@ -86,41 +94,61 @@ fn parse(path: &Path, text: &str) -> Result<Patch, String> {
     let (number, mark) = row.split_once(' ').map_or((row.as_str(), ""), |parts| parts);
     let row = number.parse().map_err(|_| format!("{name}: {number} is no number of a row"))?;
     required("Does")?;
-    let controller = optional("Controller").unwrap_or_else(|| "all".to_owned());
-    let judge = match (optional("Scenario"), optional("Across"), optional("Test")) {
-        (Some(scenario), None, None) => Judge::Scenario {
-            name: scenario,
-            variant: optional("Variant").unwrap_or_else(|| "base".to_owned()),
-            controller,
-            seeds: optional("Seeds").map_or(Ok(DEFAULT_SEEDS), |seeds| {
-                seeds.parse().map_err(|_| format!("{name}: {seeds} is no number of seeds"))
-            })?,
-        },
-        (None, Some(property), None) => Judge::Across { property, controller },
-        (None, None, Some(test)) => {
-            let (package, test) = test
-                .split_once(' ')
-                .ok_or_else(|| format!("{name}: Test takes a package and a name"))?;
-            Judge::Test { package: package.to_owned(), name: test.to_owned() }
-        }
-        (None, None, None) if optional("Explore").is_some() => Judge::Explore { controller },
-        _ => return Err(format!("{name}: one of Scenario, Across, Explore and Test is wanted")),
-    };
-    let properties = match &judge {
-        Judge::Test { .. } => Vec::new(),
+    let judges = judges(&name, &optional)?;
+    let properties = match judges.as_slice() {
+        [Judge::Test { .. }] => Vec::new(),
         _ => required("Property")?.split(',').map(|id| id.trim().to_owned()).collect(),
     };
+    let (bug, whose) = (required("Bug")?, required("Whose")?);
     Ok(Patch {
         path: path.to_owned(),
         row,
         is_marked: mark == "[S]",
-        bug: required("Bug")?,
-        whose: required("Whose")?,
+        bug,
+        whose,
         properties,
-        judge,
+        judges,
         open: optional("Open"),
         name,
     })
+}
+
+/// Who has to see it: one, or a scenario and the search.
+fn judges(name: &str, optional: &impl Fn(&str) -> Option<String>) -> Result<Vec<Judge>, String> {
+    let controller = optional("Controller").unwrap_or_else(|| "all".to_owned());
+    let judge = match (optional("Scenario"), optional("Across"), optional("Test")) {
+        (Some(scenario), None, None) => Some(Judge::Scenario {
+            name: scenario,
+            variant: optional("Variant").unwrap_or_else(|| "base".to_owned()),
+            controller: controller.clone(),
+            seeds: optional("Seeds").map_or(Ok(DEFAULT_SEEDS), |seeds| {
+                seeds.parse().map_err(|_| format!("{name}: {seeds} is no number of seeds"))
+            })?,
+        }),
+        (None, Some(property), None) => {
+            Some(Judge::Across { property, controller: controller.clone() })
+        }
+        (None, None, Some(test)) => {
+            let (package, test) = test
+                .split_once(' ')
+                .ok_or_else(|| format!("{name}: Test takes a package and a name"))?;
+            Some(Judge::Test { package: package.to_owned(), name: test.to_owned() })
+        }
+        (None, None, None) => None,
+        _ => return Err(format!("{name}: Scenario, Across and Test exclude each other")),
+    };
+    let explore = optional("Explore").map(|depth| {
+        let depth = depth.parse();
+        let depth = depth.map_err(|_| format!("{name}: Explore takes a number of moves"))?;
+        Ok::<_, String>(Judge::Explore { controller, depth })
+    });
+    match (judge, explore.transpose()?) {
+        (None, None) => Err(format!("{name}: one of Scenario, Across, Explore and Test is wanted")),
+        (Some(Judge::Test { .. } | Judge::Across { .. }), Some(_)) => {
+            Err(format!("{name}: Explore goes with Scenario, or alone"))
+        }
+        (judge, explore) => Ok(judge.into_iter().chain(explore).collect()),
+    }
 }
 
 const KEYS: [&str; 13] = [

@@ -32,7 +32,7 @@ fn table(trials: &[Trial<'_>], place: &str, is_wanted: impl Fn(&Trial<'_>) -> bo
         let mark = if patch.is_marked { " [S]" } else { "" };
         let at = seen.at.map_or_else(|| "–".to_owned(), |at| format!("{at:.2}"));
         let (row, name, bug, whose) = (patch.row, &patch.name, &patch.bug, &patch.whose);
-        let (property, by) = (property(trial), patch.judge.describe());
+        let (property, by) = (property(trial), patch.describe_judges());
         text.push_str(&format!(
             "| [{row}{mark}]({place}{name}.patch) | {bug} | {whose} | {property} | {by} | {at} |\n"
         ));

@@ -1,21 +1,28 @@
 //! `clearway lab explore`.
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use clearway::congestion::Algorithm;
-use clearway_lab::explore::{Explored, Found, explore};
+use clearway_lab::explore::{Explored, Found, Manner, Progress, explore_algorithm};
 use serde_json::json;
 
 use super::selection::Controllers;
 use crate::failure::Failure;
+use crate::interrupt::{Ended, Interrupt};
 use crate::output;
+
+/// How often is told how far a search is, beside the end of each length.
+const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Search small scopes exhaustively: every controller, every history of a few moves.
 ///
 /// From windows of 2 to 16 datagrams, in slow start and in congestion avoidance, every sequence of moves is
 /// made: a burst is sent, all or half is acknowledged, a packet is lost, congestion is marked, the application is
-/// idle, a millisecond passes. No move may panic or violate a property of safety; and from every state in which data
+/// idle, a second passes. No move may panic or violate a property of safety; and from every state in which data
 /// waits, clean rounds must make the window grow: where they do not, there is a cycle in which a sender is stuck. States
 /// that are the same but for the time are looked into once. The exit status is 0 only if nothing was found.
 #[derive(Args, Debug)]
@@ -25,16 +32,21 @@ pub(super) struct ExploreCommand {
     #[arg(long = "controller", value_name = "NAMES", default_value = "all")]
     controllers: Controllers,
     /// How many moves a history has at most.
-    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u64).range(1..=32))]
-    depth: u64,
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u8).range(1..=32))]
+    depth: u8,
+    /// How many threads search [default: as many as there are cores].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
     /// Print one JSON object per controller, a line each, instead of sentences.
     #[arg(long)]
     json: bool,
 }
 
 const AFTER_HELP: &str = "\
-With --json each line has: controller, depth, states, moves, cycles, violated (a list of property, \
-explanation, window, avoids (whether it began in congestion avoidance), path), wall_s (real seconds).
+With --json each line has: controller, depth, states, moves, cycles, faults (how many; the search ends \
+with the eighth), complete (whether all histories were looked into), levels (how many states were met \
+first after 0, 1, 2 ... moves), violated (a list of property, explanation, window, avoids (whether it \
+began in congestion avoidance), path), wall_s (real seconds).
 
 Examples:
   All of them:
@@ -43,22 +55,57 @@ Examples:
     clearway lab explore --controller cubic --depth 6";
 
 /// Runs the command.
-pub(super) fn run(command: &ExploreCommand) -> Result<(), Failure> {
+pub(super) async fn run(command: ExploreCommand) -> Result<(), Failure> {
+    let mut interrupt = Interrupt::listen()?;
+    let is_ended = Arc::new(AtomicBool::new(false));
+    let search = {
+        let is_ended = is_ended.clone();
+        move || search(&command, &is_ended)
+    };
+    let mut search = tokio::task::spawn_blocking(search);
+    let mut signal: Option<Ended> = None;
+    let outcome = loop {
+        tokio::select! {
+            outcome = &mut search => break outcome,
+            heard = interrupt.heard() => {
+                if signal.replace(heard).is_some() {
+                    return Err(Failure::interrupted(heard, "interrupted"));
+                }
+                is_ended.store(true, Ordering::Relaxed);
+                output::status("interrupted: what was found until now follows; again to end at once");
+            }
+        }
+    };
+    let outcome =
+        outcome.unwrap_or_else(|error| Err(Failure::new(format!("the search failed: {error}"))));
+    match signal {
+        None => outcome,
+        Some(signal) => {
+            let found = outcome.err().map_or_else(String::new, |failure| format!("; {failure}"));
+            let what = format!("interrupted: not all histories were looked into{found}");
+            Err(Failure::interrupted(signal, what))
+        }
+    }
+}
+
+fn search(command: &ExploreCommand, is_ended: &AtomicBool) -> Result<(), Failure> {
+    let threads = command.threads.map_or_else(cores, usize::from);
+    let manner = Manner { depth: command.depth.into(), threads };
     let mut faults = 0_usize;
     for algorithm in Algorithm::ALL.into_iter().filter(|it| command.controllers.has(it.name())) {
+        if is_ended.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut teller = Teller::new(algorithm);
         let begin = Instant::now();
-        let mut tell = |length: usize, states: usize| {
-            let seconds = begin.elapsed().as_secs();
-            output::status(&format!("{algorithm}: {length} moves, {states} states, {seconds} s"));
-            true
-        };
-        let explored = explore(algorithm, command.depth as usize, &mut tell);
-        faults = faults.saturating_add(explored.faults.len());
+        let explored =
+            explore_algorithm(algorithm, manner, is_ended, &mut |progress| teller.tell(progress));
         let seconds = begin.elapsed().as_secs_f64();
+        faults = faults.saturating_add(explored.faults.len());
         let text = if command.json {
             object(algorithm, command.depth, &explored, seconds)
         } else {
-            sentences(algorithm, command.depth, &explored)
+            sentences(algorithm, &explored, seconds)
         };
         output::result(&text)?;
     }
@@ -68,7 +115,37 @@ pub(super) fn run(command: &ExploreCommand) -> Result<(), Failure> {
     }
 }
 
-fn object(algorithm: Algorithm, depth: u64, explored: &Explored, seconds: f64) -> String {
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Tells from time to time how far a search is.
+struct Teller {
+    algorithm: Algorithm,
+    begin: Instant,
+    last: Instant,
+}
+
+impl Teller {
+    fn new(algorithm: Algorithm) -> Self {
+        let begin = Instant::now();
+        Self { algorithm, begin, last: begin }
+    }
+
+    fn tell(&mut self, progress: Progress) {
+        let Progress { length, done, all, states } = progress;
+        if done < all && self.last.elapsed() < INTERVAL {
+            return;
+        }
+        self.last = Instant::now();
+        let (name, seconds) = (self.algorithm, self.begin.elapsed().as_secs());
+        output::status(&format!(
+            "{name}: {done} of {all} histories of {length} moves, {states} states, {seconds} s"
+        ));
+    }
+}
+
+fn object(algorithm: Algorithm, depth: u8, explored: &Explored, seconds: f64) -> String {
     let violated: Vec<_> = explored
         .faults
         .iter()
@@ -80,17 +157,20 @@ fn object(algorithm: Algorithm, depth: u64, explored: &Explored, seconds: f64) -
         })
         .collect();
     json!({
-        "controller": algorithm.name(), "depth": depth, "states": explored.states, "moves": explored.moves,
-        "cycles": explored.cycles, "violated": violated, "wall_s": seconds,
+        "controller": algorithm.name(), "depth": depth, "states": explored.states(), "moves": explored.moves,
+        "cycles": explored.cycles, "faults": explored.faults.len(), "complete": explored.is_complete,
+        "levels": explored.levels, "violated": violated, "wall_s": seconds,
     })
     .to_string()
 }
 
-fn sentences(algorithm: Algorithm, depth: u64, explored: &Explored) -> String {
-    let Explored { states, moves, cycles, faults } = explored;
+fn sentences(algorithm: Algorithm, explored: &Explored, seconds: f64) -> String {
+    let Explored { levels, moves, cycles, faults, is_complete } = explored;
+    let (states, length) = (explored.states(), levels.len().saturating_sub(1));
+    let end = if *is_complete { "" } else { ", the last of them in part" };
     let mut text = format!(
-        "{algorithm}: {states} states in histories of up to {depth} moves ({moves} moves made); cycles in which the window \
-         does not grow: {cycles}"
+        "{algorithm}: {states} states in histories of up to {length} moves{end} ({moves} moves made, {seconds:.1} s); \
+         cycles in which the window does not grow: {cycles}"
     );
     for found in faults {
         let start = if found.root.avoids { "congestion avoidance" } else { "slow start" };

@@ -64,7 +64,7 @@ pub(crate) async fn run(command: LabCommand) -> Result<(), Failure> {
         LabSubcommand::Run(command) => run::run(command).await,
         LabSubcommand::Sweep(command) => sweep::run(command).await,
         LabSubcommand::Across(command) => across::run(command).await,
-        LabSubcommand::Explore(command) => explore::run(&command),
+        LabSubcommand::Explore(command) => explore::run(command).await,
         LabSubcommand::List(command) => list::run(&command),
         LabSubcommand::Properties(command) => properties::run(&command),
         LabSubcommand::Replay(command) => replay::run(&command),

@@ -20,7 +20,7 @@ pub(super) enum Feedback {
     ProbeStopping,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Cycle {
     pub(super) feedback: Feedback,
     /// BBR.is_bw_probe_sample.

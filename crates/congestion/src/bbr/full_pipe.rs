@@ -14,7 +14,7 @@ const GROWTH: Gain = Gain(125);
 /// So many rounds without growth fill the pipe.
 const ROUNDS: u32 = 3;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct FullPipe {
     /// BBR.full_bw.
     baseline: Rate,

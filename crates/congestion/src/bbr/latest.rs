@@ -6,7 +6,7 @@ use clearway_units::Rate;
 use super::sample::Sample;
 use crate::{SendIndex, SentPacket};
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Latest {
     /// BBR.bw_latest.
     pub(super) rate: Rate,

@@ -9,7 +9,7 @@ use super::state::State;
 /// The growth of a round is 2 to the power of at most this, in datagrams.
 const MAXIMUM_DOUBLINGS: u32 = 30;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct LongTerm {
     /// BBR.inflight_longterm; `None` is Infinity.
     pub(super) bound: Option<u64>,

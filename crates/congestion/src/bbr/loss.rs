@@ -8,7 +8,7 @@ use super::state::State;
 use crate::{Acknowledgement, SendIndex, SentPacket};
 
 /// A loss episode, bounded by a send index (law 3).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Episode {
     boundary: SendIndex,
     /// No packet sent after it began has been acknowledged.

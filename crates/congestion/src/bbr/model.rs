@@ -18,7 +18,7 @@ pub(super) const AGGREGATION_ROUNDS: u64 = 10;
 /// BBR.max_bw_filter: the greatest delivery rate of this cycle of ProbeBW and of the one before
 /// (BBR.MaxBwFilterLen = 2). It counts cycles, not rounds or time, so that each window contains a
 /// phase that sent faster than the estimate (row 114).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Bandwidth {
     previous: Rate,
     current: Rate,
@@ -47,7 +47,7 @@ impl Bandwidth {
 }
 
 /// The least round-trip time, and when it is time to look for a lower one (draft, "ProbeRTT Logic").
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct MinimumRtt {
     /// BBR.min_rtt and its stamp.
     minimum: Option<(Duration, Timestamp)>,
@@ -91,7 +91,7 @@ impl MinimumRtt {
 }
 
 /// BBR.extra_acked: how much more than the bandwidth explains was acknowledged at once.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Aggregation {
     began_at: Timestamp,
     delivered: u64,

@@ -15,7 +15,7 @@ const MAXIMUM_QUANTUM: u64 = 64 << 10;
 const MINIMUM_QUANTUM_DATAGRAMS: u64 = 2;
 
 /// C.pacing_rate; `None` before the first round-trip time.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pacing {
     pub(super) rate: Option<Rate>,
 }

@@ -14,7 +14,7 @@ use crate::{SendIndex, SentPacket};
 /// BBR.ProbeRTTDuration.
 const LEAST_DURATION: Duration = Duration::from_millis(200);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ProbeRtt {
     /// When so little was in flight as ProbeRTT wants. BBR.probe_rtt_done_stamp is 200 ms later.
     pub(super) reached_at: Option<Timestamp>,

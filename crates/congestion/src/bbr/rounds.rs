@@ -3,7 +3,7 @@
 use super::sample::Sample;
 
 /// Counts rounds. BBR has its own count: a round begins anew whenever a phase does.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rounds {
     /// BBR.round_count.
     pub(super) count: u64,

@@ -8,12 +8,12 @@ use crate::SpuriousLoss;
 use clearway_units::Rate;
 
 /// What the state was before a loss episode began.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Undo {
     saved: Option<Saved>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Saved {
     /// BBR.undo_state: Startup or ProbeBW_UP, if the losses ended it.
     left: Option<State>,

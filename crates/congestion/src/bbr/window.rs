@@ -10,7 +10,7 @@ use super::state::State;
 const MINIMUM_DATAGRAMS: u64 = 4;
 
 /// C.cwnd, and the last that neither losses nor ProbeRTT had to do with.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Window {
     bytes: u64,
     /// BBR.prior_cwnd.

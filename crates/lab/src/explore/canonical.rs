@@ -1,68 +1,362 @@
 //! States that differ only in when they came about are one state.
 //!
-//! A state is told by its `Debug` text, in which every absolute number is made relative: times to now, send
-//! indices to the next one, rounds to the current one, bytes delivered and lost to the sum so far. Times count
-//! in milliseconds, sizes in quarters of a datagram. Counters that decide nothing are left out. Where that takes two
-//! states for one that are not, the second is not looked into; what is reported is seen on real runs only.
+//! A state is told by the `Debug` text of its parts, which is read and hashed. [`unit()`] is the list of fields that are
+//! told apart in a way of their own, or not at all, each with its reason. A field that is not in it is told apart, so that
+//! one which is new, or has another name, costs time and hides nothing.
+//!
+//! # What loses nothing
+//!
+//! - Absolute numbers are made relative: times to now, send indices to the next one, rounds to the current one, bytes
+//!   delivered or lost to those until now. What was sent before all that is outstanding is the same index: whoever
+//!   compares it with an index from now on gets the same answer.
+//! - What nothing depends on any more is not told apart: a slow start threshold, a W_max and a cwnd_prior that the window
+//!   has grown beyond; more samples than HyStart++ asks for; a CUBIC curve so high that every window that is explored
+//!   grows as fast as it may.
+//! - Parameters, counters, what observers are told, and what an undo would restore: no loss is spurious here.
+//!
+//! # What is an abstraction
+//!
+//! These take states for one that may go different ways. The one that was met first is looked into, by the shortest
+//! history; what only another one leads to may be overlooked. What is reported is always seen in a real history.
+//!
+//! - Times and durations are told apart by how often they can be halved before they are shorter than half a round trip,
+//!   the smoothed round-trip time among them; the time on CUBIC's curve in half seconds.
+//! - Sizes, and CUBIC's estimate, count in halves of a datagram, rates in halves of a datagram a tick, the pacer's level in
+//!   datagrams, growth of less than a byte not at all; rounds that were limited up to three, BBR's rounds of Drain up to nine.
+//! - Of a burst that waits it is told whether nothing, less than a window or more is left.
+//! - Of the packets that are outstanding, it is told when the newest was sent and the one in the middle.
+//! - BBR: the random wait for the next probe and the numbers that are drawn later, and how long each excess of
+//!   aggregation still counts (the greatest is told apart).
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use core::fmt::{Debug, Write};
+use core::mem;
 
-use super::sender::{Origin, SIZE, Sender};
+use clearway_congestion::{Controller, DeliverySnapshot};
+use clearway_units::Timestamp;
 
-const MILLISECOND: u64 = 1_000_000;
-/// Fields that decide nothing: counters, and growth that is less than a byte.
-const LEFT_OUT: [&str; 5] =
-    ["congestion_events", "undone_events", "carry", "seed", "maximum_window"];
+use super::hashing::Folded;
+use super::rules::Books;
+use super::sender::{ROUND_TRIP, SIZE, Sender, TICK};
+use super::text::{Text, Value};
+
+/// Times shorter than this are none, in nanoseconds: half a round trip.
+const MOMENT: u64 = ROUND_TRIP.as_nanos() as u64 / 2;
+/// C (RFC 9438 §5), in datagrams per second cubed.
+const CURVE: f64 = 0.4;
+/// A curve that is here, in datagrams, is out of reach for every window that is explored: whatever the time, a window
+/// grows by half of what is acknowledged.
+const OUT_OF_REACH: f64 = 40.0;
+/// HyStart++ knows enough of a round after so many samples (RFC 9406 §4.3).
+const SAMPLES: u64 = 8;
 
 /// What stands for all states that are the same but for the time.
-pub(super) fn canonical(sender: &Sender) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hash(&sender.describe(), sender.origin(), &mut hasher);
-    hasher.finish()
+pub(super) fn canonical<C: Controller>(sender: &Sender<C>, books: &Books, is_rated: bool) -> u64 {
+    let mut form = Form::new(Origin::of(sender));
+    form.sender(sender, is_rated);
+    form.write(&sender.limitation);
+    form.write(&sender.pacer);
+    form.write(&sender.controller);
+    form.write(books);
+    form.hash.finish()
 }
 
-/// Hashes `text` with its numbers made relative to `origin`.
-fn hash(text: &str, origin: Origin, hasher: &mut impl Hasher) {
-    let mut rest = text;
-    // The name of the field or type that the next number belongs to.
-    let mut name = "";
-    while let Some(first) = rest.chars().next() {
-        if first.is_ascii_digit() {
-            let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-            let (number, after) = rest.split_at(digits);
-            rest = after;
-            // What follows a decimal point is finer than is told apart.
-            if let Some(fraction) = rest.strip_prefix('.') {
-                rest = fraction.trim_start_matches(|c: char| c.is_ascii_digit());
-            }
-            // A number that is too large for this is as good as any other that is.
-            relative(name, number.parse().unwrap_or(u64::MAX), origin).hash(hasher);
-        } else if first.is_ascii_alphabetic() || first == '_' {
-            let end = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
-            let (word, after) = rest.split_at(rest.find(end).unwrap_or(rest.len()));
-            rest = after;
-            if rest.starts_with([':', '(']) {
-                name = word;
-            }
-            word.hash(hasher);
-        } else {
-            rest = &rest[first.len_utf8()..];
+/// What absolute numbers are counted from.
+#[derive(Clone, Copy, Debug)]
+struct Origin {
+    now: u64,
+    next_index: u64,
+    /// How many packets are outstanding, the last ones before `next_index`.
+    outstanding: u64,
+    round: u64,
+    delivered: u64,
+    /// What was delivered when the oldest outstanding packet was sent.
+    oldest_delivered: u64,
+    lost: u64,
+}
+
+impl Origin {
+    fn of<C: Controller>(sender: &Sender<C>) -> Self {
+        let delivered = sender.sampler.delivered();
+        let oldest = sender.outstanding.front();
+        Self {
+            now: sender.now.as_nanos(),
+            next_index: sender.next_index.0,
+            outstanding: sender.outstanding.len() as u64,
+            round: sender.round,
+            delivered,
+            oldest_delivered: oldest.map_or(delivered, |packet| packet.delivery.delivered),
+            lost: sender.sampler.lost(),
         }
     }
 }
 
-fn relative(name: &str, number: u64, origin: Origin) -> i64 {
-    let difference = |base: u64, unit: u64| (number as i64).wrapping_sub(base as i64) / unit as i64;
-    match name {
-        "Timestamp" | "ReleaseTime" => difference(origin.now.as_nanos(), MILLISECOND),
-        "SendIndex" => difference(origin.next_index, 1),
-        _ if LEFT_OUT.contains(&name) => 0,
-        _ if name.contains("round") || name == "since" => difference(origin.round, 1),
-        _ if name.contains("delivered") => difference(origin.delivered, SIZE),
-        _ if name.contains("lost") => difference(origin.lost, SIZE),
-        _ if number >= SIZE => (number / (SIZE / 4)) as i64,
-        _ => number as i64,
+/// How the numbers of a field are told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unit {
+    /// By what the number is: see the top of this file.
+    Standard,
+    /// Not at all, and nothing below it.
+    LeftOut,
+    /// Bytes delivered so far: whether packets sent from now on, or still outstanding, were sent before that.
+    Delivered,
+    /// Bytes lost so far.
+    Lost,
+    /// A round of the sender's.
+    Round,
+    /// The round that a controller is in, by its own count.
+    OwnRound,
+    /// A round by that count.
+    SinceOwnRound,
+    /// Units of 10^-9 bytes, in datagrams.
+    Level,
+    /// Until so many bytes are delivered, the sender counts as short of data; zero if it does not.
+    Until,
+    /// How many samples HyStart++ has.
+    Samples,
+    /// The window, in bytes.
+    Window,
+    /// Bytes that say something as long as the window is smaller.
+    BeyondWindow,
+    /// cwnd_prior of CUBIC, in bytes: tells when its estimate grows faster.
+    Prior,
+    /// W_max of CUBIC's curve, in datagrams.
+    CurveEnd,
+    /// K of it, in seconds.
+    CurveLength,
+    /// The time on it, in seconds.
+    CurveTime,
+    /// W_est, in datagrams.
+    Estimate,
+}
+
+/// How `field` of `structure` is told apart.
+fn unit(structure: &str, field: &str) -> Unit {
+    use Unit::*;
+    match (structure, field) {
+        // They never change here.
+        (_, "parameters" | "max_datagram_size") => LeftOut,
+        // Which random numbers come next.
+        ("Bbr", "random") => LeftOut,
+        // Counters and what observers are told decide nothing.
+        (_, "congestion_events" | "undone_events" | "suppressors") => LeftOut,
+        // No loss is spurious here, so nothing is taken back.
+        (_, "before_cut") | ("Bbr", "undo") => LeftOut,
+        // Growth of less than a byte.
+        (_, "carry") => LeftOut,
+        // What follows from the controller's rate when the pacer is asked next.
+        ("Pacer", "rate" | "capacity") => LeftOut,
+        ("Pacer", "level") => Level,
+        ("Limitation", "limited_round" | "window_limited_round") => Round,
+        ("Rounds", "count") => OwnRound,
+        ("Rounds", "ends_at") | ("Latest", "round_ends_at") | ("ProbeRtt", "marked") => Delivered,
+        ("DeliveryRateSampler", "delivered") => Delivered,
+        ("DeliveryRateSampler", "application_limited_until") => Until,
+        ("DeliveryRateSampler", "lost") => Lost,
+        ("Round", "samples") => Samples,
+        ("Base", "window") => Window,
+        // Until the next cut, which sets them anew, a window only grows. What it has grown beyond is behind it for ever.
+        ("Base", "slow_start_threshold") | ("Anchor", "w_max") | ("Aim", "window") => BeyondWindow,
+        ("Anchor", "prior") => Prior,
+        ("Cycle", "drain_began_in") => SinceOwnRound,
+        // A random time.
+        ("Cycle", "wait") => LeftOut,
+        // How long the curve takes follows from where it begins and where it ends.
+        ("Curve", "datagram") | ("Aim", "gap") => LeftOut,
+        ("Curve", "w_max") => CurveEnd,
+        ("Curve", "k") => CurveLength,
+        ("Curve", "time") => CurveTime,
+        ("Curve", "estimate") => Estimate,
+        // How long each of them still counts; the greatest is told apart.
+        ("Aggregation", "excess") => LeftOut,
+        _ => Standard,
     }
+}
+
+/// A hash that grows with each part of a state.
+struct Form {
+    hash: Folded,
+    origin: Origin,
+    buffer: String,
+    /// What was read of the part at hand, and what comes later in it depends on.
+    own: Own,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Own {
+    round: u64,
+    window: u64,
+    prior: u64,
+    curve_end: f64,
+    curve_length: f64,
+}
+
+impl Form {
+    fn new(origin: Origin) -> Self {
+        Self {
+            hash: Folded::new(),
+            origin,
+            buffer: String::with_capacity(2048),
+            own: Own::default(),
+        }
+    }
+
+    fn number(&mut self, number: i64) {
+        self.hash.number(number.cast_unsigned());
+    }
+
+    fn write(&mut self, part: &impl Debug) {
+        let mut buffer = mem::take(&mut self.buffer);
+        buffer.clear();
+        // Writing to memory does not fail.
+        let _ = write!(buffer, "{part:?}");
+        for (unit, value) in Text::new(&buffer, unit, Unit::Standard, Unit::LeftOut) {
+            self.value(unit, value);
+        }
+        self.buffer = buffer;
+    }
+
+    /// What is known of a sender without a text.
+    fn sender<C: Controller>(&mut self, sender: &Sender<C>, is_rated: bool) {
+        let outstanding = &sender.outstanding;
+        self.number(waiting(sender));
+        self.number(outstanding.len() as i64);
+        // An acknowledgement is of the older half, or of all.
+        let newest = outstanding.len().checked_sub(1);
+        let middle = outstanding.len().div_ceil(2).checked_sub(1);
+        for packet in [middle, newest].into_iter().flatten().filter_map(|at| outstanding.get(at)) {
+            self.time(packet.sent_at);
+        }
+        self.index(sender.round_began_at.0);
+        if let Some(rtt) = sender.rtt {
+            // The newest sample comes with the event; the deviation is no controller's business.
+            self.duration(rtt.smoothed.as_nanos() as u64);
+            self.duration(rtt.minimum.as_nanos() as u64);
+        }
+        if is_rated {
+            self.write(&sender.sampler);
+            for packet in outstanding {
+                self.delivery(&packet.delivery);
+            }
+        }
+    }
+
+    fn delivery(&mut self, noted: &DeliverySnapshot) {
+        self.plain(Unit::Delivered, noted.delivered);
+        self.time(noted.delivered_at);
+        self.time(noted.first_sent_at);
+        self.bytes(noted.in_flight);
+        self.plain(Unit::Lost, noted.lost);
+        self.number(i64::from(noted.is_application_limited));
+    }
+
+    fn time(&mut self, time: Timestamp) {
+        self.nanoseconds(time.as_nanos());
+    }
+
+    fn nanoseconds(&mut self, nanoseconds: u64) {
+        let now = self.origin.now;
+        let class = class(now.abs_diff(nanoseconds) / MOMENT);
+        self.number(if nanoseconds > now { -class } else { class });
+    }
+
+    fn duration(&mut self, nanoseconds: u64) {
+        self.number(class(nanoseconds / MOMENT));
+    }
+
+    fn index(&mut self, index: u64) {
+        let behind = self.origin.next_index.saturating_sub(index);
+        self.number(behind.min(self.origin.outstanding) as i64);
+    }
+
+    fn bytes(&mut self, bytes: u64) {
+        self.number((bytes / (SIZE / 2)) as i64);
+    }
+
+    fn value(&mut self, unit: Unit, value: Value<'_>) {
+        match value {
+            Value::Word(word) => self.hash.word(word),
+            Value::Wrapped("Timestamp" | "ReleaseTime", number) => self.nanoseconds(number),
+            Value::Wrapped("SendIndex", number) => self.index(number),
+            Value::Wrapped("Rate", number) => {
+                let in_tick = u128::from(number) * TICK.as_nanos() / 1_000_000_000;
+                self.bytes(in_tick as u64);
+            }
+            Value::Duration(nanoseconds) => self.duration(nanoseconds),
+            Value::Millionths(number) => self.fraction(unit, number as f64 / 1e6),
+            Value::Wrapped(_, number) | Value::Number(number) => self.plain(unit, number),
+        }
+    }
+
+    fn fraction(&mut self, unit: Unit, number: f64) {
+        match unit {
+            Unit::CurveEnd => self.own.curve_end = number,
+            Unit::CurveLength => self.own.curve_length = number,
+            Unit::CurveTime => self.curve(number - self.own.curve_length),
+            Unit::Estimate => {
+                self.halves(number);
+                let prior = self.own.prior as f64 / SIZE as f64;
+                // Once it is there it stays there.
+                self.halves(if number >= prior { 0.0 } else { prior });
+            }
+            _ => self.number((number * 10.0) as i64),
+        }
+    }
+
+    /// CUBIC's curve, `time` seconds after it is back at its end.
+    fn curve(&mut self, time: f64) {
+        if CURVE * time * time * time + self.own.curve_end >= OUT_OF_REACH {
+            return self.number(i64::MAX);
+        }
+        self.halves(time);
+        self.halves(self.own.curve_end);
+    }
+
+    fn halves(&mut self, number: f64) {
+        self.number((number * 2.0).floor() as i64);
+    }
+
+    fn plain(&mut self, unit: Unit, number: u64) {
+        let origin = self.origin;
+        match unit {
+            Unit::Delivered => {
+                let behind = origin.delivered.saturating_sub(number.max(origin.oldest_delivered));
+                self.bytes(behind);
+            }
+            Unit::Until => {
+                self.number(i64::from(number > 0));
+                self.bytes(number.saturating_sub(origin.delivered));
+            }
+            Unit::Lost => self.bytes(origin.lost.saturating_sub(number)),
+            Unit::Round => self.number(origin.round.saturating_sub(number).min(3) as i64),
+            Unit::OwnRound => self.own.round = number,
+            Unit::SinceOwnRound => {
+                self.number(self.own.round.saturating_sub(number).min(9) as i64);
+            }
+            Unit::Level => self.number((number / 1_000_000_000 / SIZE) as i64),
+            Unit::Samples => self.number(number.min(SAMPLES) as i64),
+            Unit::Window => {
+                self.own.window = number;
+                self.bytes(number);
+            }
+            Unit::BeyondWindow => {
+                self.bytes(if number <= self.own.window { 0 } else { number });
+            }
+            Unit::Prior => self.own.prior = number,
+            _ if number >= SIZE => self.bytes(number),
+            _ => self.number(number as i64),
+        }
+    }
+}
+
+/// What is left of a burst: nothing, less than a window, or more.
+fn waiting<C: Controller>(sender: &Sender<C>) -> i64 {
+    let window = sender.controller.window() / SIZE;
+    i64::from(sender.waiting > 0) + i64::from(u64::from(sender.waiting) >= window)
+}
+
+/// Numbers of a class are less than twice the smallest of them.
+fn class(number: u64) -> i64 {
+    number.checked_ilog2().map_or(0, |doublings| i64::from(doublings) + 1)
 }
 
 #[cfg(test)]

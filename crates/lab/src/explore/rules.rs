@@ -11,14 +11,34 @@ pub(super) struct Rules {
     /// What a cut leaves at least, in tenths; `None` if it is not driven by losses alone.
     beta_tenths: Option<u64>,
     maximum: u64,
+    /// The window follows a curve to where it was before the last cut.
+    has_curve: bool,
+    /// It goes by delivery rates.
+    is_rated: bool,
+    /// Within so many clean rounds its window grows.
+    pub(super) clean_rounds: u32,
 }
 
 /// A property and what was seen.
 pub(super) type Fault = (Property, String);
 
-/// Where the last cut was made, by books of our own.
+/// The last cut, by books of our own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Boundary(SendIndex);
+pub(super) struct Books {
+    /// What is sent from here on was sent after it.
+    boundary: SendIndex,
+    /// Where the window returns to from there; only for a controller that aims at something.
+    pub(super) aim: Option<Aim>,
+}
+
+/// The window that a curve leads back to (RFC 9438 §4.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Aim {
+    /// W_max, after fast convergence.
+    pub(super) window: u64,
+    /// How much less the cut left.
+    pub(super) gap: u64,
+}
 
 impl Rules {
     pub(super) fn new(controller: &str, maximum: u64) -> Self {
@@ -27,22 +47,35 @@ impl Rules {
             "cubic" => Some(7),
             _ => None,
         };
-        Self { beta_tenths, maximum: maximum * SIZE }
+        Self {
+            beta_tenths,
+            maximum: maximum * SIZE,
+            has_curve: controller == "cubic",
+            is_rated: beta_tenths.is_none(),
+            // Reno grows with every acknowledgement: L1's four rounds, the recovery that they may begin with, and the
+            // one that its end falls into. A curve may lie below the window for a while, and BBR has cycles.
+            clean_rounds: if controller == "reno" { 6 } else { 80 },
+        }
     }
 
-    pub(super) fn check(self, step: &Step, boundary: &mut Boundary) -> Result<(), Fault> {
+    pub(super) fn is_rated(self) -> bool {
+        self.is_rated
+    }
+
+    pub(super) fn check(self, step: &Step, books: &mut Books) -> Result<(), Fault> {
         self.check_range(&step.after)?;
-        if step.acked.is_empty() && step.lost.is_empty() {
+        if step.acked().is_empty() && step.lost().is_empty() {
             return Ok(());
         }
         let is_cut = step.after.congestion_events > step.before.congestion_events;
         if let Some(beta) = self.beta_tenths {
-            check_relevance(step, is_cut, *boundary)?;
+            check_relevance(step, is_cut, books.boundary)?;
             check_response(step, is_cut, beta)?;
             check_growth(step, is_cut)?;
         }
         if is_cut {
-            *boundary = Boundary(step.next_index);
+            let aim = self.has_curve.then(|| Aim::of(step, books.aim));
+            *books = Books { boundary: step.next_index, aim };
         }
         Ok(())
     }
@@ -57,6 +90,16 @@ impl Rules {
     }
 }
 
+impl Aim {
+    /// After a cut; a window that had not come back to the aim before it aims lower (RFC 9438 §4.7).
+    fn of(cut: &Step, before: Option<Self>) -> Self {
+        let (window, left) = (reckoned(&cut.before), reckoned(&cut.after));
+        let is_lower = before.is_some_and(|aim| window < aim.window);
+        let window = if is_lower { window * 17 / 20 } else { window };
+        Self { window, gap: window.saturating_sub(left) }
+    }
+}
+
 /// The window that the algorithm reckons with: in recovery the one that it leads to.
 fn reckoned(snapshot: &Snapshot) -> u64 {
     match (snapshot.phase, snapshot.slow_start_threshold) {
@@ -66,9 +109,9 @@ fn reckoned(snapshot: &Snapshot) -> u64 {
 }
 
 /// S16 and S4: a cut for what was sent after the last one, for nothing else, and for that always.
-fn check_relevance(step: &Step, is_cut: bool, boundary: Boundary) -> Result<(), Fault> {
-    let is_lost = step.lost.iter().any(|packet| packet.index >= boundary.0);
-    let is_marked = step.is_marked && step.acked.iter().any(|packet| packet.index >= boundary.0);
+fn check_relevance(step: &Step, is_cut: bool, boundary: SendIndex) -> Result<(), Fault> {
+    let is_lost = step.lost().iter().any(|packet| packet.index >= boundary);
+    let is_marked = step.is_marked && step.acked().iter().any(|packet| packet.index >= boundary);
     match (is_cut, is_lost || is_marked) {
         (true, false) => Err((Property::S4, "a second cut in one recovery period".to_owned())),
         (false, true) => Err((Property::S16, "congestion was not answered".to_owned())),
@@ -93,7 +136,7 @@ fn check_response(step: &Step, is_cut: bool, beta: u64) -> Result<(), Fault> {
 /// S6: no more than was acknowledged, nothing unless the window was used, and never less without congestion.
 fn check_growth(step: &Step, is_cut: bool) -> Result<(), Fault> {
     let (before, after) = (reckoned(&step.before), reckoned(&step.after));
-    let acked: u64 = step.acked.iter().map(|packet| packet.bytes).sum();
+    let acked: u64 = step.acked().iter().map(|packet| packet.bytes).sum();
     if is_cut {
         return Ok(());
     }

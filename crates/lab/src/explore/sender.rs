@@ -4,91 +4,76 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use clearway_congestion::{
-    Acknowledgement, Controller, ControllerFactory, ControllerParameters, DeliveryRateSampler,
-    Limitation, Pacer, RttSnapshot, SendIndex, SendLimit, SentPacket, Snapshot,
+    Acknowledgement, Controller, ControllerParameters, DeliveryRateSampler, Limitation, Pacer,
+    RttSnapshot, SendIndex, SendLimit, SentPacket, Snapshot,
 };
 use clearway_units::Timestamp;
+
+use super::moves::Move;
 
 /// The size of every datagram, in bytes.
 pub(super) const SIZE: u64 = 1200;
 /// How long a packet is under way before it can be acknowledged.
-const ROUND_TRIP: Duration = Duration::from_millis(10);
-/// How long a clock tick takes.
-const TICK: Duration = Duration::from_millis(1);
-/// For how long an idle application is silent.
-const IDLE: Duration = Duration::from_secs(1);
+pub(super) const ROUND_TRIP: Duration = Duration::from_millis(20);
+/// How long a tick takes: as long as what controllers measure in seconds, CUBIC's curve and the cycles of BBR, and so
+/// many round trips that an acknowledgement after it makes the smoothed one several times as long.
+pub(super) const TICK: Duration = Duration::from_secs(1);
+/// For how long an idle application is silent: longer than the interval of BBR's ProbeRTT.
+const IDLE: Duration = Duration::from_secs(6);
 /// A burst that the application hands over, in datagrams: more than the largest window that is explored.
 const BURST: u32 = 20;
 /// How often the pacer may hold a sender up within one move before that is a fault of its own.
 const MAX_WAITS: u32 = 200;
-
-/// What can happen next.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Move {
-    /// The application hands over twenty datagrams.
-    SendBurst,
-    /// All that is outstanding is acknowledged.
-    AckAll,
-    /// The older half of it is.
-    AckHalf,
-    /// All but the oldest packet is, which is lost.
-    LoseOne,
-    /// All is acknowledged, with a mark of congestion.
-    Mark,
-    /// All is acknowledged, and the application has nothing to say for a second.
-    Idle,
-    /// A millisecond passes.
-    Tick,
-}
-
-impl Move {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::SendBurst,
-        Self::AckAll,
-        Self::AckHalf,
-        Self::LoseOne,
-        Self::Mark,
-        Self::Idle,
-        Self::Tick,
-    ];
-}
 
 /// What a move did, as far as the rules need it.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) before: Snapshot,
     pub(super) after: Snapshot,
-    /// What was acknowledged and lost; none if the controller was told nothing.
-    pub(super) acked: Vec<SentPacket>,
-    pub(super) lost: Vec<SentPacket>,
+    /// What was lost, and then what was acknowledged; none if the controller was told nothing.
+    packets: Vec<SentPacket>,
+    lost: usize,
     pub(super) is_marked: bool,
     /// The index of the next packet when the controller was told.
     pub(super) next_index: SendIndex,
     pub(super) was_limited: bool,
 }
 
+impl Step {
+    pub(super) fn acked(&self) -> &[SentPacket] {
+        &self.packets[self.lost..]
+    }
+
+    pub(super) fn lost(&self) -> &[SentPacket] {
+        &self.packets[..self.lost]
+    }
+}
+
 /// A sender with a controller.
-#[derive(Debug)]
-pub(super) struct Sender {
+#[derive(Clone, Debug)]
+pub(super) struct Sender<C> {
     pub(super) now: Timestamp,
-    pub(super) controller: Box<dyn Controller>,
-    pacer: Pacer,
-    sampler: DeliveryRateSampler,
-    limitation: Limitation,
+    pub(super) controller: C,
+    pub(super) pacer: Pacer,
+    pub(super) sampler: DeliveryRateSampler,
+    pub(super) limitation: Limitation,
     pub(super) outstanding: VecDeque<SentPacket>,
     /// Datagrams that the application has handed over and that are not sent.
     pub(super) waiting: u32,
-    next_index: SendIndex,
+    pub(super) next_index: SendIndex,
     largest_acked: Option<SendIndex>,
-    rtt: Option<RttSnapshot>,
-    round: u64,
-    round_began_at: SendIndex,
+    pub(super) rtt: Option<RttSnapshot>,
+    pub(super) round: u64,
+    pub(super) round_began_at: SendIndex,
 }
 
-impl Sender {
-    /// With a controller of `factory` whose window has `datagrams` and is at most `maximum`.
-    pub(super) fn new(factory: &dyn ControllerFactory, datagrams: u64, maximum: u64) -> Self {
+impl<C: Controller> Sender<C> {
+    /// With a controller that `make` made, whose window has `datagrams` and is at most `maximum`.
+    pub(super) fn new(
+        make: impl Fn(&ControllerParameters) -> C,
+        datagrams: u64,
+        maximum: u64,
+    ) -> Self {
         // A time that is not zero: what is forgotten shows.
         let now = Timestamp::from_nanos(3_600_000_000_000);
         let parameters = ControllerParameters {
@@ -99,7 +84,7 @@ impl Sender {
         };
         Self {
             now,
-            controller: factory.build(&parameters),
+            controller: make(&parameters),
             pacer: Pacer::new(now, SIZE),
             sampler: DeliveryRateSampler::new(now),
             limitation: Limitation::default(),
@@ -152,7 +137,7 @@ impl Sender {
                 made
             }
             Move::Tick => {
-                self.now += TICK;
+                self.wait_until(self.now + TICK);
                 self.silence()
             }
         };
@@ -166,8 +151,8 @@ impl Sender {
         Step {
             before: snapshot,
             after: snapshot,
-            acked: Vec::new(),
-            lost: Vec::new(),
+            packets: Vec::new(),
+            lost: 0,
             is_marked: false,
             next_index: self.next_index,
             was_limited: false,
@@ -175,14 +160,14 @@ impl Sender {
     }
 
     /// The first `count` packets leave the ledger, the first `lost` of them without having arrived.
-    fn acknowledge(&mut self, count: usize, lost: usize, is_marked: bool) -> Step {
-        let packets: Vec<SentPacket> = self.outstanding.iter().take(count).copied().collect();
-        let Some(newest) = packets.last().copied() else { return self.silence() };
+    fn acknowledge(&mut self, count: usize, lost_count: usize, is_marked: bool) -> Step {
+        let newest = count.checked_sub(1).and_then(|last| self.outstanding.get(last)).copied();
+        let Some(newest) = newest else { return self.silence() };
         // What the pacer spread goes on meanwhile.
         self.wait_until(newest.sent_at + ROUND_TRIP);
         let prior_in_flight = self.in_flight();
         let packets: Vec<SentPacket> = self.outstanding.drain(..count).collect();
-        let (lost, acked) = packets.split_at(lost);
+        let (lost, acked) = packets.split_at(lost_count);
         for packet in acked {
             self.sampler.on_delivered(self.now, packet);
         }
@@ -223,12 +208,12 @@ impl Sender {
             self.pacer.on_quiet(self.now);
         }
         // A lost packet is sent again.
-        self.waiting += lost.len() as u32;
+        self.waiting += lost_count as u32;
         Step {
             before,
             after: self.controller.snapshot(),
-            acked: acked.to_vec(),
-            lost: lost.to_vec(),
+            packets,
+            lost: lost_count,
             is_marked,
             next_index: self.next_index,
             was_limited: held.was_limited,
@@ -242,6 +227,15 @@ impl Sender {
             .rtt
             .map_or(latest / 2, |rtt| (rtt.variation * 3 + rtt.smoothed.abs_diff(latest)) / 4);
         self.rtt = Some(RttSnapshot { latest, smoothed, minimum, variation, is_new: true });
+    }
+
+    /// If nothing is outstanding, time passes until the pacer lets something go.
+    pub(super) fn wait_for_pacer(&mut self) {
+        if let (true, Some(release)) = (self.outstanding.is_empty(), self.limitation.pacer_deadline)
+        {
+            self.now = self.now.max(release);
+            self.send();
+        }
     }
 
     /// Time passes, and what the pacer holds back goes when it may.
@@ -294,34 +288,4 @@ impl Sender {
         let in_flight = self.in_flight();
         self.controller.on_sent(&packet, in_flight);
     }
-
-    /// The indices that stand for now in a canonical form: of the next packet, of the round, and of bytes
-    /// delivered and lost.
-    pub(super) fn origin(&self) -> Origin {
-        Origin {
-            now: self.now,
-            next_index: self.next_index.0,
-            round: self.round,
-            delivered: self.sampler.delivered(),
-            lost: self.sampler.lost(),
-        }
-    }
-
-    /// What decides what can happen from here on.
-    pub(super) fn describe(&self) -> String {
-        let Self { controller, limitation, outstanding, waiting, rtt, .. } = self;
-        let sent: Vec<_> =
-            outstanding.iter().map(|packet| (packet.index, packet.sent_at)).collect();
-        format!("{waiting} {sent:?} {rtt:?} {limitation:?} {controller:?}")
-    }
-}
-
-/// What absolute numbers are counted from.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Origin {
-    pub(super) now: Timestamp,
-    pub(super) next_index: u64,
-    pub(super) round: u64,
-    pub(super) delivered: u64,
-    pub(super) lost: u64,
 }

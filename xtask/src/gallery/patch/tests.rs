@@ -22,7 +22,7 @@ fn a_header_is_read() {
     assert_eq!((patch.name.as_str(), patch.row, patch.is_marked), ("001-idle", 1, true));
     assert_eq!(patch.bug, "idle time that was none");
     assert_eq!(patch.properties, ["L1", "S5"]);
-    assert_eq!(patch.judge.describe(), "collapse, cubic");
+    assert_eq!(patch.describe_judges(), "collapse, cubic");
 }
 
 #[test]
@@ -30,7 +30,16 @@ fn a_test_needs_no_property() {
     let text = HEADER.replace("Property: L1, S5\nScenario: collapse", "Test: wire frame::tests");
     let patch = parse(Path::new("x.patch"), &text).unwrap();
     let (package, name) = ("wire".to_owned(), "frame::tests".to_owned());
-    assert_eq!(patch.judge, Judge::Test { package, name });
+    assert_eq!(patch.judges, [Judge::Test { package, name }]);
+}
+
+#[test]
+fn the_search_may_be_asked_too() {
+    let text = HEADER.replace("Scenario: collapse", "Scenario: collapse\nExplore: 9");
+    let patch = parse(Path::new("x.patch"), &text).unwrap();
+    assert_eq!(patch.describe_judges(), "collapse, cubic; explore: cubic, 9 moves");
+    let text = HEADER.replace("Scenario: collapse", "Explore: 2");
+    assert_eq!(parse(Path::new("x.patch"), &text).unwrap().judges.len(), 1);
 }
 
 #[test]
@@ -40,6 +49,9 @@ fn what_is_missing_or_unknown_is_named() {
         ("Row: 1", "Row: one", "no number of a row"),
         ("Property: L1, S5\n", "", "lacks Property"),
         ("Scenario: collapse\n", "", "one of Scenario"),
+        ("Scenario: collapse\n", "Explore: deep\n", "a number of moves"),
+        ("Scenario: collapse\n", "Scenario: collapse\nTest: wire x\n", "exclude each other"),
+        ("Scenario: collapse\n", "Across: M5\nExplore: 2\n", "goes with Scenario"),
         ("Does", "Dose", "says nothing: Dose"),
     ] {
         let error = parse(Path::new("x.patch"), &HEADER.replace(from, to)).unwrap_err();

@@ -1,0 +1,74 @@
+//! The state at the end of a history, and those on the way to it.
+
+use clearway_congestion::{Controller, ControllerParameters};
+
+use super::Root;
+use super::moves::Move;
+use super::rules::{Books, Rules};
+use super::sender::Sender;
+
+/// The largest window that a controller may have, so that there is room to grow.
+pub(super) const MAXIMUM: u64 = 64;
+
+/// A sender, and the books that the rules keep on it.
+#[derive(Clone)]
+pub(super) struct State<C> {
+    pub(super) sender: Sender<C>,
+    pub(super) books: Books,
+}
+
+/// Goes from history to history. Those that follow each other have much in common: only what differs is made again.
+pub(super) struct Cursor<'a, C, F> {
+    make: &'a F,
+    rules: Rules,
+    root: Option<Root>,
+    moves: Vec<Move>,
+    /// The state at the root, and after each of the moves.
+    states: Vec<State<C>>,
+}
+
+impl<'a, C: Controller + Clone, F: Fn(&ControllerParameters) -> C> Cursor<'a, C, F> {
+    pub(super) fn new(make: &'a F, rules: Rules) -> Self {
+        Self { make, rules, root: None, moves: Vec::new(), states: Vec::new() }
+    }
+
+    /// The state after `moves`, which have been made before without a fault.
+    pub(super) fn go_to(&mut self, root: Root, moves: &[Move]) -> &State<C> {
+        if self.root != Some(root) {
+            self.root = Some(root);
+            self.moves.clear();
+            self.states = vec![State::at(self.make, self.rules, root)];
+        }
+        let common = self.moves.iter().zip(moves).take_while(|(one, other)| one == other).count();
+        self.moves.truncate(common);
+        self.states.truncate(common + 1);
+        for step in &moves[common..] {
+            let mut state = self.states[self.moves.len()].clone();
+            let made = state.sender.make(*step);
+            let _ = self.rules.check(&made, &mut state.books);
+            self.moves.push(*step);
+            self.states.push(state);
+        }
+        &self.states[moves.len()]
+    }
+}
+
+impl<C: Controller> State<C> {
+    /// The state at `root`.
+    pub(super) fn at(make: &impl Fn(&ControllerParameters) -> C, rules: Rules, root: Root) -> Self {
+        let mut sender = Sender::new(make, root.window, MAXIMUM);
+        let mut books = Books::default();
+        let opening: &[Move] = match root.avoids {
+            true => &[Move::SendBurst, Move::LoseOne, Move::AckAll, Move::SendBurst],
+            false => &[Move::SendBurst],
+        };
+        for step in opening {
+            if sender.permits(*step) {
+                let made = sender.make(*step);
+                // The opening is a part of other histories, where faults are reported.
+                let _ = rules.check(&made, &mut books);
+            }
+        }
+        Self { sender, books }
+    }
+}

@@ -1,0 +1,234 @@
+//! The search, breadth first: all histories of a length before any that is longer.
+//!
+//! A state is not kept but told by the history that it was met with first, as the number of the state before and a
+//! move: eight bytes, and eight for its canonical form. It is made again when it is looked into.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use clearway_congestion::{Controller, ControllerParameters};
+
+use super::canonical::canonical;
+use super::cursor::{Cursor, MAXIMUM, State};
+use super::hashing::Plain;
+use super::liveness::{Liveness, Notes};
+use super::moves::Move;
+use super::rules::{Fault, Rules};
+use super::sender::SIZE;
+use super::{Explored, Found, Manner, Progress, Root};
+use crate::checker::Property;
+
+/// The windows to begin with, in datagrams.
+const WINDOWS: core::ops::RangeInclusive<u64> = 2..=16;
+/// What has grown beyond this is not looked into further: it grows.
+const LARGEST: u64 = 16;
+/// How many faults are kept, and end the search.
+const KEPT: usize = 8;
+/// What a thread looks into at a time.
+const CHUNK: usize = 128;
+/// After so many chunks what they found is put together.
+const CHUNKS: usize = 64;
+
+/// A state: where it was come from, and how. A root has no parent, and is at its place among the roots.
+#[derive(Clone, Copy)]
+struct Node {
+    parent: u32,
+    step: Option<Move>,
+}
+
+/// A search for the faults of one controller.
+pub(super) struct Search<'a, F> {
+    make: &'a F,
+    manner: Manner,
+    rules: Rules,
+    roots: Vec<Root>,
+    nodes: Vec<Node>,
+    /// The canonical forms of all states.
+    seen: HashSet<u64, Plain>,
+    notes: Notes,
+    explored: Explored,
+}
+
+/// What was found from a part of the states.
+#[derive(Default)]
+struct Part {
+    moves: u64,
+    cycles: usize,
+    faults: Vec<Found>,
+    /// Canonical forms that had not been seen, and how to come there.
+    met: Vec<(u64, Node)>,
+    notes: Notes,
+}
+
+impl<'a, C, F> Search<'a, F>
+where
+    C: Controller + Clone,
+    F: Fn(&ControllerParameters) -> C + Sync,
+{
+    pub(super) fn new(make: &'a F, manner: Manner) -> Self {
+        let roots = WINDOWS.flat_map(|window| [false, true].map(|avoids| Root { window, avoids }));
+        let parameters = ControllerParameters {
+            max_datagram_size: SIZE,
+            initial_window: None,
+            maximum_window: MAXIMUM * SIZE,
+            seed: 1,
+        };
+        Self {
+            make,
+            manner,
+            rules: Rules::new(make(&parameters).name(), MAXIMUM),
+            roots: roots.collect(),
+            nodes: Vec::new(),
+            seen: HashSet::default(),
+            notes: Notes::default(),
+            explored: Explored::default(),
+        }
+    }
+
+    pub(super) fn run(
+        mut self,
+        is_ended: &AtomicBool,
+        on_progress: &mut dyn FnMut(Progress),
+    ) -> Explored {
+        for (place, root) in (0..).zip(self.roots.clone()) {
+            let State { sender, books } = State::at(self.make, self.rules, root);
+            let form = canonical(&sender, &books, self.rules.is_rated());
+            if self.seen.insert(form) {
+                self.nodes.push(Node { parent: place, step: None });
+            }
+        }
+        let mut level = 0..self.nodes.len();
+        for length in 0..=self.manner.depth {
+            self.explored.levels.push(level.len());
+            let all = level.len();
+            let mut from = level.start;
+            while from < level.end {
+                let to = level.end.min(from + CHUNK * CHUNKS);
+                self.look_into(from, to, length < self.manner.depth);
+                from = to;
+                let (done, states) = (from - level.start, self.nodes.len());
+                on_progress(Progress { length, done, all, states });
+                if self.explored.faults.len() >= KEPT || is_ended.load(Ordering::Relaxed) {
+                    return self.explored;
+                }
+            }
+            level = level.end..self.nodes.len();
+        }
+        self.explored.is_complete = true;
+        self.explored
+    }
+
+    /// Looks into the states `from` to `to`; if `goes_on`, also how things go on from there.
+    fn look_into(&mut self, from: usize, to: usize, goes_on: bool) {
+        let parts: Vec<Mutex<Part>> = (from..to).step_by(CHUNK).map(|_| Mutex::default()).collect();
+        let next = AtomicUsize::new(0);
+        let search = &*self;
+        thread::scope(|scope| {
+            for _ in 0..search.manner.threads.clamp(1, parts.len()) {
+                scope.spawn(|| {
+                    loop {
+                        let place = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(part) = parts.get(place) else { break };
+                        let first = from + place * CHUNK;
+                        let found = search.look_into_part(first, to.min(first + CHUNK), goes_on);
+                        *part.lock().unwrap_or_else(PoisonError::into_inner) = found;
+                    }
+                });
+            }
+        });
+        for part in parts {
+            self.take(part.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    fn take(&mut self, part: Part) {
+        self.explored.moves += part.moves;
+        self.explored.cycles += part.cycles;
+        let room = KEPT.saturating_sub(self.explored.faults.len());
+        self.explored.faults.extend(part.faults.into_iter().take(room));
+        self.notes.extend(part.notes);
+        for (form, node) in part.met {
+            if self.seen.insert(form) {
+                self.nodes.push(node);
+            }
+        }
+    }
+
+    fn look_into_part(&self, from: usize, to: usize, goes_on: bool) -> Part {
+        let mut part = Part::default();
+        let mut cursor = Cursor::new(self.make, self.rules);
+        let mut liveness = Liveness::new(self.rules, &self.notes);
+        for number in from..to {
+            let (root, mut path) = self.path(number);
+            let state = cursor.go_to(root, &path);
+            let live = safely(|| liveness.check(&state.sender, &state.books));
+            if let Err(fault) = live {
+                part.cycles += 1;
+                part.keep(fault, root, &path);
+            }
+            if !goes_on {
+                continue;
+            }
+            for step in Move::ALL.into_iter().filter(|step| state.sender.permits(*step)) {
+                part.moves += 1;
+                match self.follow(state, step) {
+                    Ok(Some(form)) if !self.seen.contains(&form) => {
+                        let parent = number as u32;
+                        part.met.push((form, Node { parent, step: Some(step) }));
+                    }
+                    Ok(_) => {}
+                    Err(fault) => {
+                        path.push(step);
+                        part.keep(fault, root, &path);
+                        path.pop();
+                    }
+                }
+            }
+            if part.faults.len() >= KEPT {
+                break;
+            }
+        }
+        part.notes = liveness.found;
+        part
+    }
+
+    /// Makes `step`. Gives the canonical form of what it leads to; none if the window is larger than what is explored.
+    fn follow(&self, state: &State<C>, step: Move) -> Result<Option<u64>, Fault> {
+        safely(|| {
+            let State { mut sender, mut books } = state.clone();
+            self.rules.check(&sender.make(step), &mut books)?;
+            let is_small = sender.controller.window() <= LARGEST * SIZE;
+            Ok(is_small.then(|| canonical(&sender, &books, self.rules.is_rated())))
+        })
+    }
+
+    /// Where the history of a state begins, and its moves.
+    fn path(&self, number: usize) -> (Root, Vec<Move>) {
+        let mut node = self.nodes[number];
+        let mut moves = Vec::with_capacity(self.manner.depth);
+        while let Some(step) = node.step {
+            moves.push(step);
+            node = self.nodes[node.parent as usize];
+        }
+        moves.reverse();
+        (self.roots[node.parent as usize], moves)
+    }
+}
+
+impl Part {
+    fn keep(&mut self, (property, explanation): Fault, root: Root, path: &[Move]) {
+        if self.faults.len() < KEPT {
+            let property = property.id();
+            self.faults.push(Found { property, explanation, root, path: path.to_vec() });
+        }
+    }
+}
+
+/// A panic is a fault (S3).
+fn safely<T>(action: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    catch_unwind(AssertUnwindSafe(action))
+        .unwrap_or_else(|_| Err((Property::S3, "a panic".to_owned())))
+}
