@@ -53,20 +53,26 @@ fn property(trial: &Trial<'_>) -> String {
 }
 
 fn score(trials: &[Trial<'_>]) -> String {
-    let caught = trials.iter().filter(|trial| trial.is_caught);
+    let (all, open) = names(trials);
     let rows: BTreeSet<u32> = trials.iter().map(|trial| trial.patch.row).collect();
-    let open = trials.iter().filter(|trial| !trial.is_caught);
-    let open: Vec<&str> = open.map(|trial| trial.patch.name.as_str()).collect();
+    let open: Vec<&str> = open.into_iter().collect();
     let named = match open.as_slice() {
         [] => String::new(),
         open => format!(" Open: {}.", open.join(", ")),
     };
     format!(
         "\n{} of {} patches, which stand for {} rows, are caught.{named}\n",
-        caught.count(),
-        trials.len(),
+        all.len().saturating_sub(open.len()),
+        all.len(),
         rows.len()
     )
+}
+
+/// The names of all patches, and of those that a judge of theirs does not see.
+pub(super) fn names<'a>(trials: &[Trial<'a>]) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
+    let name = |trial: &Trial<'a>| trial.patch.name.as_str();
+    let open = trials.iter().filter(|trial| !trial.is_caught);
+    (trials.iter().map(name).collect(), open.map(name).collect())
 }
 
 /// The rows that no patch stands for.
