@@ -116,3 +116,6 @@ impl Limitation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

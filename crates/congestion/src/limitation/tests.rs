@@ -1,0 +1,119 @@
+use core::time::Duration;
+
+use clearway_units::{ReleaseTime, Timestamp};
+
+use super::{Held, Limitation, SendLimit};
+
+const BEGIN: Timestamp = Timestamp::from_nanos(7_000_000_000);
+
+fn at(milliseconds: u64) -> Timestamp {
+    BEGIN + Duration::from_millis(milliseconds)
+}
+
+fn pacer(milliseconds: u64) -> SendLimit {
+    SendLimit::Pacer(ReleaseTime::at(at(milliseconds)))
+}
+
+fn held(was_limited: bool, was_window_limited: bool, milliseconds: u64) -> Held {
+    Held { was_limited, was_window_limited, limited_time: Duration::from_millis(milliseconds) }
+}
+
+#[test]
+fn only_window_and_pacer_are_congestion_control() {
+    assert!(SendLimit::Window.is_congestion_control());
+    assert!(pacer(1).is_congestion_control());
+    for limit in [
+        SendLimit::Application,
+        SendLimit::Amplification,
+        SendLimit::FlowControl,
+        SendLimit::Keys,
+        SendLimit::Path,
+        SendLimit::Batch,
+    ] {
+        assert!(!limit.is_congestion_control(), "{limit:?}");
+    }
+}
+
+#[test]
+fn nothing_was_held_back_before_sending_stopped() {
+    assert_eq!(Limitation::default().take(at(5), 0, 1), held(false, false, 0));
+}
+
+#[test]
+fn what_the_window_holds_back_is_limited_by_it_for_as_long() {
+    let mut limitation = Limitation::default();
+    limitation.on_stopped(at(0), SendLimit::Window, 1, false);
+    assert_eq!(limitation.take(at(10), 1, 2), held(true, true, 10));
+    // It goes on, and no time is told twice.
+    assert_eq!(limitation.take(at(14), 2, 3), held(true, true, 4));
+}
+
+#[test]
+fn what_the_pacer_holds_back_is_not_limited_by_the_window() {
+    let mut limitation = Limitation::default();
+    limitation.on_stopped(at(0), pacer(3), 1, false);
+    assert_eq!(limitation.pacer_deadline, Some(at(3)));
+    assert_eq!(limitation.take(at(2), 1, 2), held(true, false, 2));
+    limitation.on_stopped(at(3), SendLimit::Window, 2, false);
+    assert_eq!(limitation.pacer_deadline, None);
+}
+
+#[test]
+fn a_limit_counts_in_its_round_and_the_next() {
+    let mut limitation = Limitation::default();
+    limitation.on_stopped(at(0), SendLimit::Window, 1, false);
+    limitation.on_stopped(at(6), SendLimit::Application, 1, true);
+    assert_eq!(limitation.take(at(8), 1, 2), held(true, true, 6));
+    assert_eq!(limitation.take(at(9), 2, 3), held(false, false, 0));
+}
+
+#[test]
+fn what_is_held_until_the_application_has_no_more_was_so_in_that_round() {
+    let mut limitation = Limitation::default();
+    limitation.on_stopped(at(0), SendLimit::Window, 1, false);
+    limitation.on_stopped(at(6), SendLimit::FlowControl, 5, true);
+    assert_eq!(limitation.take(at(8), 5, 6), held(true, true, 6));
+}
+
+#[test]
+fn what_is_let_go_at_once_was_not_held_in_that_round() {
+    let mut limitation = Limitation::default();
+    limitation.on_stopped(at(0), SendLimit::Window, 1, false);
+    limitation.take(at(0), 1, 1);
+    limitation.on_stopped(at(0), SendLimit::Application, 5, true);
+    assert_eq!(limitation.take(at(8), 5, 6), held(false, false, 0));
+}
+
+#[test]
+fn a_window_that_holds_data_until_the_pacer_does_was_the_limit_in_that_round() {
+    let mut limitation = Limitation::default();
+    limitation.on_stopped(at(0), SendLimit::Window, 1, false);
+    limitation.on_stopped(at(6), pacer(9), 5, false);
+    assert_eq!(limitation.take(at(8), 5, 6), held(true, true, 8));
+}
+
+#[test]
+fn a_window_that_let_data_go_long_ago_is_no_limit() {
+    let mut limitation = Limitation::default();
+    limitation.on_stopped(at(0), SendLimit::Window, 1, false);
+    limitation.on_stopped(at(2), SendLimit::Application, 1, true);
+    limitation.on_stopped(at(9), pacer(12), 5, false);
+    assert_eq!(limitation.take(at(11), 5, 6), held(true, false, 4));
+}
+
+#[test]
+fn short_of_data_is_who_could_have_sent() {
+    let cases = [
+        (SendLimit::Application, true, true),
+        (SendLimit::FlowControl, true, true),
+        (SendLimit::Application, false, false),
+        (SendLimit::Window, true, false),
+        // It asks again at once.
+        (SendLimit::Batch, true, false),
+    ];
+    for (limit, permitted, expected) in cases {
+        let mut limitation = Limitation::default();
+        limitation.on_stopped(at(0), limit, 1, permitted);
+        assert_eq!(limitation.is_application_limited, expected, "{limit:?}, {permitted}");
+    }
+}
