@@ -121,7 +121,7 @@ impl Bbr {
     }
 
     /// IsTimeToGoDown.
-    fn is_time_to_go_down(&mut self, sample: &Sample) -> bool {
+    pub(super) fn is_time_to_go_down(&mut self, sample: &Sample) -> bool {
         if self.cycle.was_too_high && self.has_reached_long_term_bound(sample) {
             self.cycle.was_precautionary = true;
             return true;

@@ -1,5 +1,6 @@
 //! BBR over simulated paths: the example test cases of the draft's appendix, and liveness.
 
+mod conditions;
 mod examples;
 mod examples_adapting;
 mod examples_probing;

@@ -11,6 +11,7 @@ fn the_window_permits_whole_datagrams_only() {
     // Row 11: less than a datagram of room is a full window.
     let mut bench = Bench::new();
     bench.set_window(3500);
+    assert_eq!(bench.recovery.window(), 3500);
     assert_eq!(bench.recovery.may_send(at(0)), Ok(()));
     bench.send(at(0));
     assert_eq!(bench.recovery.may_send(at(0)), Ok(()));

@@ -1,0 +1,88 @@
+//! The draft's conditions, on either side of where they change.
+
+use super::*;
+use crate::{Bbr, RateSample, Suppressor};
+
+fn bbr(state: State) -> Bbr {
+    let mut bbr = Bbr::new(&parameters_of(1));
+    bbr.state = state;
+    bbr
+}
+
+#[test]
+fn a_probe_that_lost_too_much_ends_where_no_datagram_fitted_below_the_bound() {
+    let goes_down = |prior_in_flight, bound| {
+        let mut bbr = bbr(State::ProbeUp);
+        bbr.cycle.was_too_high = true;
+        bbr.long_term.bound = bound;
+        bbr.is_time_to_go_down(&Sample { prior_in_flight, ..sample() })
+    };
+    assert!(goes_down(10 * SIZE, Some(11 * SIZE - 1)));
+    assert!(!goes_down(10 * SIZE, Some(11 * SIZE)));
+    assert!(!goes_down(10 * SIZE, Some(20 * SIZE)));
+    assert!(!goes_down(10 * SIZE, None));
+}
+
+#[test]
+fn a_restart_from_idle_lasts_until_something_is_delivered() {
+    let mut bbr = bbr(State::ProbeCruise);
+    bbr.is_restarting = true;
+    bbr.check_probe_rtt(&Sample { delivered: 0, ..sample() });
+    assert!(bbr.is_restarting);
+    bbr.check_probe_rtt(&Sample { delivered: 1, ..sample() });
+    assert!(!bbr.is_restarting);
+}
+
+#[test]
+fn a_sample_is_limited_if_its_packet_or_its_rate_is() {
+    let is_limited = |packet_is, rate_is| {
+        let mut newest = packet(1, SIZE);
+        newest.delivery.is_application_limited = packet_is;
+        let rate_sample = RateSample {
+            rate: megabits(1),
+            delivered: SIZE,
+            interval: ms(10),
+            prior_delivered: 0,
+            is_application_limited: rate_is,
+        };
+        let acked = [newest];
+        let event =
+            Acknowledgement { rate_sample: Some(rate_sample), ..acknowledgement(&acked, &[]) };
+        Sample::of(&event).unwrap().is_application_limited
+    };
+    assert!(!is_limited(false, false));
+    assert!(is_limited(true, false));
+    assert!(is_limited(false, true));
+}
+
+#[test]
+fn a_short_term_bound_holds_back_who_could_do_more() {
+    let mut bbr = bbr(State::ProbeCruise);
+    let (maximum, window) = (megabits(20), 30 * SIZE);
+    assert!(!bbr.short_term.is_bound(maximum, window));
+    bbr.short_term.rate = Some(megabits(19));
+    assert!(bbr.short_term.is_bound(maximum, window));
+    bbr.short_term.rate = Some(maximum);
+    assert!(!bbr.short_term.is_bound(maximum, window));
+    bbr.short_term.in_flight = Some(window);
+    assert!(bbr.short_term.is_bound(maximum, window));
+    bbr.short_term.in_flight = Some(window + 1);
+    assert!(!bbr.short_term.is_bound(maximum, window));
+}
+
+#[test]
+fn a_long_term_bound_is_told_where_it_is_in_force_and_below_the_model() {
+    let mut path = path();
+    path.run_to_state(State::ProbeCruise);
+    let mut bbr = path.bbr;
+    let is_told = |bbr: &Bbr| bbr.snapshot().suppressors.since(Suppressor::LongTermBound).is_some();
+    bbr.long_term.bound = Some(5 * SIZE);
+    assert!(bbr.is_long_term_bound());
+    bbr.long_term.bound = Some(1_000 * SIZE);
+    assert!(!bbr.is_long_term_bound());
+    bbr.long_term.bound = None;
+    assert!(!bbr.is_long_term_bound() && !is_told(&bbr));
+    bbr.long_term.bound = Some(5 * SIZE);
+    bbr.state = State::Drain;
+    assert!(!bbr.is_long_term_bound());
+}
