@@ -206,3 +206,22 @@ fn rounds_are_counted_by_packets_sent_after_they_began() {
     bench.ack_in(SpaceId::Handshake, at(130), &[(0, 0)]);
     assert_eq!(bench.last_heard().round, 3, "one order over all spaces");
 }
+
+#[test]
+fn only_who_had_nothing_in_flight_begins_with_a_burst() {
+    for (last_acked, expected) in [(9, 10), (0, 2)] {
+        let mut bench = Bench::new();
+        bench.record.lock().unwrap().rate = Some(Rate::from_bytes_per_second(1_200_000));
+        for _ in 0..10 {
+            assert_eq!(bench.recovery.may_send(at(0)), Ok(()));
+            bench.send(at(0));
+        }
+        bench.ack(at(40), &[(0, last_acked)]);
+        let mut sent = 0;
+        while bench.recovery.may_send(at(100)).is_ok() {
+            bench.send(at(100));
+            sent += 1;
+        }
+        assert_eq!(sent, expected, "after packets up to {last_acked} were acknowledged");
+    }
+}

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use crate::SpaceId;
 use crate::recovery::Expired;
 use crate::recovery::testing::{Bench, at, config, connecting_client, ms};
+use crate::{LossTrigger, SpaceId};
 
 #[test]
 fn three_later_packets_make_one_lost() {
@@ -63,6 +63,21 @@ fn a_packet_is_late_after_nine_eighths_of_the_round_trip() {
     let heard = bench.last_heard();
     assert_eq!((heard.acked.len(), heard.lost.len()), (0, 1));
     assert_eq!((heard.prior_in_flight, heard.bytes_in_flight), (1200, 0));
+}
+
+#[test]
+fn an_observer_is_told_which_threshold_a_lost_packet_passed() {
+    let mut bench = Bench::new();
+    for time in 0..5 {
+        bench.send(at(time));
+    }
+    bench.ack(at(40), &[(4, 4)]);
+    assert_eq!(bench.expire(at(100)), Expired::Losses);
+    let mut lost = Vec::new();
+    bench.recovery.take_lost_packets(&mut lost);
+    let told: Vec<_> = lost.iter().map(|lost| (lost.number.get(), lost.trigger)).collect();
+    let (reordering, time) = (LossTrigger::ReorderingThreshold, LossTrigger::TimeThreshold);
+    assert_eq!(told, [(0, reordering), (1, reordering), (2, time), (3, time)]);
 }
 
 #[test]
