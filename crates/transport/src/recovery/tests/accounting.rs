@@ -132,6 +132,16 @@ fn keys_can_be_discarded_while_packets_are_staged() {
 }
 
 #[test]
+fn an_ack_whose_keys_are_discarded_says_nothing() {
+    let mut bench = Bench::new();
+    bench.send_in(SpaceId::Initial, at(0));
+    assert!(bench.try_ack(SpaceId::Initial, at(1), ms(0), &[(7, 7)]).is_err(), "never sent");
+    bench.recovery.discard_space(SpaceId::Initial, at(2)).unwrap();
+    let outcome = bench.ack_in(SpaceId::Initial, at(3), &[(7, 7)]);
+    assert!(!outcome.newly_acked_any);
+}
+
+#[test]
 fn misuse_is_an_error_and_not_a_wrong_sum() {
     let mut bench = Bench::new();
     let number = bench.recovery.next_packet_number(APPLICATION).unwrap();

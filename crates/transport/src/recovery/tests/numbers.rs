@@ -4,7 +4,7 @@ use clearway_wire::TransportErrorCode;
 
 use crate::SpaceId;
 use crate::recovery::RecoveryConfig;
-use crate::recovery::testing::{Bench, at, config};
+use crate::recovery::testing::{Bench, at, config, ms};
 
 const APPLICATION: SpaceId = SpaceId::Application;
 
@@ -94,6 +94,22 @@ fn the_gap_grows_with_the_window() {
     }
     // The first was chosen before the window was set.
     assert!(skipped.windows(2).skip(1).all(|pair| pair[1] - pair[0] >= 1000), "{skipped:?}");
+}
+
+#[test]
+fn the_last_thirty_two_skipped_numbers_are_remembered() {
+    let mut bench = skipping();
+    let (mut next, mut skipped) = (0, Vec::new());
+    while skipped.len() < 40 {
+        let number = bench.send(at(next));
+        skipped.extend(next..number);
+        next = number + 1;
+        bench.ack(at(number), &[(number, number)]);
+    }
+    for (index, skip) in skipped.iter().rev().enumerate() {
+        let heard = bench.try_ack(APPLICATION, at(next), ms(0), &[(*skip, *skip)]);
+        assert_eq!(heard.is_err(), index < 32, "{index} before the last");
+    }
 }
 
 #[test]
