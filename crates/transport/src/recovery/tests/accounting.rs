@@ -132,6 +132,23 @@ fn keys_can_be_discarded_while_packets_are_staged() {
 }
 
 #[test]
+fn so_many_lost_packets_and_no_more_are_remembered() {
+    // One that arrived after all is recognised as long as it is remembered.
+    for (lost, expected) in [(1 << 14, 1), ((1 << 14) + 1, 0)] {
+        let mut bench = Bench::new();
+        bench.set_window(1 << 30);
+        let newest = lost + 2;
+        for _ in 0..=newest {
+            bench.stage(APPLICATION, |_| {});
+        }
+        bench.recovery.transmitted(at(0)).unwrap();
+        bench.ack(at(40), &[(lost, newest)]);
+        assert_eq!(bench.lost().len() as u64, lost);
+        assert_eq!(bench.ack(at(41), &[(0, 0)]).spuriously_lost, expected, "of {lost}");
+    }
+}
+
+#[test]
 fn an_ack_whose_keys_are_discarded_says_nothing() {
     let mut bench = Bench::new();
     bench.send_in(SpaceId::Initial, at(0));
