@@ -419,14 +419,8 @@ impl SentSpace {
     }
 
     pub(super) fn discard(&mut self) {
-        let next = self.next_number();
-        *self = Self {
-            base: next,
-            first_outstanding: next,
-            sent_end: next,
-            is_discarded: true,
-            ..Self::new()
-        };
+        // The next number stays what it is; nothing was sent that anybody may still ask about.
+        *self = Self { base: self.next_number(), is_discarded: true, ..Self::new() };
     }
 }
 
