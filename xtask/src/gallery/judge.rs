@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::patch::Judge;
 use super::tree::Tree;
 
-/// How a test is asked.
-const TEST: [&str; 4] = ["test", "--quiet", "--profile", "trial"];
+/// How the program and the tests are built: in one way, so that what they use is built once.
+const PROFILE: &str = "gallery";
 
 /// What a judge saw.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -47,10 +47,8 @@ impl Seen {
 /// Builds what `judge` needs in `tree`.
 pub(super) fn build(tree: &Tree, judge: &Judge) -> Result<(), String> {
     let mut command = match judge {
-        Judge::Test { package, .. } => {
-            tree.cargo(&[&TEST[..], &["--package", package, "--no-run"]].concat())
-        }
-        _ => tree.cargo(&["build", "--quiet", "--profile", "gallery", "--package", "clearway-cli"]),
+        Judge::Test { package, .. } => test(tree, package, "--no-run"),
+        _ => tree.cargo(&["build", "--quiet", "--profile", PROFILE, "--package", "clearway-cli"]),
     };
     let output = command.output().map_err(|error| format!("cargo cannot be run: {error}"))?;
     match output.status.success() {
@@ -88,12 +86,14 @@ pub(super) fn ask(tree: &Tree, judge: &Judge) -> Result<Seen, String> {
             let words = ["lab", "explore", "--controller", controller, "--depth", &depth, "--json"];
             of_rows(&lines(tree.program().args(words))?)
         }
-        Judge::Test { package, name } => {
-            of_test(&mut tree.cargo(&[&TEST[..], &["--package", package, name]].concat()), name)?
-        }
+        Judge::Test { package, name } => of_test(&mut test(tree, package, name), name)?,
     };
     seen.took = begin.elapsed().as_secs_f64();
     Ok(seen)
+}
+
+fn test(tree: &Tree, package: &str, argument: &str) -> Command {
+    tree.cargo(&["test", "--quiet", "--profile", PROFILE, "--package", package, argument])
 }
 
 /// The objects that `command` prints, a line each. That it fails says nothing: it does so if it finds
