@@ -243,3 +243,26 @@ fn the_timers_of_a_new_path_are_not_shorter_than_those_of_the_old() {
     assert_eq!(bench.recovery.pto(ms(0)), ms(6000));
     assert_eq!(bench.recovery.stats().rtt, None, "but none of that is an estimate");
 }
+
+#[test]
+fn a_probe_timeout_that_is_not_due_does_nothing() {
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.ack(at(40), &[(0, 0)]);
+    bench.send(at(100));
+    assert_eq!(bench.deadline(), Some(at(245)), "40 + 4 x 20 + 25 later");
+    assert_eq!(bench.expire(at(244)), Expired::Nothing);
+    assert_eq!(bench.deadline(), Some(at(245)), "no backoff");
+    assert!(matches!(bench.expire(at(245)), Expired::Probes { .. }));
+}
+
+#[test]
+fn there_is_as_much_to_probe_with_as_is_outstanding_up_to_two() {
+    for (sent, expected) in [(0, 0), (1, 1), (2, 2), (3, 2)] {
+        let mut bench = Bench::new();
+        (0..sent).for_each(|time| {
+            bench.send(at(time));
+        });
+        assert_eq!(bench.recovery.begin_probing(SpaceId::Application), expected, "of {sent}");
+    }
+}
