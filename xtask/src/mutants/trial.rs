@@ -76,7 +76,7 @@ pub(super) fn tool() -> Result<PathBuf, String> {
 /// Tries `mutants`: first with the unit tests of their own package, and what survives with all of [`PACKAGES`].
 pub(super) fn try_all(tool: &Path, mutants: &[Mutant]) -> Result<Trials, String> {
     let names: Vec<&str> = mutants.iter().map(|mutant| mutant.name.as_str()).collect();
-    let near = stage(tool, "near", &names, &["--cargo-test-arg", "--lib"], NEAR_TIMEOUT)?;
+    let near = stage(tool, "near", &names, &["--cargo-arg=--lib"], NEAR_TIMEOUT)?;
     let left: Vec<&str> = near.survived.iter().map(String::as_str).collect();
     let packages: Vec<&str> =
         PACKAGES.iter().flat_map(|package| ["--test-package", *package]).collect();
