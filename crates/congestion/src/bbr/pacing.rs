@@ -63,6 +63,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_quantum_is_a_millisecond_between_two_datagrams_and_64_kib() {
+        let quantum = |rate| {
+            let rate = Some(Rate::from_bytes_per_second(rate));
+            Pacing { rate }.send_quantum(1200)
+        };
+        assert_eq!(quantum(100_000), 2400);
+        assert_eq!(quantum(10_000_000), 10_000);
+        assert_eq!(quantum(1_000_000_000), 64 << 10);
+    }
+
+    #[test]
     fn over_a_path_of_weeks_there_still_is_a_rate() {
         // S3, L6: twelve datagrams in fourteen weeks are less than a byte per second.
         let weeks = Duration::from_secs(14 * 7 * 86_400);

@@ -83,3 +83,16 @@ impl Bbr {
 fn greater<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     Some(one?.max(other?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::greater;
+
+    #[test]
+    fn no_bound_is_greater_than_any() {
+        assert_eq!(greater(Some(1), Some(2)), Some(2));
+        assert_eq!(greater(Some(2), Some(1)), Some(2));
+        assert_eq!(greater(None, Some(1)), None);
+        assert_eq!(greater(Some(1), None), None);
+    }
+}

@@ -49,6 +49,18 @@ fn samples_of_a_sender_short_of_data_only_raise_the_bandwidth() {
     assert_eq!(bandwidth.maximum(), rate(120));
 }
 
+/// An equal delay is no lower one: on a path that does not change the search is due all the same (draft, "ProbeRTT
+/// Logic").
+#[test]
+fn an_equal_round_trip_time_does_not_put_off_the_search() {
+    let mut rtt = MinimumRtt::default();
+    rtt.update(at(0), ms(10));
+    rtt.update(at(4_000), ms(10));
+    assert!(!rtt.is_due);
+    rtt.update(at(5_001), ms(10));
+    assert!(rtt.is_due);
+}
+
 #[test]
 fn there_is_no_round_trip_time_before_a_sample() {
     let mut rtt = MinimumRtt::default();
