@@ -61,6 +61,16 @@ fn an_equal_round_trip_time_does_not_put_off_the_search() {
     assert!(rtt.is_due);
 }
 
+/// It is forgotten a lifetime after it was measured first, however often it was measured again.
+#[test]
+fn an_equal_round_trip_time_does_not_prolong_the_least_one() {
+    let mut rtt = MinimumRtt::default();
+    rtt.update(at(0), ms(10));
+    rtt.update(at(6_000), ms(10));
+    rtt.update(at(11_500), ms(30));
+    assert_eq!(rtt.minimum(), Some(ms(30)));
+}
+
 #[test]
 fn there_is_no_round_trip_time_before_a_sample() {
     let mut rtt = MinimumRtt::default();
