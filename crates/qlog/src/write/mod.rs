@@ -25,7 +25,7 @@ pub use error::{ErrorHandler, QlogError};
 pub use header::{
     CLEARWAY_SCHEMA, FILE_SCHEMA, LOGLEVEL_SCHEMA, QUIC_SCHEMA, SERIALIZATION_FORMAT, TraceOptions,
 };
-pub use observer::QlogObserver;
+pub use observer::{Open, QlogObserver};
 pub use recovery_parameters::RecoveryParameters;
 pub use reference_time::ReferenceTime;
 

@@ -9,9 +9,9 @@ use clearway_wire::ConnectionId;
 use super::trace::{Beginning, Trace};
 use super::{ErrorHandler, QlogError, TraceOptions};
 
-/// Opens the place that a log goes to, once it is known whose it is.
-pub(super) type Open =
-    Box<dyn FnOnce(Side, &ConnectionId) -> io::Result<Box<dyn Write + Send>> + Send>;
+/// Opens the place that a log goes to, once it is known whose it is: which end's, and the Destination
+/// Connection ID of the client's first packet.
+pub type Open = Box<dyn FnOnce(Side, &ConnectionId) -> io::Result<Box<dyn Write + Send>> + Send>;
 
 /// Writes what happens on one connection as a qlog file.
 ///
@@ -43,7 +43,8 @@ impl QlogObserver {
         Self::opening(Box::new(|_, _| Ok(Box::new(writer))), Arc::new(options))
     }
 
-    pub(super) fn opening(open: Open, options: Arc<TraceOptions>) -> Self {
+    /// A log whose place is opened when the connection begins.
+    pub fn opening(open: Open, options: Arc<TraceOptions>) -> Self {
         Self { state: State::Waiting { open, options }, on_error: None }
     }
 

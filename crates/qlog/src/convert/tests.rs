@@ -1,0 +1,67 @@
+use std::io::Cursor;
+
+use serde_json::{Value, json};
+
+use super::convert;
+use crate::read::{EventKind, Item, QlogReader, RawReader, VantagePoint};
+
+const HEADER: &str = r#"{"file_schema":"urn:ietf:params:qlog:file:sequential","serialization_format":"application/qlog+json-seq","title":"t","trace":{"event_schemas":["urn:ietf:params:qlog:events:quic-13"]}}"#;
+
+fn converted(events: &[&str]) -> (Vec<Value>, super::Conversion, Vec<u8>) {
+    let lines: Vec<&str> = core::iter::once(HEADER).chain(events.iter().copied()).collect();
+    let reader = RawReader::new(Cursor::new(lines.join("\n").into_bytes())).unwrap();
+    let mut output = Vec::new();
+    let conversion = convert(reader, &mut output).unwrap();
+    let text = String::from_utf8(output.clone()).unwrap();
+    let records = text.split('\u{1e}').skip(1);
+    (records.map(|record| serde_json::from_str(record).unwrap()).collect(), conversion, output)
+}
+
+#[test]
+fn the_header_is_what_qvis_asks_for() {
+    let (records, conversion, _) = converted(&[
+        r#"{"time":5,"name":"quic:packet_received","data":{"header":{"packet_type":"initial","packet_number":0}}}"#,
+        r#"{"time":6.5,"name":"clearway:suppressors_updated","data":{"suppressors":[]}}"#,
+    ]);
+    assert_eq!(records[0]["qlog_version"], "0.3");
+    assert_eq!(records[0]["qlog_format"], "JSON-SEQ");
+    assert_eq!(records[0]["trace"]["vantage_point"]["type"], "server");
+    assert_eq!(records[0]["trace"]["common_fields"]["time_format"], "relative");
+    assert_eq!(records[1]["name"], "transport:packet_received");
+    assert_eq!(records[1]["time"], 0.0);
+    assert_eq!((records.len(), conversion.written), (2, 1));
+    assert_eq!(conversion.reading.unused.get("clearway:suppressors_updated"), Some(&1));
+}
+
+#[test]
+fn data_are_laid_out_as_they_were() {
+    let (records, ..) = converted(&[
+        r#"{"time":1,"name":"quic:packet_sent","data":{"header":{"packet_type":"1RTT","packet_number":9},"raw":{"length":1200},"frames":[{"frame_type":"ack","acked_ranges":[[3],[5,7]]},{"frame_type":"stream","stream_id":0,"offset":0,"raw":{"payload_length":1000}}]}}"#,
+        r#"{"time":2,"name":"quic:parameters_set","data":{"initiator":"remote","max_idle_timeout":1}}"#,
+        r#"{"time":3,"name":"quic:timer_updated","data":{"timer_type":"pacing","event_type":"set"}}"#,
+        r#"{"time":4,"name":"quic:recovery_metrics_updated","data":{"congestion_window":1}}"#,
+    ]);
+    let frames = &records[1]["data"]["frames"];
+    assert_eq!(frames[0]["acked_ranges"], json!([[3, 3], [5, 7]]));
+    assert_eq!(frames[1]["length"], 1000);
+    assert_eq!(records[2]["name"], "transport:parameters_set");
+    assert_eq!(records[2]["data"]["owner"], "remote");
+    assert_eq!(records[3]["name"], "recovery:metrics_updated");
+    assert_eq!(records[3]["time"], 3.0);
+    assert_eq!(records.len(), 4);
+}
+
+#[test]
+fn what_was_converted_reads_as_before() {
+    let (_, _, output) = converted(&[
+        r#"{"time":1,"name":"quic:congestion_state_updated","data":{"new":"recovery"}}"#,
+        r#"{"time":2,"name":"quic:packet_sent","data":{"header":{"packet_type":"1RTT","packet_number":9}}}"#,
+    ]);
+    let mut reader = QlogReader::new(Cursor::new(output)).unwrap();
+    let events = reader.by_ref().filter(|item| {
+        matches!(item, Item::Event(event) if matches!(event.kind, EventKind::CongestionState(_) | EventKind::PacketSent(_)))
+    });
+    assert_eq!(events.count(), 2);
+    assert_eq!(reader.reading().dialect, "0.3");
+    assert_eq!(reader.reading().vantage_point, VantagePoint::Client);
+}

@@ -1,0 +1,91 @@
+//! Connections whose peer is gone (L11).
+
+use core::time::Duration;
+
+use super::state::State;
+use super::{Detector, Finding, FindingId, text};
+use crate::read::{Event, EventKind};
+
+/// Watches how a connection whose peer is silent ends.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Endings {
+    /// The first packet that asked for an answer since something was received (RFC 9000 §10.1).
+    asked: Option<Duration>,
+    /// How many did.
+    unanswered: u64,
+    timed_out: Option<(Duration, Duration, u64)>,
+    kept: Option<(Duration, Duration, Duration)>,
+}
+
+/// The idle timeout that both ends agreed on. `None` if there is none, or it is not known.
+fn idle_timeout(state: &State) -> Option<Duration> {
+    let announced = [state.local.max_idle_timeout, state.remote.max_idle_timeout];
+    announced.into_iter().flatten().filter(|timeout| !timeout.is_zero()).min()
+}
+
+impl Detector for Endings {
+    fn on_event(&mut self, event: &Event, state: &State) {
+        match &event.kind {
+            EventKind::PacketReceived(_) => (self.asked, self.unanswered) = (None, 0),
+            EventKind::PacketSent(packet) if packet.is_ack_eliciting() => {
+                self.asked.get_or_insert(state.now);
+                self.unanswered = self.unanswered.saturating_add(1);
+                let (Some(asked), Some(timeout)) = (self.asked, idle_timeout(state)) else {
+                    return;
+                };
+                // RFC 9000 §10.1: no less than three probe timeouts; a quarter and a second to spare.
+                let bound = timeout.max(state.probe_timeout().saturating_mul(3));
+                let allowed =
+                    bound.saturating_add(bound.div_f64(4.0)).saturating_add(Duration::from_secs(1));
+                if state.now.saturating_sub(asked) > allowed {
+                    self.kept = Some((asked, state.now, bound));
+                }
+            }
+            EventKind::Closed { trigger, reason, .. } => {
+                let says = |text: &Option<Box<str>>| {
+                    text.as_deref().is_some_and(|text| text.to_ascii_lowercase().contains("idle"))
+                };
+                let has_unfinished =
+                    state.ledger.count() > 0 || state.flow.has_data() == Some(true);
+                if (says(trigger) || says(reason)) && has_unfinished {
+                    let since = state.last_received.unwrap_or_default();
+                    self.timed_out = Some((since, state.now, self.unanswered));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(self: Box<Self>, _state: &State) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if let Some((begin, end, unanswered)) = self.timed_out {
+            findings.push(Finding {
+                id: FindingId::TimedOutWithData,
+                severity: end.saturating_sub(begin).as_secs_f64(),
+                begin,
+                end,
+                explanation: format!(
+                    "nothing was heard of the peer for {} ({}), {unanswered} packets stayed without an answer, and the \
+                     connection ended by its idle timeout with data unacknowledged",
+                    text::time(end.saturating_sub(begin)),
+                    text::span(begin, end)
+                ),
+            });
+        }
+        if let Some((begin, end, bound)) = self.kept {
+            findings.push(Finding {
+                id: FindingId::DeadPeerKept,
+                severity: end.saturating_sub(begin).as_secs_f64() / 4.0,
+                begin,
+                end,
+                explanation: format!(
+                    "nothing was heard of the peer for {} ({}), and the connection went on, though its idle timeout is {}",
+                    text::time(end.saturating_sub(begin)),
+                    text::span(begin, end),
+                    text::time(bound)
+                ),
+            });
+        }
+        findings
+    }
+}

@@ -1,0 +1,180 @@
+//! The congestion state that goes to and fro, and recovery from nothing.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use super::state::State;
+use super::{Detector, Finding, FindingId, text};
+use crate::read::{CongestionState, Event, EventKind};
+
+/// Entries into recovery in a row, without a loss between them, that are too many. None is right (S4, S16);
+/// a few may be marks of congestion or losses that a trace has left out.
+const FLIPS: u64 = 16;
+
+/// Recovery is entered again and again though nothing is lost.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Flapping {
+    present: Option<Run>,
+    worst: Option<Run>,
+    total: Duration,
+    count: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    begin: Duration,
+    end: Duration,
+    entries: u64,
+    rtt: Duration,
+}
+
+impl Run {
+    fn length(&self) -> Duration {
+        self.end.saturating_sub(self.begin)
+    }
+
+    fn period(&self) -> Duration {
+        self.length().div_f64(self.entries.saturating_sub(1).max(1) as f64)
+    }
+}
+
+impl Flapping {
+    fn end_run(&mut self) {
+        let Some(run) = self.present.take().filter(|run| run.entries >= FLIPS) else { return };
+        self.total = self.total.saturating_add(run.length());
+        self.count = self.count.saturating_add(1);
+        if self.worst.is_none_or(|worst| worst.length() < run.length()) {
+            self.worst = Some(run);
+        }
+    }
+}
+
+impl Detector for Flapping {
+    fn on_event(&mut self, event: &Event, state: &State) {
+        if state.step.lost > 0 || state.last_ce == Some(state.now) {
+            self.end_run();
+        }
+        if !matches!(event.kind, EventKind::CongestionState(CongestionState::Recovery)) {
+            return;
+        }
+        let rtt = state.rtt().unwrap_or_default();
+        // Entries that are far apart are no flapping, whatever they are.
+        let patience = state.patience();
+        if self.present.is_some_and(|run| state.now.saturating_sub(run.end) > patience) {
+            self.end_run();
+        }
+        let run =
+            self.present.get_or_insert(Run { begin: state.now, end: state.now, entries: 0, rtt });
+        run.entries = run.entries.saturating_add(1);
+        run.end = state.now;
+        run.rtt = rtt;
+    }
+
+    fn finish(mut self: Box<Self>, _state: &State) -> Vec<Finding> {
+        self.end_run();
+        let Some(worst) = self.worst else { return Vec::new() };
+        let period = worst.period();
+        let ratio = period.as_secs_f64() / worst.rtt.as_secs_f64().max(1e-9);
+        let equals = match ratio {
+            0.85..=1.15 => ", which is the round trip".to_owned(),
+            ratio => format!(", {ratio:.1} round trips"),
+        };
+        let per_second = 2.0 / period.as_secs_f64().max(1e-9);
+        vec![Finding {
+            id: FindingId::StateFlapping,
+            // It costs something only by what it does to the window, which has findings of its own.
+            severity: self.total.as_secs_f64() / 2.0,
+            begin: worst.begin,
+            end: worst.end,
+            explanation: format!(
+                "recovery was entered {} times in {} ({}) without a loss between: {per_second:.0} changes of \
+                 state a second, once each {}{equals}",
+                worst.entries,
+                text::time(worst.length()),
+                text::span(worst.begin, worst.end),
+                text::time(period),
+            ),
+        }]
+    }
+}
+
+/// Entries that are too many.
+const ENTRIES: u64 = 5;
+/// Entries that wait for their loss.
+const MAX_WAITING: usize = 64;
+
+/// Recovery begins though nothing was lost and nothing was marked (S4, S16).
+#[derive(Clone, Debug, Default)]
+pub(super) struct RecoveryWithoutLoss {
+    /// Entries for which no loss is known yet, each with when that is decided.
+    waiting: VecDeque<(Duration, Duration)>,
+    is_in_recovery: bool,
+    entries: u64,
+    without: u64,
+    first: Option<Duration>,
+    last: Duration,
+    last_left: Option<Duration>,
+    rtt: Duration,
+}
+
+impl RecoveryWithoutLoss {
+    fn decide(&mut self, now: Duration) {
+        while let Some((entered, _)) =
+            self.waiting.front().copied().filter(|(_, until)| now > *until)
+        {
+            self.waiting.pop_front();
+            self.without = self.without.saturating_add(1);
+            self.first.get_or_insert(entered);
+            self.last = entered;
+        }
+    }
+}
+
+impl Detector for RecoveryWithoutLoss {
+    fn on_event(&mut self, event: &Event, state: &State) {
+        self.decide(state.now);
+        if state.step.lost > 0 || state.last_ce == Some(state.now) {
+            // What is lost within a round trip of the entry explains it.
+            self.waiting.clear();
+        }
+        let EventKind::CongestionState(new) = &event.kind else { return };
+        let was_in_recovery =
+            core::mem::replace(&mut self.is_in_recovery, *new == CongestionState::Recovery);
+        if was_in_recovery && !self.is_in_recovery {
+            self.last_left = Some(state.now);
+        }
+        if was_in_recovery || !self.is_in_recovery || !state.knows_losses {
+            return;
+        }
+        self.entries = self.entries.saturating_add(1);
+        let Some(rtt) = state.rtt() else { return };
+        self.rtt = rtt;
+        // A loss since the last recovery ended explains this one, or one just before.
+        let since = self.last_left.unwrap_or_default();
+        let explains = |at: &Duration| *at >= since || state.now.saturating_sub(*at) <= rtt;
+        let is_explained =
+            state.last_loss.filter(explains).is_some() || state.last_ce.filter(explains).is_some();
+        if !is_explained && self.waiting.len() < MAX_WAITING {
+            self.waiting.push_back((state.now, state.now.saturating_add(rtt)));
+        }
+    }
+
+    fn finish(mut self: Box<Self>, state: &State) -> Vec<Finding> {
+        self.decide(state.now);
+        let Some(first) = self.first.filter(|_| self.without >= ENTRIES) else {
+            return Vec::new();
+        };
+        vec![Finding {
+            id: FindingId::RecoveryWithoutLoss,
+            // Each entry costs the growth of a round trip.
+            severity: self.rtt.as_secs_f64() * self.without as f64 / 4.0,
+            begin: first,
+            end: self.last,
+            explanation: format!(
+                "{} of {} entries into recovery had no loss and no mark of congestion since the one before, nor \
+                 within a round trip",
+                self.without, self.entries
+            ),
+        }]
+    }
+}

@@ -1,0 +1,247 @@
+//! Data that the peer's flow control holds up.
+
+use core::time::Duration;
+
+use super::state::State;
+use super::{Detector, Finding, FindingId, text};
+use crate::read::{Blocked, Event, EventKind, Frame};
+
+/// A peer that takes nothing for so long although all that was sent has arrived does not read.
+const STOPPED: Duration = Duration::from_secs(2);
+/// Packets that are heard of it meanwhile.
+const HEARD: u64 = 2;
+/// A stall as long as this is one, whatever the peer does; and as many round trips.
+const STALL: Duration = Duration::from_secs(1);
+const STALL_ROUND_TRIPS: u32 = 16;
+/// All stalls together: so long, and so many hundredths of the time.
+const TOGETHER: Duration = Duration::from_secs(2);
+const SHARE: f64 = 0.5;
+
+/// A time in which flow control held data up.
+#[derive(Clone, Copy, Debug)]
+struct Stall {
+    begin: Duration,
+    end: Duration,
+    /// Since when all that was sent is acknowledged.
+    all_arrived: Option<Duration>,
+    /// Packets that came from the peer since then.
+    heard: u64,
+    limit: Option<u64>,
+}
+
+impl Stall {
+    fn length(&self) -> Duration {
+        self.end.saturating_sub(self.begin)
+    }
+
+    /// For how long the peer had everything.
+    fn waited(&self) -> Duration {
+        self.all_arrived.map_or(Duration::ZERO, |since| self.end.saturating_sub(since))
+    }
+}
+
+/// Watches how long flow control holds data up, and when it lets go whether they are sent (L4).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stalls {
+    present: Option<Stall>,
+    /// A limit was raised, and nothing was sent since.
+    raised: Option<(Duration, Duration)>,
+    longest: Option<Stall>,
+    stopped: Option<Stall>,
+    stopped_total: Duration,
+    overslept: Option<(Duration, Duration)>,
+    total: Duration,
+    count: u64,
+    begin: Option<Duration>,
+    rtt: Duration,
+}
+
+impl Stalls {
+    fn begin(&mut self, state: &State, limit: Option<u64>) {
+        let all_arrived = (state.ledger.count() == 0).then_some(state.now);
+        self.present.get_or_insert(Stall {
+            begin: state.now,
+            end: state.now,
+            all_arrived,
+            heard: 0,
+            limit,
+        });
+    }
+
+    fn end(&mut self, now: Duration) {
+        let Some(mut stall) = self.present.take() else { return };
+        stall.end = now;
+        self.total = self.total.saturating_add(stall.length());
+        self.count = self.count.saturating_add(1);
+        if self.longest.is_none_or(|longest| longest.length() < stall.length()) {
+            self.longest = Some(stall);
+        }
+        let patience = STOPPED.max(self.rtt.saturating_mul(8));
+        // A peer that is not heard may be unable to say what it has read.
+        if stall.waited() >= patience && stall.heard >= HEARD {
+            self.stopped_total = self.stopped_total.saturating_add(stall.waited());
+            if self.stopped.is_none_or(|stopped| stopped.waited() < stall.waited()) {
+                self.stopped = Some(stall);
+            }
+        }
+    }
+
+    fn on_frame(&mut self, frame: &Frame, state: &State) {
+        match frame {
+            Frame::MaxData { maximum } | Frame::MaxStreamData { maximum, .. } => {
+                let is_raised = self
+                    .present
+                    .is_some_and(|stall| stall.limit.is_none_or(|limit| *maximum > limit));
+                if is_raised && !matches!(state.blocked, Some(Blocked::StreamFlowControl)) {
+                    self.end(state.now);
+                    self.raised = Some((state.now, state.patience()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn is_blocked(state: &State) -> bool {
+        matches!(state.blocked, Some(Blocked::ConnectionFlowControl | Blocked::StreamFlowControl))
+    }
+
+    fn oversleep(&mut self, now: Duration) {
+        let Some((raised, patience)) = self.raised.take() else { return };
+        let length = now.saturating_sub(raised);
+        let is_worse = self.overslept.is_none_or(|(begin, end)| end.saturating_sub(begin) < length);
+        if length > patience && is_worse {
+            self.overslept = Some((raised, now));
+        }
+    }
+
+    fn stall_findings(&self, state: &State) -> Vec<Finding> {
+        let Some(longest) = self.longest else { return Vec::new() };
+        let all = state.now.saturating_sub(self.begin.unwrap_or_default());
+        let patience = STALL.max(self.rtt.saturating_mul(STALL_ROUND_TRIPS));
+        let others = self.total.saturating_sub(self.stopped_total);
+        let is_long = longest.length() >= patience
+            && self.stopped.is_none_or(|stopped| stopped.begin != longest.begin);
+        let is_much = others >= TOGETHER && others.as_secs_f64() >= all.as_secs_f64() * SHARE;
+        if !is_long && !is_much {
+            return Vec::new();
+        }
+        let limit = match longest.limit {
+            Some(limit) => format!(" at a limit of {}", text::bytes(limit)),
+            None => String::new(),
+        };
+        vec![Finding {
+            id: FindingId::FlowControlStall,
+            severity: others.as_secs_f64(),
+            begin: longest.begin,
+            end: longest.end,
+            explanation: format!(
+                "the peer's flow control held data up{limit} for {} ({}); {} such stalls take {} of {}",
+                text::time(longest.length()),
+                text::span(longest.begin, longest.end),
+                self.count,
+                text::time(self.total),
+                text::time(all)
+            ),
+        }]
+    }
+}
+
+fn carries_stream_data(event: &Event) -> bool {
+    let EventKind::PacketSent(packet) = &event.kind else { return false };
+    packet.frames.iter().flatten().any(|frame| matches!(frame, Frame::Stream { .. }))
+}
+
+impl Detector for Stalls {
+    fn on_event(&mut self, event: &Event, state: &State) {
+        self.rtt = state.rtt().unwrap_or(self.rtt);
+        match &event.kind {
+            EventKind::Blocked(update) if update.stream.is_none() => {
+                if Self::is_blocked(state) {
+                    self.begin.get_or_insert(state.now);
+                    self.begin(state, state.flow.reached_limit());
+                } else {
+                    self.end(state.now);
+                    // Nothing to send, or something else in the way: nobody slept.
+                    self.raised = None;
+                }
+            }
+            EventKind::PacketSent(packet) => {
+                self.begin.get_or_insert(state.now);
+                for frame in packet.frames.iter().flatten() {
+                    match frame {
+                        Frame::DataBlocked { limit } | Frame::StreamDataBlocked { limit, .. }
+                            if !state.knows_blocked =>
+                        {
+                            self.begin(state, Some(*limit));
+                        }
+                        Frame::Stream { .. } => {
+                            self.oversleep(state.now);
+                            if !state.knows_blocked
+                                && state.flow.reached_limit().is_none()
+                                && self.present.is_some_and(|stall| stall.begin < state.now)
+                            {
+                                self.end(state.now);
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            EventKind::PacketReceived(packet) => {
+                for frame in packet.frames.iter().flatten() {
+                    self.on_frame(frame, state);
+                }
+            }
+            _ => {}
+        }
+        if let Some(stall) = &mut self.present {
+            // That it is asked for more (DATA_BLOCKED, PING) does not change that it has everything.
+            if carries_stream_data(event) {
+                (stall.all_arrived, stall.heard) = (None, 0);
+            } else if state.ledger.count() == 0 {
+                stall.all_arrived.get_or_insert(state.now);
+            }
+            if matches!(event.kind, EventKind::PacketReceived(_)) && stall.all_arrived.is_some() {
+                stall.heard = stall.heard.saturating_add(1);
+            }
+        }
+        if state.is_closed {
+            self.end(state.now);
+            self.raised = None;
+        }
+    }
+
+    fn finish(mut self: Box<Self>, state: &State) -> Vec<Finding> {
+        self.end(state.now);
+        let mut findings = self.stall_findings(state);
+        if let Some(stopped) = self.stopped {
+            findings.push(Finding {
+                id: FindingId::PeerStoppedReading,
+                severity: self.stopped_total.as_secs_f64(),
+                begin: stopped.begin,
+                end: stopped.end,
+                explanation: format!(
+                    "the peer had acknowledged all that its limits let go, and raised no limit for {} ({}); {} in all",
+                    text::time(stopped.waited()),
+                    text::span(stopped.begin, stopped.end),
+                    text::time(self.stopped_total)
+                ),
+            });
+        }
+        // That the application wrote more than was sent has to be known, or it may just have had nothing.
+        if let Some((begin, end)) = self.overslept.filter(|_| state.flow.has_data().is_some()) {
+            findings.push(Finding {
+                id: FindingId::NotWoken,
+                severity: end.saturating_sub(begin).as_secs_f64(),
+                begin,
+                end,
+                explanation: format!(
+                    "the peer raised a limit that data had waited for, and nothing was sent for {} ({})",
+                    text::time(end.saturating_sub(begin)),
+                    text::span(begin, end)
+                ),
+            });
+        }
+        findings
+    }
+}

@@ -1,0 +1,258 @@
+//! The window that does not grow.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::rounds::Round;
+use super::state::State;
+use super::{Detector, Finding, FindingId, text};
+use crate::read::{CongestionState, Event};
+
+/// Clean rounds with data waiting within which a loss-based window must grow: L1 asks for half a datagram a round over
+/// four rounds, and where CUBIC's curve is flat for one datagram in 2.72 s. Twice that.
+const ROUNDS: u64 = 32;
+const TIME: Duration = Duration::from_millis(5_500);
+/// A window as large as this may be the largest that is configured.
+const LARGE_WINDOW: u64 = 1 << 20;
+
+/// A loss-based window does not grow though nothing is lost and data waits (L1).
+#[derive(Clone, Debug, Default)]
+pub(super) struct NoGrowth {
+    present: Option<Stretch>,
+    worst: Option<Stretch>,
+    total: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    begin: Duration,
+    end: Duration,
+    rounds: u64,
+    window: u64,
+}
+
+impl Stretch {
+    fn length(&self) -> Duration {
+        self.end.saturating_sub(self.begin)
+    }
+}
+
+impl NoGrowth {
+    fn end_stretch(&mut self) {
+        let is_too_long = |stretch: &Stretch| stretch.rounds >= ROUNDS && stretch.length() >= TIME;
+        let Some(stretch) = self.present.take().filter(is_too_long) else { return };
+        self.total = self.total.saturating_add(stretch.length());
+        if self.worst.is_none_or(|worst| worst.length() < stretch.length()) {
+            self.worst = Some(stretch);
+        }
+    }
+}
+
+/// Whether the window is, or may be, as large as it is allowed to be.
+fn is_at_maximum(state: &State, window: u64) -> bool {
+    window >= LARGE_WINDOW || state.suppressors.iter().any(|(name, _)| &**name == "maximum_window")
+}
+
+impl Detector for NoGrowth {
+    fn on_event(&mut self, _event: &Event, state: &State) {
+        let Some(round) = &state.step.round else { return };
+        let (Some(window), false) = (round.window_after, state.is_model_based) else {
+            self.present = None;
+            return;
+        };
+        let grew = self.present.is_some_and(|stretch| window > stretch.window);
+        // At the floor there is a finding of its own.
+        let is_judged =
+            round.is_clean_and_held() && !is_at_maximum(state, window) && !state.is_at_floor();
+        if !is_judged || grew {
+            self.end_stretch();
+            return;
+        }
+        let stretch = self.present.get_or_insert(Stretch {
+            begin: round.began,
+            end: round.ended,
+            rounds: 0,
+            window,
+        });
+        stretch.rounds = stretch.rounds.saturating_add(1);
+        stretch.end = round.ended;
+        stretch.window = stretch.window.max(window);
+    }
+
+    fn finish(mut self: Box<Self>, _state: &State) -> Vec<Finding> {
+        self.end_stretch();
+        let Some(worst) = self.worst else { return Vec::new() };
+        vec![Finding {
+            id: FindingId::NoGrowth,
+            severity: self.total.as_secs_f64() / 2.0,
+            begin: worst.begin,
+            end: worst.end,
+            explanation: format!(
+                "the congestion window did not grow above {} in {} ({}), {} round trips in which no packet was \
+                 lost and data waited",
+                text::bytes(worst.window),
+                text::time(worst.length()),
+                text::span(worst.begin, worst.end),
+                worst.rounds
+            ),
+        }]
+    }
+}
+
+/// What keeps the window from growing has to let go (L8): within these many clean rounds with data waiting.
+const SUPPRESSED_ROUNDS: u64 = 16;
+/// What belongs to a probe cycle may hold for one, interrupted once (3 s and 63 rounds, twice).
+const CYCLE_ROUNDS: u64 = 128;
+const CYCLE_TIME: Duration = Duration::from_secs(7);
+
+/// Something keeps the window from growing for longer than it may.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Suppressors {
+    held: BTreeMap<Box<str>, Held>,
+    worst: BTreeMap<Box<str>, Held>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    begin: Duration,
+    end: Duration,
+    rounds: u64,
+    /// It held at every moment of the present round.
+    is_whole: bool,
+}
+
+impl Suppressors {
+    fn release(&mut self, name: &str) {
+        let Some(held) = self.held.remove(name) else { return };
+        let length = held.end.saturating_sub(held.begin);
+        let belongs_to_a_cycle =
+            !matches!(name, "recovery" | "not_limited" | "conservative_slow_start");
+        let is_too_long = if belongs_to_a_cycle {
+            held.rounds >= CYCLE_ROUNDS && length >= CYCLE_TIME
+        } else {
+            held.rounds >= SUPPRESSED_ROUNDS
+        };
+        let worst = self.worst.get(name).map(|worst| worst.end.saturating_sub(worst.begin));
+        if is_too_long && worst.is_none_or(|worst| worst < length) {
+            self.worst.insert(name.into(), held);
+        }
+    }
+
+    fn on_round(&mut self, round: &Round, state: &State) {
+        let has_grown = round.window_after > round.window_before;
+        let names: Vec<Box<str>> = self.held.keys().cloned().collect();
+        for name in names {
+            let is_reset = !round.is_clean_and_held()
+                || has_grown && &*name != "conservative_slow_start"
+                || !state.suppressors.iter().any(|(active, _)| *active == name);
+            if is_reset {
+                self.release(&name);
+            } else if let Some(held) = self.held.get_mut(&name) {
+                if held.is_whole {
+                    held.rounds = held.rounds.saturating_add(1);
+                    held.end = round.ended;
+                }
+                held.is_whole = true;
+            }
+        }
+    }
+}
+
+impl Detector for Suppressors {
+    fn on_event(&mut self, _event: &Event, state: &State) {
+        for (name, _) in &state.suppressors {
+            // A maximum holds for ever, and rightly.
+            if &**name != "maximum_window" && !self.held.contains_key(name) && self.held.len() < 32
+            {
+                let (begin, end) = (state.now, state.now);
+                self.held.insert(name.clone(), Held { begin, end, rounds: 0, is_whole: false });
+            }
+        }
+        if let Some(round) = &state.step.round {
+            self.on_round(round, state);
+        }
+    }
+
+    fn finish(mut self: Box<Self>, _state: &State) -> Vec<Finding> {
+        let names: Vec<Box<str>> = self.held.keys().cloned().collect();
+        names.iter().for_each(|name| self.release(name));
+        let findings = self.worst.iter().map(|(name, held)| {
+            let length = held.end.saturating_sub(held.begin);
+            Finding {
+                id: FindingId::SuppressorHeld,
+                severity: length.as_secs_f64() / 2.0,
+                begin: held.begin,
+                end: held.end,
+                explanation: format!(
+                    "{:?} kept the congestion window from growing for {} ({}), {} round trips in which no packet \
+                     was lost and data waited",
+                    name.replace('_', " "),
+                    text::time(length),
+                    text::span(held.begin, held.end),
+                    held.rounds
+                ),
+            }
+        });
+        findings.collect()
+    }
+}
+
+/// Rounds in a row.
+const CLAIMED_ROUNDS: u64 = 16;
+
+/// The controller takes the connection for limited by its application though the window is full (L8).
+#[derive(Clone, Debug, Default)]
+pub(super) struct ApplicationLimitedClaim {
+    /// The claim was dropped at some moment of this round, or never made.
+    was_dropped: bool,
+    present: Option<(Duration, Duration, u64)>,
+    worst: Option<(Duration, Duration, u64)>,
+}
+
+impl ApplicationLimitedClaim {
+    fn end_stretch(&mut self) {
+        let length = |(begin, end, _): (Duration, Duration, u64)| end.saturating_sub(begin);
+        let is_too_long = |(_, _, rounds): &(Duration, Duration, u64)| *rounds >= CLAIMED_ROUNDS;
+        if let Some(stretch) = self.present.take().filter(is_too_long)
+            && self.worst.is_none_or(|worst| length(worst) < length(stretch))
+        {
+            self.worst = Some(stretch);
+        }
+    }
+}
+
+impl Detector for ApplicationLimitedClaim {
+    fn on_event(&mut self, _event: &Event, state: &State) {
+        let is_claimed = state.metrics.is_application_limited == Some(true)
+            || state.congestion_state == CongestionState::ApplicationLimited;
+        self.was_dropped |= !is_claimed;
+        let Some(round) = &state.step.round else { return };
+        let was_dropped = core::mem::replace(&mut self.was_dropped, !is_claimed);
+        let has_grown = round.window_after > round.window_before;
+        if was_dropped || has_grown || !round.is_clean_and_held() {
+            self.end_stretch();
+            return;
+        }
+        let (_, end, rounds) = self.present.get_or_insert((round.began, round.ended, 0));
+        *end = round.ended;
+        *rounds = rounds.saturating_add(1);
+    }
+
+    fn finish(mut self: Box<Self>, _state: &State) -> Vec<Finding> {
+        self.end_stretch();
+        let Some((begin, end, rounds)) = self.worst else { return Vec::new() };
+        let length = end.saturating_sub(begin);
+        vec![Finding {
+            id: FindingId::ApplicationLimitedClaim,
+            severity: length.as_secs_f64() / 2.0,
+            begin,
+            end,
+            explanation: format!(
+                "for {} ({}), {rounds} round trips, the controller took the connection for limited by its \
+                 application, and did not grow, though the congestion window was full",
+                text::time(length),
+                text::span(begin, end)
+            ),
+        }]
+    }
+}

@@ -1,0 +1,297 @@
+use core::ops::RangeInclusive;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use crate::read::{Lost, Packet, PacketSpace};
+
+/// Packets that are remembered; a connection with more in flight is not judged by them.
+const MAX_PACKETS: usize = 1 << 17;
+/// Lost packets that are remembered, to see that they were not.
+const MAX_LOST: usize = 1 << 12;
+/// RFC 9002 §6.1.1.
+const REORDERING_THRESHOLD: u64 = 3;
+
+/// A packet of the application's space on its way.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    number: u64,
+    at: Duration,
+    length: u64,
+    is_mtu_probe: bool,
+    fate: Fate,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Outstanding,
+    Acknowledged,
+    Lost,
+}
+
+/// A packet that was acknowledged for the first time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Acknowledged {
+    pub(super) number: u64,
+    pub(super) sent: Duration,
+    pub(super) length: u64,
+    /// When it had been declared lost, if it had, and whether that was before its time (RFC 9002 §6.1).
+    pub(super) lost: Option<(Duration, bool)>,
+    /// It was the highest of all that are acknowledged.
+    pub(super) is_newest: bool,
+}
+
+/// A packet that was declared lost, or that RFC 9002 would have declared lost where the trace does not say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LostPacket {
+    pub(super) sent: Duration,
+    pub(super) length: u64,
+    pub(super) is_mtu_probe: bool,
+}
+
+/// The packets of the application's space that were sent and not yet acknowledged, in the trace's words.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ledger {
+    packets: VecDeque<Sent>,
+    lost: VecDeque<(Sent, Duration, bool)>,
+    largest_acknowledged: Option<u64>,
+    /// Bytes of outstanding packets that ask for an acknowledgement, and how many these are.
+    bytes: u64,
+    count: u64,
+    /// Packets that were sent, in all.
+    pub(super) sent_in_all: u64,
+    rtt: Option<Duration>,
+    has_loss_events: bool,
+    /// A packet went out without a length or there were too many: bytes are not known.
+    is_vague: bool,
+    /// What the last event lost.
+    pub(super) newly_lost: Vec<LostPacket>,
+}
+
+impl Ledger {
+    pub(super) fn on_sent(&mut self, now: Duration, packet: &Packet) {
+        let (Some(number), Some(PacketSpace::Application)) =
+            (packet.number, packet.packet_type.space())
+        else {
+            return;
+        };
+        let is_eliciting = packet.is_ack_eliciting();
+        self.sent_in_all = self.sent_in_all.saturating_add(1);
+        if !is_eliciting {
+            return;
+        }
+        self.is_vague |= packet.length.is_none();
+        let length = packet.length.unwrap_or_default();
+        // Numbers only grow (RFC 9000 §12.3); a trace that has it otherwise is not judged by them.
+        if self.packets.back().is_some_and(|last| last.number >= number) {
+            self.is_vague = true;
+            return;
+        }
+        if self.packets.len() >= MAX_PACKETS {
+            self.is_vague = true;
+            self.drop_oldest();
+        }
+        self.bytes = self.bytes.saturating_add(length);
+        self.count = self.count.saturating_add(1);
+        self.packets.push_back(Sent {
+            number,
+            at: now,
+            length,
+            is_mtu_probe: packet.is_mtu_probe,
+            fate: Fate::Outstanding,
+        });
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(oldest) = self.packets.pop_front()
+            && oldest.fate == Fate::Outstanding
+        {
+            self.leave(oldest.length);
+        }
+    }
+
+    fn leave(&mut self, length: u64) {
+        self.bytes = self.bytes.saturating_sub(length);
+        self.count = self.count.saturating_sub(1);
+    }
+
+    pub(super) fn on_ack(
+        &mut self,
+        now: Duration,
+        space: PacketSpace,
+        ranges: &[RangeInclusive<u64>],
+        acknowledged: &mut Vec<Acknowledged>,
+    ) {
+        if space != PacketSpace::Application {
+            return;
+        }
+        let before = self.largest_acknowledged;
+        for range in ranges {
+            self.acknowledge(range, before, acknowledged);
+            self.acknowledge_lost(range, acknowledged);
+            let largest = *range.end();
+            self.largest_acknowledged =
+                Some(self.largest_acknowledged.map_or(largest, |known| known.max(largest)));
+        }
+        self.presume_losses(now);
+        self.forget();
+    }
+
+    fn acknowledge(
+        &mut self,
+        range: &RangeInclusive<u64>,
+        before: Option<u64>,
+        acknowledged: &mut Vec<Acknowledged>,
+    ) {
+        let first = self.packets.partition_point(|sent| sent.number < *range.start());
+        let (mut bytes, mut count): (u64, u64) = (0, 0);
+        for sent in self.packets.range_mut(first..) {
+            if sent.number > *range.end() {
+                break;
+            }
+            if sent.fate == Fate::Outstanding {
+                sent.fate = Fate::Acknowledged;
+                bytes = bytes.saturating_add(sent.length);
+                count = count.saturating_add(1);
+                acknowledged.push(Acknowledged {
+                    number: sent.number,
+                    sent: sent.at,
+                    length: sent.length,
+                    lost: None,
+                    is_newest: before.is_none_or(|before| sent.number > before),
+                });
+            }
+        }
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.count = self.count.saturating_sub(count);
+    }
+
+    /// What was declared lost comes after all.
+    fn acknowledge_lost(
+        &mut self,
+        range: &RangeInclusive<u64>,
+        acknowledged: &mut Vec<Acknowledged>,
+    ) {
+        let oldest = self.lost.front().map(|(sent, ..)| sent.number);
+        if oldest.is_none_or(|oldest| oldest > *range.end()) {
+            return;
+        }
+        self.lost.retain(|(sent, declared, is_early)| {
+            let is_acknowledged = range.contains(&sent.number);
+            if is_acknowledged {
+                acknowledged.push(Acknowledged {
+                    number: sent.number,
+                    sent: sent.at,
+                    length: sent.length,
+                    lost: Some((*declared, *is_early)),
+                    is_newest: false,
+                });
+            }
+            !is_acknowledged
+        });
+    }
+
+    /// A stack that writes no losses declares them as RFC 9002 §6.1 has it, later than this at most.
+    fn presume_losses(&mut self, now: Duration) {
+        if self.has_loss_events {
+            return;
+        }
+        let Some(largest) = self.largest_acknowledged else { return };
+        let (mut bytes, mut count): (u64, u64) = (0, 0);
+        let patience = self.rtt.map(|rtt| rtt.saturating_mul(2));
+        for sent in &mut self.packets {
+            if sent.number >= largest {
+                break;
+            }
+            let is_overtaken = largest.saturating_sub(sent.number) >= REORDERING_THRESHOLD
+                && patience.is_some_and(|patience| now.saturating_sub(sent.at) > patience);
+            if sent.fate == Fate::Outstanding && is_overtaken {
+                sent.fate = Fate::Lost;
+                self.newly_lost.push(LostPacket {
+                    sent: sent.at,
+                    length: sent.length,
+                    is_mtu_probe: sent.is_mtu_probe,
+                });
+                bytes = bytes.saturating_add(sent.length);
+                count = count.saturating_add(1);
+            }
+        }
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.count = self.count.saturating_sub(count);
+    }
+
+    pub(super) fn on_lost(&mut self, now: Duration, lost: &Lost) {
+        self.has_loss_events = true;
+        let (Some(number), Some(PacketSpace::Application)) =
+            (lost.number, lost.packet_type.space())
+        else {
+            return;
+        };
+        let is_early = self.is_early(now, number);
+        let place = self.packets.partition_point(|sent| sent.number < number);
+        let Some(sent) = self.packets.get_mut(place).filter(|sent| sent.number == number) else {
+            return;
+        };
+        if sent.fate == Fate::Acknowledged {
+            return;
+        }
+        let was_outstanding = sent.fate == Fate::Outstanding;
+        sent.fate = Fate::Lost;
+        let sent = *sent;
+        if was_outstanding {
+            self.leave(sent.length);
+        }
+        let (length, is_mtu_probe) = (sent.length, sent.is_mtu_probe);
+        self.newly_lost.push(LostPacket { sent: sent.at, length, is_mtu_probe });
+        if self.lost.len() >= MAX_LOST {
+            self.lost.pop_front();
+        }
+        if !sent.is_mtu_probe {
+            self.lost.push_back((sent, now, is_early));
+        }
+        self.forget();
+    }
+
+    /// Whether a packet is declared lost before either threshold of RFC 9002 §6.1 is reached, with a tenth
+    /// to spare.
+    fn is_early(&self, now: Duration, number: u64) -> bool {
+        let (Some(largest), Some(rtt)) = (self.largest_acknowledged, self.rtt) else {
+            return false;
+        };
+        let place = self.packets.partition_point(|sent| sent.number < number);
+        let Some(sent) = self.packets.get(place).filter(|sent| sent.number == number) else {
+            return false;
+        };
+        let is_overtaken = largest.saturating_sub(number) >= REORDERING_THRESHOLD;
+        !is_overtaken && now.saturating_sub(sent.at) < rtt
+    }
+
+    /// Lets go of what has its fate, from the oldest on.
+    fn forget(&mut self) {
+        while self.packets.front().is_some_and(|sent| sent.fate != Fate::Outstanding) {
+            self.packets.pop_front();
+        }
+    }
+
+    pub(super) fn set_rtt(&mut self, rtt: Duration) {
+        self.rtt = Some(rtt);
+    }
+
+    /// Whether the trace has the peer's acknowledgements.
+    pub(super) const fn knows_acks(&self) -> bool {
+        self.largest_acknowledged.is_some()
+    }
+
+    pub(super) const fn has_loss_events(&self) -> bool {
+        self.has_loss_events
+    }
+
+    /// Bytes that are outstanding. `None` if the trace does not tell.
+    pub(super) const fn bytes(&self) -> Option<u64> {
+        if self.is_vague || !self.knows_acks() { None } else { Some(self.bytes) }
+    }
+
+    /// How many packets are outstanding that ask for an acknowledgement.
+    pub(super) const fn count(&self) -> u64 {
+        self.count
+    }
+}

@@ -1,0 +1,109 @@
+//! Losses that were none (S17, S14).
+
+use core::time::Duration;
+
+use super::state::State;
+use super::{Detector, Finding, FindingId, text};
+use crate::read::{Event, EventKind};
+
+/// Packets that were declared lost before their time: so many, and one of a hundred sent.
+const EARLY: u64 = 8;
+/// Packets that were declared lost and arrived: so many, one of a hundred sent, and half of all losses.
+const SPURIOUS: u64 = 32;
+
+/// Counts losses that turn out to be none.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spurious {
+    spurious: Count,
+    early: Count,
+    /// What the stack itself says (quic-go).
+    stated: Count,
+    /// Congestion events, and those that were taken back, if the trace says.
+    events: Option<(u64, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    packets: u64,
+    bytes: u64,
+    first: Option<Duration>,
+    last: Duration,
+}
+
+impl Count {
+    fn note(&mut self, now: Duration, length: u64) {
+        self.packets = self.packets.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(length);
+        self.first.get_or_insert(now);
+        self.last = now;
+    }
+}
+
+impl Detector for Spurious {
+    fn on_event(&mut self, event: &Event, state: &State) {
+        for packet in &state.step.acknowledged {
+            if let Some((_, is_early)) = packet.lost {
+                self.spurious.note(state.now, packet.length);
+                if is_early {
+                    self.early.note(state.now, packet.length);
+                }
+            }
+        }
+        match event.kind {
+            EventKind::SpuriousLoss { .. } => self.stated.note(state.now, state.datagram()),
+            EventKind::CongestionEvents { events, undone } => self.events = Some((events, undone)),
+            _ => {}
+        }
+    }
+
+    fn finish(self: Box<Self>, state: &State) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let sent = state.ledger.sent_in_all;
+        let is_a_hundredth = |count: &Count| count.packets.saturating_mul(100) >= sent;
+        if let Some(first) = self.early.first
+            && self.early.packets >= EARLY
+            && is_a_hundredth(&self.early)
+        {
+            findings.push(Finding {
+                id: FindingId::LossDeclaredEarly,
+                severity: self.early.packets as f64 * state.rtt().unwrap_or_default().as_secs_f64(),
+                begin: first,
+                end: self.early.last,
+                explanation: format!(
+                    "{} packets ({} of those sent) were declared lost before they were late by packets or by time, and \
+                     were acknowledged after all",
+                    self.early.packets,
+                    text::percent(self.early.packets, sent)
+                ),
+            });
+        }
+        let all =
+            if self.stated.packets > self.spurious.packets { self.stated } else { self.spurious };
+        // A cut that was taken back has cost a retransmission and nothing else; some of the others may have had losses that
+        // were real.
+        let was_undone =
+            self.events.is_some_and(|(events, undone)| undone.saturating_mul(2) >= events);
+        if let Some(first) = all.first
+            && all.packets >= SPURIOUS
+            && is_a_hundredth(&all)
+            && all.packets.saturating_mul(2) >= state.lost
+            && !was_undone
+            && !state.is_model_based
+        {
+            findings.push(Finding {
+                id: FindingId::SpuriousLoss,
+                severity: all.packets as f64 * state.rtt().unwrap_or_default().as_secs_f64() / 4.0,
+                begin: first,
+                end: all.last,
+                explanation: format!(
+                    "{} of {} packets that were declared lost had arrived, only later ({} sent twice for nothing), and \
+                     the congestion window was reduced for them",
+                    all.packets,
+                    state.lost,
+                    text::bytes(all.bytes)
+                ),
+            });
+        }
+        findings
+    }
+}

@@ -1,0 +1,100 @@
+//! A pacer that holds back what the window lets go (L6).
+
+use core::time::Duration;
+
+use super::state::State;
+use super::{Detector, Finding, FindingId, text};
+use crate::read::Event;
+
+/// Rounds in a row with data waiting.
+const ROUNDS: u64 = 16;
+
+/// The pacing rate is too low for the window.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pacer {
+    present: Option<Slow>,
+    worst: Option<Slow>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    begin: Duration,
+    end: Duration,
+    rounds: u64,
+    /// Bytes a round trip.
+    paced: f64,
+    wanted: f64,
+}
+
+impl Slow {
+    fn length(&self) -> Duration {
+        self.end.saturating_sub(self.begin)
+    }
+}
+
+/// What the pacer lets go in a round trip, and what it has to, if that is more.
+fn shortfall(state: &State) -> Option<(f64, f64)> {
+    let (rate, rtt) = (state.metrics.pacing_rate?, state.rtt()?);
+    let window = state.metrics.congestion_window?;
+    let paced = rate as f64 / 8.0 * rtt.as_secs_f64();
+    let wanted = if state.is_model_based {
+        // Of BBR's least window of four datagrams one for each round trip, and less by the margin.
+        state.datagram() as f64 * 0.5
+    } else {
+        // RFC 9002 §7.7 has at least the window for each round trip; half of it is a bug.
+        window as f64 * 0.5
+    };
+    (paced < wanted).then_some((paced, wanted))
+}
+
+impl Pacer {
+    fn end_stretch(&mut self) {
+        if let Some(slow) = self.present.take().filter(|slow| slow.rounds >= ROUNDS)
+            && self.worst.is_none_or(|worst| worst.length() < slow.length())
+        {
+            self.worst = Some(slow);
+        }
+    }
+}
+
+impl Detector for Pacer {
+    fn on_event(&mut self, _event: &Event, state: &State) {
+        let Some(round) = &state.step.round else { return };
+        let Some((paced, wanted)) = shortfall(state).filter(|_| round.is_clean_and_held()) else {
+            self.end_stretch();
+            return;
+        };
+        let slow = self.present.get_or_insert(Slow {
+            begin: round.began,
+            end: round.ended,
+            rounds: 0,
+            paced,
+            wanted,
+        });
+        slow.rounds = slow.rounds.saturating_add(1);
+        slow.end = round.ended;
+        if paced < slow.paced {
+            (slow.paced, slow.wanted) = (paced, wanted);
+        }
+    }
+
+    fn finish(mut self: Box<Self>, _state: &State) -> Vec<Finding> {
+        self.end_stretch();
+        let Some(worst) = self.worst else { return Vec::new() };
+        vec![Finding {
+            id: FindingId::PacerStarves,
+            severity: worst.length().as_secs_f64() / 2.0,
+            begin: worst.begin,
+            end: worst.end,
+            explanation: format!(
+                "the pacing rate let as little as {} go in a round trip, where the congestion window asked for more \
+                 than {}, for {} ({}), {} round trips with data waiting",
+                text::bytes(worst.paced as u64),
+                text::bytes(worst.wanted as u64),
+                text::time(worst.length()),
+                text::span(worst.begin, worst.end),
+                worst.rounds
+            ),
+        }]
+    }
+}

@@ -1,0 +1,109 @@
+//! States of the controller that do not end (L5).
+
+use core::time::Duration;
+
+use super::rounds::Round;
+use super::state::State;
+use super::{Detector, Finding, FindingId, text};
+use crate::read::{CongestionState, Event, EventKind};
+
+/// For how many clean rounds with data waiting, and for how long, a state may last. What L5 asks for, four times,
+/// because rounds and the ends of states begin at different packets.
+fn bound(state: &CongestionState) -> Option<(u64, Duration)> {
+    match state {
+        // Until a packet sent in it is acknowledged (RFC 9002 §7.3.2); L5 allows two round trips.
+        CongestionState::Recovery => Some((8, Duration::ZERO)),
+        // Five rounds (RFC 9406 §4.3).
+        CongestionState::ConservativeSlowStart => Some((20, Duration::ZERO)),
+        CongestionState::Drain => Some((20, Duration::ZERO)),
+        // Draining, 200 ms, and two rounds.
+        CongestionState::ProbeRtt => Some((24, Duration::from_millis(800))),
+        CongestionState::ProbeBandwidth(part) if part.ends_with("refill") => {
+            Some((8, Duration::ZERO))
+        }
+        CongestionState::ProbeBandwidth(part) if part.ends_with("down") => {
+            Some((16, Duration::from_secs(12)))
+        }
+        _ => None,
+    }
+}
+
+/// Watches how long each state lasts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Phases {
+    begin: Duration,
+    end: Duration,
+    rounds: u64,
+    state: CongestionState,
+    worst: Option<(CongestionState, Duration, Duration, u64)>,
+}
+
+impl Phases {
+    fn judge(&mut self) {
+        let length = self.end.saturating_sub(self.begin);
+        let Some((rounds, time)) = bound(&self.state) else { return };
+        if self.rounds <= rounds || length <= time {
+            return;
+        }
+        let is_worse = |(_, begin, end, _): &(CongestionState, Duration, Duration, u64)| {
+            end.saturating_sub(*begin) < length
+        };
+        if self.worst.as_ref().is_none_or(is_worse) {
+            self.worst = Some((self.state.clone(), self.begin, self.end, self.rounds));
+        }
+    }
+
+    /// Whether what the window did in this round is what the state says. quiche does not tell that it left conservative slow
+    /// start for congestion avoidance: what grows by less than a quarter of what it may, a sixteenth of the window a round
+    /// (RFC 9406 §4.2), is something else.
+    fn is_as_named(&self, round: &Round) -> bool {
+        let (CongestionState::ConservativeSlowStart, Some(before), Some(after)) =
+            (&self.state, round.window_before, round.window_after)
+        else {
+            return true;
+        };
+        after.saturating_sub(before).saturating_mul(16) >= before
+    }
+
+    fn restart(&mut self, now: Duration) {
+        self.judge();
+        (self.begin, self.end, self.rounds) = (now, now, 0);
+    }
+}
+
+impl Detector for Phases {
+    fn on_event(&mut self, event: &Event, state: &State) {
+        if matches!(event.kind, EventKind::CongestionState(_))
+            && state.congestion_state != self.state
+        {
+            self.restart(state.now);
+            self.state = state.congestion_state.clone();
+        }
+        let Some(round) = &state.step.round else { return };
+        if round.is_clean_and_held() && self.is_as_named(round) {
+            self.rounds = self.rounds.saturating_add(1);
+            self.end = round.ended;
+        } else {
+            self.restart(state.now);
+        }
+    }
+
+    fn finish(mut self: Box<Self>, _state: &State) -> Vec<Finding> {
+        self.judge();
+        let Some((state, begin, end, rounds)) = self.worst else { return Vec::new() };
+        let length = end.saturating_sub(begin);
+        vec![Finding {
+            id: FindingId::PhaseWithoutEnd,
+            severity: length.as_secs_f64() / 2.0,
+            begin,
+            end,
+            explanation: format!(
+                "the controller was in {} for {} ({}), {rounds} round trips in which no packet was lost and data \
+                 waited",
+                state.name(),
+                text::time(length),
+                text::span(begin, end)
+            ),
+        }]
+    }
+}

@@ -1,0 +1,99 @@
+use core::time::Duration;
+
+use super::ledger::Acknowledged;
+use crate::read::{Packet, PacketSpace};
+
+/// A packet-timed round: from a moment until the first packet that is sent after it is acknowledged. Where the
+/// trace has no acknowledgements, a smoothed round-trip time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Round {
+    pub(super) began: Duration,
+    pub(super) ended: Duration,
+    /// Packets declared lost in it.
+    pub(super) lost: u64,
+    /// At some moment the window or the pacer held data back, and at none there was nothing to send.
+    pub(super) is_held: bool,
+    /// The congestion window at its beginning and at its end.
+    pub(super) window_before: Option<u64>,
+    pub(super) window_after: Option<u64>,
+}
+
+impl Round {
+    /// Nothing was lost and data waited: the window has to grow (L1).
+    pub(super) const fn is_clean_and_held(&self) -> bool {
+        self.lost == 0 && self.is_held
+    }
+
+    pub(super) const fn length(&self) -> Duration {
+        self.ended.saturating_sub(self.began)
+    }
+}
+
+/// What the present says of a round.
+pub(super) struct Present {
+    pub(super) now: Duration,
+    pub(super) is_held: bool,
+    pub(super) is_waiting_for_data: bool,
+    pub(super) lost: u64,
+    pub(super) window: Option<u64>,
+    pub(super) rtt: Option<Duration>,
+    pub(super) knows_acks: bool,
+}
+
+/// Counts rounds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rounds {
+    pub(super) count: u64,
+    next_number: u64,
+    /// The round ends when this number or a later one is acknowledged.
+    end_number: u64,
+    began: Duration,
+    lost: u64,
+    was_held: bool,
+    waited_for_data: bool,
+    window_before: Option<u64>,
+}
+
+impl Rounds {
+    pub(super) fn on_sent(&mut self, packet: &Packet) {
+        if packet.packet_type.space() == Some(PacketSpace::Application)
+            && let Some(number) = packet.number
+        {
+            self.next_number = self.next_number.max(number.saturating_add(1));
+        }
+    }
+
+    pub(super) fn update(
+        &mut self,
+        present: &Present,
+        acknowledged: &[Acknowledged],
+    ) -> Option<Round> {
+        self.lost = self.lost.saturating_add(present.lost);
+        self.was_held |= present.is_held;
+        self.waited_for_data |= present.is_waiting_for_data;
+        let has_ended = if present.knows_acks {
+            acknowledged.iter().any(|packet| packet.number >= self.end_number)
+        } else {
+            present.rtt.is_some_and(|rtt| present.now.saturating_sub(self.began) >= rtt)
+        };
+        if !has_ended {
+            return None;
+        }
+        let round = Round {
+            began: self.began,
+            ended: present.now,
+            lost: self.lost,
+            is_held: self.was_held && !self.waited_for_data,
+            window_before: self.window_before,
+            window_after: present.window,
+        };
+        self.count = self.count.saturating_add(1);
+        self.end_number = self.next_number;
+        self.began = present.now;
+        self.lost = 0;
+        self.was_held = present.is_held;
+        self.waited_for_data = present.is_waiting_for_data;
+        self.window_before = present.window;
+        Some(round)
+    }
+}

@@ -1,0 +1,177 @@
+//! Data that waits and is not sent, and probes that do not come.
+
+use core::time::Duration;
+
+use super::state::State;
+use super::{Detector, Finding, FindingId, text};
+use crate::read::{Blocked, Event, EventKind};
+
+/// Together this much idle time is worth a finding.
+const IDLE_TIME: Duration = Duration::from_millis(500);
+
+/// Nothing is in flight though data waits and nothing is in the way (L4).
+#[derive(Clone, Debug, Default)]
+pub(super) struct IdleWithData {
+    since: Option<Duration>,
+    patience: Duration,
+    worst: Option<(Duration, Duration)>,
+    total: Duration,
+    count: u64,
+}
+
+impl IdleWithData {
+    fn is_idle(state: &State) -> bool {
+        let is_empty = state.metrics.bytes_in_flight.map_or(state.ledger.bytes(), Some) == Some(0)
+            && state.ledger.count() == 0;
+        let is_blocked = matches!(
+            state.blocked,
+            Some(
+                Blocked::Amplification
+                    | Blocked::ConnectionFlowControl
+                    | Blocked::StreamFlowControl
+                    | Blocked::Other
+                    | Blocked::Application
+            )
+        );
+        let waits = matches!(state.blocked, Some(Blocked::CongestionControl | Blocked::Pacing))
+            || state.flow.has_data() == Some(true);
+        is_empty
+            && waits
+            && !is_blocked
+            && state.rtt().is_some()
+            && state.handshake_is_confirmed
+            && !state.is_closed
+    }
+
+    fn end(&mut self, now: Duration) {
+        let Some(since) = self.since.take() else { return };
+        let length = now.saturating_sub(since);
+        if length <= self.patience {
+            return;
+        }
+        self.total = self.total.saturating_add(length);
+        self.count = self.count.saturating_add(1);
+        if self.worst.is_none_or(|(begin, end)| end.saturating_sub(begin) < length) {
+            self.worst = Some((since, now));
+        }
+    }
+}
+
+impl Detector for IdleWithData {
+    fn on_event(&mut self, _event: &Event, state: &State) {
+        if Self::is_idle(state) {
+            if self.since.is_none() {
+                self.since = Some(state.now);
+                self.patience = state.patience();
+            }
+        } else {
+            self.end(state.now);
+        }
+    }
+
+    fn finish(mut self: Box<Self>, state: &State) -> Vec<Finding> {
+        self.end(state.now);
+        let Some((begin, end)) = self.worst.filter(|_| self.total >= IDLE_TIME) else {
+            return Vec::new();
+        };
+        vec![Finding {
+            id: FindingId::IdleWithData,
+            severity: self.total.as_secs_f64(),
+            begin,
+            end,
+            explanation: format!(
+                "nothing was in flight for {} ({}) though data waited and neither flow control nor the path was in \
+                 the way; {} such pauses, {} together",
+                text::time(end.saturating_sub(begin)),
+                text::span(begin, end),
+                self.count,
+                text::time(self.total)
+            ),
+        }]
+    }
+}
+
+/// Probe timeouts double at most so often.
+const MAX_BACKOFF: u32 = 16;
+
+/// Something is outstanding, and the probe that has to ask for it does not come (L3).
+#[derive(Clone, Debug, Default)]
+pub(super) struct ProbeOverdue {
+    /// Since when nothing was sent or acknowledged, and how long that may last.
+    since: Option<(Duration, Duration)>,
+    /// Timeouts in a row, as seen from outside.
+    timeouts: u32,
+    worst: Option<(Duration, Duration, Duration)>,
+    total: Duration,
+}
+
+impl ProbeOverdue {
+    fn allowed(&self, state: &State) -> Duration {
+        let reported = state.metrics.pto_count.and_then(|count| u32::try_from(count).ok());
+        let backoff = self.timeouts.max(reported.unwrap_or_default()).min(MAX_BACKOFF);
+        let factor = 1_u32.checked_shl(backoff).unwrap_or(u32::MAX);
+        // Twice, and half a second: estimates may be newer than what was written of them, and machines are busy.
+        let allowed = state.probe_timeout().saturating_mul(factor).saturating_mul(2);
+        allowed.saturating_add(Duration::from_millis(500))
+    }
+
+    fn end(&mut self, now: Duration) {
+        let Some((since, allowed)) = self.since.take() else { return };
+        let length = now.saturating_sub(since);
+        if length <= allowed {
+            return;
+        }
+        self.total = self.total.saturating_add(length.saturating_sub(allowed));
+        if self.worst.is_none_or(|(begin, end, _)| end.saturating_sub(begin) < length) {
+            self.worst = Some((since, now, allowed));
+        }
+    }
+}
+
+impl Detector for ProbeOverdue {
+    fn on_event(&mut self, event: &Event, state: &State) {
+        let has_progressed = !state.step.acknowledged.is_empty();
+        let has_sent =
+            matches!(&event.kind, EventKind::PacketSent(packet) if packet.is_ack_eliciting());
+        if has_progressed {
+            self.timeouts = 0;
+        } else if has_sent
+            && let Some((since, _)) = self.since
+            && state.now.saturating_sub(since) > state.probe_timeout().div_f64(2.0)
+        {
+            self.timeouts = self.timeouts.saturating_add(1);
+        }
+        let is_waiting = state.ledger.count() > 0
+            && state.ledger.bytes().is_some()
+            && state.handshake_is_confirmed
+            && state.blocked != Some(Blocked::Amplification)
+            && !state.is_closed;
+        if has_progressed || has_sent || !is_waiting {
+            self.end(state.now);
+        }
+        if is_waiting {
+            let begin = self.since.map_or(state.now, |(since, _)| since);
+            // What is allowed grows with what is learned on the way, and never shrinks.
+            let known = self.since.map_or(Duration::ZERO, |(_, allowed)| allowed);
+            self.since = Some((begin, self.allowed(state).max(known)));
+        }
+    }
+
+    fn finish(mut self: Box<Self>, state: &State) -> Vec<Finding> {
+        self.end(state.now);
+        let Some((begin, end, allowed)) = self.worst else { return Vec::new() };
+        vec![Finding {
+            id: FindingId::ProbeOverdue,
+            severity: self.total.as_secs_f64(),
+            begin,
+            end,
+            explanation: format!(
+                "packets were unacknowledged, and for {} ({}) nothing was sent to ask for them; the probe timeout \
+                 allowed {} at most, with its backoff doubled",
+                text::time(end.saturating_sub(begin)),
+                text::span(begin, end),
+                text::time(allowed)
+            ),
+        }]
+    }
+}

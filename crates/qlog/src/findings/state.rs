@@ -1,0 +1,334 @@
+//! What is true now: the one place where events become knowledge. Detectors read it and keep only what is
+//! their own.
+
+use core::time::Duration;
+
+use super::flow::FlowBooks;
+use super::ledger::{Acknowledged, Ledger};
+use super::rounds::{Round, Rounds};
+use crate::read::{
+    Blocked, CongestionState, Event, EventKind, Frame, Lost, Metrics, Packet, PacketSpace,
+    Parameters, RecoveryParameters,
+};
+
+/// RFC 9000 §14: what every path carries.
+pub(super) const LEAST_DATAGRAM: u64 = 1200;
+/// RFC 9000 §18.2: what an end that announces nothing may wait with an acknowledgement.
+const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+/// RFC 9002 §6.2.2: the round-trip time before there is a sample.
+const INITIAL_RTT: Duration = Duration::from_millis(333);
+/// RFC 9002 §6.1.2.
+const GRANULARITY: Duration = Duration::from_millis(1);
+/// A window of more datagrams than this is at no controller's floor: BBR's is four.
+const FLOOR_DATAGRAMS: u64 = 4;
+
+/// What an event came to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Step {
+    /// A packet-timed round that ended with it.
+    pub(super) round: Option<Round>,
+    /// Packets that it declared lost, probes for a larger datagram left out.
+    pub(super) lost: u64,
+    /// Packets that were acknowledged for the first time.
+    pub(super) acknowledged: Vec<Acknowledged>,
+    /// An ACK frame came, however old what it says.
+    pub(super) had_ack: bool,
+    /// The congestion window before it, if it changed.
+    pub(super) window_before: Option<u64>,
+}
+
+/// What is known of the connection.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    pub(super) now: Duration,
+    pub(super) step: Step,
+    /// The figures as last written.
+    pub(super) metrics: Metrics,
+    pub(super) congestion_state: CongestionState,
+    /// The controller is BBR or its like.
+    pub(super) is_model_based: bool,
+    /// Why sending is blocked, if the trace says such things.
+    pub(super) blocked: Option<Blocked>,
+    pub(super) knows_blocked: bool,
+    pub(super) ledger: Ledger,
+    pub(super) rounds: Rounds,
+    pub(super) flow: FlowBooks,
+    /// Packets that were declared lost, in all, and when the last one was.
+    pub(super) lost: u64,
+    pub(super) last_loss: Option<Duration>,
+    /// Whether losses are seen at all.
+    pub(super) knows_losses: bool,
+    /// Marks of congestion that the peer has counted.
+    pub(super) ce: u64,
+    pub(super) last_ce: Option<Duration>,
+    pub(super) last_sent: Option<Duration>,
+    pub(super) last_received: Option<Duration>,
+    pub(super) handshake_is_confirmed: bool,
+    pub(super) local: Parameters,
+    pub(super) remote: Parameters,
+    pub(super) parameters: RecoveryParameters,
+    pub(super) is_closed: bool,
+    /// The first packet was received: this is a server.
+    pub(super) is_server: Option<bool>,
+    /// What keeps the window from growing, if the trace says such things.
+    pub(super) suppressors: Vec<(Box<str>, u64)>,
+    largest_sent: u64,
+    smallest_window: Option<u64>,
+    lost_total: Option<u64>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            now: Duration::ZERO,
+            step: Step::default(),
+            metrics: Metrics::default(),
+            congestion_state: CongestionState::Unknown,
+            is_model_based: false,
+            blocked: None,
+            knows_blocked: false,
+            ledger: Ledger::default(),
+            rounds: Rounds::default(),
+            flow: FlowBooks::default(),
+            lost: 0,
+            last_loss: None,
+            knows_losses: false,
+            ce: 0,
+            last_ce: None,
+            last_sent: None,
+            last_received: None,
+            handshake_is_confirmed: false,
+            local: Parameters::default(),
+            remote: Parameters::default(),
+            parameters: RecoveryParameters::default(),
+            is_closed: false,
+            is_server: None,
+            suppressors: Vec::new(),
+            largest_sent: 0,
+            smallest_window: None,
+            lost_total: None,
+        }
+    }
+}
+
+impl State {
+    /// Takes in an event. [`step`](Self::step) says what it came to.
+    pub(super) fn update(&mut self, event: &Event) {
+        self.now = event.at;
+        self.step = Step::default();
+        self.ledger.newly_lost.clear();
+        match &event.kind {
+            EventKind::PacketSent(packet) => self.on_sent(packet),
+            EventKind::PacketReceived(packet) => self.on_received(packet),
+            EventKind::PacketLost(lost) => self.on_lost(lost),
+            EventKind::Metrics(metrics) => self.on_metrics(metrics),
+            EventKind::CongestionState(state) => {
+                self.is_model_based |= state.is_of_model();
+                self.congestion_state = state.clone();
+            }
+            EventKind::Blocked(update) if update.stream.is_none() => {
+                self.knows_blocked = true;
+                self.blocked = update.reason;
+            }
+            EventKind::Parameters(parameters) => match parameters.is_local {
+                Some(true) => self.local = *parameters,
+                _ => {
+                    self.remote = *parameters;
+                    self.flow.on_parameters(parameters);
+                }
+            },
+            EventKind::RecoveryParameters(parameters) => self.on_parameters(parameters),
+            EventKind::ConnectionState(state) => {
+                self.handshake_is_confirmed |=
+                    matches!(&**state, "handshake_confirmed" | "confirmed");
+                self.is_closed |= matches!(&**state, "closing" | "draining" | "closed");
+            }
+            EventKind::Closed { .. } => self.is_closed = true,
+            EventKind::Suppressors(suppressors) => self.suppressors.clone_from(suppressors),
+            EventKind::StreamDataMoved {
+                stream, offset, length, from_application: true, ..
+            } => {
+                self.flow.on_written(*stream, offset.saturating_add(*length));
+            }
+            _ => {}
+        }
+        self.end_rounds();
+    }
+
+    fn on_sent(&mut self, packet: &Packet) {
+        self.flow.is_server = *self.is_server.get_or_insert(false);
+        self.last_sent = Some(self.now);
+        if packet.packet_type.space() == Some(PacketSpace::Application) && !packet.is_mtu_probe {
+            self.largest_sent = self.largest_sent.max(packet.length.unwrap_or_default());
+        }
+        for frame in packet.frames.iter().flatten() {
+            if let Frame::Stream { stream, offset, length, .. } = frame {
+                self.flow.on_sent(*stream, offset.saturating_add(length.unwrap_or_default()));
+            }
+            self.handshake_is_confirmed |= *frame == Frame::HandshakeDone;
+            self.is_closed |= *frame == Frame::ConnectionClose;
+        }
+        self.ledger.on_sent(self.now, packet);
+        self.rounds.on_sent(packet);
+    }
+
+    fn on_received(&mut self, packet: &Packet) {
+        self.flow.is_server = *self.is_server.get_or_insert(true);
+        self.last_received = Some(self.now);
+        for frame in packet.frames.iter().flatten() {
+            match frame {
+                Frame::Ack { ranges, ce, .. } => {
+                    self.step.had_ack = true;
+                    if let Some(ce) = ce.filter(|ce| *ce > self.ce) {
+                        self.ce = ce;
+                        self.last_ce = Some(self.now);
+                    }
+                    if let Some(space) = packet.packet_type.space() {
+                        let acknowledged = &mut self.step.acknowledged;
+                        self.ledger.on_ack(self.now, space, ranges, acknowledged);
+                    }
+                }
+                Frame::MaxData { maximum } => self.flow.on_max_data(*maximum),
+                Frame::MaxStreamData { stream, maximum } => {
+                    self.flow.on_max_stream_data(*stream, *maximum);
+                }
+                Frame::HandshakeDone => self.handshake_is_confirmed = true,
+                Frame::ConnectionClose => self.is_closed = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn on_lost(&mut self, lost: &Lost) {
+        self.knows_losses = true;
+        self.ledger.on_lost(self.now, lost);
+        if !lost.is_mtu_probe {
+            self.note_losses(1);
+        }
+    }
+
+    fn note_losses(&mut self, count: u64) {
+        if count > 0 {
+            self.step.lost = self.step.lost.saturating_add(count);
+            self.lost = self.lost.saturating_add(count);
+            self.last_loss = Some(self.now);
+        }
+    }
+
+    fn on_metrics(&mut self, new: &Metrics) {
+        let known = &mut self.metrics;
+        if new.congestion_window.is_some() && new.congestion_window != known.congestion_window {
+            self.step.window_before = known.congestion_window;
+        }
+        known.congestion_window = new.congestion_window.or(known.congestion_window);
+        known.bytes_in_flight = new.bytes_in_flight.or(known.bytes_in_flight);
+        known.packets_in_flight = new.packets_in_flight.or(known.packets_in_flight);
+        known.slow_start_threshold = new.slow_start_threshold.or(known.slow_start_threshold);
+        known.pacing_rate = new.pacing_rate.or(known.pacing_rate);
+        known.minimum_rtt = new.minimum_rtt.or(known.minimum_rtt);
+        known.smoothed_rtt = new.smoothed_rtt.or(known.smoothed_rtt);
+        known.latest_rtt = new.latest_rtt.or(known.latest_rtt);
+        known.rtt_variation = new.rtt_variation.or(known.rtt_variation);
+        known.pto_count = new.pto_count.or(known.pto_count);
+        known.is_application_limited = new.is_application_limited.or(known.is_application_limited);
+        if let Some(window) = new.congestion_window.filter(|window| *window > 0) {
+            self.smallest_window =
+                Some(self.smallest_window.map_or(window, |least| least.min(window)));
+        }
+        if let Some(total) = new.lost_packets {
+            let before = self.lost_total.replace(total).unwrap_or_default();
+            // A stack that says each loss twice is believed once.
+            if !self.ledger.has_loss_events() {
+                self.knows_losses = true;
+                self.note_losses(total.saturating_sub(before));
+            }
+        }
+        // A sample makes an estimate of it; some write a default before.
+        if let Some(rtt) = new.smoothed_rtt.filter(|_| new.latest_rtt.is_some()) {
+            self.ledger.set_rtt(rtt.max(new.latest_rtt.unwrap_or_default()));
+        }
+    }
+
+    fn on_parameters(&mut self, new: &RecoveryParameters) {
+        let known = &mut self.parameters;
+        known.max_datagram_size = new.max_datagram_size.or(known.max_datagram_size);
+        known.initial_window = new.initial_window.or(known.initial_window);
+        known.minimum_window = new.minimum_window.or(known.minimum_window);
+        known.reordering_threshold = new.reordering_threshold.or(known.reordering_threshold);
+        known.time_threshold = new.time_threshold.or(known.time_threshold);
+        if let Some(controller) = &new.controller {
+            self.is_model_based |= controller.to_ascii_lowercase().contains("bbr");
+            known.controller = Some(controller.clone());
+        }
+    }
+
+    fn end_rounds(&mut self) {
+        let is_held = matches!(self.blocked, Some(Blocked::CongestionControl | Blocked::Pacing))
+            || self.window_is_full();
+        let present = super::rounds::Present {
+            now: self.now,
+            is_held,
+            is_waiting_for_data: self.blocked == Some(Blocked::Application),
+            lost: self.step.lost,
+            window: self.metrics.congestion_window,
+            rtt: self.metrics.latest_rtt.and(self.metrics.smoothed_rtt),
+            knows_acks: self.ledger.knows_acks(),
+        };
+        self.step.round = self.rounds.update(&present, &self.step.acknowledged);
+    }
+
+    /// Whether the window leaves no room for another datagram.
+    pub(super) fn window_is_full(&self) -> bool {
+        match (self.metrics.bytes_in_flight, self.metrics.congestion_window) {
+            (Some(in_flight), Some(window)) => {
+                window > 0 && in_flight.saturating_add(self.datagram()) > window
+            }
+            _ => false,
+        }
+    }
+
+    /// The size of full datagrams in bytes.
+    pub(super) fn datagram(&self) -> u64 {
+        let sent = self.largest_sent;
+        self.parameters.max_datagram_size.unwrap_or(sent).max(sent).max(LEAST_DATAGRAM)
+    }
+
+    /// The least congestion window: what the stack says, or the smallest it had, if that is a few
+    /// datagrams.
+    pub(super) fn floor(&self) -> Option<u64> {
+        if let Some(known) = self.parameters.minimum_window {
+            return Some(known);
+        }
+        let most = self.datagram().saturating_mul(FLOOR_DATAGRAMS);
+        self.smallest_window.filter(|least| *least <= most)
+    }
+
+    /// Whether the window is at its floor.
+    pub(super) fn is_at_floor(&self) -> bool {
+        match (self.metrics.congestion_window, self.floor()) {
+            (Some(window), Some(floor)) => window > 0 && window <= floor,
+            _ => false,
+        }
+    }
+
+    /// The smoothed round-trip time. `None` before the first sample.
+    pub(super) fn rtt(&self) -> Option<Duration> {
+        self.metrics.latest_rtt.and(self.metrics.smoothed_rtt).filter(|rtt| !rtt.is_zero())
+    }
+
+    /// The probe timeout without backoff (RFC 9002 §6.2.1).
+    pub(super) fn probe_timeout(&self) -> Duration {
+        let Some(smoothed) = self.rtt() else { return INITIAL_RTT.saturating_mul(3) };
+        let variation = self.metrics.rtt_variation.unwrap_or(smoothed.div_f64(2.0));
+        let delay = self.remote.max_ack_delay.unwrap_or(DEFAULT_MAX_ACK_DELAY);
+        smoothed.saturating_add(variation.saturating_mul(4).max(GRANULARITY)).saturating_add(delay)
+    }
+
+    /// For how long something that a stack does at once may seem to take before it is remarkable: four
+    /// round trips, at least 100 ms, so that neither timers of an operating system nor pacing of a round trip matter.
+    pub(super) fn patience(&self) -> Duration {
+        let rtt =
+            self.rtt().unwrap_or(INITIAL_RTT).max(self.metrics.latest_rtt.unwrap_or_default());
+        rtt.saturating_mul(4).max(Duration::from_millis(100))
+    }
+}

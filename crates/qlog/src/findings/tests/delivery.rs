@@ -1,0 +1,123 @@
+use super::story::{DATAGRAM, ROUND_TRIP, Story, ms};
+use crate::findings::FindingId::{
+    EcnBlackHole, IdleWithData, LossDeclaredEarly, MtuBlackHole, ProbeOverdue, SpuriousLoss,
+};
+use crate::read::{Blocked, EventKind, Frame};
+
+#[test]
+fn nothing_in_flight_though_data_wait() {
+    let pauses = |reason: Blocked, pause: u64| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.round();
+        for _ in 0..4 {
+            story.blocked(reason);
+            story.now += ms(pause);
+            story.round();
+        }
+        story.finds()
+    };
+    assert_eq!(pauses(Blocked::Pacing, 300), [IdleWithData]);
+    assert_eq!(pauses(Blocked::Pacing, 50), []);
+    assert_eq!(pauses(Blocked::Application, 300), []);
+}
+
+#[test]
+fn a_probe_that_does_not_come() {
+    let waits = |pauses: &[u64]| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.round();
+        story.fill();
+        for pause in pauses {
+            story.now += ms(*pause);
+            story.send_frames(vec![Frame::Ping], 40);
+        }
+        story.finds()
+    };
+    // The probe timeout is 39 ms.
+    assert_eq!(waits(&[2000]), [ProbeOverdue]);
+    assert_eq!(waits(&[40, 80, 160, 320, 640, 1280, 2560]), []);
+}
+
+#[test]
+fn losses_declared_too_early() {
+    let declares = |number_of_later: u64| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.round();
+        for _ in 0..20 {
+            let first = story.next;
+            story.fill();
+            story.now += ms(5);
+            story.acknowledge(first + 1, first + number_of_later, ms(0));
+            story.lose(first);
+            story.now += ms(6);
+            story.acknowledge(first, story.next - 1, ms(0));
+        }
+        story.finds()
+    };
+    assert_eq!(declares(1), [LossDeclaredEarly]);
+    assert_eq!(declares(3), []);
+}
+
+#[test]
+fn reordering_taken_for_loss() {
+    let reorders = |is_undone: bool| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.round();
+        for round in 1..=40 {
+            let first = story.next;
+            story.fill();
+            story.now += ROUND_TRIP;
+            story.acknowledge(first + 1, first + 10, ms(0));
+            story.lose(first);
+            story.acknowledge(first, story.next - 1, ms(0));
+            let undone = if is_undone { round } else { 0 };
+            story.event(EventKind::CongestionEvents { events: round, undone });
+        }
+        story.finds()
+    };
+    assert_eq!(reorders(false), [SpuriousLoss]);
+    assert_eq!(reorders(true), []);
+}
+
+#[test]
+fn a_path_that_has_become_narrow() {
+    let narrow = |arrives: bool| {
+        let mut story = Story::begin(20 * 1400);
+        story.length = 1400;
+        story.round();
+        for _ in 0..10 {
+            let large = story.next;
+            story.send();
+            story.send_frames(vec![Frame::Ping], 60);
+            story.now += ms(50);
+            if arrives {
+                story.acknowledge(large, large + 1, ms(0));
+            } else {
+                story.acknowledge(large + 1, large + 1, ms(0));
+                story.lose(large);
+            }
+        }
+        story.finds()
+    };
+    assert_eq!(narrow(false), [MtuBlackHole]);
+    assert_eq!(narrow(true), []);
+}
+
+#[test]
+fn marked_packets_that_do_not_arrive() {
+    let tests = |arrives: bool| {
+        let mut story = Story::begin(200 * DATAGRAM);
+        story.event(EventKind::Ecn("testing".into()));
+        let first = story.next;
+        for _ in 0..20 {
+            story.send();
+            story.now += ms(20);
+            if arrives {
+                story.acknowledge(first, story.next - 1, ms(0));
+            }
+        }
+        story.finds()
+    };
+    assert_eq!(tests(false), [EcnBlackHole]);
+    assert_eq!(tests(true), []);
+}

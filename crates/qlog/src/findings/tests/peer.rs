@@ -1,0 +1,152 @@
+use core::time::Duration;
+
+use super::story::{DATAGRAM, ROUND_TRIP, Story, ms};
+use crate::findings::FindingId::{
+    AckStarvation, AmplificationStall, DeadPeerKept, FlowControlStall, LateAcknowledgements,
+    NotWoken, PeerStoppedReading, TimedOutWithData,
+};
+use crate::read::{Blocked, EventKind, Frame};
+
+/// The connection's limit is reached; `each` happens four times in a pause before it is raised.
+fn stalls(pause: u64, mut each: impl FnMut(&mut Story)) -> Story {
+    let mut story = Story::begin(20 * DATAGRAM);
+    story.round();
+    story.send_frames(vec![Frame::DataBlocked { limit: 50_000 }], 40);
+    let blocked = story.next - 1;
+    story.now += ROUND_TRIP;
+    story.acknowledge(blocked, blocked, ms(0));
+    for _ in 0..4 {
+        story.now += ms(pause / 4);
+        each(&mut story);
+    }
+    story.receive(vec![Frame::MaxData { maximum: 100_000 }]);
+    story.round();
+    story
+}
+
+#[test]
+fn limits_that_are_not_raised() {
+    assert_eq!(
+        stalls(4000, |story| story.receive(vec![Frame::Ping])).finds(),
+        [PeerStoppedReading]
+    );
+    assert_eq!(stalls(4000, |_| ()).finds(), [FlowControlStall]);
+    assert_eq!(stalls(400, |_| ()).finds(), []);
+}
+
+#[test]
+fn a_raised_limit_that_wakes_nobody() {
+    let sleeps = |pause: u64| {
+        let mut story = stalls(100, |_| ());
+        let written = |length| EventKind::StreamDataMoved {
+            stream: 0,
+            offset: 0,
+            length,
+            from_application: true,
+            to_application: false,
+        };
+        story.event(written(1_000_000));
+        story.send_frames(vec![Frame::DataBlocked { limit: 100_000 }], 40);
+        let blocked = story.next - 1;
+        story.receive(vec![Frame::MaxData { maximum: 200_000 }]);
+        story.acknowledge(blocked, blocked, ms(0));
+        story.now += ms(pause);
+        story.round();
+        story.finds()
+    };
+    assert_eq!(sleeps(300), [NotWoken]);
+    assert_eq!(sleeps(30), []);
+}
+
+#[test]
+fn a_server_without_credit() {
+    let waits = |seconds: u64| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.round();
+        story.blocked(Blocked::Amplification);
+        story.now += Duration::from_secs(seconds);
+        story.blocked(Blocked::Application);
+        story.finds()
+    };
+    assert_eq!(waits(8), [AmplificationStall]);
+    assert_eq!(waits(3), []);
+}
+
+#[test]
+fn a_peer_that_sends_and_does_not_acknowledge() {
+    let sends = |with_acks: bool| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.round();
+        let first = story.next;
+        story.fill();
+        for _ in 0..40 {
+            story.now += ms(50);
+            story.send_frames(vec![Frame::Ping], 40);
+            story.receive(vec![Frame::Ping]);
+            if with_acks {
+                story.acknowledge(first, first, ms(0));
+            }
+        }
+        story.finds()
+    };
+    assert_eq!(sends(false), [AckStarvation]);
+    assert_eq!(sends(true), []);
+}
+
+#[test]
+fn acknowledgements_that_are_held_back() {
+    let holds = |delay: u64| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        for _ in 0..50 {
+            let first = story.next;
+            story.fill();
+            story.now += ms(10 + delay);
+            story.acknowledge(first, story.next - 1, ms(delay));
+        }
+        story.finds()
+    };
+    assert_eq!(holds(90), [LateAcknowledgements]);
+    assert_eq!(holds(25), []);
+}
+
+fn closed_by_idle_timeout() -> EventKind {
+    let trigger = Some("idle_timeout".into());
+    EventKind::Closed { is_local: Some(true), error: None, reason: None, trigger }
+}
+
+#[test]
+fn a_connection_that_times_out() {
+    let ends = |has_data: bool| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.round();
+        if has_data {
+            story.send();
+        }
+        for pause in (0..9).map(|doublings| ms(40 << doublings)) {
+            story.now += pause;
+            if has_data {
+                story.send_frames(vec![Frame::Ping], 40);
+            }
+        }
+        story.now += Duration::from_secs(10);
+        story.event(closed_by_idle_timeout());
+        story.finds()
+    };
+    assert_eq!(ends(true), [TimedOutWithData]);
+    assert_eq!(ends(false), []);
+}
+
+#[test]
+fn a_dead_peer_that_is_not_given_up() {
+    let goes_on = |seconds: u64| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.round();
+        for _ in 0..seconds * 2 {
+            story.now += ms(500);
+            story.send_frames(vec![Frame::Ping], 40);
+        }
+        story.finds()
+    };
+    assert_eq!(goes_on(60), [DeadPeerKept]);
+    assert_eq!(goes_on(30), []);
+}

@@ -1,0 +1,206 @@
+use super::story::{DATAGRAM, ROUND_TRIP, Story, ms};
+use crate::findings::FindingId::{
+    AboveWindow, ApplicationLimitedClaim, GhostBytes, NoGrowth, PacerStarves, PhaseWithoutEnd,
+    RecoveryWithoutLoss, StateFlapping, SuppressorHeld, WindowAtFloor, WindowBelowMinimum,
+};
+use crate::read::{Blocked, CongestionState, EventKind, Metrics};
+
+#[test]
+fn a_window_at_its_floor() {
+    let at_floor = |rounds: u64| {
+        let mut story = Story::begin(2 * DATAGRAM);
+        (0..rounds).for_each(|_| story.round());
+        story.set_window(3 * DATAGRAM);
+        story
+    };
+    assert_eq!(at_floor(15).finds(), []);
+    let findings = at_floor(40).finish();
+    assert_eq!(findings[0].id, WindowAtFloor);
+    let text = &findings[0].explanation;
+    assert!(text.contains("2,400 bytes (2.0 datagrams)") && text.contains("of 10.0 ms"), "{text}");
+
+    // Each loss is a reason to stay; an application that has nothing to send as well.
+    let mut lossy = Story::begin(2 * DATAGRAM);
+    let mut idle = Story::begin(2 * DATAGRAM);
+    for _ in 0..40 {
+        for story in [&mut lossy, &mut idle] {
+            story.fill();
+            story.now += ROUND_TRIP;
+        }
+        lossy.lose(lossy.next - 1);
+        lossy.acknowledge(lossy.next - 2, lossy.next - 2, ms(0));
+        idle.blocked(Blocked::Application);
+        idle.acknowledge(idle.next - 2, idle.next - 1, ms(0));
+    }
+    assert_eq!(lossy.finds(), []);
+    assert_eq!(idle.finds(), []);
+}
+
+/// The published bug: what is acknowledged ends recovery, and what is sent begins it anew.
+#[test]
+fn a_flip_in_each_round_trip() {
+    let mut story = Story::begin(2 * DATAGRAM);
+    story.fill();
+    story.lose(0);
+    for _ in 0..40 {
+        story.state(CongestionState::Recovery);
+        story.round();
+        story.state(CongestionState::CongestionAvoidance);
+    }
+    let findings = story.finish();
+    let ids: Vec<_> = findings.iter().map(|finding| finding.id).collect();
+    assert_eq!(ids, [WindowAtFloor, StateFlapping, RecoveryWithoutLoss]);
+    for finding in &findings[..2] {
+        assert!(finding.explanation.contains("which is the round trip"), "{}", finding.explanation);
+    }
+
+    // With a loss each time it is what recovery is for.
+    let mut story = Story::begin(20 * DATAGRAM);
+    for _ in 0..40 {
+        story.fill();
+        story.now += ROUND_TRIP;
+        let last = story.next - 1;
+        story.lose(last - 10);
+        story.state(CongestionState::Recovery);
+        story.acknowledge(last - 9, last, ms(0));
+        story.round();
+        story.state(CongestionState::CongestionAvoidance);
+    }
+    assert_eq!(story.finds(), []);
+}
+
+#[test]
+fn a_window_below_its_minimum() {
+    let mut story = Story::begin(2 * DATAGRAM);
+    story.round();
+    story.set_window(DATAGRAM);
+    story.now += ms(5);
+    story.set_window(10 * DATAGRAM);
+    assert_eq!(story.finds(), [WindowBelowMinimum]);
+    let mut story = Story::begin(2 * DATAGRAM);
+    story.round();
+    assert_eq!(story.finds(), []);
+}
+
+#[test]
+fn a_window_that_does_not_grow() {
+    let stands = |rounds: u64, growth: u64| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        for _ in 0..rounds {
+            story.round();
+            let window = story.window + growth;
+            story.set_window(window);
+        }
+        story.finds()
+    };
+    assert_eq!(stands(600, 0), [NoGrowth]);
+    assert_eq!(stands(500, 0), []);
+    assert_eq!(stands(600, 100), []);
+}
+
+#[test]
+fn a_suppressor_that_does_not_let_go() {
+    let held = |rounds: u64| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.event(EventKind::Suppressors(vec![("not_limited".into(), 1)]));
+        (0..rounds).for_each(|_| story.round());
+        story.event(EventKind::Suppressors(Vec::new()));
+        story.round();
+        story.finds()
+    };
+    assert_eq!(held(40), [SuppressorHeld]);
+    assert_eq!(held(10), []);
+}
+
+#[test]
+fn a_claim_that_the_application_has_nothing() {
+    let claims = |also_drops: bool| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        for _ in 0..40 {
+            story.metrics(Metrics { is_application_limited: Some(true), ..Metrics::default() });
+            story.round();
+            if also_drops {
+                story
+                    .metrics(Metrics { is_application_limited: Some(false), ..Metrics::default() });
+            }
+        }
+        story.finds()
+    };
+    assert_eq!(claims(false), [ApplicationLimitedClaim]);
+    assert_eq!(claims(true), []);
+}
+
+#[test]
+fn a_recovery_without_end() {
+    let lasts = |rounds: u64| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.round();
+        story.state(CongestionState::Recovery);
+        (0..rounds).for_each(|_| story.round());
+        story.state(CongestionState::CongestionAvoidance);
+        story.finds()
+    };
+    assert_eq!(lasts(20), [PhaseWithoutEnd]);
+    assert_eq!(lasts(4), []);
+}
+
+/// quiche goes on in congestion avoidance and does not say so.
+#[test]
+fn a_slow_start_that_is_one_only_by_its_name() {
+    let grows_by = |hundredths: u64| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.round();
+        story.state(CongestionState::ConservativeSlowStart);
+        for _ in 0..30 {
+            story.round();
+            story.set_window(story.window + story.window * hundredths / 100);
+        }
+        story.finds()
+    };
+    assert_eq!(grows_by(10), [PhaseWithoutEnd]);
+    assert_eq!(grows_by(1), []);
+}
+
+#[test]
+fn a_pacer_that_starves() {
+    let paced = |bits_per_second: u64| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.metrics(Metrics { pacing_rate: Some(bits_per_second), ..Metrics::default() });
+        (0..40).for_each(|_| story.round());
+        story.finds()
+    };
+    // 24 kB in 10 ms are 19.2 Mbit/s.
+    assert_eq!(paced(9_000_000), [PacerStarves]);
+    assert_eq!(paced(20_000_000), []);
+}
+
+#[test]
+fn packets_above_the_window() {
+    let sends = |extra: u64| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        for _ in 0..40 {
+            let first = story.next;
+            story.fill();
+            (0..extra).for_each(|_| story.send());
+            story.now += ROUND_TRIP;
+            story.acknowledge(first, story.next - 1, ms(0));
+        }
+        story.finds()
+    };
+    assert_eq!(sends(5), [AboveWindow]);
+    assert_eq!(sends(2), []);
+}
+
+#[test]
+fn bytes_that_never_leave_the_flight() {
+    let leaks = |bytes: u64| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.in_flight += bytes;
+        for _ in 0..200 {
+            story.round();
+        }
+        story.finds()
+    };
+    assert_eq!(leaks(4 * DATAGRAM), [GhostBytes]);
+    assert_eq!(leaks(DATAGRAM), []);
+}

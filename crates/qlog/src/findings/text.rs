@@ -1,0 +1,67 @@
+//! Figures for people.
+
+use core::time::Duration;
+
+/// A point in time or a length of time, with three or four figures that count.
+pub(super) fn time(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    if seconds >= 100.0 {
+        format!("{seconds:.0} s")
+    } else if seconds >= 1.0 {
+        format!("{seconds:.1} s")
+    } else if seconds >= 0.1 {
+        format!("{:.0} ms", seconds * 1e3)
+    } else if seconds >= 1e-4 {
+        format!("{:.1} ms", seconds * 1e3)
+    } else {
+        format!("{:.0} µs", seconds * 1e6)
+    }
+}
+
+/// From when to when.
+pub(super) fn span(begin: Duration, end: Duration) -> String {
+    format!("{:.3} s to {:.3} s", begin.as_secs_f64(), end.as_secs_f64())
+}
+
+/// Bytes, with a comma for each three digits.
+pub(super) fn bytes(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && digits.len().saturating_sub(place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text.push_str(" bytes");
+    text
+}
+
+/// A part of a whole.
+pub(super) fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "0 %".to_owned();
+    }
+    format!("{:.1} %", part as f64 * 100.0 / whole as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bytes, percent, span, time};
+    use core::time::Duration;
+
+    #[test]
+    fn figures_are_as_long_as_they_mean_something() {
+        let text = |nanoseconds| time(Duration::from_nanos(nanoseconds));
+        assert_eq!(text(7_695_000_000), "7.7 s");
+        assert_eq!(text(123_400_000_000), "123 s");
+        assert_eq!(text(312_000_000), "312 ms");
+        assert_eq!(text(15_940_000), "15.9 ms");
+        assert_eq!(text(31_000), "31 µs");
+        assert_eq!(bytes(0), "0 bytes");
+        assert_eq!(bytes(2700), "2,700 bytes");
+        assert_eq!(bytes(1_234_567), "1,234,567 bytes");
+        assert_eq!(percent(1, 8), "12.5 %");
+        assert_eq!(span(Duration::ZERO, Duration::from_millis(1500)), "0.000 s to 1.500 s");
+    }
+}

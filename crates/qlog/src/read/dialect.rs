@@ -1,0 +1,187 @@
+use core::time::Duration;
+
+use serde::Deserialize;
+use std::borrow::Cow;
+
+use super::number::Decimal;
+use super::reading::{Reading, VantagePoint};
+
+/// The members of a file's first record, or of a contained file but its traces.
+#[derive(Deserialize, Default)]
+pub(super) struct FileHeader<'a> {
+    #[serde(borrow)]
+    qlog_version: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    file_schema: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    title: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    trace: Option<TraceHeader<'a>>,
+}
+
+/// The members of a trace but its events.
+#[derive(Deserialize, Default)]
+pub(super) struct TraceHeader<'a> {
+    #[serde(borrow)]
+    title: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    common_fields: Option<CommonFields<'a>>,
+    #[serde(borrow)]
+    vantage_point: Option<VantagePointText<'a>>,
+    #[serde(borrow)]
+    event_schemas: Option<Vec<Cow<'a, str>>>,
+}
+
+#[derive(Deserialize, Default)]
+struct CommonFields<'a> {
+    #[serde(borrow)]
+    time_format: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize, Default)]
+struct VantagePointText<'a> {
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "type")]
+    kind: Option<Cow<'a, str>>,
+}
+
+impl FileHeader<'_> {
+    /// Whether it is one: it names a version or a schema.
+    pub(super) const fn is_qlog(&self) -> bool {
+        self.qlog_version.is_some() || self.file_schema.is_some()
+    }
+
+    pub(super) fn apply(&self, reading: &mut Reading, clock: &mut Clock) {
+        if let Some(version) = self.qlog_version.as_ref().or(self.file_schema.as_ref()) {
+            reading.dialect = version.clone().into_owned();
+        }
+        if let Some(title) = &self.title {
+            reading.title.get_or_insert_with(|| title.clone().into_owned());
+        }
+        if let Some(trace) = &self.trace {
+            trace.apply(reading, clock);
+        }
+    }
+}
+
+impl TraceHeader<'_> {
+    pub(super) fn apply(&self, reading: &mut Reading, clock: &mut Clock) {
+        if let Some(title) = &self.title {
+            reading.title = Some(title.clone().into_owned());
+        }
+        if let Some(vantage) = &self.vantage_point {
+            let kind = vantage.kind.as_deref().unwrap_or_default();
+            reading.vantage_point = VantagePoint::of_name(kind);
+            reading.writer = vantage.name.as_ref().map(|name| name.clone().into_owned());
+        }
+        if let Some(schemas) = &self.event_schemas {
+            let names = schemas.iter().filter_map(|schema| schema.rsplit([':', '/']).next());
+            let names: Vec<&str> = names.collect();
+            if !names.is_empty() {
+                reading.dialect = names.join(", ");
+            }
+        }
+        if let Some(fields) = &self.common_fields {
+            clock.set(fields);
+        }
+    }
+}
+
+/// Brings the times of a trace to one form: since its first event.
+///
+/// What the times count from is of no interest then, and neither is whether the reference is a number
+/// or an object: `absolute`, `relative`, `relative_to_epoch` are all a distance from something fixed.
+#[derive(Debug, Default)]
+pub(super) struct Clock {
+    /// `delta` and `relative_to_previous_event`: each time is the distance from the one before it.
+    is_incremental: bool,
+    /// Milliseconds.
+    first: Option<f64>,
+    previous: f64,
+}
+
+impl Clock {
+    fn set(&mut self, fields: &CommonFields<'_>) {
+        let format = fields.time_format.as_deref();
+        self.is_incremental = matches!(format, Some("delta" | "relative_to_previous_event"));
+    }
+
+    /// The time of an event, from the first one. An event's own format goes before the trace's. Time
+    /// does not run backwards: events that several threads wrote out of order are taken as simultaneous.
+    pub(super) fn read(&mut self, time: Decimal, format: Option<&str>) -> Duration {
+        let is_incremental = match format {
+            Some(format) => matches!(format, "delta" | "relative_to_previous_event"),
+            None => self.is_incremental,
+        };
+        let absolute = if is_incremental { self.previous + time.0 } else { time.0 };
+        let first = *self.first.get_or_insert(absolute);
+        self.previous = absolute.max(self.previous).max(first);
+        Decimal(self.previous - first).duration()
+    }
+}
+
+/// The one name for what the drafts have called differently. The namespace does not matter: no two mean
+/// different things by a name that is used here, but HTTP's.
+pub(super) fn event_name(name: &str) -> EventName {
+    let (namespace, event) = name.split_once(':').unwrap_or(("", name));
+    match namespace {
+        "http" | "h3" | "http3" | "qpack" | "loglevel" | "simulation" | "generic" => {
+            EventName::Other
+        }
+        _ => EventName::of(event),
+    }
+}
+
+/// The events of which something is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum EventName {
+    PacketSent,
+    PacketReceived,
+    PacketLost,
+    PacketDropped,
+    Metrics,
+    CongestionState,
+    Blocked { of_stream: bool },
+    Timer,
+    Parameters,
+    RecoveryParameters,
+    ConnectionState,
+    Closed,
+    Mtu,
+    Path,
+    Ecn,
+    Suppressors,
+    CongestionEvents,
+    SpuriousLoss,
+    StreamDataMoved,
+    Other,
+}
+
+impl EventName {
+    fn of(name: &str) -> Self {
+        match name {
+            "packet_sent" => Self::PacketSent,
+            "packet_received" => Self::PacketReceived,
+            "packet_lost" => Self::PacketLost,
+            "packet_dropped" => Self::PacketDropped,
+            "recovery_metrics_updated" | "metrics_updated" => Self::Metrics,
+            "congestion_state_updated" => Self::CongestionState,
+            "connection_data_blocked_updated" => Self::Blocked { of_stream: false },
+            "stream_data_blocked_updated" => Self::Blocked { of_stream: true },
+            "timer_updated" | "loss_timer_updated" => Self::Timer,
+            "parameters_set" => Self::Parameters,
+            "recovery_parameters_set" => Self::RecoveryParameters,
+            "connection_state_updated" => Self::ConnectionState,
+            "connection_closed" => Self::Closed,
+            "mtu_updated" => Self::Mtu,
+            "migration_state_updated" => Self::Path,
+            "ecn_state_updated" => Self::Ecn,
+            "suppressors_updated" => Self::Suppressors,
+            "congestion_events_updated" => Self::CongestionEvents,
+            "spurious_loss" => Self::SpuriousLoss,
+            "stream_data_moved" | "data_moved" => Self::StreamDataMoved,
+            _ => Self::Other,
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The frames of a packet, straight into the vocabulary.
+
+use core::fmt;
+use core::ops::RangeInclusive;
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
+
+use super::event::Frame;
+use super::number::{Milliseconds, Number};
+
+/// Frames of a packet, and ranges of an ACK frame, that are kept: more do not fit a datagram.
+const MAX_ELEMENTS: usize = 64 << 10;
+
+/// The frames of a packet.
+pub(super) struct Frames(pub(super) Vec<Frame>);
+
+impl<'de> Deserialize<'de> for Frames {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(FramesVisitor)
+    }
+}
+
+struct FramesVisitor;
+
+impl<'de> Visitor<'de> for FramesVisitor {
+    type Value = Frames;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an array of frames")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Frames, A::Error> {
+        let mut frames = Vec::new();
+        while let Some(frame) = sequence.next_element::<FrameData<'de>>()? {
+            if frames.len() < MAX_ELEMENTS {
+                frames.push(frame.frame());
+            }
+        }
+        Ok(Frames(frames))
+    }
+}
+
+#[derive(Deserialize, Default)]
+struct Raw {
+    length: Option<Number>,
+    payload_length: Option<Number>,
+}
+
+#[derive(Deserialize)]
+struct FrameData<'a> {
+    #[serde(borrow)]
+    frame_type: Cow<'a, str>,
+    stream_id: Option<Number>,
+    offset: Option<Number>,
+    length: Option<Number>,
+    raw: Option<Raw>,
+    fin: Option<bool>,
+    acked_ranges: Option<Ranges>,
+    ack_delay: Option<Milliseconds>,
+    ect0: Option<Number>,
+    ect1: Option<Number>,
+    ce: Option<Number>,
+    maximum: Option<Number>,
+    #[serde(alias = "current")]
+    limit: Option<Number>,
+}
+
+impl FrameData<'_> {
+    fn length(&self) -> Option<u64> {
+        let raw = self.raw.as_ref();
+        let length = self.length.or(raw.and_then(|raw| raw.payload_length.or(raw.length)));
+        length.map(|length| length.0)
+    }
+
+    fn frame(self) -> Frame {
+        let stream = self.stream_id.unwrap_or_default().0;
+        let offset = self.offset.unwrap_or_default().0;
+        let maximum = self.maximum.unwrap_or_default().0;
+        let limit = self.limit.unwrap_or_default().0;
+        match self.frame_type.as_ref() {
+            "stream" => Frame::Stream {
+                stream,
+                offset,
+                length: self.length(),
+                is_last: self.fin.unwrap_or_default(),
+            },
+            "ack" => self.ack(),
+            "padding" => Frame::Padding,
+            "ping" => Frame::Ping,
+            "crypto" => Frame::Crypto { offset, length: self.length() },
+            "max_data" => Frame::MaxData { maximum },
+            "max_stream_data" => Frame::MaxStreamData { stream, maximum },
+            "max_streams" => Frame::MaxStreams { maximum },
+            "data_blocked" => Frame::DataBlocked { limit },
+            "stream_data_blocked" => Frame::StreamDataBlocked { stream, limit },
+            "streams_blocked" => Frame::StreamsBlocked { limit },
+            "reset_stream" | "reset_stream_at" => Frame::ResetStream { stream },
+            "stop_sending" => Frame::StopSending { stream },
+            "path_challenge" => Frame::PathChallenge,
+            "path_response" => Frame::PathResponse,
+            "handshake_done" => Frame::HandshakeDone,
+            "datagram" => Frame::Datagram { length: self.length() },
+            "connection_close" => Frame::ConnectionClose,
+            other => Frame::Other(other.into()),
+        }
+    }
+
+    fn ack(self) -> Frame {
+        let ect = match (self.ect0, self.ect1) {
+            (None, None) => None,
+            (zero, one) => {
+                Some(zero.unwrap_or_default().0.saturating_add(one.unwrap_or_default().0))
+            }
+        };
+        Frame::Ack {
+            ranges: self.acked_ranges.map(|ranges| ranges.0).unwrap_or_default(),
+            delay: self.ack_delay.map(Milliseconds::duration),
+            ce: self.ce.map(|count| count.0),
+            ect,
+        }
+    }
+}
+
+/// Ranges of packet numbers: each has a first and a last one, or is a single number.
+struct Ranges(Vec<RangeInclusive<u64>>);
+
+impl<'de> Deserialize<'de> for Ranges {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(RangesVisitor)
+    }
+}
+
+struct RangesVisitor;
+
+impl<'de> Visitor<'de> for RangesVisitor {
+    type Value = Ranges;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an array of ranges")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Ranges, A::Error> {
+        let mut ranges = Vec::new();
+        while let Some(Range(range)) = sequence.next_element()? {
+            if ranges.len() < MAX_ELEMENTS {
+                ranges.push(range);
+            }
+        }
+        Ok(Ranges(ranges))
+    }
+}
+
+struct Range(RangeInclusive<u64>);
+
+impl<'de> Deserialize<'de> for Range {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(RangeVisitor)
+    }
+}
+
+struct RangeVisitor;
+
+impl<'de> Visitor<'de> for RangeVisitor {
+    type Value = Range;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an array of one or two packet numbers")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Range, A::Error> {
+        let first = sequence.next_element::<Number>()?.unwrap_or_default().0;
+        let last = sequence.next_element::<Number>()?.map_or(first, |last| last.0);
+        while sequence.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Range(first.min(last)..=first.max(last)))
+    }
+}

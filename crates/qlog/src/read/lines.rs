@@ -1,0 +1,78 @@
+use super::reading::Damage;
+use super::split::{MAX_RECORD_BYTES, Part, RECORD_SEPARATOR, Window};
+
+/// Records with a line each, or with a record separator in front of each (RFC 7464).
+#[derive(Debug)]
+pub(super) struct Lines {
+    window: Window,
+    separator: u8,
+    /// How long the last record was, with what ended it.
+    used: usize,
+    /// The record at hand is longer than what is accepted: its rest is passed over.
+    is_too_long: bool,
+}
+
+impl Lines {
+    pub(super) const fn separated(window: Window) -> Self {
+        Self { window, separator: RECORD_SEPARATOR, used: 0, is_too_long: false }
+    }
+
+    pub(super) const fn of_lines(window: Window) -> Self {
+        Self { window, separator: b'\n', used: 0, is_too_long: false }
+    }
+
+    pub(super) fn offset(&self) -> u64 {
+        self.window.offset()
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<Part<'_>>, Damage> {
+        self.window.skip(core::mem::take(&mut self.used));
+        let mut searched = 0;
+        loop {
+            let rest = self.window.bytes().get(searched..).unwrap_or_default();
+            if let Some(found) = memchr::memchr(self.separator, rest) {
+                let end = searched.saturating_add(found);
+                if core::mem::take(&mut self.is_too_long) {
+                    self.window.skip(end.saturating_add(1));
+                    return Ok(Some(Part::TooLong));
+                }
+                if self.is_empty(end) {
+                    self.window.skip(end.saturating_add(1));
+                    searched = 0;
+                    continue;
+                }
+                self.used = end.saturating_add(1);
+                return Ok(Some(Part::Record(self.window.bytes().get(..end).unwrap_or_default())));
+            }
+            searched = self.window.bytes().len();
+            if searched > MAX_RECORD_BYTES {
+                self.is_too_long = true;
+                self.window.skip(searched);
+                searched = 0;
+            }
+            match self.window.fill() {
+                Ok(true) => {}
+                Ok(false) => return Ok(self.last()),
+                Err(()) => return Err(self.window.damage()),
+            }
+        }
+    }
+
+    /// What stands behind the last separator.
+    fn last(&mut self) -> Option<Part<'_>> {
+        let end = self.window.bytes().len();
+        if core::mem::take(&mut self.is_too_long) {
+            self.window.skip(end);
+            return Some(Part::TooLong);
+        }
+        if self.is_empty(end) {
+            return None;
+        }
+        self.used = end;
+        self.window.bytes().get(..end).map(Part::Record)
+    }
+
+    fn is_empty(&self, end: usize) -> bool {
+        self.window.bytes().iter().take(end).all(u8::is_ascii_whitespace)
+    }
+}

@@ -1,0 +1,34 @@
+//! The reading half: any qlog file in, events of one vocabulary out.
+//!
+//! `source` opens and decompresses, `split` cuts the bytes into records (`lines` where each has a line
+//! or a separator of its own, `contained` inside one JSON object), `dialect` knows the formats of time
+//! and the names of events through the drafts, `record` and `frames` read an event, `event` is the
+//! vocabulary. [`QlogReader`] puts them together.
+//!
+//! Nothing is kept of what was read: memory is bounded by the longest record that is accepted.
+
+mod contained;
+mod dialect;
+mod event;
+mod frames;
+mod lines;
+mod number;
+mod reader;
+mod reading;
+mod record;
+mod source;
+mod split;
+
+pub use event::{
+    Blocked, BlockedUpdate, CongestionState, Event, EventKind, Frame, LossTrigger, Lost, Metrics,
+    Packet, PacketSpace, PacketType, Parameters, RecoveryParameters, Timer, TimerEvent,
+};
+pub use reader::{Item, QlogReader};
+pub use reading::{Damage, Reading, VantagePoint};
+pub use source::OpenError;
+pub use split::MAX_RECORD_BYTES;
+
+pub(crate) use reader::{Raw, RawReader};
+
+#[cfg(test)]
+mod tests;

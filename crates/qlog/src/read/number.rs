@@ -1,0 +1,89 @@
+use core::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+
+/// An unsigned integer, written as a number or as a string (main schema §10.1).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Number(pub(crate) u64);
+
+struct NumberVisitor;
+
+impl Visitor<'_> for NumberVisitor {
+    type Value = Number;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an unsigned integer or a string of its digits")
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Number, E> {
+        Ok(Number(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Number, E> {
+        Ok(Number(u64::try_from(value).unwrap_or_default()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Number, E> {
+        // Saturates, and takes what is not a number for zero.
+        Ok(Number(value as u64))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Number, E> {
+        value.parse().map(Number).map_err(|_| E::custom("not an unsigned integer"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NumberVisitor)
+    }
+}
+
+/// A number with a fraction, written as a number or as a string. It is finite.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub(super) struct Decimal(pub(super) f64);
+
+struct DecimalVisitor;
+
+impl Visitor<'_> for DecimalVisitor {
+    type Value = Decimal;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a number or a string that is one")
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Decimal, E> {
+        Ok(Decimal(value as f64))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Decimal, E> {
+        Ok(Decimal(value as f64))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Decimal, E> {
+        if value.is_finite() { Ok(Decimal(value)) } else { Err(E::custom("not a finite number")) }
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Decimal, E> {
+        let value = value.parse::<f64>().map_err(|_| E::custom("not a number"))?;
+        self.visit_f64(value)
+    }
+}
+
+impl<'de> Deserialize<'de> for Decimal {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(DecimalVisitor)
+    }
+}
+
+/// A time in milliseconds.
+pub(super) type Milliseconds = Decimal;
+
+impl Milliseconds {
+    /// As a duration; none is negative.
+    pub(super) fn duration(self) -> core::time::Duration {
+        const NANOSECONDS_PER_MILLISECOND: f64 = 1e6;
+        let nanoseconds = (self.0 * NANOSECONDS_PER_MILLISECOND).round();
+        core::time::Duration::from_nanos(nanoseconds.max(0.0) as u64)
+    }
+}

@@ -1,0 +1,87 @@
+use core::fmt;
+use std::collections::BTreeMap;
+
+/// Distinct names of unused events that are counted; the rest is counted together.
+const MAX_NAMES: usize = 256;
+
+/// What is known of a trace beside its events.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Reading {
+    /// Its title, or that of its file.
+    pub title: Option<String>,
+    /// Who wrote it, as it calls itself.
+    pub writer: Option<String>,
+    /// Which end saw the events.
+    pub vantage_point: VantagePoint,
+    /// The format: the version or the schemas that the file names.
+    pub dialect: String,
+    /// How many events were read, used or not.
+    pub events: u64,
+    /// Events and records of which nothing is used, by name.
+    pub unused: BTreeMap<String, u64>,
+    /// Where the file is damaged, if it is: it was read to there.
+    pub damage: Option<Damage>,
+}
+
+impl Reading {
+    pub(crate) fn count_unused(&mut self, name: &str) {
+        if let Some(count) = self.unused.get_mut(name) {
+            *count = count.saturating_add(1);
+        } else if self.unused.len() < MAX_NAMES {
+            self.unused.insert(name.chars().take(100).collect(), 1);
+        } else {
+            let others = self.unused.entry("(other names)".to_owned()).or_default();
+            *others = others.saturating_add(1);
+        }
+    }
+}
+
+/// Which end a trace was written at.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum VantagePoint {
+    /// The client.
+    Client,
+    /// The server.
+    Server,
+    /// Neither end.
+    Network,
+    /// The file does not say.
+    #[default]
+    Unknown,
+}
+
+impl VantagePoint {
+    /// Its name in the drafts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+            Self::Network => "network",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    pub(super) fn of_name(name: &str) -> Self {
+        match name {
+            "client" => Self::Client,
+            "server" => Self::Server,
+            "network" => Self::Network,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Where and how a file is damaged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Damage {
+    /// How many bytes, of what is in the file when it is decompressed, were read.
+    pub offset: u64,
+    /// What is wrong there.
+    pub why: String,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} at byte {}", self.why, self.offset)
+    }
+}

@@ -1,0 +1,111 @@
+//! What is found in recorded traces.
+//!
+//! `gallery-001` is `lab replay collapse --controller cubic --seed 2` with the gallery's first patch; `quiche-0.30-*` are
+//! a quiche 0.30 server's with its published bug switched on and off; the small ones are of servers of `interop/peers/`.
+
+use std::path::Path;
+
+use clearway_qlog::convert::to_0_3;
+use clearway_qlog::findings::{FindingId, Report, find};
+use clearway_qlog::read::{QlogReader, VantagePoint};
+
+fn report(name: &str) -> Report {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    let mut reports = find(QlogReader::open(&path).unwrap(), |_| {});
+    assert_eq!(reports.len(), 1);
+    reports.remove(0)
+}
+
+fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in {text:?}");
+    }
+}
+
+#[test]
+fn the_published_bug_in_our_stack() {
+    let report = report("gallery-001.sqlog.gz");
+    assert_eq!(report.reading.damage, None);
+    let first = &report.findings[0];
+    assert_eq!(first.id, FindingId::WindowAtFloor);
+    let parts = [
+        "floor of 2,700 bytes",
+        "for 7.9 s",
+        "no packet was lost",
+        "each 10.1 ms, which is the round trip",
+    ];
+    says(&first.explanation, &parts);
+}
+
+#[test]
+fn the_published_bug_in_the_stack_that_it_was_published_of() {
+    let report = report("quiche-0.30-idle-fix-off-pinned.sqlog.gz");
+    // The process was killed while it wrote.
+    assert_eq!(report.reading.damage.as_ref().unwrap().why, "the last record ends early");
+    assert_eq!(report.reading.vantage_point, VantagePoint::Server);
+    let first = &report.findings[0];
+    assert_eq!(first.id, FindingId::WindowAtFloor);
+    let parts = [
+        "floor of 2,700 bytes (2.0 datagrams)",
+        "for 7.7 s",
+        "480 round trips of 16.0 ms",
+        "no packet was lost",
+        "a flip to and fro each 16.0 ms, which is the round trip",
+    ];
+    says(&first.explanation, &parts);
+    let ids: Vec<_> = report.findings.iter().map(|finding| finding.id).collect();
+    assert_eq!(ids[1..], [FindingId::StateFlapping, FindingId::RecoveryWithoutLoss]);
+}
+
+#[test]
+fn the_published_bug_when_jitter_frees_it() {
+    let report = report("quiche-0.30-idle-fix-off-slow.sqlog.gz");
+    let first = &report.findings[0];
+    assert_eq!(first.id, FindingId::WindowAtFloor);
+    says(
+        &first.explanation,
+        &["in all the window was at its floor for 2.2 s", "which is the round trip"],
+    );
+}
+
+#[test]
+fn nothing_in_healthy_traces_of_other_stacks() {
+    let files = ["quiche-0.30-healthy.sqlog.gz", "quic-go-small.sqlog.gz", "quinn-small.sqlog.gz"];
+    for name in files {
+        let report = report(name);
+        assert_eq!(report.findings, [], "{name}");
+        assert_eq!(report.reading.vantage_point, VantagePoint::Server, "{name}");
+        let misread = report.reading.unused.keys().find(|name| name.contains("not as expected"));
+        assert_eq!(misread, None, "{name}");
+    }
+}
+
+/// aioquic's process did not run for a second in the middle of a burst: nobody sent a probe then.
+#[test]
+fn a_process_that_did_not_run() {
+    let report = report("aioquic-small.qlog.gz");
+    let ids: Vec<_> = report.findings.iter().map(|finding| finding.id).collect();
+    assert_eq!(ids, [FindingId::ProbeOverdue]);
+    says(&report.findings[0].explanation, &["for 1.1 s (0.952 s to 2.045 s)"]);
+    assert_eq!(report.reading.dialect, "0.3");
+    assert_eq!(report.reading.vantage_point, VantagePoint::Server);
+}
+
+#[test]
+fn what_is_converted_has_the_same_findings() {
+    for name in [
+        "gallery-001.sqlog.gz",
+        "quiche-0.30-idle-fix-off-pinned.sqlog.gz",
+        "aioquic-small.qlog.gz",
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+        let mut output = Vec::new();
+        to_0_3(&path, &mut output).unwrap();
+        let reader = QlogReader::new(std::io::Cursor::new(output)).unwrap();
+        let after = find(reader, |_| {}).remove(0);
+        assert_eq!(after.reading.dialect, "0.3");
+        let first =
+            |report: &Report| report.findings.first().map(|finding| (finding.id, finding.begin));
+        assert_eq!(first(&after), first(&report(name)), "{name}");
+    }
+}
