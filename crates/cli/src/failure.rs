@@ -28,6 +28,12 @@ impl Failure {
         self
     }
 
+    /// The same with another exit status.
+    pub(crate) const fn with_exit_status(mut self, exit_status: u8) -> Self {
+        self.exit_status = exit_status;
+        self
+    }
+
     /// What the program tells whoever started it.
     pub(crate) const fn exit_status(&self) -> u8 {
         self.exit_status

@@ -11,9 +11,11 @@ mod interrupt;
 mod lab;
 mod link;
 mod output;
+mod qlog;
 mod relay;
 mod serve;
 mod units;
+mod view;
 
 use std::process::ExitCode;
 
@@ -36,6 +38,8 @@ enum Command {
     Get(Box<get::GetCommand>),
     Link(Box<link::LinkCommand>),
     Lab(Box<lab::LabCommand>),
+    View(view::ViewCommand),
+    Qlog(qlog::QlogCommand),
 }
 
 fn main() -> ExitCode {
@@ -67,5 +71,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Get(command) => get::run(*command).await,
         Command::Link(command) => link::run(*command).await,
         Command::Lab(command) => lab::run(*command).await,
+        Command::View(command) => view::run(&command),
+        Command::Qlog(command) => qlog::run(&command),
     }
 }

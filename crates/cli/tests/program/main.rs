@@ -7,3 +7,4 @@ mod lab;
 mod link;
 mod serve_get;
 mod support;
+mod view;

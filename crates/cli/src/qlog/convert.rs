@@ -1,0 +1,109 @@
+//! `clearway qlog convert`.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use clearway_qlog::convert::{Conversion, ConvertError, to_0_3};
+
+use crate::failure::Failure;
+use crate::output;
+
+/// The exit status for a file that cannot be read.
+const UNREADABLE: u8 = 2;
+
+/// Write a qlog file of any dialect anew, in another version.
+///
+/// Version 0.3 is what qvis reads: it refuses files of the present drafts. Events that the version does not have are
+/// left out, and how many these are is said.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct ConvertCommand {
+    /// The version to write.
+    #[arg(long, value_name = "VERSION")]
+    to: Version,
+    /// The qlog file: JSON or JSON text sequence, plain, .gz or .zst.
+    #[arg(value_name = "FILE")]
+    input: PathBuf,
+    /// Where to write; standard output if it is not given.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum, Debug)]
+enum Version {
+    #[value(name = "0.3")]
+    ZeroThree,
+}
+
+const AFTER_HELP: &str = "\
+Example:
+  clearway qlog convert --to 0.3 server.sqlog.gz -o for-qvis.sqlog";
+
+/// Runs the command.
+pub(super) fn run(command: &ConvertCommand) -> Result<(), Failure> {
+    let Version::ZeroThree = command.to;
+    let conversion = match &command.output {
+        None => write(&command.input, "standard output", &mut io::stdout().lock())?,
+        Some(path) => {
+            if is_same_file(&command.input, path) {
+                let what = format!("{} would be written over itself", path.display());
+                return Err(Failure::new(what).advise("give another file to -o"));
+            }
+            write_file(&command.input, path)?
+        }
+    };
+    say(&command.input, &conversion);
+    Ok(())
+}
+
+/// Half a file would pass for a whole one: it gets its name when it is complete.
+fn write_file(input: &Path, path: &Path) -> Result<Conversion, Failure> {
+    let name = path.display().to_string();
+    let failed = |error: io::Error| Failure::new(format!("cannot write {name}: {error}"));
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let file = File::create(&part).map_err(failed)?;
+    let result = write(input, &name, &mut BufWriter::new(file))
+        .and_then(|conversion| fs::rename(&part, path).map(|()| conversion).map_err(failed));
+    if result.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    result
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    match (fs::canonicalize(one), fs::canonicalize(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}
+
+fn write(input: &Path, name: &str, output: &mut dyn Write) -> Result<Conversion, Failure> {
+    to_0_3(input, output).map_err(|error| match error {
+        ConvertError::Open(error) => {
+            Failure::new(format!("cannot convert {}: {error}", input.display()))
+                .advise("it takes qlog files, plain, .gz or .zst")
+                .with_exit_status(UNREADABLE)
+        }
+        ConvertError::Write(error) => Failure::new(format!("cannot write {name}: {error}")),
+    })
+}
+
+fn say(input: &Path, conversion: &Conversion) {
+    let name = input.display();
+    let left_out: u64 = conversion.reading.unused.values().sum();
+    let mut line = format!("{name}: {} events written", conversion.written);
+    if left_out > 0 {
+        line.push_str(&format!(", {left_out} left out that version 0.3 does not have"));
+    }
+    if conversion.has_more_traces {
+        line.push_str("; the file has more traces, and only the first was converted");
+    }
+    if let Some(damage) = &conversion.reading.damage {
+        line.push_str(&format!("; it is damaged ({damage}) and was converted to there"));
+    }
+    output::status(&line);
+}

@@ -1,0 +1,30 @@
+//! `clearway qlog`: what is done with qlog files.
+
+mod convert;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+/// Work on qlog files.
+#[derive(Args, Debug)]
+pub(crate) struct QlogCommand {
+    #[command(subcommand)]
+    command: QlogSubcommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum QlogSubcommand {
+    Convert(convert::ConvertCommand),
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// If a file cannot be read or written.
+pub(crate) fn run(command: &QlogCommand) -> Result<(), Failure> {
+    match &command.command {
+        QlogSubcommand::Convert(command) => convert::run(command),
+    }
+}

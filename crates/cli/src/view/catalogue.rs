@@ -1,0 +1,63 @@
+//! `clearway view --catalogue`.
+
+use clearway_qlog::findings::{CATALOGUE, Entry};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Prints all findings that there are. As text it is `docs/findings.md`.
+pub(super) fn print(as_json: bool) -> Result<(), Failure> {
+    if as_json {
+        CATALOGUE.iter().try_for_each(|entry| output::result(&object(entry)))
+    } else {
+        output::result(&page())
+    }
+}
+
+fn object(entry: &Entry) -> String {
+    json!({
+        "id": entry.name,
+        "title": entry.title,
+        "meaning": entry.meaning,
+        "causes": entry.causes,
+        "bound": entry.bound,
+    })
+    .to_string()
+}
+
+/// The catalogue as a page.
+fn page() -> String {
+    let mut lines = vec![
+        "# What `clearway view --findings` finds".to_owned(),
+        String::new(),
+        "Each finding has a name, a range of time, and an explanation with figures. L1 to L11 and S1 to S19 are properties \
+         of `clearway lab properties`; a bound is wider than theirs where a trace shows less than the lab sees."
+            .to_owned(),
+    ];
+    for entry in &CATALOGUE {
+        lines.extend([
+            String::new(),
+            format!("## {}: {}", entry.name, entry.title),
+            String::new(),
+            entry.meaning.to_owned(),
+            String::new(),
+            format!("- Usual causes: {}", entry.causes),
+            format!("- Found from: {}", entry.bound),
+        ]);
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::page;
+
+    #[test]
+    fn the_page_in_docs_is_this_one() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings.md");
+        let written = std::fs::read_to_string(path).unwrap_or_default();
+        let advice = "write it anew: clearway view --catalogue > docs/findings.md";
+        assert_eq!(written.trim_end(), page(), "{advice}");
+    }
+}

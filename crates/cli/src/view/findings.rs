@@ -1,0 +1,147 @@
+//! `clearway view --findings`.
+
+use std::path::Path;
+
+use clearway_qlog::findings::{Finding, Report, find};
+use clearway_qlog::read::QlogReader;
+use serde_json::json;
+
+use super::arguments::ViewCommand;
+use super::progress::Progress;
+use crate::failure::Failure;
+use crate::output;
+
+/// The exit status for files that cannot be read.
+const UNREADABLE: u8 = 2;
+/// Names of unused events that are printed.
+const MAX_NAMES: usize = 8;
+
+/// Prints what is wrong with each file.
+pub(super) fn print(command: &ViewCommand) -> Result<(), Failure> {
+    let mut findings = 0_usize;
+    let mut unreadable: Option<Failure> = None;
+    for path in &command.files {
+        match reports(path) {
+            Ok(reports) => {
+                for report in &reports {
+                    findings = findings.saturating_add(report.findings.len());
+                    let text = if command.json { object } else { paragraph };
+                    output::result(&text(path, report))?;
+                }
+            }
+            Err(failure) => {
+                if let Some(earlier) = unreadable.replace(failure) {
+                    output::status(&format!("clearway: {earlier}"));
+                }
+            }
+        }
+    }
+    match (unreadable, findings) {
+        (Some(failure), _) => Err(failure),
+        (None, 0) => Ok(()),
+        (None, 1) => Err(Failure::new("one finding")),
+        (None, count) => Err(Failure::new(format!("{count} findings"))),
+    }
+}
+
+fn reports(path: &Path) -> Result<Vec<Report>, Failure> {
+    let reader = QlogReader::open(path).map_err(|error| {
+        let why = match &error {
+            clearway_qlog::read::OpenError::Io { path: Some(_), .. } => error.to_string(),
+            _ => format!("cannot read {}: {error}", path.display()),
+        };
+        Failure::new(why)
+            .advise("it takes qlog files, plain, .gz or .zst")
+            .with_exit_status(UNREADABLE)
+    })?;
+    let mut progress = Progress::start(path);
+    Ok(find(reader, |bytes| progress.advance(bytes)))
+}
+
+fn paragraph(path: &Path, report: &Report) -> String {
+    let reading = &report.reading;
+    let mut lines = vec![format!(
+        "{}: {}, {}, {} events in {:.3} s",
+        path.display(),
+        reading.vantage_point.name(),
+        reading.dialect,
+        reading.events,
+        report.duration.as_secs_f64()
+    )];
+    if let Some(title) = &reading.title {
+        lines.push(format!("  title: {title}"));
+    }
+    let limits = report.shares.limits.iter();
+    let limits: Vec<_> =
+        limits.map(|(name, share)| format!("{name} {:.1} %", share * 100.0)).collect();
+    if !limits.is_empty() {
+        lines.push(format!("  limited by: {}", limits.join(", ")));
+    }
+    if let Some(damage) = &reading.damage {
+        lines.push(format!("  damaged: {damage}; what stands before it was read"));
+    }
+    if let Some(unused) = unused(report) {
+        lines.push(format!("  not used: {unused}"));
+    }
+    if report.findings.is_empty() {
+        lines.push("  no findings".to_owned());
+    }
+    let findings = report.findings.iter().zip(1..);
+    lines.extend(findings.map(|(finding, place)| finding_text(finding, place)));
+    lines.join("\n")
+}
+
+fn unused(report: &Report) -> Option<String> {
+    let mut names: Vec<_> = report.reading.unused.iter().collect();
+    names.sort_by_key(|(name, count)| (core::cmp::Reverse(**count), (*name).clone()));
+    let all = names.len();
+    let named = names.iter().take(MAX_NAMES).map(|(name, count)| format!("{count} {name}"));
+    let mut text = named.collect::<Vec<_>>().join(", ");
+    if let Some(rest) = all.checked_sub(MAX_NAMES).filter(|rest| *rest > 0) {
+        text.push_str(&format!(" and {rest} other kinds"));
+    }
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn finding_text(finding: &Finding, place: usize) -> String {
+    let entry = finding.id.entry();
+    format!(
+        "{place:>3}. {}, {:.3} s to {:.3} s: {}\n     {}",
+        entry.name,
+        finding.begin.as_secs_f64(),
+        finding.end.as_secs_f64(),
+        entry.title,
+        finding.explanation
+    )
+}
+
+fn object(path: &Path, report: &Report) -> String {
+    let reading = &report.reading;
+    let findings = report.findings.iter().map(|finding| {
+        let entry = finding.id.entry();
+        json!({
+            "id": entry.name,
+            "title": entry.title,
+            "severity": finding.severity,
+            "begin": finding.begin.as_secs_f64(),
+            "end": finding.end.as_secs_f64(),
+            "explanation": finding.explanation,
+            "meaning": entry.meaning,
+            "causes": entry.causes,
+        })
+    });
+    let damage = reading.damage.as_ref();
+    json!({
+        "file": path.display().to_string(),
+        "title": reading.title,
+        "vantage_point": reading.vantage_point.name(),
+        "dialect": reading.dialect,
+        "events": reading.events,
+        "duration": report.duration.as_secs_f64(),
+        "damage": damage.map(|damage| json!({ "offset": damage.offset, "why": damage.why })),
+        "unused": reading.unused,
+        "limited_by": report.shares.limits.iter().copied().collect::<std::collections::BTreeMap<_, _>>(),
+        "findings": findings.collect::<Vec<_>>(),
+    })
+    .to_string()
+}

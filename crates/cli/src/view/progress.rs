@@ -1,0 +1,62 @@
+//! How far the reading of a file is.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::output;
+
+/// A file that is read faster than this needs no word about it.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often a line is printed where there is no terminal to draw on.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A line that is drawn over and over, if standard error is a terminal; else a line from time to time.
+pub(crate) struct Progress {
+    name: String,
+    begin: Instant,
+    last_line: Option<Instant>,
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// Nothing of the file at `path` is read.
+    pub(crate) fn start(path: &Path) -> Self {
+        Self { name: path.display().to_string(), begin: Instant::now(), last_line: None, bar: None }
+    }
+
+    /// So many bytes are read, of the file as it is decompressed.
+    pub(crate) fn advance(&mut self, bytes: u64) {
+        if self.begin.elapsed() < PATIENCE {
+            return;
+        }
+        let megabytes = bytes / 1_000_000;
+        let text = format!("{}: {megabytes} MB read", self.name);
+        if std::io::stderr().is_terminal() {
+            let bar = self.bar.get_or_insert_with(spinner);
+            bar.set_message(text);
+            bar.tick();
+        } else if self.last_line.is_none_or(|last| last.elapsed() >= LINE_INTERVAL) {
+            self.last_line = Some(Instant::now());
+            output::status(&text);
+        }
+    }
+}
+
+fn spinner() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    match ProgressStyle::with_template("{spinner} {msg}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

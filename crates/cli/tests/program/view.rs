@@ -1,0 +1,89 @@
+//! `view --findings` and `qlog convert`.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{Scratch, clearway, succeed};
+
+fn fixture(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../qlog/tests/fixtures");
+    Path::new(folder).join(name).display().to_string()
+}
+
+/// The exit status, standard output and standard error.
+fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = clearway(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn findings_are_printed_and_set_the_exit_status() {
+    let sick = fixture("quiche-0.30-idle-fix-off-pinned.sqlog.gz");
+    let (status, text, errors) = run(&["view", "--findings", &sick]);
+    assert_eq!((status, errors.as_str()), (Some(1), "clearway: 3 findings\n"));
+    for part in [
+        "  1. window-at-floor, 2.232 s to 9.928 s: ",
+        "which is the round trip",
+        "  damaged: the last record ends early at byte",
+        "  not used: 533 http3:frame_created, ",
+        "  limited by: congestion window 99.6 %",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in {text}");
+    }
+
+    let healthy = fixture("quinn-small.sqlog.gz");
+    let (status, text, errors) = run(&["view", "--findings", &healthy]);
+    assert_eq!((status, errors.as_str()), (Some(0), ""), "{text}");
+    assert!(text.contains("  no findings"), "{text}");
+
+    let (status, text, _) = run(&["view", "--findings", "--json", &healthy, &sick]);
+    assert_eq!(status, Some(1));
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let findings = |line: &Value| line["findings"].as_array().map(Vec::len);
+    assert_eq!((findings(&lines[0]), findings(&lines[1])), (Some(0), Some(3)));
+    assert_eq!(lines[1]["findings"][0]["id"], "window-at-floor");
+}
+
+#[test]
+fn what_cannot_be_read_is_said() {
+    let scratch = Scratch::new("view-unreadable");
+    scratch.fill("page", 1000);
+    let page = scratch.path("page");
+    let (status, _, errors) = run(&["view", "--findings", &page]);
+    assert_eq!(status, Some(2));
+    assert!(errors.contains(&page) && errors.contains("it is not qlog"), "{errors}");
+    let (status, _, errors) = run(&["view", "--findings", &scratch.path("none")]);
+    assert_eq!(status, Some(2));
+    assert!(errors.contains("cannot read") && errors.contains("none"), "{errors}");
+    let out = scratch.path("out");
+    let (status, _, errors) = run(&["qlog", "convert", "--to", "0.3", &page, "-o", &out]);
+    assert_eq!(status, Some(2), "{errors}");
+    assert_eq!(scratch.names(), ["page"]);
+}
+
+#[test]
+fn a_converted_file_is_one_that_qvis_reads() {
+    let scratch = Scratch::new("qlog-convert");
+    let out = scratch.path("for-qvis.sqlog");
+    let input = fixture("gallery-001.sqlog.gz");
+    succeed(&["qlog", "convert", "--to", "0.3", &input, "-o", &out]);
+    let text = fs::read_to_string(&out).unwrap();
+    let mut records = text.split('\u{1e}').skip(1);
+    let header: Value = serde_json::from_str(records.next().unwrap()).unwrap();
+    assert_eq!(
+        (&header["qlog_version"], &header["qlog_format"]),
+        (&"0.3".into(), &"JSON-SEQ".into())
+    );
+    assert_eq!(header["trace"]["vantage_point"]["type"], "server");
+    assert!(
+        text.contains("\"transport:packet_sent\"") && text.contains("\"recovery:metrics_updated\"")
+    );
+    assert!(!text.contains("\"quic:"), "names of the drafts");
+    let (status, _, errors) = run(&["qlog", "convert", "--to", "0.3", &out, "-o", &out]);
+    assert_eq!(status, Some(1));
+    assert!(errors.contains("over itself"), "{errors}");
+    assert_eq!(scratch.names(), ["for-qvis.sqlog"]);
+}
