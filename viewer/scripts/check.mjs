@@ -1,0 +1,26 @@
+// The committed page is the one that its source makes, byte by byte, it asks for nothing from outside, and it has its one placeholder.
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "vite";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const committed = readFileSync(join(root, "dist", "index.html"), "utf8");
+
+function fail(why) {
+  console.error(`dist/index.html ${why}`);
+  process.exit(1);
+}
+
+const outDir = mkdtempSync(join(tmpdir(), "clearway-viewer-"));
+try {
+  await build({ root, logLevel: "error", build: { outDir } });
+  if (readFileSync(join(outDir, "index.html"), "utf8") !== committed) fail("is not what its source makes: run `npm run build` and commit it");
+} finally {
+  rmSync(outDir, { recursive: true });
+}
+if (committed.split("<!--clearway:traces-->").length !== 2) fail("has to have the placeholder of the traces exactly once");
+const outside = committed.match(/(?:src|href|url)\s*[=(]\s*["']?(?:https?:)?\/\/[^\s"')]*/);
+if (outside !== null) fail(`refers to ${outside[0]}`);
+console.log("dist/index.html matches its source");

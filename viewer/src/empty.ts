@@ -1,0 +1,32 @@
+/** The page without a trace, or with one that cannot be read. */
+import { element } from "./dom.ts";
+
+export function empty(): HTMLElement {
+  return element(
+    "main",
+    { class: "empty" },
+    element("h1", {}, "Clearway"),
+    element("p", {}, "This page shows what a QUIC sender did, and why. It has no trace yet. To see one:"),
+    element("pre", {}, "clearway view FILE…\nclearway view FILE… --html OUT.html\nclearway view --live ADDRESS"),
+    element("p", {}, "FILE is any qlog file (.qlog, .sqlog, .gz, .zst)."),
+  );
+}
+
+export function waiting(): HTMLElement {
+  return element(
+    "main",
+    { class: "empty", role: "status" },
+    element("h1", {}, "Clearway"),
+    element("p", {}, "There is no connection yet: the next one is shown as it goes."),
+  );
+}
+
+export function failed(error: unknown): HTMLElement {
+  return element(
+    "main",
+    { class: "empty", role: "alert" },
+    element("h1", {}, "Clearway"),
+    element("p", {}, `The trace cannot be shown: ${error instanceof Error ? error.message : String(error)}.`),
+    element("p", {}, "Make the page anew with the same version of clearway that reads the trace."),
+  );
+}

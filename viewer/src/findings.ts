@@ -1,0 +1,89 @@
+/** The list of what is wrong, worst first. */
+import { element } from "./dom.ts";
+import { duration, instant, roundTrips } from "./format.ts";
+import type { Finding, Trace } from "./model.ts";
+import type { Shown } from "./overlay.ts";
+
+/** A finding and the trace that it was made in. */
+export interface Found {
+  readonly finding: Finding;
+  readonly trace: Trace;
+  readonly tag: Shown["tag"];
+}
+
+/** Whether two findings are of the same thing; while a trace grows a finding does, too. */
+function isSame(one: Finding, other: Finding): boolean {
+  return one.id === other.id && one.begin_ms === other.begin_ms;
+}
+
+export class Findings {
+  readonly host: HTMLElement;
+  private readonly list = element("ol", { class: "findings" });
+  private readonly heading = element("h2", {}, "Findings");
+  private found: Found[] = [];
+  private selected: Finding | null = null;
+
+  constructor(private readonly chosen: (found: Found) => void) {
+    this.host = element("section", { class: "panel panel-findings", "aria-label": "Findings" }, this.heading, this.list);
+  }
+
+  get selection(): Found | null {
+    return this.found.find(({ finding }) => finding === this.selected) ?? null;
+  }
+
+  rebuild(shown: Shown[]): void {
+    const before = this.found.map(({ finding }) => finding);
+    this.found = shown
+      .flatMap((one) => one.trace.findings.map((finding) => ({ finding, trace: one.trace, tag: one.tag })))
+      .sort((one, other) => other.finding.severity - one.finding.severity);
+    if (this.selected !== null) this.selected = this.found.find(({ finding }) => isSame(finding, this.selected as Finding))?.finding ?? null;
+    // A list that did not change stays, with the focus in it.
+    const same = this.found.length > 0 && before.length === this.found.length && before.every((finding, index) => finding === this.found[index]?.finding);
+    if (same && this.list.querySelectorAll(".tag").length === this.found.filter(({ tag }) => tag !== "").length) return;
+    this.heading.textContent = this.found.length === 0 ? "Findings" : `Findings (${this.found.length})`;
+    this.list.replaceChildren(
+      ...(this.found.length === 0 ? [element("li", { class: "none" }, "Nothing was found to be wrong.")] : this.found.map((found) => this.item(found))),
+    );
+    this.mark();
+  }
+
+  select(finding: Finding | null): void {
+    this.selected = finding;
+    this.mark();
+    const found = this.selection;
+    if (found !== null) this.chosen(found);
+  }
+
+  /** Chooses the next finding of the list, or the one before. */
+  step(by: 1 | -1): void {
+    if (this.found.length === 0) return;
+    const now = this.found.findIndex(({ finding }) => finding === this.selected);
+    const next = now === -1 ? (by === 1 ? 0 : this.found.length - 1) : (now + by + this.found.length) % this.found.length;
+    this.select((this.found[next] as Found).finding);
+    this.list.children[next]?.scrollIntoView({ block: "nearest" });
+  }
+
+  private mark(): void {
+    this.found.forEach(({ finding }, index) => {
+      const chosen = finding === this.selected;
+      const item = this.list.children[index];
+      item?.classList.toggle("selected", chosen);
+      item?.querySelector("button")?.setAttribute("aria-expanded", String(chosen));
+    });
+  }
+
+  private item({ finding, trace, tag }: Found): HTMLElement {
+    const { begin_ms: begin, end_ms: end } = finding;
+    const span = Math.max(end - begin, 1);
+    const trips = trace.roundTrip === null ? "" : ` · ${roundTrips((end - begin) / trace.roundTrip)}`;
+    const when = end > begin ? `${instant(begin, span)} – ${instant(end, span)} (${duration(end - begin)}${trips})` : `at ${instant(begin, span)}`;
+    const button = element(
+      "button",
+      { type: "button", title: "Zoom to it", "aria-expanded": "false" },
+      element("span", { class: "finding-title" }, ...(tag ? [element("span", { class: "tag" }, tag), " "] : []), finding.title),
+      element("span", { class: "when" }, when),
+    );
+    button.addEventListener("click", () => this.select(finding));
+    return element("li", {}, button, element("p", { class: "explanation" }, finding.explanation, " ", element("code", {}, finding.id)));
+  }
+}

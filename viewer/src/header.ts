@@ -1,0 +1,84 @@
+/** The bar at the top: which traces, which axis, and switches for everything that also has a key. */
+import { element } from "./dom.ts";
+import { count, duration } from "./format.ts";
+import type { Axis } from "./overlay.ts";
+import type { Trace } from "./model.ts";
+
+/** What the bar asks for. */
+export interface Orders {
+  choose(index: number): void;
+  /** null: none. */
+  overlay(index: number | null): void;
+  axis(axis: Axis): void;
+  all(): void;
+  ruler(): void;
+  follow(): void;
+  theme(): void;
+  help(): void;
+}
+
+export class HeaderBar {
+  readonly host: HTMLElement;
+  private readonly main = element("select", { "aria-label": "Trace" });
+  private readonly other = element("select", { "aria-label": "Overlay" });
+  private readonly otherLabel = element("label", {}, "over ", this.other);
+  private readonly about = element("p", { class: "about" });
+  private readonly axes: Record<Axis, HTMLButtonElement>;
+  private readonly ruler: HTMLButtonElement;
+  private readonly following: HTMLButtonElement;
+  private readonly theme: HTMLButtonElement;
+
+  constructor(orders: Orders) {
+    const button = (text: string, hint: string, run: () => void): HTMLButtonElement => element("button", { type: "button", title: hint, onclick: run }, text);
+    this.axes = {
+      time: button("time", "The axis shows time (t)", () => orders.axis("time")),
+      round_trips: button("round trips", "The axis counts round trips (t)", () => orders.axis("round_trips")),
+    };
+    this.ruler = button("Ruler", "Measure between two places (r, or Shift and drag)", orders.ruler);
+    this.following = button("Follow", "Keep the newest in view (f)", orders.follow);
+    this.following.hidden = true;
+    this.theme = button("auto", "Theme: the system's, light or dark (d)", orders.theme);
+    this.main.addEventListener("change", () => orders.choose(Number(this.main.value)));
+    this.other.addEventListener("change", () => orders.overlay(this.other.value === "" ? null : Number(this.other.value)));
+    this.host = element(
+      "header",
+      {},
+      element("h1", {}, "Clearway"),
+      element("div", { class: "traces" }, this.main, this.otherLabel),
+      this.about,
+      element("div", { class: "tools", role: "toolbar", "aria-label": "View" },
+        element("div", { class: "switch", role: "group", "aria-label": "Unit of the axis" }, this.axes.time, this.axes.round_trips),
+        this.following, button("All", "Everything in view (0, or double click)", orders.all), this.ruler, this.theme, button("?", "Keys (?)", orders.help)),
+    );
+  }
+
+  /** The names to choose from. */
+  names(names: string[]): void {
+    const options = (): HTMLElement[] => names.map((name, index) => element("option", { value: String(index) }, name));
+    this.main.replaceChildren(...options());
+    this.other.replaceChildren(element("option", { value: "" }, "nothing"), ...options());
+    this.otherLabel.hidden = names.length < 2;
+  }
+
+  show(state: { main: number; other: number | null; axis: Axis; countsRoundTrips: boolean; ruler: boolean; live: boolean; follows: boolean; theme: string }): void {
+    this.main.value = String(state.main);
+    this.main.title = this.main.selectedOptions[0]?.textContent ?? "";
+    this.other.value = state.other === null ? "" : String(state.other);
+    for (const option of this.other.options) option.disabled = option.value === String(state.main);
+    for (const axis of ["time", "round_trips"] as const) this.axes[axis].setAttribute("aria-pressed", String(state.axis === axis));
+    this.axes.round_trips.disabled = !state.countsRoundTrips;
+    this.ruler.setAttribute("aria-pressed", String(state.ruler));
+    this.following.hidden = !state.live;
+    this.following.setAttribute("aria-pressed", String(state.follows));
+    this.theme.textContent = state.theme;
+    this.theme.setAttribute("aria-label", `Theme: ${state.theme}`);
+  }
+
+  /** What is known of the main trace. */
+  describe(trace: Trace, live: boolean): void {
+    const seen = trace.vantage === "unknown" ? "" : `seen by the ${trace.vantage}`;
+    const facts = [seen, trace.dialect, duration(trace.duration), live ? "live" : `${count(trace.events)} events`];
+    this.about.textContent = facts.filter((fact) => fact !== "").join(" · ");
+    this.about.title = this.about.textContent;
+  }
+}

@@ -1,0 +1,109 @@
+/** A trace that is still being written: rows come as server-sent events. */
+import { decode, NO_PACKET, type Curve, type Finding, type Header, type Lane, type Marks, type Trace } from "./model.ts";
+
+/** What one message adds. */
+export interface Rows {
+  series?: Record<string, [time: number, value: number | null][]>;
+  lanes?: Record<string, [begin: number, end: number | null, name: string][]>;
+  marks?: Record<string, [time: number][]>;
+  findings?: Finding[];
+}
+
+/** What happens to the stream. */
+export interface Listener {
+  begun(trace: Trace): void;
+  grown(trace: Trace): void;
+  /** The connection came, or broke and is tried again. */
+  connected(now: boolean): void;
+}
+
+/** Follows the stream at `address`; false if there is none. */
+export function follow(address: string, listener: Listener): Promise<boolean> {
+  return new Promise((resolve) => {
+    const stream = new EventSource(address);
+    let trace: Trace | null = null;
+    stream.addEventListener("open", () => {
+      resolve(true);
+      listener.connected(true);
+    });
+    stream.addEventListener("error", () => {
+      resolve(false);
+      if (trace === null && stream.readyState === EventSource.CLOSED) return;
+      listener.connected(false);
+    });
+    stream.addEventListener("header", (event) => {
+      trace = decode(JSON.parse((event as MessageEvent<string>).data) as Header, new ArrayBuffer(0));
+      listener.begun(trace);
+    });
+    stream.addEventListener("rows", (event) => {
+      if (trace === null) return;
+      append(trace, JSON.parse((event as MessageEvent<string>).data) as Rows);
+      listener.grown(trace);
+    });
+  });
+}
+
+/** Adds rows to a trace. */
+export function append(trace: Trace, rows: Rows): void {
+  for (const curve of trace.curves) for (const [time, value] of rows.series?.[curve.id] ?? []) addSample(trace, curve, time, value);
+  for (const lane of trace.lanes) for (const [begin, end, name] of rows.lanes?.[lane.id] ?? []) addSegment(trace, lane, begin, end, name);
+  for (const marks of trace.marks) for (const [time] of rows.marks?.[marks.id] ?? []) addMark(trace, marks, time);
+  if (rows.findings !== undefined) trace.findings = rows.findings;
+  trace.roundTrip ??= median(trace);
+}
+
+function addSample(trace: Trace, curve: Curve, time: number, value: number | null): void {
+  curve.time = roomFor(curve.time, curve.length);
+  curve.value = roomFor(curve.value, curve.length);
+  curve.time[curve.length] = time;
+  curve.value[curve.length] = value ?? NaN;
+  curve.length += 1;
+  trace.duration = Math.max(trace.duration, time);
+}
+
+/** A row with the beginning of the last segment tells its end; an open segment ends where the next begins, and goes on if that is of the same state. */
+function addSegment(trace: Trace, lane: Lane, begin: number, end: number | null, name: string): void {
+  if (!lane.names.includes(name)) lane.names.push(name);
+  const state = lane.names.indexOf(name);
+  for (let index = lane.length - 1; index >= 0 && index >= lane.length - lane.names.length; index -= 1) {
+    if (lane.begin[index] !== begin || lane.state[index] !== state) continue;
+    lane.end[index] = end ?? Infinity;
+    trace.duration = Math.max(trace.duration, end ?? begin);
+    return;
+  }
+  const last = lane.length - 1;
+  if (last >= 0 && end === null && lane.end[last] === Infinity && lane.state[last] === state) return;
+  if (lane.id !== "suppressors" && last >= 0 && lane.end[last] === Infinity) lane.end[last] = begin;
+  lane.begin = roomFor(lane.begin, lane.length);
+  lane.end = roomFor(lane.end, lane.length);
+  lane.state = roomFor(lane.state, lane.length);
+  lane.begin[lane.length] = begin;
+  lane.end[lane.length] = end ?? Infinity;
+  lane.state[lane.length] = state;
+  lane.length += 1;
+  trace.duration = Math.max(trace.duration, end ?? begin);
+}
+
+function addMark(trace: Trace, marks: Marks, time: number): void {
+  marks.time = roomFor(marks.time, marks.length);
+  marks.packet = roomFor(marks.packet, marks.length);
+  marks.time[marks.length] = time;
+  marks.packet[marks.length] = NO_PACKET;
+  marks.length += 1;
+  trace.duration = Math.max(trace.duration, time);
+}
+
+/** The same array, or one twice as long if index `length` is not in it. */
+function roomFor<T extends Float64Array | Uint32Array | Uint16Array>(array: T, length: number): T {
+  if (length < array.length) return array;
+  const larger = new (array.constructor as new (length: number) => T)(Math.max(256, array.length * 2));
+  larger.set(array);
+  return larger;
+}
+
+/** The median smoothed round trip of the first 32 samples: a live trace's axis keeps its unit once it has one. */
+function median(trace: Trace): number | null {
+  const curve = trace.curves.find(({ id }) => id === "smoothed_rtt");
+  if (curve === undefined || curve.length < 32) return null;
+  return curve.value.slice(0, curve.length).sort()[curve.length >>> 1] ?? null;
+}

@@ -1,0 +1,28 @@
+import "uplot/dist/uPlot.min.css";
+import "./theme.css";
+import { byId } from "./dom.ts";
+import { empty, failed, waiting } from "./empty.ts";
+import { follow } from "./live.ts";
+import { sources } from "./load.ts";
+import { Viewer } from "./viewer.ts";
+
+/** Shows the traces of this page; without any, follows the program that serves it; without that, says how to get one. */
+async function start(): Promise<void> {
+  const page = byId("page");
+  try {
+    const found = await sources();
+    const viewer = new Viewer(found);
+    if (found.length > 0) {
+      await viewer.open();
+      page.replaceChildren(viewer.host);
+    } else if (!location.protocol.startsWith("http") || !(await follow("live", viewer.liveListener(page)))) {
+      page.replaceChildren(empty());
+    } else if (page.childElementCount === 0) {
+      page.replaceChildren(waiting());
+    }
+  } catch (error) {
+    page.replaceChildren(failed(error));
+  }
+}
+
+void start();

@@ -1,0 +1,264 @@
+/** A trace as the page holds it, and how it is read from its header and its columns. README.md describes the format. */
+import { Extremes } from "./thin.ts";
+import { lastAtOrBefore } from "./search.ts";
+
+export const VERSION = 1;
+
+/** A quantity over time. */
+export class Curve {
+  readonly extremes = new Extremes();
+
+  constructor(
+    readonly id: string,
+    readonly title: string,
+    readonly unit: string,
+    /** Whether a value holds until the next; otherwise samples are joined by straight lines. */
+    readonly step: boolean,
+    /** ms; ascending. */
+    public time: Float64Array,
+    /** Not a number: unknown from here on. */
+    public value: Float64Array,
+    public length: number,
+  ) {}
+
+  /** The last value known at a time, if there is one. */
+  at(time: number): number | null {
+    const index = lastAtOrBefore(this.time, this.length, time);
+    const value = index < 0 ? NaN : (this.value[index] as number);
+    return Number.isFinite(value) ? value : null;
+  }
+}
+
+/** What held from when to when, in the order of the beginnings. */
+export class Lane {
+  constructor(
+    readonly id: string,
+    readonly title: string,
+    readonly names: string[],
+    public begin: Float64Array,
+    /** Infinity: it lasts still. */
+    public end: Float64Array,
+    public state: Uint16Array,
+    public length: number,
+  ) {}
+
+  /** The index of what holds at a time, or -1. */
+  at(time: number): number {
+    const index = lastAtOrBefore(this.begin, this.length, time);
+    return index >= 0 && (this.end[index] as number) > time ? index : -1;
+  }
+
+  name(index: number): string {
+    return this.names[this.state[index] as number] ?? "?";
+  }
+}
+
+/** Points in time at which something happened. */
+export class Marks {
+  constructor(
+    readonly id: string,
+    readonly title: string,
+    public time: Float64Array,
+    /** The index of the packet that it happened to, or `NO_PACKET`. */
+    public packet: Uint32Array,
+    public length: number,
+  ) {}
+}
+
+export const NO_PACKET = 0xffffffff;
+
+/** What becomes of packets, by the number in the column `kind`. */
+export const KINDS = ["sent", "received", "lost", "dropped"] as const;
+
+export class Packets {
+  private readonly decoder = new TextDecoder();
+
+  constructor(
+    readonly length: number,
+    readonly time: Float64Array,
+    readonly kind: Uint8Array,
+    readonly space: Uint8Array,
+    readonly spaces: string[],
+    readonly number: Float64Array,
+    readonly size: Uint32Array,
+    private readonly offsets: Uint32Array,
+    private readonly text: Uint8Array,
+  ) {}
+
+  /** The frames of a packet, in words. */
+  frames(index: number): string {
+    return this.decoder.decode(this.text.subarray(this.offsets[index] ?? 0, this.offsets[index + 1] ?? 0));
+  }
+}
+
+export interface Finding {
+  readonly id: string;
+  readonly title: string;
+  /** Seconds lost: what findings are ordered by. */
+  readonly severity: number;
+  readonly begin_ms: number;
+  readonly end_ms: number;
+  readonly explanation: string;
+}
+
+export interface Trace {
+  readonly title: string;
+  readonly vantage: string;
+  readonly dialect: string;
+  duration: number;
+  events: number;
+  readonly unused: [string, number][];
+  readonly damage: { offset: number; why: string } | null;
+  readonly thinned: boolean;
+  /** The median smoothed round-trip time in ms, the unit of the axis in round trips. */
+  roundTrip: number | null;
+  readonly curves: Curve[];
+  readonly lanes: Lane[];
+  readonly marks: Marks[];
+  readonly packets: Packets;
+  findings: Finding[];
+}
+
+/** Where a column lies: `offset` in bytes, `length` in elements. */
+export interface ColumnPlace {
+  offset: number;
+  length: number;
+  type: "f64" | "f32" | "u32" | "u16" | "u8";
+}
+
+/** The header as it comes; a live trace declares its series, lanes and marks without columns. */
+export interface Header {
+  version: number;
+  title?: string;
+  vantage?: string;
+  dialect?: string;
+  duration_ms?: number;
+  events?: number;
+  unused?: [string, number][];
+  damage?: { offset: number; why: string } | null;
+  thinned?: boolean;
+  round_trip_ms?: number | null;
+  series?: { id: string; title?: string; unit: string; step?: boolean; time?: ColumnPlace; value?: ColumnPlace }[];
+  lanes?: { id: string; title?: string; names?: string[]; begin?: ColumnPlace; end?: ColumnPlace; state?: ColumnPlace }[];
+  marks?: { id: string; title?: string; time?: ColumnPlace; packet?: ColumnPlace }[];
+  packets?: {
+    spaces: string[];
+    time: ColumnPlace;
+    kind: ColumnPlace;
+    space: ColumnPlace;
+    number: ColumnPlace;
+    size: ColumnPlace;
+    frames: ColumnPlace;
+  };
+  text?: ColumnPlace;
+  findings?: Finding[];
+}
+
+const TYPES = { f64: Float64Array, f32: Float32Array, u32: Uint32Array, u16: Uint16Array, u8: Uint8Array } as const;
+
+/** How many bytes of columns a header speaks of. */
+export function columnsLength(header: unknown): number {
+  let length = 0;
+  const visit = (value: unknown): void => {
+    if (typeof value !== "object" || value === null) return;
+    const place = value as Partial<ColumnPlace>;
+    if (isPlace(place)) length = Math.max(length, place.offset + place.length * TYPES[place.type].BYTES_PER_ELEMENT);
+    else Object.values(value).forEach(visit);
+  };
+  visit(header);
+  return length;
+}
+
+function isPlace(place: Partial<ColumnPlace>): place is ColumnPlace {
+  return typeof place.offset === "number" && typeof place.length === "number" && typeof place.type === "string" && place.type in TYPES;
+}
+
+/** Makes columns out of one block of bytes. */
+class Reader {
+  constructor(private readonly bytes: ArrayBuffer) {}
+
+  f64(place: ColumnPlace | undefined): Float64Array {
+    return this.read(place, Float64Array);
+  }
+
+  u32(place: ColumnPlace | undefined): Uint32Array {
+    return this.read(place, Uint32Array);
+  }
+
+  u16(place: ColumnPlace | undefined): Uint16Array {
+    return this.read(place, Uint16Array);
+  }
+
+  u8(place: ColumnPlace | undefined): Uint8Array {
+    return this.read(place, Uint8Array);
+  }
+
+  private read<T>(place: ColumnPlace | undefined, wanted: { new (length: number): T; from(array: ArrayLike<number>): T }): T {
+    if (place === undefined) return new wanted(0);
+    const type = TYPES[place.type];
+    if (type === undefined) throw new Error(`a column is of the unknown type "${place.type}"`);
+    const end = place.offset + place.length * type.BYTES_PER_ELEMENT;
+    if (end > this.bytes.byteLength) throw new Error(`a column ends at byte ${end} of ${this.bytes.byteLength}`);
+    const column = new type(this.bytes, place.offset, place.length);
+    return column instanceof wanted ? column : wanted.from(column);
+  }
+}
+
+/** Reads a trace. Errors say what does not fit. */
+export function decode(header: Header, bytes: ArrayBuffer): Trace {
+  if (header.version !== VERSION) throw new Error(`the trace is of version ${header.version}; this page reads version ${VERSION}`);
+  const reader = new Reader(bytes);
+  return {
+    title: header.title ?? "trace",
+    vantage: header.vantage ?? "unknown",
+    dialect: header.dialect ?? "",
+    duration: header.duration_ms ?? 0,
+    events: header.events ?? 0,
+    unused: header.unused ?? [],
+    damage: header.damage ?? null,
+    thinned: header.thinned ?? false,
+    roundTrip: header.round_trip_ms ?? null,
+    curves: (header.series ?? []).map((series) => decodeCurve(series, reader)),
+    lanes: (header.lanes ?? []).map((lane) => decodeLane(lane, reader)),
+    marks: (header.marks ?? []).map((marks) => decodeMarks(marks, reader)),
+    packets: decodePackets(header, reader),
+    findings: header.findings ?? [],
+  };
+}
+
+function decodeCurve(series: NonNullable<Header["series"]>[number], reader: Reader): Curve {
+  const time = reader.f64(series.time);
+  const value = reader.f64(series.value);
+  if (time.length !== value.length) throw new Error(`the series ${series.id} has ${time.length} times and ${value.length} values`);
+  return new Curve(series.id, series.title ?? series.id, series.unit, series.step ?? false, time, value, time.length);
+}
+
+function decodeLane(lane: NonNullable<Header["lanes"]>[number], reader: Reader): Lane {
+  const [begin, end, state] = [reader.f64(lane.begin), reader.f64(lane.end), reader.u16(lane.state)];
+  if (begin.length !== end.length || begin.length !== state.length) throw new Error(`the columns of the lane ${lane.id} differ in length`);
+  return new Lane(lane.id, lane.title ?? lane.id, [...(lane.names ?? [])], begin, end, state, begin.length);
+}
+
+function decodeMarks(marks: NonNullable<Header["marks"]>[number], reader: Reader): Marks {
+  const [time, packet] = [reader.f64(marks.time), reader.u32(marks.packet)];
+  if (packet.length !== 0 && time.length !== packet.length) throw new Error(`the columns of the marks ${marks.id} differ in length`);
+  return new Marks(marks.id, marks.title ?? marks.id, time, packet, time.length);
+}
+
+function decodePackets(header: Header, reader: Reader): Packets {
+  const places = header.packets;
+  const time = reader.f64(places?.time);
+  const offsets = places ? reader.u32(places.frames) : new Uint32Array(1);
+  if (offsets.length !== time.length + 1) throw new Error(`${time.length} packets have ${offsets.length} offsets of frames`);
+  return new Packets(
+    time.length,
+    time,
+    reader.u8(places?.kind),
+    reader.u8(places?.space),
+    places?.spaces ?? [],
+    reader.f64(places?.number),
+    reader.u32(places?.size),
+    offsets,
+    reader.u8(header.text),
+  );
+}

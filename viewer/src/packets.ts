@@ -1,0 +1,143 @@
+/** The packets around the cursor: a table of which only the rows in sight exist. */
+import { element, write } from "./dom.ts";
+import { count } from "./format.ts";
+import { KINDS, type Packets, type Trace } from "./model.ts";
+import { firstAtOrAfter } from "./search.ts";
+
+const ROW = 22;
+/** Browsers cannot make elements of any height: above this, the bar is coarser than a row. */
+const TALLEST = 4_000_000;
+const COLUMNS = ["time", "what", "space", "number", "size", "frames"] as const;
+
+export class PacketTable {
+  readonly host: HTMLElement;
+  private readonly heading = element("h2", {}, "Packets");
+  private readonly scroller = element("div", { class: "scroller", tabindex: "0", "data-scrolls": true, role: "table", "aria-label": "Packets" });
+  private readonly spacer = element("div", { class: "spacer", role: "presentation" });
+  private readonly rows = element("div", { class: "rows", role: "rowgroup" });
+  private packets: Packets | null = null;
+  /** The first row in sight, and the row at the cursor. */
+  private top = 0;
+  private current = -1;
+  /** A scrolling of our own making, which is not to be followed. */
+  private expected = -1;
+
+  constructor(private readonly chosen: (time: number) => void) {
+    const head = element("div", { class: "row head", role: "row" }, ...COLUMNS.map((name) => element("span", { role: "columnheader" }, name)));
+    this.scroller.append(element("div", { class: "sticky", role: "presentation" }, head, this.rows), this.spacer);
+    this.host = element("section", { class: "panel panel-packets", "aria-label": "Packets" }, this.heading, this.scroller);
+    this.scroller.addEventListener("scroll", () => this.scrolled());
+    this.scroller.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    this.scroller.addEventListener("keydown", (event) => this.key(event));
+    new ResizeObserver(() => this.go(this.top)).observe(this.scroller);
+  }
+
+  show(trace: Trace): void {
+    this.packets = trace.packets;
+    this.top = 0;
+    this.current = -1;
+    this.host.hidden = trace.packets.length === 0;
+    this.heading.textContent = `Packets (${count(trace.packets.length)})`;
+    this.scroller.setAttribute("aria-rowcount", String(trace.packets.length + 1));
+    this.go(0);
+  }
+
+  /** Brings the packet nearest to a time into the middle. */
+  at(time: number): void {
+    if (this.packets === null || this.packets.length === 0) return;
+    const after = Math.min(firstAtOrAfter(this.packets.time, this.packets.length, time), this.packets.length - 1);
+    const before = Math.max(0, after - 1);
+    const nearest = time - (this.packets.time[before] as number) < (this.packets.time[after] as number) - time ? before : after;
+    if (nearest === this.current) return;
+    this.current = nearest;
+    this.go(nearest - Math.floor(this.inSight / 2));
+  }
+
+  private get inSight(): number {
+    return Math.max(1, Math.floor((this.scroller.clientHeight - ROW) / ROW));
+  }
+
+  private get lastTop(): number {
+    return Math.max(0, (this.packets?.length ?? 0) - this.inSight);
+  }
+
+  private go(top: number): void {
+    this.spacer.style.height = `${Math.min(this.lastTop * ROW, TALLEST)}px`;
+    this.top = Math.min(Math.max(0, top), this.lastTop);
+    const range = this.scroller.scrollHeight - this.scroller.clientHeight;
+    const place = this.lastTop === 0 ? 0 : Math.round((this.top / this.lastTop) * range);
+    this.expected = place;
+    this.scroller.scrollTop = place;
+    this.paint();
+  }
+
+  private scrolled(): void {
+    const place = this.scroller.scrollTop;
+    if (Math.abs(place - this.expected) <= 1) return;
+    this.expected = -1;
+    const range = this.scroller.scrollHeight - this.scroller.clientHeight;
+    this.top = range > 0 ? Math.round((place / range) * this.lastTop) : 0;
+    this.paint();
+  }
+
+  private wheel(event: WheelEvent): void {
+    if (Math.abs(event.deltaY) <= Math.abs(event.deltaX)) return;
+    const rows = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? event.deltaY : event.deltaY / ROW;
+    const next = this.top + (rows > 0 ? Math.ceil(rows) : Math.floor(rows));
+    // At its ends the table lets the page scroll.
+    if (Math.min(Math.max(0, next), this.lastTop) === this.top) return;
+    event.preventDefault();
+    this.go(next);
+  }
+
+  private key(event: KeyboardEvent): void {
+    const steps: Record<string, number> = { ArrowUp: -1, ArrowDown: 1, PageUp: -this.inSight, PageDown: this.inSight, Home: -Infinity, End: Infinity };
+    const by = steps[event.key];
+    if (by === undefined || this.packets === null || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    this.choose(Math.min(Math.max(0, this.current + by), this.packets.length - 1));
+  }
+
+  private choose(index: number): void {
+    if (this.packets === null) return;
+    this.current = index;
+    if (index < this.top || index >= this.top + this.inSight) this.go(index - Math.floor(this.inSight / 2));
+    else this.paint();
+    this.chosen(this.packets.time[index] as number);
+  }
+
+  private paint(): void {
+    const { packets } = this;
+    if (packets === null) return;
+    const wanted = Math.min(this.inSight + 1, packets.length - this.top);
+    while (this.rows.childElementCount < wanted) this.rows.append(this.row());
+    while (this.rows.childElementCount > wanted) this.rows.lastElementChild?.remove();
+    [...this.rows.children].forEach((row, offset) => this.fill(row as HTMLElement, packets, this.top + offset));
+  }
+
+  private row(): HTMLElement {
+    const made = element("div", { class: "row", role: "row" }, ...COLUMNS.map(() => element("span", { role: "cell" })));
+    made.addEventListener("click", () => this.choose(Number(made.dataset["index"])));
+    return made;
+  }
+
+  private fill(row: HTMLElement, packets: Packets, index: number): void {
+    const kind = KINDS[packets.kind[index] as number] ?? "?";
+    const number = packets.number[index] as number;
+    const frames = packets.frames(index);
+    const cells = [
+      `${(packets.time[index] as number).toFixed(2)} ms`,
+      kind,
+      packets.spaces[packets.space[index] as number] ?? "",
+      Number.isFinite(number) ? String(number) : "–",
+      packets.size[index] === 0 ? "" : String(packets.size[index]),
+      frames,
+    ];
+    cells.forEach((cell, column) => write(row.children[column] as HTMLElement, cell));
+    row.dataset["index"] = String(index);
+    row.className = `row ${kind}${index === this.current ? " current" : ""}`;
+    row.setAttribute("aria-rowindex", String(index + 2));
+    row.setAttribute("aria-current", String(index === this.current));
+    row.title = frames;
+  }
+}

@@ -1,0 +1,177 @@
+/** The contents of lanes on a canvas. */
+import { words } from "./format.ts";
+import type { Finding, Lane, Marks } from "./model.ts";
+import { markColour, stateColour, type Theme } from "./palette.ts";
+import { firstAtOrAfter, lastAtOrBefore } from "./search.ts";
+import type { View } from "./view.ts";
+
+export interface Ink {
+  readonly text: string;
+  readonly track: string;
+  readonly accent: string;
+  readonly theme: Theme;
+}
+
+/** Where a row is, in CSS pixels, and what part of the axis it shows. */
+export interface Area {
+  readonly context: CanvasRenderingContext2D;
+  readonly top: number;
+  readonly height: number;
+  readonly left: number;
+  readonly width: number;
+  readonly view: View;
+  readonly factor: number;
+  readonly ink: Ink;
+}
+
+function toPixel(area: Area, time: number): number {
+  return area.left + ((time * area.factor - area.view.min) / area.view.span) * area.width;
+}
+
+function cut(area: Area, pixel: number): number {
+  return Math.min(Math.max(pixel, area.left), area.left + area.width);
+}
+
+/** The segments in view. */
+function visible(area: Area, lane: Lane): [number, number] {
+  const from = area.view.min / area.factor;
+  const to = area.view.max / area.factor;
+  const begin = Math.max(0, lastAtOrBefore(lane.begin, lane.length, from));
+  return [begin, firstAtOrAfter(lane.begin, lane.length, to, begin)];
+}
+
+/**
+ * Segments as boxes with their names; where there are more of them than pixels, each pixel column is divided among the states as its time was, and a
+ * state that occurred is at least one pixel high.
+ */
+export function paintStates(area: Area, lane: Lane): void {
+  const [begin, end] = visible(area, lane);
+  if (end - begin > area.width / 3) paintShares(area, lane, begin, end);
+  else for (let index = begin; index < end; index += 1) paintSegment(area, lane, index);
+}
+
+function paintSegment(area: Area, lane: Lane, index: number): void {
+  const left = cut(area, toPixel(area, lane.begin[index] as number));
+  const right = cut(area, toPixel(area, Math.min(lane.end[index] as number, Number.MAX_VALUE)));
+  if (right <= area.left && (lane.end[index] as number) !== Infinity) return;
+  const { context, ink } = area;
+  const name = lane.name(index);
+  const width = Math.max(1, right - left);
+  context.fillStyle = stateColour(name, ink.theme);
+  context.fillRect(left, area.top, width > 3 ? width - 0.5 : width, area.height);
+  if (width < 18 || area.height < 12) return;
+  context.font = "11px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  if (lengthOf(context, name) + 8 > width) return;
+  context.fillStyle = ink.text;
+  context.fillText(words(name), left + 4, area.top + area.height / 2 + 0.5);
+}
+
+/** How long names are on the screen; to measure takes longer than to draw. */
+const lengths = new Map<string, number>();
+
+function lengthOf(context: CanvasRenderingContext2D, name: string): number {
+  let length = lengths.get(name);
+  if (length === undefined) {
+    length = context.measureText(words(name)).width;
+    lengths.set(name, length);
+  }
+  return length;
+}
+
+function paintShares(area: Area, lane: Lane, begin: number, end: number): void {
+  const columns = Math.floor(area.width);
+  const states = lane.names.length;
+  const shares = new Float32Array(columns * states);
+  for (let index = begin; index < end; index += 1) {
+    const left = Math.max(0, toPixel(area, lane.begin[index] as number) - area.left);
+    const right = Math.min(columns, toPixel(area, Math.min(lane.end[index] as number, Number.MAX_VALUE)) - area.left);
+    for (let column = Math.floor(left); column < columns && (column < right || column === Math.floor(left)); column += 1) {
+      const share = Math.min(right, column + 1) - Math.max(left, column);
+      const cell = column * states + (lane.state[index] as number);
+      shares[cell] = (shares[cell] as number) + Math.max(share, 1e-3);
+    }
+  }
+  paintColumns(area, shares, lane.names.map((name) => stateColour(name, area.ink.theme)));
+}
+
+/** One state after the other, each on top of those before it: to change the colour takes longer than to fill. */
+function paintColumns(area: Area, shares: Float32Array, colours: string[]): void {
+  const states = colours.length;
+  const columns = shares.length / states;
+  const tops = new Float32Array(columns).fill(area.top);
+  const sums = Float32Array.from({ length: columns }, (_, column) => Math.max(1, shares.subarray(column * states, (column + 1) * states).reduce((sum, share) => sum + share, 0)));
+  const bottom = area.top + area.height;
+  colours.forEach((colour, state) => {
+    area.context.fillStyle = colour;
+    for (let column = 0; column < columns; column += 1) {
+      const share = shares[column * states + state] as number;
+      if (share === 0) continue;
+      const height = Math.max(1, (share / (sums[column] as number)) * area.height);
+      const top = Math.min(tops[column] as number, bottom - 1);
+      area.context.fillRect(area.left + column, top, 1, Math.min(height, bottom - top));
+      tops[column] = top + height;
+    }
+  });
+}
+
+/** A line for each pixel column in which something happened, darker where it did more often; what stands alone has a sign of its own. */
+export function paintMarks(area: Area, marks: Marks): void {
+  const { context } = area;
+  context.fillStyle = context.strokeStyle = markColour(marks.id, area.ink.theme);
+  context.lineWidth = 1.5;
+  const perPixel = area.view.span / area.factor / area.width;
+  const last = area.view.max / area.factor;
+  let index = firstAtOrAfter(marks.time, marks.length, area.view.min / area.factor);
+  let before = -Infinity;
+  while (index < marks.length && (marks.time[index] as number) <= last) {
+    const time = marks.time[index] as number;
+    const pixel = Math.floor(toPixel(area, time));
+    const next = firstAtOrAfter(marks.time, marks.length, time + perPixel, index + 1);
+    const room = Math.min(pixel - before, next < marks.length ? toPixel(area, marks.time[next] as number) - pixel : Infinity);
+    if (next - index === 1 && room > 9) sign(area, marks.id, pixel + 0.5);
+    else {
+      context.globalAlpha = Math.min(1, 0.55 + (next - index) * 0.1);
+      context.fillRect(pixel, area.top, 1.5, area.height);
+      context.globalAlpha = 1;
+    }
+    before = pixel;
+    index = next;
+  }
+}
+
+/** Each kind of mark has a shape: a cross for what was lost, a clock's hand, a triangle, a ring, a diamond. */
+function sign({ context, top, height }: Area, id: string, x: number): void {
+  const y = top + height / 2;
+  const r = height / 2 - 1.5;
+  context.beginPath();
+  if (id === "lost") {
+    context.moveTo(x - r, y - r);
+    context.lineTo(x + r, y + r);
+    context.moveTo(x + r, y - r);
+    context.lineTo(x - r, y + r);
+    context.stroke();
+  } else if (id === "spurious") {
+    context.arc(x, y, r - 0.5, 0, Math.PI * 2);
+    context.stroke();
+  } else {
+    const sides = id === "congestion_event" ? [[-r, -r], [r, -r], [0, r]] : id === "pto" ? [[-r, r], [r, r], [0, -r]] : [[-r, 0], [0, -r], [r, 0], [0, r]];
+    sides.forEach(([dx, dy]) => context.lineTo(x + (dx as number), y + (dy as number)));
+    context.fill();
+  }
+}
+
+/** A bar for each finding; the selected one is filled. */
+export function paintFindings(area: Area, findings: Finding[], selected: Finding | null): void {
+  const { context, ink } = area;
+  context.fillStyle = ink.accent;
+  for (const finding of findings) {
+    const begin = toPixel(area, finding.begin_ms);
+    const end = toPixel(area, finding.end_ms);
+    if (end < area.left || begin > area.left + area.width) continue;
+    const left = cut(area, begin);
+    context.globalAlpha = finding === selected ? 1 : 0.45;
+    context.fillRect(left, area.top, Math.max(3, cut(area, end) - left), area.height);
+  }
+  context.globalAlpha = 1;
+}

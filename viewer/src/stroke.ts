@@ -1,0 +1,92 @@
+/** Lines of thinned samples on a canvas. */
+import { paintColumns } from "./columns.ts";
+import type { Thinned } from "./thin.ts";
+
+/** Where to draw, in device pixels, and what part of which axes that is. */
+export interface Box {
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+  xMin: number;
+  xMax: number;
+  yMin: number;
+  yMax: number;
+}
+
+export interface Style {
+  colour: string;
+  width: number;
+  dash: number[];
+  /** How much of the colour fills the area below, 0 to 1. */
+  fill: number;
+  opacity: number;
+}
+
+/** How the times of samples lie on the x axis. */
+export interface Course {
+  /** Units of the axis per ms. */
+  factor: number;
+  /** Whether a value holds until the next. */
+  step: boolean;
+  /** The time in ms until which the last value holds. */
+  until: number;
+}
+
+export function stroke(context: CanvasRenderingContext2D, box: Box, samples: Thinned, course: Course, style: Style): void {
+  if (samples.length === 0) return;
+  if (samples.dense) return paintColumns(context, box, samples, course, style);
+  context.save();
+  context.globalAlpha = style.opacity;
+  context.strokeStyle = style.colour;
+  context.lineWidth = style.width;
+  context.lineJoin = "bevel";
+  context.setLineDash(style.dash);
+  const path = line(box, samples, course);
+  context.stroke(path);
+  if (style.fill > 0) {
+    context.globalAlpha = style.opacity * style.fill;
+    context.fillStyle = style.colour;
+    context.fill(closed(path, box, samples, course));
+  }
+  context.restore();
+}
+
+function line(box: Box, samples: Thinned, { factor, step, until }: Course): Path2D {
+  const path = new Path2D();
+  const xScale = (box.width / (box.xMax - box.xMin)) * factor;
+  const xShift = box.left - (box.xMin / factor) * xScale;
+  const yScale = box.height / (box.yMax - box.yMin);
+  const bottom = box.top + box.height + box.yMin * yScale;
+  let down = false;
+  let before = 0;
+  for (let index = 0; index < samples.length; index += 1) {
+    const value = samples.value[index] as number;
+    if (!Number.isFinite(value)) {
+      down = false;
+      continue;
+    }
+    const x = xShift + (samples.time[index] as number) * xScale;
+    const y = bottom - value * yScale;
+    if (!down) path.moveTo(x, y);
+    else {
+      if (step) path.lineTo(x, before);
+      path.lineTo(x, y);
+    }
+    down = true;
+    before = y;
+  }
+  if (down && step) path.lineTo(Math.max(xShift + until * xScale, xShift + (samples.time[samples.length - 1] as number) * xScale), before);
+  return path;
+}
+
+function closed(path: Path2D, box: Box, samples: Thinned, { factor, step, until }: Course): Path2D {
+  const area = new Path2D(path);
+  const x = (time: number): number => box.left + ((time * factor - box.xMin) / (box.xMax - box.xMin)) * box.width;
+  const bottom = box.top + box.height;
+  const last = samples.time[samples.length - 1] as number;
+  area.lineTo(x(step ? Math.max(until, last) : last), bottom);
+  area.lineTo(x(samples.time[0] as number), bottom);
+  area.closePath();
+  return area;
+}

@@ -1,0 +1,51 @@
+/** Light or dark: what the system prefers, unless the reader chose. */
+import type { Theme } from "./palette.ts";
+
+type Choice = "system" | Theme;
+const CHOICES: readonly Choice[] = ["system", "light", "dark"];
+const KEY = "clearway-theme";
+
+export class Themes {
+  private choice: Choice = remembered();
+  private readonly dark = matchMedia("(prefers-color-scheme: dark)");
+
+  constructor(private readonly changed: () => void) {
+    this.dark.addEventListener("change", () => this.apply());
+    this.apply();
+  }
+
+  get now(): Theme {
+    if (this.choice !== "system") return this.choice;
+    return this.dark.matches ? "dark" : "light";
+  }
+
+  /** What the switch says. */
+  get label(): string {
+    return this.choice === "system" ? "auto" : this.choice;
+  }
+
+  /** System, light, dark, system … */
+  next(): void {
+    this.choice = CHOICES[(CHOICES.indexOf(this.choice) + 1) % CHOICES.length] as Choice;
+    try {
+      localStorage.setItem(KEY, this.choice);
+    } catch {
+      // A page from a file may have no storage; then the choice lasts as long as the page.
+    }
+    this.apply();
+  }
+
+  private apply(): void {
+    document.documentElement.dataset["theme"] = this.now;
+    this.changed();
+  }
+}
+
+function remembered(): Choice {
+  try {
+    const stored = localStorage.getItem(KEY);
+    return CHOICES.find((choice) => choice === stored) ?? "system";
+  } catch {
+    return "system";
+  }
+}

@@ -1,0 +1,55 @@
+/** Writes models as the program does: a header, one block of columns, and the page that carries both. */
+import { gzipSync } from "node:zlib";
+import type { ColumnPlace, Header } from "../src/model.ts";
+
+const NAMES = new Map<unknown, ColumnPlace["type"]>([
+  [Float64Array, "f64"],
+  [Float32Array, "f32"],
+  [Uint32Array, "u32"],
+  [Uint16Array, "u16"],
+  [Uint8Array, "u8"],
+]);
+
+/** Columns one after another, each at a multiple of 8. */
+export class Columns {
+  private readonly parts: Uint8Array[] = [];
+  private length = 0;
+
+  add(column: Float64Array | Float32Array | Uint32Array | Uint16Array | Uint8Array): ColumnPlace {
+    const type = NAMES.get(column.constructor);
+    if (type === undefined) throw new Error("not a column");
+    const place = { offset: this.length, length: column.length, type };
+    this.parts.push(new Uint8Array(column.buffer, column.byteOffset, column.byteLength));
+    const padding = (8 - (column.byteLength % 8)) % 8;
+    this.parts.push(new Uint8Array(padding));
+    this.length += column.byteLength + padding;
+    return place;
+  }
+
+  bytes(): Buffer {
+    return Buffer.concat(this.parts);
+  }
+}
+
+export interface Model {
+  header: Header;
+  columns: Buffer;
+}
+
+/** What has to be put in place of the page's placeholder. */
+export function elements(models: Model[]): string {
+  return models
+    .map(({ header, columns }, index) => {
+      const json = JSON.stringify(header).replaceAll("<", "\\u003c");
+      const packed = gzipSync(columns, { level: 4 }).toString("base64");
+      return `<script type="application/json" id="trace-${index}-header">${json}</script>\n<script type="text/plain" id="trace-${index}-columns">${packed}</script>\n`;
+    })
+    .join("");
+}
+
+export const PLACEHOLDER = "<!--clearway:traces-->";
+
+export function pageWith(page: string, models: Model[]): string {
+  if (page.split(PLACEHOLDER).length !== 2) throw new Error("the page has to have one placeholder");
+  return page.replace(PLACEHOLDER, () => elements(models));
+}
