@@ -9,7 +9,7 @@
 //! ends, one [`QlogError`] is reported, and the connection goes on.
 //!
 //! [`read::QlogReader`] reads what any stack wrote, [`findings::find`] says what is wrong with it, and
-//! [`convert::to_0_3`] writes it anew for qvis.
+//! [`convert::to_0_3`] writes it anew for qvis, and [`model`] makes of it what the viewer's page draws.
 //!
 //! What the drafts have no words for is in a namespace of our own, `clearway`, whose schema is
 //! [`CLEARWAY_SCHEMA`].
@@ -24,6 +24,7 @@
 
 pub mod convert;
 pub mod findings;
+pub mod model;
 pub mod read;
 mod write;
 

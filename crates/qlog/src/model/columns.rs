@@ -1,0 +1,50 @@
+//! Arrays of little-endian numbers, one after the other.
+
+use serde_json::{Value, json};
+
+/// What every array's offset is a multiple of, so that a browser may take it in place.
+const ALIGNMENT: usize = 8;
+
+#[derive(Default, Debug)]
+pub(super) struct Columns {
+    bytes: Vec<u8>,
+}
+
+impl Columns {
+    pub(super) fn f64(&mut self, values: impl IntoIterator<Item = f64>) -> Value {
+        self.write("f64", values.into_iter().map(f64::to_le_bytes))
+    }
+
+    pub(super) fn u32(&mut self, values: impl IntoIterator<Item = u32>) -> Value {
+        self.write("u32", values.into_iter().map(u32::to_le_bytes))
+    }
+
+    pub(super) fn u16(&mut self, values: impl IntoIterator<Item = u16>) -> Value {
+        self.write("u16", values.into_iter().map(u16::to_le_bytes))
+    }
+
+    pub(super) fn u8(&mut self, values: impl IntoIterator<Item = u8>) -> Value {
+        self.write("u8", values.into_iter().map(u8::to_le_bytes))
+    }
+
+    /// The array's place, as the header names it.
+    fn write<const N: usize>(
+        &mut self,
+        name: &str,
+        values: impl Iterator<Item = [u8; N]>,
+    ) -> Value {
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
+        let offset = self.bytes.len();
+        let mut length = 0_usize;
+        for value in values {
+            self.bytes.extend_from_slice(&value);
+            length = length.saturating_add(1);
+        }
+        json!({ "offset": offset, "length": length, "type": name })
+    }
+
+    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
+        self.bytes
+    }
+}

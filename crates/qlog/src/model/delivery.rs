@@ -1,0 +1,142 @@
+//! What arrived: of this end's data by the peer's acknowledgements, of the peer's by its packets.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::MAX_POINTS;
+use super::series::Series;
+use crate::read::{Frame, Packet, PacketSpace};
+
+/// Goodput is a mean over so long.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// How many packets are remembered until they are acknowledged.
+const MAX_OUTSTANDING: usize = 1 << 16;
+
+/// Counts payload of streams.
+#[derive(Default, Debug)]
+pub(super) struct Deliveries {
+    /// Payload of 1-RTT packets that nobody has acknowledged.
+    outstanding: BTreeMap<u64, u64>,
+    sent: Direction,
+    received: Direction,
+}
+
+/// Payload in one direction.
+#[derive(Debug)]
+struct Direction {
+    series: Series,
+    total: u64,
+    /// Bytes in the interval that began then.
+    bytes: u64,
+    began: Duration,
+}
+
+impl Default for Direction {
+    fn default() -> Self {
+        Self { series: Series::new(MAX_POINTS), total: 0, bytes: 0, began: Duration::ZERO }
+    }
+}
+
+impl Direction {
+    fn add(&mut self, at: Duration, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        self.advance(at);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.total = self.total.saturating_add(bytes);
+    }
+
+    /// Ends the intervals before `at`.
+    fn advance(&mut self, at: Duration) {
+        let end = self.began.saturating_add(INTERVAL);
+        if at < end {
+            return;
+        }
+        self.series.push(self.began, self.bytes as f64 / INTERVAL.as_secs_f64());
+        self.bytes = 0;
+        let intervals = at.as_nanos().checked_div(INTERVAL.as_nanos()).unwrap_or_default();
+        let began = INTERVAL.saturating_mul(u32::try_from(intervals).unwrap_or(u32::MAX));
+        if began > end {
+            // Nothing arrived since.
+            self.series.push(end, 0.0);
+        }
+        self.began = began;
+    }
+}
+
+impl Deliveries {
+    pub(super) fn on_sent(&mut self, packet: &Packet) {
+        let bytes = payload(packet);
+        let is_application = packet.packet_type.space() == Some(PacketSpace::Application);
+        if let (Some(number), true, true) = (packet.number, is_application, bytes > 0) {
+            if self.outstanding.len() >= MAX_OUTSTANDING {
+                self.outstanding.pop_first();
+            }
+            self.outstanding.insert(number, bytes);
+        }
+    }
+
+    pub(super) fn on_received(&mut self, at: Duration, packet: &Packet) {
+        if packet.packet_type.space() != Some(PacketSpace::Application) {
+            return;
+        }
+        self.received.add(at, payload(packet));
+        let acknowledged: u64 = packet
+            .frames
+            .iter()
+            .flatten()
+            .filter_map(|frame| match frame {
+                Frame::Ack { ranges, .. } => Some(ranges),
+                _ => None,
+            })
+            .flatten()
+            .map(|range| self.take(*range.start(), *range.end()))
+            .fold(0, u64::saturating_add);
+        self.sent.add(at, acknowledged);
+    }
+
+    /// What was outstanding from `first` to `last` is not any more.
+    fn take(&mut self, first: u64, last: u64) -> u64 {
+        if first > last {
+            return 0;
+        }
+        let mut bytes = 0_u64;
+        while let Some((number, payload)) =
+            self.outstanding.range(first..=last).next().map(|(number, payload)| (*number, *payload))
+        {
+            self.outstanding.remove(&number);
+            bytes = bytes.saturating_add(payload);
+        }
+        bytes
+    }
+
+    /// What is complete so far of what [`finish`](Self::finish) gives.
+    pub(super) fn so_far(&self) -> &Series {
+        match self.sent.total >= self.received.total {
+            true => &self.sent.series,
+            false => &self.received.series,
+        }
+    }
+
+    /// Bytes per second over time, in the direction in which there were more.
+    pub(super) fn finish(mut self, last: Duration) -> Series {
+        for direction in [&mut self.sent, &mut self.received] {
+            if direction.total > 0 {
+                direction.advance(last.saturating_add(INTERVAL));
+            }
+        }
+        let Self { sent, received, .. } = self;
+        if sent.total >= received.total { sent.series } else { received.series }
+    }
+}
+
+/// Bytes of streams in a packet.
+fn payload(packet: &Packet) -> u64 {
+    let frames = packet.frames.iter().flatten();
+    let lengths = frames.filter_map(|frame| match frame {
+        Frame::Stream { length, .. } => *length,
+        _ => None,
+    });
+    lengths.fold(0, u64::saturating_add)
+}

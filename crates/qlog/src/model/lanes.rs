@@ -1,0 +1,94 @@
+//! What is true for a while, over time.
+
+use core::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::MAX_POINTS;
+use super::columns::Columns;
+use super::series::milliseconds;
+
+/// States that follow one another.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Lane {
+    id: &'static str,
+    title: &'static str,
+    names: Vec<String>,
+    /// Begin, end, and which of the names.
+    spans: Vec<(f64, f64, u16)>,
+    /// What is true now, and since when.
+    now: Option<(f64, u16)>,
+}
+
+impl Lane {
+    pub(super) const fn new(id: &'static str, title: &'static str) -> Self {
+        Self { id, title, names: Vec::new(), spans: Vec::new(), now: None }
+    }
+
+    /// From `at` on it is `name`, or nothing.
+    pub(super) fn set(&mut self, at: Duration, name: Option<&str>) {
+        let number = name.and_then(|name| self.number(name));
+        if self.now.map(|(_, number)| number) == number {
+            return;
+        }
+        self.end(at);
+        self.now = number.map(|number| (milliseconds(at), number));
+    }
+
+    fn end(&mut self, at: Duration) {
+        if let Some((begin, number)) = self.now.take()
+            && self.spans.len() < MAX_POINTS
+        {
+            self.spans.push((begin, milliseconds(at), number));
+        }
+    }
+
+    /// `None`: there are too many names.
+    fn number(&mut self, name: &str) -> Option<u16> {
+        if let Some(place) = self.names.iter().position(|known| known == name) {
+            return u16::try_from(place).ok();
+        }
+        let place = u16::try_from(self.names.len()).ok().filter(|place| *place < 256)?;
+        self.names.push(name.to_owned());
+        Some(place)
+    }
+
+    /// What is true now ends with the trace.
+    pub(super) fn finish(mut self, at: Duration) -> Self {
+        self.end(at);
+        self
+    }
+
+    /// What was true and is over, after the first `count`; and what is true now, without an end.
+    pub(super) fn since(&self, count: usize) -> impl Iterator<Item = (f64, Option<f64>, &str)> {
+        let over = self.spans.get(count..).unwrap_or_default();
+        let over = over.iter().map(|(begin, end, name)| (*begin, Some(*end), *name));
+        let now = self.now.map(|(begin, name)| (begin, None, name));
+        let name = |number: u16| self.names.get(usize::from(number)).map_or("", String::as_str);
+        over.chain(now).map(move |(begin, end, number)| (begin, end, name(number)))
+    }
+
+    pub(super) const fn id(&self) -> &'static str {
+        self.id
+    }
+
+    pub(super) const fn title(&self) -> &'static str {
+        self.title
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    pub(super) fn write(&self, columns: &mut Columns) -> Value {
+        let begin = columns.f64(self.spans.iter().map(|(begin, _, _)| *begin));
+        let end = columns.f64(self.spans.iter().map(|(_, end, _)| *end));
+        let state = columns.u16(self.spans.iter().map(|(_, _, state)| *state));
+        let (id, title, names) = (self.id, self.title, &self.names);
+        json!({ "id": id, "title": title, "names": names, "begin": begin, "end": end, "state": state })
+    }
+}

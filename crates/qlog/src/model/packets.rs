@@ -1,0 +1,160 @@
+//! The table of packets, and what is in them.
+
+use core::fmt::Write;
+use core::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::MAX_POINTS;
+use super::columns::Columns;
+use super::series::milliseconds;
+use crate::read::{Frame, Packet, PacketType};
+
+/// Where a mark has no row.
+pub(super) const NONE: f64 = u32::MAX as f64;
+
+/// The types of packets, in the order of their numbers.
+const TYPES: [PacketType; 7] = [
+    PacketType::Initial,
+    PacketType::Handshake,
+    PacketType::ZeroRtt,
+    PacketType::OneRtt,
+    PacketType::Retry,
+    PacketType::VersionNegotiation,
+    PacketType::Unknown,
+];
+
+/// What happened to a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Sent = 0,
+    Received = 1,
+    Lost = 2,
+    Dropped = 3,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Row {
+    time: f64,
+    number: f64,
+    size: u32,
+    /// Where its text begins.
+    text: u32,
+    kind: u8,
+    space: u8,
+}
+
+/// Rows in the order of time.
+#[derive(Default, Debug)]
+pub(super) struct Packets {
+    rows: Vec<Row>,
+    text: String,
+    is_cut: bool,
+}
+
+impl Packets {
+    pub(super) fn push(&mut self, at: Duration, kind: Kind, packet: &Packet) {
+        let text = u32::try_from(self.text.len()).ok().filter(|_| self.rows.len() < MAX_POINTS);
+        let Some(text) = text else {
+            self.is_cut = true;
+            return;
+        };
+        let space = TYPES.iter().position(|known| *known == packet.packet_type).unwrap_or_default();
+        self.rows.push(Row {
+            time: milliseconds(at),
+            number: packet.number.map_or(f64::NAN, |number| number as f64),
+            size: packet.length.and_then(|length| u32::try_from(length).ok()).unwrap_or_default(),
+            text,
+            kind: kind as u8,
+            space: space as u8,
+        });
+        for (index, frame) in packet.frames.iter().flatten().enumerate() {
+            if index > 0 {
+                self.text.push_str(", ");
+            }
+            // Writing to memory does not fail.
+            let _ = describe(&mut self.text, frame);
+        }
+    }
+
+    /// The row that comes next, as a mark names it.
+    pub(super) fn next_row(&self) -> f64 {
+        match self.rows.len() {
+            length if length < MAX_POINTS => length as f64,
+            _ => NONE,
+        }
+    }
+
+    /// There were too many to keep.
+    pub(super) const fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub(super) fn write(&self, columns: &mut Columns) -> (Value, Value) {
+        let rows = || self.rows.iter();
+        let end = u32::try_from(self.text.len()).unwrap_or(u32::MAX);
+        let packets = json!({
+            "time": columns.f64(rows().map(|row| row.time)),
+            "kind": columns.u8(rows().map(|row| row.kind)),
+            "space": columns.u8(rows().map(|row| row.space)),
+            "spaces": TYPES.map(PacketType::name),
+            "number": columns.f64(rows().map(|row| row.number)),
+            "size": columns.u32(rows().map(|row| row.size)),
+            "frames": columns.u32(rows().map(|row| row.text).chain([end])),
+        });
+        (packets, columns.u8(self.text.bytes()))
+    }
+}
+
+/// A frame by its name in RFC 9000, and what matters of it.
+fn describe(text: &mut String, frame: &Frame) -> core::fmt::Result {
+    match frame {
+        Frame::Padding => text.write_str("PADDING"),
+        Frame::Ping => text.write_str("PING"),
+        Frame::Ack { ranges, .. } => {
+            text.push_str("ACK");
+            for range in ranges.iter().take(4) {
+                match (range.start(), range.end()) {
+                    (start, end) if start == end => write!(text, " {start}")?,
+                    (start, end) => write!(text, " {start}-{end}")?,
+                }
+            }
+            if ranges.len() > 4 { text.write_str(" …") } else { Ok(()) }
+        }
+        Frame::Crypto { offset, length } => extent(text, "CRYPTO", *offset, *length),
+        Frame::Stream { stream, offset, length, is_last } => {
+            write!(text, "STREAM {stream} ")?;
+            extent(text, "at", *offset, *length)?;
+            if *is_last { text.write_str(" FIN") } else { Ok(()) }
+        }
+        Frame::MaxData { maximum } => write!(text, "MAX_DATA {maximum}"),
+        Frame::MaxStreamData { stream, maximum } => {
+            write!(text, "MAX_STREAM_DATA {stream} {maximum}")
+        }
+        Frame::MaxStreams { maximum } => write!(text, "MAX_STREAMS {maximum}"),
+        Frame::DataBlocked { limit } => write!(text, "DATA_BLOCKED {limit}"),
+        Frame::StreamDataBlocked { stream, limit } => {
+            write!(text, "STREAM_DATA_BLOCKED {stream} {limit}")
+        }
+        Frame::StreamsBlocked { limit } => write!(text, "STREAMS_BLOCKED {limit}"),
+        Frame::ResetStream { stream } => write!(text, "RESET_STREAM {stream}"),
+        Frame::StopSending { stream } => write!(text, "STOP_SENDING {stream}"),
+        Frame::PathChallenge => text.write_str("PATH_CHALLENGE"),
+        Frame::PathResponse => text.write_str("PATH_RESPONSE"),
+        Frame::HandshakeDone => text.write_str("HANDSHAKE_DONE"),
+        Frame::Datagram { .. } => text.write_str("DATAGRAM"),
+        Frame::ConnectionClose => text.write_str("CONNECTION_CLOSE"),
+        Frame::Other(name) => text.write_str(&name.to_uppercase()),
+    }
+}
+
+fn extent(text: &mut String, word: &str, offset: u64, length: Option<u64>) -> core::fmt::Result {
+    match length {
+        Some(length) => write!(text, "{word} {offset}+{length}"),
+        None => write!(text, "{word} {offset}"),
+    }
+}

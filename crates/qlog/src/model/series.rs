@@ -1,0 +1,90 @@
+//! A number over time, in bounded memory.
+
+use core::time::Duration;
+
+use serde_json::Value;
+
+use super::columns::Columns;
+
+/// Of so many neighbours the smallest and the largest stay.
+const NEIGHBOURS: usize = 4;
+
+/// Points in the order of time.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Series {
+    /// Milliseconds from the trace's beginning, and the value.
+    points: Vec<(f64, f64)>,
+    maximum: usize,
+    is_thinned: bool,
+}
+
+impl Series {
+    /// With at most `maximum` points.
+    pub(super) const fn new(maximum: usize) -> Self {
+        Self { points: Vec::new(), maximum, is_thinned: false }
+    }
+
+    pub(super) fn push(&mut self, at: Duration, value: f64) {
+        if self.points.len() >= self.maximum {
+            self.thin();
+        }
+        self.points.push((milliseconds(at), value));
+    }
+
+    fn thin(&mut self) {
+        self.is_thinned = true;
+        self.points = self.points.chunks(NEIGHBOURS).flat_map(extremes).collect();
+    }
+
+    /// Points that came after the first `count`.
+    pub(super) fn since(&self, count: usize) -> &[(f64, f64)] {
+        self.points.get(count..).unwrap_or_default()
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    pub(super) const fn is_thinned(&self) -> bool {
+        self.is_thinned
+    }
+
+    /// The value in the middle of all values.
+    pub(super) fn median(&self) -> Option<f64> {
+        let mut values: Vec<f64> = self.points.iter().map(|(_, value)| *value).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values.get(values.len() / 2).copied()
+    }
+
+    /// The places of its times and values.
+    pub(super) fn write(&self, columns: &mut Columns) -> (Value, Value) {
+        let times = columns.f64(self.points.iter().map(|(time, _)| *time));
+        (times, columns.f64(self.points.iter().map(|(_, value)| *value)))
+    }
+
+    /// The places of its times, and of its values as rows of a table.
+    pub(super) fn write_marks(&self, columns: &mut Columns) -> (Value, Value) {
+        let times = columns.f64(self.points.iter().map(|(time, _)| *time));
+        (times, columns.u32(self.points.iter().map(|(_, row)| *row as u32)))
+    }
+}
+
+/// The smallest and the largest of `points`, in the order of time.
+fn extremes(points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> + use<> {
+    let numbered = || points.iter().enumerate();
+    let smallest = numbered().min_by(|(_, one), (_, other)| one.1.total_cmp(&other.1));
+    let largest = numbered().max_by(|(_, one), (_, other)| one.1.total_cmp(&other.1));
+    let mut both: Vec<(usize, (f64, f64))> =
+        smallest.into_iter().chain(largest).map(|(index, point)| (index, *point)).collect();
+    both.sort_unstable_by_key(|(index, _)| *index);
+    both.dedup_by_key(|(index, _)| *index);
+    both.into_iter().map(|(_, point)| point)
+}
+
+pub(super) fn milliseconds(at: Duration) -> f64 {
+    at.as_secs_f64() * 1e3
+}

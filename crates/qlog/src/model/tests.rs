@@ -1,0 +1,191 @@
+use core::time::Duration;
+
+use super::{Follower, Model, ModelBuilder, Remark, Series};
+use crate::read::{
+    Blocked, BlockedUpdate, CongestionState, Event, EventKind, Frame, Lost, Metrics, Packet,
+    PacketType, Reading, Timer, TimerEvent,
+};
+
+fn at(milliseconds: u64, kind: EventKind) -> Event {
+    Event { at: Duration::from_millis(milliseconds), kind }
+}
+
+fn window(bytes: u64) -> EventKind {
+    EventKind::Metrics(Metrics { congestion_window: Some(bytes), ..Metrics::default() })
+}
+
+fn packet(number: u64, frames: Vec<Frame>) -> Packet {
+    let packet_type = PacketType::OneRtt;
+    Packet {
+        packet_type,
+        number: Some(number),
+        length: Some(1200),
+        frames: Some(frames),
+        ..Packet::default()
+    }
+}
+
+fn stream(offset: u64) -> Frame {
+    Frame::Stream { stream: 4, offset, length: Some(1000), is_last: false }
+}
+
+fn built(events: &[Event]) -> Model {
+    let mut builder = ModelBuilder::default();
+    events.iter().for_each(|event| builder.on_event(event));
+    builder.finish(&Reading::default(), &[])
+}
+
+/// The numbers of a column of `f64`.
+fn numbers(model: &Model, column: &serde_json::Value) -> Vec<f64> {
+    assert_eq!(column["type"], "f64");
+    let offset = column["offset"].as_u64().unwrap() as usize;
+    assert_eq!(offset % 8, 0);
+    let length = column["length"].as_u64().unwrap() as usize;
+    let bytes = &model.columns[offset..offset + length * 8];
+    bytes.chunks(8).map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap())).collect()
+}
+
+fn of<'a>(list: &'a serde_json::Value, id: &str) -> &'a serde_json::Value {
+    list.as_array().unwrap().iter().find(|entry| entry["id"] == id).unwrap()
+}
+
+#[test]
+fn a_series_has_its_points_in_columns() {
+    let model = built(&[at(1, window(12_000)), at(5, window(2_400))]);
+    let series = of(&model.header["series"], "congestion_window");
+    assert_eq!(numbers(&model, &series["time"]), [1.0, 5.0]);
+    assert_eq!(numbers(&model, &series["value"]), [12_000.0, 2_400.0]);
+    // What the trace does not have is not there.
+    assert_eq!(model.header["series"].as_array().unwrap().len(), 1);
+    assert_eq!(model.header["duration_ms"], 5.0);
+}
+
+#[test]
+fn a_lane_ends_where_the_next_state_begins_and_with_the_trace() {
+    let state = |state| EventKind::CongestionState(state);
+    let blocked = |reason| EventKind::Blocked(BlockedUpdate { stream: None, reason });
+    let model = built(&[
+        at(0, state(CongestionState::SlowStart)),
+        at(3, blocked(Some(Blocked::Pacing))),
+        at(4, state(CongestionState::Recovery)),
+        at(4, state(CongestionState::Recovery)),
+        at(6, blocked(None)),
+        at(9, window(1)),
+    ]);
+    let lane = of(&model.header["lanes"], "congestion_state");
+    assert_eq!(lane["names"], serde_json::json!(["slow start", "recovery"]));
+    assert_eq!(numbers(&model, &lane["begin"]), [0.0, 4.0]);
+    assert_eq!(numbers(&model, &lane["end"]), [4.0, 9.0]);
+    let lane = of(&model.header["lanes"], "blocked");
+    assert_eq!(
+        (numbers(&model, &lane["begin"]), numbers(&model, &lane["end"])),
+        (vec![3.0], vec![6.0])
+    );
+}
+
+#[test]
+fn packets_have_their_frames_as_text_and_a_loss_names_its_row() {
+    let ack = Frame::Ack { ranges: vec![1..=3, 7..=7], delay: None, ce: None, ect: None };
+    let lost = Lost { packet_type: PacketType::OneRtt, number: Some(2), ..Lost::default() };
+    let model = built(&[
+        at(0, EventKind::PacketSent(packet(2, vec![stream(0), Frame::Ping]))),
+        at(2, EventKind::PacketReceived(packet(9, vec![ack]))),
+        at(3, EventKind::PacketLost(lost)),
+    ]);
+    let packets = &model.header["packets"];
+    assert_eq!(numbers(&model, &packets["number"]), [2.0, 9.0, 2.0]);
+    let text = &model.header["text"];
+    let offset = text["offset"].as_u64().unwrap() as usize;
+    let length = text["length"].as_u64().unwrap() as usize;
+    let text = core::str::from_utf8(&model.columns[offset..offset + length]).unwrap();
+    assert_eq!(text, "STREAM 4 at 0+1000, PINGACK 1-3 7");
+    let marks = of(&model.header["marks"], "lost");
+    assert_eq!(numbers(&model, &marks["time"]), [3.0]);
+    let offset = marks["packet"]["offset"].as_u64().unwrap() as usize;
+    assert_eq!(model.columns[offset..offset + 4], 2_u32.to_le_bytes());
+}
+
+#[test]
+fn a_probe_timeout_that_is_told_twice_is_marked_once() {
+    let timer = |event| EventKind::Timer(Timer { timer: "pto".into(), event });
+    let count =
+        |count| EventKind::Metrics(Metrics { pto_count: Some(count), ..Metrics::default() });
+    let marks = |model: &Model| numbers(model, &of(&model.header["marks"], "pto")["time"]);
+    assert_eq!(marks(&built(&[at(5, count(1)), at(9, count(0))])), [5.0]);
+    let told =
+        [at(0, timer(TimerEvent::Set(None))), at(5, timer(TimerEvent::Expired)), at(5, count(1))];
+    assert_eq!(marks(&built(&told)), [5.0]);
+}
+
+#[test]
+fn goodput_is_what_was_acknowledged_for_the_first_time() {
+    let ack = |ranges| Frame::Ack { ranges, delay: None, ce: None, ect: None };
+    let model = built(&[
+        at(0, EventKind::PacketSent(packet(0, vec![stream(0)]))),
+        at(0, EventKind::PacketSent(packet(1, vec![stream(1000)]))),
+        at(10, EventKind::PacketReceived(packet(0, vec![ack(vec![0..=0])]))),
+        at(120, EventKind::PacketReceived(packet(1, vec![ack(vec![0..=1])]))),
+    ]);
+    let series = of(&model.header["series"], "goodput");
+    assert_eq!(numbers(&model, &series["time"]), [0.0, 50.0, 100.0]);
+    assert_eq!(numbers(&model, &series["value"]), [20_000.0, 0.0, 20_000.0]);
+}
+
+#[test]
+fn a_spike_of_one_sample_survives_thinning() {
+    let mut series = Series::new(64);
+    for index in 0..10_000_u64 {
+        let value = match index {
+            777 => 1e6,
+            4_321 => -1e6,
+            _ => (index % 7) as f64,
+        };
+        series.push(Duration::from_millis(index), value);
+    }
+    assert!(series.is_thinned());
+    let mut columns = super::columns::Columns::default();
+    let (time, value) = series.write(&mut columns);
+    let model = Model { header: serde_json::Value::Null, columns: columns.into_bytes() };
+    let (times, values) = (numbers(&model, &time), numbers(&model, &value));
+    assert!(times.len() <= 64 && times.is_sorted());
+    let spikes: Vec<_> =
+        times.iter().zip(&values).filter(|(_, value)| value.abs() == 1e6).collect();
+    assert_eq!(spikes, [(&777.0, &1e6), (&4_321.0, &-1e6)]);
+}
+
+#[test]
+fn remarks_are_told_as_they_are() {
+    let remark = Remark {
+        id: "floor".to_owned(),
+        title: "window at its floor".to_owned(),
+        severity: 2.5,
+        begin: Duration::from_millis(10),
+        end: Duration::from_millis(2_510),
+        explanation: "…".to_owned(),
+    };
+    let model = ModelBuilder::default().finish(&Reading::default(), &[remark]);
+    assert_eq!(model.header["findings"][0]["begin_ms"], 10.0);
+    assert_eq!(model.header["findings"][0]["severity"], 2.5);
+}
+
+#[test]
+fn a_follower_is_told_everything_once() {
+    let (mut builder, mut follower) = (ModelBuilder::default(), Follower::default());
+    let header = Follower::header(&builder, &Reading::default());
+    assert_eq!(of(&header["series"], "congestion_window")["unit"], "bytes");
+    builder.on_event(&at(1, window(12_000)));
+    builder.on_event(&at(2, EventKind::CongestionState(CongestionState::SlowStart)));
+    let rows = follower.rows(&builder, &[]);
+    assert_eq!(rows["series"], serde_json::json!({ "congestion_window": [[1.0, 12_000.0]] }));
+    assert_eq!(
+        rows["lanes"],
+        serde_json::json!({ "congestion_state": [[2.0, null, "slow start"]] })
+    );
+    builder.on_event(&at(5, EventKind::CongestionState(CongestionState::Recovery)));
+    let rows = follower.rows(&builder, &[]);
+    assert_eq!(rows["series"], serde_json::json!({}));
+    assert_eq!(
+        rows["lanes"]["congestion_state"],
+        serde_json::json!([[2.0, 5.0, "slow start"], [5.0, null, "recovery"]])
+    );
+}

@@ -1,0 +1,108 @@
+//! Whatever is in a file, reading it comes to an end without a panic, and so does what looks at it.
+
+use std::fs::File;
+use std::io::{Cursor, Read};
+use std::path::Path;
+use std::sync::LazyLock;
+
+use clearway_qlog::convert::to_0_3;
+use clearway_qlog::findings::find;
+use clearway_qlog::model::ModelBuilder;
+use clearway_qlog::read::{Item, QlogReader};
+use proptest::prelude::*;
+
+/// Of each trace as much as is read quickly.
+const LENGTH: u64 = 100_000;
+
+static TRACES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let names = [
+        "aioquic-small.qlog.gz",
+        "quic-go-small.sqlog.gz",
+        "quinn-small.sqlog.gz",
+        "gallery-001.sqlog.gz",
+    ];
+    names.map(beginning).to_vec()
+});
+
+fn beginning(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    let file = flate2::read::GzDecoder::new(File::open(path).unwrap());
+    let mut bytes = Vec::new();
+    file.take(LENGTH).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// What is put in the place of a few bytes.
+fn patch() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..4),
+        prop::sample::select(vec![
+            "",
+            "0",
+            "-1",
+            "1e308",
+            "-1e308",
+            "18446744073709551615",
+            "99999999999999999999",
+            "null",
+            "\"\"",
+            "{}",
+            "[]",
+            "\u{1e}",
+            "\n",
+            "\\",
+            "\"",
+            "}",
+            "]",
+            ",",
+            "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+        ])
+        .prop_map(|text| text.as_bytes().to_vec()),
+    ]
+}
+
+/// A trace in which some places hold something else.
+fn damaged() -> impl Strategy<Value = Vec<u8>> {
+    let patches = prop::collection::vec((any::<prop::sample::Index>(), 0..8_usize, patch()), 1..12);
+    (0..TRACES.len(), patches, any::<bool>()).prop_map(|(trace, patches, is_cut)| {
+        let mut bytes = TRACES[trace].clone();
+        for (place, length, patch) in patches {
+            let begin = place.index(bytes.len());
+            let end = (begin + length).min(bytes.len());
+            bytes.splice(begin..end, patch);
+            if is_cut {
+                bytes.truncate(begin.max(1000));
+            }
+        }
+        bytes
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+    #[test]
+    fn no_damage_does_harm(bytes in damaged()) {
+        let Ok(reader) = QlogReader::new(Cursor::new(bytes.clone())) else { return Ok(()) };
+        let reports = find(reader, |_| {});
+        prop_assert!(!reports.is_empty());
+        let mut reader = QlogReader::new(Cursor::new(bytes)).unwrap();
+        let mut model = ModelBuilder::default();
+        for item in &mut reader {
+            if let Item::Event(event) = item {
+                model.on_event(&event);
+            }
+        }
+        let model = model.finish(reader.reading(), &[]);
+        prop_assert_eq!(model.columns.len() % 8, 0);
+    }
+}
+
+#[test]
+fn a_damaged_file_is_converted_up_to_the_damage() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged.qlog");
+    std::fs::write(&path, &TRACES[3]).unwrap();
+    let mut output = Vec::new();
+    to_0_3(&path, &mut output).unwrap();
+    let reader = QlogReader::new(Cursor::new(output)).unwrap();
+    assert!(reader.filter(|item| matches!(item, Item::Event(_))).count() > 100);
+}
