@@ -1,4 +1,4 @@
-//! 10 MB byte for byte between `clearway` and other stacks, in both roles.
+//! 10 MB byte for byte between `clearway` and other stacks, in both roles; and the traces that they write are read.
 //!
 //! `cargo xtask test --peers` builds what is needed and says where it is. A peer that could not be
 //! built (no toolchain) is skipped with a line saying so; in CI that is a failure.
@@ -17,6 +17,15 @@ fn clearway_downloads_from(name: &str) {
     let output = workspace.path("downloaded");
     support::clearway_get(&workspace, &server.address, &output);
     workspace.assert_same(&output);
+    drop(server);
+    for trace in support::read_traces(&workspace) {
+        let events = trace["events"].as_u64();
+        assert!(events.is_some_and(|events| events > 1000), "{trace}");
+        assert_eq!(trace["vantage_point"], "server", "{trace}");
+        let unused = trace["unused"].as_object().expect("names and counts");
+        let misread = unused.keys().find(|name| name.contains("not as expected"));
+        assert_eq!(misread, None, "{trace}");
+    }
 }
 
 fn clearway_serves(name: &str) {

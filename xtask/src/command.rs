@@ -40,3 +40,9 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), String> {
         Err(error) => Err(format!("{what}: {:?} cannot be run: {error}", command.get_program())),
     }
 }
+
+/// Builds the program `clearway` as it is released, and says where it is.
+pub(crate) fn program() -> Result<PathBuf, String> {
+    run("building clearway", &mut cargo(&["build", "--release", "--package", "clearway-cli"]))?;
+    Ok(target().join("release/clearway"))
+}

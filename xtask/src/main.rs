@@ -6,6 +6,7 @@ mod gallery;
 mod measure;
 mod mutants;
 mod test;
+mod viewer;
 
 use std::process::ExitCode;
 
@@ -15,6 +16,7 @@ The project's chores.
   cargo xtask test           everything that has to hold: format, lints, tests, documentation
         --peers              also against other QUIC stacks (builds them; see interop/peers)
         --gallery            also the marked patches of the gallery (without it they only have to apply)
+        --viewer             also the viewer's page: that it is what its source makes, and its tests in a browser
   cargo xtask bench bulk     1 GiB over one connection, Clearway and quinn in turn
         --case h3|raw        only one of the two cases
         --size BYTES         how much (default 1073741824)

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::command::{self, cargo, root, target};
-use crate::gallery;
+use crate::{gallery, viewer};
 
 /// The tests against other stacks live in this package; they need the peers.
 const INTEROP: &str = "clearway-interop";
@@ -17,6 +17,8 @@ struct Options {
     peers: bool,
     /// The patches of the gallery are tried, those that are marked; without it they only have to apply.
     gallery: bool,
+    /// The viewer's page is the one that its source makes, and a browser can use it.
+    viewer: bool,
 }
 
 fn run_all(options: &Options) -> Result<(), String> {
@@ -33,6 +35,9 @@ fn run_all(options: &Options) -> Result<(), String> {
     let tests = ["test", "--package", LAB, "--features", "quinn", "--test", "quinn"];
     command::run("testing the second stack in the lab", &mut cargo(&tests))?;
     gallery::run(&[if options.gallery { "--marked" } else { "--check" }])?;
+    if options.viewer {
+        viewer::run()?;
+    }
     if options.peers { run_peers() } else { Ok(()) }
 }
 
@@ -41,10 +46,9 @@ fn run_peers() -> Result<(), String> {
     let mut build = Command::new("sh");
     build.arg(root().join("interop/peers/build.sh")).env("PEERS_OUT", &peers);
     command::run("building the peers", &mut build)?;
-    let program = ["build", "--release", "--package", "clearway-cli"];
-    command::run("building clearway", &mut cargo(&program))?;
+    let program = command::program()?;
     let mut tests = cargo(&["test", "--package", INTEROP, "--", "--test-threads", "2"]);
-    tests.env("PEERS_OUT", &peers).env("CLEARWAY", target().join("release/clearway"));
+    tests.env("PEERS_OUT", &peers).env("CLEARWAY", program);
     command::run("testing against the peers", &mut tests)
 }
 
@@ -54,7 +58,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         match *argument {
             "--peers" => options.peers = true,
             "--gallery" => options.gallery = true,
-            other => return Err(format!("test takes --peers and --gallery, not {other}")),
+            "--viewer" => options.viewer = true,
+            other => {
+                return Err(format!("test takes --peers, --gallery and --viewer, not {other}"));
+            }
         }
     }
     let start = Instant::now();

@@ -11,6 +11,8 @@ use clearway_network::parse_duration;
 use clearway_qlog::{QlogDirectory, RecoveryParameters, ReferenceTime, TraceOptions};
 
 use crate::failure::Failure;
+use crate::live::Traces;
+use crate::observers::together;
 use crate::output;
 
 /// Options of every connection.
@@ -37,22 +39,39 @@ impl ConnectionOptions {
         }
     }
 
-    /// What writes the qlog files, if they are wanted.
+    /// What writes the qlog files, if they are wanted, and what shows the connections to who follows them.
     ///
     /// # Errors
     ///
-    /// If they cannot be written.
+    /// If the files cannot be written.
     pub(crate) fn observers(
         &self,
         transport: &TransportConfig,
+        live: Option<Traces>,
     ) -> Result<Option<Arc<dyn ObserverFactory>>, Failure> {
+        let directory = self.qlog_directory(transport)?;
+        if directory.is_none() && live.is_none() {
+            return Ok(None);
+        }
+        let options = trace_options(transport);
+        Ok(Some(Arc::new(move |_: Side| {
+            let file = directory.as_ref().map(QlogDirectory::observer);
+            let followed = live.as_ref().map(|traces| traces.observer(options.clone()));
+            together(file.into_iter().chain(followed).collect())
+        })))
+    }
+
+    fn qlog_directory(
+        &self,
+        transport: &TransportConfig,
+    ) -> Result<Option<QlogDirectory>, Failure> {
         let from_environment =
             || std::env::var_os("QLOGDIR").filter(|path| !path.is_empty()).map(PathBuf::from);
         let Some(path) = self.qlog.clone().or_else(from_environment) else { return Ok(None) };
         let directory = QlogDirectory::new(path, trace_options(transport))
             .map_err(|error| Failure::new(error.to_string()).advise("name another with --qlog"))?
             .with_error_handler(Arc::new(|error| output::status(&format!("clearway: {error}"))));
-        Ok(Some(Arc::new(move |_: Side| Some(directory.observer()))))
+        Ok(Some(directory))
     }
 }
 

@@ -10,6 +10,8 @@ mod http09;
 mod interrupt;
 mod lab;
 mod link;
+mod live;
+mod observers;
 mod output;
 mod qlog;
 mod relay;
@@ -38,7 +40,7 @@ enum Command {
     Get(Box<get::GetCommand>),
     Link(Box<link::LinkCommand>),
     Lab(Box<lab::LabCommand>),
-    View(view::ViewCommand),
+    View(Box<view::ViewCommand>),
     Qlog(qlog::QlogCommand),
 }
 
@@ -71,7 +73,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Get(command) => get::run(*command).await,
         Command::Link(command) => link::run(*command).await,
         Command::Lab(command) => lab::run(*command).await,
-        Command::View(command) => view::run(&command),
+        Command::View(command) => view::run(*command).await,
         Command::Qlog(command) => qlog::run(&command),
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 /// The file that is served.
 const FILE: &str = "file";
@@ -32,7 +33,9 @@ impl Workspace {
     pub(crate) fn new(name: &str, size: usize) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(folder.join("root")).expect("the test's folder can be made");
+        for part in ["root", "qlog"] {
+            fs::create_dir_all(folder.join(part)).expect("the test's folders can be made");
+        }
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         let certified = rcgen::generate_simple_self_signed(names).expect("a certificate");
         fs::write(folder.join("cert.pem"), certified.cert.pem()).expect("cert.pem");
@@ -85,7 +88,7 @@ impl Peer {
         let mut command = Command::new(&self.program);
         command.args(["server", "--listen", "127.0.0.1:0", "--root", &workspace.text("root")]);
         command.args(["--cert", &workspace.text("cert.pem")]);
-        command.args(["--key", &workspace.text("key.pem")]);
+        command.args(["--key", &workspace.text("key.pem"), "--qlog", &workspace.text("qlog")]);
         Server::start(command)
     }
 
@@ -116,6 +119,21 @@ pub(crate) fn clearway_get(workspace: &Workspace, address: &str, output: &Path) 
     command.args(["get", "--ca", &workspace.text("cert.pem"), "--connect", address]);
     command.arg("--output").arg(output).arg(url(address));
     succeed(command);
+}
+
+/// What `clearway view --findings` says of the traces that a peer has written; there is at least one.
+pub(crate) fn read_traces(workspace: &Workspace) -> Vec<Value> {
+    let folder = workspace.path("qlog");
+    let files =
+        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let files: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
+    let mut command = clearway();
+    command.args(["view", "--findings", "--json"]).args(&files);
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stdout);
+    // Whether something is wrong with the peer is not the question here.
+    assert!(matches!(output.status.code(), Some(0 | 1)) && !files.is_empty(), "{output:?}");
+    said.lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
 }
 
 fn url(address: &str) -> String {

@@ -17,6 +17,7 @@ use clearway_network::{Probability, parse_duration, parse_probability, parse_siz
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::live::LiveOptions;
 use crate::output;
 use display::Display;
 use outcome::Outcome;
@@ -65,6 +66,8 @@ pub(crate) struct DemoCommand {
     /// Print one JSON object per run instead of the table.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    live: LiveOptions,
 }
 
 const AFTER_HELP: &str = "\
@@ -115,10 +118,11 @@ async fn run_all(command: &DemoCommand, outcomes: &mut Vec<Outcome>) -> Result<(
         Failure::new(format!("qlog files cannot be written to {folder}: {error}"))
             .advise("name another folder with --qlog")
     })?;
+    let live = command.live.start().await?;
     let display = Display::new();
     for controller in command.controllers() {
         for number in 1..=command.runs {
-            let run = Run::new(command, controller, number);
+            let run = Run::new(command, controller, number, live.clone());
             let outcome = run.perform(&display).await?;
             if command.json {
                 output::result(&outcome.json().to_string())?;

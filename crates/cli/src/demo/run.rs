@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clearway::congestion::Algorithm;
 use clearway::rustls::RootCertStore;
-use clearway::{ClientConfig, Endpoint, ServerConfig, Side, TransportConfig, VarInt};
+use clearway::{ClientConfig, Endpoint, Observer, ServerConfig, Side, TransportConfig, VarInt};
 use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Probability, Way, Window};
 use clearway_qlog::{QlogError, QlogObserver, TraceOptions};
 
@@ -21,6 +21,8 @@ use super::watch::{Watch, Watched};
 use crate::certificate::Identity;
 use crate::connection_options::trace_options;
 use crate::failure::Failure;
+use crate::live::Traces;
+use crate::observers::together;
 use crate::relay::{Relay, RelayConfig};
 
 /// The losses begin behind this many bytes to the client: behind the handshake, which takes 1 to 4 kB,
@@ -40,6 +42,7 @@ pub(super) struct Run {
     size: u64,
     limit: Duration,
     qlog: PathBuf,
+    live: Option<Traces>,
 }
 
 /// Server, link and what is seen of them.
@@ -54,7 +57,12 @@ struct Stage {
 
 impl Run {
     /// The run `number`, counted from 1, of a controller.
-    pub(super) fn new(command: &DemoCommand, controller: Algorithm, number: u32) -> Self {
+    pub(super) fn new(
+        command: &DemoCommand,
+        controller: Algorithm,
+        number: u32,
+        live: Option<Traces>,
+    ) -> Self {
         let way = Way::ToClient;
         let window = Window::AfterBytes { way, bytes: LOSS_AFTER, length: Some(command.loss_for) };
         let model = LossModel::Random { probability: command.loss };
@@ -77,7 +85,7 @@ impl Run {
             _ => format!("{} {number}", controller.name()),
         };
         let qlog = command.qlog.join(format!("{}-{number}.sqlog", controller.name()));
-        Self { name, controller, link, size: command.size, limit: command.limit, qlog }
+        Self { name, controller, link, size: command.size, limit: command.limit, qlog, live }
     }
 
     /// Performs it.
@@ -112,10 +120,9 @@ impl Run {
         let transport = TransportConfig { controller, ..TransportConfig::default() };
         let watch = Watch::default();
         let qlog_error = Arc::new(OnceLock::new());
-        let qlog = self.qlog(trace_options(&transport), qlog_error.clone())?;
-        let observer = watch.observer(Box::new(qlog));
-        // There is one connection, and one observer for it.
-        let observer = Mutex::new(Some(observer));
+        let observers = self.observers(&watch, trace_options(&transport), qlog_error.clone())?;
+        // There is one connection.
+        let observer = Mutex::new(together(observers));
         let take = move |_: Side| observer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let config = ServerConfig::new(identity.chain, identity.key)
             .transport(transport.clone())
@@ -130,12 +137,13 @@ impl Run {
         Ok(Stage { server, relay, watch, client, qlog_error })
     }
 
-    /// What writes the qlog of the server's connection; `error` is why it could not go on.
-    fn qlog(
+    /// What watches the server's connection and writes its qlog; `error` is why that could not go on.
+    fn observers(
         &self,
+        watch: &Watch,
         options: TraceOptions,
         error: Arc<OnceLock<String>>,
-    ) -> Result<QlogObserver, Failure> {
+    ) -> Result<Vec<Box<dyn Observer>>, Failure> {
         let path = &self.qlog;
         let file = File::create(path).map_err(|error| {
             Failure::new(format!("the qlog file {} cannot be written: {error}", path.display()))
@@ -143,7 +151,11 @@ impl Run {
         })?;
         let options = TraceOptions { title: Some(format!("demo, {}", self.name)), ..options };
         let keep = move |why: &QlogError| error.set(why.to_string()).unwrap_or_default();
-        Ok(QlogObserver::new(file, options).with_error_handler(Arc::new(keep)))
+        let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(watch.clone())];
+        observers.extend(self.live.as_ref().map(|traces| traces.observer(options.clone())));
+        let qlog = QlogObserver::new(file, options).with_error_handler(Arc::new(keep));
+        observers.push(Box::new(qlog));
+        Ok(observers)
     }
 }
 

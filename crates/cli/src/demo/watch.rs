@@ -82,26 +82,16 @@ impl Watch {
     pub(super) fn on_gone(&self, statistics: &Statistics) {
         self.lock().on_gone(statistics);
     }
-
-    /// An observer that keeps the figures, and shows everything to `other`.
-    pub(super) fn observer(&self, other: Box<dyn Observer>) -> Box<dyn Observer> {
-        Box::new(Both { watch: self.clone(), other })
-    }
 }
 
-struct Both {
-    watch: Watch,
-    other: Box<dyn Observer>,
-}
-
-impl Observer for Both {
+/// It keeps the figures.
+impl Observer for Watch {
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
         match observation {
-            Observation::Metrics(metrics) => self.watch.lock().on_metrics(now, metrics),
-            Observation::PacketLost(packet) => self.watch.lock().on_lost(packet),
-            Observation::Closed(_) => self.watch.lock().leave_floor(now),
+            Observation::Metrics(metrics) => self.lock().on_metrics(now, metrics),
+            Observation::PacketLost(packet) => self.lock().on_lost(packet),
+            Observation::Closed(_) => self.lock().leave_floor(now),
             _ => {}
         }
-        self.other.observe(now, observation);
     }
 }

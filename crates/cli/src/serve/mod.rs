@@ -16,6 +16,7 @@ use crate::certificate::{self, Identity};
 use crate::connection_options::ConnectionOptions;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::live::{LiveOptions, Traces};
 use crate::output;
 use crate::relay::cannot_listen;
 use crate::units::bytes_text;
@@ -55,6 +56,8 @@ pub(crate) struct ServeCommand {
     quiet: bool,
     #[command(flatten)]
     connection: ConnectionOptions,
+    #[command(flatten)]
+    live: LiveOptions,
 }
 
 const AFTER_HELP: &str = "\
@@ -76,7 +79,8 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         _ => Identity::development()?,
     };
     let development = identity.development_pem.clone();
-    let config = config(&command, identity)?;
+    let live = command.live.start().await?;
+    let config = config(&command, identity, live)?;
     let log = AccessLog { is_quiet: command.quiet };
     let interrupt = Interrupt::listen()?;
     if command.http09 {
@@ -91,9 +95,13 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     Ok(())
 }
 
-fn config(command: &ServeCommand, identity: Identity) -> Result<ServerConfig, Failure> {
+fn config(
+    command: &ServeCommand,
+    identity: Identity,
+    live: Option<Traces>,
+) -> Result<ServerConfig, Failure> {
     let transport = command.connection.transport();
-    let observers = command.connection.observers(&transport)?;
+    let observers = command.connection.observers(&transport, live)?;
     let config = ServerConfig::new(identity.chain, identity.key)
         .transport(transport)
         .require_retry(command.retry)

@@ -3,16 +3,13 @@
 use std::path::Path;
 
 use clearway_qlog::findings::{Finding, Report, find};
-use clearway_qlog::read::QlogReader;
 use serde_json::json;
 
-use super::arguments::ViewCommand;
 use super::progress::Progress;
+use super::{ViewCommand, open};
 use crate::failure::Failure;
 use crate::output;
 
-/// The exit status for files that cannot be read.
-const UNREADABLE: u8 = 2;
 /// Names of unused events that are printed.
 const MAX_NAMES: usize = 8;
 
@@ -45,15 +42,7 @@ pub(super) fn print(command: &ViewCommand) -> Result<(), Failure> {
 }
 
 fn reports(path: &Path) -> Result<Vec<Report>, Failure> {
-    let reader = QlogReader::open(path).map_err(|error| {
-        let why = match &error {
-            clearway_qlog::read::OpenError::Io { path: Some(_), .. } => error.to_string(),
-            _ => format!("cannot read {}: {error}", path.display()),
-        };
-        Failure::new(why)
-            .advise("it takes qlog files, plain, .gz or .zst")
-            .with_exit_status(UNREADABLE)
-    })?;
+    let reader = open(path)?;
     let mut progress = Progress::start(path);
     Ok(find(reader, |bytes| progress.advance(bytes)))
 }

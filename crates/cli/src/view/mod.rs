@@ -2,18 +2,56 @@
 
 mod arguments;
 mod catalogue;
+mod document;
 mod findings;
+mod live;
+mod page;
 mod progress;
+mod remarks;
+mod trace;
 
 pub(crate) use arguments::ViewCommand;
 
+use std::path::Path;
+
+use clearway_qlog::read::{OpenError, QlogReader};
+
 use crate::failure::Failure;
+
+/// The exit status for files that cannot be read.
+const UNREADABLE: u8 = 2;
 
 /// Runs the command.
 ///
 /// # Errors
 ///
-/// If a file cannot be read, or something is wrong with a trace.
-pub(crate) fn run(command: &ViewCommand) -> Result<(), Failure> {
-    if command.catalogue { catalogue::print(command.json) } else { findings::print(command) }
+/// If a file cannot be read, something is wrong with a trace, or the page cannot be served or written.
+pub(crate) async fn run(command: ViewCommand) -> Result<(), Failure> {
+    if command.catalogue {
+        return catalogue::print(command.json);
+    }
+    if command.findings || command.json {
+        return findings::print(&command);
+    }
+    if let Some(origin) = command.live.clone() {
+        return page::serve(&command, live::router(origin)).await;
+    }
+    let traces = trace::read_all(&command.files)?;
+    match &command.html {
+        Some(out) => document::write(out, &traces),
+        None => page::serve(&command, page::router(traces)).await,
+    }
+}
+
+/// Opens a file, or says why it cannot be read.
+fn open(path: &Path) -> Result<QlogReader, Failure> {
+    QlogReader::open(path).map_err(|error| {
+        let why = match &error {
+            OpenError::Io { path: Some(_), .. } => error.to_string(),
+            _ => format!("cannot read {}: {error}", path.display()),
+        };
+        Failure::new(why)
+            .advise("it takes qlog files, plain, .gz or .zst")
+            .with_exit_status(UNREADABLE)
+    })
 }

@@ -110,6 +110,19 @@ impl Running {
         Self { child, output, address }
     }
 
+    /// Serves the page of `view`.
+    pub(crate) fn view(arguments: &[&str]) -> Self {
+        let mut command = clearway(&[&["view", "--no-open"][..], arguments].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let address =
+            line.strip_prefix("the page is at http://").unwrap_or_else(|| panic!("{line}"));
+        let address = address.trim().trim_end_matches('/').to_owned();
+        Self { child, output, address }
+    }
+
     /// Relays to `to`.
     pub(crate) fn link(to: &str, more: &[&str]) -> Self {
         let mut arguments = vec!["link", "--listen", "127.0.0.1:0", "--to", to, "--json"];

@@ -1,0 +1,83 @@
+//! The connections that can be followed.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clearway::Observer;
+use clearway_qlog::{Open, QlogObserver, TraceOptions, file_name};
+use serde_json::{Value, json};
+
+use super::trace::{Trace, Writer};
+
+/// Connections that can be followed at one time; those that come on top are not shown.
+const MAX_LIVING: usize = 64;
+/// Connections that are remembered beyond their end.
+const MAX_ENDED: usize = 8;
+
+/// All connections that can be followed, in the order of their beginnings.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Traces(Arc<Mutex<VecDeque<Arc<Trace>>>>);
+
+impl Traces {
+    /// An observer that keeps the log of one connection here.
+    pub(crate) fn observer(&self, options: TraceOptions) -> Box<dyn Observer> {
+        let traces = self.clone();
+        let open: Open = Box::new(move |side, id| Ok(traces.begin(file_name(id, side))));
+        Box::new(QlogObserver::opening(open, Arc::new(options)))
+    }
+
+    /// Where the log of a connection goes that begins now.
+    fn begin(&self, name: String) -> Box<dyn Write + Send> {
+        let mut traces = self.lock();
+        let ended = traces.iter().filter(|trace| trace.has_ended()).count();
+        let mut to_forget = ended.saturating_sub(MAX_ENDED);
+        traces.retain(|trace| {
+            let is_forgotten = to_forget > 0 && trace.has_ended();
+            to_forget = to_forget.saturating_sub(usize::from(is_forgotten));
+            !is_forgotten
+        });
+        if traces.len() >= MAX_LIVING + MAX_ENDED {
+            return Box::new(io::sink());
+        }
+        let trace = Arc::new(Trace::new(name));
+        traces.push_back(Arc::clone(&trace));
+        Box::new(Writer(trace))
+    }
+
+    /// The newest of that name.
+    pub(super) fn find(&self, name: &str) -> Option<Arc<Trace>> {
+        self.lock().iter().rev().find(|trace| trace.name() == name).cloned()
+    }
+
+    /// Their names, and whether they are over.
+    pub(super) fn list(&self) -> Vec<Value> {
+        let traces = self.lock();
+        let entry =
+            |trace: &Arc<Trace>| json!({ "name": trace.name(), "has_ended": trace.has_ended() });
+        traces.iter().map(entry).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Trace>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_are_remembered_and_no_more_than_so_many_are_kept() {
+        let traces = Traces::default();
+        for number in 0..100 {
+            drop(traces.begin(format!("ended {number}")));
+        }
+        assert!(traces.list().len() <= MAX_ENDED + 1);
+        assert!(traces.find("ended 99").is_some() && traces.find("ended 0").is_none());
+        let living: Vec<_> = (0..100).map(|number| traces.begin(format!("{number}"))).collect();
+        assert!(traces.list().len() <= MAX_LIVING + MAX_ENDED);
+        assert!(traces.find("0").is_some() && traces.find("99").is_none());
+        drop(living);
+    }
+}

@@ -1,0 +1,98 @@
+//! Where the logs of living connections come from.
+
+use std::io::Read;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// How long it may take until there is a connection to the address.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The address of a program that runs with `--live`, and perhaps a connection of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Origin {
+    authority: String,
+    name: Option<String>,
+}
+
+impl FromStr for Origin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.strip_prefix("http://").unwrap_or(text);
+        let (authority, name) = text.split_once('/').unwrap_or((text, ""));
+        let authority: http::uri::Authority =
+            authority.parse().map_err(|error| format!("{error}"))?;
+        if authority.port().is_none() {
+            return Err("the address has no port; as 127.0.0.1:4480".to_owned());
+        }
+        let name = Some(name.to_owned()).filter(|name| !name.is_empty());
+        Ok(Self { authority: authority.to_string(), name })
+    }
+}
+
+/// A connection that can be followed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Listed {
+    pub(super) name: String,
+    pub(super) has_ended: bool,
+}
+
+impl Origin {
+    /// Its address, to be read.
+    pub(super) fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// The connections that there are, the newest last; only the one that is named, if one is.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no list.
+    pub(super) fn list(&self) -> Result<Vec<Listed>, String> {
+        let text = self.get("")?.into_body().read_to_string().map_err(|error| error.to_string())?;
+        let entries: Vec<Value> = serde_json::from_str(&text)
+            .map_err(|_| "what answers there does not offer traces".to_owned())?;
+        let listed = entries.iter().filter_map(|entry| {
+            let name = entry.get("name")?.as_str()?.to_owned();
+            Some(Listed { name, has_ended: entry.get("has_ended")?.as_bool()? })
+        });
+        Ok(listed.filter(|it| self.name.as_ref().is_none_or(|name| *name == it.name)).collect())
+    }
+
+    /// The log of a connection, as it is written.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be had.
+    pub(super) fn open(&self, name: &str) -> Result<impl Read + Send + 'static, String> {
+        Ok(self.get(name)?.into_body().into_reader())
+    }
+
+    fn get(&self, path: &str) -> Result<http::Response<ureq::Body>, String> {
+        let agent = ureq::Agent::config_builder().timeout_connect(Some(PATIENCE)).proxy(None);
+        let agent: ureq::Agent = agent.build().into();
+        let answer = agent.get(format!("http://{}/{path}", self.authority)).call();
+        answer.map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_an_address_and_perhaps_a_name() {
+        let origin = |authority: &str, name: Option<&str>| Origin {
+            authority: authority.to_owned(),
+            name: name.map(str::to_owned),
+        };
+        assert_eq!("127.0.0.1:4480".parse(), Ok(origin("127.0.0.1:4480", None)));
+        assert_eq!("http://[::1]:1/".parse(), Ok(origin("[::1]:1", None)));
+        assert_eq!("host:1/a.sqlog".parse(), Ok(origin("host:1", Some("a.sqlog"))));
+        for wrong in ["", "host", "https://host:1", "a b:1"] {
+            assert!(wrong.parse::<Origin>().is_err(), "{wrong}");
+        }
+    }
+}

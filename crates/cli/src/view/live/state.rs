@@ -1,0 +1,129 @@
+//! What is known of the connection that is followed, and how much of it a page was told.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use clearway_qlog::findings::FindingsBuilder;
+use clearway_qlog::model::{Follower, ModelBuilder, Remark};
+use clearway_qlog::read::{Event, Reading};
+use serde_json::Value;
+
+use crate::view::remarks::remarks;
+
+/// What is wrong is found out anew so often.
+const REMARKS_INTERVAL: Duration = Duration::from_millis(500);
+
+/// All that pages are told.
+#[derive(Debug, Default)]
+pub(super) struct Known(Mutex<Connection>);
+
+/// One connection.
+#[derive(Debug, Default)]
+struct Connection {
+    /// Counts connections; there was none yet if it is zero.
+    number: u64,
+    events: u64,
+    reading: Reading,
+    model: ModelBuilder,
+    findings: FindingsBuilder,
+    remarks: Vec<Remark>,
+    /// When they were found, and after how many events.
+    remarked: Option<(Instant, u64)>,
+}
+
+/// What a page was told.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    connection: u64,
+    events: u64,
+    remarks: usize,
+    follower: Follower,
+}
+
+impl Known {
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another connection is followed from now on.
+    pub(super) fn begin(&self, name: &str, reading: &Reading) {
+        let mut connection = self.lock();
+        let title = reading.title.clone().filter(|title| !title.is_empty());
+        let reading =
+            Reading { title: Some(title.unwrap_or_else(|| name.to_owned())), ..reading.clone() };
+        *connection =
+            Connection { number: connection.number + 1, reading, ..Connection::default() };
+    }
+
+    pub(super) fn on_event(&self, event: &Event) {
+        let connection = &mut *self.lock();
+        connection.events += 1;
+        connection.model.on_event(event);
+        connection.findings.on_event(event);
+    }
+
+    /// What a page has to be told next: the name of the message, and its data.
+    pub(super) fn news(&self, told: &mut Told) -> Option<(&'static str, Value)> {
+        let connection = &mut *self.lock();
+        if connection.number == 0 {
+            return None;
+        }
+        if told.connection != connection.number || told.follower.is_outrun(&connection.model) {
+            *told = Told { connection: connection.number, ..Told::default() };
+            return Some(("header", Follower::header(&connection.model, &connection.reading)));
+        }
+        connection.find_remarks();
+        let is_news = told.events != connection.events || told.remarks != connection.remarks.len();
+        if !is_news {
+            return None;
+        }
+        (told.events, told.remarks) = (connection.events, connection.remarks.len());
+        Some(("rows", told.follower.rows(&connection.model, &connection.remarks)))
+    }
+}
+
+impl Connection {
+    /// What is wrong so far, as if the trace ended here.
+    fn find_remarks(&mut self) {
+        let is_due = self
+            .remarked
+            .is_none_or(|(at, events)| events != self.events && at.elapsed() >= REMARKS_INTERVAL);
+        if is_due {
+            let report = self.findings.clone().finish(self.reading.clone());
+            self.remarks = remarks(&report.findings);
+            self.remarked = Some((Instant::now(), self.events));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clearway_qlog::read::{EventKind, Metrics};
+    use serde_json::json;
+
+    use super::*;
+
+    fn window(milliseconds: u64, bytes: u64) -> Event {
+        let metrics = Metrics { congestion_window: Some(bytes), ..Metrics::default() };
+        Event { at: Duration::from_millis(milliseconds), kind: EventKind::Metrics(metrics) }
+    }
+
+    #[test]
+    fn a_page_is_told_everything_once_and_begins_anew_with_another_connection() {
+        let (known, mut told) = (Known::default(), Told::default());
+        assert_eq!(known.news(&mut told), None);
+        known.begin("a", &Reading::default());
+        known.on_event(&window(1, 12_000));
+        let (name, header) = known.news(&mut told).unwrap();
+        assert_eq!((name, &header["title"]), ("header", &json!("a")));
+        let (name, rows) = known.news(&mut told).unwrap();
+        assert_eq!(name, "rows");
+        assert_eq!(rows["series"]["congestion_window"], json!([[1.0, 12_000.0]]));
+        assert_eq!(known.news(&mut told), None);
+        known.on_event(&window(2, 13_000));
+        let (_, rows) = known.news(&mut told).unwrap();
+        assert_eq!(rows["series"]["congestion_window"], json!([[2.0, 13_000.0]]));
+        known.begin("b", &Reading::default());
+        assert_eq!(known.news(&mut told).unwrap().0, "header");
+    }
+}

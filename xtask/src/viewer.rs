@@ -1,0 +1,37 @@
+//! The page of `clearway view`: its source, and its tests in a browser.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::command::{self, output, root};
+
+/// Checks that the committed page is the one that its source makes, and tests it with the program.
+pub(crate) fn run() -> Result<(), String> {
+    let folder = root().join("viewer");
+    let path = path(&output(
+        "preparing the viewer",
+        &mut Command::new("sh").arg(folder.join("prepare.sh")),
+    )?)?;
+    let npm = |words: &[&str]| {
+        let mut npm = Command::new("npm");
+        npm.args(words).current_dir(&folder).env("PATH", &path);
+        npm
+    };
+    command::run(
+        "installing what the viewer is built with",
+        &mut npm(&["ci", "--no-fund", "--no-audit"]),
+    )?;
+    command::run("comparing the viewer's page with its source", &mut npm(&["run", "check"]))?;
+    let program = command::program()?;
+    command::run("testing the viewer", npm(&["test"]).env("CLEARWAY", program))
+}
+
+/// The search path, with the folder of a newer Node in front if `prepare.sh` names one.
+fn path(named: &str) -> Result<OsString, String> {
+    let present = env::var_os("PATH").unwrap_or_default();
+    let named = Some(named.trim()).filter(|named| !named.is_empty()).map(PathBuf::from);
+    let folders = named.into_iter().chain(env::split_paths(&present));
+    env::join_paths(folders).map_err(|error| format!("the search path: {error}"))
+}
