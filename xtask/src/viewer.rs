@@ -10,10 +10,8 @@ use crate::command::{self, output, root};
 /// Checks that the committed page is the one that its source makes, and tests it with the program.
 pub(crate) fn run() -> Result<(), String> {
     let folder = root().join("viewer");
-    let path = path(&output(
-        "preparing the viewer",
-        &mut Command::new("sh").arg(folder.join("prepare.sh")),
-    )?)?;
+    let path =
+        path(&output("preparing the viewer", Command::new("sh").arg(folder.join("prepare.sh")))?)?;
     let npm = |words: &[&str]| {
         let mut npm = Command::new("npm");
         npm.args(words).current_dir(&folder).env("PATH", &path);

@@ -11,6 +11,7 @@ mod interrupt;
 mod lab;
 mod link;
 mod live;
+mod loopback;
 mod observers;
 mod output;
 mod qlog;

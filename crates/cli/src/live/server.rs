@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 
 use super::traces::Traces;
 use crate::failure::Failure;
+use crate::loopback;
 use crate::output;
 use crate::relay::cannot_listen;
 
@@ -24,6 +25,7 @@ pub(super) async fn start(address: SocketAddr) -> Result<Traces, Failure> {
     let traces = Traces::default();
     let router =
         Router::new().route("/", get(list)).route("/{name}", get(trace)).with_state(traces.clone());
+    let router = loopback::guard(router, address);
     tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
             output::status(&format!("clearway: nobody can follow any more: {error}"));

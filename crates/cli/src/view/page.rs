@@ -16,6 +16,7 @@ use super::ViewCommand;
 use super::trace::Trace;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::loopback;
 use crate::output;
 use crate::relay::cannot_listen;
 
@@ -82,7 +83,7 @@ pub(super) async fn serve(command: &ViewCommand, content: Router) -> Result<(), 
     if !command.no_open && open::that_detached(&page).is_err() {
         output::status("no browser could be started: open the page yourself");
     }
-    let router = content.route("/", get(|| async { Html(PAGE) }));
+    let router = loopback::guard(content.route("/", get(|| async { Html(PAGE) })), address);
     tokio::select! {
         served = async { axum::serve(listener, router).await } => {
             served.map_err(|error| Failure::new(format!("the page cannot be served any more: {error}")))

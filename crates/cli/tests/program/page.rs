@@ -39,6 +39,10 @@ fn serves_the_page_and_the_traces_until_it_is_interrupted() {
         let answer = ureq::get(format!("http://{}/{missing}", view.address)).call();
         assert!(answer.is_err(), "{missing}");
     }
+    // As a browser asks on behalf of a page whose name leads to this machine.
+    let asked = ureq::get(format!("http://{}/traces.json", view.address));
+    let answer = asked.header("Host", "example.org").call();
+    assert!(matches!(answer, Err(ureq::Error::StatusCode(403))), "{answer:?}");
     view.interrupt();
 }
 
