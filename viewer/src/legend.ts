@@ -16,6 +16,10 @@ export class Legend {
   readonly host: HTMLElement;
   private readonly entries = new Map<string, Entry>();
   private readonly hidden = new Set<string>();
+  /** Details are hidden when they come up, and later only if they were switched off. */
+  private readonly met = new Set<string>();
+  private readonly more = element("button", { type: "button", class: "more", title: "What the congestion controller computes with", onclick: () => this.unfold() });
+  private unfolded = false;
   private readonly key = element("span", { class: "key" }, element("span", { class: "stroke" }), "A ", element("span", { class: "stroke dashed" }), "B");
   private scene: Scene | null = null;
   private unit = "";
@@ -24,7 +28,8 @@ export class Legend {
     title: string,
     private readonly changed: () => void,
   ) {
-    this.host = element("div", { class: "legend", role: "group", "aria-label": `${title}: curves` }, this.key);
+    this.host = element("div", { class: "legend", role: "group", "aria-label": `${title}: curves` }, this.more, this.key);
+    this.count(0);
   }
 
   get empty(): boolean {
@@ -52,6 +57,20 @@ export class Legend {
       const entry = this.entries.get(id) ?? this.add(curve);
       entry.swatch.style.background = curveColour(id, scene.theme);
     }
+    this.count([...curves.values()].filter(({ detail }) => detail).length);
+  }
+
+  /** Names the button that shows the switches of so many details. */
+  private count(details: number): void {
+    this.more.hidden = details === 0;
+    write(this.more, this.unfolded ? "fewer" : `${details} more`);
+    this.more.setAttribute("aria-expanded", String(this.unfolded));
+    this.host.classList.toggle("unfolded", this.unfolded);
+  }
+
+  private unfold(): void {
+    this.unfolded = !this.unfolded;
+    this.changed();
   }
 
   /** Shows the values at a place of the axis; null: none. */
@@ -81,9 +100,12 @@ export class Legend {
   private add(curve: Curve): Entry {
     const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
     const value = element("span", { class: "value" });
-    const button = element("button", { type: "button", "aria-pressed": "true", title: "Hide or show this curve" }, swatch, curve.title, value);
+    if (curve.detail && !this.met.has(curve.id)) this.hidden.add(curve.id);
+    this.met.add(curve.id);
+    const button = element("button", { type: "button", "aria-pressed": String(!this.hidden.has(curve.id)), title: "Hide or show this curve" }, swatch, curve.title, value);
     button.addEventListener("click", () => this.toggle(curve.id, button));
-    this.key.before(button);
+    button.classList.toggle("detail", curve.detail);
+    this.more.before(button);
     const entry = { button, swatch, value, title: curve.title };
     this.entries.set(curve.id, entry);
     return entry;

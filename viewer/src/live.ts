@@ -1,8 +1,10 @@
 /** A trace that is still being written: rows come as server-sent events. */
-import { decode, NO_PACKET, type Curve, type Finding, type Header, type Lane, type Marks, type Trace } from "./model.ts";
+import { decode, emptyCurve, NO_PACKET, type Curve, type Finding, type Header, type Lane, type Marks, type SeriesHeader, type Trace } from "./model.ts";
 
 /** What one message adds. */
 export interface Rows {
+  /** Series that the header did not know. */
+  declared?: SeriesHeader[];
   series?: Record<string, [time: number, value: number | null][]>;
   lanes?: Record<string, [begin: number, end: number | null, name: string][]>;
   marks?: Record<string, [time: number][]>;
@@ -45,6 +47,7 @@ export function follow(address: string, listener: Listener): Promise<boolean> {
 
 /** Adds rows to a trace. */
 export function append(trace: Trace, rows: Rows): void {
+  for (const series of rows.declared ?? []) trace.curves.push(emptyCurve(series));
   for (const curve of trace.curves) for (const [time, value] of rows.series?.[curve.id] ?? []) addSample(trace, curve, time, value);
   for (const lane of trace.lanes) for (const [begin, end, name] of rows.lanes?.[lane.id] ?? []) addSegment(trace, lane, begin, end, name);
   for (const marks of trace.marks) for (const [time] of rows.marks?.[marks.id] ?? []) addMark(trace, marks, time);

@@ -19,6 +19,8 @@ export class Curve {
     /** Not a number: unknown from here on. */
     public value: Float64Array,
     public length: number,
+    /** Hidden until it is asked for. */
+    readonly detail = false,
   ) {}
 
   /** The last value known at a time, if there is one. */
@@ -126,6 +128,16 @@ export interface ColumnPlace {
   type: "f64" | "f32" | "u32" | "u16" | "u8";
 }
 
+export interface SeriesHeader {
+  id: string;
+  title?: string;
+  unit: string;
+  step?: boolean;
+  detail?: boolean;
+  time?: ColumnPlace;
+  value?: ColumnPlace;
+}
+
 /** The header as it comes; a live trace declares its series, lanes and marks without columns. */
 export interface Header {
   version: number;
@@ -138,7 +150,7 @@ export interface Header {
   damage?: { offset: number; why: string } | null;
   thinned?: boolean;
   round_trip_ms?: number | null;
-  series?: { id: string; title?: string; unit: string; step?: boolean; time?: ColumnPlace; value?: ColumnPlace }[];
+  series?: SeriesHeader[];
   lanes?: { id: string; title?: string; names?: string[]; begin?: ColumnPlace; end?: ColumnPlace; state?: ColumnPlace }[];
   marks?: { id: string; title?: string; time?: ColumnPlace; packet?: ColumnPlace }[];
   packets?: {
@@ -226,11 +238,16 @@ export function decode(header: Header, bytes: ArrayBuffer): Trace {
   };
 }
 
-function decodeCurve(series: NonNullable<Header["series"]>[number], reader: Reader): Curve {
+function decodeCurve(series: SeriesHeader, reader: Reader): Curve {
   const time = reader.f64(series.time);
   const value = reader.f64(series.value);
   if (time.length !== value.length) throw new Error(`the series ${series.id} has ${time.length} times and ${value.length} values`);
-  return new Curve(series.id, series.title ?? series.id, series.unit, series.step ?? false, time, value, time.length);
+  return new Curve(series.id, series.title ?? series.id, series.unit, series.step ?? false, time, value, time.length, series.detail ?? false);
+}
+
+/** A curve of which nothing is known yet. */
+export function emptyCurve(series: SeriesHeader): Curve {
+  return decodeCurve(series, new Reader(new ArrayBuffer(0)));
 }
 
 function decodeLane(lane: NonNullable<Header["lanes"]>[number], reader: Reader): Lane {

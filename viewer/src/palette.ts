@@ -15,19 +15,22 @@ const CURVES: Record<string, Pair> = {
   minimum_rtt: ["#0b7a5b", "#45d6a8"],
 };
 const OTHER_CURVES: readonly Pair[] = [
-  ["#0b7a5b", "#45d6a8"],
-  ["#7d3c98", "#d7a0ea"],
   ["#a3195b", "#ff8fbe"],
   ["#7a6200", "#e6cf5a"],
+  ["#00727f", "#4fd0e0"],
   ["#46505e", "#bcc6d4"],
+  ["#7b4a2d", "#d9a98c"],
 ];
 
 const STATES: readonly [pattern: RegExp, colours: Pair][] = [
   [/persistent/, ["#d1495b", "#b23347"]],
   [/recovery|^loss/, ["#ffab7a", "#b0531b"]],
   [/slow_start|startup/, ["#8cc4ff", "#1d5f9e"]],
-  [/avoidance|probe_bw|cruise/, ["#b7e4cd", "#1c5f47"]],
-  [/drain|probe_rtt/, ["#d9c3f2", "#5d4087"]],
+  [/probe_?bw_?up/, ["#7fd0dd", "#14666f"]],
+  [/probe_?bw_?refill/, ["#d5e3a0", "#59681c"]],
+  [/probe_?bw_?down/, ["#cdd3dc", "#4a5565"]],
+  [/avoidance|probe_?bw|cruise/, ["#b7e4cd", "#1c5f47"]],
+  [/drain|probe_?rtt/, ["#d9c3f2", "#5d4087"]],
   [/congestion_control|window/, ["#ffab7a", "#b0531b"]],
   [/pacing|pacer/, ["#8cc4ff", "#1d5f9e"]],
   [/amplification/, ["#ffe07d", "#7b650f"]],
@@ -78,7 +81,7 @@ export function curveColour(id: string, theme: Theme): string {
 }
 
 export function stateColour(name: string, theme: Theme): string {
-  const known = STATES.find(([pattern]) => pattern.test(name.replaceAll(" ", "_")));
+  const known = STATES.find(([pattern]) => pattern.test(name.toLowerCase().replaceAll(" ", "_")));
   return of(known?.[1] ?? pick("state", name, OTHER_STATES), theme);
 }
 

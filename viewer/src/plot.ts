@@ -31,7 +31,8 @@ const THRESHOLD = "slow_start_threshold";
 export class Plot {
   readonly host: HTMLElement;
   readonly legend: Legend;
-  private readonly space = element("div", { class: "canvas", role: "img" });
+  /** What lies below the legend: as much as the legend leaves. */
+  readonly space = element("div", { class: "canvas", role: "img" });
   private readonly chart: uPlot;
   private drawn: Drawn[] = [];
   private scene: Scene = { shown: [], axis: "time", theme: "light" };

@@ -88,7 +88,7 @@ function extent(first: Shown, [from, to]: readonly [number, number]): string {
 }
 
 function curveRows({ trace, factor, tag }: Shown, [from, to]: readonly [number, number]): HTMLElement[] {
-  const ranked = [...trace.curves].sort((one, other) => curveRank(one.id) - curveRank(other.id));
+  const ranked = trace.curves.filter(({ detail }) => !detail).sort((one, other) => curveRank(one.id) - curveRank(other.id));
   return ranked.flatMap((curve) => {
     const begin = curve.at(from / factor);
     const end = curve.at(to / factor);

@@ -78,10 +78,11 @@ export class Viewer {
     listen(commands);
     this.listenToPointer();
     this.frames.add((changes) => this.draw(changes));
-    new ResizeObserver(() => {
+    const resized = new ResizeObserver(() => {
       this.geometry.resize(this.stack.clientWidth);
       this.frames.request("view");
-    }).observe(this.stack);
+    });
+    for (const part of [this.stack, ...this.plots.map(({ space }) => space)]) resized.observe(part);
   }
 
   /** Loads and shows the first trace. */

@@ -7,8 +7,8 @@ use crate::episode::Episode;
 use crate::hystart::{HyStart, Verdict};
 use crate::prr::Prr;
 use crate::{
-    Acknowledgement, ControllerParameters, Phase, RttSnapshot, SentPacket, Snapshot, Suppressor,
-    Suppressors,
+    Acknowledgement, ControllerParameters, Figure, Phase, RttSnapshot, SentPacket, Snapshot,
+    Suppressor, Suppressors,
 };
 
 #[derive(Clone, Debug)]
@@ -280,6 +280,16 @@ impl Base {
             suppressors: self.suppressors,
             congestion_events: self.congestion_events,
             undone_events: self.undone_events,
+        }
+    }
+
+    /// What slow start and recovery are decided by, while they last.
+    pub(crate) fn figures(&self, tell: &mut dyn FnMut(Figure)) {
+        if let Some(hystart) = self.hystart.as_ref().filter(|_| self.is_in_slow_start()) {
+            hystart.figures(tell);
+        }
+        if let Some(prr) = &self.prr {
+            prr.figures(tell);
         }
     }
 }

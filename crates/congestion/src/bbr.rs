@@ -83,8 +83,8 @@ use self::state::State;
 use self::undo::Undo;
 use self::window::Window;
 use crate::{
-    Acknowledgement, Controller, ControllerParameters, Phase, RttSnapshot, SentPacket, Snapshot,
-    SpuriousLoss, Suppressor, Suppressors,
+    Acknowledgement, Controller, ControllerParameters, Figure, Phase, Quantity, RttSnapshot,
+    SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,
 };
 
 /// BBR version 3 as draft-ietf-ccwg-bbr-06 describes it.
@@ -277,6 +277,24 @@ impl Controller for Bbr {
             suppressors: self.suppressors,
             congestion_events: self.congestion_events,
             undone_events: self.undone_events,
+        }
+    }
+
+    /// The draft's names, without "BBR."; what is Infinity there is not told.
+    fn figures(&self, tell: &mut dyn FnMut(Figure)) {
+        let known = |rate: Rate| Some(rate).filter(|rate| *rate > Rate::ZERO);
+        for (name, quantity) in [
+            ("max_bw", known(self.bandwidth.maximum()).map(Quantity::Rate)),
+            ("bw", known(self.rate).map(Quantity::Rate)),
+            ("bw_shortterm", self.short_term.rate.map(Quantity::Rate)),
+            ("min_rtt", self.minimum_rtt.minimum().map(Quantity::Time)),
+            ("inflight_longterm", self.long_term.bound.map(Quantity::Bytes)),
+            ("inflight_shortterm", self.short_term.in_flight.map(Quantity::Bytes)),
+            ("extra_acked", Some(Quantity::Bytes(self.aggregation.maximum()))),
+        ] {
+            if let Some(quantity) = quantity {
+                tell(Figure { name, quantity });
+            }
         }
     }
 }

@@ -250,6 +250,27 @@ pub struct Snapshot {
     pub undone_events: u64,
 }
 
+/// Something that a controller computes with, by the name that its specification gives it, in lower
+/// case. For traces: nothing is decided by it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Figure {
+    /// Lower-case letters, digits and underscores. A name always has the same unit.
+    pub name: &'static str,
+    /// Its value.
+    pub quantity: Quantity,
+}
+
+/// A value in its unit.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Quantity {
+    /// An amount of data in bytes.
+    Bytes(u64),
+    /// A length of time.
+    Time(Duration),
+    /// An amount of data over time.
+    Rate(Rate),
+}
+
 /// A congestion controller.
 ///
 /// Implement it to bring your own; see `ControllerFactory` for how a connection gets one. Every
@@ -287,6 +308,10 @@ pub trait Controller: Debug + Send {
 
     /// The state for observers.
     fn snapshot(&self) -> Snapshot;
+
+    /// Tells what it computes with beside the [`snapshot`](Self::snapshot), for traces. A figure that
+    /// there is not yet, or not any more, is not told.
+    fn figures(&self, _tell: &mut dyn FnMut(Figure)) {}
 }
 
 /// Makes a [`Controller`] for each new path.

@@ -4,7 +4,7 @@ use clearway_units::Rate;
 
 use crate::base::{self, Base};
 use crate::{
-    Acknowledgement, Controller, ControllerParameters, RttSnapshot, SentPacket, Snapshot,
+    Acknowledgement, Controller, ControllerParameters, Figure, RttSnapshot, SentPacket, Snapshot,
     SpuriousLoss,
 };
 
@@ -177,6 +177,13 @@ impl Controller for Cubic {
 
     fn snapshot(&self) -> Snapshot {
         self.base.snapshot()
+    }
+
+    fn figures(&self, tell: &mut dyn FnMut(Figure)) {
+        self.base.figures(tell);
+        if let Some(curve) = &self.anchor.curve {
+            curve.figures(tell);
+        }
     }
 }
 

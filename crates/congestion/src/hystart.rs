@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::{Acknowledgement, SendIndex};
+use crate::{Acknowledgement, Figure, Quantity, SendIndex};
 
 const MIN_RTT_THRESHOLD: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESHOLD: Duration = Duration::from_millis(16);
@@ -102,6 +102,19 @@ impl HyStart {
             let round = &mut self.current;
             round.minimum = Some(round.minimum.map_or(rtt.latest, |least| least.min(rtt.latest)));
             round.samples = round.samples.saturating_add(1);
+        }
+    }
+
+    /// The variables of RFC 9406 §4.2 that have a value.
+    pub(crate) fn figures(&self, tell: &mut dyn FnMut(Figure)) {
+        for (name, minimum) in [
+            ("last_round_min_rtt", self.last.minimum),
+            ("current_round_min_rtt", self.current.minimum),
+            ("css_baseline_min_rtt", self.conservative.map(|conservative| conservative.baseline)),
+        ] {
+            if let Some(minimum) = minimum {
+                tell(Figure { name, quantity: Quantity::Time(minimum) });
+            }
         }
     }
 

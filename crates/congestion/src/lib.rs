@@ -24,8 +24,8 @@ mod testing;
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use bbr::Bbr;
 pub use controller::{
-    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Phase, RttSnapshot,
-    SendIndex, SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,
+    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Figure, Phase, Quantity,
+    RttSnapshot, SendIndex, SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,
 };
 pub use cubic::Cubic;
 pub use delivery_rate::{DeliveryRateSampler, DeliverySnapshot, RateSample};

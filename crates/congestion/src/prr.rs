@@ -9,7 +9,7 @@
 //! with the first acknowledgement of a packet sent in it (RFC 9002 §7.3.2), after one round trip.
 //! Persistent congestion and undo end it too; then nothing of it is left.
 
-use crate::Acknowledgement;
+use crate::{Acknowledgement, Figure, Quantity};
 
 /// One episode. All numbers are bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +39,17 @@ impl Prr {
     /// that is the caller's to see to.
     pub(crate) const fn window(&self) -> u64 {
         self.window
+    }
+
+    /// The variables of §6.1.
+    pub(crate) fn figures(&self, tell: &mut dyn FnMut(Figure)) {
+        for (name, bytes) in [
+            ("recover_fs", self.recover_fs),
+            ("prr_delivered", self.prr_delivered),
+            ("prr_out", self.prr_out),
+        ] {
+            tell(Figure { name, quantity: Quantity::Bytes(bytes) });
+        }
     }
 
     /// An in-flight packet of so many bytes was sent (§6.3), probes included.

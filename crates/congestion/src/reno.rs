@@ -2,7 +2,7 @@ use clearway_units::Rate;
 
 use crate::base::{Base, BeforeCut};
 use crate::{
-    Acknowledgement, Controller, ControllerParameters, RttSnapshot, SentPacket, Snapshot,
+    Acknowledgement, Controller, ControllerParameters, Figure, RttSnapshot, SentPacket, Snapshot,
     SpuriousLoss,
 };
 
@@ -88,6 +88,10 @@ impl Controller for Reno {
 
     fn snapshot(&self) -> Snapshot {
         self.base.snapshot()
+    }
+
+    fn figures(&self, tell: &mut dyn FnMut(Figure)) {
+        self.base.figures(tell);
     }
 }
 

@@ -5,6 +5,7 @@
 //! in.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use clearway_units::Timestamp;
 
@@ -15,7 +16,7 @@ use recovery::Recovery;
 
 use crate::{
     Acknowledgement, Algorithm, Controller, ControllerFactory, ControllerParameters,
-    DeliverySnapshot, Phase, RttSnapshot, SendIndex, SentPacket, Snapshot, SpuriousLoss,
+    DeliverySnapshot, Phase, Quantity, RttSnapshot, SendIndex, SentPacket, Snapshot, SpuriousLoss,
 };
 
 pub(crate) const SIZE: u64 = 1200;
@@ -133,6 +134,10 @@ impl Sender {
 
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.controller.snapshot()
+    }
+
+    pub(crate) fn figures(&self) -> BTreeMap<&'static str, Quantity> {
+        figures(&*self.controller)
     }
 
     pub(crate) fn next_index(&self) -> u64 {
@@ -380,6 +385,15 @@ impl Sender {
             assert_eq!(after.window, before.window);
         }
     }
+}
+
+/// What a controller tells for traces, by name.
+pub(crate) fn figures(controller: &dyn Controller) -> BTreeMap<&'static str, Quantity> {
+    let mut figures = BTreeMap::new();
+    controller.figures(&mut |figure| {
+        assert!(figures.insert(figure.name, figure.quantity).is_none(), "{}: twice", figure.name);
+    });
+    figures
 }
 
 fn target(snapshot: &Snapshot) -> u64 {

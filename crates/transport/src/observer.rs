@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 
-use clearway_congestion::{Phase, RateSample, RttSnapshot, Snapshot};
+use clearway_congestion::{Controller, Phase, RateSample, RttSnapshot, Snapshot};
 use clearway_units::{Rate, ReleaseTime, Timestamp};
 use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters};
 
@@ -64,6 +64,8 @@ pub enum Observation<'a> {
     PacketLost(LostPacket),
     /// Recovery's figures after an event.
     Metrics(&'a Metrics),
+    /// The congestion controller after that event: what it computes with can be asked for.
+    Controller(&'a dyn Controller),
     /// The controller's phase changed.
     CongestionStateUpdated {
         /// Before.

@@ -5,6 +5,8 @@
 
 use core::time::Duration;
 
+use crate::{Figure, Quantity};
+
 /// C (RFC 9438 §5), in datagrams per second cubed.
 const C: f64 = 0.4;
 /// alpha_cubic of §4.3: 3 (1 - beta) / (1 + beta).
@@ -85,6 +87,21 @@ impl Curve {
             (gap * share_of_gap(segments / cwnd)).min(MAX_GROWTH * segments)
         };
         self.take_whole_bytes(increase.min(segments), acked)
+    }
+
+    /// W_max, K, t and W_est of §4.1, the windows in bytes.
+    pub(super) fn figures(&self, tell: &mut dyn FnMut(Figure)) {
+        // The casts saturate.
+        let bytes = |windows: f64| Quantity::Bytes((windows * self.datagram) as u64);
+        let time = |seconds: f64| Quantity::Time(Duration::from_nanos((seconds * 1e9) as u64));
+        for (name, quantity) in [
+            ("w_max", bytes(self.w_max)),
+            ("k", time(self.k)),
+            ("t", time(self.time)),
+            ("w_est", bytes(self.estimate)),
+        ] {
+            tell(Figure { name, quantity });
+        }
     }
 
     /// W_cubic(t), never beyond what is computed with.

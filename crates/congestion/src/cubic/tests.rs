@@ -4,7 +4,7 @@ use clearway_units::Random;
 
 use super::Cubic;
 use crate::testing::{Fate, Report, SIZE, Sender, ms, parameters};
-use crate::{Algorithm, Controller, ControllerFactory, Phase};
+use crate::{Algorithm, Controller, ControllerFactory, Phase, Quantity};
 
 fn in_slow_start(window: u64) -> Sender {
     Sender::new(Algorithm::Cubic.build(&parameters(Some(window * SIZE))), ms(100))
@@ -30,6 +30,26 @@ fn a_loss_leaves_seven_tenths() {
         lose_one(&mut sender);
     }
     assert_eq!(sender.window(), 2 * SIZE);
+}
+
+#[test]
+fn traces_are_told_the_curve() {
+    let mut sender = in_slow_start(100);
+    assert!(!sender.figures().contains_key("w_max"), "there is no curve before the first cut");
+    lose_one(&mut sender);
+    let figures = sender.figures();
+    assert_eq!(figures["w_max"], Quantity::Bytes(100 * SIZE));
+    assert_eq!(figures["w_est"], Quantity::Bytes(70 * SIZE));
+    assert_eq!(figures["t"], Quantity::Time(Duration::ZERO));
+    // cbrt(30 / 0.4) s.
+    let Quantity::Time(k) = figures["k"] else { panic!("K is a time") };
+    assert!(k.as_nanos().abs_diff(4_217_163_326) < 10, "{k:?}");
+    // Recovery is over with the first of these rounds; the curve's time is that of the others.
+    for _ in 0..3 {
+        sender.clean_round(1);
+    }
+    let Quantity::Time(t) = sender.figures()["t"] else { panic!("t is a time") };
+    assert!((ms(200)..=ms(300)).contains(&t), "{t:?}");
 }
 
 #[test]

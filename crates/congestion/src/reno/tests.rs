@@ -1,5 +1,5 @@
 use crate::testing::{Fate, Report, SIZE, Sender, ms, parameters};
-use crate::{Algorithm, ControllerFactory, Phase};
+use crate::{Algorithm, ControllerFactory, Phase, Quantity};
 
 #[test]
 fn a_loss_halves_the_window_down_to_two_datagrams() {
@@ -19,6 +19,36 @@ fn a_loss_halves_the_window_down_to_two_datagrams() {
         sender.acknowledge_all();
     }
     assert_eq!(sender.window(), 2 * SIZE);
+}
+
+#[test]
+fn traces_are_told_what_slow_start_and_recovery_are_decided_by() {
+    let mut sender = Sender::new(Algorithm::Reno.build(&parameters(Some(100 * SIZE))), ms(50));
+    assert!(sender.figures().is_empty(), "nothing has been measured");
+    for _ in 0..2 {
+        sender.clean_round(10);
+    }
+    let rtt = Quantity::Time(ms(50));
+    let told = sender.figures();
+    assert_eq!(
+        told.into_iter().collect::<Vec<_>>(),
+        [("current_round_min_rtt", rtt), ("last_round_min_rtt", rtt),]
+    );
+    sender.wait(ms(50));
+    let in_flight = sender.in_flight();
+    sender.settle_one(Fate::Lost);
+    let told = sender.figures();
+    assert_eq!(
+        told.into_iter().collect::<Vec<_>>(),
+        [
+            ("prr_delivered", Quantity::Bytes(0)),
+            ("prr_out", Quantity::Bytes(0)),
+            ("recover_fs", Quantity::Bytes(in_flight)),
+        ]
+    );
+    sender.acknowledge_all();
+    sender.clean_round(10);
+    assert!(sender.figures().is_empty(), "recovery is over");
 }
 
 #[test]

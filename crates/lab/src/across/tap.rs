@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clearway_congestion::{
-    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Phase, RttSnapshot,
-    SentPacket, Snapshot, SpuriousLoss,
+    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Figure, Phase,
+    RttSnapshot, SentPacket, Snapshot, SpuriousLoss,
 };
 use clearway_units::{Rate, Timestamp};
 
@@ -117,5 +117,9 @@ impl Controller for Watched {
 
     fn snapshot(&self) -> Snapshot {
         self.inner.snapshot()
+    }
+
+    fn figures(&self, tell: &mut dyn FnMut(Figure)) {
+        self.inner.figures(tell);
     }
 }

@@ -18,10 +18,10 @@ fn bound(state: &CongestionState) -> Option<(u64, Duration)> {
         CongestionState::Drain => Some((20, Duration::ZERO)),
         // Draining, 200 ms, and two rounds.
         CongestionState::ProbeRtt => Some((24, Duration::from_millis(800))),
-        CongestionState::ProbeBandwidth(part) if part.ends_with("refill") => {
+        CongestionState::ProbeBandwidth(part) if part.ends_with("REFILL") => {
             Some((8, Duration::ZERO))
         }
-        CongestionState::ProbeBandwidth(part) if part.ends_with("down") => {
+        CongestionState::ProbeBandwidth(part) if part.ends_with("DOWN") => {
             Some((16, Duration::from_secs(12)))
         }
         _ => None,

@@ -23,6 +23,7 @@ pub(super) fn header(
     json!({
         "version": VERSION,
         "title": reading.title.as_deref().unwrap_or_default(),
+        "connection": reading.connection,
         "vantage": reading.vantage_point.name(),
         "dialect": reading.dialect,
         "duration_ms": milliseconds(last),

@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::figures::FigureSeries;
 use super::series::Series;
-use super::{ModelBuilder, Remark, SERIES, header};
+use super::{ModelBuilder, Remark, SERIES, declaration, header};
 use crate::read::Reading;
 
 /// The marks of a live trace, by ID and title.
@@ -18,6 +19,8 @@ const MARKS: [(&str, &str); 4] = [
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Follower {
     series: [usize; SERIES.len()],
+    /// Of what the controller computes with: those that were declared.
+    figures: Vec<usize>,
     lanes: [usize; 3],
     marks: [usize; MARKS.len()],
 }
@@ -26,9 +29,7 @@ impl Follower {
     /// The header of a trace of which nothing is known yet but what `reading` says: everything that may come, by its ID.
     pub fn header(builder: &ModelBuilder, reading: &Reading) -> Value {
         let mut header = header::header(reading, builder.last, None, false);
-        let series = SERIES.map(|(id, title, unit, step)| {
-            json!({ "id": id, "title": title, "unit": unit, "step": step })
-        });
+        let series = SERIES.each_ref().map(declaration);
         let lanes = builder.lanes().map(|lane| json!({ "id": lane.id(), "title": lane.title() }));
         let marks = MARKS.map(|(id, title)| json!({ "id": id, "title": title }));
         if let Some(fields) = header.as_object_mut() {
@@ -47,7 +48,11 @@ impl Follower {
             self.series.iter().enumerate().any(|(index, told)| {
                 builder.known(index).is_some_and(|series| series.len() < *told)
             });
-        series || self.marks.iter().zip(builder.marks()).any(|(told, marks)| marks.len() < *told)
+        let figures = self.figures.iter().zip(builder.figures.iter());
+        let figures = figures.into_iter().any(|(told, figure)| figure.series.len() < *told);
+        series
+            || figures
+            || self.marks.iter().zip(builder.marks()).any(|(told, marks)| marks.len() < *told)
     }
 
     /// What came since this was last asked, and what is wrong so far.
@@ -55,6 +60,17 @@ impl Follower {
         let mut series = Map::new();
         for (index, ((id, ..), told)) in SERIES.iter().zip(&mut self.series).enumerate() {
             insert(&mut series, id, points(builder.known(index), told));
+        }
+        let declared: Vec<Value> = builder
+            .figures
+            .iter()
+            .skip(self.figures.len())
+            .map(FigureSeries::declaration)
+            .collect();
+        self.figures.resize(builder.figures.len(), 0);
+        for (figure, told) in builder.figures.iter().zip(&mut self.figures) {
+            let id = figure.id();
+            insert(&mut series, &id, points(Some(&figure.series), told));
         }
         let mut lanes = Map::new();
         for (lane, told) in builder.lanes().into_iter().zip(&mut self.lanes) {
@@ -68,7 +84,7 @@ impl Follower {
             insert(&mut marks, id, times);
         }
         let findings: Vec<Value> = remarks.iter().map(header::remark).collect();
-        json!({ "series": series, "lanes": lanes, "marks": marks, "findings": findings })
+        json!({ "declared": declared, "series": series, "lanes": lanes, "marks": marks, "findings": findings })
     }
 }
 

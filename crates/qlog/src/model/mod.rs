@@ -9,6 +9,7 @@
 
 mod columns;
 mod delivery;
+mod figures;
 mod header;
 mod lanes;
 mod live;
@@ -25,6 +26,7 @@ use serde_json::{Value, json};
 use crate::read::{Event, EventKind, Lost, Metrics, Packet, Reading, TimerEvent};
 
 use self::delivery::Deliveries;
+use self::figures::Figures;
 use self::lanes::Lane;
 use self::packets::{Kind, Packets};
 use self::series::Series;
@@ -64,6 +66,7 @@ pub struct Remark {
 #[derive(Debug)]
 pub struct ModelBuilder {
     series: [Series; SERIES.len()],
+    figures: Figures,
     state: Lane,
     blocked: Lane,
     suppressors: Lane,
@@ -92,10 +95,16 @@ const SERIES: [(&str, &str, &str, bool); 8] = [
 const GOODPUT: usize = 7;
 const SMOOTHED_RTT: usize = 4;
 
+/// A series as the header names it.
+fn declaration((id, title, unit, step): &(&str, &str, &str, bool)) -> Value {
+    json!({ "id": id, "title": title, "unit": unit, "step": step })
+}
+
 impl Default for ModelBuilder {
     fn default() -> Self {
         Self {
             series: core::array::from_fn(|_| Series::new(MAX_POINTS)),
+            figures: Figures::default(),
             state: Lane::new("congestion_state", "congestion state"),
             blocked: Lane::new("blocked", "why sending stopped"),
             suppressors: Lane::new("suppressors", "what keeps the window from growing"),
@@ -144,6 +153,7 @@ impl ModelBuilder {
                 self.suppressors.set(at, Some(joined.as_str()).filter(|names| !names.is_empty()));
             }
             EventKind::CongestionEvents { .. } => self.congestion_events.push(at, packets::NONE),
+            EventKind::Controller(figures) => self.figures.push(at, figures),
             EventKind::SpuriousLoss { .. } => self.spurious.push(at, packets::NONE),
             _ => {}
         }
@@ -224,15 +234,22 @@ impl ModelBuilder {
         }
         let round_trip = self.series.get(SMOOTHED_RTT).and_then(Series::median);
         let mut columns = columns::Columns::default();
-        let is_thinned = self.packets.is_cut() || self.series.iter().any(Series::is_thinned);
+        let figures = || self.figures.iter().map(|figure| &figure.series);
+        let is_thinned =
+            self.packets.is_cut() || self.series.iter().chain(figures()).any(Series::is_thinned);
         let mut header = header::header(reading, self.last, round_trip, is_thinned);
-        let series: Vec<Value> = SERIES
-            .iter()
-            .zip(&self.series)
-            .filter(|(_, series)| !series.is_empty())
-            .map(|((id, title, unit, step), series)| {
+        let known = SERIES.iter().zip(&self.series).filter(|(_, series)| !series.is_empty());
+        let known = known.map(|(of, series)| (declaration(of), series));
+        let told = self.figures.iter().map(|figure| (figure.declaration(), &figure.series));
+        let series: Vec<Value> = known
+            .chain(told)
+            .map(|(mut declared, series)| {
                 let (time, value) = series.write(&mut columns);
-                json!({ "id": id, "title": title, "unit": unit, "step": step, "time": time, "value": value })
+                if let Some(fields) = declared.as_object_mut() {
+                    fields.insert("time".to_owned(), time);
+                    fields.insert("value".to_owned(), value);
+                }
+                declared
             })
             .collect();
         let lanes = [self.state, self.blocked, self.suppressors].map(|lane| lane.finish(self.last));

@@ -12,7 +12,7 @@ const NEIGHBOURS: usize = 4;
 /// Points in the order of time.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Series {
-    /// Milliseconds from the trace's beginning, and the value.
+    /// Milliseconds from the trace's beginning, and the value; not a number: there is none from here on.
     points: Vec<(f64, f64)>,
     maximum: usize,
     is_thinned: bool,
@@ -73,13 +73,14 @@ impl Series {
     }
 }
 
-/// The smallest and the largest of `points`, in the order of time.
+/// The smallest and the largest of `points`, in the order of time, and a last one that says that there is no value any more.
 fn extremes(points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> + use<> {
-    let numbered = || points.iter().enumerate();
+    let numbered = || points.iter().enumerate().filter(|(_, (_, value))| !value.is_nan());
     let smallest = numbered().min_by(|(_, one), (_, other)| one.1.total_cmp(&other.1));
     let largest = numbered().max_by(|(_, one), (_, other)| one.1.total_cmp(&other.1));
-    let mut both: Vec<(usize, (f64, f64))> =
-        smallest.into_iter().chain(largest).map(|(index, point)| (index, *point)).collect();
+    let end = points.iter().enumerate().next_back().filter(|(_, (_, value))| value.is_nan());
+    let kept = smallest.into_iter().chain(largest).chain(end);
+    let mut both: Vec<(usize, (f64, f64))> = kept.map(|(index, point)| (index, *point)).collect();
     both.sort_unstable_by_key(|(index, _)| *index);
     both.dedup_by_key(|(index, _)| *index);
     both.into_iter().map(|(_, point)| point)

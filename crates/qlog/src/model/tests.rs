@@ -2,8 +2,8 @@ use core::time::Duration;
 
 use super::{Follower, Model, ModelBuilder, Remark, Series};
 use crate::read::{
-    Blocked, BlockedUpdate, CongestionState, Event, EventKind, Frame, Lost, Metrics, Packet,
-    PacketType, Reading, Timer, TimerEvent,
+    Blocked, BlockedUpdate, CongestionState, Event, EventKind, Figure, FigureUnit, Frame, Lost,
+    Metrics, Packet, PacketType, Reading, Timer, TimerEvent,
 };
 
 fn at(milliseconds: u64, kind: EventKind) -> Event {
@@ -166,6 +166,67 @@ fn remarks_are_told_as_they_are() {
     let model = ModelBuilder::default().finish(&Reading::default(), &[remark]);
     assert_eq!(model.header["findings"][0]["begin_ms"], 10.0);
     assert_eq!(model.header["findings"][0]["severity"], 2.5);
+}
+
+fn figure(name: &str, unit: FigureUnit, value: Option<f64>) -> EventKind {
+    EventKind::Controller(vec![Figure { name: name.into(), unit, value }])
+}
+
+#[test]
+fn figures_of_the_controller_are_series_until_they_end() {
+    let bandwidth = |value| figure("max_bw", FigureUnit::BitsPerSecond, value);
+    let model = built(&[at(1, bandwidth(Some(8e6))), at(4, bandwidth(None))]);
+    let series = of(&model.header["series"], "controller.max_bw");
+    assert_eq!((&series["title"], &series["unit"]), (&"max_bw".into(), &"bytes/s".into()));
+    assert_eq!(series["detail"], true);
+    assert_eq!(numbers(&model, &series["time"]), [1.0, 4.0]);
+    let values = numbers(&model, &series["value"]);
+    assert_eq!(values[0], 1e6);
+    assert!(values[1].is_nan());
+}
+
+#[test]
+fn a_file_cannot_make_series_without_end() {
+    let name = |number| format!("{number}{}", "x".repeat(1_000));
+    let events: Vec<Event> = (0..1_000)
+        .map(|number| at(number, figure(&name(number), FigureUnit::Bytes, Some(1.0))))
+        .collect();
+    let model = built(&events);
+    let series = model.header["series"].as_array().unwrap();
+    assert_eq!(series.len(), 16);
+    assert!(series.iter().all(|series| series["title"].as_str().unwrap().len() <= 64));
+}
+
+#[test]
+fn a_thinned_series_still_ends_where_it_ended() {
+    let mut series = Series::new(8);
+    for index in 0..8 {
+        let value = if index == 7 { f64::NAN } else { index as f64 };
+        series.push(Duration::from_millis(index), value);
+    }
+    series.push(Duration::from_millis(8), 8.0);
+    let kept: Vec<f64> = series.since(0).iter().map(|(_, value)| *value).collect();
+    assert_eq!(kept[..4], [0.0, 3.0, 4.0, 6.0]);
+    assert!(kept[4].is_nan());
+    assert_eq!(kept[5], 8.0);
+}
+
+#[test]
+fn a_follower_hears_of_a_figure_when_it_comes_up() {
+    let (mut builder, mut follower) = (ModelBuilder::default(), Follower::default());
+    assert_eq!(follower.rows(&builder, &[])["declared"], serde_json::json!([]));
+    for (time, name) in [(1, "w_max"), (2, "k"), (3, "w_max")] {
+        let unit = if name == "k" { FigureUnit::Milliseconds } else { FigureUnit::Bytes };
+        builder.on_event(&at(time, figure(name, unit, Some(time as f64))));
+        let rows = follower.rows(&builder, &[]);
+        let declared = rows["declared"].as_array().unwrap();
+        let id = format!("controller.{name}");
+        assert_eq!(declared.len(), usize::from(time < 3), "it is declared once");
+        assert!(declared.iter().all(|series| series["id"] == id.as_str()));
+        let told = serde_json::json!({ id: [[time as f64, time as f64]] });
+        assert_eq!(rows["series"], told);
+    }
+    assert!(!follower.is_outrun(&builder));
 }
 
 #[test]

@@ -36,6 +36,11 @@ pub(super) struct TraceHeader<'a> {
 struct CommonFields<'a> {
     #[serde(borrow)]
     time_format: Option<Cow<'a, str>>,
+    /// The client's first Destination Connection ID; 0.3 had a name of its own for it.
+    #[serde(borrow)]
+    group_id: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "ODCID")]
+    original_destination_id: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -84,6 +89,8 @@ impl TraceHeader<'_> {
         }
         if let Some(fields) = &self.common_fields {
             clock.set(fields);
+            let connection = fields.original_destination_id.as_ref().or(fields.group_id.as_ref());
+            reading.connection = connection.map(|connection| connection.to_lowercase());
         }
     }
 }
@@ -153,6 +160,7 @@ pub(super) enum EventName {
     Ecn,
     Suppressors,
     CongestionEvents,
+    Controller,
     SpuriousLoss,
     StreamDataMoved,
     Other,
@@ -179,6 +187,7 @@ impl EventName {
             "ecn_state_updated" => Self::Ecn,
             "suppressors_updated" => Self::Suppressors,
             "congestion_events_updated" => Self::CongestionEvents,
+            "controller_updated" => Self::Controller,
             "spurious_loss" => Self::SpuriousLoss,
             "stream_data_moved" | "data_moved" => Self::StreamDataMoved,
             _ => Self::Other,

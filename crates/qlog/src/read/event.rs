@@ -3,6 +3,8 @@
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
+use super::figures::Figure;
+
 /// Something that happened.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
@@ -73,6 +75,8 @@ pub enum EventKind {
         /// Of those, the ones that were taken back.
         undone: u64,
     },
+    /// What the controller computes with changed (namespace `clearway`).
+    Controller(Vec<Figure>),
     /// A loss turned out to be none (quic-go).
     SpuriousLoss {
         /// The packet number.
@@ -367,7 +371,7 @@ pub enum CongestionState {
     Startup,
     /// BBR: Drain.
     Drain,
-    /// BBR: ProbeBW, in any of its parts.
+    /// BBR: ProbeBW; the part of it by the draft's name.
     ProbeBandwidth(Box<str>),
     /// BBR: ProbeRTT.
     ProbeRtt,
@@ -389,10 +393,12 @@ impl CongestionState {
             "startup" | "bbr_startup" => Self::Startup,
             "drain" | "bbr_drain" => Self::Drain,
             "probe_rtt" | "bbr_probe_rtt" => Self::ProbeRtt,
-            name if name.starts_with("probe_bw") || name.starts_with("bbr_probe_bw") => {
-                Self::ProbeBandwidth(name.into())
-            }
-            name => Self::Other(name.into()),
+            name => match name.strip_prefix("bbr_").unwrap_or(name).strip_prefix("probe_bw") {
+                Some(part) => {
+                    Self::ProbeBandwidth(format!("ProbeBW{}", part.to_uppercase()).into())
+                }
+                None => Self::Other(name.into()),
+            },
         }
     }
 

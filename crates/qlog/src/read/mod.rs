@@ -2,7 +2,7 @@
 //!
 //! `source` opens and decompresses, `split` cuts the bytes into records (`lines` where each has a line
 //! or a separator of its own, `contained` inside one JSON object), `dialect` knows the formats of time
-//! and the names of events through the drafts, `record` and `frames` read an event, `event` is the
+//! and the names of events through the drafts, `record`, `frames` and `figures` read an event, `event` is the
 //! vocabulary. [`QlogReader`] puts them together.
 //!
 //! Nothing is kept of what was read: memory is bounded by the longest record that is accepted.
@@ -10,6 +10,7 @@
 mod contained;
 mod dialect;
 mod event;
+mod figures;
 mod frames;
 mod lines;
 mod number;
@@ -23,6 +24,7 @@ pub use event::{
     Blocked, BlockedUpdate, CongestionState, Event, EventKind, Frame, LossTrigger, Lost, Metrics,
     Packet, PacketSpace, PacketType, Parameters, RecoveryParameters, Timer, TimerEvent,
 };
+pub use figures::{Figure, FigureUnit};
 pub use reader::{Item, QlogReader};
 pub use reading::{Damage, Reading, VantagePoint};
 pub use source::OpenError;

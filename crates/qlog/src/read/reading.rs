@@ -11,6 +11,9 @@ pub struct Reading {
     pub title: Option<String>,
     /// Who wrote it, as it calls itself.
     pub writer: Option<String>,
+    /// The connection, as the traces of both its ends call it: the client's first Destination Connection
+    /// ID in lower-case hexadecimal digits.
+    pub connection: Option<String>,
     /// Which end saw the events.
     pub vantage_point: VantagePoint,
     /// The format: the version or the schemas that the file names.

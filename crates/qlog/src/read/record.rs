@@ -10,6 +10,7 @@ use super::event::{
     Blocked, BlockedUpdate, CongestionState, EventKind, LossTrigger, Lost, Metrics, Packet,
     PacketType, Parameters, RecoveryParameters, Timer, TimerEvent,
 };
+use super::figures::ControllerData;
 use super::frames::Frames;
 use super::number::{Decimal, Milliseconds, Number};
 
@@ -78,6 +79,9 @@ pub(super) fn event_kind(
                 events: data.congestion_events.0,
                 undone: data.undone_events.0,
             }
+        }
+        EventName::Controller => {
+            EventKind::Controller(parse::<ControllerData<'_>>(data)?.figures())
         }
         EventName::SpuriousLoss => {
             EventKind::SpuriousLoss { number: parse::<SpuriousLossData>(data)?.packet_number.0 }

@@ -2,8 +2,8 @@ use std::io::{Cursor, Read, Write};
 use std::time::Duration;
 
 use super::{
-    Blocked, CongestionState, EventKind, Frame, Item, LossTrigger, MAX_RECORD_BYTES, OpenError,
-    PacketType, QlogReader, Reading, TimerEvent, VantagePoint,
+    Blocked, CongestionState, EventKind, FigureUnit, Frame, Item, LossTrigger, MAX_RECORD_BYTES,
+    OpenError, PacketType, QlogReader, Reading, TimerEvent, VantagePoint,
 };
 
 const HEADER: &str = r#"{"file_schema":"urn:ietf:params:qlog:file:sequential","serialization_format":"application/qlog+json-seq","title":"a download","trace":{"vantage_point":{"name":"me","type":"server"},"event_schemas":["urn:ietf:params:qlog:events:quic-13"]}}"#;
@@ -271,6 +271,35 @@ fn the_names_of_all_dialects() {
     assert_eq!(other, EventKind::Other("http3:parameters_set".into()));
     // What no draft has is no reason to stop.
     assert_eq!(kind_of("quic:packet_sent", "[1]"), EventKind::Other("quic:packet_sent".into()));
+}
+
+#[test]
+fn what_a_controller_computes_with_is_read_with_its_units() {
+    let data = r#"{"bytes":{"w_max":12000,"w_est":null},"milliseconds":{"k":1.5},"bits_per_second":{"bw":"8000"}}"#;
+    let EventKind::Controller(figures) = kind_of("clearway:controller_updated", data) else {
+        panic!("figures")
+    };
+    let figures: Vec<_> =
+        figures.iter().map(|figure| (&*figure.name, figure.unit, figure.value)).collect();
+    assert_eq!(
+        figures,
+        [
+            ("w_est", FigureUnit::Bytes, None),
+            ("w_max", FigureUnit::Bytes, Some(12_000.0)),
+            ("k", FigureUnit::Milliseconds, Some(1.5)),
+            ("bw", FigureUnit::BitsPerSecond, Some(8_000.0)),
+        ]
+    );
+}
+
+#[test]
+fn both_ends_name_the_connection_by_the_same_id() {
+    for fields in [r#"{"group_id":"C9d5"}"#, r#"{"ODCID":"c9D5","group_id":"another"}"#] {
+        let header = format!(r#"{{"qlog_version":"0.3","trace":{{"common_fields":{fields}}}}}"#);
+        let (_, reading) = read(header);
+        assert_eq!(reading.connection.as_deref(), Some("c9d5"));
+    }
+    assert_eq!(read(sequence(&EVENTS)).1.connection, None);
 }
 
 #[test]

@@ -24,6 +24,10 @@ pub const LOGLEVEL_SCHEMA: &str = "urn:ietf:params:qlog:events:loglevel-14";
 ///   because of congestion, and `undone_events`, how many of those were taken back because the losses
 ///   were spurious.
 ///
+/// * `clearway:controller_updated`: what the congestion controller computes with, by the names of its
+///   specification (`w_max`, `k`, `max_bw` …), in an object for each unit: `bytes`, `milliseconds` and
+///   `bits_per_second`. Only what changed; `null` for what there is not any more.
+///
 /// It also adds values where the QUIC schema leaves room for them: the reasons `keys` and
 /// `path_validation` of `quic:connection_data_blocked_updated`, the timers `delayed_ack` and `pacing`
 /// of `quic:timer_updated`, and `congestion_controller` in `quic:recovery_parameters_set`.

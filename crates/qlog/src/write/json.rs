@@ -61,6 +61,11 @@ impl<'a> Object<'a> {
         self.name(name).extend_from_slice(if value { b"true" } else { b"false" });
     }
 
+    /// A value that there is not any more.
+    pub(super) fn null(&mut self, name: &str) {
+        self.name(name).extend_from_slice(b"null");
+    }
+
     pub(super) fn text(&mut self, name: &str, value: &str) {
         write_text(self.name(name), value);
     }

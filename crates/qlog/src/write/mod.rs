@@ -6,6 +6,7 @@
 mod closing;
 mod directory;
 mod error;
+mod figures;
 mod frames;
 mod header;
 mod json;

@@ -7,6 +7,7 @@ use clearway_transport::{
 use clearway_units::Timestamp;
 use clearway_wire::{ConnectionId, TransportParameters, Version};
 
+use super::figures::FiguresLog;
 use super::json::Object;
 use super::metrics::MetricsLog;
 use super::path::{self, Tuples};
@@ -41,6 +42,7 @@ pub(super) struct Trace {
     side: Side,
     state: Option<ConnectionState>,
     metrics: MetricsLog,
+    figures: FiguresLog,
     tuples: Tuples,
     /// How often 1-RTT keys were updated.
     key_phase: u64,
@@ -76,6 +78,7 @@ impl Trace {
             side,
             state: None,
             metrics,
+            figures: FiguresLog::default(),
             tuples: Tuples::new(beginning.remote),
             key_phase: 0,
             ack_delay_exponents: AckDelayExponents {
@@ -110,6 +113,7 @@ impl Trace {
                 records.event(now, "quic:packet_lost", |json| packets::write_lost(json, &packet));
             }
             Observation::Metrics(metrics) => self.metrics.update(records, now, metrics),
+            Observation::Controller(controller) => self.figures.update(records, now, controller),
             Observation::CongestionStateUpdated { old, new } => {
                 records.event(now, "quic:congestion_state_updated", |json| {
                     json.text("old", old.name());

@@ -266,6 +266,9 @@ impl Connection {
         };
         self.watch.in_flight = stats.bytes_in_flight;
         self.observe(now, &Observation::Metrics(&metrics));
+        if let Some(observer) = &mut self.watch.observer {
+            observer.observe(now, &Observation::Controller(self.recovery.controller()));
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-use clearway_congestion::{RateSample, RttSnapshot, Snapshot};
+use clearway_congestion::{Controller, RateSample, RttSnapshot, Snapshot};
 use clearway_units::Rate;
 
 use super::{PacketCounts, Recovery};
@@ -38,6 +38,11 @@ impl Recovery {
     /// Bytes in flight on the current path.
     pub(crate) fn bytes_in_flight(&self) -> u64 {
         self.ledger.bytes_in_flight()
+    }
+
+    /// The controller of the current path.
+    pub(crate) fn controller(&self) -> &dyn Controller {
+        &*self.path.controller
     }
 
     /// Where recovery stands.

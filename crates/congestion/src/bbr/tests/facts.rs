@@ -4,7 +4,8 @@ use clearway_units::Random;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Bbr, Phase, RateSample, RttSnapshot, SpuriousLoss, Suppressor};
+use crate::testing::figures;
+use crate::{Bbr, Phase, Quantity, RateSample, RttSnapshot, SpuriousLoss, Suppressor};
 
 fn rtt(milliseconds: u64) -> RttSnapshot {
     let rtt = ms(milliseconds);
@@ -43,6 +44,32 @@ fn the_phase_and_what_holds_the_flow_back_are_told() {
     path.link.loss = 0.1;
     path.run_for(ms(200));
     assert!(holds(&path, Suppressor::ShortTermBound));
+}
+
+#[test]
+fn traces_are_told_the_model() {
+    let mut path = path();
+    assert_eq!(
+        figures(&path.bbr).into_keys().collect::<Vec<_>>(),
+        ["extra_acked"],
+        "nothing is known of the path"
+    );
+    path.run_for(ms(3000));
+    let told = figures(&path.bbr);
+    assert_eq!(told["max_bw"], Quantity::Rate(path.bbr.bandwidth.maximum()));
+    assert_eq!(told["bw"], Quantity::Rate(path.bbr.rate));
+    assert_eq!(told["min_rtt"], Quantity::Time(path.bbr.minimum_rtt.minimum().unwrap()));
+    assert!(!told.contains_key("inflight_shortterm") && !told.contains_key("bw_shortterm"));
+    path.run_to_state(State::ProbeCruise);
+    path.link.loss = 0.1;
+    path.run_until(ms(2000), |path| {
+        path.bbr.short_term.in_flight.is_some() && path.bbr.long_term.bound.is_some()
+    });
+    let told = figures(&path.bbr);
+    let bound = path.bbr.short_term.in_flight.unwrap();
+    assert_eq!(told["inflight_shortterm"], Quantity::Bytes(bound));
+    assert_eq!(told["bw_shortterm"], Quantity::Rate(path.bbr.short_term.rate.unwrap()));
+    assert_eq!(told["inflight_longterm"], Quantity::Bytes(path.bbr.long_term.bound.unwrap()));
 }
 
 #[test]
