@@ -28,6 +28,12 @@ export class Cursor {
     this.changed();
   }
 
+  /** Follows a trace that is moved on the axis. */
+  shift(by: number): void {
+    this.hover = null;
+    if (this.pin !== null) this.pin += by;
+  }
+
   /** Follows a change of the axis' unit. */
   rescale(by: number): void {
     this.hover = null;

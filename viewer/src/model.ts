@@ -29,6 +29,11 @@ export class Curve {
     const value = index < 0 ? NaN : (this.value[index] as number);
     return Number.isFinite(value) ? value : null;
   }
+
+  /** The same, `by` ms later. */
+  moved(by: number): Curve {
+    return new Curve(this.id, this.title, this.unit, this.step, later(this.time, by), this.value, this.length, this.detail);
+  }
 }
 
 /** What held from when to when, in the order of the beginnings. */
@@ -53,6 +58,10 @@ export class Lane {
   name(index: number): string {
     return this.names[this.state[index] as number] ?? "?";
   }
+
+  moved(by: number): Lane {
+    return new Lane(this.id, this.title, this.names, later(this.begin, by), later(this.end, by), this.state, this.length);
+  }
 }
 
 /** Points in time at which something happened. */
@@ -65,12 +74,17 @@ export class Marks {
     public packet: Uint32Array,
     public length: number,
   ) {}
+
+  moved(by: number): Marks {
+    return new Marks(this.id, this.title, later(this.time, by), this.packet, this.length);
+  }
 }
 
 export const NO_PACKET = 0xffffffff;
 
 /** What becomes of packets, by the number in the column `kind`. */
 export const KINDS = ["sent", "received", "lost", "dropped"] as const;
+export const [SENT, RECEIVED, LOST] = [0, 1, 2] as const;
 
 export class Packets {
   private readonly decoder = new TextDecoder();
@@ -91,6 +105,16 @@ export class Packets {
   frames(index: number): string {
     return this.decoder.decode(this.text.subarray(this.offsets[index] ?? 0, this.offsets[index + 1] ?? 0));
   }
+
+  moved(by: number): Packets {
+    return new Packets(this.length, later(this.time, by), this.kind, this.space, this.spaces, this.number, this.size, this.offsets, this.text);
+  }
+}
+
+function later(times: Float64Array, by: number): Float64Array {
+  const moved = new Float64Array(times.length);
+  for (let index = 0; index < times.length; index += 1) moved[index] = (times[index] as number) + by;
+  return moved;
 }
 
 export interface Finding {
@@ -106,6 +130,8 @@ export interface Finding {
 export interface Trace {
   readonly title: string;
   readonly vantage: string;
+  /** The Original Destination Connection ID in lower-case hexadecimal: the same at both ends of a connection. null: unknown. */
+  readonly connection: string | null;
   readonly dialect: string;
   duration: number;
   events: number;
@@ -143,6 +169,7 @@ export interface Header {
   version: number;
   title?: string;
   vantage?: string;
+  connection?: string | null;
   dialect?: string;
   duration_ms?: number;
   events?: number;
@@ -223,6 +250,7 @@ export function decode(header: Header, bytes: ArrayBuffer): Trace {
   return {
     title: header.title ?? "trace",
     vantage: header.vantage ?? "unknown",
+    connection: header.connection ?? null,
     dialect: header.dialect ?? "",
     duration: header.duration_ms ?? 0,
     events: header.events ?? 0,

@@ -1,13 +1,15 @@
 /** The packets around the cursor: a table of which only the rows in sight exist. */
 import { element, write } from "./dom.ts";
+import type { Fates } from "./fates.ts";
 import { count } from "./format.ts";
-import { KINDS, type Packets, type Trace } from "./model.ts";
+import { KINDS, type Packets } from "./model.ts";
+import type { Shown } from "./overlay.ts";
 import { firstAtOrAfter } from "./search.ts";
 
 const ROW = 22;
 /** Browsers cannot make elements of any height: above this, the bar is coarser than a row. */
 const TALLEST = 4_000_000;
-const COLUMNS = ["time", "what", "space", "number", "size", "frames"] as const;
+const COLUMNS = ["time", "what", "space", "number", "size", "arrived", "frames"] as const;
 
 export class PacketTable {
   readonly host: HTMLElement;
@@ -16,6 +18,7 @@ export class PacketTable {
   private readonly spacer = element("div", { class: "spacer", role: "presentation" });
   private readonly rows = element("div", { class: "rows", role: "rowgroup" });
   private packets: Packets | null = null;
+  private fates: Fates | null = null;
   /** The first row in sight, and the row at the cursor. */
   private top = 0;
   private current = -1;
@@ -23,7 +26,7 @@ export class PacketTable {
   private expected = -1;
 
   constructor(private readonly chosen: (time: number) => void) {
-    const head = element("div", { class: "row head", role: "row" }, ...COLUMNS.map((name) => element("span", { role: "columnheader" }, name)));
+    const head = element("div", { class: "row head", role: "row" }, ...COLUMNS.map((name) => element("span", { role: "columnheader", class: name }, name)));
     this.scroller.append(element("div", { class: "sticky", role: "presentation" }, head, this.rows), this.spacer);
     this.host = element("section", { class: "panel panel-packets", "aria-label": "Packets" }, this.heading, this.scroller);
     this.scroller.addEventListener("scroll", () => this.scrolled());
@@ -32,14 +35,17 @@ export class PacketTable {
     new ResizeObserver(() => this.go(this.top)).observe(this.scroller);
   }
 
-  show(trace: Trace): void {
-    this.packets = trace.packets;
-    this.top = 0;
-    this.current = -1;
-    this.host.hidden = trace.packets.length === 0;
-    this.heading.textContent = `Packets (${count(trace.packets.length)})`;
-    this.scroller.setAttribute("aria-rowcount", String(trace.packets.length + 1));
-    this.go(0);
+  show({ trace: { packets }, fates, tag }: Shown): void {
+    // Another trace that comes or goes may move this one in time: its rows are the same then, and stay where they are.
+    const same = this.packets?.number === packets.number;
+    this.packets = packets;
+    this.fates = fates ?? null;
+    if (!same) this.current = -1;
+    this.host.hidden = packets.length === 0;
+    this.host.classList.toggle("with-fates", this.fates !== null);
+    this.heading.textContent = `Packets${tag === "" ? "" : ` of ${tag}`} (${count(packets.length)})`;
+    this.scroller.setAttribute("aria-rowcount", String(packets.length + 1));
+    this.go(same ? this.top : 0);
   }
 
   /** Brings the packet nearest to a time into the middle. */
@@ -116,7 +122,7 @@ export class PacketTable {
   }
 
   private row(): HTMLElement {
-    const made = element("div", { class: "row", role: "row" }, ...COLUMNS.map(() => element("span", { role: "cell" })));
+    const made = element("div", { class: "row", role: "row" }, ...COLUMNS.map((name) => element("span", { role: "cell", class: name })));
     made.addEventListener("click", () => this.choose(Number(made.dataset["index"])));
     return made;
   }
@@ -131,6 +137,7 @@ export class PacketTable {
       packets.spaces[packets.space[index] as number] ?? "",
       Number.isFinite(number) ? String(number) : "–",
       packets.size[index] === 0 ? "" : String(packets.size[index]),
+      this.fates?.told(index) ?? "",
       frames,
     ];
     cells.forEach((cell, column) => write(row.children[column] as HTMLElement, cell));

@@ -140,7 +140,15 @@ export function paintMarks(area: Area, marks: Marks): void {
   }
 }
 
-/** Each kind of mark has a shape: a cross for what was lost, a clock's hand, a triangle, a ring, a diamond. */
+/** Corners in units of half the height; what is not here is a diamond. */
+const SHAPES: Record<string, readonly (readonly [x: number, y: number])[]> = {
+  congestion_event: [[-1, -1], [1, -1], [0, 1]],
+  pto: [[-1, 1], [1, 1], [0, -1]],
+  never_arrived: [[-0.8, -0.8], [0.8, -0.8], [0.8, 0.8], [-0.8, 0.8]],
+};
+const DIAMOND = [[-1, 0], [0, -1], [1, 0], [0, 1]] as const;
+
+/** Each kind of mark has a shape: a cross for what was lost, a clock's hand, a triangle, a ring, a disc, a square, a diamond. */
 function sign({ context, top, height }: Area, id: string, x: number): void {
   const y = top + height / 2;
   const r = height / 2 - 1.5;
@@ -151,12 +159,12 @@ function sign({ context, top, height }: Area, id: string, x: number): void {
     context.moveTo(x + r, y - r);
     context.lineTo(x - r, y + r);
     context.stroke();
-  } else if (id === "spurious") {
+  } else if (id === "spurious" || id === "arrived_after_all") {
     context.arc(x, y, r - 0.5, 0, Math.PI * 2);
-    context.stroke();
+    if (id === "spurious") context.stroke();
+    else context.fill();
   } else {
-    const sides = id === "congestion_event" ? [[-r, -r], [r, -r], [0, r]] : id === "pto" ? [[-r, r], [r, r], [0, -r]] : [[-r, 0], [0, -r], [r, 0], [0, r]];
-    sides.forEach(([dx, dy]) => context.lineTo(x + (dx as number), y + (dy as number)));
+    (SHAPES[id] ?? DIAMOND).forEach(([dx, dy]) => context.lineTo(x + dx * r, y + dy * r));
     context.fill();
   }
 }

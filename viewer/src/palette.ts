@@ -13,6 +13,7 @@ const CURVES: Record<string, Pair> = {
   smoothed_rtt: ["#0a5cad", "#5cb2ff"],
   latest_rtt: ["#c65a00", "#ffb04d"],
   minimum_rtt: ["#0b7a5b", "#45d6a8"],
+  one_way_delay: ["#7d3c98", "#d7a0ea"],
 };
 const OTHER_CURVES: readonly Pair[] = [
   ["#a3195b", "#ff8fbe"],
@@ -52,6 +53,8 @@ const MARKS: Record<string, Pair> = {
   congestion_event: ["#c65a00", "#ffb04d"],
   spurious: ["#0b7a5b", "#45d6a8"],
   ce: ["#0a5cad", "#5cb2ff"],
+  never_arrived: ["#a3195b", "#ff8fbe"],
+  arrived_after_all: ["#7a6200", "#e6cf5a"],
 };
 
 /** Names without a colour of their own take the next one, and keep it. */

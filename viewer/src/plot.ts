@@ -27,6 +27,8 @@ interface Drawn {
 
 /** Where the threshold ends in "no limit", it must not flatten the curves it is compared with. */
 const THRESHOLD = "slow_start_threshold";
+/** What goes up and down with every packet. */
+const RESTLESS = ["latest_rtt", "one_way_delay"];
 
 export class Plot {
   readonly host: HTMLElement;
@@ -120,7 +122,7 @@ export class Plot {
     const second = shown.tag === "B";
     return {
       colour: curveColour(curve.id, this.scene.theme),
-      width: (second ? 1 : curve.id === "latest_rtt" ? 1 : 1.6) * devicePixelRatio,
+      width: (second || RESTLESS.includes(curve.id) ? 1 : 1.6) * devicePixelRatio,
       dash: second ? [5 * devicePixelRatio, 3 * devicePixelRatio] : [],
       fill: curve.id === "bytes_in_flight" && !second ? 0.14 : 0,
       opacity: second ? 0.65 : 1,

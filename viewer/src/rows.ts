@@ -24,6 +24,8 @@ const LABELS: Record<string, string> = {
   congestion_event: "event",
   spurious: "spurious",
   ce: "CE",
+  never_arrived: "missing",
+  arrived_after_all: "not lost",
 };
 
 /** The rows of all traces: the same lane of two traces lies one below the other. */

@@ -53,6 +53,11 @@ export class Ruler {
     this.changed();
   }
 
+  shift(by: number): void {
+    if (this.from !== null) this.from += by;
+    if (this.to !== null) this.to += by;
+  }
+
   rescale(by: number): void {
     if (this.from !== null) this.from *= by;
     if (this.to !== null) this.to *= by;

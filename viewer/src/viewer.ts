@@ -1,4 +1,5 @@
 /** The page with a trace: its parts, and who tells whom. */
+import { Between } from "./between.ts";
 import { commandsOf } from "./commands.ts";
 import { Cursor } from "./cursor.ts";
 import { element } from "./dom.ts";
@@ -40,6 +41,7 @@ export class Viewer {
   private readonly glass = new Glass(this.geometry);
   private readonly lanes = new Lanes(this.view, this.geometry);
   private readonly findings = new Findings((found) => this.zoomTo(found));
+  private readonly between = new Between();
   private readonly states = new States();
   private readonly notices = new Notices();
   private readonly readout = new Readout();
@@ -49,6 +51,8 @@ export class Viewer {
   private readonly header: HeaderBar;
   private readonly help: Help;
   private selection: Stretch = null;
+  /** Where on the axis the main trace begins. */
+  private begin = 0;
   private main = 0;
   private other: number | null = null;
   private note = "";
@@ -74,7 +78,7 @@ export class Viewer {
     });
     this.header.names(sources.map(({ name }) => name));
     this.host = element("div", { class: "viewer" }, this.header.host, this.notices.host, this.readout.host,
-      element("main", {}, element("div", { class: "left" }, this.stack, this.ruler.host, this.packets.host), element("div", { class: "right" }, this.findings.host, this.states.host)), this.help.host);
+      element("main", {}, element("div", { class: "left" }, this.stack, this.ruler.host, this.packets.host), element("div", { class: "right" }, this.findings.host, this.between.host, this.states.host)), this.help.host);
     listen(commands);
     this.listenToPointer();
     this.frames.add((changes) => this.draw(changes));
@@ -98,7 +102,6 @@ export class Viewer {
         this.live = this.follows = true;
         this.comparison.main = trace;
         this.header.names([trace.title]);
-        this.packets.show(trace);
         if (!page.contains(this.host)) page.replaceChildren(this.host);
         this.arranged();
       },
@@ -120,7 +123,6 @@ export class Viewer {
     await this.load(index, (trace) => {
       this.comparison.main = trace;
       this.arranged();
-      this.packets.show(trace);
     });
   }
 
@@ -241,9 +243,22 @@ export class Viewer {
     const shown = this.comparison.shown();
     const everything = this.view.whole;
     this.bound();
+    this.followMain();
     if (everything) this.view.all();
     this.findings.rebuild(shown);
+    if (shown[0] !== undefined) this.packets.show(shown[0]);
     this.frames.request("data");
+  }
+
+  /** What was in view of the main trace stays, also if the trace is moved. */
+  private followMain(): void {
+    const { main, begin } = this.comparison;
+    const by = main === null ? 0 : (begin - this.begin) * this.comparison.factor(main);
+    this.begin = begin;
+    if (by === 0) return;
+    this.cursor.shift(by);
+    this.ruler.shift(by);
+    this.view.show(this.view.min + by, this.view.max + by);
   }
 
   private bound(): void {
@@ -333,6 +348,7 @@ export class Viewer {
     if (this.live) this.findings.rebuild(scene.shown);
     this.lanes.rebuild(scene);
     this.notices.show(scene.shown);
+    this.between.show(this.comparison.ends);
     this.header.describe(main, this.live);
     document.title = `${main.title} – Clearway`;
   }

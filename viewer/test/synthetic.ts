@@ -52,7 +52,7 @@ class Draft {
     return this.packets.push(packet) - 1;
   }
 
-  write(title: string, duration: number, roundTrip: number): Model {
+  write(title: string, duration: number, roundTrip: number, more: Partial<Header> = {}): Model {
     const columns = new Columns();
     const header: Header = {
       version: 1,
@@ -67,7 +67,7 @@ class Draft {
       round_trip_ms: roundTrip,
       series: [...this.series].map(([id, samples]) => ({
         id,
-        ...(SERIES[id] as { title: string; unit: string }),
+        ...(SERIES[id] as { title: string; unit: string; detail?: boolean }),
         step: id !== "latest_rtt" && id !== "goodput",
         time: columns.add(Float64Array.from(samples, ([time]) => time)),
         value: columns.add(Float64Array.from(samples, ([, value]) => value)),
@@ -80,13 +80,14 @@ class Draft {
         packet: columns.add(Uint32Array.from(marks, ([, packet]) => packet)),
       })),
       findings: this.findings,
+      ...more,
     };
     writePackets(columns, header, this.packets);
     return { header, columns: columns.bytes() };
   }
 }
 
-const SERIES: Record<string, { title: string; unit: string }> = {
+const SERIES: Record<string, { title: string; unit: string; detail?: boolean }> = {
   congestion_window: { title: "congestion window", unit: "bytes" },
   bytes_in_flight: { title: "bytes in flight", unit: "bytes" },
   slow_start_threshold: { title: "ssthresh", unit: "bytes" },
@@ -95,6 +96,7 @@ const SERIES: Record<string, { title: string; unit: string }> = {
   smoothed_rtt: { title: "smoothed RTT", unit: "ms" },
   latest_rtt: { title: "latest RTT", unit: "ms" },
   minimum_rtt: { title: "minimum RTT", unit: "ms" },
+  "controller.w_max": { title: "w_max", unit: "bytes", detail: true },
 };
 const LANES: Record<string, string> = { congestion_state: "Congestion state", blocked: "Why sending stopped", suppressors: "What holds growth back" };
 const MARKS: Record<string, string> = { lost: "Lost packets", pto: "Probe timeouts", congestion_event: "Congestion events", spurious: "Spurious losses", ce: "CE marks" };
@@ -159,6 +161,7 @@ export function healthy(): Model {
       const lost = draft.packet({ time: begin + 48, kind: 2, number: number - 20, size: DATAGRAM, frames: `STREAM 0 ${(number - 20) * 1320}+1320` });
       draft.mark("lost", begin + 48, lost);
       draft.mark("congestion_event", begin + 48);
+      draft.sample("controller.w_max", begin + 48, window);
       threshold = window = Math.floor(window * 0.7);
       draft.enter("congestion_state", begin + 48, "recovery");
       draft.sample("slow_start_threshold", begin + 48, threshold);
@@ -251,4 +254,58 @@ export function million(): Model {
   inFlight[place] = [SPIKE.time, SPIKE.value];
   draft.findings.push({ id: "Q7", title: "A spike of one sample", severity: 1, begin_ms: SPIKE.time - 20, end_ms: SPIKE.time + 20, explanation: "Bytes in flight rise to 900 kB once." });
   return draft.write("a million events", end, 48);
+}
+
+/**
+ * The two ends of one connection, the server's first: a download at 2 Mbit/s, 10 ms each way, over a queue that fills once. The server's trace begins 5 ms
+ * after the client's. Every 40th data packet is lost; packet 121 is late, is declared lost, and arrives.
+ */
+export function ends(): [server: Model, client: Model] {
+  const [way, later] = [10, 5];
+  const [server, client] = [new Happenings(later), new Happenings(0)];
+  client.add({ time: 0, kind: 0, number: 0, size: 1200, frames: "CRYPTO 0+280" });
+  server.add({ time: way, kind: 1, number: 0, size: 1200, frames: "CRYPTO 0+280" });
+  for (let number = 0; number < 400; number += 1) {
+    const time = way + 1 + number * 5;
+    const data = { number, size: number % 25 === 24 ? 700 + number : DATAGRAM, frames: `STREAM 0 ${number * 1320}+1320` };
+    const takes = number === 121 ? 55 : way + Math.max(0, 12 - Math.abs(number - 260) / 5);
+    const isLost = number % 40 === 39;
+    server.add({ ...data, time, kind: 0 });
+    if (isLost || number === 121) server.add({ ...data, time: time + 35, kind: 2 });
+    if (isLost) continue;
+    const acknowledgment = { number: number + 1, size: 34 + (number % 7), frames: `ACK 0-${number}` };
+    client.add({ ...data, time: time + takes, kind: 1 });
+    client.add({ ...acknowledgment, time: time + takes + 0.2, kind: 0 });
+    if (number % 90 !== 50) server.add({ ...acknowledgment, time: time + takes + 0.2 + way, kind: 1 });
+  }
+  const [seen, end] = ["8394c8f03e515708", 2060];
+  return [
+    server.write("a download, seen by the server", end - later, { vantage: "server", connection: seen }),
+    client.write("a download, seen by the client", end, { vantage: "client", connection: seen }),
+  ];
+}
+
+/** What one end sees of packets, in the order of time; its clock begins at a moment of its own. */
+class Happenings {
+  private readonly packets: Packet[] = [];
+
+  constructor(private readonly begin: number) {}
+
+  add(packet: Packet): void {
+    this.packets.push({ ...packet, time: packet.time - this.begin });
+  }
+
+  write(title: string, duration: number, more: Partial<Header>): Model {
+    const draft = new Draft();
+    let inFlight = 0;
+    for (const packet of this.packets.sort((one, other) => one.time - other.time)) {
+      const row = draft.packet(packet);
+      if (packet.kind === 0) inFlight += packet.size;
+      else inFlight = Math.max(0, inFlight - DATAGRAM);
+      if (packet.kind === 2) draft.mark("lost", packet.time, row);
+      if (more.vantage === "server") draft.sample("bytes_in_flight", packet.time, inFlight);
+      if (packet.kind === 1) draft.sample("smoothed_rtt", packet.time, 21 + packet.number / 200);
+    }
+    return draft.write(title, duration, 21, more);
+  }
 }
