@@ -142,11 +142,14 @@ fn nothing_is_found(most: usize, is_chosen: impl Fn(&Variant) -> bool) {
     let mut found = Vec::new();
     for scenario in scenarios() {
         let variants = scenario.variants.iter().filter(|it| is_observable(it) && is_chosen(it));
+        let (mut runs, before) = (0, found.len());
         for variant in variants.take(most) {
             for controller in &scenario.controllers {
                 found.extend(findings(&scenario, variant, controller, 0));
+                runs += 1;
             }
         }
+        eprintln!("{}: {runs} runs, {} findings", scenario.name, found.len() - before);
     }
     assert!(found.is_empty(), "{} findings:\n{}", found.len(), found.join("\n"));
 }

@@ -104,6 +104,26 @@ test("mouse: drag zooms, wheel zooms at the cursor, double click shows everythin
   await context.close();
 });
 
+test("what a controller computes with is drawn when it is asked for", async () => {
+  const { page, context, errors } = await open(chrome, file("details", [healthy()]), "wide", "light");
+  const details = page.locator(".plot-bytes .legend .detail");
+  assert.equal(await details.isVisible(), false);
+  assert.equal(await page.locator(".plot-ms .legend .more").isVisible(), false);
+  const pink: [number, number, number] = [163, 25, 91];
+  assert.equal(await pixels(page, ".plot-bytes", pink), 0);
+  await page.click(".plot-bytes .legend .more");
+  await settled(page);
+  await details.click();
+  await settled(page);
+  assert.ok((await pixels(page, ".plot-bytes", pink)) > 100);
+  await page.click(".plot-bytes .legend .more");
+  await settled(page);
+  assert.ok(await details.isVisible(), "what is drawn keeps its switch");
+  await picture(page, "wide-light-12-details");
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
 test("everything by keyboard", async () => {
   const { page, context, errors } = await open(chrome, address, "wide", "dark");
   const press = async (...keys: string[]): Promise<void> => {

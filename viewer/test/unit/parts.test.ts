@@ -81,6 +81,15 @@ test("states that overlap have a row each", () => {
   assert.deepEqual(rows.map((row) => [row.label, row.kind === "states" && row.lane.length]), [["recovery", 2], ["avoidance", 1]]);
 });
 
+test("a live trace gets series that come up later", () => {
+  const trace = decode({ version: 1, series: [{ id: "congestion_window", unit: "bytes" }] }, new ArrayBuffer(0));
+  append(trace, { series: { "controller.k": [[1, 2]] } });
+  append(trace, { declared: [{ id: "controller.k", title: "k", unit: "ms", step: true, detail: true }], series: { "controller.k": [[3, 4], [5, null]] } });
+  const added = trace.curves[1];
+  assert.deepEqual([added?.title, added?.unit, added?.detail, added?.length], ["k", "ms", true, 2]);
+  assert.deepEqual([added?.at(2), added?.at(4), added?.at(6)], [null, 4, null]);
+});
+
 test("rows of a live trace are added, and an open segment gets its end", () => {
   const trace = decode({ version: 1, series: [{ id: "smoothed_rtt", unit: "ms" }], lanes: [{ id: "congestion_state" }], marks: [{ id: "lost" }] }, new ArrayBuffer(0));
   append(trace, { series: { smoothed_rtt: Array.from({ length: 600 }, (_, index): [number, number] => [index, 20 + (index % 3)]) } });
