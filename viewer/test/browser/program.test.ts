@@ -1,7 +1,7 @@
 /** The page as the program gives it: served, as one file, and live. */
 import assert from "node:assert/strict";
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
-import { mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -88,6 +88,56 @@ test("the program writes one file that needs no network", async () => {
   await page.click(".findings li:first-child button");
   await settled(page);
   await picture(page, "program-4-one-file", true);
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+/** Ends a program as Ctrl-C does, and gives what it said last. */
+function interrupt(program: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    let said = "";
+    program.stdout?.on("data", (text: Buffer) => (said += text.toString()));
+    program.stderr?.on("data", (text: Buffer) => (said += text.toString()));
+    program.on("close", () => resolve(said));
+    program.kill("SIGINT");
+  });
+}
+
+/** A download over a link that loses packets: the traces of the server and of the client, and how many packets the link lost on each way. */
+async function download(): Promise<{ traces: string[]; lost: [toClient: number, toServer: number] }> {
+  const folder = join(PICTURES, "ends");
+  rmSync(folder, { recursive: true, force: true });
+  const [www, certificate] = [join(folder, "www"), join(folder, "certificate.pem")];
+  mkdirSync(www, { recursive: true });
+  writeFileSync(join(www, "file"), Buffer.alloc(2_000_000, 7));
+  const traces = ["server", "client"].map((end) => join(folder, end));
+  const server = `127.0.0.1:${await freePort()}`;
+  await start(["serve", www, "--listen", server, "--save-cert", certificate, "--qlog", traces[0] as string], /listening on (\S+)/);
+  const listen = `127.0.0.1:${await freePort()}`;
+  await start(["link", "--listen", listen, "--to", server, "--delay", "10ms", "--rate", "20mbit", "--queue", "60", "--loss", "0.02"], /relaying (\S+)/);
+  const [serving, linking] = started.slice(-2) as [ChildProcess, ChildProcess];
+  const got = spawnSync(PROGRAM, ["get", "--ca", certificate, "--qlog", traces[1] as string, `https://${listen}/file`, "--output", join(folder, "got")], { encoding: "utf8" });
+  assert.equal(got.status, 0, got.stderr);
+  const said = await interrupt(linking);
+  await interrupt(serving);
+  const lost = (way: string): number => Number(new RegExp(`to ${way}: .* (\\d+) lost at random`).exec(said)?.[1]);
+  return { traces: traces.map((end) => join(end, readdirSync(end)[0] as string)), lost: [lost("client"), lost("server")] };
+}
+
+test("what the link lost is what never arrived, by the traces of both ends", async () => {
+  const { traces, lost } = await download();
+  const address = await start(["view", "--no-open", ...traces], /the page is at (\S+)/);
+  const { page, context, errors } = await open(chrome, address, "wide", "light");
+  await page.selectOption("select[aria-label=Overlay]", "1");
+  await page.waitForSelector(".panel-between:not([hidden])");
+  const cells = await page.locator(".panel-between tbody tr:has-text('never arrived') td").allTextContents();
+  const never = cells.map((cell) => Number(/^\d+/.exec(cell)?.[0]));
+  // The last few may have been on their way when a trace ended.
+  never.forEach((count, way) => assert.ok(count > 0 && count <= (lost[way] as number) && count >= (lost[way] as number) - 8, `${count} of ${lost[way]}`));
+  const least = await page.locator(".panel-between tbody tr:has-text('least delay') td").allTextContents();
+  least.forEach((delay) => assert.match(delay, /^1\d(\.\d)? ms$/));
+  await settled(page);
+  await picture(page, "program-7-ends", true);
   assert.deepEqual(errors, []);
   await context.close();
 });

@@ -31,6 +31,7 @@ fn serves_the_page_and_the_traces_until_it_is_interrupted() {
     assert_eq!(traces, expected);
     let header: Value = serde_json::from_slice(&get(&view.address, "0/header.json")).unwrap();
     assert_eq!(header["findings"][0]["id"], "window-at-floor");
+    assert_eq!(header["connection"], "c9d512e0e3deea86b1d5800b");
     let columns = get(&view.address, "0/columns.bin");
     let text = &header["text"];
     let end = text["offset"].as_u64().unwrap() + text["length"].as_u64().unwrap();
