@@ -19,6 +19,7 @@ mod relay;
 mod serve;
 mod units;
 mod view;
+mod whole_file;
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! `clearway qlog convert`.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -9,6 +9,7 @@ use clearway_qlog::convert::{Conversion, ConvertError, to_0_3};
 
 use crate::failure::Failure;
 use crate::output;
+use crate::whole_file::{WholeFile, unwritten};
 
 /// The exit status for a file that cannot be read.
 const UNREADABLE: u8 = 2;
@@ -45,7 +46,9 @@ Example:
 pub(super) fn run(command: &ConvertCommand) -> Result<(), Failure> {
     let Version::ZeroThree = command.to;
     let conversion = match &command.output {
-        None => write(&command.input, "standard output", &mut io::stdout().lock())?,
+        None => write(&command.input, &mut io::stdout().lock(), |error| {
+            Failure::new(format!("cannot write to standard output: {error}"))
+        })?,
         Some(path) => {
             if is_same_file(&command.input, path) {
                 let what = format!("{} would be written over itself", path.display());
@@ -58,20 +61,12 @@ pub(super) fn run(command: &ConvertCommand) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Half a file would pass for a whole one: it gets its name when it is complete.
 fn write_file(input: &Path, path: &Path) -> Result<Conversion, Failure> {
-    let name = path.display().to_string();
-    let failed = |error: io::Error| Failure::new(format!("cannot write {name}: {error}"));
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let file = File::create(&part).map_err(failed)?;
-    let result = write(input, &name, &mut BufWriter::new(file))
-        .and_then(|conversion| fs::rename(&part, path).map(|()| conversion).map_err(failed));
-    if result.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    result
+    let failed = |error: io::Error| unwritten(path, &error, "-o");
+    let mut file = WholeFile::create(path).map_err(failed)?;
+    let conversion = write(input, &mut file, failed)?;
+    file.finish().map_err(failed)?;
+    Ok(conversion)
 }
 
 fn is_same_file(one: &Path, other: &Path) -> bool {
@@ -81,14 +76,18 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-fn write(input: &Path, name: &str, output: &mut dyn Write) -> Result<Conversion, Failure> {
+fn write(
+    input: &Path,
+    output: &mut dyn Write,
+    failed: impl Fn(io::Error) -> Failure,
+) -> Result<Conversion, Failure> {
     to_0_3(input, output).map_err(|error| match error {
         ConvertError::Open(error) => {
             Failure::new(format!("cannot convert {}: {error}", input.display()))
                 .advise("it takes qlog files, plain, .gz or .zst")
                 .with_exit_status(UNREADABLE)
         }
-        ConvertError::Write(error) => Failure::new(format!("cannot write {name}: {error}")),
+        ConvertError::Write(error) => failed(error),
     })
 }
 

@@ -1,7 +1,6 @@
 //! The page with traces in it, as one file.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use base64::engine::general_purpose::STANDARD;
@@ -13,18 +12,15 @@ use super::page::{PAGE, PLACEHOLDER};
 use super::trace::Trace;
 use crate::failure::Failure;
 use crate::output;
+use crate::whole_file::{WholeFile, unwritten};
 
 /// Writes the page with `traces` in it to the file `out`.
 pub(super) fn write(out: &Path, traces: &[Trace]) -> Result<(), Failure> {
-    let written = File::create(out).and_then(|file| {
-        let mut file = BufWriter::new(file);
+    let written = WholeFile::create(out).and_then(|mut file| {
         fill(&mut file, traces)?;
-        file.flush()
+        file.finish()
     });
-    written.map_err(|error| {
-        Failure::new(format!("cannot write {}: {error}", out.display()))
-            .advise("name another file with --html")
-    })?;
+    written.map_err(|error| unwritten(out, &error, "--html"))?;
     output::status(&format!("{} is ready; it needs no network", out.display()));
     Ok(())
 }

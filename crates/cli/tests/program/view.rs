@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Scratch, clearway, succeed};
+use crate::support::{Scratch, clearway, fail, succeed};
 
 fn fixture(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../qlog/tests/fixtures");
@@ -62,6 +62,18 @@ fn what_cannot_be_read_is_said() {
     let (status, _, errors) = run(&["qlog", "convert", "--to", "0.3", &page, "-o", &out]);
     assert_eq!(status, Some(2), "{errors}");
     assert_eq!(scratch.names(), ["page"]);
+}
+
+#[test]
+fn a_device_is_written_to_and_not_replaced() {
+    let scratch = Scratch::new("qlog-device");
+    // A link, so that a fault here harms no device.
+    let device = scratch.path("full");
+    std::os::unix::fs::symlink("/dev/full", &device).unwrap();
+    let input = fixture("quinn-small.sqlog.gz");
+    let line = fail(&["qlog", "convert", "--to", "0.3", &input, "-o", &device]);
+    assert!(line.contains("cannot write") && line.contains("make room"), "{line}");
+    assert!(std::path::Path::new(&device).is_symlink());
 }
 
 #[test]

@@ -1,0 +1,65 @@
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use super::WholeFile;
+
+/// A folder of its own for a test, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("clearway-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+#[test]
+fn a_file_is_there_whole_or_not_at_all() {
+    let folder = Folder::new("whole");
+    let target = folder.0.join("file");
+    let mut file = WholeFile::create(&target).unwrap();
+    file.write_all(b"half").unwrap();
+    assert!(!target.exists());
+    drop(file);
+    assert!(folder.names().is_empty());
+    let mut file = WholeFile::create(&target).unwrap();
+    file.write_all(b"all").unwrap();
+    file.finish().unwrap();
+    assert_eq!(fs::read(&target).unwrap(), b"all");
+    assert_eq!(folder.names(), ["file"]);
+}
+
+#[test]
+fn what_is_no_file_stays_what_it_is() {
+    let folder = Folder::new("special");
+    let (real, link) = (folder.0.join("real"), folder.0.join("link"));
+    fs::write(&real, b"before").unwrap();
+    symlink(&real, &link).unwrap();
+    let mut file = WholeFile::create(&link).unwrap();
+    file.write_all(b"after").unwrap();
+    file.finish().unwrap();
+    assert!(link.is_symlink());
+    assert_eq!(fs::read(&real).unwrap(), b"after");
+    // A link to a device, so that a fault here harms no device.
+    let device = folder.0.join("device");
+    symlink("/dev/full", &device).unwrap();
+    let mut file = WholeFile::create(&device).unwrap();
+    file.write_all(b"lost").unwrap();
+    assert!(file.finish().is_err());
+    assert!(device.is_symlink());
+    assert!(WholeFile::create(&folder.0).is_err(), "a folder");
+}
