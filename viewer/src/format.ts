@@ -89,3 +89,8 @@ export function count(value: number): string {
 export function words(identifier: string): string {
   return identifier.replaceAll("_", " ");
 }
+
+/** A name without the middle of the connection ID in it: the traces of both ends differ only behind that. */
+export function shortName(name: string): string {
+  return name.replace(/[0-9a-f]{16,}/gi, (id) => `${id.slice(0, 8)}…`);
+}

@@ -1,6 +1,6 @@
 /** The bar at the top: which traces, which axis, and switches for everything that also has a key. */
 import { element } from "./dom.ts";
-import { count, duration } from "./format.ts";
+import { count, duration, shortName } from "./format.ts";
 import type { Axis } from "./overlay.ts";
 import type { Trace } from "./model.ts";
 
@@ -54,7 +54,7 @@ export class HeaderBar {
 
   /** The names to choose from. */
   names(names: string[]): void {
-    const options = (): HTMLElement[] => names.map((name, index) => element("option", { value: String(index) }, name));
+    const options = (): HTMLElement[] => names.map((name, index) => element("option", { value: String(index), title: name }, shortName(name)));
     this.main.replaceChildren(...options());
     this.other.replaceChildren(element("option", { value: "" }, "nothing"), ...options());
     this.otherLabel.hidden = names.length < 2;
@@ -62,7 +62,8 @@ export class HeaderBar {
 
   show(state: { main: number; other: number | null; axis: Axis; countsRoundTrips: boolean; ruler: boolean; live: boolean; follows: boolean; theme: string }): void {
     this.main.value = String(state.main);
-    this.main.title = this.main.selectedOptions[0]?.textContent ?? "";
+    this.main.title = this.main.selectedOptions[0]?.title ?? "";
+    this.other.title = this.other.selectedOptions[0]?.title ?? "";
     this.other.value = state.other === null ? "" : String(state.other);
     for (const option of this.other.options) option.disabled = option.value === String(state.main);
     for (const axis of ["time", "round_trips"] as const) this.axes[axis].setAttribute("aria-pressed", String(state.axis === axis));

@@ -1,5 +1,9 @@
 import "uplot/dist/uPlot.min.css";
-import "./theme.css";
+import "./style/theme.css";
+import "./style/frame.css";
+import "./style/plots.css";
+import "./style/panels.css";
+import "./style/narrow.css";
 import { byId } from "./dom.ts";
 import { empty, failed, waiting } from "./empty.ts";
 import { follow } from "./live.ts";

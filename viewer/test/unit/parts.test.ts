@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { stay } from "../../src/dwell.ts";
-import { difference, duration, instant, percent, quantity, roundTripTicks, ticks } from "../../src/format.ts";
+import { difference, duration, instant, percent, quantity, roundTripTicks, ticks, shortName } from "../../src/format.ts";
 import { append } from "../../src/live.ts";
 import { decode, Lane } from "../../src/model.ts";
 import { Comparison } from "../../src/overlay.ts";
@@ -79,6 +79,11 @@ test("states that overlap have a row each", () => {
   trace.lanes[0] = lane([[0, 10, 0], [5, 20, 1], [12, 14, 0]]);
   const rows = rowsOf([{ trace, tag: "", factor: 1 }]);
   assert.deepEqual(rows.map((row) => [row.label, row.kind === "states" && row.lane.length]), [["recovery", 2], ["avoidance", 1]]);
+});
+
+test("names of traces show what they differ in", () => {
+  assert.equal(shortName("230218c79c57a94f262f08de_server.sqlog"), "230218c7…_server.sqlog");
+  assert.equal(shortName("cubic.sqlog: seed 2"), "cubic.sqlog: seed 2");
 });
 
 test("a live trace gets series that come up later", () => {
