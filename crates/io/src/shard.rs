@@ -80,10 +80,10 @@ struct Shard {
 impl Shard {
     fn run(mut self) {
         while !self.is_over() {
-            let now = self.clock.now();
             if self.is_readable {
-                self.receive(now);
+                self.receive();
             }
+            let now = self.clock.now();
             self.obey(now);
             self.connections.fire_timers(now);
             self.connections.process(now);
@@ -102,9 +102,17 @@ impl Shard {
         self.is_halted || (self.is_released && self.connections.is_empty())
     }
 
-    fn receive(&mut self, now: Timestamp) {
-        let connections = &mut self.connections;
-        match self.socket.receive(|meta, datagram| connections.receive(now, &meta, datagram)) {
+    /// What is received came before the clock is read: a thread that is held up between the two
+    /// measures a round trip that is too long, and the next one tells better. One that is too short would
+    /// be the least for good.
+    fn receive(&mut self) {
+        let Self { clock, connections, .. } = self;
+        let mut received_at = None;
+        let received = self.socket.receive(|meta, datagram| {
+            let now = *received_at.get_or_insert_with(|| clock.now());
+            connections.receive(now, &meta, datagram);
+        });
+        match received {
             Ok(0) => {}
             Ok(count) => {
                 self.statistics.datagrams_received += count as u64;
@@ -112,7 +120,9 @@ impl Shard {
             }
             Err(error) => tracing::warn!(%error, "the UDP socket cannot receive"),
         }
-        self.socket.unreachable(|destination| connections.on_unreachable(now, destination));
+        self.socket.unreachable(|destination| {
+            connections.on_unreachable(clock.now(), destination);
+        });
     }
 
     fn obey(&mut self, now: Timestamp) {

@@ -116,9 +116,10 @@ impl Driver {
     }
 
     fn receive_from_clients(&mut self) -> io::Result<()> {
-        let now = self.clock.now();
-        let Self { link, listener, flows, buffers, spare, report, .. } = self;
+        let Self { link, listener, flows, buffers, spare, report, clock, .. } = self;
         listener.receive(buffers, |arrival, payload| {
+            // It came before the clock is read, so that no delay is shorter than it has to be.
+            let now = clock.now();
             let Some(flow) = flows.of_client(now, arrival.remote, arrival.local) else {
                 report.refused_clients += 1;
                 return;
@@ -130,14 +131,14 @@ impl Driver {
     }
 
     fn receive_from_server(&mut self, id: u32, generation: u64) {
-        let now = self.clock.now();
-        let Self { link, flows, buffers, spare, report, to, .. } = self;
+        let Self { link, flows, buffers, spare, report, to, clock, .. } = self;
         let Ok(Some(socket)) = flows.socket(id, generation) else { return };
         let received = socket.receive(buffers, |arrival, payload| {
             if arrival.remote != *to {
                 report.strangers += 1;
                 return;
             }
+            let now = clock.now();
             let datagram = Datagram { payload: filled(spare, payload), ecn: arrival.ecn, flow: id };
             let outcome = link.submit_to_client(now, generation, datagram);
             watch(&mut report.loss, now, Way::ToClient, outcome, payload.len());

@@ -1,7 +1,13 @@
 //! `clearway link` between programs that know nothing of it.
 
 use std::net::UdpSocket;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
+
+use clearway_qlog::read::{EventKind, Item, QlogReader};
 
 use crate::support::{Running, Scratch, succeed};
 
@@ -62,4 +68,67 @@ fn a_download_survives_a_bad_link_with_rebinding() {
     let counters: serde_json::Value = serde_json::from_str(&link.interrupt()).unwrap();
     assert!(counters["to_client"]["duplicated"].as_u64().unwrap() > 0, "{counters}");
     server.interrupt();
+}
+
+/// The least round-trip time that the one trace in `folder` tells of.
+fn least_round_trip(folder: &str) -> Duration {
+    let mut traces = std::fs::read_dir(Path::new(folder)).unwrap();
+    let trace = QlogReader::open(&traces.next().unwrap().unwrap().path()).unwrap();
+    let least = trace.filter_map(|item| match item {
+        Item::Event(event) => match event.kind {
+            EventKind::Metrics(metrics) => metrics.minimum_rtt,
+            _ => None,
+        },
+        Item::Trace => None,
+    });
+    least.min().unwrap()
+}
+
+/// Threads that leave no processor to anybody, as long as this lives.
+struct Busy(Arc<AtomicBool>);
+
+impl Busy {
+    fn new() -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        for _ in 0..2 * thread::available_parallelism().map_or(1, usize::from) {
+            let is_over = is_over.clone();
+            thread::spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    core::hint::spin_loop();
+                }
+            });
+        }
+        Self(is_over)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Threads that are held up, between the clock and the kernel too: as long as that makes a sample longer, the next
+/// one mends it.
+#[test]
+fn on_a_busy_machine_no_round_trip_is_shorter_than_the_path() {
+    let scratch = Scratch::new("busy");
+    scratch.fill("root/file", 1_000_000);
+    let (server_log, client_log) = (scratch.path("server"), scratch.path("client"));
+    let server = Running::serve(&scratch, "root", &["--qlog", &server_log]);
+    let conditions = ["--delay=10ms", "--loss=2%"];
+    let link = Running::link(&server.address, &conditions);
+    let (certificate, output) = (scratch.path("cert.pem"), scratch.path("file"));
+    let url = server.url("file");
+    let connect = ["get", "--connect", &link.address, "--qlog", &client_log];
+    let busy = Busy::new();
+    succeed(&[&connect[..], &["--ca", &certificate, "-o", &output, &url]].concat());
+    drop(busy);
+    link.interrupt();
+    server.interrupt();
+    for log in [server_log, client_log] {
+        let least = least_round_trip(&log);
+
+        assert!(least >= Duration::from_millis(20), "{least:?}");
+    }
 }

@@ -88,8 +88,10 @@ impl Sender {
         Turn::Unfinished
     }
 
-    /// Hands the batch in the buffer to the kernel and tells its connection when (law 2).
+    /// Hands the batch in the buffer to the kernel and tells its connection when (law 2). The clock is
+    /// read before: a thread that is held up meanwhile measures no round trip that is too short.
     fn hand_over(&mut self, turn: &mut TurnContext<'_>, mut batch: Blocked) {
+        let now = turn.clock.now();
         let outcome = turn.socket.send(&batch.transmit, &self.buffer, &mut batch.progress);
         match outcome {
             SendOutcome::WouldBlock => {
@@ -106,12 +108,10 @@ impl Sender {
                 turn.statistics.batches_failed += 1;
                 let kind = error.kind();
                 if matches!(kind, ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable) {
-                    let now = turn.clock.now();
                     turn.connections.on_unreachable(now, batch.transmit.destination);
                 }
             }
         }
-        let now = turn.clock.now();
         turn.connections.endpoint.transmitted(batch.handle, now);
     }
 }
