@@ -95,6 +95,22 @@ proptest! {
         let model = model.finish(reader.reading(), &[]);
         prop_assert_eq!(model.columns.len() % 8, 0);
     }
+
+    #[test]
+    fn several_threads_read_what_one_reads(bytes in damaged()) {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("threads.qlog");
+        std::fs::write(&path, &bytes).unwrap();
+        let Ok(mut alone) = QlogReader::new(Cursor::new(bytes)) else { return Ok(()) };
+        let mut together = QlogReader::open(&path).unwrap();
+        loop {
+            let (expected, item) = (alone.next(), together.next());
+            prop_assert_eq!(&expected, &item);
+            prop_assert_eq!(alone.reading(), together.reading());
+            if item.is_none() {
+                break;
+            }
+        }
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::read::{OpenError, Raw, RawReader, Reading, VantagePoint};
+use crate::read::{OpenError, Reading, Record, Records, VantagePoint};
 
 /// Events that wait for the first packet, which tells whose trace it is, if the file does not.
 const MAX_WAITING: usize = 1 << 16;
@@ -61,44 +61,51 @@ pub struct Conversion {
 /// # Errors
 /// If the file is not qlog, or `output` fails.
 pub fn to_0_3(path: &Path, output: &mut dyn Write) -> Result<Conversion, ConvertError> {
-    convert(RawReader::open(path).map_err(ConvertError::Open)?, output)
+    convert(Records::open(path, old).map_err(ConvertError::Open)?, output)
 }
 
-fn convert(mut reader: RawReader, output: &mut dyn Write) -> Result<Conversion, ConvertError> {
+fn convert(
+    mut reader: Records<OldEvent>,
+    output: &mut dyn Write,
+) -> Result<Conversion, ConvertError> {
     let mut sequence = Sequence { output, waiting: Vec::new(), has_begun: false, written: 0 };
     let mut has_more_traces = false;
-    while let Some(result) = reader.next_with(|raw, reading| match raw {
-        Raw::Trace => None,
-        Raw::Event { at, name, data } => Some(match event(at, name, data) {
-            Some(event) => sequence.event(&event, reading),
-            None => {
-                reading.count_unused(name);
-                Ok(())
-            }
-        }),
-    }) {
-        let Some(result) = result else {
+    while let Some(record) = reader.next() {
+        let Record::Event { at, content } = record else {
             has_more_traces = true;
             break;
         };
-        result.map_err(ConvertError::Write)?;
+        let reading = &mut reader.state.reading;
+        match content {
+            Ok((name, data)) => {
+                // Whole nanoseconds, as exactly as a number of JSON has them.
+                let time = at.as_nanos() as f64 / 1e6;
+                let event = json!({ "time": time, "name": name, "data": data });
+                sequence.event(&event, reading).map_err(ConvertError::Write)?;
+            }
+            Err(name) => reading.count_unused(&name),
+        }
     }
     let written = sequence.written;
-    let finished = reader.finished.take().filter(|_| has_more_traces);
-    let reading = finished.unwrap_or_else(|| reader.reading.clone());
+    let finished = reader.state.finished.take().filter(|_| has_more_traces);
+    let reading = finished.unwrap_or_else(|| reader.state.reading.clone());
     sequence.begin(&reading, reading.vantage_point).map_err(ConvertError::Write)?;
     sequence.output.flush().map_err(ConvertError::Write)?;
     Ok(Conversion { reading, written, has_more_traces })
 }
 
-/// An event as version 0.3 has it. `None` if it has none such, or the data are no object.
-fn event(at: core::time::Duration, name: &str, data: &str) -> Option<Value> {
+/// An event's name and data as version 0.3 has them; else its own name: there is none such, or the data are no object.
+type OldEvent = Result<(&'static str, Value), Box<str>>;
+
+fn old(name: &str, data: &str) -> OldEvent {
+    old_event(name, data).ok_or_else(|| name.into())
+}
+
+fn old_event(name: &str, data: &str) -> Option<(&'static str, Value)> {
     let name = names::old_name(name)?;
     let Ok(Value::Object(data)) = serde_json::from_str(data) else { return None };
     let data = members::old_data(name, data)?;
-    // Whole nanoseconds, as exactly as a number of JSON has them.
-    let time = at.as_nanos() as f64 / 1e6;
-    Some(json!({ "time": time, "name": name, "data": data }))
+    Some((name, data.into()))
 }
 
 /// The file that is written.

@@ -3,13 +3,13 @@ use std::io::Cursor;
 use serde_json::{Value, json};
 
 use super::convert;
-use crate::read::{EventKind, Item, QlogReader, RawReader, VantagePoint};
+use crate::read::{EventKind, Item, QlogReader, Records, VantagePoint};
 
 const HEADER: &str = r#"{"file_schema":"urn:ietf:params:qlog:file:sequential","serialization_format":"application/qlog+json-seq","title":"t","trace":{"event_schemas":["urn:ietf:params:qlog:events:quic-13"]}}"#;
 
 fn converted(events: &[&str]) -> (Vec<Value>, super::Conversion, Vec<u8>) {
     let lines: Vec<&str> = core::iter::once(HEADER).chain(events.iter().copied()).collect();
-    let reader = RawReader::new(Cursor::new(lines.join("\n").into_bytes())).unwrap();
+    let reader = Records::new(Cursor::new(lines.join("\n").into_bytes()), super::old).unwrap();
     let mut output = Vec::new();
     let conversion = convert(reader, &mut output).unwrap();
     let text = String::from_utf8(output.clone()).unwrap();

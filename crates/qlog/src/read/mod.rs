@@ -3,7 +3,8 @@
 //! `source` opens and decompresses, `split` cuts the bytes into records (`lines` where each has a line
 //! or a separator of its own, `contained` inside one JSON object), `dialect` knows the formats of time
 //! and the names of events through the drafts, `record`, `frames` and `figures` read an event, `event` is the
-//! vocabulary. [`QlogReader`] puts them together.
+//! vocabulary. `prepare` reads a part by itself, in `pool` by several threads, `state` knows the trace that
+//! they are of, and `records` and [`QlogReader`] put them together.
 //!
 //! Nothing is kept of what was read: memory is bounded by the longest record that is accepted.
 
@@ -14,11 +15,15 @@ mod figures;
 mod frames;
 mod lines;
 mod number;
+mod pool;
+mod prepare;
 mod reader;
 mod reading;
 mod record;
+mod records;
 mod source;
 mod split;
+mod state;
 
 pub use event::{
     Blocked, BlockedUpdate, CongestionState, Event, EventKind, Frame, LossTrigger, Lost, Metrics,
@@ -30,7 +35,7 @@ pub use reading::{Damage, Reading, VantagePoint};
 pub use source::OpenError;
 pub use split::MAX_RECORD_BYTES;
 
-pub(crate) use reader::{Raw, RawReader};
+pub(crate) use records::{Record, Records};
 
 #[cfg(test)]
 mod tests;

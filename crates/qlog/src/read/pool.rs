@@ -1,0 +1,161 @@
+//! Parts of a file, prepared by several threads, in their order.
+//!
+//! One thread cuts the file into batches; each batch goes to whichever worker is free, and the place where its result will
+//! be goes to the reader, in the order of the file. So few batches are on their way that memory stays bounded.
+
+use core::ops::Range;
+use std::num::NonZero;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::vec;
+
+use super::prepare::{Prepared, Understand, prepare};
+use super::reading::Damage;
+use super::split::{Part, Splitter};
+
+/// A batch is about so many bytes.
+const BATCH: usize = 256 << 10;
+/// A batch has at most so many parts: some are of no bytes.
+const MAX_PARTS: usize = 1 << 12;
+/// More workers than this are not needed: who uses the events is slower.
+const MAX_WORKERS: usize = 8;
+
+/// Parts as they were cut.
+#[derive(Debug, Default)]
+struct Cut {
+    bytes: Vec<u8>,
+    parts: Vec<(u64, Kind, Range<usize>)>,
+    damage: Option<Damage>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Record,
+    Event,
+    Header { of_trace: bool },
+    Trace,
+    TooLong,
+}
+
+/// Parts that are prepared, each with its offset in the file.
+#[derive(Debug)]
+struct Batch<T> {
+    parts: vec::IntoIter<(u64, Prepared<T>)>,
+    damage: Option<Damage>,
+}
+
+/// The reader's end.
+#[derive(Debug)]
+pub(super) struct Pool<T> {
+    batches: Receiver<Receiver<Batch<T>>>,
+    present: Option<Batch<T>>,
+    offset: u64,
+}
+
+/// How many workers this machine has room for; none where only one thread runs at a time.
+pub(super) fn workers() -> usize {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    if threads < 2 { 0 } else { threads.min(MAX_WORKERS) }
+}
+
+impl<T: Send + 'static> Pool<T> {
+    pub(super) fn start(splitter: Splitter, understand: Understand<T>, workers: usize) -> Self {
+        let waiting = workers.saturating_mul(2);
+        let (to_reader, batches) = sync_channel(waiting);
+        let (to_workers, work) = sync_channel(waiting);
+        let work = Arc::new(Mutex::new(work));
+        for _ in 0..workers {
+            let work = work.clone();
+            thread::spawn(move || prepare_batches(&work, understand));
+        }
+        thread::spawn(move || cut(splitter, &to_workers, &to_reader));
+        Self { batches, present: None, offset: 0 }
+    }
+
+    /// The next part. `None` at the end, and after damage.
+    pub(super) fn next(&mut self) -> Result<Option<Prepared<T>>, Damage> {
+        loop {
+            if let Some(batch) = &mut self.present {
+                if let Some((offset, part)) = batch.parts.next() {
+                    self.offset = offset;
+                    return Ok(Some(part));
+                }
+                if let Some(damage) = batch.damage.take() {
+                    return Err(damage);
+                }
+            }
+            // Who cuts ends when there is nothing more.
+            let Ok(batch) = self.batches.recv() else { return Ok(None) };
+            self.present = batch.recv().ok();
+        }
+    }
+
+    pub(super) const fn offset(&self) -> u64 {
+        self.offset
+    }
+}
+
+type Work<T> = (Cut, SyncSender<Batch<T>>);
+
+/// Cuts the file into batches, until its end or until nobody wants more.
+fn cut<T>(
+    mut splitter: Splitter,
+    to_workers: &SyncSender<Work<T>>,
+    to_reader: &SyncSender<Receiver<Batch<T>>>,
+) {
+    loop {
+        let (cut, is_last) = next_cut(&mut splitter);
+        let (result, place) = sync_channel(1);
+        if to_reader.send(place).is_err() || to_workers.send((cut, result)).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+fn next_cut(splitter: &mut Splitter) -> (Cut, bool) {
+    let mut cut = Cut::default();
+    while cut.bytes.len() < BATCH && cut.parts.len() < MAX_PARTS {
+        let (kind, bytes): (_, &[u8]) = match splitter.next() {
+            Ok(Some(Part::Record(json))) => (Kind::Record, json),
+            Ok(Some(Part::Event(json))) => (Kind::Event, json),
+            Ok(Some(Part::Header { of_trace, json })) => (Kind::Header { of_trace }, json),
+            Ok(Some(Part::Trace)) => (Kind::Trace, &[]),
+            Ok(Some(Part::TooLong)) => (Kind::TooLong, &[]),
+            Ok(None) => return (cut, true),
+            Err(damage) => {
+                cut.damage = Some(damage);
+                return (cut, true);
+            }
+        };
+        let begin = cut.bytes.len();
+        cut.bytes.extend_from_slice(bytes);
+        let range = begin..cut.bytes.len();
+        cut.parts.push((splitter.offset(), kind, range));
+    }
+    (cut, false)
+}
+
+fn prepare_batches<T>(work: &Mutex<Receiver<Work<T>>>, understand: Understand<T>) {
+    loop {
+        let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((cut, result)) = next else { return };
+        let parts = cut.parts.iter().map(|(offset, kind, range)| {
+            let json = cut.bytes.get(range.clone()).unwrap_or_default();
+            let part = match *kind {
+                Kind::Record => Part::Record(json),
+                Kind::Event => Part::Event(json),
+                Kind::Header { of_trace } => Part::Header { of_trace, json },
+                Kind::Trace => Part::Trace,
+                Kind::TooLong => Part::TooLong,
+            };
+            (*offset, prepare(part, understand))
+        });
+        let parts = parts.collect::<Vec<_>>().into_iter();
+        // The reader may have gone.
+        let _ = result.send(Batch { parts, damage: cut.damage });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+use std::fmt::Write;
+use std::io::Cursor;
+
+use super::Pool;
+use crate::read::prepare::prepare;
+use crate::read::source;
+use crate::read::split::Splitter;
+
+/// A sequence of so many records, of lengths that differ, and with some that are no JSON.
+fn sequence(records: usize) -> Vec<u8> {
+    let mut text = String::from("{\"qlog_version\":\"0.3\"}\n");
+    for number in 0..records {
+        let padding = "x".repeat(number % 700);
+        let end = if number % 1_000 == 999 { "" } else { "}" };
+        writeln!(text, r#"{{"time":{number},"name":"{padding}","data":{{"n":{number}}}{end}"#)
+            .unwrap();
+    }
+    text.into_bytes()
+}
+
+fn splitter(bytes: &[u8]) -> Splitter {
+    let source = source::decompress(Cursor::new(bytes.to_vec())).unwrap();
+    Splitter::new(source).unwrap()
+}
+
+fn words(name: &str, data: &str) -> String {
+    format!("{name} {data}")
+}
+
+#[test]
+fn several_threads_read_the_same_in_the_same_order() {
+    let bytes = sequence(20_000);
+    let mut alone = splitter(&bytes);
+    let mut pool = Pool::start(splitter(&bytes), words, 3);
+    loop {
+        let expected = alone.next().unwrap().map(|part| prepare(part, words));
+        let is_over = expected.is_none();
+        assert_eq!(format!("{:?}", pool.next().unwrap()), format!("{expected:?}"));
+        if is_over {
+            break;
+        }
+        assert_eq!(pool.offset(), alone.offset());
+    }
+    assert!(pool.next().unwrap().is_none(), "the end stays the end");
+}
+
+#[test]
+fn who_stops_early_waits_for_nobody() {
+    let mut pool = Pool::start(splitter(&sequence(50_000)), words, 2);
+    assert!(pool.next().unwrap().is_some());
+}

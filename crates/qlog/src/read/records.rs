@@ -1,0 +1,123 @@
+//! The events of a file, with what is known of their trace.
+
+use core::time::Duration;
+use std::io::Read;
+use std::path::Path;
+
+use super::dialect::FileHeader;
+use super::pool::{self, Pool};
+use super::prepare::{Prepared, Understand, prepare};
+use super::reading::Damage;
+use super::source::{self, OpenError, Source};
+use super::split::{Part, Splitter};
+use super::state::{State, Step};
+
+/// What comes out of a file. Of an event, what `understand` made of it.
+pub(crate) enum Record<T> {
+    Trace,
+    Event { at: Duration, content: T },
+}
+
+/// Reads records of any dialect.
+#[derive(Debug)]
+pub(crate) struct Records<T> {
+    parts: Parts<T>,
+    pub(crate) state: State,
+    has_ended: bool,
+}
+
+/// Who prepares the parts.
+#[derive(Debug)]
+enum Parts<T> {
+    /// This thread, as they come.
+    Here {
+        splitter: Splitter,
+        understand: Understand<T>,
+    },
+    Pool(Pool<T>),
+}
+
+impl<T: Send + 'static> Parts<T> {
+    fn next(&mut self) -> Result<Option<Prepared<T>>, Damage> {
+        match self {
+            Self::Here { splitter, understand } => {
+                Ok(splitter.next()?.map(|part| prepare(part, *understand)))
+            }
+            Self::Pool(pool) => pool.next(),
+        }
+    }
+
+    fn offset(&self) -> u64 {
+        match self {
+            Self::Here { splitter, .. } => splitter.offset(),
+            Self::Pool(pool) => pool.offset(),
+        }
+    }
+}
+
+impl<T: Send + 'static> Records<T> {
+    /// Opens a file, which several threads read.
+    pub(crate) fn open(path: &Path, understand: Understand<T>) -> Result<Self, OpenError> {
+        let (splitter, state) = begin(source::open(path)?)?;
+        let parts = match pool::workers() {
+            0 => Parts::Here { splitter, understand },
+            workers => Parts::Pool(Pool::start(splitter, understand, workers)),
+        };
+        Ok(Self { parts, state, has_ended: false })
+    }
+
+    /// Reads what `reader` gives, as it comes.
+    pub(crate) fn new(
+        reader: impl Read + Send + 'static,
+        understand: Understand<T>,
+    ) -> Result<Self, OpenError> {
+        let source =
+            source::decompress(reader).map_err(|source| OpenError::Io { path: None, source })?;
+        let (splitter, state) = begin(source)?;
+        Ok(Self { parts: Parts::Here { splitter, understand }, state, has_ended: false })
+    }
+
+    /// How many bytes were read.
+    pub(crate) fn offset(&self) -> u64 {
+        self.parts.offset()
+    }
+
+    /// The next of what there is. `None` at the end, and where the file is damaged.
+    pub(crate) fn next(&mut self) -> Option<Record<T>> {
+        while !self.has_ended {
+            let damage = match self.parts.next() {
+                Ok(Some(part)) => match self.state.take(part) {
+                    Step::Event { at, content } => return Some(Record::Event { at, content }),
+                    Step::Trace => return Some(Record::Trace),
+                    Step::Nothing => continue,
+                    Step::Broken(why) => Some(Damage { offset: self.parts.offset(), why }),
+                },
+                Ok(None) => None,
+                Err(damage) => Some(damage),
+            };
+            self.has_ended = true;
+            self.state.reading.damage = damage;
+        }
+        None
+    }
+}
+
+/// The beginning of a file: it is that of a qlog file.
+fn begin(source: Source) -> Result<(Splitter, State), OpenError> {
+    let mut splitter = Splitter::new(source)?;
+    let part = splitter.next().map_err(|damage| not_qlog(damage.to_string()))?;
+    let (Some(Part::Record(json)) | Some(Part::Header { json, .. })) = part else {
+        return Err(not_qlog("its first record is too long".to_owned()));
+    };
+    let header: FileHeader<'_> =
+        serde_json::from_slice(json).map_err(|error| not_qlog(error.to_string()))?;
+    if !header.is_qlog() {
+        return Err(not_qlog("it names neither a version nor a schema of qlog".to_owned()));
+    }
+    let state = State::begin(&header);
+    Ok((splitter, state))
+}
+
+fn not_qlog(why: String) -> OpenError {
+    OpenError::NotQlog { why }
+}

@@ -1,0 +1,127 @@
+//! What is known of the present trace, and what each part changes of that.
+
+use core::time::Duration;
+
+use super::dialect::{Clock, FileHeader, TraceHeader};
+use super::prepare::{Prepared, PreparedEvent};
+use super::reading::Reading;
+
+/// The trace at hand.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) reading: Reading,
+    clock: Clock,
+    groups: Groups,
+    /// The trace before this one.
+    pub(crate) finished: Option<Reading>,
+}
+
+/// What a part of the file came to.
+pub(super) enum Step<T> {
+    Event { at: Duration, content: T },
+    Trace,
+    Nothing,
+    Broken(String),
+}
+
+impl State {
+    pub(super) fn begin(header: &FileHeader<'_>) -> Self {
+        let mut state = Self::default();
+        header.apply(&mut state.reading, &mut state.clock);
+        state
+    }
+
+    pub(super) fn take<T>(&mut self, part: Prepared<T>) -> Step<T> {
+        match part {
+            Prepared::Event(event) => self.event(event),
+            Prepared::Nameless(json) => self.another_file(&json),
+            Prepared::Header { of_trace, json } => self.header(of_trace, &json),
+            Prepared::Trace => self.another_trace(),
+            Prepared::TooLong => {
+                self.reading.count_unused("(records that are too long)");
+                Step::Nothing
+            }
+            Prepared::Nothing => Step::Nothing,
+            Prepared::Broken(why) => Step::Broken(why),
+        }
+    }
+
+    fn event<T>(&mut self, event: PreparedEvent<T>) -> Step<T> {
+        self.reading.events = self.reading.events.saturating_add(1);
+        let at = self.clock.read(event.time, event.time_format.as_deref());
+        if self.groups.is_of_another_connection(event.group.as_deref()) {
+            self.reading.count_unused("(events of other connections)");
+            return Step::Nothing;
+        }
+        Step::Event { at, content: event.content }
+    }
+
+    fn header<T>(&mut self, of_trace: bool, json: &[u8]) -> Step<T> {
+        let Self { reading, clock, .. } = self;
+        let applied = match of_trace {
+            true => serde_json::from_slice::<TraceHeader<'_>>(json)
+                .map(|header| header.apply(reading, clock)),
+            false => serde_json::from_slice::<FileHeader<'_>>(json)
+                .map(|header| header.apply(reading, clock)),
+        };
+        match applied {
+            Ok(()) => Step::Nothing,
+            Err(error) => Step::Broken(format!("a header is not as expected: {error}")),
+        }
+    }
+
+    /// Whether a record without a name begins another log: files that were put one behind the other.
+    fn another_file<T>(&mut self, json: &[u8]) -> Step<T> {
+        let Ok(header) = serde_json::from_slice::<FileHeader<'_>>(json) else {
+            return Step::Nothing;
+        };
+        if !header.is_qlog() {
+            return Step::Nothing;
+        }
+        let step = self.another_trace();
+        header.apply(&mut self.reading, &mut self.clock);
+        step
+    }
+
+    fn another_trace<T>(&mut self) -> Step<T> {
+        self.clock = Clock::default();
+        self.groups = Groups::default();
+        if self.reading.events == 0 {
+            return Step::Nothing;
+        }
+        let dialect = self.reading.dialect.clone();
+        let fresh = Reading { dialect, ..Reading::default() };
+        self.finished = Some(core::mem::replace(&mut self.reading, fresh));
+        Step::Trace
+    }
+}
+
+/// The connection that a trace is about, by the names that its events give it.
+#[derive(Debug, Default)]
+struct Groups {
+    present: Option<String>,
+    /// Names that it had before: quinn calls a connection by the ID of the moment.
+    former: Vec<String>,
+}
+
+impl Groups {
+    /// Names that are remembered.
+    const MAX: usize = 64;
+
+    /// Whether an event of `group` belongs to another connection: its name was given up before. A name that is new is
+    /// one that the connection has now.
+    fn is_of_another_connection(&mut self, group: Option<&str>) -> bool {
+        let Some(group) = group.filter(|group| self.present.as_deref() != Some(group)) else {
+            return false;
+        };
+        if self.former.iter().any(|former| former == group) {
+            return true;
+        }
+        if self.former.len() < Self::MAX
+            && let Some(former) = self.present.replace(group.to_owned())
+        {
+            self.former.push(former);
+        }
+        false
+    }
+}
