@@ -21,6 +21,15 @@ export function waiting(): HTMLElement {
   );
 }
 
+export function reading(): HTMLElement {
+  return element(
+    "main",
+    { class: "empty", role: "status" },
+    element("h1", {}, "Clearway"),
+    element("p", {}, "The trace is being read. The terminal says how far that is."),
+  );
+}
+
 export function failed(error: unknown): HTMLElement {
   return element(
     "main",

@@ -5,16 +5,20 @@ import "./style/plots.css";
 import "./style/panels.css";
 import "./style/narrow.css";
 import { byId } from "./dom.ts";
-import { empty, failed, waiting } from "./empty.ts";
+import { empty, failed, reading, waiting } from "./empty.ts";
 import { follow } from "./live.ts";
 import { sources } from "./load.ts";
 import { Viewer } from "./viewer.ts";
 
+/** What takes longer than this is told, in milliseconds. */
+const PATIENCE = 250;
+
 /** Shows the traces of this page; without any, follows the program that serves it; without that, says how to get one. */
 async function start(): Promise<void> {
   const page = byId("page");
+  const patience = setTimeout(() => page.replaceChildren(reading()), PATIENCE);
   try {
-    const found = await sources();
+    const found = await sources().finally(() => clearTimeout(patience));
     const viewer = new Viewer(found);
     if (found.length > 0) {
       await viewer.open();

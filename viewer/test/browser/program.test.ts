@@ -1,11 +1,12 @@
 /** The page as the program gives it: served, as one file, and live. */
 import assert from "node:assert/strict";
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { createWriteStream, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
+import { gunzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
 import { browser, inView, open, picture, PICTURES, pixels, settled } from "./support.ts";
 
@@ -77,6 +78,26 @@ test("the program serves traces: a finding, and another trace laid over", async 
   await picture(page, "program-3-overlay", true);
   assert.deepEqual(errors, []);
   await context.close();
+});
+
+test("a trace that is still being read is waited for", async () => {
+  const pipe = join(PICTURES, "slow.sqlog");
+  rmSync(pipe, { force: true });
+  assert.equal(spawnSync("mkfifo", [pipe]).status, 0);
+  const trace = gunzipSync(readFileSync(HEALTHY));
+  const half = trace.length >> 1;
+  const writer = createWriteStream(pipe);
+  writer.write(trace.subarray(0, half));
+  const address = await start(["view", "--no-open", pipe], /the page is at (\S+)/);
+  const page = await chrome.newPage();
+  await page.goto(address);
+  await page.waitForSelector("text=is being read");
+  await picture(page, "program-reading", true);
+  writer.end(trace.subarray(half));
+  await page.waitForSelector("html[data-state=drawn]");
+  assert.equal(await page.locator("text=is being read").count(), 0);
+  await page.close();
+  rmSync(pipe);
 });
 
 test("the program writes one file that needs no network", async () => {

@@ -36,10 +36,11 @@ pub(crate) async fn run(command: ViewCommand) -> Result<(), Failure> {
     if let Some(origin) = command.live.clone() {
         return page::serve(&command, live::router(origin)).await;
     }
-    let traces = trace::read_all(&command.files)?;
+    let files = command.files.iter().map(|path| Ok((path.clone(), open(path)?)));
+    let files = files.collect::<Result<Vec<_>, Failure>>()?;
     match &command.html {
-        Some(out) => document::write(out, &traces),
-        None => page::serve(&command, page::router(traces)).await,
+        Some(out) => document::write(out, &trace::read_all(files)),
+        None => page::serve(&command, page::router(files)).await,
     }
 }
 

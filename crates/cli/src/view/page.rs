@@ -1,19 +1,23 @@
 //! The page, served to a browser of this machine.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
 
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
+use clearway_qlog::read::QlogReader;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use super::ViewCommand;
-use super::trace::Trace;
+use super::trace::{Trace, read_all};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::loopback;
@@ -34,42 +38,60 @@ struct Served {
     columns: Bytes,
 }
 
-/// Serves `traces`, which the page asks for one by one.
-pub(super) fn router(traces: Vec<Trace>) -> Router {
-    let serve = |Trace { name, model }| Served {
-        name,
-        header: model.header,
-        columns: Bytes::from(model.columns),
-    };
-    let traces: Arc<[Served]> = traces.into_iter().map(serve).collect();
+/// Reads `files` and serves their traces, which the page asks for one by one; what is not read yet is waited for.
+pub(super) fn router(files: Vec<(PathBuf, QlogReader)>) -> Router {
+    let (sender, receiver) = watch::channel(None);
+    // A thread that nobody waits for: an interrupt ends the program at once.
+    thread::spawn(move || {
+        let serve = |Trace { name, model }| Served {
+            name,
+            header: model.header,
+            columns: Bytes::from(model.columns),
+        };
+        let traces: Arc<[Served]> = read_all(files).into_iter().map(serve).collect();
+        sender.send_replace(Some(traces));
+    });
     Router::new()
         .route("/traces.json", get(list))
         .route("/{number}/header.json", get(header))
         .route("/{number}/columns.bin", get(columns))
-        .with_state(traces)
+        .with_state(Traces(receiver))
 }
 
-type Traces = State<Arc<[Served]>>;
+/// All traces, once they are read.
+#[derive(Clone, Debug)]
+struct Traces(watch::Receiver<Option<Arc<[Served]>>>);
 
-async fn list(State(traces): Traces) -> Response {
+impl Traces {
+    /// An error: they never will be.
+    async fn read(mut self) -> Result<Arc<[Served]>, StatusCode> {
+        let traces = self.0.wait_for(Option::is_some).await.map(|traces| traces.clone());
+        traces.ok().flatten().ok_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+async fn list(State(traces): State<Traces>) -> Result<Response, StatusCode> {
+    let traces = traces.read().await?;
     let names: Vec<Value> = traces.iter().map(|trace| json!({ "name": trace.name })).collect();
-    axum::Json(names).into_response()
+    Ok(axum::Json(names).into_response())
 }
 
-async fn header(State(traces): Traces, Path(number): Path<usize>) -> Response {
-    match traces.get(number) {
-        Some(trace) => axum::Json(&trace.header).into_response(),
-        None => StatusCode::NOT_FOUND.into_response(),
-    }
+async fn header(
+    State(traces): State<Traces>,
+    Path(number): Path<usize>,
+) -> Result<Response, StatusCode> {
+    let traces = traces.read().await?;
+    let trace = traces.get(number).ok_or(StatusCode::NOT_FOUND)?;
+    Ok(axum::Json(&trace.header).into_response())
 }
 
-async fn columns(State(traces): Traces, Path(number): Path<usize>) -> Response {
-    match traces.get(number) {
-        Some(trace) => {
-            ([(CONTENT_TYPE, "application/octet-stream")], trace.columns.clone()).into_response()
-        }
-        None => StatusCode::NOT_FOUND.into_response(),
-    }
+async fn columns(
+    State(traces): State<Traces>,
+    Path(number): Path<usize>,
+) -> Result<Response, StatusCode> {
+    let traces = traces.read().await?;
+    let trace = traces.get(number).ok_or(StatusCode::NOT_FOUND)?;
+    Ok(([(CONTENT_TYPE, "application/octet-stream")], trace.columns.clone()).into_response())
 }
 
 /// Serves the page, and what it asks for from `content`, until the program is interrupted.

@@ -11,9 +11,11 @@ use core::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny};
 use serde_json::{Map, Value, json};
 
-use crate::read::{OpenError, Reading, Record, Records, VantagePoint};
+use crate::read::{Content, OpenError, Reading, Record, Records, VantagePoint};
 
 /// Events that wait for the first packet, which tells whose trace it is, if the file does not.
 const MAX_WAITING: usize = 1 << 16;
@@ -61,7 +63,7 @@ pub struct Conversion {
 /// # Errors
 /// If the file is not qlog, or `output` fails.
 pub fn to_0_3(path: &Path, output: &mut dyn Write) -> Result<Conversion, ConvertError> {
-    convert(Records::open(path, old).map_err(ConvertError::Open)?, output)
+    convert(Records::open(path).map_err(ConvertError::Open)?, output)
 }
 
 fn convert(
@@ -76,7 +78,7 @@ fn convert(
             break;
         };
         let reading = &mut reader.state.reading;
-        match content {
+        match content.0 {
             Ok((name, data)) => {
                 // Whole nanoseconds, as exactly as a number of JSON has them.
                 let time = at.as_nanos() as f64 / 1e6;
@@ -95,17 +97,23 @@ fn convert(
 }
 
 /// An event's name and data as version 0.3 has them; else its own name: there is none such, or the data are no object.
-type OldEvent = Result<(&'static str, Value), Box<str>>;
+#[derive(Debug)]
+struct OldEvent(Result<(&'static str, Value), Box<str>>);
 
-fn old(name: &str, data: &str) -> OldEvent {
-    old_event(name, data).ok_or_else(|| name.into())
-}
+impl Content for OldEvent {
+    fn read<'de, D: Deserializer<'de>>(name: &str, data: D) -> Result<Self, D::Error> {
+        let Some(old_name) = names::old_name(name) else {
+            IgnoredAny::deserialize(data)?;
+            return Ok(Self::of_name(name));
+        };
+        let Value::Object(data) = Value::deserialize(data)? else { return Ok(Self::of_name(name)) };
+        let data = members::old_data(old_name, data).map(|data| (old_name, data.into()));
+        Ok(Self(data.ok_or_else(|| name.into())))
+    }
 
-fn old_event(name: &str, data: &str) -> Option<(&'static str, Value)> {
-    let name = names::old_name(name)?;
-    let Ok(Value::Object(data)) = serde_json::from_str(data) else { return None };
-    let data = members::old_data(name, data)?;
-    Some((name, data.into()))
+    fn of_name(name: &str) -> Self {
+        Self(Err(name.into()))
+    }
 }
 
 /// The file that is written.

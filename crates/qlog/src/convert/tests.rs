@@ -9,7 +9,7 @@ const HEADER: &str = r#"{"file_schema":"urn:ietf:params:qlog:file:sequential","s
 
 fn converted(events: &[&str]) -> (Vec<Value>, super::Conversion, Vec<u8>) {
     let lines: Vec<&str> = core::iter::once(HEADER).chain(events.iter().copied()).collect();
-    let reader = Records::new(Cursor::new(lines.join("\n").into_bytes()), super::old).unwrap();
+    let reader = Records::new(Cursor::new(lines.join("\n").into_bytes())).unwrap();
     let mut output = Vec::new();
     let conversion = convert(reader, &mut output).unwrap();
     let text = String::from_utf8(output.clone()).unwrap();

@@ -131,9 +131,9 @@ impl State {
                 self.blocked = update.reason;
             }
             EventKind::Parameters(parameters) => match parameters.is_local {
-                Some(true) => self.local = *parameters,
+                Some(true) => self.local = **parameters,
                 _ => {
-                    self.remote = *parameters;
+                    self.remote = **parameters;
                     self.flow.on_parameters(parameters);
                 }
             },

@@ -27,15 +27,21 @@ impl Columns {
         self.write("u8", values.into_iter().map(u8::to_le_bytes))
     }
 
+    pub(super) fn text(&mut self, text: &str) -> Value {
+        let offset = self.align();
+        self.bytes.extend_from_slice(text.as_bytes());
+        json!({ "offset": offset, "length": text.len(), "type": "u8" })
+    }
+
     /// The array's place, as the header names it.
     fn write<const N: usize>(
         &mut self,
         name: &str,
         values: impl Iterator<Item = [u8; N]>,
     ) -> Value {
-        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
-        let offset = self.bytes.len();
+        let offset = self.align();
         let mut length = 0_usize;
+        self.bytes.reserve(values.size_hint().0.saturating_mul(N));
         for value in values {
             self.bytes.extend_from_slice(&value);
             length = length.saturating_add(1);
@@ -43,8 +49,14 @@ impl Columns {
         json!({ "offset": offset, "length": length, "type": name })
     }
 
-    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+    /// Where the next array begins.
+    fn align(&mut self) -> usize {
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
+        self.bytes.len()
+    }
+
+    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+        self.align();
         self.bytes
     }
 }

@@ -106,7 +106,7 @@ impl Packets {
             "size": columns.u32(rows().map(|row| row.size)),
             "frames": columns.u32(rows().map(|row| row.text).chain([end])),
         });
-        (packets, columns.u8(self.text.bytes()))
+        (packets, columns.text(&self.text))
     }
 }
 

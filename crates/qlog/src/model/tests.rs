@@ -11,7 +11,7 @@ fn at(milliseconds: u64, kind: EventKind) -> Event {
 }
 
 fn window(bytes: u64) -> EventKind {
-    EventKind::Metrics(Metrics { congestion_window: Some(bytes), ..Metrics::default() })
+    EventKind::Metrics(Box::new(Metrics { congestion_window: Some(bytes), ..Metrics::default() }))
 }
 
 fn packet(number: u64, frames: Vec<Frame>) -> Packet {
@@ -108,8 +108,9 @@ fn packets_have_their_frames_as_text_and_a_loss_names_its_row() {
 #[test]
 fn a_probe_timeout_that_is_told_twice_is_marked_once() {
     let timer = |event| EventKind::Timer(Timer { timer: "pto".into(), event });
-    let count =
-        |count| EventKind::Metrics(Metrics { pto_count: Some(count), ..Metrics::default() });
+    let count = |count| {
+        EventKind::Metrics(Box::new(Metrics { pto_count: Some(count), ..Metrics::default() }))
+    };
     let marks = |model: &Model| numbers(model, &of(&model.header["marks"], "pto")["time"]);
     assert_eq!(marks(&built(&[at(5, count(1)), at(9, count(0))])), [5.0]);
     let told =

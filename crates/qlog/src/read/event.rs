@@ -14,7 +14,7 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// What happened. What a trace does not say is `None`.
+/// What happened. What a trace does not say is `None`. The large ones are boxed: events are passed on by the million.
 #[derive(Clone, PartialEq, Debug)]
 pub enum EventKind {
     /// A packet was sent.
@@ -31,7 +31,7 @@ pub enum EventKind {
         reason: Option<Box<str>>,
     },
     /// Figures of recovery changed; only those that are there did.
-    Metrics(Metrics),
+    Metrics(Box<Metrics>),
     /// The controller is in another state.
     CongestionState(CongestionState),
     /// Why data cannot be sent changed.
@@ -39,9 +39,9 @@ pub enum EventKind {
     /// A timer was set, ran out or was cancelled.
     Timer(Timer),
     /// What an end announced in its transport parameters.
-    Parameters(Parameters),
+    Parameters(Box<Parameters>),
     /// The constants of recovery.
-    RecoveryParameters(RecoveryParameters),
+    RecoveryParameters(Box<RecoveryParameters>),
     /// The connection is in another state.
     ConnectionState(Box<str>),
     /// The connection ended.

@@ -2,14 +2,16 @@
 //!
 //! `source` opens and decompresses, `split` cuts the bytes into records (`lines` where each has a line
 //! or a separator of its own, `contained` inside one JSON object), `dialect` knows the formats of time
-//! and the names of events through the drafts, `record`, `frames` and `figures` read an event, `event` is the
-//! vocabulary. `prepare` reads a part by itself, in `pool` by several threads, `state` knows the trace that
+//! and the names of events through the drafts, `envelope` reads what all events have, `data`, `frames` and `figures` what
+//! only some have, `event` is the vocabulary. `prepare` reads a part by itself, in `pool` by several threads, `state` knows the trace that
 //! they are of, and `records` and [`QlogReader`] put them together.
 //!
 //! Nothing is kept of what was read: memory is bounded by the longest record that is accepted.
 
 mod contained;
+mod data;
 mod dialect;
+mod envelope;
 mod event;
 mod figures;
 mod frames;
@@ -19,7 +21,6 @@ mod pool;
 mod prepare;
 mod reader;
 mod reading;
-mod record;
 mod records;
 mod source;
 mod split;
@@ -35,6 +36,7 @@ pub use reading::{Damage, Reading, VantagePoint};
 pub use source::OpenError;
 pub use split::MAX_RECORD_BYTES;
 
+pub(crate) use prepare::Content;
 pub(crate) use records::{Record, Records};
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::vec;
 
-use super::prepare::{Prepared, Understand, prepare};
+use super::prepare::{Content, Prepared, prepare};
 use super::reading::Damage;
 use super::split::{Part, Splitter};
 
@@ -45,10 +45,15 @@ struct Batch<T> {
     damage: Option<Damage>,
 }
 
+/// Places where the batches will be, in the order of the file.
+type Batches<T> = Receiver<Receiver<Batch<T>>>;
+
 /// The reader's end.
 #[derive(Debug)]
 pub(super) struct Pool<T> {
-    batches: Receiver<Receiver<Batch<T>>>,
+    /// What is to be cut, as long as nobody has asked for a part.
+    waiting: Option<(Splitter, usize)>,
+    batches: Option<Batches<T>>,
     present: Option<Batch<T>>,
     offset: u64,
 }
@@ -59,22 +64,17 @@ pub(super) fn workers() -> usize {
     if threads < 2 { 0 } else { threads.min(MAX_WORKERS) }
 }
 
-impl<T: Send + 'static> Pool<T> {
-    pub(super) fn start(splitter: Splitter, understand: Understand<T>, workers: usize) -> Self {
-        let waiting = workers.saturating_mul(2);
-        let (to_reader, batches) = sync_channel(waiting);
-        let (to_workers, work) = sync_channel(waiting);
-        let work = Arc::new(Mutex::new(work));
-        for _ in 0..workers {
-            let work = work.clone();
-            thread::spawn(move || prepare_batches(&work, understand));
-        }
-        thread::spawn(move || cut(splitter, &to_workers, &to_reader));
-        Self { batches, present: None, offset: 0 }
+impl<T: Content> Pool<T> {
+    /// Nothing is read before the first part is asked for.
+    pub(super) const fn new(splitter: Splitter, workers: usize) -> Self {
+        Self { waiting: Some((splitter, workers)), batches: None, present: None, offset: 0 }
     }
 
     /// The next part. `None` at the end, and after damage.
     pub(super) fn next(&mut self) -> Result<Option<Prepared<T>>, Damage> {
+        if let Some((splitter, workers)) = self.waiting.take() {
+            self.batches = Some(start(splitter, workers));
+        }
         loop {
             if let Some(batch) = &mut self.present {
                 if let Some((offset, part)) = batch.parts.next() {
@@ -86,7 +86,8 @@ impl<T: Send + 'static> Pool<T> {
                 }
             }
             // Who cuts ends when there is nothing more.
-            let Ok(batch) = self.batches.recv() else { return Ok(None) };
+            let batch = self.batches.as_ref().and_then(|batches| batches.recv().ok());
+            let Some(batch) = batch else { return Ok(None) };
             self.present = batch.recv().ok();
         }
     }
@@ -94,6 +95,19 @@ impl<T: Send + 'static> Pool<T> {
     pub(super) const fn offset(&self) -> u64 {
         self.offset
     }
+}
+
+fn start<T: Content>(splitter: Splitter, workers: usize) -> Batches<T> {
+    let waiting = workers.saturating_mul(2);
+    let (to_reader, batches) = sync_channel(waiting);
+    let (to_workers, work) = sync_channel(waiting);
+    let work = Arc::new(Mutex::new(work));
+    for _ in 0..workers {
+        let work = work.clone();
+        thread::spawn(move || prepare_batches(&work));
+    }
+    thread::spawn(move || cut(splitter, &to_workers, &to_reader));
+    batches
 }
 
 type Work<T> = (Cut, SyncSender<Batch<T>>);
@@ -136,7 +150,7 @@ fn next_cut(splitter: &mut Splitter) -> (Cut, bool) {
     (cut, false)
 }
 
-fn prepare_batches<T>(work: &Mutex<Receiver<Work<T>>>, understand: Understand<T>) {
+fn prepare_batches<T: Content>(work: &Mutex<Receiver<Work<T>>>) {
     loop {
         let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((cut, result)) = next else { return };
@@ -149,7 +163,7 @@ fn prepare_batches<T>(work: &Mutex<Receiver<Work<T>>>, understand: Understand<T>
                 Kind::Trace => Part::Trace,
                 Kind::TooLong => Part::TooLong,
             };
-            (*offset, prepare(part, understand))
+            (*offset, prepare(part))
         });
         let parts = parts.collect::<Vec<_>>().into_iter();
         // The reader may have gone.

@@ -1,11 +1,22 @@
 //! What a part of a file comes to by itself, before it is known what came before it.
 
+use serde::de::Deserializer;
+
+use super::envelope::{Record, read_in_order};
 use super::number::Decimal;
-use super::record::Record;
 use super::split::Part;
 
-/// Makes something of an event's name and data.
-pub(crate) type Understand<T> = fn(&str, &str) -> T;
+/// What an event's data are read as.
+pub(crate) trait Content: Sized + Send + 'static {
+    /// Reads the data of the event `name`, whole.
+    ///
+    /// # Errors
+    /// If they are not as any draft has them.
+    fn read<'de, D: Deserializer<'de>>(name: &str, data: D) -> Result<Self, D::Error>;
+
+    /// What is left of an event whose data cannot be read.
+    fn of_name(name: &str) -> Self;
+}
 
 /// A part that was read, as far as it can be read alone.
 #[derive(Debug)]
@@ -37,12 +48,10 @@ pub(super) struct PreparedEvent<T> {
     pub(super) content: T,
 }
 
-pub(super) fn prepare<T>(part: Part<'_>, understand: Understand<T>) -> Prepared<T> {
+pub(super) fn prepare<T: Content>(part: Part<'_>) -> Prepared<T> {
     match part {
-        Part::Event(json) => record(json, understand).unwrap_or(Prepared::Nothing),
-        Part::Record(json) => {
-            record(json, understand).unwrap_or_else(|| Prepared::Nameless(json.into()))
-        }
+        Part::Event(json) => record(json).unwrap_or(Prepared::Nothing),
+        Part::Record(json) => record(json).unwrap_or_else(|| Prepared::Nameless(json.into())),
         Part::Trace => Prepared::Trace,
         Part::Header { of_trace, json } => Prepared::Header { of_trace, json: json.into() },
         Part::TooLong => Prepared::TooLong,
@@ -50,7 +59,12 @@ pub(super) fn prepare<T>(part: Part<'_>, understand: Understand<T>) -> Prepared<
 }
 
 /// `None` if it has no name.
-fn record<T>(json: &[u8], understand: Understand<T>) -> Option<Prepared<T>> {
+fn record<T: Content>(json: &[u8]) -> Option<Prepared<T>> {
+    read_in_order(json).map(Prepared::Event).or_else(|| in_any_order(json))
+}
+
+/// The same, whatever the order of its members, and with what is wrong with it.
+fn in_any_order<T: Content>(json: &[u8]) -> Option<Prepared<T>> {
     let record: Record<'_> = match serde_json::from_slice(json) {
         Ok(record) => record,
         Err(error) if error.is_eof() => {
@@ -62,10 +76,14 @@ fn record<T>(json: &[u8], understand: Understand<T>) -> Option<Prepared<T>> {
     };
     let name = record.name.as_deref()?;
     let data = record.data.map_or("{}", |data| data.get());
+    let content = T::read(name, &mut serde_json::Deserializer::from_str(data));
     Some(Prepared::Event(PreparedEvent {
         time: record.time.unwrap_or(Decimal(0.0)),
         time_format: record.time_format.as_deref().map(Into::into),
         group: record.group_id.as_deref().map(Into::into),
-        content: understand(name, data),
+        content: content.unwrap_or_else(|_| T::of_name(name)),
     }))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,13 @@
 use std::io::Read;
 use std::path::Path;
 
+use serde::de::Deserializer;
+
+use super::data::event_kind;
 use super::dialect::event_name;
 use super::event::{Event, EventKind};
+use super::prepare::Content;
 use super::reading::Reading;
-use super::record::event_kind;
 use super::records::{Record, Records};
 use super::source::OpenError;
 
@@ -33,7 +36,7 @@ impl QlogReader {
     /// # Errors
     /// If it cannot be opened, or its beginning is not that of a qlog file.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        Ok(Self { records: Records::open(path, told)? })
+        Ok(Self { records: Records::open(path)? })
     }
 
     /// Reads what `reader` gives, and no more than there is: each event is there as soon as it came.
@@ -41,7 +44,7 @@ impl QlogReader {
     /// # Errors
     /// If it fails at once, or what it gives does not begin as a qlog file.
     pub fn new(reader: impl Read + Send + 'static) -> Result<Self, OpenError> {
-        Ok(Self { records: Records::new(reader, told)? })
+        Ok(Self { records: Records::new(reader)? })
     }
 
     /// What is known of the present trace so far; whole once there are no more items.
@@ -87,9 +90,13 @@ struct Told {
     is_as_expected: bool,
 }
 
-fn told(name: &str, data: &str) -> Told {
-    match event_kind(event_name(name), name, data) {
-        Ok(kind) => Told { kind, is_as_expected: true },
-        Err(_) => Told { kind: EventKind::Other(name.into()), is_as_expected: false },
+impl Content for Told {
+    fn read<'de, D: Deserializer<'de>>(name: &str, data: D) -> Result<Self, D::Error> {
+        let kind = event_kind(event_name(name), name, data)?;
+        Ok(Self { kind, is_as_expected: true })
+    }
+
+    fn of_name(name: &str) -> Self {
+        Self { kind: EventKind::Other(name.into()), is_as_expected: false }
     }
 }

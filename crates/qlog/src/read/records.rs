@@ -6,13 +6,13 @@ use std::path::Path;
 
 use super::dialect::FileHeader;
 use super::pool::{self, Pool};
-use super::prepare::{Prepared, Understand, prepare};
+use super::prepare::{Content, Prepared, prepare};
 use super::reading::Damage;
 use super::source::{self, OpenError, Source};
 use super::split::{Part, Splitter};
 use super::state::{State, Step};
 
-/// What comes out of a file. Of an event, what `understand` made of it.
+/// What comes out of a file. Of an event, its content.
 pub(crate) enum Record<T> {
     Trace,
     Event { at: Duration, content: T },
@@ -30,51 +30,43 @@ pub(crate) struct Records<T> {
 #[derive(Debug)]
 enum Parts<T> {
     /// This thread, as they come.
-    Here {
-        splitter: Splitter,
-        understand: Understand<T>,
-    },
+    Here(Splitter),
     Pool(Pool<T>),
 }
 
-impl<T: Send + 'static> Parts<T> {
+impl<T: Content> Parts<T> {
     fn next(&mut self) -> Result<Option<Prepared<T>>, Damage> {
         match self {
-            Self::Here { splitter, understand } => {
-                Ok(splitter.next()?.map(|part| prepare(part, *understand)))
-            }
+            Self::Here(splitter) => Ok(splitter.next()?.map(prepare)),
             Self::Pool(pool) => pool.next(),
         }
     }
 
     fn offset(&self) -> u64 {
         match self {
-            Self::Here { splitter, .. } => splitter.offset(),
+            Self::Here(splitter) => splitter.offset(),
             Self::Pool(pool) => pool.offset(),
         }
     }
 }
 
-impl<T: Send + 'static> Records<T> {
+impl<T: Content> Records<T> {
     /// Opens a file, which several threads read.
-    pub(crate) fn open(path: &Path, understand: Understand<T>) -> Result<Self, OpenError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         let (splitter, state) = begin(source::open(path)?)?;
         let parts = match pool::workers() {
-            0 => Parts::Here { splitter, understand },
-            workers => Parts::Pool(Pool::start(splitter, understand, workers)),
+            0 => Parts::Here(splitter),
+            workers => Parts::Pool(Pool::new(splitter, workers)),
         };
         Ok(Self { parts, state, has_ended: false })
     }
 
     /// Reads what `reader` gives, as it comes.
-    pub(crate) fn new(
-        reader: impl Read + Send + 'static,
-        understand: Understand<T>,
-    ) -> Result<Self, OpenError> {
+    pub(crate) fn new(reader: impl Read + Send + 'static) -> Result<Self, OpenError> {
         let source =
             source::decompress(reader).map_err(|source| OpenError::Io { path: None, source })?;
         let (splitter, state) = begin(source)?;
-        Ok(Self { parts: Parts::Here { splitter, understand }, state, has_ended: false })
+        Ok(Self { parts: Parts::Here(splitter), state, has_ended: false })
     }
 
     /// How many bytes were read.

@@ -35,7 +35,7 @@ fn ms(milliseconds: u64) -> Duration {
 }
 
 fn pto(count: u64) -> EventKind {
-    EventKind::Metrics(super::Metrics { pto_count: Some(count), ..Default::default() })
+    EventKind::Metrics(Box::new(super::Metrics { pto_count: Some(count), ..Default::default() }))
 }
 
 /// Three events, as a sequence of the drafts.

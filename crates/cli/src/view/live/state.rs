@@ -105,7 +105,10 @@ mod tests {
 
     fn window(milliseconds: u64, bytes: u64) -> Event {
         let metrics = Metrics { congestion_window: Some(bytes), ..Metrics::default() };
-        Event { at: Duration::from_millis(milliseconds), kind: EventKind::Metrics(metrics) }
+        Event {
+            at: Duration::from_millis(milliseconds),
+            kind: EventKind::Metrics(Box::new(metrics)),
+        }
     }
 
     #[test]

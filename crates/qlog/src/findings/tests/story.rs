@@ -45,12 +45,12 @@ impl Story {
             frames: Some(vec![Frame::Crypto { offset: 0, length: Some(300) }]),
             ..Packet::default()
         }));
-        story.event(EventKind::Parameters(Parameters {
+        story.event(EventKind::Parameters(Box::new(Parameters {
             is_local: Some(false),
             max_ack_delay: Some(ms(25)),
             max_idle_timeout: Some(Duration::from_secs(30)),
             ..Parameters::default()
-        }));
+        })));
         story.event(EventKind::ConnectionState("handshake_confirmed".into()));
         story.metrics(Metrics {
             smoothed_rtt: Some(ROUND_TRIP),
@@ -69,7 +69,7 @@ impl Story {
     }
 
     pub(super) fn metrics(&mut self, metrics: Metrics) {
-        self.event(EventKind::Metrics(metrics));
+        self.event(EventKind::Metrics(Box::new(metrics)));
     }
 
     pub(super) fn set_window(&mut self, window: u64) {

@@ -1,8 +1,12 @@
 use std::fmt::Write;
 use std::io::Cursor;
 
+use serde::Deserialize;
+use serde::de::Deserializer;
+use serde_json::Value;
+
 use super::Pool;
-use crate::read::prepare::prepare;
+use crate::read::prepare::{Content, prepare};
 use crate::read::source;
 use crate::read::split::Splitter;
 
@@ -23,17 +27,29 @@ fn splitter(bytes: &[u8]) -> Splitter {
     Splitter::new(source).unwrap()
 }
 
-fn words(name: &str, data: &str) -> String {
-    format!("{name} {data}")
+#[derive(Debug)]
+struct Words {
+    _name: String,
+    _data: Value,
+}
+
+impl Content for Words {
+    fn read<'de, D: Deserializer<'de>>(name: &str, data: D) -> Result<Self, D::Error> {
+        Ok(Self { _name: name.to_owned(), _data: Value::deserialize(data)? })
+    }
+
+    fn of_name(name: &str) -> Self {
+        Self { _name: name.to_owned(), _data: Value::Null }
+    }
 }
 
 #[test]
 fn several_threads_read_the_same_in_the_same_order() {
     let bytes = sequence(20_000);
     let mut alone = splitter(&bytes);
-    let mut pool = Pool::start(splitter(&bytes), words, 3);
+    let mut pool = Pool::<Words>::new(splitter(&bytes), 3);
     loop {
-        let expected = alone.next().unwrap().map(|part| prepare(part, words));
+        let expected = alone.next().unwrap().map(|part| prepare::<Words>(part));
         let is_over = expected.is_none();
         assert_eq!(format!("{:?}", pool.next().unwrap()), format!("{expected:?}"));
         if is_over {
@@ -46,6 +62,6 @@ fn several_threads_read_the_same_in_the_same_order() {
 
 #[test]
 fn who_stops_early_waits_for_nobody() {
-    let mut pool = Pool::start(splitter(&sequence(50_000)), words, 2);
+    let mut pool = Pool::<Words>::new(splitter(&sequence(50_000)), 2);
     assert!(pool.next().unwrap().is_some());
 }

@@ -1,8 +1,9 @@
-//! One event, from its JSON.
+//! The data of each event, from their JSON.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::dialect::EventName;
@@ -14,20 +15,6 @@ use super::figures::ControllerData;
 use super::frames::Frames;
 use super::number::{Decimal, Milliseconds, Number};
 
-/// What all events have.
-#[derive(Deserialize)]
-pub(crate) struct Record<'a> {
-    pub(super) time: Option<Decimal>,
-    #[serde(borrow)]
-    pub(super) name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) data: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) group_id: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    pub(super) time_format: Option<Cow<'a, str>>,
-}
-
 type Text<'a> = Option<Cow<'a, str>>;
 
 fn boxed(text: &Text<'_>) -> Option<Box<str>> {
@@ -35,64 +22,65 @@ fn boxed(text: &Text<'_>) -> Option<Box<str>> {
 }
 
 /// Reads the data of an event. An error says what about them is not as any draft has it.
-pub(super) fn event_kind(
+pub(super) fn event_kind<'de, D: Deserializer<'de>>(
     name: EventName,
     full_name: &str,
-    data: &str,
-) -> serde_json::Result<EventKind> {
+    data: D,
+) -> Result<EventKind, D::Error> {
     Ok(match name {
-        EventName::PacketSent => EventKind::PacketSent(parse::<PacketData<'_>>(data)?.packet()),
+        EventName::PacketSent => EventKind::PacketSent(PacketData::deserialize(data)?.packet()),
         EventName::PacketReceived => {
-            EventKind::PacketReceived(parse::<PacketData<'_>>(data)?.packet())
+            EventKind::PacketReceived(PacketData::deserialize(data)?.packet())
         }
-        EventName::PacketLost => EventKind::PacketLost(parse::<PacketData<'_>>(data)?.lost()),
+        EventName::PacketLost => EventKind::PacketLost(PacketData::deserialize(data)?.lost()),
         EventName::PacketDropped => {
-            let data: PacketData<'_> = parse(data)?;
+            let data = PacketData::deserialize(data)?;
             EventKind::PacketDropped { length: data.length(), reason: boxed(&data.trigger) }
         }
-        EventName::Metrics => EventKind::Metrics(parse::<MetricsData>(data)?.metrics()),
+        EventName::Metrics => {
+            EventKind::Metrics(Box::new(MetricsData::deserialize(data)?.metrics()))
+        }
         EventName::CongestionState => {
-            EventKind::CongestionState(CongestionState::of_name(&parse::<NewState<'_>>(data)?.new))
+            EventKind::CongestionState(CongestionState::of_name(&NewState::deserialize(data)?.new))
         }
-        EventName::Blocked { of_stream } => parse::<BlockedData<'_>>(data)?.kind(of_stream),
-        EventName::Timer => parse::<TimerData<'_>>(data)?.kind(),
+        EventName::Blocked { of_stream } => BlockedData::deserialize(data)?.kind(of_stream),
+        EventName::Timer => TimerData::deserialize(data)?.kind(),
         EventName::Parameters => {
-            EventKind::Parameters(parse::<ParametersData<'_>>(data)?.parameters())
+            EventKind::Parameters(Box::new(ParametersData::deserialize(data)?.parameters()))
         }
-        EventName::RecoveryParameters => {
-            EventKind::RecoveryParameters(parse::<RecoveryParametersData<'_>>(data)?.parameters())
-        }
+        EventName::RecoveryParameters => EventKind::RecoveryParameters(Box::new(
+            RecoveryParametersData::deserialize(data)?.parameters(),
+        )),
         EventName::ConnectionState => {
-            EventKind::ConnectionState(parse::<NewState<'_>>(data)?.new.as_ref().into())
+            EventKind::ConnectionState(NewState::deserialize(data)?.new.as_ref().into())
         }
-        EventName::Path => EventKind::Path(parse::<NewState<'_>>(data)?.new.as_ref().into()),
-        EventName::Ecn => EventKind::Ecn(parse::<NewState<'_>>(data)?.new.as_ref().into()),
-        EventName::Closed => parse::<ClosedData<'_>>(data)?.kind(),
+        EventName::Path => EventKind::Path(NewState::deserialize(data)?.new.as_ref().into()),
+        EventName::Ecn => EventKind::Ecn(NewState::deserialize(data)?.new.as_ref().into()),
+        EventName::Closed => ClosedData::deserialize(data)?.kind(),
         EventName::Mtu => {
-            let data: MtuData = parse(data)?;
+            let data = MtuData::deserialize(data)?;
             EventKind::Mtu { new: data.new.0, is_done: data.done.unwrap_or_default() }
         }
-        EventName::Suppressors => parse::<SuppressorsData<'_>>(data)?.kind(),
+        EventName::Suppressors => SuppressorsData::deserialize(data)?.kind(),
         EventName::CongestionEvents => {
-            let data: CongestionEventsData = parse(data)?;
+            let data = CongestionEventsData::deserialize(data)?;
             EventKind::CongestionEvents {
                 events: data.congestion_events.0,
                 undone: data.undone_events.0,
             }
         }
         EventName::Controller => {
-            EventKind::Controller(parse::<ControllerData<'_>>(data)?.figures())
+            EventKind::Controller(ControllerData::deserialize(data)?.figures())
         }
         EventName::SpuriousLoss => {
-            EventKind::SpuriousLoss { number: parse::<SpuriousLossData>(data)?.packet_number.0 }
+            EventKind::SpuriousLoss { number: SpuriousLossData::deserialize(data)?.packet_number.0 }
         }
-        EventName::StreamDataMoved => parse::<DataMoved<'_>>(data)?.kind(),
-        EventName::Other => EventKind::Other(full_name.into()),
+        EventName::StreamDataMoved => DataMoved::deserialize(data)?.kind(),
+        EventName::Other => {
+            IgnoredAny::deserialize(data)?;
+            EventKind::Other(full_name.into())
+        }
     })
-}
-
-fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> serde_json::Result<T> {
-    serde_json::from_str(data)
 }
 
 #[derive(Deserialize, Default)]
