@@ -10,6 +10,7 @@ mod http09;
 mod interrupt;
 mod lab;
 mod link;
+mod listening;
 mod live;
 mod loopback;
 mod observers;

@@ -10,7 +10,7 @@ use http::{Request, Response};
 
 use super::watch::Watch;
 use crate::failure::Failure;
-use crate::relay::cannot_listen;
+use crate::listening::Listening;
 
 /// The content repeats after this many bytes: a prime, so that what is in the wrong place differs.
 const PERIOD: u8 = 251;
@@ -33,7 +33,7 @@ pub(super) fn start(
     let stock: Bytes = (0..).map(byte_at).take(STOCK + usize::from(PERIOD)).collect();
     let handler = move |_: &_| Answers { stock: stock.clone(), size, watch: watch.clone() };
     serve_in_shard(listen, config, Config::default(), handler).map_err(|error| match error {
-        clearway::EndpointError::Io(error) => cannot_listen(listen, &error),
+        clearway::EndpointError::Io(error) => Listening::UDP.failed(listen, &error),
         error => Failure::new(format!("cannot serve at {listen}: {error}")),
     })
 }

@@ -13,15 +13,16 @@ use tokio::net::TcpListener;
 
 use super::traces::Traces;
 use crate::failure::Failure;
+use crate::listening::Listening;
 use crate::loopback;
 use crate::output;
-use crate::relay::cannot_listen;
 
 /// Begins to listen at `address`.
 pub(super) async fn start(address: SocketAddr) -> Result<Traces, Failure> {
     let listener = TcpListener::bind(address).await;
-    let listener = listener.map_err(|error| cannot_listen(address, &error))?;
-    let address = listener.local_addr().map_err(|error| cannot_listen(address, &error))?;
+    let listener = listener.map_err(|error| Listening::TRACES.failed(address, &error))?;
+    let address =
+        listener.local_addr().map_err(|error| Listening::TRACES.failed(address, &error))?;
     let traces = Traces::default();
     let router =
         Router::new().route("/", get(list)).route("/{name}", get(trace)).with_state(traces.clone());

@@ -21,6 +21,7 @@ use clearway_network::{Counters, Link, LinkConfig};
 use tokio::sync::oneshot;
 
 use crate::failure::Failure;
+use crate::listening::Listening;
 use clock::Clock;
 use driver::{Driver, Report};
 use flows::Flows;
@@ -86,9 +87,10 @@ impl Relay {
             return Err(Failure::new(format!("cannot send to {to} from changing addresses"))
                 .advise("that works only towards a server at 127.0.0.1; else only ports change"));
         }
-        let listener = Socket::bind(listen).map_err(|error| cannot_listen(listen, &error))?;
+        let listener =
+            Socket::bind(listen).map_err(|error| Listening::UDP.failed(listen, &error))?;
         let local_address =
-            listener.local_address().map_err(|error| cannot_listen(listen, &error))?;
+            listener.local_address().map_err(|error| Listening::UDP.failed(listen, &error))?;
         let clock = Clock::start();
         let shared = Arc::new(Mutex::new(Report {
             link: Counters::default(),
@@ -160,22 +162,6 @@ fn check_target(to: SocketAddr) -> Result<(), Failure> {
         return Err(Failure::new(what).advise("give an address and a port such as 127.0.0.1:4433"));
     }
     Ok(())
-}
-
-/// Why a UDP address cannot be listened on, and what can be done.
-pub(crate) fn cannot_listen(address: SocketAddr, error: &io::Error) -> Failure {
-    let failure = Failure::new(format!("cannot listen on UDP {address}: {error}"));
-    match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            let advice = "another program uses that port: stop it or take another with --listen";
-            failure.advise(advice)
-        }
-        io::ErrorKind::AddrNotAvailable => {
-            failure.advise("this machine has no such address; 127.0.0.1 and 0.0.0.0 always work")
-        }
-        io::ErrorKind::PermissionDenied => failure.advise("ports below 1024 need privileges"),
-        _ => failure,
-    }
 }
 
 #[cfg(test)]

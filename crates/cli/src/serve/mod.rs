@@ -16,9 +16,9 @@ use crate::certificate::{self, Identity};
 use crate::connection_options::ConnectionOptions;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::listening::Listening;
 use crate::live::{LiveOptions, Traces};
 use crate::output;
-use crate::relay::cannot_listen;
 use crate::units::bytes_text;
 use files::Files;
 
@@ -135,7 +135,7 @@ fn announce(
 /// Why the server cannot begin.
 fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
     match error {
-        EndpointError::Io(error) => cannot_listen(listen, &error),
+        EndpointError::Io(error) => Listening::UDP.failed(listen, &error),
         error => Failure::new(format!("cannot serve at {listen}: {error}"))
             .advise("check that --cert and --key belong together"),
     }

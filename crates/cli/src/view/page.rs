@@ -20,9 +20,9 @@ use super::ViewCommand;
 use super::trace::{Trace, read_all};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::listening::Listening;
 use crate::loopback;
 use crate::output;
-use crate::relay::cannot_listen;
 
 /// The page, as `viewer/` builds it.
 pub(super) const PAGE: &str =
@@ -97,7 +97,7 @@ async fn columns(
 /// Serves the page, and what it asks for from `content`, until the program is interrupted.
 pub(super) async fn serve(command: &ViewCommand, content: Router) -> Result<(), Failure> {
     let mut interrupt = Interrupt::listen()?;
-    let failed = |error: &std::io::Error| cannot_listen(command.listen, error);
+    let failed = |error: &std::io::Error| Listening::PAGE.failed(command.listen, error);
     let listener = TcpListener::bind(command.listen).await.map_err(|error| failed(&error))?;
     let address = listener.local_addr().map_err(|error| failed(&error))?;
     let page = format!("http://{address}/");

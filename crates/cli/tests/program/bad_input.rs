@@ -1,10 +1,10 @@
 //! Whatever is wrong: one clear line, an exit status other than 0, and nothing half-written.
 
 use std::fs;
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
 
-use crate::support::{Running, Scratch, clearway, fail};
+use crate::support::{Running, Scratch, clearway, fail, fixture};
 
 /// What a line has to say, whatever else it says.
 fn assert_says(line: &str, expected: &[&str]) {
@@ -154,7 +154,13 @@ fn addresses_and_files_that_cannot_be_used() {
     let line = fail(&["serve", &root, "--listen", &taken]);
     assert_says(&line, &[&taken, "in use", "--listen"]);
     let line = fail(&["link", "--listen", &taken, "--to", "127.0.0.1:1"]);
-    assert_says(&line, &[&taken, "in use"]);
+    assert_says(&line, &["UDP", &taken, "in use"]);
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let held = held.local_addr().unwrap().to_string();
+    let line = fail(&["view", "--no-open", "--listen", &held, &fixture("quinn-small.sqlog.gz")]);
+    assert_says(&line, &["TCP", &held, "in use", "--listen"]);
+    let line = fail(&["serve", &root, "--listen", "127.0.0.1:0", "--live", &held]);
+    assert_says(&line, &["TCP", &held, "in use", "--live"]);
     assert_says(&fail(&["serve", &missing]), &[&missing, "No such file"]);
     let line = fail(&["serve", &root, "--cert", &missing, "--key", &missing]);
     assert_says(&line, &[&missing, "certificate", "No such file"]);

@@ -7,14 +7,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Running, Scratch, clearway, fail, succeed};
+use crate::support::{Running, Scratch, clearway, fail, fixture, succeed};
 
 /// Far more than anything here takes: a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn fixture(name: &str) -> String {
-    format!("{}/../qlog/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
-}
 
 fn get(address: &str, path: &str) -> Vec<u8> {
     let answer = ureq::get(format!("http://{address}/{path}")).call().unwrap();

@@ -32,6 +32,11 @@ pub(crate) fn fail(arguments: &[&str]) -> String {
     line.trim_end().to_owned()
 }
 
+/// The path of a recorded trace.
+pub(crate) fn fixture(name: &str) -> String {
+    format!("{}/../qlog/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
 /// A folder of its own, removed at the end.
 pub(crate) struct Scratch(PathBuf);
 

@@ -1,16 +1,10 @@
 //! `view --findings` and `qlog convert`.
 
 use std::fs;
-use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Scratch, clearway, fail, succeed};
-
-fn fixture(name: &str) -> String {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../qlog/tests/fixtures");
-    Path::new(folder).join(name).display().to_string()
-}
+use crate::support::{Scratch, clearway, fail, fixture, succeed};
 
 /// The exit status, standard output and standard error.
 fn run(arguments: &[&str]) -> (Option<i32>, String, String) {

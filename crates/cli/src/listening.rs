@@ -1,0 +1,37 @@
+//! Why an address cannot be listened on.
+
+use std::io;
+use std::net::SocketAddr;
+
+use crate::failure::Failure;
+
+/// What listens, and where its address comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listening {
+    protocol: &'static str,
+    option: &'static str,
+}
+
+impl Listening {
+    /// Connections, and what is relayed.
+    pub(crate) const UDP: Self = Self { protocol: "UDP", option: "--listen" };
+    /// The viewer's page.
+    pub(crate) const PAGE: Self = Self { protocol: "TCP", option: "--listen" };
+    /// Traces that can be followed.
+    pub(crate) const TRACES: Self = Self { protocol: "TCP", option: "--live" };
+
+    /// Why it cannot listen on `address`, and what can be done.
+    pub(crate) fn failed(self, address: SocketAddr, error: &io::Error) -> Failure {
+        let Self { protocol, option } = self;
+        let failure = Failure::new(format!("cannot listen on {protocol} {address}: {error}"));
+        match error.kind() {
+            io::ErrorKind::AddrInUse => failure.advise(format!(
+                "another program uses that port: stop it or take another with {option}"
+            )),
+            io::ErrorKind::AddrNotAvailable => failure
+                .advise("this machine has no such address; 127.0.0.1 and 0.0.0.0 always work"),
+            io::ErrorKind::PermissionDenied => failure.advise("ports below 1024 need privileges"),
+            _ => failure,
+        }
+    }
+}
