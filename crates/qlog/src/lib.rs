@@ -20,7 +20,7 @@
     clippy::arithmetic_side_effects,
     clippy::panic
 )]
-#![cfg_attr(test, allow(clippy::arithmetic_side_effects))]
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that overflows fails"))]
 
 pub mod convert;
 pub mod findings;

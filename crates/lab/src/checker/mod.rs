@@ -6,10 +6,11 @@
 //! trusted. The properties are in [`Property`]; each has its rule in `safety/` or `liveness/`, what is
 //! expected of which controller is in `expectations.rs`.
 //!
-//! To add a property: its ID and meaning in `properties.rs`, a file with a rule, a line in `rules.rs`, and
+//! To add a property: its name in `properties.rs`, its texts in `catalogue.rs`, a file with a rule, a line in `rules.rs`, and
 //! tests of a history that violates it and of the nearest one that does not.
 
 mod books;
+mod catalogue;
 mod contents;
 mod expectations;
 mod history;
