@@ -30,6 +30,9 @@ pub struct Extras {
     pub digest: bool,
     /// Whether the properties are checked.
     pub check: bool,
+    /// Whether the run goes on after a violation: what comes of it is then in the log. One after which time
+    /// stands still ends it all the same.
+    pub goes_on: bool,
     /// How often it is noted what the flows have received; `None` never.
     pub sample_every: Option<Duration>,
     /// Makes further observers, such as one that writes a log.
@@ -139,6 +142,9 @@ pub fn run(
 ) -> Result<Outcome, RunError> {
     let mut random = Random::from_number(seed);
     let checker = Checker::new(setup, &candidate.name, extras.check)?;
+    if extras.goes_on {
+        checker.go_on();
+    }
     let observers = Rc::new(Observers { checker: checker.clone(), more: extras.observers });
     let plans = setup.flows.iter().enumerate().map(|(index, flow)| {
         let candidate = candidate_of(flow, candidate)?;

@@ -406,14 +406,13 @@ impl World {
         let deadline = end.stack.deadline();
         end.deadline = deadline.into_iter().chain(end.application.deadline()).min();
         let written = end.application.progress().written;
-        let is_violated =
-            checker.as_ref().is_some_and(|it| it.on_settled(now, id, deadline, written));
+        let is_over = checker.as_ref().is_some_and(|it| it.on_settled(now, id, deadline, written));
         let failure = end.application.progress().failure.clone();
         // What becomes of a connection that nobody needs any more does not matter.
         if let Some(why) = failure.filter(|_| !client.is_finished()) {
             return Some(Stop::Failed { end: id, why });
         }
-        is_violated.then_some(Stop::Violated)
+        is_over.then_some(Stop::Violated)
     }
 
     /// Notes what was achieved at each sampling point up to `until`.

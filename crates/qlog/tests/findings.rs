@@ -64,7 +64,7 @@ fn the_published_bug_when_jitter_frees_it() {
     assert_eq!(first.id, FindingId::WindowAtFloor);
     says(
         &first.explanation,
-        &["in all the window was at its floor for 2.2 s", "which is the round trip"],
+        &["in all the window was at its floor itself for 2.2 s", "which is the round trip"],
     );
 }
 

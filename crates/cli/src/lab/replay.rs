@@ -28,7 +28,7 @@ pub(super) struct ReplayCommand {
     /// The seed.
     #[arg(long, value_name = "NUMBER")]
     seed: u64,
-    /// Write what the sending end of the first flow sees to this qlog file.
+    /// Write what the sending end of the first flow sees to this qlog file, and go on after a violation.
     #[arg(long, value_name = "FILE")]
     qlog: Option<PathBuf>,
     #[command(flatten)]

@@ -56,7 +56,8 @@ pub(super) fn text(violation: &Violation) -> String {
     lines.join("\n")
 }
 
-/// Runs a seed and leaves its qlog file at `path`.
+/// Runs a seed and leaves its qlog file at `path`: to the end, whatever is violated, so that the file shows what
+/// comes of it.
 ///
 /// # Errors
 ///
@@ -82,7 +83,7 @@ pub(super) fn record(
     let failed = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
     let observers = log(setup, view.candidate, title, file, on_error);
     let observers = observers.map_err(|error| failed(&error))?;
-    let extras = Extras { observers: Some(observers), ..extras };
+    let extras = Extras { observers: Some(observers), goes_on: true, ..extras };
     let outcome = run(setup, view.candidate, seed, extras).map_err(|error| failed(&error))?;
     match error.get() {
         None => Ok(outcome),

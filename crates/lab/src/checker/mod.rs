@@ -66,6 +66,10 @@ struct State {
     flows: Vec<[Seat; 2]>,
     history: History,
     violation: Option<Violation>,
+    /// A run goes on after a violation.
+    goes_on: bool,
+    /// Time does not move on any more (S13).
+    is_spinning: bool,
 }
 
 /// An end of a flow.
@@ -108,7 +112,14 @@ impl Checker {
             flows: flows.collect(),
             history: History::default(),
             violation: None,
+            goes_on: false,
+            is_spinning: false,
         }))))
+    }
+
+    /// From now on a violation ends the run only if the run would not end by itself.
+    pub fn go_on(&self) {
+        self.state().goes_on = true;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -137,7 +148,7 @@ impl Checker {
     }
 
     /// An end has done all that it can do now. Its application has handed over `written` bytes of content
-    /// so far. Says whether a property was violated.
+    /// so far. Says whether the run is over, as a property was violated.
     pub fn on_settled(
         &self,
         now: Timestamp,
@@ -148,7 +159,7 @@ impl Checker {
         let mut state = self.state();
         let verdict = state.seat_mut(end).watch.on_settled(now, deadline, written);
         state.judge(now, end, verdict);
-        state.violation.is_some()
+        state.is_spinning || (state.violation.is_some() && !state.goes_on)
     }
 
     /// Nothing will ever happen again, and flows are not finished.
@@ -191,6 +202,7 @@ impl State {
     /// Keeps the first violation.
     fn judge(&mut self, now: Timestamp, end: EndId, verdict: Result<(), Failure>) {
         let Err(Failure { property, explanation }) = verdict else { return };
+        self.is_spinning |= property == Property::S13;
         if self.violation.is_none() {
             let last_events = self.history.tell();
             let property = property.id();

@@ -3,7 +3,7 @@ use core::fmt;
 /// What can be found. The names that people see are [`FindingId::name`]'s.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "the catalogue says what each is")]
 pub enum FindingId {
     WindowAtFloor,
     StateFlapping,
@@ -74,11 +74,11 @@ pub static CATALOGUE: [Entry; 25] = [
         id: FindingId::WindowAtFloor,
         name: "window-at-floor",
         title: "the congestion window stays at its floor without loss",
-        meaning: "The window is at the least its controller ever sets, packets are acknowledged, none is lost, data waits, and it does not grow: a transfer that crawls and \
-                  may never end.",
+        meaning: "The window is at the least its controller ever sets, or less than a datagram above, so that no more goes; packets are acknowledged, none is lost or \
+                  marked, data waits, and it does not grow: a transfer that crawls and may never end.",
         causes: "A recovery period whose end moves on with each round trip (a flip of state each round trip tells it); idle time computed where there is none; growth in \
                  fractions that are thrown away; a slow start threshold at the floor together with a congestion avoidance that counts in whole datagrams.",
-        bound: "16 clean round trips with data waiting (L5: recovery ends in 2; L1: half a datagram a round over 4); for BBR 128 and 7 s, two probe cycles.",
+        bound: "16 clean round trips with data waiting (L5: recovery ends in 2; L1: half a datagram a round over 4); for BBR, at the floor itself, 128 and 7 s, two probe cycles.",
     },
     Entry {
         id: FindingId::StateFlapping,

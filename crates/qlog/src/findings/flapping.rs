@@ -51,7 +51,7 @@ impl Flapping {
 
 impl Detector for Flapping {
     fn on_event(&mut self, event: &Event, state: &State) {
-        if state.step.lost > 0 || state.last_ce == Some(state.now) {
+        if state.has_congestion() {
             self.end_run();
         }
         if !matches!(event.kind, EventKind::CongestionState(CongestionState::Recovery)) {
@@ -133,7 +133,7 @@ impl RecoveryWithoutLoss {
 impl Detector for RecoveryWithoutLoss {
     fn on_event(&mut self, event: &Event, state: &State) {
         self.decide(state.now);
-        if state.step.lost > 0 || state.last_ce == Some(state.now) {
+        if state.has_congestion() {
             // What is lost within a round trip of the entry explains it.
             self.waiting.clear();
         }

@@ -62,8 +62,9 @@ impl Detector for NoGrowth {
         };
         let grew = self.present.is_some_and(|stretch| window > stretch.window);
         // At the floor there is a finding of its own.
-        let is_judged =
-            round.is_clean_and_held() && !is_at_maximum(state, window) && !state.is_at_floor();
+        let is_judged = round.is_clean_and_held()
+            && !is_at_maximum(state, window)
+            && !state.holds_no_more_than_floor();
         if !is_judged || grew {
             self.end_stretch();
             return;

@@ -9,8 +9,8 @@ use crate::read::{Packet, PacketSpace};
 pub(super) struct Round {
     pub(super) began: Duration,
     pub(super) ended: Duration,
-    /// Packets declared lost in it.
-    pub(super) lost: u64,
+    /// A packet was declared lost in it, or the peer reported new marks of congestion.
+    pub(super) had_congestion: bool,
     /// At some moment the window or the pacer held data back, and at none there was nothing to send.
     pub(super) is_held: bool,
     /// The congestion window at its beginning and at its end.
@@ -19,9 +19,9 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// Nothing was lost and data waited: the window has to grow (L1).
+    /// Nothing was lost or marked, and data waited: the window has to grow (L1).
     pub(super) const fn is_clean_and_held(&self) -> bool {
-        self.lost == 0 && self.is_held
+        !self.had_congestion && self.is_held
     }
 
     pub(super) const fn length(&self) -> Duration {
@@ -34,7 +34,7 @@ pub(super) struct Present {
     pub(super) now: Duration,
     pub(super) is_held: bool,
     pub(super) is_waiting_for_data: bool,
-    pub(super) lost: u64,
+    pub(super) has_congestion: bool,
     pub(super) window: Option<u64>,
     pub(super) rtt: Option<Duration>,
     pub(super) knows_acks: bool,
@@ -48,7 +48,7 @@ pub(super) struct Rounds {
     /// The round ends when this number or a later one is acknowledged.
     end_number: u64,
     began: Duration,
-    lost: u64,
+    had_congestion: bool,
     was_held: bool,
     waited_for_data: bool,
     window_before: Option<u64>,
@@ -68,7 +68,7 @@ impl Rounds {
         present: &Present,
         acknowledged: &[Acknowledged],
     ) -> Option<Round> {
-        self.lost = self.lost.saturating_add(present.lost);
+        self.had_congestion |= present.has_congestion;
         self.was_held |= present.is_held;
         self.waited_for_data |= present.is_waiting_for_data;
         let has_ended = if present.knows_acks {
@@ -82,7 +82,7 @@ impl Rounds {
         let round = Round {
             began: self.began,
             ended: present.now,
-            lost: self.lost,
+            had_congestion: self.had_congestion,
             is_held: self.was_held && !self.waited_for_data,
             window_before: self.window_before,
             window_after: present.window,
@@ -90,7 +90,7 @@ impl Rounds {
         self.count = self.count.saturating_add(1);
         self.end_number = self.next_number;
         self.began = present.now;
-        self.lost = 0;
+        self.had_congestion = false;
         self.was_held = present.is_held;
         self.waited_for_data = present.is_waiting_for_data;
         self.window_before = present.window;

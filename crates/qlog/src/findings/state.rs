@@ -269,12 +269,17 @@ impl State {
             now: self.now,
             is_held,
             is_waiting_for_data: self.blocked == Some(Blocked::Application),
-            lost: self.step.lost,
+            has_congestion: self.has_congestion(),
             window: self.metrics.congestion_window,
             rtt: self.metrics.latest_rtt.and(self.metrics.smoothed_rtt),
             knows_acks: self.ledger.knows_acks(),
         };
         self.step.round = self.rounds.update(&present, &self.step.acknowledged);
+    }
+
+    /// Whether this very event brought news of congestion: a loss, or marks that the peer has counted.
+    pub(super) fn has_congestion(&self) -> bool {
+        self.step.lost > 0 || self.last_ce == Some(self.now)
     }
 
     /// Whether the window leaves no room for another datagram.
@@ -307,6 +312,20 @@ impl State {
     pub(super) fn is_at_floor(&self) -> bool {
         match (self.metrics.congestion_window, self.floor()) {
             (Some(window), Some(floor)) => window > 0 && window <= floor,
+            _ => false,
+        }
+    }
+
+    /// Whether the window lets no more datagrams go than its floor: for a loss-based controller, which grows by
+    /// whole datagrams in the end, that is the same. BBR's window may have its reasons to be just above.
+    pub(super) fn holds_no_more_than_floor(&self) -> bool {
+        if self.is_model_based {
+            return self.is_at_floor();
+        }
+        match (self.metrics.congestion_window, self.floor()) {
+            (Some(window), Some(floor)) => {
+                window > 0 && window < floor.saturating_add(self.datagram())
+            }
             _ => false,
         }
     }

@@ -17,7 +17,7 @@ const MODEL_TIME: Duration = Duration::from_secs(7);
 /// Rounds in a row without data waiting that end a stretch.
 const IDLE_ROUNDS: u64 = 3;
 
-/// A stretch at the floor in which nothing is lost.
+/// A stretch in which the window lets no more datagrams go than its floor, and nothing is lost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stretch {
     begin: Duration,
@@ -30,7 +30,9 @@ struct Stretch {
     /// Rounds that ended in recovery.
     in_recovery: u64,
     round_trips: Duration,
-    window: u64,
+    /// The smallest and the largest window in it.
+    least: u64,
+    most: u64,
 }
 
 impl Stretch {
@@ -71,7 +73,40 @@ impl Stretch {
     }
 }
 
-/// The window stays at its floor though nothing is lost and data waits.
+/// All the time at the floor itself, lossy or not.
+#[derive(Clone, Debug, Default)]
+struct TimeAtFloor {
+    total: Duration,
+    since: Option<Duration>,
+    first: Option<Duration>,
+    last: Duration,
+    /// What the floor was taken for: it may turn out to be lower.
+    floor: u64,
+}
+
+impl TimeAtFloor {
+    fn update(&mut self, state: &State) {
+        if !state.is_at_floor() {
+            self.leave(state.now);
+            return;
+        }
+        let floor = state.floor().unwrap_or_default();
+        if floor != self.floor {
+            *self = Self { floor, ..Self::default() };
+        }
+        self.since.get_or_insert(state.now);
+        self.first.get_or_insert(state.now);
+    }
+
+    fn leave(&mut self, now: Duration) {
+        if let Some(since) = self.since.take() {
+            self.total = self.total.saturating_add(now.saturating_sub(since));
+            self.last = now;
+        }
+    }
+}
+
+/// The window lets no more datagrams go than its floor though nothing is lost and data waits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AtFloor {
     present: Option<Stretch>,
@@ -79,12 +114,8 @@ pub(super) struct AtFloor {
     /// Of all stretches that are too long.
     total: Duration,
     count: u64,
-    /// All the time at the floor, lossy or not, since when it is there now, and its beginning and end.
-    at_floor: Duration,
-    since: Option<Duration>,
-    first: Option<Duration>,
-    last: Duration,
-    /// What the floor was taken for: it may turn out to be lower.
+    at_floor: TimeAtFloor,
+    /// The least window and the size of full datagrams, as last known.
     floor: u64,
     datagram: u64,
     is_model_based: bool,
@@ -93,14 +124,6 @@ pub(super) struct AtFloor {
 }
 
 impl AtFloor {
-    fn leave(&mut self, now: Duration) {
-        self.end_stretch();
-        if let Some(since) = self.since.take() {
-            self.at_floor = self.at_floor.saturating_add(now.saturating_sub(since));
-            self.last = now;
-        }
-    }
-
     fn end_stretch(&mut self) {
         let Some(stretch) = self.present.take() else { return };
         let is_too_long = if self.is_model_based {
@@ -118,13 +141,30 @@ impl AtFloor {
         }
     }
 
+    /// The window, in words.
+    fn window(&self, worst: &Stretch) -> String {
+        let datagrams = worst.least as f64 / self.datagram.max(1) as f64;
+        let least = text::bytes(worst.least);
+        match worst.least.checked_sub(self.floor) {
+            Some(above @ 1..) => {
+                let above = text::bytes(above);
+                format!(
+                    "at {least} ({datagrams:.1} datagrams), {above} above its floor and no datagram more,"
+                )
+            }
+            _ if worst.most > worst.least => format!(
+                "at its floor of {least} ({datagrams:.1} datagrams), or less than a datagram above,"
+            ),
+            _ => format!("at its floor of {least} ({datagrams:.1} datagrams)"),
+        }
+    }
+
     fn explain(&self, worst: &Stretch) -> String {
-        let datagrams = worst.window as f64 / self.datagram.max(1) as f64;
         let mean_rtt = worst.round_trips.div_f64(worst.rounds.max(1) as f64);
         let mut said = format!(
-            "the congestion window stayed at its floor of {} ({datagrams:.1} datagrams) for {} ({}), {} round \
-             trips of {}, in which no packet was lost and data waited",
-            text::bytes(worst.window),
+            "the congestion window stayed {} for {} ({}), {} round trips of {}, in which no packet was lost and \
+             data waited",
+            self.window(worst),
             text::time(worst.length()),
             text::span(worst.begin, worst.end),
             worst.rounds,
@@ -138,12 +178,12 @@ impl AtFloor {
                 text::time(self.total)
             ));
         }
-        said.push_str(&format!(
-            "; in all the window was at its floor for {}",
-            text::time(self.at_floor)
-        ));
-        if let Some(first) = self.first {
-            said.push_str(&format!(", between {}", text::span(first, self.last)));
+        if let Some(first) = self.at_floor.first {
+            said.push_str(&format!(
+                "; in all the window was at its floor itself for {} (within {})",
+                text::time(self.at_floor.total),
+                text::span(first, self.at_floor.last)
+            ));
         }
         said
     }
@@ -152,31 +192,27 @@ impl AtFloor {
 impl Detector for AtFloor {
     fn on_event(&mut self, event: &Event, state: &State) {
         self.is_model_based |= state.is_model_based;
-        if !state.is_at_floor() {
+        if !state.holds_no_more_than_floor() {
             self.seen_larger |= state.metrics.congestion_window.is_some();
-            if self.since.is_some() {
-                self.leave(state.now);
-            }
+            self.at_floor.leave(state.now);
+            self.end_stretch();
             return;
         }
         if !self.seen_larger {
             return;
         }
-        let floor = state.floor().unwrap_or_default();
-        if floor != self.floor {
-            self.floor = floor;
-            (self.at_floor, self.since, self.first) = (Duration::ZERO, None, None);
-        }
-        self.since.get_or_insert(state.now);
-        self.first.get_or_insert(state.now);
+        self.at_floor.update(state);
+        self.floor = state.floor().unwrap_or_default();
         self.datagram = state.datagram();
-        if state.step.lost > 0 || state.is_closed {
+        if state.has_congestion() || state.is_closed {
             self.end_stretch();
             return;
         }
-        let stretch =
-            self.present.get_or_insert(Stretch { begin: state.now, ..Stretch::default() });
-        stretch.window = state.metrics.congestion_window.unwrap_or_default();
+        let window = state.metrics.congestion_window.unwrap_or_default();
+        let fresh = Stretch { begin: state.now, least: window, ..Stretch::default() };
+        let stretch = self.present.get_or_insert(fresh);
+        stretch.least = stretch.least.min(window);
+        stretch.most = stretch.most.max(window);
         if matches!(event.kind, EventKind::CongestionState(_)) {
             stretch.state_changes = stretch.state_changes.saturating_add(1);
         }
@@ -201,7 +237,8 @@ impl Detector for AtFloor {
     }
 
     fn finish(mut self: Box<Self>, state: &State) -> Vec<Finding> {
-        self.leave(state.now);
+        self.end_stretch();
+        self.at_floor.leave(state.now);
         let Some(worst) = self.worst else { return Vec::new() };
         vec![Finding {
             id: FindingId::WindowAtFloor,

@@ -322,6 +322,17 @@ fn s13_no_spin() {
     violates(S13, |story| tell(story, 65));
 }
 
+/// A run that goes on after a violation would never end where time does not move on.
+#[test]
+fn s13_ends_every_run() {
+    let story = Story::new("reno", S13);
+    story.checker().go_on();
+    let server = EndId { flow: 0, side: Side::Server };
+    let settle = || story.checker().on_settled(story.now, server, None, 0);
+    assert!((0..64).all(|_| !settle()));
+    assert!(settle());
+}
+
 #[test]
 fn s16_only_what_is_newest_moves_the_path() {
     respects(S16, |story| {

@@ -141,6 +141,12 @@ impl Story {
         self.tell_in_flight();
     }
 
+    /// The peer has counted `ce` marks in all; it acknowledges nothing new.
+    pub(super) fn mark(&mut self, ce: u64) {
+        let (ranges, delay) = (vec![0..=0], Some(Duration::ZERO));
+        self.receive(vec![Frame::Ack { ranges, delay, ce: Some(ce), ect: None }]);
+    }
+
     pub(super) fn lose(&mut self, number: u64) {
         self.event(EventKind::PacketLost(Lost {
             packet_type: PacketType::OneRtt,

@@ -19,11 +19,12 @@ fn a_window_at_its_floor() {
     let text = &findings[0].explanation;
     assert!(text.contains("2,400 bytes (2.0 datagrams)") && text.contains("of 10.0 ms"), "{text}");
 
-    // Each loss is a reason to stay; an application that has nothing to send as well.
+    // Each loss is a reason to stay, and each mark; an application that has nothing to send as well.
     let mut lossy = Story::begin(2 * DATAGRAM);
     let mut idle = Story::begin(2 * DATAGRAM);
-    for _ in 0..40 {
-        for story in [&mut lossy, &mut idle] {
+    let mut marked = Story::begin(2 * DATAGRAM);
+    for round in 1..=40 {
+        for story in [&mut lossy, &mut idle, &mut marked] {
             story.fill();
             story.now += ROUND_TRIP;
         }
@@ -31,9 +32,47 @@ fn a_window_at_its_floor() {
         lossy.acknowledge(lossy.next - 2, lossy.next - 2, ms(0));
         idle.blocked(Blocked::Application);
         idle.acknowledge(idle.next - 2, idle.next - 1, ms(0));
+        marked.mark(round);
+        marked.acknowledge(marked.next - 2, marked.next - 1, ms(0));
     }
     assert_eq!(lossy.finds(), []);
     assert_eq!(idle.finds(), []);
+    assert_eq!(marked.finds(), []);
+}
+
+/// No datagram more goes than at the floor, so that it is the same crawl: the first finding is the same.
+#[test]
+fn a_window_less_than_a_datagram_above_its_floor() {
+    let above_floor = |window: u64| {
+        let mut story = Story::begin(2 * DATAGRAM);
+        story.round();
+        story.set_window(window);
+        (0..600).for_each(|_| story.round());
+        story.finish()
+    };
+    let findings = above_floor(2 * DATAGRAM + 170);
+    let ids: Vec<_> = findings.iter().map(|finding| finding.id).collect();
+    assert_eq!(ids, [WindowAtFloor]);
+    let text = &findings[0].explanation;
+    assert!(text.contains("at its floor of 2,400 bytes (2.0 datagrams), or less than"), "{text}");
+    assert!(text.contains("at its floor itself for 10.0 ms"), "{text}");
+    let ids: Vec<_> = above_floor(3 * DATAGRAM).iter().map(|finding| finding.id).collect();
+    assert_eq!(ids, [NoGrowth]);
+}
+
+/// BBR's window is what its model says: only what is at the floor itself is at the floor.
+#[test]
+fn a_model_just_above_its_floor() {
+    let stays_at = |window: u64| {
+        let mut story = Story::begin(4 * DATAGRAM);
+        story.state(CongestionState::ProbeBandwidth("cruise".into()));
+        story.round();
+        story.set_window(window);
+        (0..800).for_each(|_| story.round());
+        story.finds()
+    };
+    assert!(stays_at(4 * DATAGRAM).contains(&WindowAtFloor));
+    assert!(!stays_at(4 * DATAGRAM + 170).contains(&WindowAtFloor));
 }
 
 /// The published bug: what is acknowledged ends recovery, and what is sent begins it anew.

@@ -1,0 +1,124 @@
+//! What becomes of a run in which a property is violated.
+
+use core::time::Duration;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use clearway_congestion::{
+    Acknowledgement, Algorithm, Controller, ControllerFactory, ControllerParameters, RttSnapshot,
+    SentPacket, Snapshot, SpuriousLoss,
+};
+use clearway_lab::log::log;
+use clearway_lab::run::{Candidate, Extras, Outcome, run};
+use clearway_lab::scenario::Scenario;
+use clearway_lab::setup::Setup;
+use clearway_lab::world::Stop;
+use clearway_qlog::findings::{FindingId, find};
+use clearway_qlog::read::QlogReader;
+use clearway_units::Rate;
+
+/// Reno until its first loss; from then on it hears nothing any more.
+#[derive(Debug)]
+struct Deaf {
+    reno: Box<dyn Controller>,
+    has_lost: bool,
+}
+
+#[derive(Debug)]
+struct MakeDeaf;
+
+impl ControllerFactory for MakeDeaf {
+    fn build(&self, parameters: &ControllerParameters) -> Box<dyn Controller> {
+        Box::new(Deaf { reno: Algorithm::Reno.build(parameters), has_lost: false })
+    }
+}
+
+impl Controller for Deaf {
+    fn name(&self) -> &'static str {
+        "deaf"
+    }
+
+    fn on_sent(&mut self, packet: &SentPacket, bytes_in_flight: u64) {
+        self.reno.on_sent(packet, bytes_in_flight);
+    }
+
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
+        if !self.has_lost {
+            self.reno.on_acknowledgement(event);
+        }
+        self.has_lost |= !event.lost.is_empty();
+    }
+
+    fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {}
+
+    fn on_max_datagram_size(&mut self, max_datagram_size: u64) {
+        self.reno.on_max_datagram_size(max_datagram_size);
+    }
+
+    fn window(&self) -> u64 {
+        self.reno.window()
+    }
+
+    fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {
+        self.reno.pacing_rate(rtt)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.reno.snapshot()
+    }
+}
+
+fn collapse() -> Setup {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/collapse.toml");
+    Scenario::load(&path).unwrap().variants[0].setup.clone()
+}
+
+fn deaf() -> Candidate {
+    Candidate { name: "deaf".to_owned(), factory: Arc::new(MakeDeaf) }
+}
+
+fn checked(goes_on: bool) -> Outcome {
+    run(&collapse(), &deaf(), 2, Extras { check: true, goes_on, ..Extras::default() }).unwrap()
+}
+
+#[test]
+fn a_violation_ends_a_run_unless_it_is_to_go_on() {
+    let (ended, went_on) = (checked(false), checked(true));
+    assert_eq!(ended.stop, Stop::Violated);
+    assert_eq!(went_on.stop, Stop::TimeUp, "a window that never grows carries 10 MB in minutes");
+    assert_eq!(ended.violation, went_on.violation, "the first one is told");
+    assert_eq!(ended.violation.unwrap().at.since_origin(), ended.at);
+    assert!(went_on.at > ended.at + Duration::from_secs(1));
+}
+
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// So that a log is worth looking at: what a violation leads to comes after it.
+#[test]
+fn the_log_of_a_run_that_goes_on_shows_what_comes_of_it() {
+    let found = |goes_on| {
+        let written = Shared::default();
+        let on_error = Arc::new(|error: &clearway_qlog::QlogError| panic!("{error}"));
+        let log = log(&collapse(), &deaf(), "deaf".to_owned(), written.clone(), on_error).unwrap();
+        let extras = Extras { check: true, goes_on, observers: Some(log), ..Extras::default() };
+        run(&collapse(), &deaf(), 2, extras).unwrap();
+        let bytes = written.0.lock().unwrap().clone();
+        let reader = QlogReader::new(std::io::Cursor::new(bytes)).unwrap();
+        let findings = find(reader, |_| {}).remove(0).findings;
+        findings.first().map(|finding| finding.id)
+    };
+    assert_eq!(found(false), None, "it ended before anything was to be seen");
+    assert_eq!(found(true), Some(FindingId::NoGrowth));
+}
