@@ -10,6 +10,13 @@ use support::{Peer, Workspace};
 /// Ten megabytes, as in the main job.
 const SIZE: usize = 10_000_000;
 
+/// A bottleneck of 40 Mbit/s in a round trip of 30 ms, with a queue of as much.
+const BOTTLENECK: [&str; 6] =
+    ["--delay", "15ms", "--to-client-rate", "40mbit", "--to-client-queue", "110"];
+/// The lab's scenario of that name: 30 % are lost both ways for two seconds, behind the handshake.
+const COLLAPSE: [&str; 8] =
+    ["--delay", "5ms", "--loss", "30%", "--loss-after-bytes", "6kB", "--loss-for", "2s"];
+
 fn clearway_downloads_from(name: &str) {
     let Some(peer) = Peer::find(name) else { return };
     let workspace = Workspace::new(&format!("from-{name}"), SIZE);
@@ -18,13 +25,32 @@ fn clearway_downloads_from(name: &str) {
     support::clearway_get(&workspace, &server.address, &output);
     workspace.assert_same(&output);
     drop(server);
-    for trace in support::read_traces(&workspace) {
+    assert_traces_are_read(&workspace);
+}
+
+/// Ten megabytes from a peer through a network, and its traces are read.
+fn traces_of(name: &str, network: &str, conditions: &[&str]) {
+    let Some(peer) = Peer::find(name) else { return };
+    let workspace = Workspace::new(&format!("{network}-{name}"), SIZE);
+    let server = peer.serve(&workspace);
+    let relay = support::clearway_link(&server.address, conditions);
+    let output = workspace.path("downloaded");
+    support::clearway_get(&workspace, &relay.address, &output);
+    workspace.assert_same(&output);
+    drop((relay, server));
+    assert_traces_are_read(&workspace);
+}
+
+/// All events are of a form that is known. What is found is told only: whether it is true depends on the machine.
+fn assert_traces_are_read(workspace: &Workspace) {
+    for trace in support::read_traces(workspace) {
         let events = trace["events"].as_u64();
         assert!(events.is_some_and(|events| events > 1000), "{trace}");
         assert_eq!(trace["vantage_point"], "server", "{trace}");
         let unused = trace["unused"].as_object().expect("names and counts");
         let misread = unused.keys().find(|name| name.contains("not as expected"));
         assert_eq!(misread, None, "{trace}");
+        println!("{trace}");
     }
 }
 
@@ -75,4 +101,44 @@ fn downloads_from_aioquic() {
 #[test]
 fn serves_aioquic() {
     clearway_serves("aioquic");
+}
+
+#[test]
+fn reads_what_quinn_writes_of_a_bottleneck() {
+    traces_of("quinn", "bottleneck", &BOTTLENECK);
+}
+
+#[test]
+fn reads_what_quinn_writes_of_the_collapse() {
+    traces_of("quinn", "collapse", &COLLAPSE);
+}
+
+#[test]
+fn reads_what_tokio_quiche_writes_of_a_bottleneck() {
+    traces_of("tokio-quiche", "bottleneck", &BOTTLENECK);
+}
+
+#[test]
+fn reads_what_tokio_quiche_writes_of_the_collapse() {
+    traces_of("tokio-quiche", "collapse", &COLLAPSE);
+}
+
+#[test]
+fn reads_what_quic_go_writes_of_a_bottleneck() {
+    traces_of("quic-go", "bottleneck", &BOTTLENECK);
+}
+
+#[test]
+fn reads_what_quic_go_writes_of_the_collapse() {
+    traces_of("quic-go", "collapse", &COLLAPSE);
+}
+
+#[test]
+fn reads_what_aioquic_writes_of_a_bottleneck() {
+    traces_of("aioquic", "bottleneck", &BOTTLENECK);
+}
+
+#[test]
+fn reads_what_aioquic_writes_of_the_collapse() {
+    traces_of("aioquic", "collapse", &COLLAPSE);
 }

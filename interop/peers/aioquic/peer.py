@@ -48,13 +48,22 @@ def find(root, path):
     return [data[at : at + size] for at in range(0, len(data), size)], len(data)
 
 
+class Log(QuicFileLogger):
+    """A file for each connection, also for those that are open when the program ends."""
+
+    def close(self):
+        """Writes what has not ended yet."""
+        for trace in list(self._traces):
+            self.end_trace(trace)
+
+
 def configuration(options, is_client):
     """The same for both sides: HTTP/3, generous windows, qlog if asked."""
     result = QuicConfiguration(
         alpn_protocols=H3_ALPN, is_client=is_client, max_data=16 << 20, max_stream_data=16 << 20
     )
     if options.qlog:
-        result.quic_logger = QuicFileLogger(options.qlog)
+        result.quic_logger = Log(options.qlog)
     return result
 
 
@@ -110,6 +119,8 @@ async def serve(options):
         loop.add_signal_handler(number, ended.set)
     await ended.wait()
     server.close()
+    if settings.quic_logger:
+        settings.quic_logger.close()
     return 0
 
 

@@ -1,7 +1,7 @@
 //! Programs that serve and download, and a folder for each test.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -16,7 +16,7 @@ pub(crate) struct Peer {
     program: PathBuf,
 }
 
-/// A server, ended when dropped.
+/// A server, or a relay before it, ended when dropped.
 pub(crate) struct Server {
     child: Child,
     /// Where it listens.
@@ -121,6 +121,15 @@ pub(crate) fn clearway_get(workspace: &Workspace, address: &str, output: &Path) 
     succeed(command);
 }
 
+/// A relay to the server at `address`, with these conditions of a network on its way.
+pub(crate) fn clearway_link(address: &str, conditions: &[&str]) -> Server {
+    let mut command = clearway();
+    command.args(["link", "--listen", "127.0.0.1:0", "--to", address]).args(conditions);
+    // Its standard output is its report at the end.
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    Server::await_address(command, |child| child.stderr.take().map(|it| Box::new(it) as _))
+}
+
 /// What `clearway view --findings` says of the traces that a peer has written; there is at least one.
 pub(crate) fn read_traces(workspace: &Workspace) -> Vec<Value> {
     let folder = workspace.path("qlog");
@@ -153,11 +162,18 @@ fn succeed(mut command: Command) {
 }
 
 impl Server {
-    /// Starts `command` and waits for the line that says where it listens.
     fn start(mut command: Command) -> Self {
         command.stdout(Stdio::piped());
+        Self::await_address(command, |child| child.stdout.take().map(|it| Box::new(it) as _))
+    }
+
+    /// Starts `command` and waits for the line of its output that says where it listens.
+    fn await_address(
+        mut command: Command,
+        output: impl FnOnce(&mut Child) -> Option<Box<dyn Read>>,
+    ) -> Self {
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let output = child.stdout.take().expect("standard output is piped");
+        let output = output(&mut child).expect("the output is piped");
         let lines = BufReader::new(output).lines().map_while(Result::ok);
         let address = lines.filter_map(|line| address_in(&line)).next();
         match address {
@@ -179,9 +195,9 @@ impl Drop for Server {
     }
 }
 
-/// `listening ADDRESS`, or `listening on https://ADDRESS`.
+/// `listening ADDRESS`, `listening on https://ADDRESS`, or `relaying ADDRESS`.
 fn address_in(line: &str) -> Option<String> {
-    let rest = line.strip_prefix("listening ")?;
+    let rest = line.strip_prefix("listening ").or_else(|| line.strip_prefix("relaying "))?;
     let rest = rest.strip_prefix("on ").unwrap_or(rest);
     let rest = rest.strip_prefix("https://").unwrap_or(rest);
     Some(rest.split([' ', '/']).next()?.replace("localhost", "127.0.0.1"))
