@@ -67,6 +67,11 @@ impl Server {
             Some(_) if error.reason.contains("issuer") || error.reason.contains("signature") => {
                 Failure::new(text).advise("give its certificate or its issuer's with --ca FILE")
             }
+            // What a server shows must not be an authority's certificate (RFC 5280 §4.2.1.9); many tools make such.
+            Some(_) if error.reason.contains("not acceptable") => Failure::new(text).advise(
+                "it has to be a server's own, not an authority's: openssl req -x509 needs \
+                 -addext basicConstraints=critical,CA:FALSE",
+            ),
             Some(_) => Failure::new(text),
             None => Failure::new(format!("cannot connect to {self}: {error}")),
         }

@@ -6,7 +6,7 @@ use clearway_qlog::findings::{Finding, Report, find};
 use serde_json::json;
 
 use super::progress::Progress;
-use super::{ViewCommand, open};
+use super::{UNREADABLE, ViewCommand, open};
 use crate::failure::Failure;
 use crate::output;
 
@@ -17,6 +17,11 @@ const MAX_NAMES: usize = 8;
 pub(super) fn print(command: &ViewCommand) -> Result<(), Failure> {
     let mut findings = 0_usize;
     let mut unreadable: Option<Failure> = None;
+    let mut note = |failure| {
+        if let Some(earlier) = unreadable.replace(failure) {
+            output::status(&format!("clearway: {earlier}"));
+        }
+    };
     for path in &command.files {
         match reports(path) {
             Ok(reports) => {
@@ -25,12 +30,12 @@ pub(super) fn print(command: &ViewCommand) -> Result<(), Failure> {
                     let text = if command.json { object } else { paragraph };
                     output::result(&text(path, report))?;
                 }
-            }
-            Err(failure) => {
-                if let Some(earlier) = unreadable.replace(failure) {
-                    output::status(&format!("clearway: {earlier}"));
+                if let Some(why) = nothing_read(&reports) {
+                    let failure = format!("cannot read {}: {why}", path.display());
+                    note(Failure::new(failure).with_exit_status(UNREADABLE));
                 }
             }
+            Err(failure) => note(failure),
         }
     }
     match (unreadable, findings) {
@@ -45,6 +50,13 @@ fn reports(path: &Path) -> Result<Vec<Report>, Failure> {
     let reader = open(path)?;
     let mut progress = Progress::start(path);
     Ok(find(reader, |bytes| progress.advance(bytes)))
+}
+
+/// Why nothing of a file was read, if nothing was: that nothing is found there says nothing.
+fn nothing_read(reports: &[Report]) -> Option<String> {
+    let has_events = reports.iter().any(|report| report.reading.events > 0);
+    let damage = reports.iter().find_map(|report| report.reading.damage.as_ref());
+    damage.filter(|_| !has_events).map(|damage| format!("{damage}, before its first event"))
 }
 
 fn paragraph(path: &Path, report: &Report) -> String {
@@ -72,8 +84,10 @@ fn paragraph(path: &Path, report: &Report) -> String {
     if let Some(unused) = unused(report) {
         lines.push(format!("  not used: {unused}"));
     }
-    if report.findings.is_empty() {
-        lines.push("  no findings".to_owned());
+    match (reading.events, report.findings.is_empty()) {
+        (0, _) => lines.push("  no events".to_owned()),
+        (_, true) => lines.push("  no findings".to_owned()),
+        _ => {}
     }
     let findings = report.findings.iter().zip(1..);
     lines.extend(findings.map(|(finding, place)| finding_text(finding, place)));

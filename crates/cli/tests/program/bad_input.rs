@@ -31,23 +31,39 @@ fn certificates_that_are_not_trusted() {
     assert_eq!(scratch.names(), ["cert.pem", "root"]);
 }
 
-#[test]
-fn certificates_out_of_date() {
-    let scratch = Scratch::new("out-of-date");
-    let names = vec!["localhost".to_owned()];
-    let mut certificate = rcgen::CertificateParams::new(names).unwrap();
-    (certificate.not_before, certificate.not_after) =
-        (rcgen::date_time_ymd(2020, 1, 1), rcgen::date_time_ymd(2020, 2, 1));
+/// Serves with a certificate that was changed by `change`, and says what a client that trusts it says.
+fn line_about(name: &str, change: impl FnOnce(&mut rcgen::CertificateParams)) -> String {
+    let scratch = Scratch::new(name);
+    let mut certificate = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    change(&mut certificate);
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = certificate.self_signed(&key).unwrap().pem();
-    let (file, key_file) = (scratch.path("expired.pem"), scratch.path("key.pem"));
+    let (file, key_file) = (scratch.path("cert.pem"), scratch.path("key.pem"));
     fs::write(&file, certificate).unwrap();
     fs::write(&key_file, key.serialize_pem()).unwrap();
     let server = Running::serve_as(&scratch, "", &["--cert", &file, "--key", &key_file]);
     let output = scratch.path("output");
     let line = fail(&["get", "--ca", &file, "-o", &output, &server.url("key.pem")]);
+    assert_eq!(scratch.names(), ["cert.pem", "key.pem"]);
+    line
+}
+
+#[test]
+fn certificates_out_of_date() {
+    let line = line_about("out-of-date", |certificate| {
+        certificate.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        certificate.not_after = rcgen::date_time_ymd(2020, 2, 1);
+    });
     assert_says(&line, &["localhost", "expired", "clock"]);
-    assert_eq!(scratch.names(), ["expired.pem", "key.pem"]);
+}
+
+/// As `openssl req -x509` makes them.
+#[test]
+fn certificates_of_an_authority() {
+    let line = line_about("authority", |certificate| {
+        certificate.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    });
+    assert_says(&line, &["localhost", "not acceptable", "basicConstraints=critical,CA:FALSE"]);
 }
 
 /// No file may have more than 1 kB, or 512 bytes: a disk that is full, for whoever has no disk to fill.

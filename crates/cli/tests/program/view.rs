@@ -56,6 +56,16 @@ fn what_cannot_be_read_is_said() {
     let (status, _, errors) = run(&["qlog", "convert", "--to", "0.3", &page, "-o", &out]);
     assert_eq!(status, Some(2), "{errors}");
     assert_eq!(scratch.names(), ["page"]);
+    // That nothing is found says nothing where nothing was read.
+    let old = scratch.path("old");
+    let arrays =
+        "{\"qlog_version\":\"draft-01\",\"traces\":[{\"events\":[[\"1\",\"transport\"]]}]}";
+    fs::write(&old, arrays).unwrap();
+    let (status, text, errors) = run(&["view", "--findings", &old]);
+    assert_eq!(status, Some(2), "{text}");
+    assert!(text.contains("damaged: the events are arrays"), "{text}");
+    assert!(text.contains("no events") && !text.contains("no findings"), "{text}");
+    assert!(errors.contains(&old) && errors.contains("before its first event"), "{errors}");
 }
 
 #[test]

@@ -65,6 +65,10 @@ fn record<T: Content>(json: &[u8]) -> Option<Prepared<T>> {
 
 /// The same, whatever the order of its members, and with what is wrong with it.
 fn in_any_order<T: Content>(json: &[u8]) -> Option<Prepared<T>> {
+    if json.trim_ascii_start().starts_with(b"[") {
+        let why = "the events are arrays (drafts before 02 are not read)";
+        return Some(Prepared::Broken(why.to_owned()));
+    }
     let record: Record<'_> = match serde_json::from_slice(json) {
         Ok(record) => record,
         Err(error) if error.is_eof() => {

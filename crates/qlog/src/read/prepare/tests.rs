@@ -58,4 +58,6 @@ fn what_is_wrong_with_a_record_is_said_wherever_it_is() {
         assert!(read(json).starts_with("Broken"), "{json}: {}", read(json));
     }
     assert!(read(r#"{"qlog_version":"0.3"}"#).starts_with("Nameless"));
+    let positional = read(r#" ["1","transport","packet_sent",{}]"#);
+    assert!(positional.contains("drafts before 02"), "{positional}");
 }
