@@ -95,6 +95,7 @@ impl Peer {
     pub(crate) fn get(&self, workspace: &Workspace, address: &str, output: &Path) {
         let mut command = Command::new(&self.program);
         command.args(["client", "--ca", &workspace.text("cert.pem"), "--connect", address]);
+        command.args(["--qlog", &workspace.text("qlog")]);
         command.arg("--output").arg(output).arg(url(address));
         succeed(command);
     }

@@ -109,7 +109,8 @@ struct PacketData<'a> {
     #[serde(borrow)]
     trigger: Text<'a>,
     is_mtu_probe_packet: Option<bool>,
-    #[serde(borrow)]
+    /// aioquic's losses have it here, by the name of early drafts.
+    #[serde(borrow, alias = "type")]
     packet_type: Text<'a>,
     packet_number: Option<Number>,
 }

@@ -5,7 +5,7 @@ use serde::de::Deserializer;
 
 use super::data::event_kind;
 use super::dialect::event_name;
-use super::event::{Event, EventKind};
+use super::event::{Event, EventKind, PacketType};
 use super::prepare::Content;
 use super::reading::Reading;
 use super::records::{Record, Records};
@@ -77,9 +77,23 @@ impl Iterator for QlogReader {
             EventKind::Other(name) => {
                 reading.count_unused(&format!("{name} (its data are not as expected)"));
             }
+            kind if lacks_packet_type(kind) => {
+                reading.count_unused("(packets of no known type)");
+            }
             _ => {}
         }
         Some(Item::Event(Event { at, kind: told.kind }))
+    }
+}
+
+/// Whether an event is about a packet of which nobody knows the packet number space.
+fn lacks_packet_type(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::PacketSent(packet) | EventKind::PacketReceived(packet) => {
+            packet.packet_type == PacketType::Unknown
+        }
+        EventKind::PacketLost(lost) => lost.packet_type == PacketType::Unknown,
+        _ => false,
     }
 }
 

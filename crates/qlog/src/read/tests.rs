@@ -313,3 +313,26 @@ fn events_of_other_connections_are_left_out() {
     assert_eq!(events.len(), 3);
     assert_eq!(reading.unused.get("(events of other connections)"), Some(&1));
 }
+
+/// A loss that belongs to no packet would leave its packet in flight for ever.
+#[test]
+fn the_type_of_a_lost_packet_is_known_wherever_it_is() {
+    let lost = |data: &str| {
+        let event = format!(r#"{{"time":1,"name":"recovery:packet_lost","data":{{{data}}}}}"#);
+        let (events, reading) = read(sequence(&[&event]));
+        let [(_, EventKind::PacketLost(lost))] = &events[..] else { panic!("{events:?}") };
+        (lost.packet_type, lost.number, reading.unused.into_keys().next())
+    };
+    let known = (PacketType::OneRtt, Some(48), None);
+    // The drafts; aioquic; drafts before 0.3.
+    for data in [
+        r#""header":{"packet_type":"1RTT","packet_number":48}"#,
+        r#""type":"1RTT","packet_number":48"#,
+        r#""packet_type":"1RTT","packet_number":"48""#,
+    ] {
+        assert_eq!(lost(data), known, "{data}");
+    }
+    let (packet_type, _, unused) = lost(r#""packet_number":48"#);
+    assert_eq!(packet_type, PacketType::Unknown);
+    assert_eq!(unused.as_deref(), Some("(packets of no known type)"));
+}
