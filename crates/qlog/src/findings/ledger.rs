@@ -10,6 +10,9 @@ const MAX_PACKETS: usize = 1 << 17;
 const MAX_LOST: usize = 1 << 12;
 /// RFC 9002 §6.1.1.
 const REORDERING_THRESHOLD: u64 = 3;
+/// What is written within this time of a loss may be what led to it: ngtcp2 writes losses before the packet with
+/// the ACK frame that showed them, and the round-trip time after both.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// A packet of the application's space on its way.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +29,15 @@ enum Fate {
     Outstanding,
     Acknowledged,
     Lost,
+}
+
+/// A packet that was declared lost.
+#[derive(Clone, Copy, Debug)]
+struct Declared {
+    sent: Sent,
+    at: Duration,
+    /// Neither threshold of RFC 9002 §6.1 was reached.
+    is_early: bool,
 }
 
 /// A packet that was acknowledged for the first time.
@@ -52,7 +64,7 @@ pub(super) struct LostPacket {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     packets: VecDeque<Sent>,
-    lost: VecDeque<(Sent, Duration, bool)>,
+    lost: VecDeque<Declared>,
     largest_acknowledged: Option<u64>,
     /// Bytes of outstanding packets that ask for an acknowledgement, and how many these are.
     bytes: u64,
@@ -132,6 +144,7 @@ impl Ledger {
             self.largest_acknowledged =
                 Some(self.largest_acknowledged.map_or(largest, |known| known.max(largest)));
         }
+        self.reconsider(now);
         self.presume_losses(now);
         self.forget();
     }
@@ -171,18 +184,18 @@ impl Ledger {
         range: &RangeInclusive<u64>,
         acknowledged: &mut Vec<Acknowledged>,
     ) {
-        let oldest = self.lost.front().map(|(sent, ..)| sent.number);
+        let oldest = self.lost.front().map(|lost| lost.sent.number);
         if oldest.is_none_or(|oldest| oldest > *range.end()) {
             return;
         }
-        self.lost.retain(|(sent, declared, is_early)| {
-            let is_acknowledged = range.contains(&sent.number);
+        self.lost.retain(|lost| {
+            let is_acknowledged = range.contains(&lost.sent.number);
             if is_acknowledged {
                 acknowledged.push(Acknowledged {
-                    number: sent.number,
-                    sent: sent.at,
-                    length: sent.length,
-                    lost: Some((*declared, *is_early)),
+                    number: lost.sent.number,
+                    sent: lost.sent.at,
+                    length: lost.sent.length,
+                    lost: Some((lost.at, lost.is_early)),
                     is_newest: false,
                 });
             }
@@ -226,7 +239,6 @@ impl Ledger {
         else {
             return;
         };
-        let is_early = self.is_early(now, number);
         let place = self.packets.partition_point(|sent| sent.number < number);
         let Some(sent) = self.packets.get_mut(place).filter(|sent| sent.number == number) else {
             return;
@@ -246,23 +258,34 @@ impl Ledger {
             self.lost.pop_front();
         }
         if !sent.is_mtu_probe {
-            self.lost.push_back((sent, now, is_early));
+            let is_early = self.is_early(&sent, now);
+            self.lost.push_back(Declared { sent, at: now, is_early });
         }
         self.forget();
     }
 
-    /// Whether a packet is declared lost before either threshold of RFC 9002 §6.1 is reached, with a tenth
-    /// to spare.
-    fn is_early(&self, now: Duration, number: u64) -> bool {
+    /// Whether a packet that is declared lost `at` a time is so before either threshold of RFC 9002 §6.1 is
+    /// reached, with a tenth to spare.
+    fn is_early(&self, sent: &Sent, at: Duration) -> bool {
         let (Some(largest), Some(rtt)) = (self.largest_acknowledged, self.rtt) else {
             return false;
         };
-        let place = self.packets.partition_point(|sent| sent.number < number);
-        let Some(sent) = self.packets.get(place).filter(|sent| sent.number == number) else {
-            return false;
-        };
-        let is_overtaken = largest.saturating_sub(number) >= REORDERING_THRESHOLD;
-        !is_overtaken && now.saturating_sub(sent.at) < rtt
+        let is_overtaken = largest.saturating_sub(sent.number) >= REORDERING_THRESHOLD;
+        !is_overtaken && at.saturating_sub(sent.at) < rtt
+    }
+
+    /// More is known of the moment in which packets were declared lost.
+    fn reconsider(&mut self, now: Duration) {
+        for index in (0..self.lost.len()).rev() {
+            let Some(lost) = self.lost.get(index).copied() else { return };
+            if lost.at.saturating_add(MOMENT) < now {
+                return;
+            }
+            let is_early = lost.is_early && self.is_early(&lost.sent, lost.at);
+            if let Some(lost) = self.lost.get_mut(index) {
+                lost.is_early = is_early;
+            }
+        }
     }
 
     /// Lets go of what has its fate, from the oldest on.
@@ -272,8 +295,9 @@ impl Ledger {
         }
     }
 
-    pub(super) fn set_rtt(&mut self, rtt: Duration) {
+    pub(super) fn set_rtt(&mut self, now: Duration, rtt: Duration) {
         self.rtt = Some(rtt);
+        self.reconsider(now);
     }
 
     /// Whether the trace has the peer's acknowledgements.

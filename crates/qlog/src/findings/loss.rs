@@ -20,6 +20,60 @@ pub(super) struct Spurious {
     stated: Count,
     /// Congestion events, and those that were taken back, if the trace says.
     events: Option<(u64, u64)>,
+    cuts: Cuts,
+}
+
+/// Reductions of the window in answer to losses, and those that were taken back, as the window shows them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cuts {
+    made: u64,
+    undone: u64,
+    /// The latest, as long as it was not taken back.
+    present: Option<Cut>,
+    /// Bytes acknowledged since the window last changed.
+    acknowledged: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    /// The loss that it answers.
+    loss: Duration,
+    /// The window before it.
+    before: u64,
+}
+
+impl Cuts {
+    fn update(&mut self, state: &State) {
+        for packet in &state.step.acknowledged {
+            self.acknowledged = self.acknowledged.saturating_add(packet.length);
+        }
+        let (Some(before), Some(after)) =
+            (state.step.window_before, state.metrics.congestion_window)
+        else {
+            return;
+        };
+        let acknowledged = core::mem::take(&mut self.acknowledged);
+        let answers = |loss: &Duration| {
+            state.now.saturating_sub(*loss) <= state.rtt().unwrap_or_default()
+                && self.present.is_none_or(|cut| cut.loss < *loss)
+        };
+        if after < before {
+            if let Some(loss) = state.last_loss.filter(answers) {
+                self.made = self.made.saturating_add(1);
+                self.present = Some(Cut { loss, before });
+            }
+        } else if let Some(cut) = self.present
+            && after >= cut.before
+        {
+            // Growth is a datagram a round trip, or half of what was acknowledged at most (RFC 9438 §4.4).
+            let most = if after == cut.before { 0 } else { acknowledged / 2 };
+            if after.saturating_sub(before) <= most.saturating_add(state.datagram()) {
+                return;
+            }
+            self.undone = self.undone.saturating_add(1);
+            self.present = None;
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,6 +103,7 @@ impl Detector for Spurious {
                 }
             }
         }
+        self.cuts.update(state);
         match event.kind {
             EventKind::SpuriousLoss { .. } => self.stated.note(state.now, state.datagram()),
             EventKind::CongestionEvents { events, undone } => self.events = Some((events, undone)),
@@ -80,9 +135,9 @@ impl Detector for Spurious {
         let all =
             if self.stated.packets > self.spurious.packets { self.stated } else { self.spurious };
         // A cut that was taken back has cost a retransmission and nothing else; some of the others may have had losses that
-        // were real.
-        let was_undone =
-            self.events.is_some_and(|(events, undone)| undone.saturating_mul(2) >= events);
+        // were real. Where there was none, as with BBR, nothing else was lost either.
+        let (cuts, undone) = self.events.unwrap_or((self.cuts.made, self.cuts.undone));
+        let was_undone = undone.saturating_mul(2) >= cuts;
         if let Some(first) = all.first
             && all.packets >= SPURIOUS
             && is_a_hundredth(&all)
@@ -97,7 +152,7 @@ impl Detector for Spurious {
                 end: all.last,
                 explanation: format!(
                     "{} of {} packets that were declared lost had arrived, only later ({} sent twice for nothing), and \
-                     the congestion window was reduced for them",
+                     the congestion window was reduced {cuts} times",
                     all.packets,
                     state.lost,
                     text::bytes(all.bytes)

@@ -245,7 +245,7 @@ impl State {
         }
         // A sample makes an estimate of it; some write a default before.
         if let Some(rtt) = new.smoothed_rtt.filter(|_| new.latest_rtt.is_some()) {
-            self.ledger.set_rtt(rtt.max(new.latest_rtt.unwrap_or_default()));
+            self.ledger.set_rtt(self.now, rtt.max(new.latest_rtt.unwrap_or_default()));
         }
     }
 

@@ -13,7 +13,7 @@ use super::event::{
 };
 use super::figures::ControllerData;
 use super::frames::Frames;
-use super::number::{Decimal, Milliseconds, Number};
+use super::number::{Decimal, Milliseconds, Number, number_or_word};
 
 type Text<'a> = Option<Cow<'a, str>>;
 
@@ -281,6 +281,7 @@ struct RecoveryParametersData<'a> {
     max_datagram_size: Option<Number>,
     initial_congestion_window: Option<Number>,
     minimum_congestion_window: Option<Number>,
+    #[serde(default, deserialize_with = "number_or_word")]
     reordering_threshold: Option<Number>,
     time_threshold: Option<Decimal>,
     #[serde(borrow)]

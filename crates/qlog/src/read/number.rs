@@ -39,6 +39,43 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
+/// A number, or a word that says why there is none: quic-go's reordering threshold is "disabled" at times.
+pub(super) fn number_or_word<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Number>, D::Error> {
+    struct NumberOrWord;
+
+    impl Visitor<'_> for NumberOrWord {
+        type Value = Option<Number>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("an unsigned integer or a word")
+        }
+
+        fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
+            NumberVisitor.visit_u64(value).map(Some)
+        }
+
+        fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
+            NumberVisitor.visit_i64(value).map(Some)
+        }
+
+        fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
+            NumberVisitor.visit_f64(value).map(Some)
+        }
+
+        fn visit_str<E: Error>(self, value: &str) -> Result<Self::Value, E> {
+            Ok(value.parse().map(Number).ok())
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+    }
+
+    deserializer.deserialize_any(NumberOrWord)
+}
+
 /// A number with a fraction, written as a number or as a string. It is finite.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Decimal(pub(super) f64);

@@ -336,3 +336,20 @@ fn the_type_of_a_lost_packet_is_known_wherever_it_is() {
     assert_eq!(packet_type, PacketType::Unknown);
     assert_eq!(unused.as_deref(), Some("(packets of no known type)"));
 }
+
+/// quic-go gives the packet threshold up where it sees reordering, and says so.
+#[test]
+fn a_threshold_may_be_a_word() {
+    for (written, expected) in [("3", Some(3)), (r#""3""#, Some(3)), (r#""disabled""#, None)] {
+        let event = format!(
+            r#"{{"time":1,"name":"quic:recovery_parameters_set","data":{{"reordering_threshold":{written},"time_threshold":1.25}}}}"#
+        );
+        let (events, reading) = read(sequence(&[&event]));
+        let [(_, EventKind::RecoveryParameters(parameters))] = &events[..] else {
+            panic!("{events:?}")
+        };
+        assert_eq!(parameters.reordering_threshold, expected, "{written}");
+        assert_eq!(parameters.time_threshold, Some(1.25));
+        assert_eq!(reading.unused.len(), 0);
+    }
+}

@@ -2,7 +2,7 @@ use super::story::{DATAGRAM, ROUND_TRIP, Story, ms};
 use crate::findings::FindingId::{
     EcnBlackHole, IdleWithData, LossDeclaredEarly, MtuBlackHole, ProbeOverdue, SpuriousLoss,
 };
-use crate::read::{Blocked, EventKind, Frame};
+use crate::read::{Blocked, EventKind, Frame, Metrics};
 
 #[test]
 fn nothing_in_flight_though_data_wait() {
@@ -58,6 +58,32 @@ fn losses_declared_too_early() {
     assert_eq!(declares(3), []);
 }
 
+/// As ngtcp2 writes them: first the losses, then the packet that showed them, then the round-trip time.
+#[test]
+fn losses_that_are_written_before_what_showed_them() {
+    let declares = |later: u64, rtt: u64| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.round();
+        for _ in 0..20 {
+            let first = story.next;
+            story.fill();
+            story.now += ms(5);
+            story.lose(first);
+            story.acknowledge(first + 1, first + later, ms(0));
+            let rtt = Some(ms(rtt));
+            story.metrics(Metrics { smoothed_rtt: rtt, latest_rtt: rtt, ..Metrics::default() });
+            story.now += ms(6);
+            story.acknowledge(first, story.next - 1, ms(0));
+            let rtt = Some(ROUND_TRIP);
+            story.metrics(Metrics { smoothed_rtt: rtt, latest_rtt: rtt, ..Metrics::default() });
+        }
+        story.finds()
+    };
+    assert_eq!(declares(1, 10), [LossDeclaredEarly]);
+    assert_eq!(declares(3, 10), [], "overtaken by three");
+    assert_eq!(declares(1, 4), [], "late by the round-trip time that was measured then");
+}
+
 #[test]
 fn reordering_taken_for_loss() {
     let reorders = |is_undone: bool| {
@@ -77,6 +103,35 @@ fn reordering_taken_for_loss() {
     };
     assert_eq!(reorders(false), [SpuriousLoss]);
     assert_eq!(reorders(true), []);
+}
+
+/// Where the trace does not say what became of a reduction, the window does.
+#[test]
+fn reordering_taken_for_loss_as_the_window_shows_it() {
+    let reorders = |cut: u64, is_undone: bool| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.round();
+        for _ in 0..40 {
+            let first = story.next;
+            story.fill();
+            story.now += ROUND_TRIP;
+            story.acknowledge(first + 1, first + 8, ms(0));
+            story.lose(first);
+            let window = story.window;
+            story.set_window(window - cut);
+            story.acknowledge(first, story.next - 1, ms(0));
+            story.now += ROUND_TRIP;
+            if is_undone {
+                story.set_window(window);
+            } else {
+                (0..8).for_each(|_| story.set_window(story.window + cut / 8));
+            }
+        }
+        story.finds()
+    };
+    assert_eq!(reorders(8 * DATAGRAM, false), [SpuriousLoss]);
+    assert_eq!(reorders(8 * DATAGRAM, true), []);
+    assert_eq!(reorders(0, false), [], "BBR does not answer a few losses");
 }
 
 #[test]
