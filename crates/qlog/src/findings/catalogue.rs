@@ -231,7 +231,7 @@ pub static CATALOGUE: [Entry; 25] = [
         title: "the connection timed out with data outstanding",
         meaning: "The peer fell silent in the middle of a transfer, and the idle timeout ended the connection.",
         causes: "A peer that crashed, or whose path died; a NAT that forgot the flow; an address of the peer's that changed and was not followed.",
-        bound: "Closed by the idle timeout, with packets unacknowledged or data unsent.",
+        bound: "Closed by the idle timeout, or without a reason after as long a silence, with packets unacknowledged or data unsent.",
     },
     Entry {
         id: FindingId::DeadPeerKept,

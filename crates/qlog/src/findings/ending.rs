@@ -23,6 +23,11 @@ fn idle_timeout(state: &State) -> Option<Duration> {
     announced.into_iter().flatten().filter(|timeout| !timeout.is_zero()).min()
 }
 
+fn was_silent_for_idle_timeout(state: &State) -> bool {
+    let silence = state.last_received.map(|last| state.now.saturating_sub(last));
+    idle_timeout(state).zip(silence).is_some_and(|(timeout, silence)| silence >= timeout)
+}
+
 impl Detector for Endings {
     fn on_event(&mut self, event: &Event, state: &State) {
         match &event.kind {
@@ -41,13 +46,18 @@ impl Detector for Endings {
                     self.kept = Some((asked, state.now, bound));
                 }
             }
-            EventKind::Closed { trigger, reason, .. } => {
+            EventKind::Closed { trigger, reason, error, .. } => {
                 let says = |text: &Option<Box<str>>| {
                     text.as_deref().is_some_and(|text| text.to_ascii_lowercase().contains("idle"))
                 };
+                // quiche gives no reason: then the silence is one.
+                let says_nothing = trigger.is_none() && reason.is_none() && error.is_none();
+                let is_idle = says(trigger)
+                    || says(reason)
+                    || (says_nothing && was_silent_for_idle_timeout(state));
                 let has_unfinished =
                     state.ledger.count() > 0 || state.flow.has_data() == Some(true);
-                if (says(trigger) || says(reason)) && has_unfinished {
+                if is_idle && has_unfinished {
                     let since = state.last_received.unwrap_or_default();
                     self.timed_out = Some((since, state.now, self.unanswered));
                 }

@@ -136,6 +136,28 @@ fn a_connection_that_times_out() {
     assert_eq!(ends(false), []);
 }
 
+/// As quiche writes it: the event says nothing, and the silence everything.
+#[test]
+fn a_connection_that_ends_after_the_idle_timeout_without_a_reason() {
+    let ends = |silence: u64, error: Option<&str>| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        story.round();
+        story.fill();
+        for probe in 0..8 {
+            story.now += ms(40 << probe);
+            story.send_frames(vec![Frame::Ping], 40);
+        }
+        story.now += ms(silence);
+        let error = error.map(Into::into);
+        story.event(EventKind::Closed { is_local: None, error, reason: None, trigger: None });
+        story.finds()
+    };
+    // The idle timeout is 30 s; 10.2 s are over.
+    assert_eq!(ends(20_000, None), [TimedOutWithData]);
+    assert_eq!(ends(20_000, Some("internal_error")), []);
+    assert_eq!(ends(5_000, None), []);
+}
+
 #[test]
 fn a_dead_peer_that_is_not_given_up() {
     let goes_on = |seconds: u64| {
