@@ -8,23 +8,28 @@ import { stateColour, type Theme } from "./palette.ts";
 
 /** How long nothing may change before the panel is written anew, in ms. */
 const REST = 120;
+/** A view that follows a live trace never rests: how often the panel is written then, in ms. */
+const PACE = 1000;
 
 export class States {
   readonly host: HTMLElement;
   private readonly body = element("div");
   private waiting = 0;
+  private written = 0;
 
   constructor() {
     this.host = element("section", { class: "panel panel-states", "aria-label": "How the time in view was spent" }, element("h2", {}, "Time in view"), this.body);
   }
 
-  /** Writes the panel as soon as the view rests. */
-  draw(shown: Shown[], theme: Theme, from: number, to: number): void {
+  /** Writes the panel as soon as the view rests; where it `follows`, at a steady pace. */
+  draw(shown: Shown[], theme: Theme, from: number, to: number, follows: boolean): void {
     clearTimeout(this.waiting);
-    this.waiting = setTimeout(() => this.write(shown, theme, from, to), REST);
+    const due = this.written + PACE - performance.now();
+    this.waiting = setTimeout(() => this.write(shown, theme, from, to), follows ? Math.max(0, Math.min(due, REST)) : REST);
   }
 
   private write(shown: Shown[], theme: Theme, from: number, to: number): void {
+    this.written = performance.now();
     const blocks = shown.flatMap((one) => {
       const [begin, end] = [Math.max(0, from / one.factor), Math.min(one.trace.duration, to / one.factor)];
       return one.trace.lanes.filter(({ length }) => length > 0).map((lane) => block(one, lane, stay(lane, begin, end), end - begin, theme));
@@ -70,7 +75,7 @@ function pace(shown: Shown, stayed: Stay, span: number): HTMLElement {
   const told = (period: number): string => `${duration(period)}${shown.trace.roundTrip === null ? "" : ` = ${roundTrips(period / shown.trace.roundTrip)}`}`;
   const period = span / stayed.transitions;
   const back = stayed.transitions > 3 ? `, there and back in ${told(period * 2)}` : "";
-  return element("p", {}, `${count(stayed.transitions)} changes of state: one each ${told(period)}${back}.`);
+  return element("p", {}, stayed.transitions === 1 ? "1 change of state." : `${count(stayed.transitions)} changes of state: one each ${told(period)}${back}.`);
 }
 
 function matrix(stayed: Stay): HTMLElement {

@@ -357,7 +357,7 @@ export class Viewer {
     this.geometry.resize(this.stack.clientWidth);
     for (const plot of this.plots) plot.draw(scene);
     this.lanes.draw(scene, this.findings.selection?.finding ?? null);
-    this.states.draw(scene.shown, scene.theme, this.view.min, this.view.max);
+    this.states.draw(scene.shown, scene.theme, this.view.min, this.view.max, this.follows);
   }
 
   private drawCursor({ shown }: Scene): void {

@@ -116,5 +116,13 @@ test("a live trace moves as rows come, stands still while the reader looks, and 
   assert.equal(await range(), still);
   await page.keyboard.press("f");
   await page.waitForFunction(() => /^14\.98 s – 44\.98 s/.test(document.querySelector(".readout .range")?.textContent ?? ""));
+  // The view does not rest while rows come, and what it says of the time in view is of now all the same.
+  let next = 45;
+  const sending = setInterval(() => {
+    send("rows", { ...(rows(next * 1000) as object), lanes: { congestion_state: [[next * 1000, null, "slow_start"]] } });
+    next += 1;
+  }, 10);
+  await page.waitForFunction(() => /slow start/.test(document.querySelector(".panel-states")?.textContent ?? ""), null, { timeout: 10_000 });
+  clearInterval(sending);
   await context.close();
 });
