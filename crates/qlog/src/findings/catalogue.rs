@@ -191,7 +191,7 @@ pub static CATALOGUE: [Entry; 25] = [
         title: "the peer's flow control holds data up",
         meaning: "Data waits for a limit that the receiver sets: its windows are smaller than the path, or raised too late.",
         causes: "A receive window below bandwidth times round trip; limits raised only when all was read; lost updates that nobody repeats.",
-        bound: "One stall of 1 s and 16 round trips, or stalls for half the time and 2 s together.",
+        bound: "One stall of 1 s and 16 round trips, or stalls for half the time and 2 s together. What is held up while data in flight stand in a queue (a round trip twice the least) does not count: the path is used.",
     },
     Entry {
         id: FindingId::PeerStoppedReading,

@@ -27,6 +27,8 @@ struct Stall {
     /// Packets that came from the peer since then.
     heard: u64,
     limit: Option<u64>,
+    /// It cost nothing so far: data are on their way, and a queue stands, so that the path is used all the same.
+    is_free: bool,
 }
 
 impl Stall {
@@ -65,11 +67,12 @@ impl Stalls {
             all_arrived,
             heard: 0,
             limit,
+            is_free: true,
         });
     }
 
     fn end(&mut self, now: Duration) {
-        let Some(mut stall) = self.present.take() else { return };
+        let Some(mut stall) = self.present.take().filter(|stall| !stall.is_free) else { return };
         stall.end = now;
         self.total = self.total.saturating_add(stall.length());
         self.count = self.count.saturating_add(1);
@@ -195,6 +198,7 @@ impl Detector for Stalls {
             _ => {}
         }
         if let Some(stall) = &mut self.present {
+            stall.is_free &= state.ledger.count() > 0 && state.has_standing_queue();
             // That it is asked for more (DATA_BLOCKED, PING) does not change that it has everything.
             if carries_stream_data(event) {
                 (stall.all_arrived, stall.heard) = (None, 0);

@@ -282,6 +282,12 @@ impl State {
         self.step.lost > 0 || self.last_ce == Some(self.now)
     }
 
+    /// Whether more is on its way than fits the path: a round trip takes twice the least one.
+    pub(super) fn has_standing_queue(&self) -> bool {
+        let least = self.metrics.minimum_rtt.filter(|least| !least.is_zero());
+        self.rtt().zip(least).is_some_and(|(rtt, least)| rtt >= least.saturating_mul(2))
+    }
+
     /// Whether the window leaves no room for another datagram.
     pub(super) fn window_is_full(&self) -> bool {
         match (self.metrics.bytes_in_flight, self.metrics.congestion_window) {

@@ -5,7 +5,7 @@ use crate::findings::FindingId::{
     AckStarvation, AmplificationStall, DeadPeerKept, FlowControlStall, LateAcknowledgements,
     NotWoken, PeerStoppedReading, TimedOutWithData,
 };
-use crate::read::{Blocked, EventKind, Frame};
+use crate::read::{Blocked, EventKind, Frame, Metrics};
 
 /// The connection's limit is reached; `each` happens four times in a pause before it is raised.
 fn stalls(pause: u64, mut each: impl FnMut(&mut Story)) -> Story {
@@ -32,6 +32,28 @@ fn limits_that_are_not_raised() {
     );
     assert_eq!(stalls(4000, |_| ()).finds(), [FlowControlStall]);
     assert_eq!(stalls(400, |_| ()).finds(), []);
+}
+
+/// Behind a bottleneck whose queue is full a limit of the peer's costs nothing.
+#[test]
+fn limits_that_bind_while_a_queue_stands() {
+    let holds = |round_trip: u64| {
+        let mut story = Story::begin(20 * DATAGRAM);
+        let rtt = Some(ms(round_trip));
+        story.metrics(Metrics { smoothed_rtt: rtt, latest_rtt: rtt, ..Metrics::default() });
+        story.send();
+        for _ in 0..12 {
+            story.send();
+            story.blocked(Blocked::ConnectionFlowControl);
+            story.now += ms(400);
+            story.acknowledge(story.next - 2, story.next - 2, ms(0));
+            story.receive(vec![Frame::MaxData { maximum: 1 << 40 }]);
+            story.blocked(Blocked::Pacing);
+        }
+        story.finds()
+    };
+    assert_eq!(holds(10), [FlowControlStall]);
+    assert_eq!(holds(100), []);
 }
 
 #[test]
