@@ -168,10 +168,13 @@ impl Books {
         Some(self.metrics.as_ref()?.rtt?.smoothed)
     }
 
-    /// How much later than an acknowledged packet one is lost (RFC 9002 §6.1.2); nothing without a sample.
+    /// How long after it was sent a packet is lost (RFC 9002 §6.1.2), as this end says, but at most by a smoothed
+    /// round-trip time later than the round-trip time itself; nothing without a sample.
     pub(super) fn time_threshold(&self) -> Duration {
-        let rtt = self.metrics.as_ref().and_then(|metrics| metrics.rtt);
-        rtt.map_or(Duration::ZERO, |rtt| rtt.smoothed.max(rtt.latest) * 9 / 8)
+        let Some(metrics) = &self.metrics else { return Duration::ZERO };
+        let Some(rtt) = metrics.rtt else { return Duration::ZERO };
+        let base = rtt.smoothed.max(rtt.latest);
+        metrics.loss_thresholds.time.min(base + rtt.smoothed.max(base / 8))
     }
 
     /// The probe timeout without backoff, with the longest delay that the peer may add (RFC 9002 §6.2.1).
