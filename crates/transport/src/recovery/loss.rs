@@ -63,10 +63,7 @@ impl Recovery {
 
     /// How much reordering is tolerated now.
     pub(super) fn loss_thresholds(&self) -> LossThresholds {
-        LossThresholds {
-            packets: self.config.packet_threshold,
-            time: self.path.rtt.time_threshold(),
-        }
+        self.path.reordering.thresholds(&self.path.rtt, self.max_ack_delay)
     }
 
     /// The first packet number that is not yet lost by the packet threshold. A number that was left
@@ -96,6 +93,7 @@ impl Recovery {
             self.batch.lost.push(packet.as_sent());
             self.path.sampler.on_lost(packet.bytes);
             self.path.persistent.on_lost(&packet);
+            self.path.reordering.on_lost(self.path.rounds.current());
         }
         Ok(())
     }

@@ -168,13 +168,14 @@ impl Books {
         Some(self.metrics.as_ref()?.rtt?.smoothed)
     }
 
-    /// How long after it was sent a packet is lost (RFC 9002 §6.1.2), as this end says, but at most by a smoothed
-    /// round-trip time later than the round-trip time itself; nothing without a sample.
+    /// How long after it was sent a packet is lost (RFC 9002 §6.1.2), as this end says; nothing without a sample.
+    /// Where there was reordering that may be two round trips or a probe timeout, but never more.
     pub(super) fn time_threshold(&self) -> Duration {
         let Some(metrics) = &self.metrics else { return Duration::ZERO };
         let Some(rtt) = metrics.rtt else { return Duration::ZERO };
-        let base = rtt.smoothed.max(rtt.latest);
-        metrics.loss_thresholds.time.min(base + rtt.smoothed.max(base / 8))
+        let longest = (2 * rtt.smoothed).max(self.probe_timeout());
+        let least = rtt.smoothed.max(rtt.latest) * 9 / 8;
+        metrics.loss_thresholds.time.min(least.max(longest))
     }
 
     /// The probe timeout without backoff, with the longest delay that the peer may add (RFC 9002 §6.2.1).
