@@ -120,7 +120,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: S17,
         id: "S17",
         meaning: "Little is sent in vain: spurious losses are rare, and timeouts back off.",
-        method: "own spurious losses where nothing overtakes anything, 1 %; expiries against log2 of the silence",
+        method: "own spurious losses, 1 % where nothing overtakes anything and 5 % elsewhere; expiries against log2 of the silence",
     },
     Entry {
         property: S18,

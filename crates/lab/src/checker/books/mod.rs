@@ -168,10 +168,14 @@ impl Books {
         Some(self.metrics.as_ref()?.rtt?.smoothed)
     }
 
-    /// How much later than an acknowledged packet one is lost (RFC 9002 §6.1.2); nothing without a sample.
+    /// How long after it was sent a packet is lost (RFC 9002 §6.1.2), as this end says; nothing without a sample.
+    /// Where there was reordering that may be two round trips or a probe timeout, but never more.
     pub(super) fn time_threshold(&self) -> Duration {
-        let rtt = self.metrics.as_ref().and_then(|metrics| metrics.rtt);
-        rtt.map_or(Duration::ZERO, |rtt| rtt.smoothed.max(rtt.latest) * 9 / 8)
+        let Some(metrics) = &self.metrics else { return Duration::ZERO };
+        let Some(rtt) = metrics.rtt else { return Duration::ZERO };
+        let longest = (2 * rtt.smoothed).max(self.probe_timeout());
+        let least = rtt.smoothed.max(rtt.latest) * 9 / 8;
+        metrics.loss_thresholds.time.min(least.max(longest))
     }
 
     /// The probe timeout without backoff, with the longest delay that the peer may add (RFC 9002 §6.2.1).

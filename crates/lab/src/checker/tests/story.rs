@@ -5,8 +5,8 @@ use core::time::Duration;
 use clearway_congestion::{Phase, RateSample, RttSnapshot, Snapshot, Suppressor, Suppressors};
 use clearway_network::LinkConfig;
 use clearway_transport::{
-    ConnectionState, LossTrigger, LostPacket, Metrics, Observation, Observer, PacketObservation,
-    SendLimit, SpaceId, TimerChange, TimerKind,
+    ConnectionState, LossThresholds, LossTrigger, LostPacket, Metrics, Observation, Observer,
+    PacketObservation, SendLimit, SpaceId, TimerChange, TimerKind,
 };
 use clearway_units::{Rate, ReleaseTime, Timestamp};
 use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters, VarInt};
@@ -85,6 +85,7 @@ impl Story {
             congestion,
             pacing_rate: None,
             delivery_rate: None,
+            loss_thresholds: LossThresholds { packets: 3, time: ms(375) },
         };
         let mut story = Self {
             server: checker.observer(SERVER),
@@ -264,6 +265,7 @@ impl Story {
         let smoothed = latest;
         self.metrics.rtt =
             Some(RttSnapshot { latest, smoothed, minimum, variation, is_new: false });
+        self.metrics.loss_thresholds.time = smoothed.max(latest) * 9 / 8;
     }
 
     /// The server declares a packet lost.
@@ -276,6 +278,7 @@ impl Story {
             number: PacketNumber::new(number).unwrap(),
             bytes: SIZE,
             trigger: LossTrigger::ReorderingThreshold,
+            thresholds: self.metrics.loss_thresholds,
         }));
     }
 
