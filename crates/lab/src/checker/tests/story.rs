@@ -65,8 +65,22 @@ impl Story {
         Self::on(LinkConfig::default(), controller, only)
     }
 
+    /// A connection whose handshake is going on.
+    pub(crate) fn handshaking(only: Property) -> Self {
+        Self::begun(LinkConfig::default(), "reno", only, ConnectionState::HandshakeStarted)
+    }
+
     /// As [`new`](Self::new), on a network.
     pub(crate) fn on(network: LinkConfig, controller: &str, only: Property) -> Self {
+        Self::begun(network, controller, only, ConnectionState::HandshakeConfirmed)
+    }
+
+    fn begun(
+        network: LinkConfig,
+        controller: &str,
+        only: Property,
+        state: ConnectionState,
+    ) -> Self {
         let checker = Checker::new(&setup(network, only), controller, true).unwrap();
         let congestion = Snapshot {
             window: 10 * SIZE,
@@ -98,11 +112,11 @@ impl Story {
             rtt: ms(100),
             written: 0,
         };
-        story.start();
+        story.start(state);
         story
     }
 
-    fn start(&mut self) {
+    fn start(&mut self, state: ConnectionState) {
         let id = ConnectionId::new(&[1; 8]).unwrap();
         let parameters = TransportParameters {
             initial_max_data: VarInt::saturating(1 << 40),
@@ -121,7 +135,7 @@ impl Story {
                     original_destination_id: id,
                 },
                 Observation::ParametersSet { owner: side.peer(), parameters: &parameters },
-                Observation::StateUpdated(ConnectionState::HandshakeConfirmed),
+                Observation::StateUpdated(state),
             ];
             for observation in &observations {
                 self.observer(side.is_server()).observe(Timestamp::ORIGIN, observation);
@@ -257,6 +271,51 @@ impl Story {
         self.client_sent += 1;
         self.client.observe(self.now, &Observation::PacketSent(packet));
         self.server.observe(self.now, &Observation::PacketReceived(packet));
+    }
+
+    /// A packet of the client comes with a PING, and an ACK frame that says nothing new.
+    pub(crate) fn receive_ping_with_ack(&mut self) {
+        let mut buffer = [0; 64];
+        let mut writer = Writer::new(&mut buffer);
+        Frame::Ping.encode(&mut writer).unwrap();
+        let ranges = core::iter::once(PacketNumber::ZERO..=PacketNumber::ZERO);
+        frame::Ack::encode_ranges(&mut writer, VarInt::ZERO, ranges, None).unwrap();
+        let length = writer.written();
+        let packet = Self::packet(self.client_sent, &buffer[..length], false);
+        self.client_sent += 1;
+        self.client.observe(self.now, &Observation::PacketSent(packet));
+        self.server.observe(self.now, &Observation::PacketReceived(packet));
+    }
+
+    /// The client sends Handshake packet 0.
+    pub(crate) fn client_sends_handshake_packet(&mut self) {
+        let packet = PacketObservation {
+            packet_type: PacketType::Handshake,
+            ..Self::packet(0, PING, false)
+        };
+        self.client.observe(self.now, &Observation::PacketSent(packet));
+    }
+
+    /// It arrives, and the client hears of that.
+    pub(crate) fn server_acknowledges_handshake_packet(&mut self) {
+        let of = |payload| PacketObservation {
+            packet_type: PacketType::Handshake,
+            ..Self::packet(0, payload, false)
+        };
+        self.server.observe(self.now, &Observation::PacketReceived(of(PING)));
+        let mut buffer = [0; 64];
+        let mut writer = Writer::new(&mut buffer);
+        let ranges = core::iter::once(PacketNumber::ZERO..=PacketNumber::ZERO);
+        frame::Ack::encode_ranges(&mut writer, VarInt::ZERO, ranges, None).unwrap();
+        let length = writer.written();
+        self.server.observe(self.now, &Observation::PacketSent(of(&buffer[..length])));
+        self.client.observe(self.now, &Observation::PacketReceived(of(&buffer[..length])));
+    }
+
+    /// The client had its turn; its deadline is in `deadline`.
+    pub(crate) fn settle_client(&mut self, deadline: Option<Duration>) {
+        let deadline = deadline.map(|after| self.now + after);
+        self.checker.on_settled(self.now, CLIENT, deadline, 0);
     }
 
     fn sample(&mut self, latest: Duration) {
