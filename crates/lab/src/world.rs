@@ -458,6 +458,8 @@ impl World {
         sampler.advance(until, |at| Sample {
             at,
             received: (0..self.flows.len()).map(received).collect(),
+            datagrams: [Way::ToServer, Way::ToClient]
+                .map(|way| self.link.counters().of(way).received),
             to_server: queueing(&self.link, Way::ToServer),
             to_client: queueing(&self.link, Way::ToClient),
         });
