@@ -8,6 +8,7 @@ pub mod across;
 pub mod application;
 pub mod checker;
 mod digest;
+pub mod disturb;
 pub mod explore;
 pub mod log;
 pub mod report;

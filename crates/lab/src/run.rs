@@ -152,11 +152,10 @@ pub fn run(
     });
     let plans = plans.collect::<Result<Vec<_>, UnknownAlgorithm>>()?;
     let network = LinkConfig { seed: random.number(), ..setup.network.clone() };
-    let rebind = network.rebind;
     let covers_bytes = setup.flows.iter().all(|flow| flow.session == SessionKind::Null);
     let digest = extras.digest.then(|| Digest::new(covers_bytes));
     let watching = extras.check.then(|| checker.clone());
-    let mut world = World::new(Link::new(network), rebind, plans, watching, digest);
+    let mut world = World::new(Link::new(network), plans, watching, digest);
     world.set_acting(setup.turns.acting);
     if let Some(interval) = extras.sample_every {
         world.sample_every(interval);
@@ -324,9 +323,11 @@ fn plan(
             StackKind::Quinn => return Err(NO_QUINN.to_owned()),
         };
         let application = Box::new(Client::new(now, &flow.traffic, &mut random));
-        let client = End::new(client, application, flow.client.stack.is_observable());
+        let client = End::new(client, application, flow.client.stack.is_observable())
+            .with_key_updates(flow.client.key_updates.clone());
         let application = Box::new(Server::new(&mut random));
-        let server = End::new(server, application, flow.server.stack.is_observable());
+        let server = End::new(server, application, flow.server.stack.is_observable())
+            .with_key_updates(flow.server.key_updates.clone());
         Ok([client, server])
     };
     FlowPlan { start, birth: Box::new(birth), is_optional }

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use clearway_network::Way;
 use clearway_units::Timestamp;
 
 /// What was achieved until a point in time.
@@ -11,10 +12,23 @@ pub struct Sample {
     pub at: Timestamp,
     /// Bytes of content that each flow has received until then, in the order of the setup.
     pub received: Vec<u64>,
+    /// How many datagrams were handed to the network until then: to servers, and to clients.
+    pub datagrams: [u64; 2],
     /// What the datagrams to servers have waited.
     pub to_server: Queueing,
     /// What the datagrams to clients have waited.
     pub to_client: Queueing,
+}
+
+impl Sample {
+    /// How many datagrams were handed to the network in the direction `way`.
+    pub const fn sent(&self, way: Way) -> u64 {
+        let [to_server, to_client] = self.datagrams;
+        match way {
+            Way::ToServer => to_server,
+            Way::ToClient => to_client,
+        }
+    }
 }
 
 /// What datagrams have waited for the bottleneck of a direction.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use clearway_network::LinkConfig;
+use clearway_network::{LinkConfig, Moment};
 use clearway_units::Rate;
 
 /// Everything that decides a run, but for the controller and the seed.
@@ -105,6 +105,9 @@ pub struct EndSetup {
     pub max_connection_receive_window: u64,
     /// How many written bytes are kept until they are acknowledged.
     pub send_buffer: u64,
+    /// When its application asks for a key update (RFC 9001 §6.1); where the connection cannot make one
+    /// at that moment, none is made.
+    pub key_updates: Vec<Moment>,
 }
 
 impl Default for EndSetup {
@@ -127,6 +130,7 @@ impl Default for EndSetup {
             initial_connection_receive_window: standard.initial_connection_receive_window,
             max_connection_receive_window: standard.max_connection_receive_window,
             send_buffer: standard.send_buffer,
+            key_updates: Vec::new(),
         }
     }
 }

@@ -8,7 +8,7 @@
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use clearway_network::{Datagram, Delivery, FlowCounters, Link, Rebind, Way};
+use clearway_network::{Datagram, Delivery, FlowCounters, Link, Moment, Way};
 use clearway_units::Timestamp;
 
 use crate::application::{Application, Progress};
@@ -76,6 +76,8 @@ pub struct End {
     /// Whether its window was ever the least that its controller sets, by the account of a stack that no
     /// observer sees into.
     reached_floor: bool,
+    /// Moments to come at which it updates its keys.
+    key_updates: Vec<Moment>,
 }
 
 impl End {
@@ -86,7 +88,28 @@ impl End {
         is_observed: bool,
     ) -> Self {
         let (deadline, is_touched, reached_floor) = (None, true, false);
-        Self { stack, application, deadline, is_touched, is_observed, reached_floor }
+        let key_updates = Vec::new();
+        Self { stack, application, deadline, is_touched, is_observed, reached_floor, key_updates }
+    }
+
+    /// The same, updating its keys at these moments.
+    pub fn with_key_updates(self, key_updates: Vec<Moment>) -> Self {
+        Self { key_updates, ..self }
+    }
+
+    /// Makes the key updates whose moment has come.
+    fn update_keys(&mut self, now: Timestamp, link: &Link) {
+        let before = self.key_updates.len();
+        self.key_updates.retain(|moment| time_of(*moment, link).is_none_or(|at| now < at));
+        if self.key_updates.len() < before {
+            self.stack.update_keys(now);
+            self.is_touched = true;
+        }
+    }
+
+    /// When it is the next time to update keys, as far as time decides.
+    fn next_key_update(&self, link: &Link) -> Option<Timestamp> {
+        self.key_updates.iter().filter_map(|moment| time_of(*moment, link)).min()
     }
 
     fn note_floor(&mut self) {
@@ -173,7 +196,6 @@ impl core::fmt::Display for Stop {
 pub struct World {
     now: Timestamp,
     link: Link,
-    rebind: Option<Rebind>,
     flows: Vec<Flow>,
     checker: Option<Checker>,
     digest: Option<Digest>,
@@ -191,9 +213,9 @@ fn address(flow: usize, host: u8, port: u16) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::new(10, high, low, host).into(), port)
 }
 
-/// The client's address after its NAT mapping has changed `binding` times.
-fn client_address(flow: usize, binding: u64, changes_host: bool) -> SocketAddr {
-    let host = if changes_host { 2 + (binding % 250) as u8 } else { 2 };
+/// The client's address after its NAT mapping has changed `binding` times, and the IP address `hosts` times.
+fn client_address(flow: usize, binding: u64, hosts: u64) -> SocketAddr {
+    let host = 2 + (hosts % 250) as u8;
     address(flow, host, CLIENT_PORT + (binding % 10_000) as u16)
 }
 
@@ -201,7 +223,6 @@ impl World {
     /// A world in which nothing has happened.
     pub fn new(
         link: Link,
-        rebind: Option<Rebind>,
         flows: Vec<FlowPlan>,
         checker: Option<Checker>,
         digest: Option<Digest>,
@@ -210,13 +231,12 @@ impl World {
             start: plan.start,
             birth: Some(plan.birth),
             ends: None,
-            bindings: vec![client_address(index, 0, false)],
+            bindings: vec![client_address(index, 0, 0)],
             is_optional: plan.is_optional,
         });
         Self {
             now: Timestamp::ORIGIN,
             link,
-            rebind,
             flows: flows.collect(),
             checker,
             digest,
@@ -244,7 +264,7 @@ impl World {
     /// Lets time pass until all is done, something is wrong, or `limit`.
     pub fn run(&mut self, limit: Timestamp) -> Stop {
         loop {
-            if let Some(stop) = self.act() {
+            if let Some(stop) = self.act().or_else(|| self.update_keys()) {
                 return stop;
             }
             match self.next_moment() {
@@ -320,17 +340,30 @@ impl World {
     fn next_moment(&self) -> Option<Timestamp> {
         let starts = self.flows.iter().filter(|flow| flow.birth.is_some()).map(|flow| flow.start);
         let ends = self.flows.iter().filter_map(|flow| flow.ends.as_ref()).flatten();
-        starts.chain(ends.filter_map(|end| end.deadline)).chain(self.link.deadline()).min()
+        let wakes =
+            |end: &End| end.deadline.into_iter().chain(end.next_key_update(&self.link)).min();
+        starts.chain(ends.filter_map(wakes)).chain(self.link.deadline()).min()
+    }
+
+    /// Makes the key updates whose moment has come, and lets the ends act on them.
+    fn update_keys(&mut self) -> Option<Stop> {
+        let Self { now, link, flows, .. } = self;
+        let ends = flows.iter_mut().filter_map(|flow| flow.ends.as_mut()).flatten();
+        let is_any = ends.fold(false, |is_any, end| {
+            end.update_keys(*now, link);
+            is_any || end.is_touched
+        });
+        is_any.then(|| self.act()).flatten()
     }
 
     fn deliver(&mut self, delivery: Delivery) {
         let Delivery { way, datagram, binding, .. } = delivery;
         let Datagram { mut payload, ecn, flow } = datagram;
         let index = flow as usize;
-        let changes_host = self.rebind.is_some_and(|rebind| rebind.address);
         let Some(flow) = self.flows.get_mut(index) else { return };
         while (flow.bindings.len() as u64) <= binding {
-            flow.bindings.push(client_address(index, flow.bindings.len() as u64, changes_host));
+            let next = flow.bindings.len() as u64;
+            flow.bindings.push(client_address(index, next, self.link.addresses(next)));
         }
         let from = match way {
             Way::ToServer => flow.bindings[binding as usize],
@@ -425,6 +458,8 @@ impl World {
         sampler.advance(until, |at| Sample {
             at,
             received: (0..self.flows.len()).map(received).collect(),
+            datagrams: [Way::ToServer, Way::ToClient]
+                .map(|way| self.link.counters().of(way).received),
             to_server: queueing(&self.link, Way::ToServer),
             to_client: queueing(&self.link, Way::ToClient),
         });
@@ -436,6 +471,16 @@ impl World {
             .iter()
             .filter(|flow| !flow.is_optional)
             .all(|flow| flow.ends.as_ref().is_some_and(|[client, _]| client.is_finished()))
+    }
+}
+
+/// When a moment comes; of a datagram only that it has come.
+fn time_of(moment: Moment, link: &Link) -> Option<Timestamp> {
+    match moment {
+        Moment::After(after) => link.first_entry().map(|first| first + after),
+        Moment::Datagram { way, number } => {
+            (link.counters().of(way).received >= number).then_some(Timestamp::ORIGIN)
+        }
     }
 }
 

@@ -49,6 +49,8 @@ pub struct WayCounters {
     pub lost_burst: u64,
     /// [`DropReason::Listed`].
     pub lost_listed: u64,
+    /// [`DropReason::Disturbance`].
+    pub lost_disturbance: u64,
     /// [`DropReason::Queue`].
     pub dropped_queue: u64,
     /// [`DropReason::Pipe`].
@@ -84,6 +86,7 @@ impl WayCounters {
             self.lost_random,
             self.lost_burst,
             self.lost_listed,
+            self.lost_disturbance,
             self.dropped_queue,
             self.dropped_pipe,
             self.too_large,
@@ -102,6 +105,7 @@ impl WayCounters {
             DropReason::Random => &mut self.lost_random,
             DropReason::Burst => &mut self.lost_burst,
             DropReason::Listed => &mut self.lost_listed,
+            DropReason::Disturbance => &mut self.lost_disturbance,
             DropReason::Queue => &mut self.dropped_queue,
             DropReason::Pipe => &mut self.dropped_pipe,
             DropReason::TooLarge => &mut self.too_large,
@@ -134,6 +138,7 @@ impl fmt::Display for WayCounters {
             ("lost at random", self.lost_random),
             ("lost in bursts", self.lost_burst),
             ("lost by list", self.lost_listed),
+            ("lost by a disturbance", self.lost_disturbance),
             ("dropped by the queue", self.dropped_queue),
             ("dropped by the full pipe", self.dropped_pipe),
             ("too large", self.too_large),

@@ -131,6 +131,8 @@ pub enum DropReason {
     Burst,
     /// [`LossModel::List`](crate::LossModel::List).
     Listed,
+    /// A [`Disturbance`](crate::Disturbance).
+    Disturbance,
     /// The queue in front of the bottleneck was full.
     Queue,
     /// The direction held [`PIPE_LIMIT`](crate::PIPE_LIMIT) bytes.

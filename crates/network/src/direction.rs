@@ -6,6 +6,7 @@ use clearway_units::{Random, Rate, Timestamp};
 
 use crate::bottleneck::{Bottleneck, Exit};
 use crate::counters::{add_bytes, increment};
+use crate::disturbance::Verdict;
 use crate::flows::Flows;
 use crate::host::HostState;
 use crate::impairments::Impairments;
@@ -98,11 +99,13 @@ impl Direction {
         &mut self,
         (now, first): (Timestamp, Timestamp),
         mut entry: Entry,
+        verdict: Verdict,
         inside: &mut Inside,
     ) -> Result<(), DropReason> {
         let length = entry.datagram.payload.len();
         let place = self.count_received(&entry.datagram, inside);
-        let draws = self.impairments.draw((now, first), self.entered, length);
+        let mut draws = self.impairments.draw((now, first), self.entered, length);
+        draws.disturb(verdict);
         if self.bleach && entry.datagram.ecn != Ecn::NotEct {
             entry.datagram.ecn = Ecn::NotEct;
             increment(&mut inside.counters.of_mut(self.way).bleached);
@@ -362,6 +365,11 @@ impl Direction {
 
     fn release(&mut self, length: usize) {
         self.held = self.held.saturating_sub(length).saturating_sub(DATAGRAM_COST);
+    }
+
+    /// How many datagrams have entered so far.
+    pub(crate) const fn entered(&self) -> u64 {
+        self.entered
     }
 
     /// Bytes of payload that have passed so far.

@@ -2,16 +2,17 @@
 
 use clearway_units::{Random, Timestamp};
 
+use crate::disturbance::Verdict;
 use crate::inside::Travel;
 use crate::loss::{LossState, capped};
-use crate::{Conditions, Corrupt, DropReason, Probability, Way};
+use crate::{Conditions, Corrupt, DropReason, Probability, Reorder, Way};
 
 /// One source for each impairment that draws; each loss rule has its own.
 #[derive(Debug)]
 pub(crate) struct Impairments {
     loss: Vec<LossState>,
     jitter_range: u64,
-    reorder: Probability,
+    reorder: Reorder,
     duplicate: Probability,
     corrupt: Corrupt,
     corrupt_run: u32,
@@ -30,8 +31,34 @@ struct Sources {
 pub(crate) struct Draws {
     pub(crate) lost: Option<DropReason>,
     pub(crate) travel: Travel,
-    /// Which byte is changed, and which of its bits.
-    pub(crate) corruption: Option<(usize, u8)>,
+    pub(crate) corruption: Option<Change>,
+}
+
+/// Which byte of a datagram is changed, and which of its bits.
+pub(crate) type Change = (usize, u8);
+
+/// A change to one of the first bytes, `within` many, of a datagram of `length` bytes; to any if it is
+/// `None`.
+pub(crate) fn change(length: usize, within: Option<usize>, random: &mut Random) -> Change {
+    let reach = within.map_or(length, |within| within.min(length));
+    let position = random.below(u64::try_from(reach).unwrap_or(u64::MAX));
+    // Never zero: a corrupt byte is a different byte.
+    let flip = random.below(u64::from(u8::MAX)).saturating_add(1);
+    (usize::try_from(position).unwrap_or(0), u8::try_from(flip).unwrap_or(u8::MAX))
+}
+
+impl Draws {
+    /// What disturbances do comes on top.
+    pub(crate) fn disturb(&mut self, verdict: Verdict) {
+        let Verdict { is_lost, is_doubled, corruption, held_back } = verdict;
+        self.lost = self.lost.or(is_lost.then_some(DropReason::Disturbance));
+        self.corruption = corruption.or(self.corruption);
+        self.travel.is_duplicated |= is_doubled;
+        if let Some(by) = held_back {
+            let others = self.travel.held_back.unwrap_or_default();
+            self.travel.held_back = Some(others.saturating_add(by));
+        }
+    }
 }
 
 impl Impairments {
@@ -47,7 +74,7 @@ impl Impairments {
         Self {
             loss: rules.into_iter().map(|rule| LossState::new(rule, random.fork())).collect(),
             jitter_range: u64::try_from(range).unwrap_or(u64::MAX),
-            reorder: conditions.reorder.probability,
+            reorder: conditions.reorder,
             duplicate: conditions.duplicate,
             corrupt: conditions.corrupt,
             corrupt_run: 0,
@@ -75,17 +102,15 @@ impl Impairments {
         let random = &mut self.sources.corrupt;
         let maximum_run = self.corrupt.maximum_run.unwrap_or(u32::MAX);
         let probability = self.corrupt.probability;
-        let corruption =
-            capped(probability, maximum_run, &mut self.corrupt_run, random).then(|| {
-                let reach = self.corrupt.within.map_or(length, |within| within.min(length));
-                let position = random.below(u64::try_from(reach).unwrap_or(u64::MAX));
-                // Never zero: a corrupt byte is a different byte.
-                let flip = random.below(u64::from(u8::MAX)).saturating_add(1);
-                (usize::try_from(position).unwrap_or(0), u8::try_from(flip).unwrap_or(u8::MAX))
-            });
+        let corruption = capped(probability, maximum_run, &mut self.corrupt_run, random)
+            .then(|| change(length, self.corrupt.within, random));
         let travel = Travel {
             jitter,
-            is_held_back: self.reorder.happens(&mut self.sources.reorder),
+            held_back: self
+                .reorder
+                .probability
+                .happens(&mut self.sources.reorder)
+                .then_some(self.reorder.by),
             is_duplicated: self.duplicate.happens(&mut self.sources.duplicate),
         };
         Draws { lost, travel, corruption }

@@ -61,7 +61,8 @@ impl Transit {
 pub(crate) struct Travel {
     /// In nanoseconds; the middle of the range stands for no change.
     pub(crate) jitter: u64,
-    pub(crate) is_held_back: bool,
+    /// How much longer it travels, out of order.
+    pub(crate) held_back: Option<Duration>,
     pub(crate) is_duplicated: bool,
 }
 

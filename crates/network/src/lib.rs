@@ -3,7 +3,7 @@
 //! A [`Link`] is a wire between one side called the client and one called the server. Each of its two
 //! directions has its own [`Conditions`]: rate and queue, delay and jitter, loss, reordering,
 //! duplication, corruption, a largest datagram, what happens to ECN. A [`Rebind`] makes the NAT in
-//! front of the client forget its mapping. The lab drives a link in virtual time, a relay drives the
+//! front of the client forget its mapping; a [`Disturbance`] happens once, at a chosen moment. The lab drives a link in virtual time, a relay drives the
 //! same link in real time over UDP sockets.
 //!
 //! ```
@@ -62,6 +62,7 @@ mod conditions;
 mod counters;
 mod datagram;
 mod direction;
+mod disturbance;
 mod flows;
 mod freeze;
 mod host;
@@ -89,6 +90,7 @@ pub use conditions::{Conditions, Corrupt, Jitter, QueueLimit, Reorder, Step};
 pub use counters::{Counters, WayCounters};
 pub use datagram::{Datagram, Delivery, DropReason, Dropped, Ecn, Outcome, Way};
 pub use direction::PIPE_LIMIT;
+pub use disturbance::{Disturbance, Effect, Fate, Moment};
 pub use flows::{FLOW_LIMIT, FlowCounters, FlowDelay};
 pub use freeze::Freezes;
 pub use host::Host;

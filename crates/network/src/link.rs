@@ -3,11 +3,12 @@ use core::time::Duration;
 use clearway_units::{Random, Rate, Timestamp};
 
 use crate::direction::Direction;
+use crate::disturbance::Disturbances;
 use crate::inside::{Entry, Inside};
 use crate::ways::Ways;
 use crate::{
-    Conditions, Counters, Datagram, Delivery, Dropped, FlowCounters, FlowDelay, Outcome, Rebind,
-    Way,
+    Conditions, Counters, Datagram, Delivery, Disturbance, Dropped, FlowCounters, FlowDelay,
+    Outcome, Rebind, Way,
 };
 
 /// A link's whole configuration. The default is a perfect wire in both directions.
@@ -21,6 +22,8 @@ pub struct LinkConfig {
     pub flows: Vec<FlowDelay>,
     /// When the client's NAT mapping changes; `None`: never.
     pub rebind: Option<Rebind>,
+    /// What happens once.
+    pub disturbances: Vec<Disturbance>,
     /// Decides everything that is random.
     pub seed: u64,
     /// Whether drops after entry are kept for [`Link::next_drop`].
@@ -40,6 +43,7 @@ pub struct Link {
     directions: Ways<Direction>,
     inside: Inside,
     rebind: Option<Rebind>,
+    disturbances: Disturbances,
     now: Timestamp,
     /// When the first datagram entered.
     first: Option<Timestamp>,
@@ -54,6 +58,7 @@ impl Link {
         let sources = [random.fork(), random.fork()];
         // What is drawn for times has sources of its own, so that the others draw what they drew.
         let schedules = [random.fork(), random.fork()];
+        let disturbances = Disturbances::new(config.disturbances, random.fork());
         let delays = |delay: fn(&FlowDelay) -> Duration| {
             config.flows.iter().map(|flow| (flow.flow, delay(flow))).collect()
         };
@@ -73,6 +78,7 @@ impl Link {
             },
             inside: Inside::new(config.record_drops),
             rebind: config.rebind,
+            disturbances,
             now: Timestamp::ORIGIN,
             first: None,
             entered: 0,
@@ -82,8 +88,7 @@ impl Link {
     /// A datagram enters at `now`. One to the client is addressed to the current NAT mapping; see
     /// [`submit_to_client`](Self::submit_to_client) for another one.
     pub fn submit(&mut self, now: Timestamp, way: Way, datagram: Datagram) -> Outcome {
-        let now = self.now.max(now);
-        self.first.get_or_insert(now);
+        let now = self.begin(now, way);
         self.enter(now, way, self.binding(now), datagram)
     }
 
@@ -94,15 +99,35 @@ impl Link {
         binding: u64,
         datagram: Datagram,
     ) -> Outcome {
-        self.enter(self.now.max(now), Way::ToClient, binding, datagram)
+        let now = self.begin(now, Way::ToClient);
+        self.enter(now, Way::ToClient, binding, datagram)
     }
 
     /// The generation of the NAT mapping at `now`: zero at first, one more with each change.
     pub fn binding(&self, now: Timestamp) -> u64 {
-        match (&self.rebind, self.first) {
-            (Some(rebind), Some(first)) => rebind.generation(first, now),
-            _ => 0,
-        }
+        self.first.map_or(0, |first| self.generation(first, now))
+    }
+
+    /// How many times the client's IP address had changed when the NAT made the mapping `binding`.
+    pub fn addresses(&self, binding: u64) -> u64 {
+        let Some(first) = self.first else { return 0 };
+        let regular = |at| self.rebind.map_or(0, |rebind| rebind.generation(first, at));
+        // The first change by a disturbance makes the mapping that counts it and all changes before it.
+        let disturbed = (1..).zip(self.disturbances.changes());
+        let made =
+            disturbed.filter(|(count, (at, _))| regular(*at).saturating_add(*count) <= binding);
+        let (changes, addresses) =
+            made.fold((0_u64, 0_u64), |(changes, addresses), (_, (_, address))| {
+                (changes.saturating_add(1), addresses.saturating_add(address.into()))
+            });
+        let is_regular = self.rebind.is_some_and(|rebind| rebind.address);
+        let others = if is_regular { binding.saturating_sub(changes) } else { 0 };
+        addresses.saturating_add(others)
+    }
+
+    /// When the first datagram entered; `None` if none has.
+    pub const fn first_entry(&self) -> Option<Timestamp> {
+        self.first
     }
 
     /// When to poll next; `None` while nothing will ever come out. Nothing comes out before; mostly
@@ -122,15 +147,15 @@ impl Link {
         to_server.settle(self.now, first, &mut self.inside);
         to_client.settle(self.now, first, &mut self.inside);
         loop {
-            let Ways { to_server, to_client } = &mut self.directions;
+            let Ways { to_server, to_client } = &self.directions;
             let is_to_server = to_server.next() <= to_client.next();
-            let direction = if is_to_server { to_server } else { to_client };
-            let at = direction.next().at;
+            let way = if is_to_server { Way::ToServer } else { Way::ToClient };
+            let at = self.directions.of(way).next().at;
             if at > now || at == Timestamp::FAR_FUTURE {
                 return None;
             }
-            let binding = self.rebind.map_or(0, |rebind| rebind.generation(first, at));
-            let delivery = direction.step(binding, &mut self.inside);
+            let binding = self.generation(first, at);
+            let delivery = self.directions.of_mut(way).step(binding, &mut self.inside);
             if delivery.is_some() {
                 return delivery;
             }
@@ -191,6 +216,21 @@ impl Link {
         self.inside.recycle(buffer);
     }
 
+    /// The generation of the NAT mapping at `at`, if the first datagram entered at `first`.
+    fn generation(&self, first: Timestamp, at: Timestamp) -> u64 {
+        let regular = self.rebind.map_or(0, |rebind| rebind.generation(first, at));
+        regular.saturating_add(self.disturbances.rebinds(at))
+    }
+
+    /// A datagram is about to enter at `now`, or at the present moment if that is later, which is returned.
+    fn begin(&mut self, now: Timestamp, way: Way) -> Timestamp {
+        let now = self.now.max(now);
+        let first = *self.first.get_or_insert(now);
+        let number = self.directions.of(way).entered().saturating_add(1);
+        self.disturbances.on_entry((now, first), way, number);
+        now
+    }
+
     fn enter(&mut self, now: Timestamp, way: Way, binding: u64, datagram: Datagram) -> Outcome {
         self.now = now;
         let first = *self.first.get_or_insert(now);
@@ -198,8 +238,10 @@ impl Link {
         self.entered = number.saturating_add(1);
         let direction = self.directions.of_mut(way);
         direction.settle(now, first, &mut self.inside);
+        let place = (direction.entered().saturating_add(1), datagram.payload.len());
+        let verdict = self.disturbances.judge(now, way, place);
         let entry = Entry { number, binding, datagram };
-        if let Err(reason) = direction.enter((now, first), entry, &mut self.inside) {
+        if let Err(reason) = direction.enter((now, first), entry, verdict, &mut self.inside) {
             return Outcome::Dropped { number, reason };
         }
         let passed = direction.passed_bytes();

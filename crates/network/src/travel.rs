@@ -14,7 +14,6 @@ pub(crate) struct TravelTimes {
     delay: Duration,
     delay_steps: Vec<Step<Duration>>,
     jitter: Jitter,
-    held_back_by: Duration,
     tick: u64,
     freezes: Option<FreezesState>,
     /// Flows with a delay of their own, by number.
@@ -38,7 +37,6 @@ impl TravelTimes {
             delay: conditions.delay,
             delay_steps,
             jitter: conditions.jitter,
-            held_back_by: conditions.reorder.by,
             tick: conditions.tick.map_or(0, nanoseconds),
             freezes: conditions.freezes.map(|freezes| FreezesState::new(freezes, random)),
             last_out: vec![Timestamp::ORIGIN; flows.len().saturating_add(1)],
@@ -61,8 +59,8 @@ impl TravelTimes {
         let varied =
             delay.saturating_add(travel.jitter).saturating_sub(nanoseconds(self.jitter.range));
         let mut at = leaves + Duration::from_nanos(varied);
-        if travel.is_held_back {
-            at += self.held_back_by;
+        if let Some(by) = travel.held_back {
+            at += by;
         } else if !self.jitter.reorder_by_jitter
             && let Some(last_out) = self.last_out.get_mut(class)
         {

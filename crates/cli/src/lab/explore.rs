@@ -1,6 +1,5 @@
 //! `clearway lab explore`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,9 +9,9 @@ use clearway::congestion::Algorithm;
 use clearway_lab::explore::{Explored, Found, Manner, Progress, explore_algorithm};
 use serde_json::json;
 
+use super::interruptible::{Words, interruptible};
 use super::selection::Controllers;
 use crate::failure::Failure;
-use crate::interrupt::{Ended, Interrupt};
 use crate::output;
 
 /// How often is told how far a search is, beside the end of each length.
@@ -56,36 +55,11 @@ Examples:
 
 /// Runs the command.
 pub(super) async fn run(command: ExploreCommand) -> Result<(), Failure> {
-    let mut interrupt = Interrupt::listen()?;
-    let is_ended = Arc::new(AtomicBool::new(false));
-    let search = {
-        let is_ended = is_ended.clone();
-        move || search(&command, &is_ended)
+    let words = Words {
+        on_interrupt: "interrupted: what was found until now follows; again to end at once",
+        undone: "not all histories were looked into",
     };
-    let mut search = tokio::task::spawn_blocking(search);
-    let mut signal: Option<Ended> = None;
-    let outcome = loop {
-        tokio::select! {
-            outcome = &mut search => break outcome,
-            heard = interrupt.heard() => {
-                if signal.replace(heard).is_some() {
-                    return Err(Failure::interrupted(heard, "interrupted"));
-                }
-                is_ended.store(true, Ordering::Relaxed);
-                output::status("interrupted: what was found until now follows; again to end at once");
-            }
-        }
-    };
-    let outcome =
-        outcome.unwrap_or_else(|error| Err(Failure::new(format!("the search failed: {error}"))));
-    match signal {
-        None => outcome,
-        Some(signal) => {
-            let found = outcome.err().map_or_else(String::new, |failure| format!("; {failure}"));
-            let what = format!("interrupted: not all histories were looked into{found}");
-            Err(Failure::interrupted(signal, what))
-        }
-    }
+    interruptible(move |is_ended| search(&command, is_ended), words).await
 }
 
 fn search(command: &ExploreCommand, is_ended: &AtomicBool) -> Result<(), Failure> {

@@ -3,7 +3,9 @@
 mod across;
 mod comparisons;
 mod conclusion;
+mod disturb;
 mod explore;
+mod interruptible;
 mod library;
 mod list;
 mod matrix;
@@ -40,6 +42,7 @@ enum LabSubcommand {
     Sweep(sweep::SweepCommand),
     Across(across::AcrossCommand),
     Explore(explore::ExploreCommand),
+    Disturb(disturb::DisturbCommand),
     List(list::ListCommand),
     Properties(properties::PropertiesCommand),
     Replay(replay::ReplayCommand),
@@ -55,7 +58,9 @@ Examples:
     clearway lab run --all
   Ten thousand seeds of one scenario, for every controller:
     clearway lab sweep collapse --seeds 10000
-  One of them again, with its qlog file:
+  One disturbance at every moment of a connection:
+    clearway lab disturb
+  One seed again, with its qlog file:
     clearway lab replay collapse --controller cubic --seed 4711 --qlog run.sqlog";
 
 /// Runs the command.
@@ -65,6 +70,7 @@ pub(crate) async fn run(command: LabCommand) -> Result<(), Failure> {
         LabSubcommand::Sweep(command) => sweep::run(command).await,
         LabSubcommand::Across(command) => across::run(command).await,
         LabSubcommand::Explore(command) => explore::run(command).await,
+        LabSubcommand::Disturb(command) => disturb::run(command).await,
         LabSubcommand::List(command) => list::run(&command),
         LabSubcommand::Properties(command) => properties::run(&command),
         LabSubcommand::Replay(command) => replay::run(&command),

@@ -1,7 +1,6 @@
 //! Runs a matrix and comparisons on all cores, shows how far it is, and prints what comes of it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -11,12 +10,12 @@ use clearway_lab::sweep::{Event, Job, Swept, sweep};
 
 use super::comparisons::{Comparisons, Pending};
 use super::conclusion::conclude;
+use super::interruptible::{Words, interruptible};
 use super::matrix::Matrix;
 use super::progress::Progress;
 use super::seeds_file::SeedsFile;
 use super::violation;
 use crate::failure::Failure;
-use crate::interrupt::{Ended, Interrupt};
 use crate::output;
 
 /// How it is run.
@@ -54,36 +53,11 @@ pub(super) struct Work {
 ///
 /// If anything is not as expected, cannot be written, or was interrupted.
 pub(super) async fn perform(work: Work, manner: Manner) -> Result<(), Failure> {
-    let mut interrupt = Interrupt::listen()?;
-    let is_ended = Arc::new(AtomicBool::new(false));
-    let performance = {
-        let is_ended = is_ended.clone();
-        move || perform_blocking(work, &manner, &is_ended)
+    let words = Words {
+        on_interrupt: "interrupted: completing the runs that have begun; again to end now",
+        undone: "only a part of the seeds was run",
     };
-    let mut work = tokio::task::spawn_blocking(performance);
-    let mut signal: Option<Ended> = None;
-    let outcome = loop {
-        tokio::select! {
-            outcome = &mut work => break outcome,
-            heard = interrupt.heard() => {
-                if signal.replace(heard).is_some() {
-                    return Err(Failure::interrupted(heard, "interrupted"));
-                }
-                is_ended.store(true, Ordering::Relaxed);
-                output::status("interrupted: completing the runs that have begun; again to end now");
-            }
-        }
-    };
-    let outcome =
-        outcome.unwrap_or_else(|error| Err(Failure::new(format!("the sweep failed: {error}"))));
-    match signal {
-        None => outcome,
-        Some(signal) => {
-            let unmet = outcome.err().map_or_else(String::new, |failure| format!("; {failure}"));
-            let what = format!("interrupted: only a part of the seeds was run{unmet}");
-            Err(Failure::interrupted(signal, what))
-        }
-    }
+    interruptible(move |is_ended| perform_blocking(work, &manner, is_ended), words).await
 }
 
 fn perform_blocking(work: Work, manner: &Manner, is_ended: &AtomicBool) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use clearway_network::{Conditions, Corrupt, LinkConfig};
+use clearway_network::{Conditions, Corrupt, Effect, Fate, LinkConfig};
 use clearway_units::Rate;
 
 use super::expectations::Kind;
@@ -107,14 +107,31 @@ impl PathTerms {
         Self {
             is_steady: is_fixed && is_steady(there) && is_steady(back),
             // A rebinding or a delay of a flow's own lets nothing overtake what is of the same flow.
-            keeps_order: keeps_order(there) && keeps_order(back),
-            corrupts: back.corrupt != Corrupt::default(),
-            returns_at_once: back.loss.is_empty() && back.rate.is_none(),
+            keeps_order: keeps_order(there) && keeps_order(back) && !disturbs(network, reorders),
+            corrupts: back.corrupt != Corrupt::default() || disturbs(network, corrupts),
+            returns_at_once: back.loss.is_empty()
+                && back.rate.is_none()
+                && network.disturbances.is_empty(),
             is_alone,
             bottleneck: there.rate.map(|rate| without_overhead(rate, there, end)),
             round_trip: there.delay + back.delay,
         }
     }
+}
+
+/// Whether a disturbance of the network has such an effect.
+fn disturbs(network: &LinkConfig, is_such: fn(Effect) -> bool) -> bool {
+    network.disturbances.iter().any(|disturbance| is_such(disturbance.effect))
+}
+
+/// Whether datagrams may overtake each other for it.
+const fn reorders(effect: Effect) -> bool {
+    matches!(effect, Effect::Reorder(_) | Effect::One { fate: Fate::Delayed(_), .. })
+}
+
+/// Whether a datagram may be corrupt for it.
+const fn corrupts(effect: Effect) -> bool {
+    matches!(effect, Effect::One { fate: Fate::Corrupted { .. }, .. })
 }
 
 /// What a rate gives to payloads of full size, when lower layers take their share.

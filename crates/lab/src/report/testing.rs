@@ -81,6 +81,7 @@ pub(super) fn sample(seconds: u64, received: &[u64]) -> Sample {
     Sample {
         at: Timestamp::from_nanos(seconds * 1_000_000_000),
         received: received.to_vec(),
+        datagrams: [0; 2],
         to_server: Default::default(),
         to_client: Default::default(),
     }

@@ -180,6 +180,12 @@ impl Stack for ClearwayStack {
         }
     }
 
+    fn update_keys(&mut self, now: Timestamp) {
+        if let Some(connection) = self.connection_mut() {
+            connection.update_keys(now);
+        }
+    }
+
     fn vitals(&self) -> Vitals {
         let Some(connection) = self.connection() else { return Vitals::default() };
         let statistics = connection.statistics();

@@ -60,6 +60,9 @@ pub trait Stack {
     /// Lends the connection's streams to `act`.
     fn with_streams(&mut self, now: Timestamp, act: &mut dyn FnMut(&mut dyn Transport));
 
+    /// Starts a key update at `now` (RFC 9001 §6.1), if the connection can make one then.
+    fn update_keys(&mut self, now: Timestamp);
+
     /// The figures that a stack gives of itself.
     fn vitals(&self) -> Vitals;
 }

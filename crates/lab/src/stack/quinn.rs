@@ -222,6 +222,13 @@ impl Stack for QuinnStack {
         }
     }
 
+    fn update_keys(&mut self, _now: Timestamp) {
+        if let Some(connection) = self.connection_mut() {
+            connection.force_key_update();
+            self.settle();
+        }
+    }
+
     fn vitals(&self) -> Vitals {
         let Some(connection) = self.connection() else { return Vitals::default() };
         let statistics = connection.stats();

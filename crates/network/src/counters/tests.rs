@@ -7,6 +7,7 @@ fn every_reason_has_its_counter_and_adds_to_the_sum() {
         DropReason::Random,
         DropReason::Burst,
         DropReason::Listed,
+        DropReason::Disturbance,
         DropReason::Queue,
         DropReason::Pipe,
         DropReason::TooLarge,
@@ -19,11 +20,12 @@ fn every_reason_has_its_counter_and_adds_to_the_sum() {
     for reason in reasons {
         counters.count_drop(reason);
     }
-    assert_eq!(counters.dropped(), 11);
+    assert_eq!(counters.dropped(), 12);
     let expected = WayCounters {
         lost_random: 1,
         lost_burst: 1,
         lost_listed: 1,
+        lost_disturbance: 1,
         dropped_queue: 1,
         dropped_pipe: 1,
         too_large: 1,

@@ -56,6 +56,7 @@ fn digest(discipline: Discipline, seed: u64) -> u64 {
         seed,
         record_drops: true,
         rebind: None,
+        disturbances: Vec::new(),
     });
     for number in 0..4000u32 {
         let now = Timestamp::from_nanos(500_000 * u64::from(number));

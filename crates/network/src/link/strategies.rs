@@ -238,6 +238,7 @@ pub(super) fn config() -> BoxedStrategy<LinkConfig> {
             to_client,
             flows,
             rebind,
+            disturbances: Vec::new(),
             seed,
             record_drops: true,
         })

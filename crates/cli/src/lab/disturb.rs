@@ -1,0 +1,418 @@
+//! `clearway lab disturb`.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use clearway_lab::disturb::{
+    At, Baseline, Bounds, Choice, Event, Fault, Kind, Tally, judge, left_out, pairs, standard,
+    trials,
+};
+use clearway_lab::report::seconds_text;
+use clearway_lab::run::{Extras, Outcome};
+use clearway_lab::scenario::Variant;
+use clearway_lab::setup::Setup;
+use clearway_lab::sweep::{Event as Swept, Job, sweep};
+use serde_json::json;
+
+use super::interruptible::{Words, interruptible};
+use super::library::Library;
+use super::matrix::{Matrix, View};
+use super::progress::Progress;
+use super::selection::Selection;
+use super::violation::{record, text};
+use crate::failure::Failure;
+use crate::output;
+
+/// Put one disturbance at every moment of a connection.
+///
+/// A scenario is run once undisturbed. Then it is run again and again with the same seed, each time with one
+/// disturbance: at every datagram of either direction in turn, and at every millisecond of the first ten
+/// round trips. A run has to finish within a bound that is derived from what happened and when (the undisturbed
+/// run's time, what a silence of this length costs with RFC 9002's backoff, and the time to send the rest from the
+/// smallest window), and may violate no property (`lab properties`). What is not so is a finding, and is printed
+/// with the command that shows it again. The table, or --json, has a line for each disturbance, controller and
+/// variant. The exit status is 0 only if nothing was found.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct DisturbCommand {
+    /// A scenario: a name in the folder of scenarios, or a file. Without one: small downloads, uploads and
+    /// requests, with and without keep-alive, over round trips of 10 and 200 ms.
+    #[arg(value_name = "SCENARIO")]
+    scenario: Option<String>,
+    /// The small transfers by name: the same as no scenario.
+    #[arg(long, conflicts_with = "scenario")]
+    standard: bool,
+    /// Only these disturbances, separated by commas (see below).
+    #[arg(long = "disturbance", value_name = "NAMES", value_delimiter = ',')]
+    kinds: Vec<Kind>,
+    /// Only this moment: datagram:N:client, the N-th datagram that the client sends; datagram:N:server; or a time
+    /// since the first datagram, such as time:37ms. Given as often as there are disturbances, and more than once,
+    /// it is one run with all of them, each at its moment.
+    #[arg(long = "at", value_name = "MOMENT", requires = "kinds")]
+    moments: Vec<At>,
+    /// So many pairs of disturbances, drawn by the seed, instead of single ones: for each controller and variant.
+    #[arg(long, value_name = "N", conflicts_with = "moments")]
+    pairs: Option<u32>,
+    /// Only each moment of so many, for a quick look.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    every: u32,
+    /// Of more datagrams than this in a direction: all of its first half, and others evenly spread.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(2..))]
+    datagrams: u64,
+    /// The seed of all runs.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    seed: u64,
+    /// How many findings are told for each disturbance, controller and variant; all are counted.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    show: usize,
+    /// Write what the sending end of the first flow sees to this qlog file; takes one run, so --at.
+    #[arg(long, value_name = "FILE", requires = "moments")]
+    qlog: Option<PathBuf>,
+    /// How many runs go on at a time [default: as many as there are cores].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Print one JSON object per disturbance, controller and variant, a line each, instead of the table.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    library: Library,
+}
+
+const AFTER_HELP: &str = "\
+Disturbances:
+  rebind-port, rebind-address   the NAT in front of the client forgets its port, or its IP address too
+  silence-200ms-client, -server, -both, silence-2s-client, -server, -both
+                                nothing passes for so long that the client sends, the server, or either
+  lose, double, corrupt, corrupt-header, delay
+                                the datagram is lost, comes twice, has a byte changed (or one of its first
+                                20), comes 100 ms late; these are tried at datagrams only
+  key-update-client, key-update-server
+                                an end asks for a key update (nothing happens before the handshake is confirmed)
+  reorder                       from then on a tenth of all datagrams is a quarter of a round trip late
+
+With --json each line has: scenario, controller, disturbance (of pairs: pair), variant, runs, finished, violations, \
+findings, p50_s and max_s (virtual seconds; null for never), bound_s (the greatest bound of any of its runs), worst \
+(the moment of the run that came closest to its bound or went furthest beyond, as options of this command), \
+left_out (datagrams that were not tried for their number). Findings go to standard error.
+
+Examples:
+  Everything, some minutes:
+    clearway lab disturb
+  A quick look, a tenth of it:
+    clearway lab disturb --every 10
+  A scenario with CUBIC, the NAT only:
+    clearway lab disturb upload --controller cubic --disturbance rebind-port,rebind-address
+  One run again, with its qlog file:
+    clearway lab disturb --variant \"download, 10 ms\" --controller reno --disturbance lose \\
+        --at datagram:7:server --qlog run.sqlog";
+
+/// A run that goes on for so long after its bound will not finish.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs the command.
+pub(super) async fn run(command: DisturbCommand) -> Result<(), Failure> {
+    let words = Words {
+        on_interrupt: "interrupted: what was found until now follows; again to end at once",
+        undone: "not all moments were tried",
+    };
+    interruptible(move |is_ended| disturb(&command, is_ended), words).await
+}
+
+fn disturb(command: &DisturbCommand, is_ended: &AtomicBool) -> Result<(), Failure> {
+    let scenario = match &command.scenario {
+        Some(name) => command.library.find(name)?,
+        None => standard().map_err(|error| Failure::new(error.to_string()))?,
+    };
+    let matrix = Matrix::new(vec![scenario], &command.selection, command.seed, Some(1))?;
+    let cells: Vec<Cell<'_>> =
+        matrix.views().map(|view| Cell::new(command, view)).collect::<Result<_, _>>()?;
+    if let Some(path) = &command.qlog {
+        return command.record(&cells, path);
+    }
+    let runs = cells.iter().map(|cell| cell.trials.len() as u64).sum();
+    let mut told =
+        Told { command, progress: Progress::start(runs, runs), rows: Vec::new(), found: 0 };
+    for cell in &cells {
+        if !is_ended.load(Ordering::Relaxed) {
+            told.perform(cell, is_ended)?;
+        }
+    }
+    told.conclude()
+}
+
+/// A variant with a controller, and what is to be done to it.
+struct Cell<'a> {
+    view: View<'a>,
+    baseline: Baseline,
+    trials: Vec<Vec<Event>>,
+    left_out: u64,
+}
+
+impl<'a> Cell<'a> {
+    fn new(command: &DisturbCommand, view: View<'a>) -> Result<Self, Failure> {
+        let setup = &view.variant.setup;
+        let baseline = Baseline::measure(setup, view.candidate, command.seed)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        if let Some(fault) = judge(&baseline.outcome, setup.limit) {
+            return Err(Failure::new(format!(
+                "{}, {:?}, {}, seed {} is at fault without a disturbance: it {fault}",
+                view.scenario.name, view.variant.name, view.candidate.name, command.seed
+            )));
+        }
+        let (trials, left_out) = command.trials(setup, &baseline);
+        Ok(Self { view, baseline, trials, left_out })
+    }
+
+    fn bounds(&self) -> Bounds<'_> {
+        let Variant { setup, .. } = self.view.variant;
+        let controller = &self.view.candidate.name;
+        let expected = self.view.variant.expect(controller).within;
+        Bounds::new(setup, controller, &self.baseline, expected)
+    }
+
+    /// The setup of a trial, which has to be done by `bound`.
+    fn setup(&self, events: &[Event], bound: Duration) -> Setup {
+        let setup = Event::put_all(events, &self.view.variant.setup);
+        Setup { limit: bound.saturating_add(PATIENCE), ..setup }
+    }
+}
+
+impl DisturbCommand {
+    /// What is to be done to `setup`, and how many datagrams are left out for their number.
+    fn trials(&self, setup: &Setup, baseline: &Baseline) -> (Vec<Vec<Event>>, u64) {
+        let kinds = if self.kinds.is_empty() { Kind::ALL.to_vec() } else { self.kinds.clone() };
+        if !self.moments.is_empty() {
+            let events =
+                |at: &At| kinds.iter().map(|&kind| Event { kind, at: *at }).collect::<Vec<_>>();
+            if self.is_one_run() {
+                let zipped = kinds.iter().zip(&self.moments);
+                return (vec![zipped.map(|(&kind, &at)| Event { kind, at }).collect()], 0);
+            }
+            let each = self.moments.iter().flat_map(events).map(|event| vec![event]);
+            return (each.collect(), 0);
+        }
+        let every = usize::try_from(self.every).unwrap_or(usize::MAX);
+        let choice = Choice { kinds, every, datagrams: self.datagrams };
+        let single = trials(&choice, setup, baseline);
+        let trials = match self.pairs {
+            None => single.into_iter().map(|event| vec![event]).collect(),
+            Some(count) => {
+                let pairs = pairs(&single, count as usize, self.seed);
+                pairs.into_iter().map(|pair| pair.to_vec()).collect()
+            }
+        };
+        (trials, left_out(&choice, baseline))
+    }
+
+    /// Whether moments and disturbances belong together one by one.
+    fn is_one_run(&self) -> bool {
+        self.moments.len() > 1 && self.moments.len() == self.kinds.len()
+    }
+
+    /// Does the one run that is asked for, and leaves its log at `path`.
+    fn record(&self, cells: &[Cell<'_>], path: &std::path::Path) -> Result<(), Failure> {
+        let runs = cells.iter().flat_map(|cell| cell.trials.iter().map(move |it| (cell, it)));
+        let mut runs = runs.peekable();
+        let (Some((cell, events)), None) = (runs.next(), runs.peek()) else {
+            return Err(Failure::new("a qlog file is of one run")
+                .advise("choose a controller, a variant, a disturbance and a moment"));
+        };
+        let bound = cell.bounds().of(events);
+        let variant = Variant { setup: cell.setup(events, bound), ..cell.view.variant.clone() };
+        let View { scenario, candidate, ref seeds, .. } = cell.view;
+        let view = View { scenario, variant: &variant, candidate, seeds: seeds.clone() };
+        let extras = Extras { check: true, ..Extras::default() };
+        let outcome = record(&view, self.seed, path, extras)?;
+        output::result(&format!("{} after {}", outcome.stop, seconds_text(outcome.at)))?;
+        match judge(&outcome, bound) {
+            None => Ok(()),
+            Some(fault) => {
+                if let Fault::Violated(violation) = &fault {
+                    output::result(&text(violation))?;
+                }
+                Err(Failure::new(format!("the run {fault}")))
+            }
+        }
+    }
+
+    /// The command that shows a run again.
+    fn again(&self, view: &View<'_>, events: &[Event]) -> String {
+        let scenario = match &self.scenario {
+            Some(name) => format!("{name} "),
+            None => String::new(),
+        };
+        let seed = if self.seed == 0 { String::new() } else { format!(" --seed {}", self.seed) };
+        let mut line = format!(
+            "clearway lab disturb {scenario}--controller {} --variant {:?}{seed}",
+            view.candidate.name, view.variant.name
+        );
+        for event in events {
+            // Writing to a text does not fail.
+            let _ = write!(line, " {event}");
+        }
+        line
+    }
+}
+
+/// Tells what comes of runs.
+struct Told<'a> {
+    command: &'a DisturbCommand,
+    progress: Progress,
+    rows: Vec<[String; 8]>,
+    found: usize,
+}
+
+/// What a line of the table is about: a disturbance, or a pair of any.
+fn subject(events: &[Event]) -> String {
+    match events {
+        [one] => one.kind.to_string(),
+        _ => "pair".to_owned(),
+    }
+}
+
+impl Told<'_> {
+    /// Does all that is to be done to a cell.
+    fn perform(&mut self, cell: &Cell<'_>, is_ended: &AtomicBool) -> Result<(), Failure> {
+        let bounds = cell.bounds();
+        let bounds: Vec<Duration> = cell.trials.iter().map(|events| bounds.of(events)).collect();
+        let setups: Vec<Setup> = cell
+            .trials
+            .iter()
+            .zip(&bounds)
+            .map(|(events, bound)| cell.setup(events, *bound))
+            .collect();
+        let job = |setup| Job {
+            setup,
+            candidate: cell.view.candidate,
+            seeds: self.command.seed..self.command.seed.saturating_add(1),
+            sample_every: None,
+            check: true,
+        };
+        let jobs: Vec<Job<'_>> = setups.iter().map(job).collect();
+        let cores = || thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.command.threads.map_or_else(cores, usize::from);
+        let mut tallies: Vec<(String, Tally)> = Vec::new();
+        sweep(&jobs, threads, is_ended, &mut |event| match event {
+            Swept::RunDone { .. } => self.progress.add(1),
+            Swept::JobDone { job, swept } => {
+                let parts = (swept.runs.first(), cell.trials.get(job), bounds.get(job));
+                if let (Some(run), Some(events), Some(bound)) = parts {
+                    self.tell(cell, events, &run.outcome, *bound, &mut tallies);
+                }
+            }
+        })
+        .map_err(|error| Failure::new(error.to_string()))?;
+        for (name, tally) in &tallies {
+            self.row(cell, name, tally)?;
+        }
+        Ok(())
+    }
+
+    /// A run is over.
+    fn tell(
+        &mut self,
+        cell: &Cell<'_>,
+        events: &[Event],
+        outcome: &Outcome,
+        bound: Duration,
+        tallies: &mut Vec<(String, Tally)>,
+    ) {
+        let name = subject(events);
+        let place = tallies.iter().position(|(other, _)| *other == name).unwrap_or(tallies.len());
+        if place == tallies.len() {
+            tallies.push((name, Tally::default()));
+        }
+        let Some((_, tally)) = tallies.get_mut(place) else { return };
+        let fault = judge(outcome, bound);
+        tally.add(events, outcome, bound, fault.as_ref());
+        let Some(fault) = fault else { return };
+        self.found += 1;
+        if tally.findings() <= self.command.show {
+            let line = format!("the run {fault}\n  {}", self.command.again(&cell.view, events));
+            self.progress.around(|| output::status(&line));
+        }
+    }
+
+    /// All runs of a disturbance are over, or as many as were done.
+    fn row(&mut self, cell: &Cell<'_>, name: &str, tally: &Tally) -> Result<(), Failure> {
+        let View { scenario, variant, candidate, .. } = &cell.view;
+        let (p50, max) = tally.p50_and_max();
+        let worst: Vec<_> = tally.worst().iter().map(Event::to_string).collect();
+        if self.command.json {
+            let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
+            let line = json!({
+                "scenario": scenario.name, "controller": candidate.name, "disturbance": name,
+                "variant": variant.name, "runs": tally.runs(), "finished": tally.finished(),
+                "violations": tally.violations(), "findings": tally.findings(), "p50_s": seconds(p50),
+                "max_s": seconds(max), "bound_s": tally.bound().as_secs_f64(),
+                "worst": worst.join(" "), "left_out": cell.left_out,
+            });
+            return self.progress.around(|| output::result(&line.to_string()));
+        }
+        let time = |time: Option<Duration>| time.map_or_else(|| "never".to_owned(), seconds_text);
+        let worst: Vec<_> = tally.worst().iter().map(|event| event.at.to_string()).collect();
+        self.rows.push([
+            format!("{}, {}", variant.name, candidate.name),
+            name.to_owned(),
+            tally.runs().to_string(),
+            tally.findings().to_string(),
+            time(p50),
+            time(max),
+            seconds_text(tally.bound()),
+            worst.join(" "),
+        ]);
+        Ok(())
+    }
+
+    /// Prints the table.
+    fn conclude(self) -> Result<(), Failure> {
+        let Self { progress, rows, found, command } = self;
+        drop(progress);
+        if !command.json {
+            output::result(&table(&rows))?;
+        }
+        match found {
+            0 => Ok(()),
+            1 => Err(Failure::new("one run was not as it has to be")),
+            _ => Err(Failure::new(format!("{found} runs were not as they have to be"))),
+        }
+    }
+}
+
+const HEAD: [&str; 8] = [
+    "variant, controller",
+    "disturbance",
+    "runs",
+    "found",
+    "median",
+    "longest",
+    "bound",
+    "worst at",
+];
+
+/// A table of `rows`, names to the left, figures to the right.
+fn table(rows: &[[String; 8]]) -> String {
+    let head = HEAD.map(str::to_owned);
+    let all = || core::iter::once(&head).chain(rows);
+    let mut widths = [0; 8];
+    for row in all() {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |row: &[String; 8]| {
+        let cells =
+            row.iter().zip(widths).enumerate().map(|(column, (cell, width))| match column {
+                0 | 1 => format!("{cell:width$}"),
+                _ => format!("{cell:>width$}"),
+            });
+        cells.collect::<Vec<_>>().join("  ")
+    };
+    all().map(line).collect::<Vec<_>>().join("\n")
+}

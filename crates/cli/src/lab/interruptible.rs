@@ -1,0 +1,56 @@
+//! Long work on another thread, which a person can end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::failure::Failure;
+use crate::interrupt::{Ended, Interrupt};
+use crate::output;
+
+/// What is said where work does not come to its end by itself.
+pub(super) struct Words {
+    /// When it is interrupted for the first time.
+    pub(super) on_interrupt: &'static str,
+    /// What an interrupted work has left undone.
+    pub(super) undone: &'static str,
+}
+
+/// Does `work`, which ends early once the flag that it is given is set: that is when the user interrupts it.
+/// Interrupted once more, the program ends at once.
+///
+/// # Errors
+///
+/// If `work` fails, or was interrupted.
+pub(super) async fn interruptible<F>(work: F, words: Words) -> Result<(), Failure>
+where
+    F: FnOnce(&AtomicBool) -> Result<(), Failure> + Send + 'static,
+{
+    let mut interrupt = Interrupt::listen()?;
+    let is_ended = Arc::new(AtomicBool::new(false));
+    let mut work = {
+        let is_ended = is_ended.clone();
+        tokio::task::spawn_blocking(move || work(&is_ended))
+    };
+    let mut signal: Option<Ended> = None;
+    let outcome = loop {
+        tokio::select! {
+            outcome = &mut work => break outcome,
+            heard = interrupt.heard() => {
+                if signal.replace(heard).is_some() {
+                    return Err(Failure::interrupted(heard, "interrupted"));
+                }
+                is_ended.store(true, Ordering::Relaxed);
+                output::status(words.on_interrupt);
+            }
+        }
+    };
+    let outcome =
+        outcome.unwrap_or_else(|error| Err(Failure::new(format!("the work failed: {error}"))));
+    match signal {
+        None => outcome,
+        Some(signal) => {
+            let unmet = outcome.err().map_or_else(String::new, |failure| format!("; {failure}"));
+            Err(Failure::interrupted(signal, format!("interrupted: {}{unmet}", words.undone)))
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! By when a disturbed run has to have finished.
+//!
+//! The bound follows from what happened and when; nothing in it was measured on disturbed runs. It is the
+//! time that the undisturbed run took, and on top of it:
+//!
+//! - **Dead time.** A silence of `d` ends in the middle of a backed-off probe timeout (RFC 9002 §6.2.1).
+//!   Probes go out `P`, `3P`, `7P` … after the last packet, so the first that passes goes out at most
+//!   `2d + P` after it. A lost or corrupt datagram is a silence of no length: `P`. A second disturbance may
+//!   take the probe that would have ended the first silence, so silences add up before they are doubled.
+//! - **A NAT that forgets** is a silence until the client sends something. In the handshake that is its
+//!   own probe timeout (RFC 9002 §6.2.2.1); later it may have nothing to send but the PING of a client that
+//!   awaits an answer, which goes out after three probe timeouts, and not before 200 ms. A round trip
+//!   validates the path. A new address begins without a sample (RFC 9000 §9.4): the initial timeout.
+//! - **The window.** What is then left to send may have to be sent from the smallest window (RFC 9002 §7.6.2), or,
+//!   if one datagram was lost and nothing else, from half the initial window (§7.3.2). From there it grows by
+//!   at least half a datagram a round trip, as the property L1 demands of loss-based controllers. BBR stays where
+//!   it is until it probes: every three seconds and seventeen round trips (L8) its window grows by a quarter.
+//!   On a path that goes on reordering the window need not grow at all.
+//! - **The tail.** A run whose times have changed may lose the last packet of a burst to a queue that had
+//!   room for it before, and that packet may be the last of all: two probe timeouts.
+//!
+//! What changes no more than a few packets' times, a copy or a key update, may cost one round trip and one
+//! delayed acknowledgement.
+//!
+//! `P` is the probe timeout with the longest round trip that path and queues permit, and a variation of as much as it
+//! can vary; until every handshake is done and has given samples it is at least that of the initial round
+//! trip. Where the network is random by itself, other random losses hit the disturbed run than the undisturbed one:
+//! then what the scenario itself expects counts if it is more.
+
+use core::time::Duration;
+
+use clearway_congestion::Algorithm;
+use clearway_network::{Conditions, LinkConfig};
+
+use super::{Baseline, Event, Kind, kind};
+use crate::setup::Setup;
+
+/// What bounds of a setup with a controller are made of.
+#[derive(Clone, Debug)]
+pub struct Bounds<'a> {
+    setup: &'a Setup,
+    baseline: &'a Baseline,
+    /// When the run is over if nothing happens.
+    end: Duration,
+    /// Until then an end may be without a sample of the round trip.
+    handshakes_end: Duration,
+    /// From end to end and back on an empty path.
+    round_trip: Duration,
+    /// The same with full queues.
+    longest_round_trip: Duration,
+    max_ack_delay: Duration,
+    initial_rtt: Duration,
+    /// Bytes of content in all.
+    content: u64,
+    is_bbr: bool,
+}
+
+/// The smallest window of loss-based controllers, in datagrams (RFC 9002 §7.2).
+const SMALLEST_WINDOW: f64 = 2.0;
+/// Half of the initial window, in datagrams (RFC 9002 §7.2).
+const HALF_THE_INITIAL_WINDOW: f64 = 5.0;
+/// BBR's smallest window, in datagrams.
+const SMALLEST_WINDOW_OF_BBR: f64 = 4.0;
+/// How long BBR may wait for the next probe, beside rounds (property L8).
+const BBR_CYCLE: Duration = Duration::from_secs(3);
+const BBR_CYCLE_ROUNDS: f64 = 17.0;
+/// Content in a full datagram, at least, in bytes.
+const CONTENT: u64 = 1100;
+/// The first PING of a client that awaits an answer: so many probe timeouts, at least so long.
+const ANSWER_PROBE_TIMEOUTS: u32 = 3;
+const ANSWER_AT_LEAST: Duration = Duration::from_millis(200);
+/// RFC 9002 §6.1.2.
+const GRANULARITY: Duration = Duration::from_millis(1);
+
+impl<'a> Bounds<'a> {
+    /// Those of `setup` with the controller called `controller`, whose undisturbed run was `baseline`. The
+    /// scenario expects `expected` of every run.
+    pub fn new(
+        setup: &'a Setup,
+        controller: &str,
+        baseline: &'a Baseline,
+        expected: Option<Duration>,
+    ) -> Self {
+        let network = &setup.network;
+        let delay = network.to_server.delay.saturating_add(network.to_client.delay);
+        let extra = network.flows.iter().map(|it| it.to_server.saturating_add(it.to_client)).max();
+        let round_trip = delay.saturating_add(extra.unwrap_or_default());
+        let content = setup.flows.iter().filter_map(|flow| flow.traffic.bytes()).sum();
+        let waits = queue_delay(&network.to_server, content)
+            .saturating_add(queue_delay(&network.to_client, content));
+        let longest_round_trip = round_trip.saturating_add(waits);
+        let ends = || setup.flows.iter().flat_map(|flow| [&flow.client, &flow.server]);
+        let first_bytes = setup.flows.iter().zip(&baseline.outcome.flows).map(|(flow, outcome)| {
+            flow.start.saturating_add(outcome.first_byte.unwrap_or(setup.limit))
+        });
+        let is_bbr = setup
+            .flows
+            .iter()
+            .any(|flow| flow.controller.as_deref().unwrap_or(controller) == Algorithm::Bbr.name());
+        let took = baseline.outcome.took().unwrap_or(setup.limit);
+        let expected = expected.filter(|_| is_random(network)).unwrap_or_default();
+        Self {
+            setup,
+            baseline,
+            end: took.max(expected),
+            handshakes_end: first_bytes
+                .max()
+                .unwrap_or_default()
+                .saturating_add(longest_round_trip),
+            round_trip,
+            longest_round_trip,
+            max_ack_delay: ends().map(|end| end.max_ack_delay).max().unwrap_or_default(),
+            initial_rtt: ends().map(|end| end.initial_rtt).max().unwrap_or_default(),
+            content,
+            is_bbr,
+        }
+    }
+
+    /// By when a run with `events` has to have finished, from its start.
+    pub fn of(&self, events: &[Event]) -> Duration {
+        let mut timed: Vec<_> = events
+            .iter()
+            .map(|event| (self.baseline.time_before(event.at.0), event.kind))
+            .collect();
+        timed.sort_by_key(|(time, _)| *time);
+        let Some((begin, _)) = timed.first().copied() else { return self.end };
+        let longest = self.longest(&timed);
+        let costs_nothing = timed.iter().all(|(_, kind)| is_harmless(*kind));
+        if costs_nothing {
+            return self.end.saturating_add(longest).saturating_add(self.max_ack_delay);
+        }
+        let mut dead = Duration::ZERO;
+        for (time, kind) in &timed {
+            if is_harmless(*kind) {
+                continue;
+            }
+            let (silence, probe) = self.silence(*time, *kind, longest);
+            dead = dead.saturating_add(silence).saturating_mul(2).saturating_add(probe);
+        }
+        let probe = self.probe_timeout(begin, longest);
+        // The round trips of the probe, of a path's validation, and of the acknowledgement in the end.
+        let fixed = dead.saturating_add(probe * 2).saturating_add(longest * 3);
+        let rounds = longest.mul_f64(self.rounds(begin, &timed));
+        self.end.saturating_add(fixed).saturating_add(rounds)
+    }
+
+    /// The longest round trip that an end may measure.
+    fn longest(&self, events: &[(Duration, Kind)]) -> Duration {
+        let late = events.iter().map(|(_, kind)| match kind {
+            Kind::Delay => kind::LATE,
+            Kind::Reorder => kind::late_by(&self.setup.network),
+            _ => Duration::ZERO,
+        });
+        late.fold(self.longest_round_trip, Duration::saturating_add)
+    }
+
+    /// How long nothing passes for `kind`, and the probe timeout that counts then.
+    fn silence(&self, time: Duration, kind: Kind, longest: Duration) -> (Duration, Duration) {
+        let probe = self.probe_timeout(time, longest);
+        let sampled = self.sampled_probe_timeout(longest);
+        let until_client_sends =
+            probe.max(sampled * ANSWER_PROBE_TIMEOUTS).max(ANSWER_AT_LEAST).saturating_add(longest);
+        match kind {
+            Kind::Silence(_, length) => (length, probe),
+            Kind::RebindPort => (until_client_sends, probe),
+            Kind::RebindAddress => (until_client_sends, probe.max(self.initial_probe_timeout())),
+            Kind::Delay => (kind::LATE, probe),
+            Kind::Lose
+            | Kind::Corrupt
+            | Kind::CorruptHeader
+            | Kind::Double
+            | Kind::UpdateKeys(_)
+            | Kind::Reorder => (Duration::ZERO, probe),
+        }
+    }
+
+    /// RFC 9002 §6.2.1, at `time`.
+    fn probe_timeout(&self, time: Duration, longest: Duration) -> Duration {
+        let sampled = self.sampled_probe_timeout(longest);
+        match time <= self.handshakes_end {
+            true => sampled.max(self.initial_probe_timeout()),
+            false => sampled,
+        }
+    }
+
+    /// `rttvar` begins with half of the first sample, and is never more than the round trip varies.
+    fn sampled_probe_timeout(&self, longest: Duration) -> Duration {
+        let variation = (longest / 2).max(longest.saturating_sub(self.round_trip));
+        longest.saturating_add((variation * 4).max(GRANULARITY)).saturating_add(self.max_ack_delay)
+    }
+
+    /// RFC 9002 §6.2.2: the round trip that is assumed, and four times half of it.
+    fn initial_probe_timeout(&self) -> Duration {
+        self.initial_rtt.saturating_mul(3)
+    }
+
+    /// How many round trips it may take to send what had not arrived at `begin`.
+    fn rounds(&self, begin: Duration, events: &[(Duration, Kind)]) -> f64 {
+        let left = self.content.saturating_sub(self.baseline.received(begin));
+        let mut left = left.div_ceil(CONTENT) as f64;
+        let goes_on = events.iter().any(|(_, kind)| *kind == Kind::Reorder);
+        let is_one = events.len() == 1 && events.iter().all(|(_, kind)| kind.needs_datagram());
+        let is_full_window = self.baseline.outcome.network.to_client.dropped() == 0
+            && self.baseline.outcome.network.to_server.dropped() == 0;
+        let mut window = match () {
+            () if is_one && is_full_window => HALF_THE_INITIAL_WINDOW,
+            () if self.is_bbr => SMALLEST_WINDOW_OF_BBR,
+            () => SMALLEST_WINDOW,
+        };
+        let round = self.longest_round_trip.max(GRANULARITY).as_secs_f64();
+        let cycle = BBR_CYCLE_ROUNDS + BBR_CYCLE.as_secs_f64() / round;
+        let mut rounds = 0.0;
+        while left > 0.0 {
+            // So many round trips go by until the window is larger.
+            let steps = if goes_on {
+                left / window
+            } else if self.is_bbr {
+                cycle
+            } else {
+                1.0
+            };
+            let steps = steps.min((left / window).ceil()).max(1.0);
+            left -= steps * window;
+            rounds += steps;
+            window = if self.is_bbr { window * 1.25 } else { window + 0.5 };
+        }
+        rounds
+    }
+}
+
+/// Whether nothing is lost or late for it.
+const fn is_harmless(kind: Kind) -> bool {
+    matches!(kind, Kind::Double | Kind::UpdateKeys(_))
+}
+
+/// How long a datagram may wait for the bottleneck, if `content` bytes are all that there is to send.
+fn queue_delay(conditions: &Conditions, content: u64) -> Duration {
+    let steps = conditions.rate_steps.iter().map(|step| step.value);
+    let traced = conditions.trace.as_ref().map(clearway_network::Trace::mean_rate);
+    let rates = steps.chain([conditions.rate, traced]).flatten();
+    let Some(rate) = rates.filter(|rate| rate.bytes_per_second() > 0).min() else {
+        return Duration::ZERO;
+    };
+    let size = 1500_u64.saturating_add(conditions.overhead.into());
+    let packets = conditions.queue.packets.and_then(|packets| u64::try_from(packets).ok());
+    let packets = packets.map(|packets| packets.saturating_mul(size));
+    let limits = [packets, conditions.queue.bytes, Some(content)];
+    let waiting = limits.into_iter().flatten().min().unwrap_or(content);
+    rate.time_for(waiting.saturating_add(size)).unwrap_or(Duration::MAX)
+}
+
+/// Whether other datagrams would be lost or late if others were sent.
+fn is_random(network: &LinkConfig) -> bool {
+    [&network.to_server, &network.to_client].into_iter().any(|conditions| {
+        let fixed = Conditions {
+            delay: conditions.delay,
+            rate: conditions.rate,
+            overhead: conditions.overhead,
+            queue: conditions.queue,
+            discipline: conditions.discipline,
+            ..Conditions::default()
+        };
+        *conditions != fixed
+    })
+}

@@ -1,0 +1,87 @@
+//! A disturbance with its moment, as text and as a change to a setup.
+
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+
+use clearway_network::{Moment, Way, parse_duration};
+
+use super::Kind;
+use super::kind::UnknownName;
+use crate::setup::Setup;
+use crate::world::Side;
+
+/// One disturbance at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// What happens.
+    pub kind: Kind,
+    /// When.
+    pub at: At,
+}
+
+/// A moment of a run. As text: `datagram:12:client`, the twelfth datagram that the client sends, or
+/// `time:37ms`, so long after the first datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct At(pub Moment);
+
+impl Event {
+    /// `setup` with all of `events`.
+    pub fn put_all(events: &[Self], setup: &Setup) -> Setup {
+        let mut setup = setup.clone();
+        for event in events {
+            event.kind.put(event.at.0, &mut setup);
+        }
+        setup
+    }
+}
+
+impl fmt::Display for Event {
+    /// The options of the command that put it into a run.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "--disturbance {} --at {}", self.kind, self.at)
+    }
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Moment::Datagram { way: Way::ToServer, number } => {
+                write!(formatter, "datagram:{number}:{}", Side::Client.name())
+            }
+            Moment::Datagram { way: Way::ToClient, number } => {
+                write!(formatter, "datagram:{number}:{}", Side::Server.name())
+            }
+            Moment::After(after) if after.subsec_nanos() % 1_000_000 == 0 => {
+                write!(formatter, "time:{}ms", after.as_millis())
+            }
+            Moment::After(after) => write!(formatter, "time:{}ns", after.as_nanos()),
+        }
+    }
+}
+
+impl FromStr for At {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        moment(text).map(Self).ok_or_else(|| {
+            UnknownName(format!(
+                "{text:?} is no moment: one is datagram:12:client, datagram:12:server, or time:37ms"
+            ))
+        })
+    }
+}
+
+fn moment(text: &str) -> Option<Moment> {
+    let (what, which) = text.split_once(':')?;
+    match what {
+        "time" => parse_duration(which).ok().filter(|it| *it < Duration::MAX).map(Moment::After),
+        "datagram" => {
+            let (number, side) = which.split_once(':')?;
+            let side = Side::BOTH.into_iter().find(|it| it.name() == side)?;
+            let number = number.parse().ok().filter(|number| *number > 0)?;
+            Some(Moment::Datagram { way: side.way(), number })
+        }
+        _ => None,
+    }
+}
