@@ -2,6 +2,7 @@
 
 mod bench;
 mod command;
+mod cost;
 mod gallery;
 mod measure;
 mod mutants;
@@ -23,6 +24,8 @@ The project's chores.
         --pairs N            how many pairs of runs (default 5)
         --datagram-size N    UDP payload of both stacks (default 1452)
         --json               one object per case
+  cargo xtask cost           instructions of single operations with few and with many streams, connections, lost
+                             packets and fragments (needs valgrind)
   cargo xtask gallery        the field's published bugs, put into our code one at a time
         --only NAME          only this patch, or the patches of this row; may be given several times
         --marked             only rows whose account was published in full
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["test", rest @ ..] => test::run(rest),
         ["bench", "bulk", rest @ ..] => bench::run(rest),
+        ["cost", rest @ ..] => cost::run(rest),
         ["gallery", rest @ ..] => gallery::run(rest),
         ["mutants", rest @ ..] => mutants::run(rest),
         ["help" | "--help" | "-h"] => {

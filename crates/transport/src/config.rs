@@ -46,7 +46,7 @@ pub struct TransportConfig {
     pub ack_eliciting_threshold: u32,
     /// The round-trip time assumed until there is a sample; used for timers only (RFC 9002 §6.2.2).
     pub initial_rtt: Duration,
-    /// Reordering tolerated in packets before loss is declared (RFC 9002 §6.1.1).
+    /// Reordering tolerated in packets before loss is declared, until more was seen (RFC 9002 §6.1.1).
     pub packet_threshold: u64,
     /// Makes the congestion controllers.
     pub controller: Arc<dyn ControllerFactory>,

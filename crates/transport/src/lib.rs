@@ -49,8 +49,8 @@ pub use handshake::{
 };
 pub use ids::{ConnectionIdGenerator, RandomIds, ResetKey};
 pub use observer::{
-    ConnectionState, DropReason, LossTrigger, LostPacket, Metrics, Observation, Observer,
-    PacketObservation, TimerChange, TimerKind,
+    ConnectionState, DropReason, LossThresholds, LossTrigger, LostPacket, Metrics, Observation,
+    Observer, PacketObservation, TimerChange, TimerKind,
 };
 pub use recovery::{PacketCounts, RecoveryStats, SendLimit};
 pub use side::Side;

@@ -1,6 +1,7 @@
 //! What an observer sees: qlog, metrics and the lab's checker are all observers.
 
 use core::net::SocketAddr;
+use core::time::Duration;
 
 use clearway_congestion::{Controller, Phase, RateSample, RttSnapshot, Snapshot};
 use clearway_units::{Rate, ReleaseTime, Timestamp};
@@ -156,6 +157,19 @@ pub struct LostPacket {
     pub bytes: u64,
     /// Which rule declared it.
     pub trigger: LossTrigger,
+    /// How much reordering was tolerated then.
+    pub thresholds: LossThresholds,
+}
+
+/// How much reordering loss detection tolerates on the path (RFC 9002 §6.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LossThresholds {
+    /// In packets (§6.1.1): a packet is lost when the largest acknowledged number of its space is greater by
+    /// so many. Numbers that were left out do not count.
+    pub packets: u64,
+    /// In time (§6.1.2): a packet is lost so long after it was sent, if a later one of its space was
+    /// acknowledged.
+    pub time: Duration,
 }
 
 /// The rule by which a packet is lost (RFC 9002 §6.1).
@@ -184,6 +198,8 @@ pub struct Metrics {
     pub pacing_rate: Option<Rate>,
     /// The last sample of the delivery rate, once there is one.
     pub delivery_rate: Option<RateSample>,
+    /// How much reordering is tolerated.
+    pub loss_thresholds: LossThresholds,
 }
 
 /// Why a packet was not used.

@@ -120,7 +120,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         property: S17,
         id: "S17",
         meaning: "Little is sent in vain: spurious losses are rare, and timeouts back off.",
-        method: "own spurious losses where nothing overtakes anything, 1 %; expiries against log2 of the silence",
+        method: "own spurious losses, 1 % where nothing overtakes anything and 5 % elsewhere; expiries against log2 of the silence",
     },
     Entry {
         property: S18,
@@ -133,6 +133,18 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         id: "S19",
         meaning: "An acknowledgement does not wait for longer than max_ack_delay, whatever the pacer says.",
         method: "own clock from an ack-eliciting packet's arrival to the next ACK frame",
+    },
+    Entry {
+        property: S20,
+        id: "S20",
+        meaning: "A packet is declared lost only if enough packets or enough time lie between it and an acknowledgement (RFC 9002 §6.1).",
+        method: "own packets in the order of sending and own round-trip times: three packets, or one and 9/8 of a round trip",
+    },
+    Entry {
+        property: S21,
+        id: "S21",
+        meaning: "A probe timeout does not expire before its time.",
+        method: "own probe timeout (RFC 9002 §6.2.1) since the last ack-eliciting packet, doubled for each in a row; a PING with an ACK spares one the doubling",
     },
     Entry {
         property: L1,
@@ -199,6 +211,12 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         id: "L11",
         meaning: "A peer that is silent for the idle timeout is given up.",
         method: "own time of silence",
+    },
+    Entry {
+        property: L12,
+        id: "L12",
+        meaning: "What was lost is sent again, whatever frame it was in (RFC 9000 §13.3).",
+        method: "own list of the packet that carried each byte and each control frame last: none is owed when there is nothing else to send, no control frame after 64 packets",
     },
     Entry {
         property: M1,

@@ -12,7 +12,7 @@ pub(super) struct Contents {
     pub(super) is_in_flight: bool,
     /// There is an ACK frame.
     pub(super) has_ack: bool,
-    /// There is more than data of streams: the books of the end that receives it have to know.
+    /// There is more than data of streams, or the end of one: the books of the end that receives it have to know.
     pub(super) concerns_receiver: bool,
 }
 
@@ -26,7 +26,7 @@ pub(super) fn read<'a>(payload: &'a [u8], mut visit: impl FnMut(&Frame<'a>)) -> 
         contents.is_ack_eliciting |= frame.is_ack_eliciting();
         contents.is_in_flight |= frame.counts_in_flight();
         contents.has_ack |= matches!(frame, Frame::Ack(_));
-        contents.concerns_receiver |= !matches!(frame, Frame::Stream(_));
+        contents.concerns_receiver |= !matches!(frame, Frame::Stream(stream) if !stream.fin);
         visit(&frame);
     }
     contents

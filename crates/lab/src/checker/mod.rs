@@ -31,6 +31,7 @@ use clearway_transport::{
 };
 use clearway_units::Timestamp;
 
+use self::books::PeerAcks;
 use self::history::{Happening, History};
 use self::rules::Failure;
 use self::terms::Terms;
@@ -252,6 +253,7 @@ impl State {
                 };
                 if *owner != own {
                     watch.books.streams.set_parameters(own, parameters);
+                    watch.books.peer_acks = PeerAcks::of(parameters);
                 }
             }
             Observation::KeyDiscarded(space) => {

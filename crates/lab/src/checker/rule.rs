@@ -3,7 +3,7 @@
 use clearway_transport::{Metrics, SpaceId};
 use clearway_units::Timestamp;
 
-use super::books::Books;
+use super::books::{Books, Lost};
 use super::properties::Property;
 use super::report::Report;
 
@@ -47,6 +47,11 @@ pub(super) trait Rule: Default {
 
     /// A packet was received; the books know what it acknowledged.
     fn on_received(&mut self, _books: &Books, _is_ack_eliciting: bool) -> Verdict {
+        Ok(())
+    }
+
+    /// A packet was declared lost; the books know what was acknowledged before.
+    fn on_lost(&mut self, _books: &Books, _lost: &Lost) -> Verdict {
         Ok(())
     }
 

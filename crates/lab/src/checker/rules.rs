@@ -3,13 +3,14 @@
 use clearway_transport::Metrics;
 use clearway_units::Timestamp;
 
-use super::books::Books;
+use super::books::{Books, Lost};
 use super::liveness::armed::Armed;
 use super::liveness::escape::Escape;
 use super::liveness::estimate::Estimate;
 use super::liveness::growth::WindowGrowth;
 use super::liveness::pacer::Pacing;
 use super::liveness::phase::PhaseExit;
+use super::liveness::redo::Redo;
 use super::liveness::silence::Silence;
 use super::liveness::suppressors::Suppression;
 use super::liveness::wake::Wake;
@@ -21,8 +22,10 @@ use super::safety::bandwidth::Bandwidth;
 use super::safety::burst::Burst;
 use super::safety::gate::Gate;
 use super::safety::growth::Growth;
+use super::safety::haste::Haste;
 use super::safety::idle::Idle;
 use super::safety::in_flight::InFlight;
+use super::safety::loss::LossDetection;
 use super::safety::queue::Queue;
 use super::safety::range::Range;
 use super::safety::reaction::Reaction;
@@ -66,6 +69,13 @@ macro_rules! rules {
                 &mut self, on: PropertySet, books: &Books, is_ack_eliciting: bool,
             ) -> Result<(), Failure> {
                 $(ask::<$rule>(on, || self.$field.on_received(books, is_ack_eliciting))?;)*
+                Ok(())
+            }
+
+            pub(super) fn on_lost(
+                &mut self, on: PropertySet, books: &Books, lost: &Lost,
+            ) -> Result<(), Failure> {
+                $(ask::<$rule>(on, || self.$field.on_lost(books, lost))?;)*
                 Ok(())
             }
 
@@ -125,6 +135,8 @@ fn ask<R: Rule>(
 // Where one event violates several, the first of these is named: the most telling come first.
 rules! {
     in_flight: InFlight,
+    loss: LossDetection,
+    haste: Haste,
     gate: Gate,
     range: Range,
     undo: Undo,
@@ -149,4 +161,5 @@ rules! {
     estimate: Estimate,
     suppression: Suppression,
     silence: Silence,
+    redo: Redo,
 }

@@ -9,6 +9,9 @@ use super::expectations::Kind;
 use crate::setup::{EndSetup, Setup, StackKind};
 use crate::world::Side;
 
+/// RFC 9002 §6.1.1.
+const LEAST_PACKET_THRESHOLD: u64 = 3;
+
 /// All that the checker knows in advance about one end.
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
@@ -25,6 +28,8 @@ pub(super) struct Terms {
     pub(super) max_ack_delay: Duration,
     /// How long the peer's may.
     pub(super) peer_max_ack_delay: Duration,
+    /// Reordering tolerated in packets: as configured, and not less than RFC 9002 §6.1.1 has it.
+    pub(super) packet_threshold: u64,
     /// How many packets the peer acknowledges at once.
     pub(super) peer_threshold: u64,
     /// The smaller of the two ends' idle timeouts.
@@ -70,6 +75,7 @@ impl Terms {
             initial_rtt: own.initial_rtt,
             max_ack_delay: own.max_ack_delay,
             peer_max_ack_delay: peer.max_ack_delay,
+            packet_threshold: own.packet_threshold.max(LEAST_PACKET_THRESHOLD),
             peer_threshold: u64::from(peer.ack_eliciting_threshold),
             idle_timeout: own.max_idle_timeout.into_iter().chain(peer.max_idle_timeout).min(),
             path: PathTerms::of(&setup.network, side, setup.flows.len() == 1, own),

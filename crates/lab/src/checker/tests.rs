@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod liveness;
+mod recovery;
 mod safety;
 mod story;
 mod windows;

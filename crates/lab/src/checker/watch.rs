@@ -1,5 +1,6 @@
 //! One end under watch: observations become entries in its books, and its rules are asked.
 
+use core::time::Duration;
 use std::net::SocketAddr;
 
 use clearway_congestion::{Phase, Snapshot};
@@ -72,14 +73,19 @@ impl Watch {
         books.now = now;
         let space = space_of(packet.packet_type);
         let mut within_limits = Ok(());
-        let contents = contents::read(packet.payload, |frame| match frame {
-            Frame::Stream(stream) => {
-                if let Err(explanation) = books.streams.on_sent(stream) {
-                    within_limits = Err(explanation);
+        let contents = contents::read(packet.payload, |frame| {
+            books.delivery.on_frame_sent(space, packet.number.get(), frame);
+            match frame {
+                Frame::Stream(stream) => {
+                    if let Err(explanation) = books.streams.on_sent(stream) {
+                        within_limits = Err(explanation);
+                    }
                 }
+                Frame::PathChallenge(challenge) => {
+                    books.addresses.on_challenge_built(challenge.data);
+                }
+                _ => {}
             }
-            Frame::PathChallenge(challenge) => books.addresses.on_challenge_built(challenge.data),
-            _ => {}
         });
         let entry = Packet {
             index: 0,
@@ -96,6 +102,13 @@ impl Watch {
         };
         if space == SpaceId::Initial && (books.side == Side::Client || contents.is_ack_eliciting) {
             books.addresses.on_initial_built();
+        }
+        let is_padding = contents.is_in_flight && !books.ledger.awaits_acknowledgement_in(space);
+        if contents.is_ack_eliciting || is_padding {
+            books.probes.on_sent(space, now);
+        }
+        if contents.is_ack_eliciting && space == SpaceId::Application && !packet.is_path_probe {
+            books.delivery.on_ack_eliciting_sent();
         }
         let unique = books.ledger.send(space, packet.number.get(), entry);
         books.stage.has_application_keys |= space == SpaceId::Application;
@@ -142,26 +155,36 @@ impl Watch {
         }
         let mut sent_only = Ok(());
         let mut ranges = None;
+        let is_newest = books.hearing.is_newest(space);
+        let mut is_confirmed = books.stage.is_confirmed;
         // What is known already is not read again.
         let payload = if arrival == Arrival::Data { &[] } else { packet.payload };
-        let contents = contents::read(payload, |frame| match frame {
-            Frame::Ack(ack) => {
-                let first = ack.ranges().next().map(|range| range.start().get());
-                ranges = Some((first.unwrap_or(0), ack.largest.get()));
-                if let Err(explanation) = acknowledge(books, space, ack) {
-                    sent_only = Err(explanation);
+        let contents = contents::read(payload, |frame| {
+            books.delivery.on_frame_received(frame);
+            match frame {
+                Frame::HandshakeDone => is_confirmed = true,
+                Frame::Ack(ack) => {
+                    let first = ack.ranges().next().map(|range| range.start().get());
+                    ranges = Some((first.unwrap_or(0), ack.largest.get()));
+                    if let Err(explanation) = acknowledge(books, space, ack, is_confirmed) {
+                        sent_only = Err(explanation);
+                    }
                 }
+                Frame::MaxData(max) => books.streams.on_max_data(max.maximum.get()),
+                Frame::MaxStreamData(max) => {
+                    books.streams.on_max_stream_data(max.stream_id, max.maximum.get());
+                }
+                Frame::PathResponse(response) => books.addresses.on_response(response.data),
+                _ => {}
             }
-            Frame::MaxData(max) => books.streams.on_max_data(max.maximum.get()),
-            Frame::MaxStreamData(max) => {
-                books.streams.on_max_stream_data(max.stream_id, max.maximum.get());
-            }
-            Frame::PathResponse(response) => books.addresses.on_response(response.data),
-            _ => {}
         });
         let is_ack_eliciting = contents.is_ack_eliciting || arrival == Arrival::Data;
         if is_ack_eliciting && books.expiries_in_a_row > 0 {
             books.signs_of_life += 1;
+        }
+        if is_newest && is_ack_eliciting && contents.has_ack && space == SpaceId::Application {
+            let base = books.rtt.probe_timeout() + books.peer_acks.max_delay;
+            books.probes.on_sign_of_life(now, base);
         }
         if is_ack_eliciting {
             books.hearing.owes_ack_since[space as usize].get_or_insert(now);
@@ -176,15 +199,18 @@ impl Watch {
         books.now = now;
         let tally = &mut books.tally;
         tally.prior_in_flight.get_or_insert(books.ledger.in_flight());
-        match books.ledger.lose(lost.space, lost.number.get(), books.event) {
-            Ok(packet) => {
+        let enough = books.terms.packet_threshold;
+        books.delivery.on_lost(lost.space, lost.number.get());
+        match books.ledger.lose(lost.space, lost.number.get(), books.event, enough) {
+            Ok(lost) => {
+                let packet = lost.packet;
                 if packet.counts(books.ledger.path()) {
                     tally.lost += 1;
                     tally.lost_bytes += packet.bytes;
                     tally.largest_lost = tally.largest_lost.max(Some(packet.index));
                     books.rounds.spoil();
                 }
-                Ok(())
+                self.rules.on_lost(self.on, &self.books, &lost)
             }
             Err(explanation) => self.own(Property::S1, Err(explanation)),
         }
@@ -224,6 +250,11 @@ impl Watch {
         self.rules.on_report(self.on, &self.books, &report)?;
         if expired {
             self.rules.on_probe_timeout(self.on, &self.books)?;
+            let expiry = self.books.earliest_expiry();
+            self.books.probes.on_expired(expiry, now);
+        }
+        if after.rtt.is_some_and(|after| before.rtt.is_some_and(|it| it.minimum < after.minimum)) {
+            self.books.rtt.restart_minimum();
         }
         conclude(&mut self.books, &report);
         self.books.event += 1;
@@ -278,6 +309,8 @@ impl Watch {
         let books = &mut self.books;
         books.now = now;
         books.ledger.discard(space);
+        books.delivery.discard(space);
+        books.probes.reset(now);
         books.stage.discarded[space as usize] = true;
         books.hearing.owes_ack_since[space as usize] = None;
         books.rounds.spoil();
@@ -340,9 +373,14 @@ impl Watch {
 }
 
 /// An ACK frame came: what it acknowledges anew goes into the tally.
-fn acknowledge(books: &mut Books, space: SpaceId, ack: &frame::Ack<'_>) -> Result<(), String> {
+fn acknowledge(
+    books: &mut Books,
+    space: SpaceId,
+    ack: &frame::Ack<'_>,
+    is_confirmed: bool,
+) -> Result<(), String> {
     let now = books.now;
-    let Books { ledger, tally, episode, rounds, stage, .. } = books;
+    let Books { ledger, tally, episode, rounds, stage, delivery, .. } = books;
     tally.pending += 1;
     tally.prior_in_flight.get_or_insert(ledger.in_flight());
     let path = ledger.path();
@@ -354,6 +392,7 @@ fn acknowledge(books: &mut Books, space: SpaceId, ack: &frame::Ack<'_>) -> Resul
         let (first, last) = (range.start().get(), range.end().get());
         ledger.acknowledge(space, first, last, |number, packet| {
             is_any = true;
+            delivery.on_acknowledged(space, number);
             is_ack_eliciting |= packet.is_ack_eliciting;
             if packet.arrived_at > now {
                 not_arrived = Some(number);
@@ -372,11 +411,14 @@ fn acknowledge(books: &mut Books, space: SpaceId, ack: &frame::Ack<'_>) -> Resul
         tally.rtt = Some(sample);
         tally.one_way = packet.arrived_at.checked_since(packet.sent_at);
         tally.one_way = tally.one_way.filter(|_| packet.arrived_at < Timestamp::FAR_FUTURE);
-        let rtt = &mut books.rtt;
-        rtt.minimum = Some(rtt.minimum.map_or(sample, |least| least.min(sample)));
-        rtt.first_at.get_or_insert(now);
+        let delay = match space {
+            SpaceId::Application => books.peer_acks.delay(ack.delay.get(), is_confirmed),
+            SpaceId::Initial | SpaceId::Handshake => Duration::ZERO,
+        };
+        books.rtt.on_sample(now, sample, delay);
     }
     if is_any {
+        books.probes.reset(now);
         books.expiries_in_a_row = 0;
         books.signs_of_life = 0;
     }

@@ -32,7 +32,7 @@ use clearway_network::Ecn;
 use clearway_units::Timestamp;
 
 pub use clearway::ClearwayStack;
-pub use null_session::NullSessions;
+pub use null_session::{NullSessions, null_application_key, null_initial_key};
 #[cfg(feature = "quinn")]
 pub use quinn::{QuinnError, QuinnStack};
 pub use tls::LabCertificateError;

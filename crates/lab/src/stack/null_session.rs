@@ -9,7 +9,7 @@ use clearway_transport::{
 };
 use clearway_wire::{ConnectionId, TransportErrorCode};
 use rustls::pki_types::CertificateDer;
-use rustls::quic::Keys;
+use rustls::quic::{Keys, PacketKey};
 
 use super::null_keys::NullKeys;
 
@@ -241,6 +241,16 @@ impl Session for NullSession {
 
 fn application_keys() -> NewKeys {
     NewKeys::Application { keys: APPLICATION_KEYS.keys(), next: Box::new(APPLICATION_KEYS) }
+}
+
+/// What protects the 1-RTT packets of every such session, for a peer that writes its packets itself.
+pub fn null_application_key() -> impl PacketKey {
+    APPLICATION_KEYS
+}
+
+/// What protects the Initial packets of every such session.
+pub fn null_initial_key() -> impl PacketKey {
+    INITIAL_KEYS
 }
 
 #[cfg(test)]

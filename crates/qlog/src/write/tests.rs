@@ -24,6 +24,9 @@ const SEND_LIMITS: [SendLimit; 8] = [
     SendLimit::Batch,
 ];
 
+const THRESHOLDS: LossThresholds =
+    LossThresholds { packets: 3, time: Duration::from_micros(13_500) };
+
 fn number(value: u64) -> VarInt {
     VarInt::new(value).unwrap()
 }
@@ -64,6 +67,7 @@ fn metrics() -> Metrics {
         },
         pacing_rate: Some(Rate::from_bytes_per_second(1_000_000)),
         delivery_rate: None,
+        loss_thresholds: THRESHOLDS,
     }
 }
 
@@ -133,6 +137,7 @@ fn transfer(run: &mut dyn FnMut(Observation<'_>)) {
         number: PacketNumber::new(12).unwrap(),
         bytes: 1200,
         trigger: LossTrigger::ReorderingThreshold,
+        thresholds: THRESHOLDS,
     }));
     run(Observation::CongestionStateUpdated { old: Phase::SlowStart, new: Phase::Recovery });
     let mut recovering = metrics();

@@ -52,11 +52,12 @@ impl AnswerTimer {
 }
 
 impl Connection {
-    /// When this client has waited long enough for data that the server owes it.
+    /// When this client has waited long enough for what the server owes it: data, or HANDSHAKE_DONE.
     pub(super) fn answer_deadline(&self) -> Option<Timestamp> {
         let may_ask =
-            self.side.is_client() && self.lifecycle.is_confirmed() && !self.flags.ping_owed;
-        if !may_ask || !self.streams.awaits_peer() {
+            self.side.is_client() && self.handshake.is_complete() && !self.flags.ping_owed;
+        let is_owed = !self.lifecycle.is_confirmed() || self.streams.awaits_peer();
+        if !may_ask || !is_owed {
             return None;
         }
         let least = self.probe_timeout().saturating_mul(LEAST_PROBE_TIMEOUTS).max(LEAST_WAIT);

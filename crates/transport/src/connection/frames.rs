@@ -263,6 +263,7 @@ impl Connection {
             congestion: stats.congestion,
             pacing_rate: stats.pacing_rate,
             delivery_rate: stats.delivery_rate,
+            loss_thresholds: stats.loss_thresholds,
         };
         self.watch.in_flight = stats.bytes_in_flight;
         self.observe(now, &Observation::Metrics(&metrics));

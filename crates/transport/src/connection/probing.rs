@@ -38,16 +38,21 @@ impl Connection {
         }
     }
 
-    /// Probes the space whose timer expired and every other space of the handshake in which something is
-    /// outstanding, so that their packets share datagrams (RFC 9002 §6.2.4). A client probes the newest
-    /// in any case: a Handshake packet tells the server that its Initial packets came, and that the
-    /// address is right.
+    /// Probes the space whose timer expired and every other space in which something is outstanding, so
+    /// that their packets share datagrams: the peer may have keys for only one of them (RFC 9002 §6.2.4).
+    ///
+    /// A client probes two spaces in any case. A packet in the newest space of the handshake tells the
+    /// server that its Initial packets came, and that the address is right. Once the client's handshake is
+    /// complete, the server's may be confirmed: then it has discarded its Handshake keys, and only a 1-RTT
+    /// packet reaches it and shows it an address that has changed (RFC 9000 §9.3).
     fn probe_handshake(&mut self, expired: Option<SpaceId>, count: u8) {
         let can_seal = |space: &SpaceId| self.handshake.protection().can_seal(*space);
         let newest = [SpaceId::Handshake, SpaceId::Initial].into_iter().find(can_seal);
         let newest = newest.filter(|_| self.side.is_client());
-        for space in [SpaceId::Initial, SpaceId::Handshake] {
-            let is_asked = expired == Some(space) || newest == Some(space);
+        let last = SpaceId::Application;
+        let last = Some(last).filter(|_| self.side.is_client() && self.handshake.is_complete());
+        for space in SpaceId::ALL {
+            let is_asked = [expired, newest, last].contains(&Some(space));
             let can_seal = self.handshake.protection().can_seal(space);
             if can_seal && (self.recovery.begin_probing(space) > 0 || is_asked) {
                 self.probe(space, count);

@@ -265,9 +265,12 @@ impl Connection {
     fn on_authenticated(&mut self, now: Timestamp, context: &PacketContext) {
         self.idle.on_received(now);
         match (self.side, context.space) {
-            // RFC 9000 §8.1: only the client can have made this packet.
+            // RFC 9000 §8.1: the client has the keys because it received what was sent to its first
+            // address. That says nothing about an address that it has got meanwhile.
             (Side::Server, SpaceId::Handshake) => {
-                self.paths.current_mut().set_validated();
+                if self.paths.current().is_first() {
+                    self.paths.current_mut().set_validated();
+                }
                 self.discard_space(now, SpaceId::Initial);
             }
             (Side::Client, SpaceId::Initial) => self.flags.initial_from_server_seen = true,

@@ -137,7 +137,7 @@ impl Connection {
             let is_short = limit == SendLimit::Application && self.has_something();
             return Ok(Built::Stopped(if is_short { SendLimit::Amplification } else { limit }));
         }
-        self.pad_initial_datagram(&mut writer);
+        self.pad_datagram(&mut writer);
         let size = writer.written();
         self.protect_and_stage(now, writer.filled_mut())?;
         self.paths.current_mut().on_sent(size as u64);
@@ -290,12 +290,16 @@ impl Connection {
     }
 
     /// RFC 9000 §14.1: clients pad all datagrams with Initial packets, servers those that elicit ACKs.
-    fn pad_initial_datagram(&mut self, writer: &mut Writer<'_>) {
+    /// Clients also pad their probes of the handshake: a server to which they come from a new address may
+    /// answer with three times their size, and may have most of its handshake messages still to send.
+    fn pad_datagram(&mut self, writer: &mut Writer<'_>) {
         let is_client = self.side.is_client();
+        let is_unsure_client = is_client && !self.lifecycle.is_confirmed();
         let is_path_validation = self.paths.take_padding();
         let needs_padding = is_path_validation
             || self.outgoing.drafts.iter().any(|draft| {
                 draft.space == SpaceId::Initial && (is_client || draft.is_ack_eliciting)
+                    || is_unsure_client && draft.is_probe
             });
         if needs_padding && let Some(last) = self.outgoing.drafts.last_mut() {
             last.pad_datagram(writer, MINIMUM_INITIAL_SIZE);

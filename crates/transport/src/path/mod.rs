@@ -53,6 +53,11 @@ impl Path {
         self.generation
     }
 
+    /// Whether this is the path on which the connection began.
+    pub(crate) fn is_first(&self) -> bool {
+        self.generation == 0
+    }
+
     /// Whether the peer has shown that it receives what is sent there.
     pub(crate) fn is_validated(&self) -> bool {
         self.is_validated

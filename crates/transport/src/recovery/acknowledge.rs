@@ -1,11 +1,14 @@
 use core::time::Duration;
 
 use clearway_units::Timestamp;
+use clearway_wire::PacketNumber;
 use clearway_wire::frame::Ack;
 
 use super::ledger::{LedgerPacket, PacketState};
 use super::loss::EventFacts;
+use super::reordering::Overtaken;
 use super::{PtoContext, Recovery};
+use crate::observer::LossThresholds;
 use crate::{SpaceId, TransportError};
 
 /// Round-trip times below this are not told apart: a clock need not be finer.
@@ -64,6 +67,7 @@ impl Recovery {
             return Ok(AckOutcome::default());
         }
         self.read_ranges(space, ack)?;
+        self.max_ack_delay = context.max_ack_delay;
         let prior_in_flight = self.ledger.bytes_in_flight();
         let prior_round = self.path.rounds.current();
         let prior_largest = self.ledger.space(space).largest_acknowledged();
@@ -116,7 +120,9 @@ impl Recovery {
         ack: &Ack<'_>,
     ) -> Result<NewlyAcknowledged, TransportError> {
         let mut newly = NewlyAcknowledged::default();
+        let thresholds = self.loss_thresholds();
         let sent = self.ledger.space(space);
+        let prior_largest = sent.largest_acknowledged().map(PacketNumber::get);
         let mut numbers = core::mem::take(&mut self.batch.numbers);
         numbers.clear();
         for (first, last) in &self.batch.ranges {
@@ -130,6 +136,13 @@ impl Recovery {
                 newly.largest = Some(packet);
             }
             self.note_acknowledged(space, now, &packet);
+            if let Some(largest) = prior_largest.filter(|largest| number < *largest) {
+                let sent = self.ledger.space(space);
+                let packets = largest
+                    .saturating_sub(number)
+                    .saturating_sub(sent.skipped_within(number, largest));
+                self.note_overtaken(now, &packet, packets, thresholds);
+            }
         }
         self.batch.numbers = numbers;
         Ok(newly)
@@ -152,6 +165,26 @@ impl Recovery {
             self.batch.acked.push(sent);
         } else if !packet.is_probe_of_path {
             self.batch.spurious.push((sent, packet.loss_event));
+        }
+    }
+
+    /// The acknowledged `packet` had been overtaken by `packets` later ones, when `thresholds` were tolerated.
+    fn note_overtaken(
+        &mut self,
+        now: Timestamp,
+        packet: &LedgerPacket,
+        packets: u64,
+        thresholds: LossThresholds,
+    ) {
+        if !packet.in_flight || packet.is_probe_of_path || !self.ledger.is_current(packet) {
+            return;
+        }
+        let path = &mut self.path;
+        let overtaken = Overtaken { packets, elapsed: now.saturating_since(packet.sent_at) };
+        if packet.state == PacketState::Lost {
+            path.reordering.on_spurious_loss(overtaken, thresholds);
+        } else {
+            path.reordering.on_overtaken(overtaken, &path.rtt);
         }
     }
 

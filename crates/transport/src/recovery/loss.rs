@@ -4,7 +4,7 @@ use clearway_wire::PacketNumber;
 
 use super::Recovery;
 use super::ledger::{PacketState, subtract};
-use crate::observer::{LossTrigger, LostPacket};
+use crate::observer::{LossThresholds, LossTrigger, LostPacket};
 use crate::{SpaceId, TransportError};
 
 /// What an event taught beside the packets in the batch.
@@ -29,14 +29,14 @@ impl Recovery {
         let sent = self.ledger.space(space);
         let Some(largest) = sent.largest_acknowledged() else { return Ok(()) };
         let largest = largest.get();
-        let tolerated_from = self.tolerated_from(space, largest);
-        let threshold = self.path.rtt.time_threshold();
+        let thresholds = self.loss_thresholds();
+        let tolerated_from = self.tolerated_from(space, largest, thresholds.packets);
         let mut number = sent.first_outstanding();
         while number < largest {
             let Some(packet) = self.ledger.space(space).packet(number) else { break };
             match packet.state {
                 PacketState::Outstanding => {
-                    let late_at = packet.sent_at + threshold;
+                    let late_at = packet.sent_at + thresholds.time;
                     // Nothing waits for the fate of what does not count in flight.
                     if number >= tolerated_from && late_at > now && packet.in_flight {
                         *self.loss_times.get_mut(space) = Some(late_at);
@@ -47,7 +47,7 @@ impl Recovery {
                     } else {
                         LossTrigger::TimeThreshold
                     };
-                    self.lose(space, number, now, trigger)?;
+                    self.lose(space, number, now, trigger, thresholds)?;
                 }
                 PacketState::Acknowledged => self.path.persistent.interrupt(),
                 PacketState::Staged
@@ -61,10 +61,15 @@ impl Recovery {
         Ok(())
     }
 
+    /// How much reordering is tolerated now.
+    pub(super) fn loss_thresholds(&self) -> LossThresholds {
+        self.path.reordering.thresholds(&self.path.rtt, self.max_ack_delay)
+    }
+
     /// The first packet number that is not yet lost by the packet threshold. A number that was left
     /// out is no packet that overtook another.
-    fn tolerated_from(&self, space: SpaceId, largest: u64) -> u64 {
-        let from = largest.saturating_add(1).saturating_sub(self.config.packet_threshold);
+    fn tolerated_from(&self, space: SpaceId, largest: u64, threshold: u64) -> u64 {
+        let from = largest.saturating_add(1).saturating_sub(threshold);
         let skipped = self.ledger.space(space).skipped_within(from, largest);
         from.saturating_sub(skipped)
     }
@@ -75,17 +80,20 @@ impl Recovery {
         number: u64,
         now: Timestamp,
         trigger: LossTrigger,
+        thresholds: LossThresholds,
     ) -> Result<(), TransportError> {
         let packet = self.ledger.declare_lost(space, number, now, self.event)?;
         let tokens = self.ledger.space(space).tokens_of(&packet);
         self.lost_tokens.extend(tokens.map(|token| (space, token)));
         if let Some(number) = PacketNumber::new(number) {
-            self.lost_packets.push(LostPacket { space, number, bytes: packet.bytes, trigger });
+            let bytes = packet.bytes;
+            self.lost_packets.push(LostPacket { space, number, bytes, trigger, thresholds });
         }
         if packet.in_flight && !packet.is_probe_of_path && self.ledger.is_current(&packet) {
             self.batch.lost.push(packet.as_sent());
             self.path.sampler.on_lost(packet.bytes);
             self.path.persistent.on_lost(&packet);
+            self.path.reordering.on_lost(self.path.rounds.current());
         }
         Ok(())
     }

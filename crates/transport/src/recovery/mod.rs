@@ -1,8 +1,8 @@
 //! Loss detection and what feeds congestion control (RFC 9002).
 //!
 //! [`Recovery`] is the only part that changes what is in flight. The parts in this folder each hold
-//! one matter: `ledger` and `sent_space` the packets, `rtt` the round-trip time, `pto` the probe
-//! timer, `persistent` persistent congestion. The verbs are in `send`,
+//! one matter: `ledger` and `sent_space` the packets, `rtt` the round-trip time, `reordering` how much of it is
+//! tolerated, `pto` the probe timer, `persistent` persistent congestion. The verbs are in `send`,
 //! `acknowledge`, `loss` and `timers`.
 
 mod acknowledge;
@@ -10,6 +10,7 @@ mod ledger;
 mod loss;
 mod persistent;
 mod pto;
+mod reordering;
 mod rounds;
 mod rtt;
 mod send;
@@ -32,6 +33,7 @@ use clearway_wire::PacketNumber;
 use self::ledger::Ledger;
 use self::persistent::PersistentCongestion;
 use self::pto::ProbeTimer;
+use self::reordering::Reordering;
 use self::rounds::Rounds;
 use self::rtt::Rtt;
 use crate::SpaceId;
@@ -51,7 +53,7 @@ pub use clearway_congestion::SendLimit;
 pub(crate) struct RecoveryConfig {
     /// The round-trip time that timers assume until there is a sample.
     pub(crate) initial_rtt: Duration,
-    /// Reordering tolerated in packets (RFC 9002 §6.1.1).
+    /// Reordering tolerated in packets before any was seen (RFC 9002 §6.1.1).
     pub(crate) packet_threshold: u64,
     /// Packet numbers are left out at random (RFC 9000 §21.4).
     pub(crate) skip_packet_numbers: bool,
@@ -95,6 +97,8 @@ pub(crate) struct Recovery {
     acks_in_a_row: PerSpace<u32>,
     last_sent_at: Timestamp,
     max_datagram_size: u64,
+    /// The peer's, as last heard of.
+    max_ack_delay: Duration,
     /// Counts what the controller is told: acknowledgements and loss deadlines.
     event: u64,
     batch: Batch,
@@ -110,6 +114,7 @@ struct PathState {
     pacer: Pacer,
     sampler: DeliveryRateSampler,
     rtt: Rtt,
+    reordering: Reordering,
     rounds: Rounds,
     limitation: Limitation,
     persistent: PersistentCongestion,
@@ -143,7 +148,9 @@ impl Recovery {
         let ledger = Ledger::new();
         let rtt = Rtt::new(config.initial_rtt);
         let parameters = config.controller_parameters(config.max_datagram_size, &mut random);
-        let path = PathState::new(now, &*factory, &parameters, rtt, ledger.next_index(), 0);
+        let reordering = Reordering::new(config.packet_threshold);
+        let next = ledger.next_index();
+        let path = PathState::new(now, &*factory, &parameters, rtt, reordering, next, 0);
         let mut recovery = Self {
             config,
             factory,
@@ -156,6 +163,7 @@ impl Recovery {
             acks_in_a_row: PerSpace::default(),
             last_sent_at: now,
             max_datagram_size: config.max_datagram_size,
+            max_ack_delay: Duration::ZERO,
             event: 0,
             batch: Batch::default(),
             acked_tokens: Vec::new(),
@@ -214,6 +222,7 @@ impl PathState {
         factory: &dyn ControllerFactory,
         parameters: &ControllerParameters,
         rtt: Rtt,
+        reordering: Reordering,
         next: SendIndex,
         event: u64,
     ) -> Self {
@@ -222,6 +231,7 @@ impl PathState {
             pacer: Pacer::new(now, parameters.max_datagram_size),
             sampler: DeliveryRateSampler::new(now),
             rtt,
+            reordering,
             rounds: Rounds::new(next),
             limitation: Limitation::default(),
             persistent: PersistentCongestion::new(),

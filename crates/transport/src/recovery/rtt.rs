@@ -73,11 +73,14 @@ impl Rtt {
         self.estimate.map_or(self.assumed, |estimate| estimate.smoothed)
     }
 
-    /// How much later than an acknowledged packet one may be before it counts as lost
-    /// (RFC 9002 §6.1.2): 9/8 of the round-trip time.
-    pub(super) fn time_threshold(&self) -> Duration {
+    /// How long after it was sent a packet counts as lost, if a later one was acknowledged (RFC 9002 §6.1.2): 9/8
+    /// of the round-trip time. With reordering, 9/8 of the `longest` that a packet had that was late, but no
+    /// more than two round trips or the probe timeout: after that there would be a probe.
+    pub(super) fn time_threshold(&self, longest: Duration, max_ack_delay: Duration) -> Duration {
         let base = self.estimate.map_or(self.assumed, |e| e.smoothed.max(e.latest));
-        base.saturating_add(fraction(base, 8)).max(GRANULARITY)
+        let two_round_trips = self.smoothed_or_assumed().saturating_mul(2);
+        let adapted = nine_eighths(longest).min(self.pto_base(max_ack_delay).max(two_round_trips));
+        nine_eighths(base).max(adapted).max(GRANULARITY)
     }
 
     /// The probe timeout without backoff (RFC 9002 §6.2.1). `max_ack_delay` is zero for Initial and
@@ -106,6 +109,11 @@ fn probe_wait(smoothed: Duration, variation: Duration) -> Duration {
 /// 1/parts x `whole`.
 fn fraction(whole: Duration, parts: u32) -> Duration {
     whole.checked_div(parts).unwrap_or(whole)
+}
+
+/// kTimeThreshold x `rtt` (RFC 9002 §6.1.2).
+fn nine_eighths(rtt: Duration) -> Duration {
+    rtt.saturating_add(fraction(rtt, 8))
 }
 
 /// (1 - 1/parts) x `old` + 1/parts x `new`.

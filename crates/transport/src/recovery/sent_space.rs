@@ -13,7 +13,7 @@ use crate::token::Token;
 const MAX_UNACKNOWLEDGED_ACKS: u64 = 1 << 17;
 
 /// Lost packets that are remembered in case they arrive after all: so many at most.
-const MAX_LOST_REMEMBERED: usize = 1 << 14;
+pub(super) const MAX_LOST_REMEMBERED: usize = 1 << 14;
 
 /// Skipped packet numbers that are remembered: enough for every one that a peer could still be
 /// tempted to acknowledge.

@@ -4,6 +4,7 @@ use clearway_congestion::{Controller, RateSample, RttSnapshot, Snapshot};
 use clearway_units::Rate;
 
 use super::{PacketCounts, Recovery};
+use crate::observer::LossThresholds;
 
 /// Where recovery stands, for observers.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -32,6 +33,8 @@ pub struct RecoveryStats {
     pub round: u64,
     /// The probe timeout without backoff and without the peer's delay.
     pub pto: Duration,
+    /// How much reordering is tolerated.
+    pub loss_thresholds: LossThresholds,
 }
 
 impl Recovery {
@@ -62,6 +65,7 @@ impl Recovery {
             persistent_congestion_total: path.persistent.total(),
             round: path.rounds.current(),
             pto: path.rtt.pto_base(Duration::ZERO),
+            loss_thresholds: self.loss_thresholds(),
         }
     }
 }

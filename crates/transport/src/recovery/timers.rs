@@ -1,6 +1,7 @@
 use clearway_units::Timestamp;
 
 use super::loss::EventFacts;
+use super::reordering::Reordering;
 use super::rtt::Rtt;
 use super::{PathState, PtoContext, Recovery};
 use crate::token::Token;
@@ -188,8 +189,16 @@ impl Recovery {
         // shorter than that path needs.
         let assumed = self.config.initial_rtt.max(self.path.rtt.smoothed_or_assumed());
         let next = self.ledger.next_index();
-        self.path =
-            PathState::new(now, &*self.factory, &parameters, Rtt::new(assumed), next, self.event);
+        let reordering = Reordering::new(self.config.packet_threshold);
+        self.path = PathState::new(
+            now,
+            &*self.factory,
+            &parameters,
+            Rtt::new(assumed),
+            reordering,
+            next,
+            self.event,
+        );
         self.timer.reset(now);
         Ok(())
     }

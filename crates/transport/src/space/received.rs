@@ -33,6 +33,9 @@ pub(crate) struct ReceivedPackets {
     ranges: VecDeque<Range>,
     /// Whatever is below is no longer remembered, and is taken for a duplicate.
     floor: u64,
+    /// The peer knows what came below, which need not be reported again. It is remembered all the same: packets
+    /// that are missing there may be late, by more than a round trip (RFC 9000 §12.3).
+    reported: u64,
     largest: Option<PacketNumber>,
     largest_received_at: Timestamp,
     largest_ack_eliciting: Option<u64>,
@@ -57,6 +60,7 @@ impl ReceivedPackets {
             acknowledge_at_once,
             ranges: VecDeque::new(),
             floor: 0,
+            reported: 0,
             largest: None,
             largest_received_at: Timestamp::ORIGIN,
             largest_ack_eliciting: None,
@@ -95,6 +99,7 @@ impl ReceivedPackets {
             self.largest = Some(number);
             self.largest_received_at = now;
         }
+        self.reported = self.reported.min(number.get());
         let smallest = self.smallest_unacknowledged.unwrap_or(number.get());
         self.smallest_unacknowledged = Some(smallest.min(number.get()));
         if ack_eliciting {
@@ -108,7 +113,7 @@ impl ReceivedPackets {
     /// are missing. `first_of_range` is where the consecutive packets up to this one begin.
     fn is_out_of_order(&self, number: u64, first_of_range: u64) -> bool {
         self.largest_ack_eliciting
-            .is_some_and(|largest| number < largest || first_of_range > largest.max(self.floor))
+            .is_some_and(|largest| number < largest || first_of_range > largest.max(self.reported))
     }
 
     fn schedule(&mut self, now: Timestamp, at_once: bool) {
@@ -188,7 +193,7 @@ impl ReceivedPackets {
         let held = now.saturating_since(self.largest_received_at).as_micros();
         let delay = held.checked_shr(u32::from(ack_delay_exponent)).unwrap_or(0);
         let delay = VarInt::saturating(u64::try_from(delay).unwrap_or(u64::MAX));
-        let ranges = self.ranges.iter().rev().take(MAX_RANGES_WRITTEN).filter_map(to_numbers);
+        let ranges = self.unreported().take(MAX_RANGES_WRITTEN).filter_map(to_numbers);
         if contents.push_ack(delay, ranges, largest).is_err() {
             return false;
         }
@@ -203,20 +208,18 @@ impl ReceivedPackets {
     pub(crate) fn on_ack_acknowledged(&mut self, largest: PacketNumber) {
         let reported = largest.get().saturating_add(1);
         // A late packet below `largest` may have come after that frame was written.
-        let floor = self.smallest_unacknowledged.map_or(reported, |number| number.min(reported));
-        self.floor = self.floor.max(floor);
-        while let Some(oldest) = self.ranges.front_mut() {
-            if oldest.last < floor {
-                self.ranges.pop_front();
-            } else {
-                oldest.first = oldest.first.max(floor);
-                break;
-            }
-        }
+        let reported = self.smallest_unacknowledged.map_or(reported, |number| number.min(reported));
+        self.reported = self.reported.max(reported);
+    }
+
+    /// What the peer may not know of yet, newest first.
+    fn unreported(&self) -> impl Iterator<Item = Range> {
+        let newest = self.ranges.iter().rev().take_while(|range| range.last >= self.reported);
+        newest.map(|range| Range { first: range.first.max(self.reported), last: range.last })
     }
 }
 
-fn to_numbers(range: &Range) -> Option<RangeInclusive<PacketNumber>> {
+fn to_numbers(range: Range) -> Option<RangeInclusive<PacketNumber>> {
     Some(PacketNumber::new(range.first)?..=PacketNumber::new(range.last)?)
 }
 

@@ -49,7 +49,7 @@ pub(in crate::checker) enum Arrival {
     Unknown,
     /// It was sent.
     Sent,
-    /// It was sent, elicits an ACK and holds nothing but data of streams.
+    /// It was sent, elicits an ACK and holds nothing but data of streams, no end of one.
     Data,
 }
 
@@ -88,6 +88,8 @@ struct Space {
     is_discarded: bool,
     /// The latest packet that was delivered, by its place in the order of sending. It may be forgotten.
     last_delivered: Option<u64>,
+    /// The largest number that was acknowledged.
+    largest_acknowledged: Option<u64>,
 }
 
 impl Space {
@@ -101,6 +103,14 @@ impl Space {
 
     fn get_mut(&mut self, number: u64) -> Option<&mut Packet> {
         self.packets.get_mut(number.checked_sub(self.base)? as usize)
+    }
+
+    /// How many packets after `number` were sent before the newest that was acknowledged, itself included; counted up
+    /// to `enough`. Numbers that were left out are no packets.
+    fn overtaken_by(&self, number: u64, enough: u64) -> u64 {
+        let largest = self.largest_acknowledged.unwrap_or(0);
+        let later = (number + 1..=largest).filter_map(|number| self.get(number));
+        later.filter(|packet| packet.fate != Fate::Skipped).take(enough as usize).count() as u64
     }
 
     /// Moves past what is settled, and forgets what nobody will ask for again.
@@ -125,6 +135,15 @@ impl Space {
         }
         self.first_outstanding = self.first_outstanding.max(self.base);
     }
+}
+
+/// A packet that was declared lost.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::checker) struct Lost {
+    pub(in crate::checker) packet: Packet,
+    /// Packets of its space that were sent after it, up to the newest that was acknowledged; no more are counted than
+    /// matter.
+    pub(in crate::checker) overtaken_by: u64,
 }
 
 /// Bytes that count in flight, by what became of them.
@@ -177,6 +196,16 @@ impl Ledger {
     /// Whether an ack-eliciting packet waits to be acknowledged.
     pub(in crate::checker) fn awaits_acknowledgement(&self) -> bool {
         self.spaces.iter().any(|space| space.ack_eliciting_outstanding > 0)
+    }
+
+    /// Whether an ack-eliciting packet of `space` waits to be acknowledged.
+    pub(in crate::checker) fn awaits_acknowledgement_in(&self, space: SpaceId) -> bool {
+        self.spaces[space as usize].ack_eliciting_outstanding > 0
+    }
+
+    /// Whether a packet of `space` was ever acknowledged.
+    pub(in crate::checker) fn was_acknowledged_in(&self, space: SpaceId) -> bool {
+        self.spaces[space as usize].largest_acknowledged.is_some()
     }
 
     /// The latest packet of the handshake that was delivered, by its place in the order of sending.
@@ -260,6 +289,7 @@ impl Ledger {
             return Err(format!("{space:?} {last} was acknowledged and never sent"));
         }
         let from = ring.lost.partition_point(|number| *number < first);
+        ring.largest_acknowledged = ring.largest_acknowledged.max(Some(last));
         let mut revived = false;
         for position in from..ring.lost.len() {
             let number = ring.lost[position];
@@ -306,7 +336,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Packet `number` was declared lost, as report `event` will say.
+    /// Packet `number` was declared lost, as report `event` will say. Packets that overtook it are counted up to
+    /// `enough`.
     ///
     /// # Errors
     /// It was not outstanding.
@@ -315,9 +346,11 @@ impl Ledger {
         space: SpaceId,
         number: u64,
         event: u64,
-    ) -> Result<Packet, String> {
+        enough: u64,
+    ) -> Result<Lost, String> {
         let path = self.path;
         let ring = self.space_mut(space);
+        let overtaken_by = ring.overtaken_by(number, enough);
         let Some(packet) = ring.get_mut(number).filter(|p| p.fate == Fate::Outstanding) else {
             return Err(format!("{space:?} {number} was declared lost and was not outstanding"));
         };
@@ -335,7 +368,7 @@ impl Ledger {
                 self.in_flight -= packet.bytes;
             }
         }
-        Ok(packet)
+        Ok(Lost { packet, overtaken_by })
     }
 
     /// The keys of `space` are gone, and what was sent with them counts no more.
@@ -404,9 +437,9 @@ mod tests {
         assert_eq!(ledger.in_flight(), 500);
         assert_eq!(acknowledged(&mut ledger, 1, 2).unwrap().len(), 2);
         assert_eq!(acknowledged(&mut ledger, 0, 2).unwrap(), [(0, Fate::Outstanding)]);
-        assert!(ledger.lose(SPACE, 1, 0).is_err());
-        ledger.lose(SPACE, 4, 1).unwrap();
-        assert!(ledger.lose(SPACE, 4, 1).is_err());
+        assert!(ledger.lose(SPACE, 1, 0, 3).is_err());
+        ledger.lose(SPACE, 4, 1, 3).unwrap();
+        assert!(ledger.lose(SPACE, 4, 1, 3).is_err());
         assert_eq!(ledger.in_flight(), 100);
         assert_eq!(
             acknowledged(&mut ledger, 4, 5).unwrap(),
@@ -415,6 +448,16 @@ mod tests {
         assert_eq!(ledger.in_flight(), 0);
         assert!(ledger.is_balanced());
         assert!(!ledger.awaits_acknowledgement());
+    }
+
+    #[test]
+    fn packets_that_overtook_a_lost_one_are_counted() {
+        // 3 was left out.
+        let mut ledger = ledger(&[0, 1, 2, 4, 5, 6]);
+        acknowledged(&mut ledger, 5, 5).unwrap();
+        assert_eq!(ledger.lose(SPACE, 2, 0, 3).unwrap().overtaken_by, 2);
+        assert_eq!(ledger.lose(SPACE, 0, 0, 3).unwrap().overtaken_by, 3);
+        assert_eq!(ledger.lose(SPACE, 6, 0, 3).unwrap().overtaken_by, 0);
     }
 
     #[test]

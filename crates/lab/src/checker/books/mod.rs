@@ -1,8 +1,12 @@
 //! The books that the checker keeps of one end: from wire events, trusting no state of the stack's.
 
 mod addresses;
+mod carriers;
+mod delivery;
 mod episode;
 mod ledger;
+mod probes;
+mod round_trip;
 mod rounds;
 mod streams;
 
@@ -10,14 +14,18 @@ use core::time::Duration;
 
 use clearway_transport::{Metrics, SendLimit, SpaceId};
 use clearway_units::Timestamp;
+use clearway_wire::TransportParameters;
 
 use super::report::Tally;
 use super::terms::Terms;
 use crate::world::Side;
 
 pub(super) use addresses::Addresses;
+pub(super) use delivery::Delivery;
 pub(super) use episode::{Beginning, Episode};
-pub(super) use ledger::{Arrival, Fate, Ledger, Packet};
+pub(super) use ledger::{Arrival, Fate, Ledger, Lost, Packet};
+pub(super) use probes::{Expiry, ProbeBooks};
+pub(super) use round_trip::RttBooks;
 pub(super) use rounds::{Round, Rounds};
 pub(super) use streams::Streams;
 
@@ -35,6 +43,9 @@ pub(super) struct Books {
     pub(super) stage: Stage,
     pub(super) hearing: Hearing,
     pub(super) rtt: RttBooks,
+    pub(super) probes: ProbeBooks,
+    pub(super) delivery: Delivery,
+    pub(super) peer_acks: PeerAcks,
     /// The last report, on this path.
     pub(super) metrics: Option<Metrics>,
     /// The largest window on this path.
@@ -95,6 +106,11 @@ impl Hearing {
         *highest = (*highest).max(Some(number));
     }
 
+    /// Whether the last packet of `space` that came has the highest number so far.
+    pub(super) fn is_newest(&self, space: SpaceId) -> bool {
+        self.last[space as usize].is_some_and(|(_, is_newest)| is_newest)
+    }
+
     /// What comes at this moment is newer than all before it, in some space; so if nothing came.
     pub(super) fn is_news(&self, now: Timestamp) -> bool {
         let mut present = self.last.iter().flatten().filter(|(at, _)| *at == now).peekable();
@@ -102,22 +118,42 @@ impl Hearing {
     }
 }
 
-/// Own round-trip times.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RttBooks {
-    /// The smallest on this path.
-    pub(super) minimum: Option<Duration>,
-    /// When the first sample came.
-    pub(super) first_at: Option<Timestamp>,
-    /// What timers assume on a path without a sample.
-    pub(super) assumed: Duration,
+/// What the peer said of its acknowledgements, in its transport parameters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PeerAcks {
+    pub(super) max_delay: Duration,
+    delay_exponent: u32,
+}
+
+impl Default for PeerAcks {
+    /// Until the parameters are known (RFC 9000 §18.2).
+    fn default() -> Self {
+        Self { max_delay: Duration::from_millis(25), delay_exponent: 3 }
+    }
+}
+
+impl PeerAcks {
+    /// As in `parameters`.
+    pub(super) fn of(parameters: &TransportParameters) -> Self {
+        Self {
+            max_delay: Duration::from_millis(parameters.max_ack_delay.get()),
+            delay_exponent: parameters.ack_delay_exponent.get().min(20) as u32,
+        }
+    }
+
+    /// The time in the ACK Delay field of a 1-RTT packet, as far as it counts (RFC 9002 §5.3).
+    pub(super) fn delay(&self, field: u64, is_confirmed: bool) -> Duration {
+        let microseconds = field.checked_shl(self.delay_exponent).unwrap_or(u64::MAX);
+        let delay = Duration::from_micros(microseconds);
+        if is_confirmed { delay.min(self.max_delay) } else { delay }
+    }
 }
 
 impl Books {
     /// Nothing has happened.
     pub(super) fn new(side: Side, terms: Terms) -> Self {
         let rounds = Rounds::new(Timestamp::ORIGIN, 0, terms.initial_window);
-        let assumed = terms.initial_rtt;
+        let rtt = RttBooks::new(terms.initial_rtt);
         Self {
             side,
             terms,
@@ -129,7 +165,10 @@ impl Books {
             addresses: Addresses::default(),
             stage: Stage::default(),
             hearing: Hearing::default(),
-            rtt: RttBooks { assumed, ..RttBooks::default() },
+            rtt,
+            probes: ProbeBooks::default(),
+            delivery: Delivery::default(),
+            peer_acks: PeerAcks::default(),
             metrics: None,
             largest_window: 0,
             limit: None,
@@ -168,10 +207,14 @@ impl Books {
         Some(self.metrics.as_ref()?.rtt?.smoothed)
     }
 
-    /// How much later than an acknowledged packet one is lost (RFC 9002 §6.1.2); nothing without a sample.
+    /// How long after it was sent a packet is lost (RFC 9002 §6.1.2), as this end says; nothing without a sample.
+    /// Where there was reordering that may be two round trips or a probe timeout, but never more.
     pub(super) fn time_threshold(&self) -> Duration {
-        let rtt = self.metrics.as_ref().and_then(|metrics| metrics.rtt);
-        rtt.map_or(Duration::ZERO, |rtt| rtt.smoothed.max(rtt.latest) * 9 / 8)
+        let Some(metrics) = &self.metrics else { return Duration::ZERO };
+        let Some(rtt) = metrics.rtt else { return Duration::ZERO };
+        let longest = (2 * rtt.smoothed).max(self.probe_timeout());
+        let least = rtt.smoothed.max(rtt.latest) * 9 / 8;
+        metrics.loss_thresholds.time.min(least.max(longest))
     }
 
     /// The probe timeout without backoff, with the longest delay that the peer may add (RFC 9002 §6.2.1).
@@ -181,6 +224,20 @@ impl Books {
             None => (self.rtt.assumed, self.rtt.assumed / 2),
         };
         smoothed + (4 * variation).max(Duration::from_millis(1)) + self.terms.peer_max_ack_delay
+    }
+
+    /// When a probe timer may expire at the earliest (RFC 9002 §6.2.1).
+    pub(super) fn earliest_expiry(&self) -> Expiry {
+        let base = self.rtt.probe_timeout();
+        let is_armed = |space| self.ledger.awaits_acknowledgement_in(space);
+        self.probes.earliest(
+            |space| match space {
+                SpaceId::Application if !self.stage.is_confirmed => None,
+                SpaceId::Application => is_armed(space).then_some(base + self.peer_acks.max_delay),
+                SpaceId::Initial | SpaceId::Handshake => is_armed(space).then_some(base),
+            },
+            base,
+        )
     }
 
     /// How much may be sent to an address that is not validated; `None` if there is no such limit. A
@@ -216,11 +273,8 @@ impl Books {
         self.rounds = Rounds::new(self.now, next, self.terms.initial_window);
         self.rounds.spoil();
         self.episode = Episode::default();
-        self.rtt = RttBooks {
-            minimum: None,
-            first_at: None,
-            assumed: self.terms.initial_rtt.max(smoothed),
-        };
+        self.rtt = RttBooks::new(self.terms.initial_rtt.max(smoothed));
+        self.probes.reset(self.now);
         self.metrics = None;
         self.largest_window = 0;
         self.tally = Tally::default();

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use clearway_transport::SendLimit;
+use clearway_transport::{SendLimit, SpaceId};
 
 use crate::checker::books::Books;
 use crate::checker::properties::Property;
@@ -25,8 +25,10 @@ impl Rule for Armed {
             return Ok(());
         }
         // RFC 9002 §6.2.2.1: a client must not fall silent before it knows that the server has validated
-        // its address.
-        let is_unsure = books.side == Side::Client && !books.stage.is_confirmed;
+        // its address, as an acknowledged Handshake packet says.
+        let is_unsure = books.side == Side::Client
+            && !books.stage.is_confirmed
+            && !books.ledger.was_acknowledged_in(SpaceId::Handshake);
         if !books.ledger.awaits_acknowledgement() && !is_unsure {
             return Ok(());
         }

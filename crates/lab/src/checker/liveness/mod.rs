@@ -6,6 +6,7 @@ pub(super) mod estimate;
 pub(super) mod growth;
 pub(super) mod pacer;
 pub(super) mod phase;
+pub(super) mod redo;
 pub(super) mod silence;
 pub(super) mod suppressors;
 pub(super) mod wake;

@@ -12,6 +12,9 @@ use crate::checker::rule::{Rule, Verdict};
 /// A clock need not be finer: samples below this are reported as this.
 const FINEST: Duration = Duration::from_micros(1);
 
+/// Rounding.
+const SLACK: Duration = Duration::from_micros(1);
+
 #[derive(Debug, Default)]
 pub(in crate::checker) struct RoundTrip {
     /// The minimum was restarted after persistent congestion (RFC 9002 §5.2), and may be above the
@@ -28,6 +31,7 @@ impl Rule for RoundTrip {
             return Ok(());
         }
         check_sample(books, report, &rtt)?;
+        check_smoothed(books, &rtt)?;
         self.check_minimum(books, report, &rtt)
     }
 
@@ -56,6 +60,18 @@ fn check_sample(books: &Books, report: &Report<'_>, rtt: &RttSnapshot) -> Verdic
             _ => Ok(()),
         },
     }
+}
+
+/// The peer's delay is taken off as RFC 9002 §5.3 has it, and no more of it.
+fn check_smoothed(books: &Books, rtt: &RttSnapshot) -> Verdict {
+    let Some(own) = books.rtt.estimate else { return Ok(()) };
+    if rtt.smoothed.abs_diff(own.smoothed) > SLACK {
+        return Err(format!(
+            "a smoothed round-trip time of {:?}; the samples and the peer's delays give {:?}",
+            rtt.smoothed, own.smoothed
+        ));
+    }
+    Ok(())
 }
 
 impl RoundTrip {

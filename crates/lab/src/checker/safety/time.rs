@@ -1,5 +1,7 @@
 //! S5: no stored point in time is in the future. What a controller stores is seen only in what it shows.
 
+use core::time::Duration;
+
 use clearway_transport::Metrics;
 use clearway_units::Timestamp;
 
@@ -7,6 +9,9 @@ use crate::checker::books::Books;
 use crate::checker::properties::Property;
 use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
+
+/// A sample on a path that takes no time is said to be this long.
+const FINEST: Duration = Duration::from_micros(1);
 
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Time {
@@ -41,7 +46,7 @@ impl Rule for Time {
                 ));
             }
         }
-        let age = now.since_origin();
+        let age = now.since_origin().max(FINEST);
         if let Some(rtt) = report.after.rtt.filter(|rtt| rtt.latest > age || rtt.smoothed > age) {
             return Err(format!(
                 "round-trip times of {:?} and {:?} after {age:?}",

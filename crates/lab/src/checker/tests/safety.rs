@@ -1,5 +1,5 @@
 use clearway_congestion::{Phase, Suppressor};
-use clearway_network::{Conditions, LinkConfig};
+use clearway_network::{Conditions, LinkConfig, Probability, Reorder};
 use clearway_transport::{ConnectionState, Observation, SendLimit};
 use clearway_units::{Rate, Timestamp};
 use clearway_wire::{Frame, StreamId, VarInt, Writer, frame};
@@ -399,6 +399,28 @@ fn s17_spurious_losses_are_rare() {
     };
     respects(S17, |story| tell(story, 100));
     violates(S17, |story| tell(story, 50));
+}
+
+#[test]
+fn s17_spurious_losses_become_rare_where_there_is_reordering() {
+    let tell = |every: u64| {
+        let reorder = Reorder { probability: Probability::new(0.3).unwrap(), by: ms(5) };
+        let to_client = Conditions { reorder, ..Conditions::default() };
+        let network = LinkConfig { to_client, ..LinkConfig::default() };
+        let mut story = Story::on(network, "reno", S17);
+        story.set_window(100);
+        for number in 0..3000 {
+            story.send(1);
+            if number % every == 0 {
+                story.lose(number);
+            }
+            story.acknowledge(number, number);
+            story.report();
+        }
+        story.violation()
+    };
+    assert_eq!(tell(12), None, "5 % of 3000 packets, and 100");
+    assert_eq!(tell(4), Some("S17"));
 }
 
 #[test]

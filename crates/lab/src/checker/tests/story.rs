@@ -5,8 +5,8 @@ use core::time::Duration;
 use clearway_congestion::{Phase, RateSample, RttSnapshot, Snapshot, Suppressor, Suppressors};
 use clearway_network::LinkConfig;
 use clearway_transport::{
-    ConnectionState, LossTrigger, LostPacket, Metrics, Observation, Observer, PacketObservation,
-    SendLimit, SpaceId, TimerChange, TimerKind,
+    ConnectionState, LossThresholds, LossTrigger, LostPacket, Metrics, Observation, Observer,
+    PacketObservation, SendLimit, SpaceId, TimerChange, TimerKind,
 };
 use clearway_units::{Rate, ReleaseTime, Timestamp};
 use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters, VarInt};
@@ -65,8 +65,22 @@ impl Story {
         Self::on(LinkConfig::default(), controller, only)
     }
 
+    /// A connection whose handshake is going on.
+    pub(crate) fn handshaking(only: Property) -> Self {
+        Self::begun(LinkConfig::default(), "reno", only, ConnectionState::HandshakeStarted)
+    }
+
     /// As [`new`](Self::new), on a network.
     pub(crate) fn on(network: LinkConfig, controller: &str, only: Property) -> Self {
+        Self::begun(network, controller, only, ConnectionState::HandshakeConfirmed)
+    }
+
+    fn begun(
+        network: LinkConfig,
+        controller: &str,
+        only: Property,
+        state: ConnectionState,
+    ) -> Self {
         let checker = Checker::new(&setup(network, only), controller, true).unwrap();
         let congestion = Snapshot {
             window: 10 * SIZE,
@@ -85,6 +99,7 @@ impl Story {
             congestion,
             pacing_rate: None,
             delivery_rate: None,
+            loss_thresholds: LossThresholds { packets: 3, time: ms(375) },
         };
         let mut story = Self {
             server: checker.observer(SERVER),
@@ -97,11 +112,11 @@ impl Story {
             rtt: ms(100),
             written: 0,
         };
-        story.start();
+        story.start(state);
         story
     }
 
-    fn start(&mut self) {
+    fn start(&mut self, state: ConnectionState) {
         let id = ConnectionId::new(&[1; 8]).unwrap();
         let parameters = TransportParameters {
             initial_max_data: VarInt::saturating(1 << 40),
@@ -120,7 +135,7 @@ impl Story {
                     original_destination_id: id,
                 },
                 Observation::ParametersSet { owner: side.peer(), parameters: &parameters },
-                Observation::StateUpdated(ConnectionState::HandshakeConfirmed),
+                Observation::StateUpdated(state),
             ];
             for observation in &observations {
                 self.observer(side.is_server()).observe(Timestamp::ORIGIN, observation);
@@ -258,12 +273,58 @@ impl Story {
         self.server.observe(self.now, &Observation::PacketReceived(packet));
     }
 
+    /// A packet of the client comes with a PING, and an ACK frame that says nothing new.
+    pub(crate) fn receive_ping_with_ack(&mut self) {
+        let mut buffer = [0; 64];
+        let mut writer = Writer::new(&mut buffer);
+        Frame::Ping.encode(&mut writer).unwrap();
+        let ranges = core::iter::once(PacketNumber::ZERO..=PacketNumber::ZERO);
+        frame::Ack::encode_ranges(&mut writer, VarInt::ZERO, ranges, None).unwrap();
+        let length = writer.written();
+        let packet = Self::packet(self.client_sent, &buffer[..length], false);
+        self.client_sent += 1;
+        self.client.observe(self.now, &Observation::PacketSent(packet));
+        self.server.observe(self.now, &Observation::PacketReceived(packet));
+    }
+
+    /// The client sends Handshake packet 0.
+    pub(crate) fn client_sends_handshake_packet(&mut self) {
+        let packet = PacketObservation {
+            packet_type: PacketType::Handshake,
+            ..Self::packet(0, PING, false)
+        };
+        self.client.observe(self.now, &Observation::PacketSent(packet));
+    }
+
+    /// It arrives, and the client hears of that.
+    pub(crate) fn server_acknowledges_handshake_packet(&mut self) {
+        let of = |payload| PacketObservation {
+            packet_type: PacketType::Handshake,
+            ..Self::packet(0, payload, false)
+        };
+        self.server.observe(self.now, &Observation::PacketReceived(of(PING)));
+        let mut buffer = [0; 64];
+        let mut writer = Writer::new(&mut buffer);
+        let ranges = core::iter::once(PacketNumber::ZERO..=PacketNumber::ZERO);
+        frame::Ack::encode_ranges(&mut writer, VarInt::ZERO, ranges, None).unwrap();
+        let length = writer.written();
+        self.server.observe(self.now, &Observation::PacketSent(of(&buffer[..length])));
+        self.client.observe(self.now, &Observation::PacketReceived(of(&buffer[..length])));
+    }
+
+    /// The client had its turn; its deadline is in `deadline`.
+    pub(crate) fn settle_client(&mut self, deadline: Option<Duration>) {
+        let deadline = deadline.map(|after| self.now + after);
+        self.checker.on_settled(self.now, CLIENT, deadline, 0);
+    }
+
     fn sample(&mut self, latest: Duration) {
         let minimum = self.metrics.rtt.map_or(latest, |rtt| rtt.minimum.min(latest));
         let variation = latest / 8;
         let smoothed = latest;
         self.metrics.rtt =
             Some(RttSnapshot { latest, smoothed, minimum, variation, is_new: false });
+        self.metrics.loss_thresholds.time = smoothed.max(latest) * 9 / 8;
     }
 
     /// The server declares a packet lost.
@@ -276,6 +337,7 @@ impl Story {
             number: PacketNumber::new(number).unwrap(),
             bytes: SIZE,
             trigger: LossTrigger::ReorderingThreshold,
+            thresholds: self.metrics.loss_thresholds,
         }));
     }
 

@@ -9,7 +9,7 @@ fn without_a_sample_there_is_no_estimate_but_timers_run() {
     let rtt = Rtt::new(ms(333));
     assert_eq!(rtt.snapshot(false), None);
     assert_eq!(rtt.pto_base(Duration::ZERO), ms(999));
-    assert_eq!(rtt.time_threshold(), Duration::from_micros(374_625));
+    assert_eq!(rtt.time_threshold(Duration::ZERO, Duration::ZERO), Duration::from_micros(374_625));
 }
 
 #[test]
@@ -66,12 +66,12 @@ fn the_minimum_is_raw_and_starts_anew_from_the_newest_sample() {
 #[test]
 fn timers_never_go_below_the_granularity() {
     let mut rtt = Rtt::new(Duration::ZERO);
-    assert!(rtt.time_threshold() >= GRANULARITY);
+    assert!(rtt.time_threshold(Duration::ZERO, Duration::ZERO) >= GRANULARITY);
     rtt.on_sample(Duration::from_micros(10), Duration::ZERO);
     for _ in 0..100 {
         rtt.on_sample(Duration::from_micros(10), Duration::ZERO);
     }
-    assert_eq!(rtt.time_threshold(), GRANULARITY);
+    assert_eq!(rtt.time_threshold(Duration::ZERO, Duration::ZERO), GRANULARITY);
     assert_eq!(rtt.pto_base(Duration::ZERO), GRANULARITY + Duration::from_micros(10));
 }
 
@@ -82,5 +82,5 @@ fn absurd_samples_do_not_overflow() {
     for _ in 0..3 {
         rtt.on_sample(Duration::MAX, Duration::MAX);
     }
-    assert!(rtt.time_threshold() > ms(1));
+    assert!(rtt.time_threshold(Duration::ZERO, Duration::ZERO) > ms(1));
 }

@@ -153,6 +153,69 @@ fn a_late_acknowledgement_of_a_lost_packet_is_reported_first() {
 }
 
 #[test]
+fn a_spurious_loss_raises_the_packet_threshold() {
+    // RFC 9002 §6.1.1 permits it. Without it, every packet that four others overtake is lost for ever.
+    let mut bench = Bench::new();
+    for time in 0..8 {
+        bench.send(at(time));
+    }
+    bench.ack(at(40), &[(5, 5), (1, 1)]);
+    assert_eq!(bench.lost(), [0, 2]);
+    bench.ack(at(40), &[(5, 5), (0, 1)]);
+    // Five had overtaken it.
+    assert_eq!(bench.recovery.stats().loss_thresholds.packets, 6);
+    for time in 50..56 {
+        bench.send(at(time));
+    }
+    bench.ack(at(90), &[(13, 13), (3, 7)]);
+    assert_eq!(bench.lost(), Vec::<u64>::new(), "5 of the 6 after packet 8");
+    bench.send(at(91));
+    bench.ack(at(91), &[(14, 14)]);
+    assert_eq!(bench.lost(), [8]);
+    let mut lost = Vec::new();
+    bench.recovery.take_lost_packets(&mut lost);
+    let told: Vec<_> = lost.iter().map(|lost| lost.thresholds.packets).collect();
+    assert_eq!(told, [3, 3, 6], "an observer is told by which it was declared");
+}
+
+#[test]
+fn a_spurious_loss_raises_the_time_threshold() {
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.ack(at(80), &[(0, 0)]);
+    let late = bench.send(at(100));
+    bench.send(at(101));
+    bench.ack(at(181), &[(2, 2)]);
+    assert_eq!(bench.expire(at(190)), Expired::Losses);
+    assert_eq!(bench.lost(), [late]);
+    bench.ack(at(196), &[(1, 2)]);
+    // 9/8 of the 96 ms that it took.
+    assert_eq!(bench.recovery.stats().loss_thresholds.time, ms(108));
+    bench.send(at(300));
+    bench.send(at(301));
+    bench.ack(at(381), &[(4, 4)]);
+    assert_eq!(bench.deadline(), Some(at(408)));
+    assert_eq!(bench.expire(at(407)), Expired::Nothing);
+    assert_eq!(bench.expire(at(408)), Expired::Losses);
+}
+
+#[test]
+fn a_new_path_tolerates_what_the_rfc_does() {
+    let mut bench = Bench::new();
+    for time in 0..6 {
+        bench.send(at(time));
+    }
+    bench.ack(at(40), &[(5, 5)]);
+    bench.ack(at(41), &[(5, 5), (0, 0)]);
+    assert_eq!(bench.recovery.stats().loss_thresholds.packets, 6);
+    bench.recovery.on_new_path(1, at(42), 1200).unwrap();
+    assert_eq!(bench.recovery.stats().loss_thresholds.packets, 3);
+    // What is late of the old path says nothing about the new one.
+    bench.ack(at(43), &[(5, 5), (0, 1)]);
+    assert_eq!(bench.recovery.stats().loss_thresholds.packets, 3);
+}
+
+#[test]
 fn losses_of_an_earlier_episode_are_not_taken_back() {
     let mut bench = Bench::new();
     for time in 0..5 {

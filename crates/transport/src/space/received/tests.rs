@@ -206,15 +206,38 @@ fn acknowledged_acks_let_ranges_be_forgotten() {
     space.on_packet(number(9), at(0), true, false);
     space.on_ack_acknowledged(number(6));
     assert_eq!(ranges(&mut space), [(9, 9), (7, 7)]);
-    // What was forgotten counts as received, and so does what never came.
-    assert!((0..=6).all(|value| space.is_duplicate(number(value))));
-    assert!(!space.is_duplicate(number(8)));
+    // What need not be reported is still known.
+    let known = |space: &ReceivedPackets, value| space.is_duplicate(number(value));
+    assert!([0, 1, 2, 5, 6].into_iter().all(|value| known(&space, value)));
+    assert!([3, 4, 8].into_iter().all(|value| !known(&space, value)));
     space.on_ack_acknowledged(number(9));
     assert_eq!(space.largest(), Some(number(9)), "still needed to decode packet numbers");
     assert_eq!(write(&mut space, at(0), 1200), None);
     // In order still is in order.
     space.on_packet(number(10), at(1), true, false);
     assert!(!space.is_due(at(1)));
+}
+
+#[test]
+fn a_packet_that_is_later_than_a_round_trip_is_used_and_acknowledged() {
+    // RFC 9000 §12.3: the number below which all is dropped has to allow for large variations of the round-trip
+    // time. That the peer has an ACK says nothing about packets that it did not report.
+    let mut space = received();
+    receive(&mut space, [0, 1, 2, 5]);
+    space.on_packet(number(6), at(0), true, false);
+    write(&mut space, at(0), 1200);
+    space.on_ack_acknowledged(number(6));
+    assert!(!space.is_duplicate(number(3)));
+    space.on_packet(number(3), at(1), true, false);
+    assert!(space.is_due(at(1)), "it is late");
+    assert_eq!(ranges(&mut space), [(5, 6), (3, 3)]);
+    // Until the peer has that ACK it is repeated; then nothing of it is left to report.
+    receive(&mut space, [7]);
+    assert_eq!(ranges(&mut space), [(5, 7), (3, 3)]);
+    space.on_ack_acknowledged(number(7));
+    receive(&mut space, [8]);
+    assert_eq!(ranges(&mut space), [(8, 8)]);
+    assert!(space.is_duplicate(number(3)) && !space.is_duplicate(number(4)));
 }
 
 #[test]

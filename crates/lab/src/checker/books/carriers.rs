@@ -1,0 +1,107 @@
+//! Which packet carried each byte of a sequence last.
+
+use std::collections::BTreeMap;
+
+/// Bytes that one packet carried.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    end: u64,
+    number: u64,
+    is_owed: bool,
+}
+
+/// The bytes that were sent and have not been acknowledged, by the packet that carried them last.
+#[derive(Debug, Default)]
+pub(super) struct Carriers {
+    /// By their first byte; none overlap.
+    pieces: BTreeMap<u64, Piece>,
+    owed: usize,
+}
+
+impl Carriers {
+    /// Packet `number` carries the bytes from `start` up to `end`.
+    pub(super) fn carry(&mut self, start: u64, end: u64, number: u64) {
+        self.settle(start, end);
+        self.pieces.insert(start, Piece { end, number, is_owed: false });
+    }
+
+    /// Packet `number` was lost with the bytes from `start` up to `end`: those that no other carried since are owed.
+    pub(super) fn lose(&mut self, start: u64, end: u64, number: u64) {
+        for (_, piece) in self.pieces.range_mut(start..end) {
+            if piece.number == number && !piece.is_owed {
+                piece.is_owed = true;
+                self.owed += 1;
+            }
+        }
+    }
+
+    /// The bytes from `start` up to `end` arrived: they are taken out, and what reaches beyond stays.
+    pub(super) fn settle(&mut self, start: u64, end: u64) {
+        let before = self.pieces.range_mut(..start).next_back();
+        if let Some((_, piece)) = before.filter(|(_, piece)| piece.end > start) {
+            let rest = *piece;
+            piece.end = start;
+            self.owed += usize::from(rest.is_owed);
+            self.pieces.insert(start, rest);
+        }
+        while let Some((from, piece)) = self.pieces.range(start..end).next() {
+            let (from, piece) = (*from, *piece);
+            self.pieces.remove(&from);
+            if piece.end > end {
+                self.pieces.insert(end, piece);
+            } else {
+                self.owed -= usize::from(piece.is_owed);
+            }
+        }
+    }
+
+    /// The first bytes that are owed, and the packet that carried them.
+    pub(super) fn owed(&self) -> Option<(u64, u64, u64)> {
+        let mut owed = self.pieces.iter().filter(|(_, piece)| piece.is_owed);
+        owed.next().map(|(start, piece)| (*start, piece.end, piece.number))
+    }
+
+    pub(super) fn owed_pieces(&self) -> usize {
+        self.owed
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_carried_again_is_not_owed() {
+        let mut carriers = Carriers::default();
+        carriers.carry(0, 100, 1);
+        carriers.lose(0, 100, 1);
+        assert_eq!(carriers.owed(), Some((0, 100, 1)));
+        // The middle of it is carried again: what is before and behind stays owed.
+        carriers.carry(40, 60, 2);
+        assert_eq!(carriers.owed_pieces(), 2);
+        carriers.settle(0, 40);
+        assert_eq!(carriers.owed(), Some((60, 100, 1)));
+        carriers.carry(50, 100, 3);
+        assert_eq!(carriers.owed(), None);
+        carriers.lose(40, 60, 2);
+        assert_eq!(carriers.owed(), Some((40, 50, 2)));
+    }
+
+    #[test]
+    fn the_last_carrier_answers_for_the_bytes() {
+        let mut carriers = Carriers::default();
+        carriers.carry(0, 100, 1);
+        carriers.carry(0, 100, 2);
+        carriers.lose(0, 100, 1);
+        assert_eq!(carriers.owed_pieces(), 0);
+        carriers.lose(0, 100, 2);
+        assert_eq!(carriers.owed_pieces(), 1);
+        carriers.settle(0, 100);
+        assert!(carriers.is_empty());
+        assert_eq!(carriers.owed_pieces(), 0);
+    }
+}

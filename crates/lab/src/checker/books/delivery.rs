@@ -1,0 +1,312 @@
+//! What has to arrive, and is sent again when it is lost (RFC 9000 §13.3), from the frames on the wire.
+//!
+//! For each byte of a stream and for each control frame the books keep the packet that carried it last. If that
+//! packet is declared lost, it is owed until another packet carries it, or until it is of no use any more.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use clearway_transport::SpaceId;
+use clearway_wire::{Direction, Frame, StreamId};
+
+use super::carriers::Carriers;
+
+/// Packets that were declared lost may be acknowledged while so many later entries are kept.
+const REMEMBERED: usize = 1 << 14;
+/// A control frame that is owed goes into one of so many ack-eliciting packets, whatever else there is to send.
+const PATIENCE: u64 = 64;
+
+/// Bytes that are sent in order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Sequence {
+    Crypto(SpaceId),
+    Stream(StreamId),
+}
+
+/// What a control frame is about. The newest frame on a subject says all that the earlier ones said.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Subject {
+    ResetStream(StreamId),
+    StopSending(StreamId),
+    MaxData,
+    MaxStreamData(StreamId),
+    MaxStreams(Direction),
+    DataBlocked,
+    StreamDataBlocked(StreamId),
+    StreamsBlocked(Direction),
+    NewConnectionId(u64),
+    RetireConnectionId(u64),
+    NewToken,
+    HandshakeDone,
+}
+
+/// One frame of a packet, as far as it matters here.
+#[derive(Clone, Copy, Debug)]
+enum Item {
+    /// The end of a stream counts as a byte behind the last.
+    Bytes {
+        of: Sequence,
+        start: u64,
+        end: u64,
+    },
+    Control {
+        subject: Subject,
+        value: u64,
+    },
+}
+
+/// The newest frame on a subject.
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    number: u64,
+    value: u64,
+    /// It was lost, when so many ack-eliciting packets had been sent.
+    owed_since: Option<u64>,
+}
+
+/// What an end has said in frames that have to arrive, and whether they have.
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Delivery {
+    /// The frames of each space, with the numbers of their packets; `None` once they are acknowledged.
+    sent: [VecDeque<(u64, Option<Item>)>; 3],
+    bytes: BTreeMap<Sequence, Carriers>,
+    control: BTreeMap<Subject, Newest>,
+    /// How many entries of `control` are owed, and how many pieces of `bytes`.
+    owed_control: usize,
+    owed_bytes: usize,
+    ack_eliciting: u64,
+}
+
+impl Delivery {
+    /// A frame is in packet `number` of `space`, which is being sent.
+    pub(in crate::checker) fn on_frame_sent(
+        &mut self,
+        space: SpaceId,
+        number: u64,
+        frame: &Frame<'_>,
+    ) {
+        match frame {
+            Frame::ResetStream(reset) => self.end_stream(reset.stream_id),
+            Frame::StopSending(stop) => self.refuse(stop.stream_id),
+            _ => {}
+        }
+        let Some(item) = item_of(space, frame) else { return };
+        self.sent[space as usize].push_back((number, Some(item)));
+        match item {
+            Item::Bytes { of, start, end } => {
+                self.change(of, |carriers| carriers.carry(start, end, number));
+            }
+            Item::Control { subject, value } => {
+                let newest = Newest { number, value, owed_since: None };
+                let before = self.control.insert(subject, newest);
+                self.owed_control -=
+                    usize::from(before.is_some_and(|before| before.owed_since.is_some()));
+            }
+        }
+    }
+
+    /// An ack-eliciting packet was sent that congestion control permitted.
+    pub(in crate::checker) fn on_ack_eliciting_sent(&mut self) {
+        self.ack_eliciting += 1;
+    }
+
+    /// Packet `number` of `space` was acknowledged.
+    pub(in crate::checker) fn on_acknowledged(&mut self, space: SpaceId, number: u64) {
+        let mut position = self.first(space, number);
+        while let Some((at, item)) = self.sent[space as usize].get_mut(position) {
+            if *at != number {
+                break;
+            }
+            if let Some(item) = item.take() {
+                self.arrive(item);
+            }
+            position += 1;
+        }
+        let sent = &mut self.sent[space as usize];
+        while sent.front().is_some_and(|(_, item)| item.is_none()) || sent.len() > REMEMBERED {
+            sent.pop_front();
+        }
+    }
+
+    /// Packet `number` of `space` was declared lost.
+    pub(in crate::checker) fn on_lost(&mut self, space: SpaceId, number: u64) {
+        let mut position = self.first(space, number);
+        while let Some((at, item)) = self.sent[space as usize].get(position) {
+            if *at != number {
+                break;
+            }
+            match *item {
+                Some(Item::Bytes { of, start, end }) => {
+                    self.change(of, |carriers| carriers.lose(start, end, number));
+                }
+                Some(Item::Control { subject, .. }) => {
+                    let newest = self.control.get_mut(&subject);
+                    if let Some(newest) = newest.filter(|it| it.number == number)
+                        && newest.owed_since.is_none()
+                    {
+                        newest.owed_since = Some(self.ack_eliciting);
+                        self.owed_control += 1;
+                    }
+                }
+                None => {}
+            }
+            position += 1;
+        }
+    }
+
+    /// A frame came that may make something useless.
+    pub(in crate::checker) fn on_frame_received(&mut self, frame: &Frame<'_>) {
+        match frame {
+            Frame::StopSending(stop) => self.end_stream(stop.stream_id),
+            Frame::ResetStream(reset) => self.complete(reset.stream_id),
+            Frame::Stream(stream) if stream.fin => self.complete(stream.stream_id),
+            Frame::MaxData(_) => self.drop_subject(Subject::DataBlocked),
+            Frame::MaxStreamData(max) => {
+                self.drop_subject(Subject::StreamDataBlocked(max.stream_id));
+            }
+            Frame::MaxStreams(max) => self.drop_subject(Subject::StreamsBlocked(max.direction)),
+            Frame::RetireConnectionId(retired) => {
+                self.drop_subject(Subject::NewConnectionId(retired.sequence.get()));
+            }
+            _ => {}
+        }
+    }
+
+    /// The keys of `space` are gone.
+    pub(in crate::checker) fn discard(&mut self, space: SpaceId) {
+        self.sent[space as usize].clear();
+        self.drop_bytes(Sequence::Crypto(space));
+    }
+
+    /// What is owed, if anything is.
+    pub(in crate::checker) fn owed(&self) -> Option<String> {
+        if self.owed_control == 0 && self.owed_bytes == 0 {
+            return None;
+        }
+        let control = self.control.iter().find(|(_, newest)| newest.owed_since.is_some());
+        let control = control.map(|(subject, newest)| {
+            format!("{subject:?} with {}, of packet {}", newest.value, newest.number)
+        });
+        control.or_else(|| {
+            self.bytes.iter().find_map(|(sequence, carriers)| {
+                let (start, end, number) = carriers.owed()?;
+                Some(format!(
+                    "{sequence:?}, {start} to {end} (its end included), of packet {number}"
+                ))
+            })
+        })
+    }
+
+    /// A control frame that is owed although many packets were sent since it was lost.
+    pub(in crate::checker) fn neglected(&self) -> Option<String> {
+        if self.owed_control == 0 {
+            return None;
+        }
+        self.control.iter().find_map(|(subject, newest)| {
+            let packets = self.ack_eliciting - newest.owed_since?;
+            let what = || {
+                format!(
+                    "{subject:?} with {}, in none of {packets} packets sent since",
+                    newest.value
+                )
+            };
+            (packets > PATIENCE).then(what)
+        })
+    }
+
+    fn change(&mut self, of: Sequence, change: impl FnOnce(&mut Carriers)) {
+        let carriers = self.bytes.entry(of).or_default();
+        self.owed_bytes -= carriers.owed_pieces();
+        change(carriers);
+        self.owed_bytes += carriers.owed_pieces();
+        if carriers.is_empty() {
+            self.bytes.remove(&of);
+        }
+    }
+
+    fn first(&self, space: SpaceId, number: u64) -> usize {
+        self.sent[space as usize].partition_point(|(at, _)| *at < number)
+    }
+
+    fn arrive(&mut self, item: Item) {
+        match item {
+            Item::Bytes { of, start, end } => {
+                self.change(of, |carriers| carriers.settle(start, end));
+            }
+            Item::Control { subject, value } => {
+                if self.control.get(&subject).is_some_and(|newest| newest.value == value) {
+                    self.drop_subject(subject);
+                }
+            }
+        }
+    }
+
+    /// Nothing more will be sent of the stream but its RESET_STREAM.
+    fn end_stream(&mut self, id: StreamId) {
+        self.drop_bytes(Sequence::Stream(id));
+        self.drop_subject(Subject::StreamDataBlocked(id));
+        // What waited for the connection's limit may have been of this stream.
+        self.drop_subject(Subject::DataBlocked);
+    }
+
+    /// Nothing more is wanted of the stream: its receive limit is of no use (RFC 9000 §13.3).
+    fn refuse(&mut self, id: StreamId) {
+        self.drop_subject(Subject::MaxStreamData(id));
+    }
+
+    /// The final size of the stream is known.
+    fn complete(&mut self, id: StreamId) {
+        self.refuse(id);
+        self.drop_subject(Subject::StopSending(id));
+    }
+
+    fn drop_bytes(&mut self, of: Sequence) {
+        if let Some(carriers) = self.bytes.remove(&of) {
+            self.owed_bytes -= carriers.owed_pieces();
+        }
+    }
+
+    fn drop_subject(&mut self, subject: Subject) {
+        if self.control.remove(&subject).is_some_and(|newest| newest.owed_since.is_some()) {
+            self.owed_control -= 1;
+        }
+    }
+}
+
+/// What there is of a frame that has to arrive. PING, PADDING, ACK, DATAGRAM, PATH_CHALLENGE, PATH_RESPONSE and
+/// CONNECTION_CLOSE are not sent again as they were (RFC 9000 §13.3).
+fn item_of(space: SpaceId, frame: &Frame<'_>) -> Option<Item> {
+    let (subject, value) = match frame {
+        Frame::Crypto(crypto) => {
+            let start = crypto.offset.get();
+            let end = start + crypto.data.len() as u64;
+            let of = Sequence::Crypto(space);
+            return (end > start).then_some(Item::Bytes { of, start, end });
+        }
+        Frame::Stream(stream) => {
+            let start = stream.offset.get();
+            let end = start + stream.data.len() as u64 + u64::from(stream.fin);
+            let of = Sequence::Stream(stream.stream_id);
+            return (end > start).then_some(Item::Bytes { of, start, end });
+        }
+        Frame::ResetStream(it) => (Subject::ResetStream(it.stream_id), it.error_code.get()),
+        Frame::StopSending(it) => (Subject::StopSending(it.stream_id), it.error_code.get()),
+        Frame::NewToken(_) => (Subject::NewToken, 0),
+        Frame::MaxData(it) => (Subject::MaxData, it.maximum.get()),
+        Frame::MaxStreamData(it) => (Subject::MaxStreamData(it.stream_id), it.maximum.get()),
+        Frame::MaxStreams(it) => (Subject::MaxStreams(it.direction), it.maximum.get()),
+        Frame::DataBlocked(it) => (Subject::DataBlocked, it.limit.get()),
+        Frame::StreamDataBlocked(it) => (Subject::StreamDataBlocked(it.stream_id), it.limit.get()),
+        Frame::StreamsBlocked(it) => (Subject::StreamsBlocked(it.direction), it.limit.get()),
+        Frame::NewConnectionId(it) => (Subject::NewConnectionId(it.sequence.get()), 0),
+        Frame::RetireConnectionId(it) => (Subject::RetireConnectionId(it.sequence.get()), 0),
+        Frame::HandshakeDone => (Subject::HandshakeDone, 0),
+        Frame::Padding(_)
+        | Frame::Ping
+        | Frame::Ack(_)
+        | Frame::PathChallenge(_)
+        | Frame::PathResponse(_)
+        | Frame::ConnectionClose(_)
+        | Frame::Datagram(_) => return None,
+    };
+    Some(Item::Control { subject, value })
+}

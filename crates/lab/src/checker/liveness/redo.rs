@@ -1,0 +1,34 @@
+//! L12: what was lost is sent again.
+
+use clearway_transport::SendLimit;
+
+use crate::checker::books::Books;
+use crate::checker::properties::Property;
+use crate::checker::rule::{Rule, Settled, Verdict};
+
+/// RFC 9000 §13.3, for every kind of frame: unless it was superseded, or is of no use any more.
+#[derive(Debug, Default)]
+pub(in crate::checker) struct Redo;
+
+impl Rule for Redo {
+    const PROPERTY: Property = Property::L12;
+
+    fn on_settled(&mut self, books: &Books, _settled: &Settled) -> Verdict {
+        if books.stage.is_closed {
+            return Ok(());
+        }
+        let has_nothing_to_send = matches!(
+            books.limit,
+            Some(SendLimit::Application | SendLimit::FlowControl | SendLimit::Keys)
+        );
+        let owed =
+            if has_nothing_to_send { books.delivery.owed() } else { books.delivery.neglected() };
+        match owed {
+            Some(what) => Err(format!(
+                "{what}, was lost and not sent again; sending stopped because of {:?}",
+                books.limit
+            )),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+use core::time::Duration;
+
+use super::rtt::Rtt;
+use super::sent_space::MAX_LOST_REMEMBERED;
+use crate::observer::LossThresholds;
+
+/// What was learned of reordering is kept for so many rounds with losses in which there was none
+/// (RFC 8985 §6.2, step 4: RACK.reo_wnd_persist).
+const PERSISTENCE: u32 = 16;
+
+/// The packet threshold is never greater: what is overtaken by more is not remembered.
+const MAX_PACKET_THRESHOLD: u64 = MAX_LOST_REMEMBERED as u64;
+
+/// How much reordering is tolerated on one path before a packet counts as lost.
+///
+/// RFC 9002 §6.1.1 and §6.1.2 permit both thresholds to be raised where reordering is seen. A packet that was
+/// declared lost and is acknowledged later was overtaken by more packets, or by more time, than was tolerated.
+/// After that the packet threshold is what it was overtaken by, and one more; and the time threshold counts the
+/// round-trip time that this packet had among those that it is 9/8 of. Both are kept while they are of use and for
+/// some time after that, as the reordering window of RFC 8985 §6.2. That window grows by a step for each round with
+/// such a packet, because TCP does not learn how late it was; an ACK frame tells it.
+///
+/// Without such packets both thresholds stay what they are.
+#[derive(Debug)]
+pub(super) struct Reordering {
+    least_packets: u64,
+    packets: u64,
+    /// The longest round-trip time of a packet that was declared lost for its lateness and had arrived.
+    longest: Duration,
+    /// Rounds with losses until both thresholds fall back.
+    persists: u32,
+    /// The last of those rounds that was counted.
+    counted: Option<u64>,
+}
+
+/// By how much an acknowledged packet was overtaken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Overtaken {
+    /// How much greater the largest number was that was acknowledged before; without those left out.
+    pub(super) packets: u64,
+    /// How long after it was sent the acknowledgement came.
+    pub(super) elapsed: Duration,
+}
+
+impl Reordering {
+    /// No reordering seen: packets that are overtaken by `least_packets` are lost.
+    pub(super) fn new(least_packets: u64) -> Self {
+        Self {
+            least_packets,
+            packets: least_packets,
+            longest: Duration::ZERO,
+            persists: 0,
+            counted: None,
+        }
+    }
+
+    /// What is tolerated now. `max_ack_delay` is the peer's.
+    pub(super) fn thresholds(&self, rtt: &Rtt, max_ack_delay: Duration) -> LossThresholds {
+        let time = rtt.time_threshold(self.longest, max_ack_delay);
+        LossThresholds { packets: self.packets, time }
+    }
+
+    /// A packet that had been declared lost was acknowledged, when `before` was tolerated.
+    pub(super) fn on_spurious_loss(&mut self, overtaken: Overtaken, before: LossThresholds) {
+        self.persists = PERSISTENCE;
+        if overtaken.packets >= before.packets {
+            self.packets = overtaken.packets.saturating_add(1).min(MAX_PACKET_THRESHOLD);
+        }
+        if overtaken.elapsed >= before.time {
+            self.longest = self.longest.max(overtaken.elapsed);
+        }
+    }
+
+    /// A packet was acknowledged that later ones had overtaken. If it would have been lost without what was
+    /// learned, that is still of use.
+    pub(super) fn on_overtaken(&mut self, overtaken: Overtaken, rtt: &Rtt) {
+        let is_of_use = overtaken.packets >= self.least_packets
+            || overtaken.elapsed >= rtt.time_threshold(Duration::ZERO, Duration::ZERO);
+        if self.persists > 0 && is_of_use {
+            self.persists = PERSISTENCE;
+        }
+    }
+
+    /// A packet was declared lost in `round`.
+    pub(super) fn on_lost(&mut self, round: u64) {
+        if self.persists == 0 || self.counted == Some(round) {
+            return;
+        }
+        self.counted = Some(round);
+        self.persists = self.persists.saturating_sub(1);
+        if self.persists == 0 {
+            *self = Self::new(self.least_packets);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! Single operations on an endpoint that holds many of something: what one costs must not grow with how
+//! many there are.
+
+use core::time::Duration;
+
+use clearway_transport::{Side, TransportConfig};
+use clearway_wire::{ConnectionId, Direction, Frame, Initiator, PacketNumber, StreamId, VarInt, frame};
+
+use crate::scene::{Application, Scene, address, settings};
+
+/// How often an operation is repeated; its cost is the mean.
+pub const REPETITIONS: u64 = 32;
+
+/// One operation, and what there may be many of while it is done.
+pub struct Operation {
+    /// Its name.
+    pub name: &'static str,
+    /// What there is many of.
+    pub of: &'static str,
+    /// How many there are, in three steps. The last is the cap where the peer cannot make more.
+    pub counts: [u64; 3],
+    /// Makes them.
+    prepare: fn(u64) -> Scene,
+    /// Does it once; the number tells repetitions apart.
+    perform: fn(&mut Scene, u64),
+}
+
+/// All operations.
+pub fn all() -> Vec<Operation> {
+    const FREE: [u64; 3] = [1, 100, 10_000];
+    let on = |name, of, counts, prepare, perform| Operation { name, of, counts, prepare, perform };
+    vec![
+        on("receive data", "open streams", FREE, streams, receive_data),
+        on("receive MAX_STREAM_DATA", "open streams", FREE, streams, receive_limit),
+        on("receive RESET_STREAM", "open streams", FREE, streams, receive_reset),
+        on("transmit", "streams with data", FREE, writing_streams, receive_credit),
+        on("receive an ACK", "packets in flight", FREE, in_flight, acknowledge_newest),
+        on("receive an ACK", "lost packets", FREE, lost, acknowledge_newest),
+        on("look at the timers", "lost packets", FREE, lost, look_at_timers),
+        on("receive a fragment", "fragments", [1, 32, 1_000], fragments, receive_fragment),
+        on("receive CRYPTO", "CRYPTO fragments", [1, 8, 60], crypto_fragments, receive_crypto),
+        on("receive a packet", "gaps in packet numbers", [1, 16, 256], gaps, receive_ping),
+        on("receive a packet", "connections", FREE, connections, receive_ping),
+        on("receive an unknown ID", "connections", FREE, connections, receive_unknown),
+        on("receive a first packet", "connections", FREE, connections, receive_first),
+        on("receive a challenge", "connections", FREE, connections, receive_challenge),
+    ]
+}
+
+impl Operation {
+    /// Makes `count` of what there may be many of, and does the operation [`REPETITIONS`] times.
+    pub fn run(&self, count: u64) {
+        let mut scene = (self.prepare)(count);
+        for repetition in 0..REPETITIONS {
+            counted_operation(&mut || (self.perform)(&mut scene, repetition));
+        }
+        assert!(!scene.is_closed(), "{} with {count} {}: {:?}", self.name, self.of, scene.closed);
+    }
+}
+
+/// What is counted: instructions are collected between its call and its return.
+#[inline(never)]
+fn counted_operation(operation: &mut dyn FnMut()) {
+    operation();
+}
+
+fn roomy() -> TransportConfig {
+    TransportConfig {
+        max_concurrent_bidirectional_streams: 20_000,
+        max_concurrent_unidirectional_streams: 20_000,
+        initial_stream_receive_window: 1 << 20,
+        initial_connection_receive_window: 1 << 28,
+        max_connection_receive_window: 1 << 28,
+        initial_window: Some(1 << 26),
+        send_buffer: 1 << 26,
+        ..settings()
+    }
+}
+
+fn scene(application: Application, connections: usize) -> Scene {
+    Scene::with(Side::Server, application, &roomy(), connections)
+}
+
+fn varint(value: u64) -> VarInt {
+    VarInt::new(value).expect("a small number")
+}
+
+fn stream(index: u64) -> StreamId {
+    StreamId::new(Initiator::Client, Direction::Bidirectional, index).expect("a stream ID")
+}
+
+fn data_frame(index: u64, offset: u64, data: &[u8]) -> Frame<'_> {
+    let (stream_id, offset) = (stream(index), varint(offset));
+    Frame::Stream(frame::Stream { stream_id, offset, data, fin: false })
+}
+
+fn streams(count: u64) -> Scene {
+    let mut scene = scene(Application::Idle, 1);
+    for index in 0..count.max(REPETITIONS) {
+        scene.send(&[data_frame(index, 0, b"x")]);
+    }
+    scene
+}
+
+fn receive_data(scene: &mut Scene, repetition: u64) {
+    scene.send(&[data_frame(0, 1 + repetition, b"x")]);
+}
+
+fn receive_limit(scene: &mut Scene, repetition: u64) {
+    let maximum = varint((1 << 30) + repetition);
+    scene.send(&[Frame::MaxStreamData(frame::MaxStreamData { stream_id: stream(0), maximum })]);
+}
+
+fn receive_reset(scene: &mut Scene, repetition: u64) {
+    let (stream_id, error_code) = (stream(repetition), VarInt::ZERO);
+    let final_size = varint(1);
+    scene.send(&[Frame::ResetStream(frame::ResetStream { stream_id, error_code, final_size })]);
+}
+
+/// Streams whose data waits for the connection's credit.
+fn writing_streams(count: u64) -> Scene {
+    let mut scene = scene(Application::Idle, 1);
+    scene.send(&[Frame::MaxData(frame::MaxData { maximum: varint(1 << 29) })]);
+    scene.lets_send = false;
+    for index in 0..count {
+        scene.send(&[data_frame(index, 0, b"x")]);
+        let accepted = scene.connection().accept(Direction::Bidirectional);
+        let written = scene.connection().write_slice(accepted.expect("a stream"), &[7; 1_000]);
+        written.expect("room");
+    }
+    scene.lets_send = true;
+    scene
+}
+
+fn receive_credit(scene: &mut Scene, _: u64) {
+    let (now, handle) = (scene.now, scene.handle);
+    let mut buffer = [0; 1_200];
+    if scene.victim.transmit(handle, now, &mut buffer, 1).is_some() {
+        scene.victim.transmitted(handle, now);
+    }
+}
+
+/// The victim has sent so many packets, none of which is acknowledged.
+fn in_flight(count: u64) -> Scene {
+    let mut scene = scene(Application::Idle, 1);
+    scene.send(&[data_frame(0, 0, b"x")]);
+    let limits = [
+        Frame::MaxData(frame::MaxData { maximum: varint(1 << 29) }),
+        Frame::MaxStreamData(frame::MaxStreamData {
+            stream_id: stream(0),
+            maximum: varint(1 << 29),
+        }),
+    ];
+    scene.send(&limits);
+    let id = scene.connection().accept(Direction::Bidirectional).expect("a stream");
+    let target = scene.largest_sent().map_or(0, PacketNumber::get) + count + 2 * REPETITIONS;
+    while scene.largest_sent().is_none_or(|largest| largest.get() < target) {
+        let (now, data) = (scene.now, bytes::Bytes::from_static(&[7; 1_000]));
+        scene.connection().write(id, data).expect("a stream that takes data");
+        assert!(now < scene.now + Duration::from_secs(1));
+        scene.turn();
+    }
+    scene.lets_send = false;
+    scene
+}
+
+/// Of these all but the newest are declared lost.
+fn lost(count: u64) -> Scene {
+    let mut scene = in_flight(count);
+    let largest = scene.largest_sent().expect("packets").get();
+    acknowledge(&mut scene, largest - 2 * REPETITIONS);
+    scene
+}
+
+fn acknowledge(scene: &mut Scene, number: u64) {
+    let number = PacketNumber::new(number).expect("a packet number");
+    scene.acknowledge(core::iter::once(number..=number));
+}
+
+/// Acknowledges one more of the newest packets, none of which makes another lost.
+fn acknowledge_newest(scene: &mut Scene, repetition: u64) {
+    let largest = scene.largest_sent().expect("packets").get();
+    acknowledge(scene, largest - 2 * REPETITIONS + repetition + 1);
+}
+
+fn look_at_timers(scene: &mut Scene, _: u64) {
+    let _ = scene.connection().deadline();
+}
+
+fn fragments(count: u64) -> Scene {
+    let mut scene = scene(Application::Idle, 1);
+    for piece in 0..count {
+        scene.send(&[data_frame(0, 1_000 + 2 * piece, b"x")]);
+    }
+    scene
+}
+
+/// Closes no gap and makes none: the byte is there already, somewhere in the middle.
+fn receive_fragment(scene: &mut Scene, repetition: u64) {
+    scene.send(&[data_frame(0, 3 * repetition, b"x")]);
+}
+
+fn crypto_fragments(count: u64) -> Scene {
+    let mut scene = scene(Application::Idle, 1);
+    for piece in 0..count {
+        scene.send(&[Frame::Crypto(frame::Crypto { offset: varint(100 + 2 * piece), data: b"x" })]);
+    }
+    scene
+}
+
+fn receive_crypto(scene: &mut Scene, _: u64) {
+    scene.send(&[Frame::Crypto(frame::Crypto { offset: varint(100), data: b"x" })]);
+}
+
+fn gaps(count: u64) -> Scene {
+    let mut scene = scene(Application::Idle, 1);
+    for _ in 0..count {
+        scene.send(&[Frame::Ping]);
+        scene.skip_numbers(1);
+    }
+    scene
+}
+
+fn receive_ping(scene: &mut Scene, _: u64) {
+    scene.send(&[Frame::Ping]);
+}
+
+fn connections(count: u64) -> Scene {
+    let mut scene = scene(Application::Idle, 20_000);
+    for number in 1..count {
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        scene.add_connection(&settings(), address(number + 1));
+    }
+    scene
+}
+
+fn receive_unknown(scene: &mut Scene, repetition: u64) {
+    let mut packet = [0x40; 100];
+    packet[1..9].copy_from_slice(&repetition.to_be_bytes());
+    scene.send_raw(address(1), &packet);
+}
+
+fn receive_first(scene: &mut Scene, repetition: u64) {
+    let id = ConnectionId::new(&(repetition + 1).to_be_bytes()).expect("a connection ID");
+    let from = address(30_000 + u32::try_from(repetition).unwrap_or(0));
+    let hello = frame::Crypto { offset: VarInt::ZERO, data: b"x" };
+    scene.send_initial(from, id, &[Frame::Crypto(hello)]);
+}
+
+fn receive_challenge(scene: &mut Scene, repetition: u64) {
+    let data = repetition.to_be_bytes();
+    scene.send(&[Frame::PathChallenge(frame::PathChallenge { data })]);
+}

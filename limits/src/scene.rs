@@ -1,0 +1,423 @@
+//! An endpoint under attack, and a peer that owns the keys and writes its packets itself.
+
+use core::net::SocketAddr;
+use core::ops::RangeInclusive;
+use core::time::Duration;
+use std::sync::Arc;
+
+use clearway_lab::stack::{NullSessions, null_application_key, null_initial_key};
+use clearway_transport::{
+    Arrival, ClientConfig, Connection, ConnectionHandle, Endpoint, EndpointConfig, Event,
+    RandomIds, ReadOutcome, Received, ResetKey, ServerConfig, Side, TransportConfig,
+};
+use clearway_units::{Random, Timestamp};
+use clearway_wire::header::{LongHeader, ShortHeader, set_length};
+use clearway_wire::{
+    ConnectionId, Direction, Frame, LongPacketType, PacketNumber, StreamId, VarInt, Version,
+    Writer, frame,
+};
+use rustls::quic::PacketKey;
+
+/// UDP payloads of the attacker have at most this many bytes.
+const DATAGRAM: usize = 1_200;
+const TAG_LEN: usize = 16;
+const ID_LEN: usize = 8;
+/// Between two packets of the attacker.
+const STEP: Duration = Duration::from_micros(10);
+
+/// What the application at the attacked end does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Application {
+    /// It takes note of events, and accepts and reads nothing.
+    Idle,
+    /// It accepts every stream and reads all there is.
+    Reads,
+    /// It accepts every stream, and writes to each that takes data, as much as it takes.
+    Writes,
+}
+
+/// An endpoint with one connection, whose peer is the attacker.
+pub struct Scene {
+    /// The present.
+    pub now: Timestamp,
+    /// The endpoint under attack.
+    pub victim: Endpoint,
+    /// Its connection with the attacker.
+    pub handle: ConnectionHandle,
+    /// The connection ID under which the victim knows this connection.
+    pub victim_id: ConnectionId,
+    /// How the connection ended, if it did.
+    pub closed: Option<String>,
+    application: Application,
+    home: SocketAddr,
+    next_number: u64,
+    largest_sent: Option<PacketNumber>,
+    /// Whether what the victim wants to send leaves it.
+    pub lets_send: bool,
+    datagram: Vec<u8>,
+    scratch: Vec<u8>,
+    data: bytes::Bytes,
+    streams: Vec<StreamId>,
+}
+
+/// A peer's address; no two numbers share one.
+pub fn address(number: u32) -> SocketAddr {
+    let [_, high, middle, low] = number.to_be_bytes();
+    SocketAddr::from(([10, high, middle, low], 50_000))
+}
+
+fn server_address() -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, 1], 443))
+}
+
+fn arrival(remote: SocketAddr) -> Arrival {
+    Arrival { remote, local_ip: None }
+}
+
+/// The settings of both ends: the defaults, with DATAGRAM frames allowed and no end by silence.
+pub fn settings() -> TransportConfig {
+    TransportConfig {
+        max_idle_timeout: None,
+        max_datagram_frame_size: Some(1_200),
+        skip_packet_numbers: false,
+        ..TransportConfig::default()
+    }
+}
+
+/// An endpoint whose connections have these settings; a server if `is_server`.
+pub fn endpoint(
+    is_server: bool,
+    settings: &TransportConfig,
+    max_connections: usize,
+    now: Timestamp,
+) -> Endpoint {
+    let config = EndpointConfig {
+        id_generator: Arc::new(RandomIds),
+        reset_key: ResetKey::new(&[u8::from(is_server); 32]),
+        max_connections,
+    };
+    let server = is_server.then(|| {
+        Arc::new(ServerConfig {
+            sessions: Arc::new(NullSessions),
+            transport: Arc::new(settings.clone()),
+            retry_token_lifetime: Duration::from_secs(15),
+            new_token_lifetime: Duration::from_secs(15),
+        })
+    });
+    Endpoint::new(config, server, now, Random::from_number(u64::from(is_server)))
+}
+
+/// Lets `client` connect from `home`, and both ends speak until neither has more to say.
+pub fn shake_hands(
+    now: &mut Timestamp,
+    server: &mut Endpoint,
+    client: &mut Endpoint,
+    settings: &TransportConfig,
+    home: SocketAddr,
+) -> Option<(ConnectionHandle, ConnectionHandle)> {
+    let sessions = Arc::new(NullSessions);
+    let config =
+        ClientConfig { sessions, transport: Arc::new(settings.clone()), token: Vec::new() };
+    let at_client = client.connect(*now, &config, server_address(), "localhost", None).ok()?;
+    let mut at_server = None;
+    let mut buffer = vec![0; DATAGRAM];
+    for _ in 0..20 {
+        let mut is_silent = true;
+        *now += Duration::from_millis(1);
+        while let Some(transmit) = client.transmit(at_client, *now, &mut buffer, 1) {
+            client.transmitted(at_client, *now);
+            is_silent = false;
+            let datagram = buffer.get_mut(..transmit.size)?;
+            if let Received::Incoming(incoming) = server.receive(*now, arrival(home), datagram) {
+                at_server = server.accept(*now, incoming, None).ok();
+            }
+        }
+        let handle = at_server?;
+        while let Some(transmit) = server.transmit(handle, *now, &mut buffer, 1) {
+            server.transmitted(handle, *now);
+            is_silent = false;
+            client.receive(*now, arrival(server_address()), buffer.get_mut(..transmit.size)?);
+        }
+        if is_silent {
+            break;
+        }
+    }
+    Some((at_server?, at_client))
+}
+
+impl Scene {
+    /// A connection whose handshake is confirmed, with the attacker as the other end than `victim`.
+    ///
+    /// # Panics
+    /// If the handshake does not succeed.
+    pub fn new(victim: Side, application: Application) -> Self {
+        Self::with(victim, application, &settings(), 100)
+    }
+
+    /// The same with other settings, and with more connections permitted.
+    ///
+    /// # Panics
+    /// If the handshake does not succeed.
+    pub fn with(
+        victim: Side,
+        application: Application,
+        settings: &TransportConfig,
+        max_connections: usize,
+    ) -> Self {
+        let mut now = Timestamp::from_origin(Duration::from_secs(1));
+        let mut server = endpoint(true, settings, max_connections, now);
+        let mut client = endpoint(false, settings, max_connections, now);
+        let made = shake_hands(&mut now, &mut server, &mut client, settings, address(1));
+        let (at_server, at_client) = made.expect("a handshake");
+        let (victim, handle, other, at_other, home) = match victim {
+            Side::Server => (server, at_server, client, at_client, address(1)),
+            Side::Client => (client, at_client, server, at_server, server_address()),
+        };
+        let connection = other.connection(at_other).expect("the attacker's connection");
+        let parameters = connection.peer_parameters().expect("the victim's parameters");
+        let victim_id = parameters.initial_source_connection_id.expect("the victim's ID");
+        assert!(victim.connection(handle).is_some_and(Connection::is_confirmed));
+        Self {
+            now,
+            victim,
+            handle,
+            victim_id,
+            closed: None,
+            application,
+            home,
+            // Beyond whatever the handshake used.
+            next_number: 1_000,
+            largest_sent: None,
+            lets_send: true,
+            datagram: vec![0; DATAGRAM + 100],
+            scratch: vec![0; 16 * DATAGRAM],
+            data: bytes::Bytes::from(vec![7; 1 << 16]),
+            streams: Vec::with_capacity(1_000),
+        }
+    }
+
+    /// The connection under attack.
+    ///
+    /// # Panics
+    /// If it is gone.
+    pub fn connection(&mut self) -> &mut Connection {
+        self.victim.connection_mut(self.handle).expect("the victim's connection")
+    }
+
+    /// Whether the victim closed the connection.
+    pub fn is_closed(&self) -> bool {
+        self.victim.connection(self.handle).is_none_or(Connection::is_closed)
+    }
+
+    /// Another client connects to the victim, which is a server.
+    ///
+    /// # Panics
+    /// If the handshake does not succeed.
+    pub fn add_connection(&mut self, settings: &TransportConfig, home: SocketAddr) {
+        let mut client = endpoint(false, settings, 1, self.now);
+        shake_hands(&mut self.now, &mut self.victim, &mut client, settings, home)
+            .expect("a handshake");
+    }
+
+    /// Skips packet numbers, as a path that loses packets does.
+    pub fn skip_numbers(&mut self, count: u64) {
+        self.next_number += count;
+    }
+
+    /// The victim receives a 1-RTT packet of these frames from the attacker's address.
+    pub fn send(&mut self, frames: &[Frame<'_>]) {
+        self.send_from(self.home, frames);
+    }
+
+    /// The same from any address.
+    ///
+    /// # Panics
+    /// If the frames do not fit a packet.
+    pub fn send_from(&mut self, from: SocketAddr, frames: &[Frame<'_>]) {
+        let mut datagram = std::mem::take(&mut self.datagram);
+        let size = write_packet(&mut datagram, self.victim_id, self.next_number, |writer| {
+            for frame in frames {
+                frame.encode(writer).expect("frames that fit");
+            }
+        });
+        self.next_number += 1;
+        self.victim.receive(self.now, arrival(from), &mut datagram[..size]);
+        self.datagram = datagram;
+        self.turn();
+    }
+
+    /// The victim receives a 1-RTT packet whose payload is `payload`.
+    ///
+    /// # Panics
+    /// If it does not fit a packet.
+    pub fn send_bytes(&mut self, payload: &[u8]) {
+        let mut datagram = std::mem::take(&mut self.datagram);
+        let size = write_packet(&mut datagram, self.victim_id, self.next_number, |writer| {
+            writer.bytes(payload).expect("a payload that fits");
+        });
+        self.next_number += 1;
+        self.victim.receive(self.now, arrival(self.home), &mut datagram[..size]);
+        self.datagram = datagram;
+        self.turn();
+    }
+
+    /// The victim receives an Initial packet for `destination` with these frames.
+    ///
+    /// # Panics
+    /// If the frames do not fit a packet.
+    pub fn send_initial(&mut self, from: SocketAddr, destination: ConnectionId, frames: &[Frame<'_>]) {
+        let mut datagram = std::mem::take(&mut self.datagram);
+        let number = self.next_number;
+        self.next_number += 1;
+        write_initial(&mut datagram, destination, number, frames);
+        let received = self.victim.receive(self.now, arrival(from), &mut datagram[..DATAGRAM]);
+        if let Received::Incoming(incoming) = received {
+            // What is refused is refused by the endpoint.
+            let _ = self.victim.accept(self.now, incoming, None);
+        }
+        self.datagram = datagram;
+        self.turn();
+    }
+
+    /// The victim receives any bytes, from any address.
+    pub fn send_raw(&mut self, from: SocketAddr, bytes: &[u8]) {
+        let mut datagram = std::mem::take(&mut self.datagram);
+        datagram[..bytes.len()].copy_from_slice(bytes);
+        self.victim.receive(self.now, arrival(from), &mut datagram[..bytes.len()]);
+        self.datagram = datagram;
+        self.turn();
+    }
+
+    /// The victim's application and its sender have their turn, and time goes on.
+    pub fn turn(&mut self) {
+        self.now += STEP;
+        self.run_application();
+        self.run_sender();
+    }
+
+    fn run_application(&mut self) {
+        let now = self.now;
+        let application = self.application;
+        let Some(connection) = self.victim.connection_mut(self.handle) else { return };
+        while let Some(event) = connection.next_event() {
+            if let Event::Closed(error) = &event {
+                self.closed = Some(format!("{error}"));
+            }
+        }
+        if application == Application::Idle {
+            return;
+        }
+        for direction in [Direction::Bidirectional, Direction::Unidirectional] {
+            while let Some(stream) = connection.accept(direction) {
+                if self.streams.len() == self.streams.capacity() {
+                    self.streams.clear();
+                }
+                self.streams.push(stream);
+            }
+        }
+        for stream in &self.streams {
+            if application == Application::Writes {
+                let _ = connection.write(*stream, self.data.clone());
+            } else {
+                while connection.read(now, *stream, 1 << 16).is_ok_and(|read| !is_empty(&read)) {}
+            }
+        }
+        while application == Application::Reads && connection.receive_datagram().is_some() {}
+    }
+
+    fn run_sender(&mut self) {
+        let (now, handle) = (self.now, self.handle);
+        if let Some(connection) = self.victim.connection_mut(handle)
+            && connection.deadline().is_some_and(|deadline| deadline <= now)
+        {
+            connection.on_deadline(now);
+        }
+        while self.lets_send
+            && let Some(transmit) = self.victim.transmit(handle, now, &mut self.scratch, 10)
+        {
+            self.victim.transmitted(handle, now);
+            let size = transmit.segment_size.unwrap_or(transmit.size);
+            for packet in self.scratch[..transmit.size].chunks(size) {
+                self.largest_sent = number_of(packet, self.largest_sent).max(self.largest_sent);
+            }
+        }
+        while self.victim.next_reply().is_some() {}
+        self.victim.settle(handle);
+    }
+
+    /// The largest packet number of a 1-RTT packet that the victim sent.
+    pub fn largest_sent(&self) -> Option<PacketNumber> {
+        self.largest_sent
+    }
+
+    /// The attacker acknowledges these packet numbers and no others.
+    ///
+    /// # Panics
+    /// If there is none, or they are not in descending order.
+    pub fn acknowledge(&mut self, ranges: impl Iterator<Item = RangeInclusive<PacketNumber>>) {
+        let mut payload = [0; 1_100];
+        let mut writer = Writer::new(&mut payload);
+        frame::Ack::encode_ranges(&mut writer, VarInt::ZERO, ranges, None).expect("ranges");
+        let length = writer.written();
+        self.send_bytes(&payload[..length]);
+    }
+}
+
+fn is_empty(outcome: &ReadOutcome) -> bool {
+    !matches!(outcome, ReadOutcome::Data(_))
+}
+
+/// The packet number of a 1-RTT packet of the victim, whose header nothing protects.
+fn number_of(packet: &[u8], largest: Option<PacketNumber>) -> Option<PacketNumber> {
+    let first = *packet.first().filter(|first| **first & 0x80 == 0)?;
+    let number = packet.get(1 + ID_LEN..)?.get(..usize::from(first & 3) + 1)?;
+    Some(PacketNumber::decode_truncated(number, largest))
+}
+
+/// Writes a 1-RTT packet and returns its size.
+fn write_packet(
+    datagram: &mut [u8],
+    destination: ConnectionId,
+    number: u64,
+    fill: impl FnOnce(&mut Writer<'_>),
+) -> usize {
+    let number = PacketNumber::new(number).expect("a packet number");
+    let mut writer = Writer::new(datagram);
+    let header = ShortHeader { destination, spin: false, key_phase: false };
+    header.encode(&mut writer, number, 4).expect("room for the header");
+    let payload = writer.written();
+    fill(&mut writer);
+    let content = writer.written();
+    let end = content.max(payload + 4);
+    datagram[content..end].fill(0);
+    seal(datagram, payload, end, number, &null_application_key());
+    end + TAG_LEN
+}
+
+/// Writes an Initial packet that fills a datagram.
+fn write_initial(datagram: &mut [u8], destination: ConnectionId, number: u64, frames: &[Frame<'_>]) {
+    let number = PacketNumber::new(number).expect("a packet number");
+    datagram.fill(0);
+    let mut writer = Writer::new(datagram);
+    let header = LongHeader {
+        packet_type: LongPacketType::Initial,
+        version: Version::V1,
+        destination,
+        source: ConnectionId::new(&[1; ID_LEN]).expect("a connection ID"),
+        token: &[],
+    };
+    let offsets = header.encode(&mut writer, number, 4).expect("room for the header");
+    for frame in frames {
+        frame.encode(&mut writer).expect("frames that fit");
+    }
+    let length = DATAGRAM - offsets.packet_number;
+    set_length(datagram, offsets.length, length).expect("a length");
+    seal(datagram, offsets.payload, DATAGRAM - TAG_LEN, number, &null_initial_key());
+}
+
+fn seal(datagram: &mut [u8], payload: usize, end: usize, number: PacketNumber, key: &dyn PacketKey) {
+    let (header, rest) = datagram.split_at_mut(payload);
+    let (content, tag) = rest.split_at_mut(end - payload);
+    let made = key.encrypt_in_place(number.get(), header, content).expect("null keys seal");
+    tag[..TAG_LEN].copy_from_slice(made.as_ref());
+}
