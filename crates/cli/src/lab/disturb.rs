@@ -66,7 +66,7 @@ pub(super) struct DisturbCommand {
     /// The seed of all runs.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
-    /// How many findings are told for each disturbance, controller and variant; all are counted.
+    /// How many findings of a kind are told for each disturbance, controller and variant; all are counted.
     #[arg(long, value_name = "N", default_value_t = 3)]
     show: usize,
     /// Write what the sending end of the first flow sees to this qlog file; takes one run, so --at.
@@ -97,7 +97,7 @@ Disturbances:
   reorder                       from then on a tenth of all datagrams is a quarter of a round trip late
 
 With --json each line has: scenario, controller, disturbance (of pairs: pair), variant, runs, finished, violations, \
-findings, p50_s and max_s (virtual seconds; null for never), bound_s (the greatest bound of any of its runs), worst \
+found (how many runs were at fault, by property, \"unfinished\", or \"late\"), p50_s and max_s (virtual seconds; null for never), bound_s (the greatest bound of any of its runs), worst \
 (the moment of the run that came closest to its bound or went furthest beyond, as options of this command), \
 left_out (datagrams that were not tried for their number). Findings go to standard error.
 
@@ -260,6 +260,16 @@ impl DisturbCommand {
     }
 }
 
+/// Such as "33 (22 L4, 11 unfinished)".
+fn found_text(tally: &Tally) -> String {
+    let classes: Vec<_> =
+        tally.found().iter().map(|(class, count)| format!("{count} {class}")).collect();
+    match tally.found().values().sum::<usize>() {
+        0 => "0".to_owned(),
+        sum => format!("{sum} ({})", classes.join(", ")),
+    }
+}
+
 /// Tells what comes of runs.
 struct Told<'a> {
     command: &'a DisturbCommand,
@@ -333,7 +343,7 @@ impl Told<'_> {
         tally.add(events, outcome, bound, fault.as_ref());
         let Some(fault) = fault else { return };
         self.found += 1;
-        if tally.findings() <= self.command.show {
+        if tally.found().get(fault.class()).is_some_and(|count| *count <= self.command.show) {
             let line = format!("the run {fault}\n  {}", self.command.again(&cell.view, events));
             self.progress.around(|| output::status(&line));
         }
@@ -349,7 +359,7 @@ impl Told<'_> {
             let line = json!({
                 "scenario": scenario.name, "controller": candidate.name, "disturbance": name,
                 "variant": variant.name, "runs": tally.runs(), "finished": tally.finished(),
-                "violations": tally.violations(), "findings": tally.findings(), "p50_s": seconds(p50),
+                "violations": tally.violations(), "found": tally.found(), "p50_s": seconds(p50),
                 "max_s": seconds(max), "bound_s": tally.bound().as_secs_f64(),
                 "worst": worst.join(" "), "left_out": cell.left_out,
             });
@@ -361,7 +371,7 @@ impl Told<'_> {
             format!("{}, {}", variant.name, candidate.name),
             name.to_owned(),
             tally.runs().to_string(),
-            tally.findings().to_string(),
+            found_text(tally),
             time(p50),
             time(max),
             seconds_text(tally.bound()),

@@ -262,3 +262,53 @@ fn a_file_of_seeds_that_cannot_be_written_to_its_end() {
     assert!(errors.contains("clearway: cannot write") && errors.contains("too large"), "{errors}");
     assert_eq!(scratch.names(), ["scenarios"]);
 }
+
+/// A scenario with one small download, and nothing random in it.
+const STILL: &str = r#"
+summary = "A small download."
+limit = "5s"
+controllers = ["reno", "cubic"]
+
+[network]
+delay = "5ms"
+
+[[flow]]
+name = "download"
+traffic = { download = "20kB" }
+"#;
+
+#[test]
+fn one_disturbance_at_every_moment() {
+    let scratch = Scratch::new("lab-disturb");
+    fs::write(scratch.path("still.toml"), STILL).unwrap();
+    let file = scratch.path("still.toml");
+    let every = ["lab", "disturb", &file, "--controller", "cubic", "--disturbance", "lose,reorder"];
+    let rows = lines(&succeed(&[&every[..], &["--json"]].concat()));
+    let names: Vec<_> = rows.iter().map(|row| row["disturbance"].as_str().unwrap()).collect();
+    assert_eq!(names, ["lose", "reorder"]);
+    for row in &rows {
+        assert_eq!((&row["controller"], &row["variant"]), (&"cubic".into(), &"base".into()));
+        assert!(row["runs"].as_u64().unwrap() > 20 && row["runs"] == row["finished"], "{row}");
+        assert_eq!((&row["violations"], &row["found"]), (&0.into(), &serde_json::json!({})));
+        assert!(row["p50_s"].as_f64() <= row["max_s"].as_f64());
+        assert!(row["max_s"].as_f64() <= row["bound_s"].as_f64());
+        assert!(row["worst"].as_str().unwrap().starts_with("--disturbance "), "{row}");
+    }
+
+    // What a row says can be run again, with its log.
+    let worst = rows[0]["worst"].as_str().unwrap().split(' ');
+    let (log, mut once) = (scratch.path("one.sqlog"), every[..5].to_vec());
+    once.extend(worst.chain(["--qlog", &log]));
+    let text = String::from_utf8(succeed(&once).stdout).unwrap();
+    assert!(text.starts_with("finished after "), "{text}");
+    assert!(fs::read(&log).unwrap().starts_with(b"\x1e{"));
+
+    // Pairs have one row; a table says the same.
+    let pairs = succeed(&[&every[..], &["--pairs", "5"]].concat());
+    let text = String::from_utf8(pairs.stdout).unwrap();
+    assert_eq!(text.lines().count(), 2);
+    assert!(text.contains("pair") && text.contains("datagram:"), "{text}");
+
+    fail(&[&every[..5], &["--disturbance", "noise"]].concat());
+    fail(&[&every[..], &["--at", "noon"]].concat());
+}

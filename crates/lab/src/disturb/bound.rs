@@ -25,7 +25,7 @@
 //! `P` is the probe timeout with the longest round trip that path and queues permit, and a variation of as much as it
 //! can vary; until every handshake is done and has given samples it is at least that of the initial round
 //! trip. Where the network is random by itself, other random losses hit the disturbed run than the undisturbed one:
-//! then what the scenario itself expects counts if it is more.
+//! then what the scenario itself expects counts if it is more, or its limit where it expects no time.
 
 use core::time::Duration;
 
@@ -85,10 +85,13 @@ impl<'a> Bounds<'a> {
         let delay = network.to_server.delay.saturating_add(network.to_client.delay);
         let extra = network.flows.iter().map(|it| it.to_server.saturating_add(it.to_client)).max();
         let round_trip = delay.saturating_add(extra.unwrap_or_default());
+        let directions = [&network.to_server, &network.to_client];
+        let varies =
+            directions.map(varies).into_iter().fold(Duration::ZERO, Duration::saturating_add);
         let content = setup.flows.iter().filter_map(|flow| flow.traffic.bytes()).sum();
         let waits = queue_delay(&network.to_server, content)
             .saturating_add(queue_delay(&network.to_client, content));
-        let longest_round_trip = round_trip.saturating_add(waits);
+        let longest_round_trip = round_trip.saturating_add(waits).saturating_add(varies);
         let ends = || setup.flows.iter().flat_map(|flow| [&flow.client, &flow.server]);
         let first_bytes = setup.flows.iter().zip(&baseline.outcome.flows).map(|(flow, outcome)| {
             flow.start.saturating_add(outcome.first_byte.unwrap_or(setup.limit))
@@ -98,7 +101,10 @@ impl<'a> Bounds<'a> {
             .iter()
             .any(|flow| flow.controller.as_deref().unwrap_or(controller) == Algorithm::Bbr.name());
         let took = baseline.outcome.took().unwrap_or(setup.limit);
-        let expected = expected.filter(|_| is_random(network)).unwrap_or_default();
+        let expected = match is_random(network) {
+            true => expected.unwrap_or(setup.limit),
+            false => Duration::ZERO,
+        };
         Self {
             setup,
             baseline,
@@ -231,6 +237,16 @@ impl<'a> Bounds<'a> {
 /// Whether nothing is lost or late for it.
 const fn is_harmless(kind: Kind) -> bool {
     matches!(kind, Kind::Double | Kind::UpdateKeys(_))
+}
+
+/// How much longer than by its delay a datagram may travel, beside the bottleneck.
+fn varies(conditions: &Conditions) -> Duration {
+    let steps = conditions.delay_steps.iter().map(|step| step.value);
+    let step = steps.max().unwrap_or_default().saturating_sub(conditions.delay);
+    let freeze = conditions.freezes.map_or(Duration::ZERO, |freezes| freezes.length);
+    let jitter = conditions.jitter.range;
+    let all = [step, freeze, jitter, conditions.reorder.by, conditions.tick.unwrap_or_default()];
+    all.into_iter().fold(Duration::ZERO, Duration::saturating_add)
 }
 
 /// How long a datagram may wait for the bottleneck, if `content` bytes are all that there is to send.

@@ -1,6 +1,7 @@
 //! What came of disturbed runs.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use super::Event;
 use crate::checker::Violation;
@@ -21,6 +22,17 @@ pub enum Fault {
         /// How long it may take.
         bound: Duration,
     },
+}
+
+impl Fault {
+    /// What kind of fault it is: the property that was violated, "unfinished", or "late".
+    pub fn class(&self) -> &'static str {
+        match self {
+            Self::Violated(violation) => violation.property,
+            Self::Unfinished(_) => "unfinished",
+            Self::Late { .. } => "late",
+        }
+    }
 }
 
 impl core::fmt::Display for Fault {
@@ -64,8 +76,9 @@ pub struct Tally {
     /// How long those took that finished.
     times: Vec<Duration>,
     runs: usize,
+    /// How many findings of each class.
+    found: BTreeMap<&'static str, usize>,
     violations: usize,
-    findings: usize,
     /// The greatest bound.
     bound: Duration,
     /// The run that is the worst so far, and how bad.
@@ -92,7 +105,9 @@ impl Tally {
     ) {
         self.runs += 1;
         self.bound = self.bound.max(bound);
-        self.findings += usize::from(fault.is_some());
+        if let Some(fault) = fault {
+            *self.found.entry(fault.class()).or_default() += 1;
+        }
         self.violations += usize::from(matches!(fault, Some(Fault::Violated(_))));
         self.times.extend(outcome.took());
         let badness = Badness {
@@ -120,9 +135,9 @@ impl Tally {
         self.violations
     }
 
-    /// How many were not as they have to be.
-    pub const fn findings(&self) -> usize {
-        self.findings
+    /// How many were not as they have to be, by the class of what was wrong.
+    pub const fn found(&self) -> &BTreeMap<&'static str, usize> {
+        &self.found
     }
 
     /// The greatest bound of any.

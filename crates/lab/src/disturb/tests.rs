@@ -19,7 +19,7 @@ fn names_and_moments_are_read_as_they_are_written() {
 fn of_many_datagrams_the_first_are_all_there_and_the_last_is() {
     assert_eq!(numbers(5, 5), [1, 2, 3, 4, 5]);
     assert_eq!(numbers(100, 6), [1, 2, 3, 35, 67, 100]);
-    assert_eq!(numbers(0, 6), []);
+    assert!(numbers(0, 6).is_empty());
 }
 
 #[test]
