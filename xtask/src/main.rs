@@ -18,6 +18,7 @@ The project's chores.
         --peers              also against other QUIC stacks (builds them; see interop/peers)
         --gallery            also the marked patches of the gallery (without it they only have to apply)
         --viewer             also the viewer's page: that it is what its source makes, and its tests in a browser
+        --cost       also `cargo xtask cost`
   cargo xtask bench bulk     1 GiB over one connection, Clearway and quinn in turn
         --case h3|raw        only one of the two cases
         --size BYTES         how much (default 1073741824)

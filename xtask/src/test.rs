@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::command::{self, cargo, root, target};
-use crate::{gallery, viewer};
+use crate::{cost, gallery, viewer};
 
 /// The tests against other stacks live in this package; they need the peers.
 const INTEROP: &str = "clearway-interop";
@@ -19,6 +19,8 @@ struct Options {
     gallery: bool,
     /// The viewer's page is the one that its source makes, and a browser can use it.
     viewer: bool,
+    /// No operation costs more the more a peer has made of something; needs valgrind.
+    cost: bool,
 }
 
 fn run_all(options: &Options) -> Result<(), String> {
@@ -37,6 +39,9 @@ fn run_all(options: &Options) -> Result<(), String> {
     gallery::run(&[if options.gallery { "--marked" } else { "--check" }])?;
     if options.viewer {
         viewer::run()?;
+    }
+    if options.cost {
+        cost::run(&[])?;
     }
     if options.peers { run_peers() } else { Ok(()) }
 }
@@ -59,8 +64,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             "--peers" => options.peers = true,
             "--gallery" => options.gallery = true,
             "--viewer" => options.viewer = true,
+            "--cost" => options.cost = true,
             other => {
-                return Err(format!("test takes --peers, --gallery and --viewer, not {other}"));
+                return Err(format!(
+                    "test takes --peers, --gallery, --viewer and --cost, not {other}"
+                ));
             }
         }
     }
