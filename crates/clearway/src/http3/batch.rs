@@ -46,6 +46,8 @@ impl Batch<'_> {
 
     /// Passes on what the protocol has to tell.
     pub(super) fn events(&mut self) {
+        // What ends a stream may stand behind what permits to write on it.
+        let mut writable = Vec::new();
         while let Some(event) = self.http3.next_event() {
             match event {
                 Event::Request { stream, request } => {
@@ -80,7 +82,7 @@ impl Batch<'_> {
                 }
                 Event::Writable { stream } => {
                     self.with(stream, |exchange, _| exchange.send.is_blocked = false);
-                    self.by_stream(stream, Self::write);
+                    writable.push(stream);
                 }
                 Event::Reset { stream, code } => self.on_reset(stream, code),
                 Event::Stopped { stream, code } => self.with(stream, |exchange, wakers| {
@@ -91,6 +93,9 @@ impl Batch<'_> {
                 Event::Closed(error) => self.state.close(Error::Protocol(error), self.wakers),
                 Event::Settings(_) => {}
             }
+        }
+        for stream in writable {
+            self.by_stream(stream, Self::write);
         }
     }
 

@@ -1,9 +1,8 @@
 //! From a URL to a connection.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
 
-use clearway::http3::Client;
+use clearway::http3::{Client, Code};
 use clearway::{ClientConfig, Connection, Endpoint, TransportConfig};
 
 use super::GetCommand;
@@ -14,15 +13,12 @@ use crate::certificate::read_roots;
 use crate::failure::Failure;
 use crate::http09;
 
-/// How long `get` goes on after the last file.
-const CLOSING_PATIENCE: Duration = Duration::from_millis(500);
-
 /// A connection to a server.
 pub(super) struct Session {
     pub(super) server: Server,
     pub(super) protocol: Protocol,
-    /// The socket under it.
-    endpoint: Endpoint,
+    /// The socket under it lives as long.
+    _endpoint: Endpoint,
 }
 
 /// What is spoken on it.
@@ -32,25 +28,14 @@ pub(super) enum Protocol {
 }
 
 impl Session {
-    /// Whether it can serve this target, too.
-    pub(super) fn serves(&self, target: &Target) -> bool {
-        self.server.name == target.host_and_port()
-    }
-
-    /// Tells the server that nothing more comes, and waits for a moment in which that can be repeated
-    /// if it is lost. All of the time that RFC 9000 §10.2 asks for is seconds on a slow path, and who
-    /// has a file does not wait for that: a server that did not hear of the end has its idle timeout.
-    pub(super) async fn close(self) {
-        let closed = async {
-            match self.protocol {
-                Protocol::Http3(client) => client.shutdown().await,
-                Protocol::Http09(connection) => {
-                    connection.close(clearway::VarInt::from_u32(0), b"");
-                    self.endpoint.wait_idle().await;
-                }
-            }
-        };
-        let _ = tokio::time::timeout(CLOSING_PATIENCE, closed).await;
+    /// Tells the server that nothing more comes. That is sent before the program ends, and not repeated: RFC 9000 §10.2 leaves
+    /// out the closing period where an endpoint goes away, and who has a file does not wait for three probe timeouts. A
+    /// server that did not hear of it has its idle timeout.
+    pub(super) fn close(self) {
+        match self.protocol {
+            Protocol::Http3(client) => client.close(Code::NO_ERROR),
+            Protocol::Http09(connection) => connection.close(clearway::VarInt::from_u32(0), b""),
+        }
     }
 }
 
@@ -124,5 +109,5 @@ async fn try_connect(
         let client = Client::connect(&endpoint, config, address, &target.host).await;
         Protocol::Http3(client.map_err(|error| server.no_client(&error))?)
     };
-    Ok(Session { server, protocol, endpoint })
+    Ok(Session { server, protocol, _endpoint: endpoint })
 }

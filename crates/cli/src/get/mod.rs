@@ -1,5 +1,6 @@
 //! `clearway get`: an HTTP/3 client.
 
+mod batch;
 mod connect;
 mod download;
 mod explain;
@@ -7,29 +8,26 @@ mod progress;
 mod sink;
 mod target;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clearway::ClientConfig;
 use clearway_network::parse_duration;
-use serde_json::json;
 
 use crate::connection_options::ConnectionOptions;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
-use crate::units::{bytes_text, rate_text};
-use connect::Session;
-use download::Outcome;
-use progress::Progress;
-use sink::Sink;
+use batch::{Batch, Job};
 use target::Target;
 
 /// Download over HTTP/3.
 ///
-/// A file gets its name only when it is complete. The exit status is 0 only if every URL was downloaded
-/// whole, with a status of success. SSLKEYLOGFILE is honoured.
+/// A file gets its name only when it is complete; then it replaces the one of that name, whose permissions it takes over,
+/// and a symbolic link goes on leading to it. A file that is protected from writing is not replaced. Several URLs are
+/// downloaded at once, except to standard output, and the failure of one does not end the others. The exit status is 0 only if
+/// every URL was downloaded whole, with a status of success. SSLKEYLOGFILE is honoured.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct GetCommand {
@@ -107,92 +105,18 @@ pub(crate) async fn run(command: GetCommand) -> Result<(), Failure> {
 async fn download_all(command: &GetCommand) -> Result<(), Failure> {
     let targets: Vec<_> =
         command.urls.iter().map(|url| Target::parse(url)).collect::<Result<_, _>>()?;
-    let files =
-        targets.iter().map(|target| file(command, target)).collect::<Result<Vec<_>, _>>()?;
-    check_outputs(command, &files)?;
+    let jobs: Vec<_> = targets
+        .into_iter()
+        .map(|target| Ok(Job { file: file(command, &target)?, target }))
+        .collect::<Result<_, _>>()?;
+    check_outputs(command, &jobs)?;
     if command.insecure {
         output::status("warning: --insecure believes any server; what comes may be anyone's");
     }
-    let config = connect::config(command)?;
-    let mut session = None;
-    for (target, file) in targets.iter().zip(&files) {
-        // First of all, so that one learns at once that it cannot be written.
-        let sink = Sink::open(file.as_deref()).await?;
-        let current = match session.take() {
-            Some(session) => reuse_or_close(session, target).await,
-            None => None,
-        };
-        let current = match current {
-            Some(current) => current,
-            None => connect(command, &config, target).await?,
-        };
-        download(command, &current, target, file.as_ref(), sink).await?;
-        session = Some(current);
-    }
-    if let Some(session) = session {
-        session.close().await;
-    }
-    Ok(())
-}
-
-async fn connect(
-    command: &GetCommand,
-    config: &ClientConfig,
-    target: &Target,
-) -> Result<Session, Failure> {
-    connect::connect(command, config, target).await
-}
-
-async fn reuse_or_close(session: Session, target: &Target) -> Option<Session> {
-    if session.serves(target) {
-        return Some(session);
-    }
-    session.close().await;
-    None
-}
-
-async fn download(
-    command: &GetCommand,
-    session: &Session,
-    target: &Target,
-    file: Option<&PathBuf>,
-    sink: Sink,
-) -> Result<(), Failure> {
-    let name = file.map_or_else(|| target.path().to_owned(), |file| file.display().to_string());
-    let mut progress = Progress::start(&name, command.quiet || command.json);
-    let outcome = download::download(session, target, sink, &mut progress).await?;
-    if command.json {
-        return output::result(&json_line(target, file, &progress, &outcome));
-    }
-    if !command.quiet && file.is_some() {
-        let (bytes, seconds) = (bytes_text(progress.received()), progress.elapsed().as_secs_f64());
-        let rate = rate_text(progress.goodput());
-        drop(progress);
-        output::status(&format!("{name}: {bytes} in {seconds:.3} s, {rate}"));
-    }
-    Ok(())
-}
-
-fn json_line(
-    target: &Target,
-    file: Option<&PathBuf>,
-    progress: &Progress,
-    outcome: &Outcome,
-) -> String {
-    let statistics = &outcome.statistics;
-    json!({
-        "url": target.uri.to_string(),
-        "file": file.map(|file| file.display().to_string()),
-        "status": outcome.status,
-        "bytes": progress.received(),
-        "seconds": progress.elapsed().as_secs_f64(),
-        "goodput_bps": progress.goodput(),
-        "rtt_seconds": statistics.smoothed_rtt.map(|rtt| rtt.as_secs_f64()),
-        "packets_received": statistics.packets_received,
-        "packets_sent": statistics.packets_sent,
-        "packets_lost": statistics.packets_lost,
-    })
-    .to_string()
+    let batch = Batch::new(command, connect::config(command)?, &jobs);
+    let outcome = batch.run(&jobs).await;
+    batch.close();
+    outcome
 }
 
 /// The file for a target; `None` for standard output.
@@ -204,12 +128,19 @@ fn file(command: &GetCommand, target: &Target) -> Result<Option<PathBuf>, Failur
     }
 }
 
-fn check_outputs(command: &GetCommand, files: &[Option<PathBuf>]) -> Result<(), Failure> {
-    if files.len() > 1 && !command.remote_name && files.iter().any(Option::is_some) {
+fn check_outputs(command: &GetCommand, jobs: &[Job]) -> Result<(), Failure> {
+    if jobs.len() > 1 && !command.remote_name && jobs.iter().any(|job| job.file.is_some()) {
         return Err(Failure::new("several URLs cannot go to one file")
             .advise("use -O for a file each, or one command for each"));
     }
-    if command.json && files.iter().any(Option::is_none) {
+    let mut names = BTreeSet::new();
+    if let Some(twice) =
+        jobs.iter().filter_map(|job| job.file.as_ref()).find(|file| !names.insert(*file))
+    {
+        return Err(Failure::new(format!("two of the URLs end with {}", twice.display()))
+            .advise("use --output and one command for each"));
+    }
+    if command.json && jobs.iter().any(|job| job.file.is_none()) {
         return Err(Failure::new("--json and the content cannot both go to standard output")
             .advise("name a file with --output, or use -O"));
     }

@@ -1,15 +1,64 @@
 //! How far a download is.
 
+use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use crate::units::{bytes_text, goodput};
+use crate::output;
+use crate::units::{bytes_text, goodput, rate_text};
 
 /// How often a bar is drawn without news, so that one sees that nothing comes.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Counts a download, and draws a bar if a person watches.
+/// The bars of all downloads, if a person watches.
+#[derive(Debug)]
+pub(super) struct Bars(MultiProgress);
+
+impl Bars {
+    /// Nothing is drawn if `is_quiet`, or if standard error is no terminal.
+    pub(super) fn new(is_quiet: bool) -> Self {
+        let target = match is_quiet {
+            true => ProgressDrawTarget::hidden(),
+            false => ProgressDrawTarget::stderr(),
+        };
+        Self(MultiProgress::with_draw_target(target))
+    }
+
+    /// Begins to count a download.
+    pub(super) fn start(&self, name: &str) -> Progress {
+        let bar = self.0.add(ProgressBar::no_length());
+        bar.set_style(style());
+        bar.set_prefix(name.to_owned());
+        bar.enable_steady_tick(TICK);
+        Progress { bar, start: Instant::now(), received: 0, total: None }
+    }
+
+    /// Prints a line above the bars, on standard error.
+    pub(super) fn print(&self, line: &str) {
+        self.0.suspend(|| output::status(line));
+    }
+}
+
+/// A bar whose figures have the units of the result.
+fn style() -> ProgressStyle {
+    let template = "{prefix} {wide_bar} {received} of {total} {rate} {eta}";
+    let style = ProgressStyle::with_template(template);
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+    // What cannot be drawn is not worth a failure.
+    style
+        .with_key("received", |state: &ProgressState, to: &mut dyn Write| {
+            let _ = to.write_str(&bytes_text(state.pos()));
+        })
+        .with_key("total", |state: &ProgressState, to: &mut dyn Write| {
+            let _ = to.write_str(&state.len().map_or_else(|| "?".to_owned(), bytes_text));
+        })
+        .with_key("rate", |state: &ProgressState, to: &mut dyn Write| {
+            let _ = to.write_str(&rate_text(goodput(state.pos(), state.elapsed())));
+        })
+}
+
+/// Counts a download, and draws its bar.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
@@ -19,23 +68,6 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Begins to count. Nothing is drawn if `is_quiet`, or if standard error is no terminal.
-    pub(super) fn start(name: &str, is_quiet: bool) -> Self {
-        let target = match is_quiet {
-            true => ProgressDrawTarget::hidden(),
-            false => ProgressDrawTarget::stderr(),
-        };
-        let bar = ProgressBar::with_draw_target(None, target);
-        if let Ok(style) = ProgressStyle::with_template(
-            "{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta}",
-        ) {
-            bar.set_style(style);
-        }
-        bar.set_prefix(name.to_owned());
-        bar.enable_steady_tick(TICK);
-        Self { bar, start: Instant::now(), received: 0, total: None }
-    }
-
     /// The length is known.
     pub(super) fn expect(&mut self, total: Option<u64>) {
         self.total = total;

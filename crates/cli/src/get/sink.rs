@@ -9,6 +9,9 @@ use tokio::io::{AsyncWriteExt, Stdout};
 
 use crate::failure::Failure;
 
+/// How many symbolic links are followed, one after another, as Linux does.
+const MAX_LINKS: usize = 40;
+
 /// Standard output, a file that has its name only once it is complete, or something that is there
 /// already and no file, such as a pipe or `/dev/null`.
 #[derive(Debug)]
@@ -45,11 +48,7 @@ impl Sink {
         match target {
             None => Ok(Self::Standard(tokio::io::stdout())),
             Some(target) if is_special(target) => Self::special(target).await,
-            Some(target) => {
-                // Behind a link is the file that is meant; a link that leads nowhere is replaced.
-                let real = std::fs::canonicalize(target).ok().filter(|real| real.is_file());
-                Download::create(real.as_deref().unwrap_or(target)).map(Self::File)
-            }
+            Some(target) => Download::create(&behind_links(target)?).map(Self::File),
         }
     }
 
@@ -94,6 +93,16 @@ impl Download {
         if target.is_dir() {
             return Err(unwritable(&"it is a folder").advise("name a file in it"));
         }
+        let replaced = std::fs::metadata(target).ok().map(|metadata| metadata.permissions());
+        if let Some(permissions) = &replaced {
+            // To replace it takes no permission to write it, but whoever protects a file does not expect that.
+            let opened = match permissions.readonly() {
+                true => Err(io::ErrorKind::PermissionDenied.into()),
+                false => OpenOptions::new().write(true).open(target).map(drop),
+            };
+            opened
+                .map_err(|error| unwritable(&error).advise("make it writable or name another"))?;
+        }
         let name = target.file_name().ok_or_else(|| unwritable(&"it names no file"))?;
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
@@ -112,6 +121,9 @@ impl Download {
             _ => unwritable(&error).advise("choose another place with --output"),
         })?;
         let temporary = Temporary(Some(path));
+        if let Some(permissions) = replaced {
+            file.set_permissions(permissions).map_err(|error| unwritable(&error))?;
+        }
         Ok(Self { file: File::from_std(file), temporary, target: target.to_owned() })
     }
 
@@ -126,6 +138,21 @@ impl Download {
         self.temporary.0 = None;
         Ok(())
     }
+}
+
+/// The file that is meant by a name: where its symbolic links lead, though there may be nothing yet.
+fn behind_links(target: &Path) -> Result<PathBuf, Failure> {
+    let mut real = target.to_owned();
+    for _ in 0..MAX_LINKS {
+        match std::fs::read_link(&real) {
+            // A relative one begins where it lies.
+            Ok(next) => {
+                real = real.parent().map_or_else(|| next.clone(), |folder| folder.join(&next))
+            }
+            Err(_) => return Ok(real),
+        }
+    }
+    Err(Failure::new(format!("cannot write {}: its links lead in a circle", target.display())))
 }
 
 /// Whether something is there that takes bytes and is no file.
@@ -149,6 +176,9 @@ fn not_printed(error: io::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[tokio::test]
@@ -183,12 +213,45 @@ mod tests {
         assert!(link.is_symlink());
         assert_eq!(std::fs::read(&target).unwrap(), b"through a link");
 
+        // A link that leads nowhere yet stays, too.
+        let (new, dangling) = (folder.join("new"), folder.join("dangling"));
+        std::os::unix::fs::symlink(&new, folder.join("second")).unwrap();
+        std::os::unix::fs::symlink("second", &dangling).unwrap();
+        let mut sink = Sink::open(Some(&dangling)).await.unwrap();
+        sink.write(b"at its end").await.unwrap();
+        sink.finish().await.unwrap();
+        assert!(dangling.is_symlink() && !new.is_symlink());
+        assert_eq!(std::fs::read(&new).unwrap(), b"at its end");
+        std::os::unix::fs::symlink("circle", folder.join("circle")).unwrap();
+        let error = Sink::open(Some(&folder.join("circle"))).await.unwrap_err().to_string();
+        assert!(error.contains("circle"), "{error}");
+
         for (place, expected) in
             [(folder.clone(), "folder"), (folder.join("no/file"), "no such folder")]
         {
             let error = Sink::open(Some(&place)).await.unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_protected_file_stays_and_permissions_are_kept() {
+        let folder = std::env::temp_dir().join(format!("clearway-protect-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let target = folder.join("file");
+        std::fs::write(&target, "old").unwrap();
+        let permissions = |mode| Permissions::from_mode(mode);
+        std::fs::set_permissions(&target, permissions(0o400)).unwrap();
+        let error = Sink::open(Some(&target)).await.unwrap_err().to_string();
+        assert!(error.contains("permission denied"), "{error}");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+        std::fs::set_permissions(&target, permissions(0o600)).unwrap();
+        let mut sink = Sink::open(Some(&target)).await.unwrap();
+        sink.write(b"new").await.unwrap();
+        sink.finish().await.unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"new");
+        assert_eq!(std::fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -3,11 +3,25 @@
 use std::net::IpAddr;
 
 use http::Uri;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::failure::Failure;
 
 /// The port of https.
 const HTTPS: u16 = 443;
+
+/// What stands percent-encoded in a path or a query, although people write it as it is: all that is no ASCII, and what the
+/// URL Standard of WHATWG encodes in a path. A percent sign stays as it is.
+const UNWRITTEN: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'<')
+    .add(b'>')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// A URL that can be downloaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,7 +41,14 @@ impl Target {
                 .advise("give a URL such as https://localhost:4433/file")
         };
         let url = url.split_once('#').map_or(url, |(url, _fragment)| url);
-        let uri: Uri = url.parse().map_err(|_| invalid("it is not a URL"))?;
+        let (server, path) = split(url);
+        if !server.is_ascii() {
+            return Err(invalid("its server's name has to be in ASCII (xn--…)"));
+        }
+        // A path is never empty in a request (RFC 9114 §4.3.1).
+        let slash = if path.starts_with('?') { "/" } else { "" };
+        let encoded = format!("{server}{slash}{}", utf8_percent_encode(path, UNWRITTEN));
+        let uri: Uri = encoded.parse().map_err(|_| invalid("it is not a URL"))?;
         match uri.scheme_str() {
             Some("https") => {}
             Some(scheme) => return Err(invalid(&format!("it begins with {scheme}, not https"))),
@@ -73,6 +94,13 @@ impl Target {
     }
 }
 
+/// Scheme and server of a URL, and what comes after them.
+fn split(url: &str) -> (&str, &str) {
+    let server = url.find("://").map_or(0, |scheme| scheme + 3);
+    let path = url.get(server..).and_then(|rest| rest.find(['/', '?']));
+    url.split_at(path.map_or(url.len(), |path| server + path))
+}
+
 /// The port of a URL, if it can be one.
 fn port(uri: &Uri) -> Option<u16> {
     let authority = uri.authority()?.as_str();
@@ -105,6 +133,21 @@ mod tests {
         {
             assert_eq!(Target::parse(url).unwrap().port, 443, "{url}");
         }
+    }
+
+    #[test]
+    fn a_path_may_be_written_as_people_write_it() {
+        for (url, path) in [
+            ("https://localhost/\u{fc} {a}.txt?q=\u{e9} b", "/%C3%BC%20%7Ba%7D.txt?q=%C3%A9%20b"),
+            ("https://localhost/%C3%BC%2f?a=%20", "/%C3%BC%2f?a=%20"),
+            ("https://localhost?\u{fc}", "/?%C3%BC"),
+        ] {
+            assert_eq!(Target::parse(url).unwrap().path(), path, "{url}");
+        }
+        let target = Target::parse("https://localhost/\u{fc}.txt").unwrap();
+        assert_eq!(target.file_name().unwrap(), "\u{fc}.txt");
+        let message = Target::parse("https://b\u{fc}cher.example/").unwrap_err().to_string();
+        assert!(message.contains("xn--"), "{message}");
     }
 
     #[test]

@@ -1,90 +1,172 @@
 //! What a request is answered with.
 
+use std::net::SocketAddr;
+use std::time::SystemTime;
+
 use clearway::http3::Body;
 use http::header::{
-    ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE,
+    ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, HeaderValue,
+    LAST_MODIFIED, LOCATION, RETRY_AFTER,
 };
 use http::response::Builder;
-use http::{HeaderMap, Method, Response, StatusCode};
-use tokio::fs::File;
-use tokio::io::AsyncReadExt;
+use http::{HeaderMap, Method, Response, StatusCode, Uri};
 
-use super::files::{Files, Found, Part, part, seek};
+use super::conditions::{Validators, Verdict, judge};
+use super::files::{FileFound, Files, Found};
+use super::store::Reader;
 
-/// A response, and how many bytes of content it announces.
+/// When a client that was turned away may come again, in seconds.
+const RETRY: &str = "10";
+
+/// How much memory there must be for an answer to begin, in bytes.
+const LEAST_ROOM: u64 = 64 << 10;
+
+/// A response.
 pub(super) struct Answer {
-    pub(super) response: Response<Body>,
+    pub(super) response: Response<Content>,
+    /// How many bytes of content it announces.
     pub(super) length: u64,
+    /// What went wrong here, for the one who runs the server.
+    pub(super) problem: Option<String>,
 }
 
-/// Answers a request for `path` (without the query).
+/// Where the content of a response comes from.
+pub(super) enum Content {
+    Body(Body),
+    File(Reader),
+}
+
+/// Answers a request.
 pub(super) async fn answer(
     files: &Files,
+    client: SocketAddr,
     method: &Method,
-    path: &str,
+    uri: &Uri,
     headers: &HeaderMap,
 ) -> Answer {
-    if method != Method::GET && method != Method::HEAD {
-        let builder = Response::builder().header(ALLOW, "GET, HEAD");
-        return text(builder, StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD work here.\n");
+    let now = SystemTime::now();
+    let mut answer = match method == Method::GET || method == Method::HEAD {
+        true => find(files, client, method, uri, headers, now).await,
+        false => {
+            let builder = Response::builder().header(ALLOW, "GET, HEAD");
+            text(builder, StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD work here.\n")
+        }
+    };
+    // RFC 9110 §6.6.1.
+    if let Ok(date) = HeaderValue::from_str(&httpdate::fmt_http_date(now)) {
+        answer.response.headers_mut().insert(DATE, date);
     }
-    match files.find(path).await {
-        Found::File { file, path, length } => {
-            let range = headers.get(RANGE).and_then(|range| range.to_str().ok());
-            let range = range.filter(|_| method == Method::GET);
-            let media_type = mime_guess::from_path(&path).first_or_octet_stream();
-            let builder = Response::builder()
-                .header(CONTENT_TYPE, media_type.essence_str())
-                .header(ACCEPT_RANGES, "bytes");
-            send(builder, method, file, length, part(range, length)).await
+    answer
+}
+
+async fn find(
+    files: &Files,
+    client: SocketAddr,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    now: SystemTime,
+) -> Answer {
+    let builder = Response::builder();
+    match files.find(client, uri.path()).await {
+        Found::File(file) => send(files, client, method, headers, file, now),
+        Found::Folder(mut place) => {
+            if let Some(query) = uri.query() {
+                place.push('?');
+                place.push_str(query);
+            }
+            text(
+                builder.header(LOCATION, place),
+                StatusCode::MOVED_PERMANENTLY,
+                "This is a folder.\n",
+            )
         }
-        Found::Folder => {
-            let builder = Response::builder().header(LOCATION, format!("{path}/"));
-            text(builder, StatusCode::MOVED_PERMANENTLY, "This is a folder.\n")
+        Found::Nothing => text(builder, StatusCode::NOT_FOUND, "There is no such file.\n"),
+        Found::Forbidden(error) => {
+            let answer = text(builder, StatusCode::FORBIDDEN, "This may not be read.\n");
+            Answer { problem: Some(error.to_string()), ..answer }
         }
-        Found::Nothing => {
-            text(Response::builder(), StatusCode::NOT_FOUND, "There is no such file.\n")
-        }
+        Found::Busy(error) => busy(error.to_string()),
+        Found::Failed(error) => unreadable(error.to_string()),
     }
 }
 
-async fn send(builder: Builder, method: &Method, file: File, length: u64, part: Part) -> Answer {
-    let (builder, range) = match part {
-        Part::Whole => (builder, 0..length),
-        Part::Some(range) => {
+fn send(
+    files: &Files,
+    client: SocketAddr,
+    method: &Method,
+    headers: &HeaderMap,
+    file: FileFound,
+    now: SystemTime,
+) -> Answer {
+    let length = file.identity.length;
+    let validators = Validators::of(&file.identity, now);
+    let mut builder =
+        Response::builder().header(ETAG, &validators.entity_tag).header(ACCEPT_RANGES, "bytes");
+    if let Some(modified) = validators.modified {
+        builder = builder.header(LAST_MODIFIED, httpdate::fmt_http_date(modified));
+    }
+    let range = match judge(method, headers, &validators, length) {
+        Verdict::Whole => 0..length,
+        Verdict::Part(range) => {
             let description = format!("bytes {}-{}/{length}", range.start, range.end - 1);
-            let builder =
+            builder =
                 builder.status(StatusCode::PARTIAL_CONTENT).header(CONTENT_RANGE, description);
-            (builder, range)
+            range
         }
-        Part::Unsatisfiable => {
-            let builder = Response::builder().header(CONTENT_RANGE, format!("bytes */{length}"));
+        Verdict::Unsatisfiable => {
+            let builder = builder.header(CONTENT_RANGE, format!("bytes */{length}"));
             return text(builder, StatusCode::RANGE_NOT_SATISFIABLE, "It is not that long.\n");
         }
+        Verdict::NotModified => {
+            return built(
+                builder.status(StatusCode::NOT_MODIFIED),
+                Content::Body(Body::empty()),
+                0,
+            );
+        }
+        Verdict::Failed => {
+            let status = StatusCode::PRECONDITION_FAILED;
+            return text(builder, status, "It is not what you think it is.\n");
+        }
     };
-    let mut file = file;
-    if seek(&mut file, range.start).await.is_err() {
-        return unreadable();
+    if method == Method::GET && !files.store.share(client).has_room(LEAST_ROOM) {
+        return busy("clients hold as much content as --content-memory permits".to_owned());
     }
     let length = range.end - range.start;
-    let body = match method == Method::HEAD {
-        true => Body::empty(),
-        // Exactly as much as is announced, even if the file grows meanwhile.
-        false => Body::from_reader(file.take(length)),
+    let builder = builder.header(CONTENT_TYPE, &file.media_type).header(CONTENT_LENGTH, length);
+    let content = match method == Method::HEAD || length == 0 {
+        true => Content::Body(Body::empty()),
+        false => Content::File(file.read(client, &files.store, range.start, range.end)),
     };
-    let response = builder.header(CONTENT_LENGTH, length).body(body);
-    response.map_or_else(|_| unreadable(), |response| Answer { response, length })
+    built(builder, content, length)
+}
+
+fn built(builder: Builder, content: Content, length: u64) -> Answer {
+    match builder.body(content) {
+        Ok(response) => Answer { response, length, problem: None },
+        Err(error) => unreadable(error.to_string()),
+    }
 }
 
 fn text(builder: Builder, status: StatusCode, content: &'static str) -> Answer {
     let builder = builder.status(status).header(CONTENT_TYPE, "text/plain; charset=utf-8");
-    let response = builder.body(Body::full(content));
-    response
-        .map_or_else(|_| unreadable(), |response| Answer { response, length: content.len() as u64 })
+    built(builder, Content::Body(Body::full(content)), content.len() as u64)
 }
 
-fn unreadable() -> Answer {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-    Answer { response, length: 0 }
+/// The machine, or what the server may hold of it, is used up at the moment (RFC 9110 §15.6.4).
+fn busy(problem: String) -> Answer {
+    let builder = Response::builder().header(RETRY_AFTER, RETRY);
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    let answer = text(builder, status, "Too much is asked of this server; try again soon.\n");
+    Answer { problem: Some(problem), ..answer }
 }
+
+fn unreadable(problem: String) -> Answer {
+    let mut response = Response::new(Content::Body(Body::empty()));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    Answer { response, length: 0, problem: Some(problem) }
+}
+
+#[cfg(test)]
+mod tests;

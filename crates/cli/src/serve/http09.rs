@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use clearway::{Connection, Endpoint, RecvStream, SendStream, ServerConfig, VarInt};
-use tokio::io::AsyncReadExt;
 
 use super::files::{Files, Found};
+use super::store::Reader;
 use super::{AccessLog, cannot_serve};
 use crate::failure::Failure;
 use crate::http09::{NOT_FOUND, PROTOCOL};
@@ -15,8 +15,6 @@ use crate::interrupt::Interrupt;
 
 /// The longest request line that is read, in bytes.
 const MAX_REQUEST: usize = 8 << 10;
-/// How much of a file is read at once, in bytes.
-const CHUNK: usize = 256 << 10;
 
 /// A server that listens.
 pub(super) struct Http09(Endpoint);
@@ -77,40 +75,56 @@ async fn answer(
     let request = receive.read_to_end(MAX_REQUEST).await.unwrap_or_default();
     let request = String::from_utf8_lossy(&request);
     let path = request.trim_end().strip_prefix("GET ").unwrap_or_default();
-    let (status, outcome) = match files.find(path).await {
-        Found::File { file, length, .. } => (200, copy(file, length, &mut send).await),
-        Found::Folder | Found::Nothing => {
+    let (status, outcome) = match files.find(client, path).await {
+        Found::File(file) => {
+            let length = file.identity.length;
+            let reader = file.read(client, &files.store, 0, length);
+            (200, copy(reader, &mut send).await.map(|()| length))
+        }
+        found => {
             // It may be over already.
             let _ = send.reset(VarInt::from_u32(NOT_FOUND));
-            (404, Ok(0))
+            match found {
+                Found::Forbidden(error) => refused(log, path, 403, &error),
+                Found::Busy(error) => refused(log, path, 503, &error),
+                Found::Failed(error) => refused(log, path, 500, &error),
+                _ => (404, Ok(0)),
+            }
         }
     };
     log.line(Some(client), "GET", path, status, outcome, start.elapsed());
 }
 
-/// Sends `length` bytes of a file.
-async fn copy(file: tokio::fs::File, length: u64, send: &mut SendStream) -> Result<u64, String> {
-    let mut file = file.take(length);
-    let mut sent = 0;
+/// HTTP/0.9 has no word for it, but the log has.
+fn refused(
+    log: AccessLog,
+    path: &str,
+    status: u16,
+    error: &std::io::Error,
+) -> (u16, Result<u64, String>) {
+    log.problem(path, &error.to_string());
+    (status, Ok(0))
+}
+
+/// Sends a file.
+async fn copy(mut reader: Reader, send: &mut SendStream) -> Result<(), String> {
     loop {
-        let mut chunk = bytes::BytesMut::with_capacity(CHUNK);
-        let count = file.read_buf(&mut chunk).await.map_err(|error| error.to_string());
-        match count {
-            Ok(0) if sent == length => break,
-            Ok(0) => return give_up(send, "the file has become shorter".to_owned()),
-            Ok(count) => sent += count as u64,
-            Err(error) => return give_up(send, error),
+        match reader.next().await {
+            Ok(Some(piece)) => {
+                send.write_chunk(piece).await.map_err(|error| error.to_string())?;
+            }
+            Ok(None) => break,
+            Err(error) => return give_up(send, error.to_string()),
         }
-        send.write_chunk(chunk.freeze()).await.map_err(|error| error.to_string())?;
     }
     send.finish().map_err(|error| error.to_string())?;
     // Dropping the stream would not take the data back, but only now it is known to have arrived.
     send.stopped().await.map_err(|error| error.to_string())?;
-    Ok(sent)
+    Ok(())
 }
 
 /// What was cut off must not look complete.
-fn give_up(send: &mut SendStream, why: String) -> Result<u64, String> {
+fn give_up(send: &mut SendStream, why: String) -> Result<(), String> {
     let _ = send.reset(VarInt::from_u32(NOT_FOUND));
     Err(why)
 }

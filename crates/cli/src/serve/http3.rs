@@ -1,25 +1,33 @@
 //! Serving files over HTTP/3.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use clearway::http3::{RecvBody, Responder, Server};
-use http::Request;
+use clearway::http3::{Code, RecvBody, Responder, Server, Timeouts};
+use http::{Request, Response};
 
-use super::answer::answer;
+use super::answer::{Content, answer};
 use super::files::Files;
 use super::{AccessLog, cannot_serve};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use clearway::ServerConfig;
 
+/// How much of a request's content is taken, in bytes, before its client is told to stop.
+const MAX_DISCARDED: usize = 8 << 20;
+
 /// A server that listens.
 pub(super) struct Http3(Server);
 
 impl Http3 {
-    pub(super) fn bind(listen: SocketAddr, config: ServerConfig) -> Result<Self, Failure> {
-        let server = Server::bind(listen, config);
-        server.map(Self).map_err(|error| cannot_serve(listen, error))
+    pub(super) fn bind(
+        listen: SocketAddr,
+        config: ServerConfig,
+        timeouts: Timeouts,
+    ) -> Result<Self, Failure> {
+        let server = Server::bind(listen, config).map_err(|error| cannot_serve(listen, error))?;
+        Ok(Self(server.with_timeouts(timeouts)))
     }
 
     pub(super) fn local_address(&self) -> SocketAddr {
@@ -56,15 +64,80 @@ async fn respond(
     mut responder: Responder,
 ) {
     let start = Instant::now();
-    let client = responder.remote_address();
-    let (parts, _body) = request.into_parts();
-    let path = parts.uri.path();
+    let Some(client) = responder.remote_address() else { return };
+    let (parts, mut body) = request.into_parts();
     let answer = tokio::select! {
-        answer = answer(&files, &parts.method, path, &parts.headers) => answer,
+        answer = answer(&files, client, &parts.method, &parts.uri, &parts.headers) => answer,
         _ = responder.cancelled() => return,
     };
+    let path = parts.uri.path();
+    if let Some(problem) = &answer.problem {
+        log.problem(path, problem);
+    }
     let status = answer.response.status().as_u16();
-    let outcome = responder.respond(answer.response).await;
+    let (outcome, ()) = tokio::join!(send(responder, answer.response), discard(&mut body));
     let outcome = outcome.map(|()| answer.length).map_err(|error| error.to_string());
-    log.line(client, parts.method.as_str(), path, status, outcome, start.elapsed());
+    log.line(Some(client), parts.method.as_str(), path, status, outcome, start.elapsed());
 }
+
+/// Sends a response, and reads its file only as fast as the client takes it.
+async fn send(responder: Responder, response: Response<Content>) -> Result<(), SendFailure> {
+    let (parts, content) = response.into_parts();
+    let mut reader = match content {
+        Content::Body(body) => {
+            return Ok(responder.respond(Response::from_parts(parts, body)).await?);
+        }
+        Content::File(reader) => reader,
+    };
+    let mut send = responder.start(Response::from_parts(parts, ()));
+    loop {
+        send.room().await?;
+        match reader.next().await {
+            Ok(Some(piece)) => send.write_chunk(piece).await?,
+            Ok(None) => break,
+            Err(error) => {
+                // What was cut off must not look complete.
+                send.reset(Code::INTERNAL_ERROR);
+                return Err(SendFailure::File(error));
+            }
+        }
+    }
+    Ok(send.finish().await?)
+}
+
+/// Takes the content of a request, which means nothing here. A client that is still sending it may not look at the answer
+/// before it is through, or not at all if it is told to stop; one that sends more than this is told so (RFC 9114 §4.1).
+async fn discard(body: &mut RecvBody) {
+    let mut rest = MAX_DISCARDED;
+    while let Some(Ok(chunk)) = body.chunk().await {
+        match rest.checked_sub(chunk.len()) {
+            Some(left) => rest = left,
+            None => return,
+        }
+    }
+}
+
+/// Why a response was cut off.
+#[derive(Debug)]
+enum SendFailure {
+    File(std::io::Error),
+    Http3(clearway::http3::Error),
+}
+
+impl From<clearway::http3::Error> for SendFailure {
+    fn from(error: clearway::http3::Error) -> Self {
+        Self::Http3(error)
+    }
+}
+
+impl fmt::Display for SendFailure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) => error.fmt(formatter),
+            Self::Http3(error) => error.fmt(formatter),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,21 @@
 //! `clearway serve`: a file server.
 
 mod answer;
+mod conditions;
 mod files;
 mod http09;
 mod http3;
+mod memory;
+mod store;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clearway::http3::Timeouts;
 use clearway::{EndpointError, ServerConfig};
+use clearway_network::{parse_duration, parse_size};
 
 use crate::certificate::{self, Identity};
 use crate::connection_options::ConnectionOptions;
@@ -21,6 +26,7 @@ use crate::live::{LiveOptions, Traces};
 use crate::output;
 use crate::units::bytes_text;
 use files::Files;
+use store::Store;
 
 /// Serve the files of a folder over HTTP/3.
 ///
@@ -51,6 +57,22 @@ pub(crate) struct ServeCommand {
     /// Serve HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
+    /// Serve files and folders whose names begin with a dot, too; without this, of those only /.well-known.
+    #[arg(long)]
+    hidden: bool,
+    /// Keep at most this many files open.
+    #[arg(long, value_name = "COUNT", default_value = "256", value_parser = clap::value_parser!(u32).range(1..))]
+    open_files: u32,
+    /// Hold at most this much of what clients have not acknowledged, for all of them together; no client gets more than an
+    /// eighth of what is free. Who asks when nothing is free is told to come again (503).
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_memory)]
+    content_memory: u64,
+    /// Abandon a response of which the client takes nothing for this long. The connection's others go on.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_timeout)]
+    send_timeout: Duration,
+    /// Abandon a request that is not complete and of which nothing comes for this long.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
+    request_timeout: Duration,
     /// Print no line per request.
     #[arg(long, short)]
     quiet: bool,
@@ -68,9 +90,28 @@ Examples:
   Serve a folder to everyone, with a real certificate:
     clearway serve /srv/www --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem";
 
+/// The least that `--content-memory` can be: less would not do for one piece of a file.
+const LEAST_MEMORY: u64 = 1 << 20;
+
+fn parse_memory(input: &str) -> Result<u64, String> {
+    match parse_size(input).map_err(|error| error.to_string())? {
+        size if size < LEAST_MEMORY => Err("it must be 1MiB or more".to_owned()),
+        size => Ok(size),
+    }
+}
+
+fn parse_timeout(input: &str) -> Result<Duration, String> {
+    match parse_duration(input).map_err(|error| error.to_string())? {
+        Duration::ZERO => Err("no time at all is too little".to_owned()),
+        timeout => Ok(timeout),
+    }
+}
+
 /// Runs the command.
 pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
-    let files = Files::new(&command.root).map_err(|error| {
+    let open_files = usize::try_from(command.open_files).unwrap_or(usize::MAX);
+    let store = Store::new(open_files, command.content_memory);
+    let files = Files::new(&command.root, command.hidden, store).map_err(|error| {
         Failure::new(format!("cannot serve {}: {error}", command.root.display()))
             .advise("name a folder that this user may read")
     })?;
@@ -88,7 +129,8 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         announce(&command, development.as_deref(), server.local_address(), "hq-interop")?;
         server.run(files, log, interrupt).await;
     } else {
-        let server = http3::Http3::bind(command.listen, config)?;
+        let timeouts = Timeouts { request: command.request_timeout, send: command.send_timeout };
+        let server = http3::Http3::bind(command.listen, config, timeouts)?;
         announce(&command, development.as_deref(), server.local_address(), "h3")?;
         server.run(files, log, interrupt).await;
     }
@@ -148,6 +190,11 @@ struct AccessLog {
 }
 
 impl AccessLog {
+    /// Says why a path could not be served, also where no line per request is wanted.
+    fn problem(self, path: &str, problem: &str) {
+        output::status(&format!("clearway: cannot serve \"{}\": {problem}", path.escape_debug()));
+    }
+
     /// Writes a line; `outcome` is how many bytes the answer had, or why it was cut off.
     fn line(
         self,

@@ -5,6 +5,7 @@ mod demo;
 mod interrupted;
 mod lab;
 mod link;
+mod many;
 mod page;
 mod serve_get;
 mod support;

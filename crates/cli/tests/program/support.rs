@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 /// A command of the program, which finds nothing of the environment of whoever runs the tests.
 pub(crate) fn clearway(arguments: &[&str]) -> Command {
@@ -147,6 +147,13 @@ impl Running {
     pub(crate) fn url(&self, path: &str) -> String {
         let port = self.address.rsplit_once(':').unwrap().1;
         format!("https://localhost:{port}/{path}")
+    }
+
+    /// From now on it can open nothing more.
+    pub(crate) fn limit_descriptors(&self) {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        let none = Rlimit { current: Some(3), maximum: Some(3) };
+        prlimit(Some(pid), Resource::Nofile, none).unwrap();
     }
 
     fn signal(&self, signal: Signal) {

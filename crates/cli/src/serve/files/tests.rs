@@ -21,10 +21,23 @@ impl Drop for Scratch {
 
 fn name(found: &Found) -> Option<String> {
     match found {
-        Found::File { path, .. } => Some(path.file_name()?.to_str()?.to_owned()),
-        Found::Folder => Some("/".to_owned()),
+        Found::File(file) => Some(format!("{} bytes", file.identity.length)),
+        Found::Folder(place) => Some(place.clone()),
         Found::Nothing => None,
+        other => Some(format!("{other:?}")),
     }
+}
+
+fn client() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 1))
+}
+
+fn files(root: &Path, serves_hidden: bool) -> io::Result<Files> {
+    Files::new(root, serves_hidden, Store::new(100, 64 << 20))
+}
+
+async fn found(files: &Files, path: &str) -> Option<String> {
+    name(&files.find(client(), path).await)
 }
 
 #[tokio::test]
@@ -35,18 +48,18 @@ async fn finds_what_is_in_the_folder_and_nothing_else() {
     fs::create_dir_all(root.join("empty")).unwrap();
     fs::write(root.join("a.txt"), "12345").unwrap();
     fs::write(root.join("index.html"), "top").unwrap();
-    fs::write(root.join("sub dir/index.html"), "sub").unwrap();
+    fs::write(root.join("sub dir/index.html"), "subs").unwrap();
     fs::write(scratch.0.join("secret"), "secret").unwrap();
-    #[cfg(unix)]
     std::os::unix::fs::symlink(scratch.0.join("secret"), root.join("link")).unwrap();
-    let files = Files::new(&root).unwrap();
+    let files = files(&root, false).unwrap();
     for (path, expected) in [
-        ("/a.txt", Some("a.txt")),
-        ("//./a.txt", Some("a.txt")),
-        ("/a%2Etxt", Some("a.txt")),
-        ("/", Some("index.html")),
-        ("/sub%20dir/", Some("index.html")),
-        ("/sub%20dir", Some("/")),
+        ("/a.txt", Some("5 bytes")),
+        ("//./a.txt", Some("5 bytes")),
+        ("/a%2Etxt", Some("5 bytes")),
+        ("/", Some("3 bytes")),
+        ("//", Some("3 bytes")),
+        ("/sub%20dir/", Some("4 bytes")),
+        ("/sub%20dir/.", Some("4 bytes")),
         ("/empty/", None),
         ("/nothing", None),
         ("/link", None),
@@ -59,33 +72,101 @@ async fn finds_what_is_in_the_folder_and_nothing_else() {
         ("a.txt", None),
         ("*", None),
     ] {
-        let found = files.find(path).await;
-        assert_eq!(name(&found).as_deref(), expected, "{path}");
+        assert_eq!(found(&files, path).await.as_deref(), expected, "{path}");
     }
-    let Found::File { length, .. } = files.find("/a.txt").await else { panic!("it is there") };
-    assert_eq!(length, 5);
-    assert!(Files::new(&root.join("a.txt")).is_err());
-    assert!(Files::new(&root.join("nothing")).is_err());
+    assert!(super::Files::new(&root.join("a.txt"), false, Store::new(1, 1 << 20)).is_err());
+    assert!(super::Files::new(&root.join("nothing"), false, Store::new(1, 1 << 20)).is_err());
+}
+
+#[tokio::test]
+async fn a_file_is_no_folder() {
+    let scratch = Scratch::new("no-folder");
+    fs::write(scratch.0.join("a.txt"), "12345").unwrap();
+    let files = files(&scratch.0, false).unwrap();
+    for path in ["/a.txt/", "/a.txt//", "/a.txt/.", "/a.txt/b"] {
+        assert_eq!(found(&files, path).await, None, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_stays_on_the_server() {
+    let scratch = Scratch::new("redirect");
+    fs::create_dir_all(scratch.0.join("docs/\u{fc} %?#")).unwrap();
+    let files = files(&scratch.0, false).unwrap();
+    for path in ["/docs", "//docs", "///docs", "/.//docs", "/%2Fdocs", "/%2f%2fdocs", "//%2e/docs"]
+    {
+        assert_eq!(found(&files, path).await.as_deref(), Some("/docs/"), "{path}");
+    }
+    for path in ["/\\docs", "/%5cdocs", "/%5c%5cdocs", "//%5cdocs"] {
+        assert_eq!(found(&files, path).await, None, "{path}");
+    }
+    let encoded = "/docs/%C3%BC%20%25%3F%23";
+    let expected = format!("{encoded}/");
+    assert_eq!(found(&files, encoded).await, Some(expected));
+}
+
+#[tokio::test]
+async fn names_that_begin_with_a_dot_are_not_served_unless_that_is_wanted() {
+    let scratch = Scratch::new("hidden");
+    for name in [
+        ".env",
+        ".git/config",
+        "a/.htpasswd",
+        ".well-known/acme",
+        "a/.well-known/x",
+        ".well-known/.x",
+    ] {
+        fs::create_dir_all(scratch.0.join(name).parent().unwrap()).unwrap();
+        fs::write(scratch.0.join(name), name).unwrap();
+    }
+    std::os::unix::fs::symlink(".git", scratch.0.join("shown")).unwrap();
+    let (visible, all) = (files(&scratch.0, false).unwrap(), files(&scratch.0, true).unwrap());
+    for path in [
+        "/.env",
+        "/%2eenv",
+        "/.git/config",
+        "/a/.htpasswd",
+        "/a/.well-known/x",
+        "/.well-known/.x",
+        "/shown/config",
+        "/.git",
+    ] {
+        assert_eq!(found(&visible, path).await, None, "{path}");
+        assert!(found(&all, path).await.is_some(), "{path}");
+    }
+    assert!(found(&visible, "/.well-known/acme").await.is_some());
+}
+
+#[tokio::test]
+async fn a_media_type_says_what_the_content_is() {
+    let scratch = Scratch::new("media");
+    let mut packets = vec![0; 400];
+    packets[0] = 0x47;
+    packets[188] = 0x47;
+    for (name, content, expected) in [
+        ("a.txt", "text".as_bytes(), "text/plain; charset=utf-8"),
+        ("a.html", b"", "text/html; charset=utf-8"),
+        ("a.css", b"", "text/css; charset=utf-8"),
+        ("a.ts", b"let a: number = 1;", "text/plain; charset=utf-8"),
+        ("A.TS", &packets, "video/mp2t"),
+        ("a.json", b"", "application/json"),
+        ("a.png", b"", "image/png"),
+        ("a", b"", "application/octet-stream"),
+    ] {
+        fs::write(scratch.0.join(name), content).unwrap();
+        let files = files(&scratch.0, false).unwrap();
+        let Found::File(file) = files.find(client(), &format!("/{name}")).await else {
+            panic!("{name} is there")
+        };
+        assert_eq!(file.media_type, expected, "{name}");
+    }
 }
 
 #[test]
-fn ranges_are_those_of_the_rfc() {
-    for (range, expected) in [
-        (None, Part::Whole),
-        (Some("bytes=0-0"), Part::Some(0..1)),
-        (Some("bytes=2-5"), Part::Some(2..6)),
-        (Some("bytes=2-"), Part::Some(2..10)),
-        (Some("bytes=-3"), Part::Some(7..10)),
-        (Some("bytes=-99"), Part::Some(0..10)),
-        (Some("bytes=5-18446744073709551615"), Part::Some(5..10)),
-        (Some("bytes=10-"), Part::Unsatisfiable),
-        (Some("bytes=-0"), Part::Unsatisfiable),
-        (Some("bytes=5-2"), Part::Whole),
-        (Some("bytes=0-1,3-4"), Part::Whole),
-        (Some("bytes=-"), Part::Whole),
-        (Some("lines=1-2"), Part::Whole),
-    ] {
-        assert_eq!(part(range, 10), expected, "{range:?}");
-    }
-    assert_eq!(part(Some("bytes=0-"), 0), Part::Unsatisfiable);
+fn a_version_that_is_too_young_has_a_weak_tag() {
+    let identity = Identity { device: 1, inode: 2, length: 3, changed: (1000, 5) };
+    let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    assert_eq!(identity.entity_tag(at(2000)), "\"2-3-3e8.5\"");
+    assert_eq!(identity.entity_tag(at(1001)), "W/\"2-3-3e8.5\"");
+    assert_eq!(identity.entity_tag(at(0)), "W/\"2-3-3e8.5\"");
 }

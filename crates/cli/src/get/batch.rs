@@ -1,0 +1,150 @@
+//! Several downloads, at once where that can be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use clearway::ClientConfig;
+use futures_util::stream::{StreamExt, iter};
+use serde_json::json;
+use tokio::sync::OnceCell;
+
+use super::GetCommand;
+use super::connect::{Session, connect};
+use super::download::{Outcome, download};
+use super::progress::{Bars, Progress};
+use super::sink::Sink;
+use super::target::Target;
+use crate::failure::Failure;
+use crate::output;
+use crate::units::{bytes_text, rate_text};
+
+/// How many are under way at a time.
+const AT_ONCE: usize = 64;
+
+/// How many of those that failed are named at the end.
+const NAMED: usize = 5;
+
+/// One URL, and where it goes.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) target: Target,
+    /// `None` for standard output.
+    pub(super) file: Option<PathBuf>,
+}
+
+/// What the downloads of one command share.
+pub(super) struct Batch<'a> {
+    command: &'a GetCommand,
+    config: ClientConfig,
+    /// By the server's name and port: its connection, or why there is none.
+    sessions: BTreeMap<String, OnceCell<Result<Session, Failure>>>,
+    bars: Bars,
+}
+
+impl<'a> Batch<'a> {
+    /// Nothing is downloaded yet, and no connection made.
+    pub(super) fn new(command: &'a GetCommand, config: ClientConfig, jobs: &[Job]) -> Self {
+        let names = jobs.iter().map(|job| (job.target.host_and_port(), OnceCell::new()));
+        let bars = Bars::new(command.quiet || command.json);
+        Self { command, config, sessions: names.collect(), bars }
+    }
+
+    /// Does the jobs, and reports on each as soon as it is done.
+    ///
+    /// # Errors
+    ///
+    /// That of the only job; or which of them failed, each of which has been reported.
+    pub(super) async fn run(&self, jobs: &[Job]) -> Result<(), Failure> {
+        // What goes to standard output goes there in the order of the URLs.
+        let is_ordered = jobs.iter().any(|job| job.file.is_none());
+        let at_once = if is_ordered { 1 } else { AT_ONCE };
+        let downloads = iter(jobs).map(|job| async move { (job, self.download(job).await) });
+        let mut downloads = downloads.buffer_unordered(at_once);
+        let (mut failed, mut reported) = (BTreeSet::new(), BTreeSet::new());
+        while let Some((job, outcome)) = downloads.next().await {
+            let Err(failure) = outcome else { continue };
+            if jobs.len() == 1 {
+                return Err(failure);
+            }
+            // That there is no connection is the same for all of a server's URLs.
+            if reported.insert(failure.to_string()) {
+                self.bars.print(&format!("clearway: {failure}"));
+            }
+            failed.insert(job.target.uri.to_string());
+        }
+        match failed.is_empty() {
+            true => Ok(()),
+            false => Err(summary(&failed, jobs.len())),
+        }
+    }
+
+    async fn download(&self, job: &Job) -> Result<(), Failure> {
+        // First of all, so that one learns at once that it cannot be written.
+        let sink = Sink::open(job.file.as_deref()).await?;
+        let session = self.session(&job.target).await?;
+        let file = job.file.as_ref().map(|file| file.display().to_string());
+        let name = file.clone().unwrap_or_else(|| job.target.path().to_owned());
+        let mut progress = self.bars.start(&name);
+        let outcome = download(session, &job.target, sink, &mut progress).await?;
+        let (bytes, time, rate) = (progress.received(), progress.elapsed(), progress.goodput());
+        if self.command.json {
+            let line = json_line(&job.target, file.as_deref(), &progress, &outcome);
+            return output::result(&line);
+        }
+        drop(progress);
+        if !self.command.quiet && file.is_some() {
+            let (bytes, rate) = (bytes_text(bytes), rate_text(rate));
+            self.bars.print(&format!("{name}: {bytes} in {:.3} s, {rate}", time.as_secs_f64()));
+        }
+        Ok(())
+    }
+
+    /// The connection to a target's server, which is made for the first that wants it.
+    async fn session(&self, target: &Target) -> Result<&Session, Failure> {
+        let name = target.host_and_port();
+        let unknown = || Failure::new(format!("{name} has no connection"));
+        let session = self.sessions.get(&name).ok_or_else(unknown)?;
+        let connected = session.get_or_init(|| connect(self.command, &self.config, target)).await;
+        connected.as_ref().map_err(Clone::clone)
+    }
+
+    /// Closes the connections.
+    pub(super) fn close(self) {
+        for session in self.sessions.into_values().filter_map(OnceCell::into_inner).flatten() {
+            session.close();
+        }
+    }
+}
+
+/// Which of `all` downloads failed.
+fn summary(failed: &BTreeSet<String>, all: usize) -> Failure {
+    let mut names: Vec<_> = failed.iter().take(NAMED).map(String::as_str).collect();
+    let more = failed.len().saturating_sub(NAMED);
+    let more = format!("{more} more");
+    if failed.len() > NAMED {
+        names.push(&more);
+    }
+    Failure::new(format!("{} of {all} were not downloaded: {}", failed.len(), names.join(", ")))
+}
+
+fn json_line(
+    target: &Target,
+    file: Option<&str>,
+    progress: &Progress,
+    outcome: &Outcome,
+) -> String {
+    let statistics = &outcome.statistics;
+    json!({
+        "url": target.uri.to_string(),
+        "file": file,
+        "status": outcome.status,
+        "bytes": progress.received(),
+        "seconds": progress.elapsed().as_secs_f64(),
+        "goodput_bps": progress.goodput(),
+        "rtt_seconds": statistics.smoothed_rtt.map(|rtt| rtt.as_secs_f64()),
+        "packets_received": statistics.packets_received,
+        "packets_sent": statistics.packets_sent,
+        "packets_lost": statistics.packets_lost,
+    })
+    .to_string()
+}

@@ -1,0 +1,156 @@
+//! What a request makes its answer depend on (RFC 9110 §13), and which part it asks for (§14).
+
+use std::ops::Range;
+use std::time::SystemTime;
+
+use http::header::{
+    HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
+};
+use http::{HeaderMap, Method};
+
+use super::files::Identity;
+
+/// What tells one version of a file from another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Validators {
+    /// With its quotes, and `W/` if it is weak.
+    pub(super) entity_tag: String,
+    /// In whole seconds, as HTTP has it.
+    pub(super) modified: Option<SystemTime>,
+}
+
+impl Validators {
+    /// Those of a file at this time.
+    pub(super) fn of(identity: &Identity, now: SystemTime) -> Self {
+        // A time in the future is not sent (RFC 9110 §8.8.2.1).
+        let modified = identity.modified().map(|modified| modified.min(now));
+        let modified = modified.and_then(|modified| {
+            httpdate::parse_http_date(&httpdate::fmt_http_date(modified)).ok()
+        });
+        Self { entity_tag: identity.entity_tag(now), modified }
+    }
+
+    fn matches_weakly(&self, tag: &str) -> bool {
+        opaque(tag) == opaque(&self.entity_tag)
+    }
+
+    fn matches_strongly(&self, tag: &str) -> bool {
+        !tag.starts_with("W/") && tag == self.entity_tag
+    }
+}
+
+/// An entity tag without the sign of weakness.
+fn opaque(tag: &str) -> &str {
+    tag.strip_prefix("W/").unwrap_or(tag)
+}
+
+/// What is to be answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// All of it.
+    Whole,
+    /// These bytes.
+    Part(Range<u64>),
+    /// The range asked for has nothing that the file has (416).
+    Unsatisfiable,
+    /// The client has it already (304).
+    NotModified,
+    /// It is not what the client thinks it is (412).
+    Failed,
+}
+
+/// What a request with these fields is to be answered with, if the file has `length` bytes, in the order of RFC 9110
+/// §13.2.2.
+pub(super) fn judge(
+    method: &Method,
+    headers: &HeaderMap,
+    validators: &Validators,
+    length: u64,
+) -> Verdict {
+    if let Some(tags) = field(headers, &IF_MATCH) {
+        if !any(&tags, |tag| validators.matches_strongly(tag)) {
+            return Verdict::Failed;
+        }
+    } else if let Some(date) = date(headers, &IF_UNMODIFIED_SINCE)
+        && validators.modified.is_some_and(|modified| modified > date)
+    {
+        return Verdict::Failed;
+    }
+    if let Some(tags) = field(headers, &IF_NONE_MATCH) {
+        if any(&tags, |tag| validators.matches_weakly(tag)) {
+            return Verdict::NotModified;
+        }
+    } else if let Some(date) = date(headers, &IF_MODIFIED_SINCE)
+        && validators.modified.is_some_and(|modified| modified <= date)
+    {
+        return Verdict::NotModified;
+    }
+    let range = field(headers, &RANGE).filter(|_| method == Method::GET);
+    match field(headers, &IF_RANGE) {
+        // A date is no strong validator here: a file may change twice within its second (RFC 9110 §8.8.2.2, §13.1.5).
+        Some(tag) if !validators.matches_strongly(tag.trim()) => Verdict::Whole,
+        _ => part(range.as_deref(), length),
+    }
+}
+
+/// The value of a field, of which several lines are one list (RFC 9110 §5.3).
+fn field(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let values: Vec<_> = headers.get_all(name).iter().map(|value| value.to_str().ok()).collect();
+    match values.is_empty() {
+        true => None,
+        // What cannot be read matches nothing.
+        false => Some(values.into_iter().flatten().collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
+    httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
+}
+
+/// Whether any of the entity tags in a list does, or the list is `*`.
+fn any(list: &str, does: impl Fn(&str) -> bool) -> bool {
+    list.trim() == "*" || tags(list).any(does)
+}
+
+/// The entity tags of a list, which may have commas inside of their quotes (RFC 9110 §8.8.3).
+fn tags(list: &str) -> impl Iterator<Item = &str> {
+    let mut rest = list;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start_matches([',', ' ', '\t']);
+        let (prefix, quoted) = rest.split_once('"')?;
+        let (inside, _) = quoted.split_once('"')?;
+        let (tag, more) = rest.split_at_checked(prefix.len() + inside.len() + 2)?;
+        rest = more;
+        Some(tag)
+    })
+}
+
+/// The part of a file of `length` bytes that a Range field asks for (RFC 9110 §14.1.2). What is not understood, and several
+/// ranges, may be ignored.
+fn part(range: Option<&str>, length: u64) -> Verdict {
+    let Some((unit, bytes)) = range.and_then(|range| range.split_once('=')) else {
+        return Verdict::Whole;
+    };
+    let Some((first, last)) = bytes.split_once('-').filter(|_| unit.eq_ignore_ascii_case("bytes"))
+    else {
+        return Verdict::Whole;
+    };
+    match (first.trim().parse::<u64>(), last.trim().parse::<u64>()) {
+        (Ok(first), Ok(last)) if first <= last => within(first..last.saturating_add(1).min(length)),
+        (Ok(first), Err(_)) if last.trim().is_empty() => within(first..length),
+        (Err(_), Ok(suffix)) if first.trim().is_empty() => {
+            within(length.saturating_sub(suffix)..length)
+        }
+        _ => Verdict::Whole,
+    }
+}
+
+fn within(range: Range<u64>) -> Verdict {
+    match range.is_empty() {
+        true => Verdict::Unsatisfiable,
+        false => Verdict::Part(range),
+    }
+}
+
+#[cfg(test)]
+mod tests;

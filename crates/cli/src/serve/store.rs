@@ -1,0 +1,252 @@
+//! How files are read for clients: how many are open and how much of them is in memory at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use tokio::sync::Semaphore;
+
+use super::files::Identity;
+use super::memory::{Held, Memory, Share};
+
+/// How much of a file is read at once, in bytes: what the transport keeps of any stream.
+const PIECE: u64 = 64 << 10;
+
+/// How many files are read at the same moment.
+const READS: usize = 16;
+
+/// How many files one client may have open that are not being read at the moment.
+const OPEN_OF_A_CLIENT: usize = 32;
+
+/// What the server holds for its clients.
+#[derive(Clone, Debug)]
+pub(super) struct Store(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// Permits to have a file in hand.
+    reads: Semaphore,
+    idle: Mutex<Idle>,
+    memory: Arc<Memory>,
+}
+
+/// Open files that nobody reads at the moment, because their clients take nothing. They are a convenience: one that was
+/// closed is opened again when its client goes on, if it is still the same.
+#[derive(Debug)]
+struct Idle {
+    files: BTreeMap<u64, (SocketAddr, File)>,
+    by_client: BTreeMap<SocketAddr, BTreeSet<u64>>,
+    next: u64,
+    most: usize,
+}
+
+impl Idle {
+    /// Keeps a file, and closes those that were not read for the longest time if there are too many.
+    fn put(&mut self, client: SocketAddr, file: File) -> u64 {
+        let key = self.next;
+        self.next += 1;
+        self.files.insert(key, (client, file));
+        let own = self.by_client.entry(client).or_default();
+        own.insert(key);
+        if own.len() > OPEN_OF_A_CLIENT
+            && let Some(&oldest) = own.first()
+        {
+            self.take(oldest);
+        }
+        while self.files.len() > self.most {
+            self.close_oldest();
+        }
+        key
+    }
+
+    fn take(&mut self, key: u64) -> Option<File> {
+        let (client, file) = self.files.remove(&key)?;
+        if let Some(own) = self.by_client.get_mut(&client) {
+            own.remove(&key);
+            if own.is_empty() {
+                self.by_client.remove(&client);
+            }
+        }
+        Some(file)
+    }
+
+    /// Whether there was one.
+    fn close_oldest(&mut self) -> bool {
+        let oldest = self.files.first_key_value().map(|(key, _)| *key);
+        oldest.and_then(|key| self.take(key)).is_some()
+    }
+}
+
+impl Store {
+    /// At most `open_files` are open at a time, and `memory` bytes of them are held.
+    pub(super) fn new(open_files: usize, memory: u64) -> Self {
+        let most = open_files.saturating_sub(READS);
+        let idle = Idle { files: BTreeMap::new(), by_client: BTreeMap::new(), next: 0, most };
+        let reads = Semaphore::new(READS.min(open_files).max(1));
+        let memory = Memory::new(memory);
+        Self(Arc::new(Inner { reads, idle: Mutex::new(idle), memory }))
+    }
+
+    /// What the client at this address may hold.
+    pub(super) fn share(&self, client: SocketAddr) -> Share {
+        self.0.memory.share(client)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a file. If the process has no descriptor to spare, those that are not being read give theirs.
+    fn open(&self, path: &Path) -> io::Result<File> {
+        loop {
+            // What has become a pipe meanwhile must not block.
+            let flags = OFlags::NONBLOCK.bits().cast_signed();
+            match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+                Err(error) if is_shortage(&error) && self.idle().close_oldest() => {}
+                opened => return opened,
+            }
+        }
+    }
+
+    /// Opens a file, looks at it, and keeps it for [`Reader`].
+    ///
+    /// # Errors
+    ///
+    /// As the operating system says; see [`is_shortage`].
+    pub(super) async fn inspect<T: Send + 'static>(
+        &self,
+        client: SocketAddr,
+        path: PathBuf,
+        look: impl FnOnce(&File) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<(T, Kept)> {
+        let permit = self.0.reads.acquire().await.map_err(io::Error::other)?;
+        let store = self.clone();
+        let looked = tokio::task::spawn_blocking(move || {
+            let file = store.open(&path)?;
+            let looked = look(&file)?;
+            let key = store.idle().put(client, file);
+            Ok((looked, Kept { store, key, client, path }))
+        });
+        let looked = looked.await.map_err(io::Error::other)?;
+        drop(permit);
+        looked
+    }
+
+    /// How many files wait for their clients, open.
+    #[cfg(test)]
+    pub(super) fn idle_files(&self) -> usize {
+        self.idle().files.len()
+    }
+}
+
+/// Whether an error means that the machine has no more to give at the moment.
+pub(super) fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::AGAIN];
+    Errno::from_io_error(error).is_some_and(|error| shortages.contains(&error))
+}
+
+/// A file's place among those that are open. Dropping it closes the file.
+#[derive(Debug)]
+pub(super) struct Kept {
+    store: Store,
+    key: u64,
+    client: SocketAddr,
+    path: PathBuf,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.store.idle().take(self.key);
+    }
+}
+
+/// Reads a part of a file, piece by piece, as its client takes it.
+#[derive(Debug)]
+pub(super) struct Reader {
+    kept: Kept,
+    share: Share,
+    identity: Identity,
+    at: u64,
+    end: u64,
+}
+
+impl Reader {
+    /// Reads from `start` to `end` of what was [inspected](Store::inspect).
+    pub(super) fn new(kept: Kept, share: Share, identity: Identity, start: u64, end: u64) -> Self {
+        Self { kept, share, identity, at: start, end }
+    }
+
+    /// The next piece, as soon as there is memory for it; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is not the one that was announced any more.
+    pub(super) async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        let wanted = (self.end - self.at).min(PIECE);
+        if wanted == 0 {
+            return Ok(None);
+        }
+        let held = self.share.hold(wanted).await;
+        let store = self.kept.store.clone();
+        let permit = store.0.reads.acquire().await.map_err(io::Error::other)?;
+        let file = store.idle().take(self.kept.key);
+        let (path, identity, at) = (self.kept.path.clone(), self.identity, self.at);
+        let opening = store.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let file = match file {
+                Some(file) => file,
+                None => opening.open(&path).and_then(|file| identity.check(file))?,
+            };
+            let mut piece = vec![0; usize::try_from(wanted).unwrap_or(usize::MAX)];
+            let count = read_at(&file, &mut piece, at)?;
+            piece.truncate(count);
+            Ok::<_, io::Error>((file, piece))
+        });
+        let (file, piece) = read.await.map_err(io::Error::other)??;
+        drop(permit);
+        if piece.is_empty() {
+            return Err(io::Error::other("the file has become shorter"));
+        }
+        self.at += piece.len() as u64;
+        if self.at < self.end {
+            self.kept.key = store.idle().put(self.kept.client, file);
+        }
+        Ok(Some(Bytes::from_owner(Piece { piece, _held: held })))
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+fn read_at(file: &File, buffer: &mut [u8], start: u64) -> io::Result<usize> {
+    let mut count = 0;
+    while let Some(rest) = buffer.get_mut(count..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, start + count as u64) {
+            Ok(0) => break,
+            Ok(more) => count += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(count)
+}
+
+/// Content, which counts as held until the last byte of it is acknowledged.
+struct Piece {
+    piece: Vec<u8>,
+    _held: Held,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.piece
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Several downloads at once, and what a server holds for its clients.
+
+use std::fs;
+
+use crate::support::{Running, Scratch, clearway, succeed};
+
+#[test]
+fn one_download_that_fails_does_not_end_the_others() {
+    let scratch = Scratch::new("some-fail");
+    let content = scratch.fill("root/a", 100_000);
+    scratch.fill("root/c \u{fc}", 10);
+    let server = Running::serve(&scratch, "root", &[]);
+    let (certificate, folder) = (scratch.path("cert.pem"), scratch.path("downloads"));
+    fs::create_dir(&folder).unwrap();
+    let urls = [server.url("a"), server.url("nope"), server.url("c \u{fc}"), server.url("no")];
+    let mut command = clearway(&["get", "--quiet", "--ca", &certificate, "-O"]);
+    let output = command.args(&urls).current_dir(&folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(errors.lines().count(), 3, "{errors}");
+    let last = errors.lines().last().unwrap();
+    assert!(last.starts_with("clearway: 2 of 4 were not downloaded: "), "{last}");
+    assert!(last.contains(&urls[1]) && last.contains(&urls[3]) && !last.contains(&urls[0]));
+    assert_eq!(fs::read(scratch.path("downloads/a")).unwrap(), content);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+    assert!(fs::exists(scratch.path("downloads/c \u{fc}")).unwrap());
+
+    let twice = [urls[0].as_str(), urls[0].as_str()];
+    let mut command = clearway(&["get", "--ca", &certificate, "-O"]);
+    let output = command.args(twice).current_dir(&folder).output().unwrap();
+    assert!(String::from_utf8(output.stderr).unwrap().contains("two of the URLs end with a"));
+}
+
+#[test]
+fn fifty_files_come_over_one_connection_at_once() {
+    let scratch = Scratch::new("at-once");
+    for number in 0..50 {
+        scratch.fill(&format!("root/{number}"), 1000);
+    }
+    let server = Running::serve(&scratch, "root", &[]);
+    // A round trip of 200 ms: one after another they would take ten seconds.
+    let link = Running::link(&server.address, &["--delay", "100ms"]);
+    let (certificate, folder) = (scratch.path("cert.pem"), scratch.path("downloads"));
+    fs::create_dir(&folder).unwrap();
+    let urls: Vec<_> = (0..50).map(|number| server.url(&number.to_string())).collect();
+    let arguments = ["get", "--json", "--ca", &certificate, "--connect", &link.address, "-O"];
+    let logs = scratch.path("logs");
+    let mut command = clearway(&[&arguments[..], &["--qlog", &logs]].concat());
+    let output = command.args(&urls).current_dir(&folder).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 50);
+    assert_eq!(fs::read_dir(&logs).unwrap().count(), 1, "one connection");
+    // All had been asked for before the first answer came: the last to come had waited as long as the first.
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let packets = |line: &str| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        line["packets_sent"].as_u64().unwrap()
+    };
+    let (first, last) = (lines.lines().next().unwrap(), lines.lines().last().unwrap());
+    // Acknowledgements, but no requests.
+    assert!(packets(last) - packets(first) < 40, "{first}\n{last}");
+}
+
+#[test]
+fn a_server_without_descriptors_says_so() {
+    let scratch = Scratch::new("descriptors");
+    let content = scratch.fill("root/file", 1000);
+    let server =
+        Running::serve(&scratch, "root", &["--open-files", "1", "--content-memory", "1MiB"]);
+    let (certificate, url) = (scratch.path("cert.pem"), server.url("file"));
+    assert_eq!(succeed(&["get", "--ca", &certificate, &url]).stdout, content);
+    server.limit_descriptors();
+    let output = clearway(&["get", "--ca", &certificate, &url]).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("503"), "{errors}");
+    let log = server.interrupt();
+    assert!(log.contains("GET \"/file\" 503"), "{log}");
+}
+
+#[test]
+fn budgets_of_nothing_are_refused() {
+    let scratch = Scratch::new("refused-options");
+    scratch.fill("root/file", 1);
+    for (option, value) in
+        [("--content-memory", "1kB"), ("--send-timeout", "0s"), ("--open-files", "0")]
+    {
+        let output = clearway(&["serve", &scratch.path("root"), option, value]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{option}");
+        assert!(String::from_utf8(output.stderr).unwrap().contains(option));
+    }
+}
