@@ -38,6 +38,9 @@
 //!   seconds. A ProbeRTT is due every five: where a probe that has far to go takes as long, at 100 ms
 //!   and more, half of the time would be spent at a fraction of what the path carries. REFILL sends
 //!   as fast as CRUISE would in that round.
+//! - **ProbeBW_DOWN lasts until a packet is acknowledged that was sent in it**, if window or pacer hold data back. The draft
+//!   ends it as soon as no more is in flight than fits the path. When flow control has let the path run empty in Startup,
+//!   what goes then at nearly three times the rate is little and lies in the queue, which CRUISE never empties.
 //! - **The bandwidth filter advances only past a cycle that has a sample**: two advances without one
 //!   would leave no estimate.
 //! - **The window grows only while it is used** (RFC 9002 §7.8): the draft lets it follow every ACK up to

@@ -114,8 +114,12 @@ impl Bbr {
         self.cycle.has_waited(now) || self.rounds.since_probe_up >= reno_rounds
     }
 
-    /// IsTimeToCruise: there is headroom, and no queue.
+    /// IsTimeToCruise: there is headroom, and no queue. Whether there is one shows when what was sent in this phase
+    /// is acknowledged, unless neither window nor pacer hold anything back.
     fn is_time_to_cruise(&self, sample: &Sample) -> bool {
+        if self.cycle.feedback == Feedback::ProbeStopping && sample.growing > 0 {
+            return false;
+        }
         let has_headroom = self.bound_with_headroom().is_none_or(|it| sample.in_flight <= it);
         has_headroom && sample.in_flight <= self.in_flight_for(self.bandwidth.maximum(), Gain::ONE)
     }

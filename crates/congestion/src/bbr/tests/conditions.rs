@@ -1,6 +1,9 @@
 //! The draft's conditions, on either side of where they change.
 
+use clearway_units::Random;
+
 use super::*;
+use crate::bbr::cycle::Feedback;
 use crate::{Bbr, RateSample, Suppressor};
 
 fn bbr(state: State) -> Bbr {
@@ -31,6 +34,25 @@ fn a_restart_from_idle_lasts_until_something_is_delivered() {
     assert!(bbr.is_restarting);
     bbr.check_probe_rtt(&Sample { delivered: 1, ..sample() });
     assert!(!bbr.is_restarting);
+}
+
+#[test]
+fn down_lasts_until_what_was_sent_in_it_is_acknowledged() {
+    // Startup at full rate into a path that had run empty: little is in flight, and nearly all of it is queued.
+    let after = |growing, has_passed_a_round| {
+        let mut bbr = bbr(State::ProbeDown);
+        bbr.full_pipe.was_reached = true;
+        bbr.cycle.begin(sample().now, &mut Random::from_number(1));
+        if has_passed_a_round {
+            bbr.cycle.feedback = Feedback::None;
+        }
+        bbr.update_probe_bandwidth(&Sample { growing, in_flight: 0, ..sample() });
+        bbr.state
+    };
+    assert_eq!(after(SIZE, false), State::ProbeDown);
+    assert_eq!(after(SIZE, true), State::ProbeCruise);
+    // Who sends all there is leaves no queue.
+    assert_eq!(after(0, false), State::ProbeCruise);
 }
 
 #[test]
