@@ -116,10 +116,17 @@ impl TransportConfig {
         }
     }
 
-    /// Bytes that a 1-RTT packet surely has for frames: a datagram without the longest header and the
-    /// tag.
-    pub(crate) fn packet_room(&self) -> usize {
-        usize::from(self.max_datagram_size).saturating_sub(MAX_SHORT_HEADER.saturating_add(TAG))
+    /// The largest UDP payload that is sent to a peer that takes `max_udp_payload_size` bytes
+    /// (RFC 9000 §18.2).
+    pub(crate) fn max_datagram_size(&self, max_udp_payload_size: VarInt) -> usize {
+        let peer = usize::try_from(max_udp_payload_size.get()).unwrap_or(usize::MAX);
+        usize::from(self.max_datagram_size).min(peer)
+    }
+
+    /// Bytes that a 1-RTT packet surely has for frames in a datagram of `datagram_size` bytes: what the
+    /// longest header and the tag leave.
+    pub(crate) fn packet_room(datagram_size: usize) -> usize {
+        datagram_size.saturating_sub(MAX_SHORT_HEADER.saturating_add(TAG))
     }
 }
 

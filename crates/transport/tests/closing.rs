@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clearway_network::Way;
-use clearway_transport::{ConnectionError, Event, Side, TransportConfig};
+use clearway_transport::{Connection, ConnectionError, Event, Side, TransportConfig};
 use clearway_wire::{TransportErrorCode, VarInt};
 use support::{Pair, SERVER, address, delayed, large_tls, milliseconds, quiet, seconds};
 
@@ -127,17 +127,33 @@ fn closing_and_draining_last_three_probe_timeouts() {
     let mut pair = Pair::new(delayed(10, 1));
     pair.establish();
     let now = pair.now;
-    let statistics = pair.client().statistics();
-    let variation = (4 * statistics.rtt_variation.unwrap()).max(milliseconds(1));
-    let probe_timeout = statistics.smoothed_rtt.unwrap() + variation + milliseconds(25);
+    let probe_timeout = |connection: &Connection| {
+        let statistics = connection.statistics();
+        let variation = (4 * statistics.rtt_variation.unwrap()).max(milliseconds(1));
+        statistics.smoothed_rtt.unwrap() + variation + milliseconds(25)
+    };
+    let (client, server) = (probe_timeout(pair.client()), probe_timeout(pair.server()));
     pair.client().close(now, CODE, b"bye");
     pair.settle();
-    assert_eq!(pair.client().deadline(), Some(now + 3 * probe_timeout));
-    pair.run_for(3 * probe_timeout - milliseconds(1));
-    assert!(pair.client().is_closed() && !pair.client().is_drained());
+    let closed = now + 3 * client;
+    assert_eq!(pair.client().deadline(), Some(closed));
+    pair.run_for(milliseconds(10));
+    pair.settle();
+    let drained = now + milliseconds(10) + 3 * server;
     assert!(pair.server().is_closed());
-    pair.run_for(seconds(1));
-    assert!(pair.client().is_drained() && pair.server().is_drained());
+    assert_eq!(pair.server().deadline(), Some(drained), "draining");
+    let nanosecond = Duration::from_nanos(1);
+    let mut ends = [(closed, true), (drained, false)];
+    ends.sort_unstable();
+    for (end, is_client) in ends {
+        pair.run_for(end.saturating_since(pair.now + nanosecond));
+        let is_drained = |pair: &mut Pair| {
+            if is_client { pair.client().is_drained() } else { pair.server().is_drained() }
+        };
+        assert!(!is_drained(&mut pair));
+        pair.run_for(nanosecond);
+        assert!(is_drained(&mut pair));
+    }
     let (client, server) = (pair.handle, pair.accepted[0]);
     assert!(pair.client.remove_drained(client).is_some());
     assert!(pair.server.remove_drained(server).is_some());

@@ -109,7 +109,7 @@ impl Connection {
         let (close, told) = (close.clone(), *told);
         let is_code_first = !told && self.hides_code_from_server(&close);
         let credit = usize::try_from(self.paths.current().amplification_credit());
-        let size = usize::from(self.config.max_datagram_size).min(credit.unwrap_or(usize::MAX));
+        let size = self.max_datagram_size().min(credit.unwrap_or(usize::MAX));
         let room = buffer.get_mut(..size)?;
         let mut writer = Writer::new(room);
         self.outgoing.drafts.clear();

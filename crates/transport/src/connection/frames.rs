@@ -59,7 +59,7 @@ impl Connection {
                 self.local_ids.on_retire(&frame, context.destination, &mut self.random)
             }
             Frame::PathChallenge(frame) => {
-                self.paths.on_challenge(context.arrival, frame.data);
+                self.paths.on_challenge(context.arrival, context.destination, frame.data);
                 Ok(())
             }
             Frame::PathResponse(frame) => {

@@ -147,9 +147,12 @@ impl Connection {
             handshake: Handshake::new(side, session, &start.initial_id)?,
             received,
             recovery,
-            paths: Paths::new(arrival.remote, arrival.local_ip, start.address_is_validated),
+            paths: Paths::new(arrival, start.local_id, start.address_is_validated),
             streams: Streams::new(side, config.streams()),
-            datagrams: Datagrams::new(config.datagrams(), config.packet_room()),
+            datagrams: Datagrams::new(
+                config.datagrams(),
+                TransportConfig::packet_room(usize::from(config.max_datagram_size)),
+            ),
             local_ids,
             remote_ids,
             lifecycle: Lifecycle::Handshaking { deadline: now + config.handshake_timeout },
@@ -239,11 +242,16 @@ impl Connection {
             &Observation::ParametersSet { owner: self.side.peer(), parameters: &parameters },
         );
         self.streams.set_peer_parameters(&parameters);
-        self.datagrams.set_peer_parameters(&parameters);
+        let datagram_size = self.config.max_datagram_size(parameters.max_udp_payload_size);
+        let packet_room = TransportConfig::packet_room(datagram_size);
+        self.datagrams.set_peer_parameters(&parameters, packet_room);
         self.local_ids
             .set_peer_limit(parameters.active_connection_id_limit.get(), &mut self.random);
         if let Some(token) = parameters.stateless_reset_token {
             self.remote_ids.set_reset_token(token);
+        }
+        if let Some(preferred) = parameters.preferred_address {
+            self.remote_ids.on_preferred_address(&preferred);
         }
         self.idle.negotiate(parameters.max_idle_timeout);
         self.peer = Peer { parameters, parameters_are_known: true };

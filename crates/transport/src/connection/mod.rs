@@ -304,6 +304,12 @@ impl Connection {
         self.recovery.pto(self.peer.max_ack_delay())
     }
 
+    /// The largest UDP payload that is sent, in bytes. Until the peer's parameters are known that is the
+    /// configured one, as their default permits any.
+    fn max_datagram_size(&self) -> usize {
+        self.config.max_datagram_size(self.peer.parameters.max_udp_payload_size)
+    }
+
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
         if let Some(observer) = &mut self.watch.observer {
             observer.observe(now, observation);

@@ -2,11 +2,12 @@
 //! (RFC 9000 §8.2, §9.3).
 
 use clearway_units::Timestamp;
-use clearway_wire::{Frame, TransportErrorCode, Writer, frame};
+use clearway_wire::{ConnectionId, Frame, TransportErrorCode, Writer, frame};
 
 use super::packet::{Draft, HeaderPlan};
+use super::receive::PacketContext;
 use super::transmit::MINIMUM_INITIAL_SIZE;
-use super::{Arrival, Connection, Transmit};
+use super::{Connection, Transmit};
 use crate::TransportError;
 use crate::event::{ConnectionError, Event};
 use crate::observer::Observation;
@@ -14,32 +15,47 @@ use crate::path::{OffPathProbe, PathChange, ProbeFrame};
 use crate::space_id::SpaceId;
 
 impl Connection {
-    /// A non-probing packet with the highest number so far came from `arrival` (§9.3).
+    /// A non-probing packet with the highest number so far came (§9.3).
     ///
     /// A NAT may forget its mapping during the handshake as well. What the client then sends in
     /// Handshake packets shows where it is; without that the server would go on to answer nobody.
-    pub(super) fn notice_peer_address(&mut self, now: Timestamp, arrival: Arrival) {
-        if arrival.remote == self.paths.current().remote() || self.side.is_client() {
+    pub(super) fn notice_peer_address(&mut self, now: Timestamp, packet: &PacketContext) {
+        if self.side.is_client() {
+            return;
+        }
+        let (arrival, local_id) = (packet.arrival, packet.destination);
+        let old = *self.paths.current();
+        if arrival.remote == old.remote() {
+            self.paths.current_mut().set_local_id(local_id);
+            return;
+        }
+        let peer_kept_id = local_id == old.local_id();
+        if !self.remote_ids.follow(old.remote(), arrival.remote, peer_kept_id) {
+            // §9.3: without an unused connection ID nothing can be sent there. The next packet from there
+            // may bring one.
             return;
         }
         let probe_timeout = self.probe_timeout();
         let is_new_address =
-            self.paths.on_peer_moved(now, arrival, probe_timeout, &mut self.random);
+            self.paths.on_peer_moved(now, arrival, local_id, probe_timeout, &mut self.random);
         self.on_path_replaced(now, is_new_address);
-        // §9.5: a fresh connection ID keeps observers from linking the two paths, if there is one.
-        self.remote_ids.rotate();
+        self.release_connection_ids();
+    }
+
+    /// Once no path is being validated, the IDs of the paths that are given up go back (§5.1.2).
+    fn release_connection_ids(&mut self) {
+        if self.paths.is_settled() {
+            self.remote_ids.release(|_| true);
+        }
     }
 
     fn on_path_replaced(&mut self, now: Timestamp, is_new_address: bool) {
         let path = *self.paths.current();
+        let datagram_size = self.max_datagram_size() as u64;
         // §9.4: where only the port changed it is most likely the same path behind a NAT, and what is
         // known of it stays.
         if is_new_address
-            && let Err(error) = self.recovery.on_new_path(
-                path.generation(),
-                now,
-                u64::from(self.config.max_datagram_size),
-            )
+            && let Err(error) = self.recovery.on_new_path(path.generation(), now, datagram_size)
         {
             self.fail(now, error);
             return;
@@ -56,11 +72,13 @@ impl Connection {
     }
 
     pub(super) fn receive_path_response(&mut self, now: Timestamp, data: [u8; 8]) {
-        if self.paths.on_response(data) {
+        let probe_timeout = self.probe_timeout();
+        if self.paths.on_response(now, data, probe_timeout, &mut self.random) {
             let remote = self.paths.current().remote();
             let updated =
                 Observation::PathUpdated { remote, is_validated: true, is_new_path: false };
             self.observe(now, &updated);
+            self.release_connection_ids();
         }
     }
 
@@ -68,9 +86,16 @@ impl Connection {
         if self.paths.deadline().is_none_or(|deadline| deadline > now) {
             return;
         }
+        let failed = *self.paths.current();
         match self.paths.on_deadline(now, &mut self.random) {
             None => {}
-            Some(PathChange::Reverted) => self.on_path_replaced(now, true),
+            Some(PathChange::Reverted) => {
+                let path = *self.paths.current();
+                let peer_kept_id = failed.local_id() == path.local_id();
+                self.remote_ids.follow(failed.remote(), path.remote(), peer_kept_id);
+                self.on_path_replaced(now, true);
+                self.release_connection_ids();
+            }
             Some(PathChange::Failed) => {
                 let code = TransportErrorCode::NO_VIABLE_PATH;
                 let error = TransportError::new(code, "the peer's address could not be validated");
@@ -79,24 +104,46 @@ impl Connection {
         }
     }
 
-    /// A datagram for an address that is not the current path's.
+    /// A datagram for an address that is not the current path's. It counts against the congestion window as
+    /// any other does (§8.2.2): so a peer that sends challenges from ever more addresses, and acknowledges no
+    /// answer, gets no more of them than the window holds.
     pub(super) fn transmit_path_probe(
         &mut self,
         now: Timestamp,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
-        if !self.handshake.protection().can_seal(SpaceId::Application) {
-            return None;
+        while !self.lifecycle.is_closed()
+            && self.handshake.protection().can_seal(SpaceId::Application)
+            && self.paths.owes_off_path()
+            && self.recovery.may_send(now).is_ok()
+        {
+            let probe = self.paths.next_off_path()?;
+            // What cannot be answered is dropped: the peer will ask again (§8.2.1).
+            let Some(destination) = self.id_elsewhere(&probe) else { continue };
+            let Some(size) = self.build_path_probe(now, buffer, &probe, destination) else {
+                continue;
+            };
+            self.paths.on_sent_off_path(probe.remote, size as u64);
+            return Some(Transmit {
+                destination: probe.remote,
+                source_ip: probe.local_ip,
+                size,
+                segment_size: None,
+            });
         }
-        let probe = self.paths.next_off_path()?;
-        let size = self.build_path_probe(now, buffer, &probe)?;
-        self.paths.on_sent_off_path(probe.remote, size as u64);
-        Some(Transmit {
-            destination: probe.remote,
-            source_ip: probe.local_ip,
-            size,
-            segment_size: None,
-        })
+        None
+    }
+
+    /// The connection ID to send to at another address: one that is used there only, unless the peer's own
+    /// packets from there show that its address changed without its doing (§9.5). `None` if there is no spare
+    /// one: then there is nothing to answer with until the peer has given another.
+    fn id_elsewhere(&mut self, probe: &OffPathProbe) -> Option<ConnectionId> {
+        if probe.peer_kept_id {
+            return Some(self.remote_ids.current());
+        }
+        let paths = &self.paths;
+        self.remote_ids.release(|address| !paths.remembers(address));
+        self.remote_ids.id_elsewhere(probe.remote)
     }
 
     fn build_path_probe(
@@ -104,6 +151,7 @@ impl Connection {
         now: Timestamp,
         buffer: &mut [u8],
         probe: &OffPathProbe,
+        destination: ConnectionId,
     ) -> Option<usize> {
         let credit = usize::try_from(probe.credit).unwrap_or(usize::MAX);
         let room = buffer.get_mut(..MINIMUM_INITIAL_SIZE.min(credit))?;
@@ -114,7 +162,7 @@ impl Connection {
             number: self.recovery.next_packet_number(space).ok()?,
             largest_acknowledged: self.recovery.largest_acknowledged(space),
             source: self.identity.local,
-            destination: self.remote_ids.current(),
+            destination,
             token: &[],
             key_phase: self.handshake.protection().key_phase(),
         };
@@ -143,3 +191,6 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

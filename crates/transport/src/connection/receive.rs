@@ -6,7 +6,7 @@ use clearway_wire::{
     ConnectionId, Frame, PacketNumber, PacketType, Reader, ResetToken, TransportErrorCode,
 };
 
-use super::{Arrival, Connection};
+use super::{Arrival, Connection, MINIMUM_INITIAL_SIZE};
 use crate::event::ConnectionError;
 use crate::handshake::OpenError;
 use crate::observer::{DropReason, Observation, PacketObservation};
@@ -66,11 +66,22 @@ impl Connection {
             return;
         }
         self.paths.on_datagram_received(arrival, datagram.len());
+        // Opening changes the bytes even when it fails, and a reset is recognised by the last of them.
+        let tail = datagram.last_chunk().copied();
+        let tail = tail.filter(|_| datagram.len() >= endpoint::reset::MINIMUM_SIZE);
+        let opened = self.counters.packets_opened;
         self.receive_packets(now, arrival, datagram);
+        // RFC 9000 §10.3.1: whatever it looks like, if nothing of it could be opened.
+        if self.counters.packets_opened == opened
+            && tail.is_some_and(|tail| self.remote_ids.is_reset_token(&ResetToken::new(tail)))
+        {
+            self.receive_reset(now);
+        }
         self.after_receiving(now);
     }
 
     fn receive_packets(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) {
+        let is_small = datagram.len() < MINIMUM_INITIAL_SIZE;
         let mut rest = datagram;
         let mut first_destination = None;
         while !rest.is_empty() && !self.lifecycle.is_closed() {
@@ -86,7 +97,11 @@ impl Connection {
                 return;
             }
             let Some((packet, next)) = rest.split_at_mut_checked(header.packet_len) else { return };
-            self.receive_packet(now, arrival, head, packet);
+            if head.packet_type == PacketType::Initial && self.discards_initial(&head, is_small) {
+                self.observe_dropped(now, packet.len(), DropReason::Invalid);
+            } else {
+                self.receive_packet(now, arrival, head, packet);
+            }
             rest = next;
         }
     }
@@ -105,13 +120,27 @@ impl Connection {
             }
             _ => header.packet_type()?,
         };
-        let (destination, source) = match header.kind {
-            HeaderKind::Long { destination, source, .. } => (destination, Some(source)),
-            HeaderKind::Short { destination, .. } => (destination, None),
+        let (destination, source, has_token) = match header.kind {
+            HeaderKind::Long { destination, source, token, .. } => {
+                (destination, Some(source), !token.is_empty())
+            }
+            HeaderKind::Short { destination, .. } => (destination, None, false),
             _ => return None,
         };
-        let has_fixed_bit = header.fixed_bit;
-        Some(Head { packet_type, packet_number_offset, destination, source, has_fixed_bit })
+        Some(Head {
+            packet_type,
+            packet_number_offset,
+            destination,
+            source,
+            has_token,
+            has_fixed_bit: header.fixed_bit,
+        })
+    }
+
+    /// Whether an Initial packet is one that must not be used: for a server, one in a datagram that is too
+    /// small (RFC 9000 §14.1); for a client, one with a token (§17.2.2).
+    fn discards_initial(&self, head: &Head, is_small: bool) -> bool {
+        if self.side.is_server() { is_small } else { head.has_token }
     }
 
     /// RFC 9000 §6.2: believed only before anything else came, and only if it answers our packet.
@@ -141,17 +170,16 @@ impl Connection {
             return;
         }
         let largest = self.received.get(space).largest();
-        // Opening changes the packet even when it fails, and a reset is recognised by its last bytes.
-        let tail = packet.last_chunk().copied().filter(|_| size >= endpoint::reset::MINIMUM_SIZE);
         let protection = self.handshake.protection_mut();
         let opened = protection.open(space, now, largest, head.packet_number_offset, packet);
         let opened = match opened {
             Ok(opened) => opened,
             Err(OpenError::Close(error)) => return self.fail(now, error),
             Err(OpenError::NoKeys | OpenError::TooShort | OpenError::Authentication) => {
-                return self.receive_undecryptable(now, space, size, tail);
+                return self.observe_dropped(now, size, DropReason::DecryptionFailure);
             }
         };
+        self.counters.packets_opened = self.counters.packets_opened.saturating_add(1);
         let context = PacketContext {
             arrival,
             space,
@@ -221,7 +249,7 @@ impl Connection {
         received.on_packet(context.number, now, effect.is_ack_eliciting, false);
         // What anyone on the path can forge moves nothing: Initial keys are no secret.
         if context.space != SpaceId::Initial && is_largest && !effect.is_probing_only {
-            self.notice_peer_address(now, context.arrival);
+            self.notice_peer_address(now, context);
         }
         Ok(())
     }
@@ -340,21 +368,6 @@ impl Connection {
         false
     }
 
-    fn receive_undecryptable(
-        &mut self,
-        now: Timestamp,
-        space: SpaceId,
-        size: usize,
-        tail: Option<[u8; ResetToken::LEN]>,
-    ) {
-        let token = tail.map(ResetToken::new).filter(|_| space == SpaceId::Application);
-        if token.is_some_and(|token| self.remote_ids.is_reset_token(&token)) {
-            self.receive_reset(now);
-        } else {
-            self.observe_dropped(now, size, DropReason::DecryptionFailure);
-        }
-    }
-
     fn observe_received(&mut self, now: Timestamp, context: &PacketContext, payload: &[u8]) {
         let key_phase = self.handshake.protection().key_phase();
         let Some(observer) = &mut self.watch.observer else { return };
@@ -383,6 +396,7 @@ struct Head {
     packet_number_offset: usize,
     destination: ConnectionId,
     source: Option<ConnectionId>,
+    has_token: bool,
     has_fixed_bit: bool,
 }
 
@@ -395,3 +409,6 @@ fn space_of(packet_type: PacketType) -> Option<SpaceId> {
         PacketType::ZeroRtt => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -69,6 +69,8 @@ pub struct Statistics {
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) packets_received: u64,
+    /// Packets opened, duplicates included.
+    pub(super) packets_opened: u64,
     pub(super) packets_dropped: u64,
     pub(super) bytes_received: u64,
     pub(super) datagrams_received: u64,

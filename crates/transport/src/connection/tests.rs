@@ -24,22 +24,22 @@ use crate::{
 };
 
 /// Two endpoints without a network between them.
-struct Wire {
-    now: Timestamp,
-    client: Endpoint,
-    server: Endpoint,
-    handle: ConnectionHandle,
-    accepted: ConnectionHandle,
+pub(super) struct Wire {
+    pub(super) now: Timestamp,
+    pub(super) client: Endpoint,
+    pub(super) server: Endpoint,
+    pub(super) handle: ConnectionHandle,
+    pub(super) accepted: ConnectionHandle,
 }
 
-fn address(port: u16) -> SocketAddr {
+pub(super) fn address(port: u16) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], port))
 }
 
-const CLIENT: u16 = 50_000;
-const SERVER: u16 = 443;
+pub(super) const CLIENT: u16 = 50_000;
+pub(super) const SERVER: u16 = 443;
 
-fn from(port: u16) -> Arrival {
+pub(super) fn from(port: u16) -> Arrival {
     Arrival { remote: address(port), local_ip: None }
 }
 
@@ -67,8 +67,12 @@ fn endpoint(server: Option<ServerConfig>, seed: u8, now: Timestamp) -> Endpoint 
 }
 
 /// Everything that a connection wants to send now.
-fn datagrams(endpoint: &mut Endpoint, handle: ConnectionHandle, now: Timestamp) -> Vec<Vec<u8>> {
-    let mut buffer = vec![0; 1200];
+pub(super) fn datagrams(
+    endpoint: &mut Endpoint,
+    handle: ConnectionHandle,
+    now: Timestamp,
+) -> Vec<Vec<u8>> {
+    let mut buffer = vec![0; 1500];
     let mut sent = Vec::new();
     while let Some(transmit) = endpoint.transmit(handle, now, &mut buffer, 1) {
         endpoint.transmitted(handle, now);
@@ -79,11 +83,11 @@ fn datagrams(endpoint: &mut Endpoint, handle: ConnectionHandle, now: Timestamp) 
 
 impl Wire {
     /// Both ends have confirmed the handshake.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with(TransportConfig { max_datagram_frame_size: None, ..TransportConfig::default() })
     }
 
-    fn with(transport: TransportConfig) -> Self {
+    pub(super) fn with(transport: TransportConfig) -> Self {
         let mut wire = Self::begin(transport, |_| {});
         wire.exchange();
         assert!(wire.client().is_confirmed() && wire.server().is_confirmed());
@@ -91,7 +95,7 @@ impl Wire {
     }
 
     /// The client's first datagrams have arrived, the very first as `change` made it, and nothing is answered.
-    fn begin(transport: TransportConfig, change: impl Fn(&mut Vec<u8>)) -> Self {
+    pub(super) fn begin(transport: TransportConfig, change: impl Fn(&mut Vec<u8>)) -> Self {
         let now = Timestamp::from_origin(Duration::from_secs(1));
         let (roots, sessions) = tls();
         let transport = Arc::new(transport);
@@ -122,16 +126,16 @@ impl Wire {
         Self { now, client, server, handle, accepted }
     }
 
-    fn client(&mut self) -> &mut Connection {
+    pub(super) fn client(&mut self) -> &mut Connection {
         self.client.connection_mut(self.handle).unwrap()
     }
 
-    fn server(&mut self) -> &mut Connection {
+    pub(super) fn server(&mut self) -> &mut Connection {
         self.server.connection_mut(self.accepted).unwrap()
     }
 
     /// Passes datagrams on, ten milliseconds each way, until neither end has more.
-    fn exchange(&mut self) {
+    pub(super) fn exchange(&mut self) {
         loop {
             let up = datagrams(&mut self.client, self.handle, self.now);
             let down = datagrams(&mut self.server, self.accepted, self.now);
@@ -149,29 +153,11 @@ impl Wire {
     }
 
     /// A 1-RTT packet of the client with these bytes as its frames.
-    fn forge(&mut self, frames: &[u8]) -> Vec<u8> {
+    pub(super) fn forge(&mut self, frames: &[u8]) -> Vec<u8> {
         let now = self.now;
         let client = self.client();
-        let space = SpaceId::Application;
-        let plan = HeaderPlan {
-            space,
-            number: client.recovery.next_packet_number(space).unwrap(),
-            largest_acknowledged: client.recovery.largest_acknowledged(space),
-            source: client.identity.local,
-            destination: client.remote_ids.current(),
-            token: &[],
-            key_phase: client.handshake.protection().key_phase(),
-        };
-        let mut buffer = vec![0; 1400];
-        let mut writer = Writer::new(&mut buffer);
-        let draft = Draft::write(&mut writer, &plan, &mut Vec::new(), |contents| {
-            contents.raw(frames);
-        });
-        client.outgoing.drafts.clear();
-        client.outgoing.drafts.extend(draft);
-        client.protect_and_stage(now, writer.filled_mut()).unwrap();
-        client.recovery.transmitted(now).unwrap();
-        writer.filled().to_vec()
+        let destination = client.remote_ids.current();
+        forge(client, now, SpaceId::Application, destination, &[], frames)
     }
 
     /// The server receives a 1-RTT packet with these bytes as its frames.
@@ -185,7 +171,7 @@ impl Wire {
     }
 
     /// How the server ended; and the client is told the same code.
-    fn server_error(&mut self) -> Option<TransportErrorCode> {
+    pub(super) fn server_error(&mut self) -> Option<TransportErrorCode> {
         let mut error = None;
         while let Some(event) = self.server().next_event() {
             if let Event::Closed(ConnectionError::TransportError(transport)) = event {
@@ -203,7 +189,37 @@ impl Wire {
     }
 }
 
-fn encoded(frames: &[&Frame<'_>]) -> Vec<u8> {
+/// A packet of `connection` with these bytes as its frames, alone in its datagram.
+pub(super) fn forge(
+    connection: &mut Connection,
+    now: Timestamp,
+    space: SpaceId,
+    destination: ConnectionId,
+    token: &[u8],
+    frames: &[u8],
+) -> Vec<u8> {
+    let plan = HeaderPlan {
+        space,
+        number: connection.recovery.next_packet_number(space).unwrap(),
+        largest_acknowledged: connection.recovery.largest_acknowledged(space),
+        source: connection.identity.local,
+        destination,
+        token,
+        key_phase: connection.handshake.protection().key_phase(),
+    };
+    let mut buffer = vec![0; 1400];
+    let mut writer = Writer::new(&mut buffer);
+    let draft = Draft::write(&mut writer, &plan, &mut Vec::new(), |contents| {
+        contents.raw(frames);
+    });
+    connection.outgoing.drafts.clear();
+    connection.outgoing.drafts.extend(draft);
+    connection.protect_and_stage(now, writer.filled_mut()).unwrap();
+    connection.recovery.transmitted(now).unwrap();
+    writer.filled().to_vec()
+}
+
+pub(super) fn encoded(frames: &[&Frame<'_>]) -> Vec<u8> {
     let mut buffer = vec![0; 1400];
     let mut writer = Writer::new(&mut buffer);
     for frame in frames {
@@ -435,7 +451,9 @@ fn ids_that_are_retired_are_replaced_and_found() {
     let first = wire.client().remote_ids.current();
     for _ in 0..20 {
         let old = wire.client().remote_ids.current();
-        assert!(wire.client().remote_ids.rotate());
+        let server = address(SERVER);
+        assert!(wire.client().remote_ids.follow(server, server, false));
+        wire.client().remote_ids.release(|_| true);
         assert_ne!(wire.client().remote_ids.current(), old);
         wire.exchange();
         assert_eq!(wire.server_error(), None);

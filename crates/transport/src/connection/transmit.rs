@@ -76,7 +76,7 @@ impl Connection {
         buffer: &mut [u8],
         max_datagrams: usize,
     ) -> Option<Transmit> {
-        let segment = usize::from(self.config.max_datagram_size);
+        let segment = self.max_datagram_size();
         let mut filled = 0_usize;
         let mut first = segment;
         for count in 0..max_datagrams {
@@ -140,7 +140,7 @@ impl Connection {
         self.pad_datagram(&mut writer);
         let size = writer.written();
         self.protect_and_stage(now, writer.filled_mut())?;
-        self.paths.current_mut().on_sent(size as u64);
+        self.paths.on_datagram_built(size);
         Ok(Built::Datagram(size))
     }
 
@@ -355,7 +355,7 @@ impl Connection {
     /// Why a datagram could not be filled: what held waiting data back, or that there was none.
     fn why_nothing(&self, limit: Option<SendLimit>) -> SendLimit {
         match limit {
-            Some(limit) if self.has_something() => limit,
+            Some(limit) if self.has_something() || self.paths.owes_off_path() => limit,
             _ if self.streams.blocked_by().is_some() => SendLimit::FlowControl,
             _ if !self.handshake.protection().can_seal(SpaceId::Application)
                 && self.streams.has_data_pending() =>

@@ -123,9 +123,14 @@ impl Datagrams {
         }
     }
 
-    /// Takes what the peer permits (RFC 9221 §3).
-    pub(crate) fn set_peer_parameters(&mut self, parameters: &TransportParameters) {
+    /// Takes what the peer permits (RFC 9221 §3); packets have `packet_room` bytes for frames from here on.
+    pub(crate) fn set_peer_parameters(
+        &mut self,
+        parameters: &TransportParameters,
+        packet_room: usize,
+    ) {
         self.peer_max_frame_size = parameters.max_datagram_frame_size.get();
+        self.packet_room = packet_room;
     }
 
     /// The largest payload that can be sent now; `None` if the peer takes no datagrams.

@@ -2,13 +2,16 @@ use clearway_wire::{VarInt, Writer};
 
 use super::*;
 
+const PACKET_ROOM: usize = 1100;
+
 fn datagrams(peer_max: u32) -> Datagrams {
     let config = DatagramsConfig { max_frame_size: 1000, receive_buffer: 3000, send_buffer: 3000 };
-    let mut datagrams = Datagrams::new(config, 1100);
-    datagrams.set_peer_parameters(&TransportParameters {
+    let mut datagrams = Datagrams::new(config, PACKET_ROOM);
+    let parameters = TransportParameters {
         max_datagram_frame_size: VarInt::from_u32(peer_max),
         ..TransportParameters::default()
-    });
+    };
+    datagrams.set_peer_parameters(&parameters, PACKET_ROOM);
     datagrams
 }
 

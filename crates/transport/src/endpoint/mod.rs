@@ -157,13 +157,11 @@ impl Endpoint {
             entry.connection.receive(now, arrival, datagram);
             return Received::Connection(ConnectionHandle(index));
         }
+        if let Some(handle) = self.receive_reset(now, arrival, datagram) {
+            return Received::Connection(handle);
+        }
         match invariant {
-            Invariant::Short { .. } => {
-                if let Some(handle) = self.receive_reset(now, arrival, datagram) {
-                    return Received::Connection(handle);
-                }
-                self.answer_unknown(now, arrival, datagram);
-            }
+            Invariant::Short { .. } => self.answer_unknown(now, arrival, datagram),
             Invariant::Long { version, .. } if version::is_supported(version) => {
                 return self.receive_first(now, arrival, datagram);
             }
@@ -242,7 +240,8 @@ impl Endpoint {
         Received::Incoming(incoming)
     }
 
-    /// A datagram for no connection that is known may be a stateless reset (RFC 9000 §10.3.1).
+    /// A datagram for no connection that is known may be a stateless reset, whatever it looks like
+    /// (RFC 9000 §10.3.1).
     fn receive_reset(
         &mut self,
         now: Timestamp,
@@ -250,6 +249,9 @@ impl Endpoint {
         datagram: &[u8],
     ) -> Option<ConnectionHandle> {
         let tail = datagram.last_chunk().filter(|_| datagram.len() >= reset::MINIMUM_SIZE)?;
+        if !self.routes.expects_reset_from(arrival.remote) {
+            return None;
+        }
         let concealed = self.config.reset_key.conceal(&ResetToken::new(*tail));
         let index = self.routes.find_reset(&(arrival.remote, concealed))?;
         self.connections.get_mut(index)?.connection.receive_reset(now);

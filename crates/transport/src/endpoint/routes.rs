@@ -58,6 +58,12 @@ impl Routes {
         self.last = None;
     }
 
+    /// Whether any connection knows a stateless reset token of the peer at `remote`.
+    pub(super) fn expects_reset_from(&self, remote: SocketAddr) -> bool {
+        let (least, greatest) = ([u8::MIN; ResetToken::LEN], [u8::MAX; ResetToken::LEN]);
+        self.resets.range((remote, least)..=(remote, greatest)).next().is_some()
+    }
+
     /// The connection that `sign` ends.
     pub(super) fn find_reset(&self, sign: &ResetSign) -> Option<usize> {
         self.resets.get(sign).copied()

@@ -1,6 +1,11 @@
 //! The connection IDs that the peer issues (RFC 9000 §5.1.2).
 
-use clearway_wire::{ConnectionId, Frame, ResetToken, TransportErrorCode, VarInt, frame};
+use core::net::SocketAddr;
+use core::ops::Range;
+
+use clearway_wire::{
+    ConnectionId, Frame, PreferredAddress, ResetToken, TransportErrorCode, VarInt, frame,
+};
 
 use crate::TransportError;
 use crate::contents::PacketContents;
@@ -10,14 +15,20 @@ use crate::token::Token;
 /// A peer that makes us retire faster than it acknowledges is cut off.
 const MAX_RETIRING_FACTOR: u64 = 4;
 
-/// IDs that may be given back on our own account before the peer asks for it.
+/// Ranges of numbers that may be given back on our own account before the peer asks for it. Numbers follow
+/// each other, so that more than a few ranges need a peer that leaves numbers out.
 const MAX_SPENT: usize = 256;
+
+/// The number of the connection ID in the preferred_address transport parameter (RFC 9000 §5.1.1).
+const PREFERRED_ADDRESS_SEQUENCE: u64 = 1;
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
     sequence: u64,
     id: ConnectionId,
     reset_token: Option<ResetToken>,
+    /// Where it is used, if that is not the current path: it must not be used anywhere else (§9.5).
+    elsewhere: Option<SocketAddr>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +40,7 @@ struct Retiring {
 /// The IDs that this end may send to, and those that it is giving back.
 #[derive(Debug)]
 pub(crate) struct RemoteIds {
-    /// In use; never empty. The first is the current one, the rest are spare.
+    /// Never empty. The first is the current path's; the others are used elsewhere, or spare.
     active: Vec<Known>,
     retiring: Vec<Retiring>,
     /// The peer's Source Connection ID in the handshake.
@@ -38,14 +49,14 @@ pub(crate) struct RemoteIds {
     limit: u64,
     /// Numbers not below `retire_prior_to` that were used up here: a late copy of the frame that gave
     /// one must not bring it back.
-    spent: Vec<u64>,
+    spent: Vec<Range<u64>>,
 }
 
 impl RemoteIds {
     /// `initial` is what this end sends to at first; `limit` is its active_connection_id_limit.
     pub(crate) fn new(initial: ConnectionId, limit: u64) -> Self {
         Self {
-            active: vec![Known { sequence: 0, id: initial, reset_token: None }],
+            active: vec![Known { sequence: 0, id: initial, reset_token: None, elsewhere: None }],
             retiring: Vec::new(),
             handshake: initial,
             retire_prior_to: 0,
@@ -54,7 +65,7 @@ impl RemoteIds {
         }
     }
 
-    /// What to send to now.
+    /// What to send to on the current path.
     pub(crate) fn current(&self) -> ConnectionId {
         self.active.first().map_or(ConnectionId::default(), |known| known.id)
     }
@@ -77,6 +88,17 @@ impl RemoteIds {
         if let Some(first) = self.active.iter_mut().find(|known| known.sequence == 0) {
             first.reset_token = Some(token);
         }
+    }
+
+    /// The server gave an ID together with its preferred address: it is one of those that may be used, and that
+    /// are retired when the server says so, whether this end ever goes there or not (RFC 9000 §5.1.1).
+    pub(crate) fn on_preferred_address(&mut self, preferred: &PreferredAddress) {
+        self.active.push(Known {
+            sequence: PREFERRED_ADDRESS_SEQUENCE,
+            id: preferred.connection_id,
+            reset_token: Some(preferred.stateless_reset_token),
+            elsewhere: None,
+        });
     }
 
     /// The stateless reset token of the ID in use, if it has one.
@@ -104,13 +126,13 @@ impl RemoteIds {
         let sequence = new.sequence.get();
         self.check_agreement(new)?;
         let is_known = self.active.iter().any(|known| known.sequence == sequence);
-        let is_spent = self.spent.contains(&sequence);
+        let is_spent = self.spent.iter().any(|spent| spent.contains(&sequence));
         if sequence < self.retire_prior_to {
             // It came late: retired before it was used (§19.15).
             self.retire(sequence);
         } else if !is_known && !is_spent {
             let reset_token = Some(new.reset_token);
-            self.active.push(Known { sequence, id: new.id, reset_token });
+            self.active.push(Known { sequence, id: new.id, reset_token, elsewhere: None });
         }
         self.retire_before(new.retire_prior_to.get())?;
         if self.active.len() as u64 > self.limit {
@@ -169,7 +191,8 @@ impl RemoteIds {
             }
         }
         self.active.retain(|known| !goes(known));
-        self.spent.retain(|sequence| *sequence >= retire_prior_to);
+        self.spent.retain(|spent| spent.end > retire_prior_to);
+        self.replace_current();
         if self.active.is_empty() {
             // The frame itself carries an ID that is not below its own Retire Prior To, so this
             // cannot be reached with a frame that was decoded; but a peer must never empty the list.
@@ -181,15 +204,81 @@ impl RemoteIds {
         Ok(())
     }
 
-    /// Sends to a fresh ID from now on, if there is a spare one: the old one is given back.
-    pub(crate) fn rotate(&mut self) -> bool {
-        if self.active.len() < 2 || self.spent.len() >= MAX_SPENT {
-            return false;
+    /// If the peer has retired the ID of the current path, another takes its place: a spare one, which the
+    /// frame that retired it has given.
+    fn replace_current(&mut self) {
+        if let Some(spare) = self.active.iter().position(|known| known.elsewhere.is_none()) {
+            self.active.swap(0, spare);
+        } else if let Some(current) = self.active.first_mut() {
+            current.elsewhere = None;
         }
-        let old = self.active.remove(0);
-        self.spent.push(old.sequence);
-        self.retire(old.sequence);
+    }
+
+    /// The peer was at `old`, and is at `new` from here on. It did not change the connection ID that it sends
+    /// to if `peer_kept_id`: then its address has changed without its doing, and neither is the ID changed
+    /// that is sent to, which RFC 9000 §9.5 permits; otherwise `new` gets one of its own. No ID is given back
+    /// by that: while `new` is not validated, the peer may as well be at `old`.
+    ///
+    /// Returns `false`, and changes nothing, if there is no spare ID: then nothing can be sent to `new` until
+    /// the peer gives one (§9.3).
+    pub(crate) fn follow(&mut self, old: SocketAddr, new: SocketAddr, peer_kept_id: bool) -> bool {
+        if self.current().is_empty() {
+            return true;
+        }
+        if peer_kept_id {
+            self.release(|address| address == new);
+            return true;
+        }
+        let Some(position) = self.position_for(new) else { return false };
+        self.active.swap(0, position);
+        if let Some(before) = self.active.get_mut(position) {
+            before.elsewhere = Some(old);
+        }
+        if let Some(current) = self.active.first_mut() {
+            current.elsewhere = None;
+        }
         true
+    }
+
+    /// What to send to at `remote`, which is not the current path's address; `None` if there is no spare ID.
+    pub(crate) fn id_elsewhere(&mut self, remote: SocketAddr) -> Option<ConnectionId> {
+        if self.current().is_empty() {
+            return Some(self.current());
+        }
+        let position = self.position_for(remote)?;
+        let known = self.active.get_mut(position)?;
+        known.elsewhere = Some(remote);
+        Some(known.id)
+    }
+
+    /// Where the ID is that is used at `remote`, or else a spare one.
+    fn position_for(&self, remote: SocketAddr) -> Option<usize> {
+        let find = |wanted: Option<SocketAddr>| {
+            let mut others = self.active.iter().enumerate().skip(1);
+            others.find(|(_, known)| known.elsewhere == wanted).map(|(position, _)| position)
+        };
+        find(Some(remote)).or_else(|| find(None))
+    }
+
+    /// Gives back the IDs that are used at addresses which `is_over`.
+    pub(crate) fn release(&mut self, is_over: impl Fn(SocketAddr) -> bool) {
+        let goes = |known: &Known| known.elsewhere.is_some_and(&is_over);
+        while let Some(position) = self.active.iter().position(goes) {
+            if self.spent.len() >= MAX_SPENT {
+                return;
+            }
+            let known = self.active.remove(position);
+            self.spend(known.sequence);
+            self.retire(known.sequence);
+        }
+    }
+
+    fn spend(&mut self, sequence: u64) {
+        let end = sequence.saturating_add(1);
+        match self.spent.iter_mut().find(|spent| spent.end == sequence) {
+            Some(spent) => spent.end = end,
+            None => self.spent.push(sequence..end),
+        }
     }
 
     /// Whether a RETIRE_CONNECTION_ID waits to be sent.

@@ -8,12 +8,12 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use clearway_units::{Random, Timestamp};
-use clearway_wire::{Frame, frame};
+use clearway_wire::{ConnectionId, Frame, frame};
 
-use crate::connection::Arrival;
+use crate::connection::{Arrival, MINIMUM_INITIAL_SIZE};
 use crate::contents::PacketContents;
 
-use validation::{Outcome, Validation};
+use validation::{Answer, Outcome, Validation};
 
 /// RFC 9000 §8.1: before the peer's address is validated, at most this many times what it sent.
 const AMPLIFICATION_FACTOR: u64 = 3;
@@ -27,6 +27,8 @@ const MAX_ELSEWHERE: usize = 4;
 pub(crate) struct Path {
     remote: SocketAddr,
     local_ip: Option<IpAddr>,
+    /// The connection ID of ours that the peer sends to from there.
+    local_id: ConnectionId,
     generation: u32,
     is_validated: bool,
     received: u64,
@@ -34,8 +36,19 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    fn new(remote: SocketAddr, local_ip: Option<IpAddr>, generation: u32, validated: bool) -> Self {
-        Self { remote, local_ip, generation, is_validated: validated, received: 0, sent: 0 }
+    fn new(arrival: Arrival, local_id: ConnectionId, generation: u32, is_validated: bool) -> Self {
+        let Arrival { remote, local_ip } = arrival;
+        Self { remote, local_ip, local_id, generation, is_validated, received: 0, sent: 0 }
+    }
+
+    /// The connection ID of ours that the peer sends to from there.
+    pub(crate) fn local_id(&self) -> ConnectionId {
+        self.local_id
+    }
+
+    /// The peer sends to this connection ID from there.
+    pub(crate) fn set_local_id(&mut self, local_id: ConnectionId) {
+        self.local_id = local_id;
     }
 
     /// Where the peer is.
@@ -86,6 +99,8 @@ impl Path {
 #[derive(Clone, Copy, Debug)]
 struct Response {
     arrival: Arrival,
+    /// The connection ID of ours to which the challenge was sent.
+    local_id: ConnectionId,
     data: [u8; 8],
 }
 
@@ -106,6 +121,8 @@ pub(crate) struct OffPathProbe {
     pub(crate) frame: ProbeFrame,
     /// The datagram must not be larger.
     pub(crate) credit: u64,
+    /// The peer sends from there to the connection ID to which it sends on the current path.
+    pub(crate) peer_kept_id: bool,
 }
 
 /// What an off-path datagram says.
@@ -138,19 +155,22 @@ pub(crate) struct Paths {
     responses: VecDeque<Response>,
     elsewhere: VecDeque<Elsewhere>,
     pads_current: bool,
+    /// The datagram that is being filled holds the challenge of the current path.
+    holds_challenge: bool,
 }
 
 impl Paths {
-    /// The path of the handshake.
-    pub(crate) fn new(remote: SocketAddr, local_ip: Option<IpAddr>, is_validated: bool) -> Self {
+    /// The path of the handshake, on which the peer sends to `local_id`.
+    pub(crate) fn new(arrival: Arrival, local_id: ConnectionId, is_validated: bool) -> Self {
         Self {
-            current: Path::new(remote, local_ip, 0, is_validated),
+            current: Path::new(arrival, local_id, 0, is_validated),
             previous: None,
             validation: None,
             previous_challenge: None,
             responses: VecDeque::new(),
             elsewhere: VecDeque::new(),
             pads_current: false,
+            holds_challenge: false,
         }
     }
 
@@ -204,19 +224,27 @@ impl Paths {
         })
     }
 
+    /// Whether `remote`, which is not the current path's address, is still remembered.
+    pub(crate) fn remembers(&self, remote: SocketAddr) -> bool {
+        self.previous.is_some_and(|previous| previous.remote == remote)
+            || self.elsewhere.iter().any(|elsewhere| elsewhere.remote == remote)
+    }
+
     /// The peer sends from another address: a non-probing packet with the highest number so far came
-    /// from there (§9.3). Returns whether more than the port has changed (§9.4).
+    /// from there, for the connection ID `local_id` (§9.3). Returns whether more than the port has changed
+    /// (§9.4).
     pub(crate) fn on_peer_moved(
         &mut self,
         now: Timestamp,
         arrival: Arrival,
+        local_id: ConnectionId,
         probe_timeout: Duration,
         random: &mut Random,
     ) -> bool {
         let old = self.current;
         let generation = old.generation.saturating_add(1);
         let returns = self.previous.filter(|previous| previous.remote == arrival.remote);
-        self.current = Path::new(arrival.remote, arrival.local_ip, generation, returns.is_some());
+        self.current = Path::new(arrival, local_id, generation, returns.is_some());
         if let Some(elsewhere) = self.take_elsewhere(arrival.remote) {
             self.current.received = elsewhere.received;
             self.current.sent = elsewhere.sent;
@@ -237,24 +265,42 @@ impl Paths {
     }
 
     /// PATH_CHALLENGE: the answer goes back the way it came (§8.2.2).
-    pub(crate) fn on_challenge(&mut self, arrival: Arrival, data: [u8; 8]) {
+    pub(crate) fn on_challenge(&mut self, arrival: Arrival, local_id: ConnectionId, data: [u8; 8]) {
         if self.responses.len() >= MAX_RESPONSES {
             self.responses.pop_front();
         }
-        self.responses.push_back(Response { arrival, data });
+        self.responses.push_back(Response { arrival, local_id, data });
     }
 
-    /// PATH_RESPONSE: `true` if it validates the current path (§8.2.3: whichever way it came).
-    pub(crate) fn on_response(&mut self, data: [u8; 8]) -> bool {
-        let validates =
-            self.validation.as_ref().is_some_and(|validation| validation.is_answered_by(data));
-        if validates {
-            self.validation = None;
-            self.previous = None;
-            self.previous_challenge = None;
-            self.current.is_validated = true;
+    /// PATH_RESPONSE: `true` if it validates the address of the current path (§8.2.3: whichever way it came).
+    /// If the challenge was in a datagram that the limit on the address kept small, another follows, to see
+    /// whether the path carries datagrams of 1200 bytes (§8.2.1); until then the path before is not given up.
+    pub(crate) fn on_response(
+        &mut self,
+        now: Timestamp,
+        data: [u8; 8],
+        probe_timeout: Duration,
+        random: &mut Random,
+    ) -> bool {
+        let answered = self.validation.as_ref().and_then(|validation| validation.answered_by(data));
+        let Some(answer) = answered else { return false };
+        self.current.is_validated = true;
+        match answer {
+            Answer::Address => {
+                self.validation = Some(Validation::new(now, probe_timeout, random));
+            }
+            Answer::Path => {
+                self.validation = None;
+                self.previous = None;
+                self.previous_challenge = None;
+            }
         }
-        validates
+        true
+    }
+
+    /// Whether no path is being validated.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.validation.is_none()
     }
 
     /// Whether the current path owes PATH_CHALLENGE or PATH_RESPONSE frames.
@@ -283,12 +329,32 @@ impl Paths {
         {
             validation.on_challenge_sent(now);
             self.pads_current = true;
+            self.holds_challenge = true;
+        }
+    }
+
+    /// A UDP payload of `bytes` was built for the current path.
+    pub(crate) fn on_datagram_built(&mut self, bytes: usize) {
+        self.current.on_sent(bytes as u64);
+        let holds_challenge = core::mem::take(&mut self.holds_challenge);
+        if holds_challenge
+            && bytes >= MINIMUM_INITIAL_SIZE
+            && let Some(validation) = &mut self.validation
+        {
+            validation.on_full_size();
         }
     }
 
     /// Whether the datagram just filled has to be expanded to 1200 bytes (§8.2.1, §8.2.2).
     pub(crate) fn take_padding(&mut self) -> bool {
         core::mem::take(&mut self.pads_current)
+    }
+
+    /// Whether a datagram for another address is owed.
+    pub(crate) fn owes_off_path(&self) -> bool {
+        let remote = self.current.remote;
+        self.responses.iter().any(|response| response.arrival.remote != remote)
+            || self.previous.is_some() && self.previous_challenge.is_some()
     }
 
     /// A datagram for another address, if one is owed.
@@ -302,6 +368,7 @@ impl Paths {
                 local_ip: response.arrival.local_ip,
                 frame: ProbeFrame::Response(response.data),
                 credit: self.credit_elsewhere(response.arrival.remote),
+                peer_kept_id: response.local_id == self.current.local_id,
             });
         }
         let previous = self.previous?;
@@ -311,6 +378,7 @@ impl Paths {
             local_ip: previous.local_ip,
             frame: ProbeFrame::Challenge(data),
             credit: u64::MAX,
+            peer_kept_id: false,
         })
     }
 

@@ -15,18 +15,33 @@ fn from(number: u16) -> Arrival {
     Arrival { remote: remote(number), local_ip: None }
 }
 
+fn local_id() -> ConnectionId {
+    ConnectionId::new(&[1; 8]).unwrap()
+}
+
 const PTO: Duration = Duration::from_millis(100);
 
 fn paths(is_validated: bool) -> (Paths, Random) {
-    (Paths::new(remote(1), None, is_validated), Random::from_number(1))
+    (Paths::new(from(1), local_id(), is_validated), Random::from_number(1))
 }
 
 /// A peer that was at 1 and validated is now at 2, from where `bytes` came.
 fn moved(bytes: usize) -> (Paths, Random) {
     let (mut paths, mut random) = paths(true);
     paths.on_datagram_received(from(2), bytes);
-    assert!(paths.on_peer_moved(at(0), from(2), PTO, &mut random));
+    assert!(paths.on_peer_moved(at(0), from(2), local_id(), PTO, &mut random));
     (paths, random)
+}
+
+fn respond(paths: &mut Paths, data: [u8; 8]) -> bool {
+    paths.on_response(at(1), data, PTO, &mut Random::from_number(2))
+}
+
+/// The frames that the current path owes, written into a datagram that the limit lets be of full size.
+fn written_whole(paths: &mut Paths, now: Timestamp) -> Vec<([u8; 8], bool)> {
+    let frames = written(paths, now);
+    paths.on_datagram_built(1200);
+    frames
 }
 
 /// The frames that the current path owes.
@@ -66,15 +81,46 @@ fn a_new_address_is_challenged_and_its_answer_validates_it() {
     assert!(!paths.current().is_validated());
     assert_eq!(paths.current().amplification_credit(), 300);
     assert!(paths.has_frames_pending());
-    let frames = written(&mut paths, at(0));
+    let frames = written_whole(&mut paths, at(0));
     let [(data, true)] = frames[..] else { panic!("{frames:?}") };
     assert!(paths.take_padding() && !paths.take_padding());
-    assert!(!paths.on_response([0xff; 8]), "made up");
+    assert!(!respond(&mut paths, [0xff; 8]), "made up");
     assert!(!paths.current().is_validated());
-    assert!(paths.on_response(data));
+    assert!(respond(&mut paths, data));
     assert!(paths.current().is_validated());
     assert_eq!(paths.deadline(), None);
-    assert!(!paths.on_response(data), "told once");
+    assert!(!respond(&mut paths, data), "told once");
+}
+
+/// The data that is in a challenge to the old address.
+fn old_challenge(paths: &mut Paths) -> [u8; 8] {
+    match paths.next_off_path().map(|probe| probe.frame) {
+        Some(ProbeFrame::Challenge(data)) => data,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// §8.2.3: an answer validates the path on which its challenge was sent, and no other. Otherwise a peer that
+/// is genuine at its old address could lift the limit of an address that it made up.
+#[test]
+fn an_answer_to_the_old_paths_challenge_does_not_validate_the_new_one() {
+    let (mut paths, _) = moved(100);
+    written(&mut paths, at(0));
+    let old = old_challenge(&mut paths);
+    assert!(!respond(&mut paths, old));
+    assert!(!paths.current().is_validated());
+    assert_eq!(paths.current().amplification_credit(), 300);
+    assert!(paths.deadline().is_some(), "the validation goes on");
+}
+
+#[test]
+fn an_answer_to_a_challenge_of_a_path_in_between_validates_nothing() {
+    let (mut paths, mut random) = moved(100);
+    let second = written(&mut paths, at(0))[0].0;
+    paths.on_datagram_received(from(3), 100);
+    paths.on_peer_moved(at(10), from(3), local_id(), PTO, &mut random);
+    assert!(!respond(&mut paths, second));
+    assert!(!paths.current().is_validated());
 }
 
 /// §9.3.3: whoever is at the old address may be the true peer, and is asked too.
@@ -87,6 +133,42 @@ fn the_old_address_is_challenged_as_well() {
     assert!(paths.next_off_path().is_none());
 }
 
+/// §8.2.1: what the limit on an unvalidated address kept small says nothing of the path MTU. The limit is
+/// gone with the answer, and the path is asked again with a whole datagram.
+#[test]
+fn a_path_that_was_validated_with_a_small_datagram_is_validated_again_with_a_whole_one() {
+    let (mut paths, mut random) = moved(100);
+    let small = written(&mut paths, at(0))[0].0;
+    paths.on_datagram_built(300);
+    assert!(respond(&mut paths, small));
+    assert!(paths.current().is_validated(), "the address");
+    assert!(!paths.is_settled() && paths.has_frames_pending());
+    let whole = written_whole(&mut paths, at(1));
+    assert_ne!(whole[0].0, small);
+    assert!(!respond(&mut paths, small), "told once");
+    // Without an answer the path cannot be used.
+    let mut unanswered = paths.deadline().unwrap();
+    let change = loop {
+        written_whole(&mut paths, unanswered);
+        if let Some(change) = paths.on_deadline(unanswered, &mut random) {
+            break change;
+        }
+        unanswered = paths.deadline().unwrap();
+    };
+    assert_eq!((change, paths.current().remote()), (PathChange::Reverted, remote(1)));
+}
+
+#[test]
+fn an_answer_to_a_whole_datagram_ends_the_validation() {
+    let (mut paths, _) = moved(100);
+    let small = written(&mut paths, at(0))[0].0;
+    paths.on_datagram_built(300);
+    assert!(respond(&mut paths, small));
+    let whole = written_whole(&mut paths, at(1))[0].0;
+    assert!(respond(&mut paths, whole));
+    assert!(paths.is_settled() && !paths.has_frames_pending());
+}
+
 #[test]
 fn a_challenge_is_sent_again_with_other_data_and_any_answer_counts() {
     let (mut paths, mut random) = moved(100);
@@ -96,7 +178,7 @@ fn a_challenge_is_sent_again_with_other_data_and_any_answer_counts() {
     assert_eq!(paths.on_deadline(deadline, &mut random), None);
     let second = written(&mut paths, deadline)[0].0;
     assert_ne!(first, second);
-    assert!(paths.on_response(first));
+    assert!(respond(&mut paths, first));
 }
 
 #[test]
@@ -128,7 +210,7 @@ fn without_an_answer_the_path_before_is_used_again() {
 fn without_a_path_before_the_connection_has_none() {
     let (mut paths, mut random) = paths(false);
     paths.on_datagram_received(from(2), 100);
-    paths.on_peer_moved(at(0), from(2), PTO, &mut random);
+    paths.on_peer_moved(at(0), from(2), local_id(), PTO, &mut random);
     let end = at(10_000);
     assert_eq!(paths.on_deadline(end, &mut random), Some(PathChange::Failed));
 }
@@ -138,7 +220,7 @@ fn without_a_path_before_the_connection_has_none() {
 fn moving_on_before_validation_keeps_the_validated_path() {
     let (mut paths, mut random) = moved(100);
     paths.on_datagram_received(from(3), 100);
-    paths.on_peer_moved(at(10), from(3), PTO, &mut random);
+    paths.on_peer_moved(at(10), from(3), local_id(), PTO, &mut random);
     assert_eq!(paths.on_deadline(at(10_000), &mut random), Some(PathChange::Reverted));
     assert_eq!(paths.current().remote(), remote(1));
 }
@@ -146,7 +228,7 @@ fn moving_on_before_validation_keeps_the_validated_path() {
 #[test]
 fn back_at_the_validated_address_there_is_nothing_to_show() {
     let (mut paths, mut random) = moved(100);
-    assert!(paths.on_peer_moved(at(10), from(1), PTO, &mut random));
+    assert!(paths.on_peer_moved(at(10), from(1), local_id(), PTO, &mut random));
     assert!(paths.current().is_validated());
     assert_eq!((paths.deadline(), paths.next_off_path().is_some()), (None, false));
 }
@@ -157,7 +239,7 @@ fn only_the_port_changed() {
     let mut other_port = from(1);
     other_port.remote.set_port(9);
     paths.on_datagram_received(other_port, 100);
-    assert!(!paths.on_peer_moved(at(0), other_port, PTO, &mut random));
+    assert!(!paths.on_peer_moved(at(0), other_port, local_id(), PTO, &mut random));
     assert!(!paths.current().is_validated(), "it is validated all the same (§9.3)");
 }
 
@@ -165,9 +247,9 @@ fn only_the_port_changed() {
 fn a_response_goes_back_the_way_the_challenge_came() {
     let (mut paths, _) = paths(true);
     paths.on_datagram_received(from(1), 50);
-    paths.on_challenge(from(1), [1; 8]);
+    paths.on_challenge(from(1), local_id(), [1; 8]);
     paths.on_datagram_received(from(2), 50);
-    paths.on_challenge(from(2), [2; 8]);
+    paths.on_challenge(from(2), local_id(), [2; 8]);
     assert_eq!(written(&mut paths, at(0)), [([1; 8], false)]);
     let probe = paths.next_off_path().unwrap();
     assert_eq!((probe.remote, probe.credit), (remote(2), 150));
@@ -180,7 +262,7 @@ fn all_responses_to_an_address_share_its_credit() {
     let (mut paths, _) = paths(true);
     paths.on_datagram_received(from(2), 400);
     for data in 0..4 {
-        paths.on_challenge(from(2), [data; 8]);
+        paths.on_challenge(from(2), local_id(), [data; 8]);
     }
     let mut sent = 0;
     while let Some(probe) = paths.next_off_path() {
@@ -196,7 +278,7 @@ fn what_was_sent_before_a_move_counts_after_it() {
     let (mut paths, mut random) = paths(true);
     paths.on_datagram_received(from(2), 400);
     paths.on_sent_off_path(remote(2), 1000);
-    paths.on_peer_moved(at(0), from(2), PTO, &mut random);
+    paths.on_peer_moved(at(0), from(2), local_id(), PTO, &mut random);
     assert_eq!(paths.current().amplification_credit(), 200);
 }
 
@@ -204,7 +286,7 @@ fn what_was_sent_before_a_move_counts_after_it() {
 fn a_flood_of_challenges_keeps_the_newest() {
     let (mut paths, _) = paths(true);
     for data in 0..100 {
-        paths.on_challenge(from(1), [data; 8]);
+        paths.on_challenge(from(1), local_id(), [data; 8]);
     }
     let data: Vec<u8> = written(&mut paths, at(0)).iter().map(|(data, _)| data[0]).collect();
     assert_eq!(data, [96, 97, 98, 99]);
@@ -227,13 +309,13 @@ proptest! {
                     paths.on_datagram_received(from(number), size);
                     received[index] += size as u64;
                     if kind == 1 {
-                        paths.on_challenge(from(number), [number as u8; 8]);
+                        paths.on_challenge(from(number), local_id(), [number as u8; 8]);
                     }
                 }
                 2 if number != paths.current().remote().port() - 1000 => {
                     paths.on_datagram_received(from(number), size);
                     received[index] += size as u64;
-                    paths.on_peer_moved(now, from(number), PTO, &mut random);
+                    paths.on_peer_moved(now, from(number), local_id(), PTO, &mut random);
                 }
                 3 => {
                     now += Duration::from_millis(size as u64);

@@ -20,9 +20,32 @@ pub(super) enum Outcome {
     Failed,
 }
 
+/// A PATH_CHALLENGE that was sent, or is owed.
+#[derive(Clone, Copy, Debug)]
+struct Challenge {
+    data: [u8; 8],
+    /// It was in a datagram of 1200 bytes or more, so that its answer validates the path MTU as well.
+    is_full_size: bool,
+}
+
+impl Challenge {
+    fn new(random: &mut Random) -> Self {
+        Self { data: random.array(), is_full_size: false }
+    }
+}
+
+/// What an answer shows (§8.2.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Answer {
+    /// The peer receives what is sent to its address.
+    Address,
+    /// The path also carries datagrams of the smallest size that QUIC needs.
+    Path,
+}
+
 #[derive(Debug)]
 pub(super) struct Validation {
-    challenges: Vec<[u8; 8]>,
+    challenges: Vec<Challenge>,
     owed: bool,
     interval: Duration,
     next_challenge: Timestamp,
@@ -33,7 +56,7 @@ impl Validation {
     pub(super) fn new(now: Timestamp, probe_timeout: Duration, random: &mut Random) -> Self {
         let patience = probe_timeout.max(INITIAL_PROBE_TIMEOUT).saturating_mul(TIMEOUTS);
         Self {
-            challenges: vec![random.array()],
+            challenges: vec![Challenge::new(random)],
             owed: true,
             interval: probe_timeout,
             next_challenge: now + probe_timeout,
@@ -46,7 +69,7 @@ impl Validation {
     }
 
     pub(super) fn owed_challenge(&self) -> Option<[u8; 8]> {
-        self.challenges.last().copied().filter(|_| self.owed)
+        self.challenges.last().filter(|_| self.owed).map(|challenge| challenge.data)
     }
 
     pub(super) fn on_challenge_sent(&mut self, now: Timestamp) {
@@ -54,8 +77,16 @@ impl Validation {
         self.next_challenge = now + self.interval;
     }
 
-    pub(super) fn is_answered_by(&self, data: [u8; 8]) -> bool {
-        self.challenges.contains(&data)
+    /// The challenge that was sent last went in a datagram of 1200 bytes or more.
+    pub(super) fn on_full_size(&mut self) {
+        if let Some(challenge) = self.challenges.last_mut() {
+            challenge.is_full_size = true;
+        }
+    }
+
+    pub(super) fn answered_by(&self, data: [u8; 8]) -> Option<Answer> {
+        let challenge = self.challenges.iter().find(|challenge| challenge.data == data)?;
+        Some(if challenge.is_full_size { Answer::Path } else { Answer::Address })
     }
 
     pub(super) fn deadline(&self) -> Timestamp {
@@ -72,7 +103,7 @@ impl Validation {
         }
         if !self.owed && self.next_challenge <= now && self.challenges.len() < MAX_CHALLENGES {
             // §8.2.1: each challenge has data of its own; each may be answered.
-            self.challenges.push(random.array());
+            self.challenges.push(Challenge::new(random));
             self.owed = true;
             self.interval = self.interval.saturating_mul(2);
         }

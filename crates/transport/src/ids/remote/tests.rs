@@ -43,6 +43,17 @@ fn retired(ids: &mut RemoteIds) -> Vec<u64> {
     tokens.iter().map(sequence).collect()
 }
 
+fn at(number: u16) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], number))
+}
+
+/// The peer moves on purpose, and its new address is validated.
+fn migrate(ids: &mut RemoteIds) -> bool {
+    let followed = ids.follow(at(1), at(2), false);
+    ids.release(|_| true);
+    followed
+}
+
 fn code(result: Result<(), TransportError>) -> Option<TransportErrorCode> {
     result.err().map(|error| error.code)
 }
@@ -105,12 +116,12 @@ fn a_late_copy_does_not_bring_back_what_was_used_up() {
     let mut ids = remote_ids();
     ids.on_new_connection_id(&new_id(1, 0)).unwrap();
     ids.on_new_connection_id(&new_id(2, 0)).unwrap();
-    assert!(ids.rotate() && ids.rotate());
+    assert!(migrate(&mut ids) && migrate(&mut ids));
     assert_eq!(retired(&mut ids), [0, 1]);
     ids.on_acked(0);
     ids.on_acked(1);
     ids.on_new_connection_id(&new_id(1, 0)).unwrap();
-    assert!(!ids.rotate(), "there is no spare one");
+    assert!(!migrate(&mut ids), "there is no spare one");
     assert!(!ids.has_pending());
 }
 
@@ -133,7 +144,7 @@ fn only_the_token_of_the_id_in_use_counts() {
     let mut ids = remote_ids();
     ids.on_new_connection_id(&new_id(1, 0)).unwrap();
     assert!(ids.is_reset_token(&token(0)) && !ids.is_reset_token(&token(1)));
-    assert!(ids.rotate());
+    assert!(migrate(&mut ids));
     assert!(ids.is_reset_token(&token(1)) && !ids.is_reset_token(&token(0)));
     assert_eq!(ids.reset_token(), Some(token(1)));
 }
@@ -145,13 +156,90 @@ fn a_peer_without_connection_ids_must_not_give_any() {
     assert_eq!(error, Some(TransportErrorCode::PROTOCOL_VIOLATION));
 }
 
+/// RFC 9000 §9.5: where the peer did not change the ID that it sends to, neither does this end. What the old
+/// address is asked with is an ID of its own, and is given back when the new address is known to be right.
+#[test]
+fn a_peer_that_kept_its_id_gets_the_same_one() {
+    let mut ids = remote_ids();
+    ids.on_new_connection_id(&new_id(1, 0)).unwrap();
+    assert!(ids.follow(at(1), at(2), true));
+    assert_eq!(ids.current(), id(0));
+    assert_eq!(ids.id_elsewhere(at(1)), Some(id(1)));
+    assert_eq!(ids.id_elsewhere(at(1)), Some(id(1)), "as before");
+    assert!(!ids.has_pending(), "nothing is given back before the address is validated");
+    ids.release(|_| true);
+    assert_eq!(retired(&mut ids), [1]);
+}
+
+/// RFC 9000 §9.5: an ID goes to one address only.
+#[test]
+fn a_peer_that_moved_on_purpose_gets_an_id_for_each_address() {
+    let mut ids = remote_ids();
+    assert!(!ids.follow(at(1), at(2), false), "there is no spare one");
+    assert_eq!((ids.current(), ids.id_elsewhere(at(2))), (id(0), None));
+    ids.on_new_connection_id(&new_id(1, 0)).unwrap();
+    ids.on_new_connection_id(&new_id(2, 0)).unwrap();
+    // It asked from there before it moved.
+    assert_eq!(ids.id_elsewhere(at(2)), Some(id(1)));
+    assert!(ids.follow(at(1), at(2), false));
+    assert_eq!((ids.current(), ids.id_elsewhere(at(1))), (id(1), Some(id(0))));
+    // And back again.
+    assert!(ids.follow(at(2), at(1), false));
+    assert_eq!((ids.current(), ids.id_elsewhere(at(2))), (id(0), Some(id(1))));
+    assert!(!ids.has_pending());
+    ids.release(|address| address == at(2));
+    assert_eq!(retired(&mut ids), [1]);
+}
+
+/// RFC 9000 §5.1.2: the ID that takes the place of a retired one is used nowhere else.
+#[test]
+fn what_the_peer_retires_is_replaced_by_a_spare_one() {
+    let mut ids = remote_ids();
+    ids.on_new_connection_id(&new_id(1, 0)).unwrap();
+    assert_eq!(ids.id_elsewhere(at(2)), Some(id(1)));
+    ids.on_new_connection_id(&new_id(2, 1)).unwrap();
+    assert_eq!((ids.current(), ids.id_elsewhere(at(2))), (id(2), Some(id(1))));
+}
+
+/// RFC 9000 §5.1.1, §5.1.2: the ID that came with the preferred address has the number 1, may be used, and is
+/// retired when the server asks for it.
+#[test]
+fn the_preferred_address_s_id_is_retired_like_any_other() {
+    let preferred = PreferredAddress {
+        ipv4: None,
+        ipv6: None,
+        connection_id: id(1),
+        stateless_reset_token: token(1),
+    };
+    let mut ids = remote_ids();
+    ids.on_preferred_address(&preferred);
+    ids.on_new_connection_id(&new_id(2, 2)).unwrap();
+    assert_eq!(ids.current(), id(2));
+    assert_eq!(retired(&mut ids), [0, 1]);
+    let mut ids = remote_ids();
+    ids.on_preferred_address(&preferred);
+    assert_eq!(ids.id_elsewhere(at(2)), Some(id(1)));
+}
+
+#[test]
+fn a_peer_may_move_for_ever() {
+    let mut ids = remote_ids();
+    for sequence in 1..2000 {
+        ids.on_new_connection_id(&new_id(sequence, 0)).unwrap();
+        assert!(migrate(&mut ids), "{sequence}");
+        assert_eq!(retired(&mut ids), [sequence - 1]);
+        ids.on_acked(sequence - 1);
+    }
+    assert_eq!(ids.spent.len(), 1);
+}
+
 proptest! {
     /// Any frames in any order, with rotations, losses and acknowledgements in between, until the
     /// connection would end: never more active than the limit, never none, nothing grows, and what was
     /// used up stays used up.
     #[test]
     fn any_sequence_of_frames_keeps_the_limits(
-        steps in proptest::collection::vec((0..8_u8, 0..30_u64, 0..30_u64), 0..200)
+        steps in proptest::collection::vec((0..10_u8, 0..30_u64, 0..30_u64), 0..200)
     ) {
         let mut ids = remote_ids();
         let mut gone = BTreeSet::new();
@@ -159,9 +247,13 @@ proptest! {
             match kind {
                 0 => {
                     let old = ids.current();
-                    if ids.rotate() {
+                    if migrate(&mut ids) {
                         gone.insert(old);
                     }
+                }
+                4 => drop(ids.id_elsewhere(at(sequence as u16))),
+                5 => {
+                    ids.follow(at(1), at(sequence as u16), true);
                 }
                 1 => ids.on_lost(sequence),
                 2 => ids.on_acked(sequence),

@@ -1,0 +1,74 @@
+use super::super::tests::{CLIENT, SERVER, Wire, forge, from};
+use super::*;
+use crate::{ResetKey, TransportConfig};
+
+const PING: u8 = 0x01;
+
+/// A PING, and PADDING up to `size` bytes.
+fn ping(size: usize) -> Vec<u8> {
+    let mut frames = vec![0; size];
+    frames[0] = PING;
+    frames
+}
+
+fn received(connection: &Connection) -> u64 {
+    connection.statistics().packets_received
+}
+
+/// RFC 9000 §14.1: also once there is a connection, and its other packets are used.
+#[test]
+fn a_server_discards_initial_packets_in_small_datagrams() {
+    let mut wire = Wire::begin(TransportConfig::default(), |_| {});
+    let now = wire.now;
+    let before = received(wire.server());
+    for (size, is_used) in [(20, false), (1000, false), (1190, true)] {
+        let client = wire.client();
+        let destination = client.remote_ids.current();
+        let mut datagram = forge(client, now, SpaceId::Initial, destination, &[], &ping(size));
+        assert_eq!(datagram.len() >= 1200, is_used);
+        wire.server.receive(now, from(CLIENT), &mut datagram);
+        assert_eq!(received(wire.server()) > before, is_used, "{size}");
+    }
+}
+
+/// RFC 9000 §17.2.2: a server's Initial packets have no token.
+#[test]
+fn a_client_discards_initial_packets_with_a_token() {
+    let mut wire = Wire::begin(TransportConfig::default(), |_| {});
+    let now = wire.now;
+    for (token, is_used) in [(&b"token"[..], false), (b"", true)] {
+        let server = wire.server();
+        let destination = server.remote_ids.current();
+        let mut datagram = forge(server, now, SpaceId::Initial, destination, token, &ping(100));
+        wire.client.receive(now, from(SERVER), &mut datagram);
+        assert_eq!(received(wire.client()) > 0, is_used);
+    }
+}
+
+/// RFC 9000 §10.3.1: a stateless reset is known by its last bytes, whatever the first ones look like.
+#[test]
+fn a_stateless_reset_is_recognised_in_any_form() {
+    let key = ResetKey::new(&[2; 32]);
+    let long = |first: u8, version: u8, id: &[u8]| {
+        [&[first, 0, 0, 0, version, id.len() as u8][..], id, &[0, 0x40, 100], &[7; 60]].concat()
+    };
+    for form in 0..5 {
+        let mut wire = Wire::new();
+        let now = wire.now;
+        let token = key.token(&wire.server().local_ids().next().unwrap());
+        let own = wire.client().local_ids().next().unwrap();
+        let head = match form {
+            0 => long(0xe3, 1, &[9; 8]),
+            1 => long(0xc3, 77, &[9; 8]),
+            2 => long(0xe3, 1, own.as_bytes()),
+            3 => [&[0x41][..], own.as_bytes(), &[7; 30]].concat(),
+            _ => vec![0x01; 40],
+        };
+        let mut without = [&head[..], &[7; 16]].concat();
+        wire.client.receive(now, from(SERVER), &mut without);
+        assert!(!wire.client().is_closed(), "{form}: not the token");
+        let mut reset = [&head[..], token.as_bytes()].concat();
+        wire.client.receive(now, from(SERVER), &mut reset);
+        assert!(wire.client().is_closed(), "{form}");
+    }
+}
