@@ -147,6 +147,18 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         method: "own probe timeout (RFC 9002 §6.2.1) since the last ack-eliciting packet, doubled for each in a row; a PING with an ACK spares one the doubling",
     },
     Entry {
+        property: S22,
+        id: "S22",
+        meaning: "The first slow start is left where HyStart++ leaves it, neither before nor after (RFC 9406).",
+        method: "the algorithm of §4.2 with own rounds and own round-trip times, of Reno and CUBIC",
+    },
+    Entry {
+        property: S23,
+        id: "S23",
+        meaning: "An answer to a challenge validates the address that was challenged, and a stateless reset has a token that was given.",
+        method: "own challenges with their addresses against what the stack calls validated; own list of reset tokens",
+    },
+    Entry {
         property: L1,
         id: "L1",
         meaning: "With data waiting, held back by congestion control, and without loss, the window grows.",

@@ -27,7 +27,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clearway_transport::{
-    Metrics, Observation, Observer, PacketObservation, TimerChange, TimerKind,
+    ConnectionError, Metrics, Observation, Observer, PacketObservation, TimerChange, TimerKind,
 };
 use clearway_units::Timestamp;
 
@@ -147,10 +147,11 @@ impl Checker {
 
     /// The network delivered `datagram`, which came from `from`.
     pub fn on_delivered(&self, _now: Timestamp, to: EndId, from: SocketAddr, datagram: &[u8]) {
+        let mut state = self.state();
+        state.seat_mut(to).watch.books.resets.on_delivered(datagram);
         if to.side == Side::Client {
             return;
         }
-        let mut state = self.state();
         state.seat_mut(to).watch.on_delivered(from, datagram);
     }
 
@@ -260,22 +261,28 @@ impl State {
                 if *owner != own {
                     watch.books.streams.set_parameters(own, parameters);
                     watch.books.peer_acks = PeerAcks::of(parameters);
+                    if let Some(token) = &parameters.stateless_reset_token {
+                        watch.books.resets.on_token(token.as_bytes());
+                    }
                 }
             }
             Observation::KeyDiscarded(space) => {
                 self.history.note(now, end, Happening::Discarded(*space));
                 watch.on_discarded(now, *space);
             }
-            Observation::PathUpdated { remote, is_new_path, .. } => {
+            Observation::PathUpdated { remote, is_validated, is_new_path } => {
                 if *is_new_path {
                     self.history.note(now, end, Happening::Path);
                     watch.on_new_path(now);
                 }
-                return watch.on_moved(now, *remote);
+                return watch.on_moved(now, *remote, *is_validated);
             }
-            Observation::Closed(_) => {
+            Observation::Closed(error) => {
                 self.history.note(now, end, Happening::Closed);
                 watch.books.stage.is_closed = true;
+                if matches!(error, ConnectionError::Reset) {
+                    return watch.on_reset();
+                }
             }
             _ => {}
         }

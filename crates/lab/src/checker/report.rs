@@ -20,6 +20,8 @@ pub(super) struct Tally {
     pub(super) growing: u64,
     /// The latest packet acknowledged, in the order of sending.
     pub(super) largest_acked: Option<u64>,
+    /// The latest of those that had not been declared lost.
+    pub(super) largest_delivered: Option<u64>,
     /// Packets lost that count for congestion control, and their bytes.
     pub(super) lost: u64,
     pub(super) lost_bytes: u64,

@@ -31,6 +31,7 @@ use super::safety::range::Range;
 use super::safety::reaction::Reaction;
 use super::safety::response::Response;
 use super::safety::rtt::RoundTrip;
+use super::safety::slow_start::SlowStart;
 use super::safety::spin::Spin;
 use super::safety::time::Time;
 use super::safety::undo::Undo;
@@ -144,6 +145,7 @@ rules! {
     response: Response,
     time: Time,
     growth: Growth,
+    slow_start: SlowStart,
     burst: Burst,
     round_trip: RoundTrip,
     bandwidth: Bandwidth,

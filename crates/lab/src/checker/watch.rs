@@ -163,6 +163,7 @@ impl Watch {
             books.delivery.on_frame_received(frame);
             match frame {
                 Frame::HandshakeDone => is_confirmed = true,
+                Frame::NewConnectionId(new) => books.resets.on_token(new.reset_token.as_bytes()),
                 Frame::Ack(ack) => {
                     let first = ack.ranges().next().map(|range| range.start().get());
                     ranges = Some((first.unwrap_or(0), ack.largest.get()));
@@ -324,7 +325,18 @@ impl Watch {
 
     /// Datagrams go to `remote` from here on. If they did not before: only a packet that is newer than all before it says
     /// where the peer is (RFC 9000 §9.3).
-    pub(super) fn on_moved(&mut self, now: Timestamp, remote: SocketAddr) -> Result<(), Failure> {
+    ///
+    /// `is_validated`: the stack says that the peer is there, which only its own answer to a challenge that went there
+    /// shows (RFC 9000 §8.2.3).
+    pub(super) fn on_moved(
+        &mut self,
+        now: Timestamp,
+        remote: SocketAddr,
+        is_validated: bool,
+    ) -> Result<(), Failure> {
+        if is_validated && self.books.side == Side::Server {
+            self.own(Property::S23, self.books.addresses.check_validated(remote))?;
+        }
         // That a path is validated is said as well, and moves nothing.
         let is_there = self.remote.replace(remote) == Some(remote);
         let verdict = match is_there || self.books.hearing.is_news(now) {
@@ -332,6 +344,11 @@ impl Watch {
             false => Err("a packet that came late moved the path to where it came from".to_owned()),
         };
         self.own(Property::S16, verdict)
+    }
+
+    /// The connection ended with a stateless reset.
+    pub(super) fn on_reset(&mut self) -> Result<(), Failure> {
+        self.own(Property::S23, self.books.resets.check())
     }
 
     pub(super) fn on_settled(
@@ -453,6 +470,7 @@ impl Tally {
             }
             return;
         }
+        self.largest_delivered = self.largest_delivered.max(Some(packet.index));
         self.acked += packet.bytes;
         if packet.index >= episode.boundary {
             self.growing += packet.bytes;

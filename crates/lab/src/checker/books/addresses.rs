@@ -142,6 +142,16 @@ impl Addresses {
         }
     }
 
+    /// # Errors
+    /// The peer has not shown that it is at `address`.
+    pub(in crate::checker) fn check_validated(&self, address: SocketAddr) -> Result<(), String> {
+        let found = self.entries.iter().rfind(|entry| entry.address == address);
+        if self.is_blind || found.is_none_or(|entry| entry.is_validated) {
+            return Ok(());
+        }
+        Err(format!("{address} counts as validated; no challenge that went there was answered"))
+    }
+
     /// How much may be sent where datagrams went last; `None` if there is no limit.
     pub(in crate::checker) fn credit(&self) -> Option<u64> {
         let current = self.current.or(self.arriving)?;

@@ -6,6 +6,7 @@ mod delivery;
 mod episode;
 mod ledger;
 mod probes;
+mod resets;
 mod round_trip;
 mod rounds;
 mod streams;
@@ -25,6 +26,7 @@ pub(super) use delivery::Delivery;
 pub(super) use episode::{Beginning, Episode};
 pub(super) use ledger::{Arrival, Fate, Ledger, Lost, Packet};
 pub(super) use probes::{Expiry, ProbeBooks};
+pub(super) use resets::Resets;
 pub(super) use round_trip::RttBooks;
 pub(super) use rounds::{Round, Rounds};
 pub(super) use streams::Streams;
@@ -45,6 +47,7 @@ pub(super) struct Books {
     pub(super) rtt: RttBooks,
     pub(super) probes: ProbeBooks,
     pub(super) delivery: Delivery,
+    pub(super) resets: Resets,
     pub(super) peer_acks: PeerAcks,
     /// The last report, on this path.
     pub(super) metrics: Option<Metrics>,
@@ -168,6 +171,7 @@ impl Books {
             rtt,
             probes: ProbeBooks::default(),
             delivery: Delivery::default(),
+            resets: Resets::default(),
             peer_acks: PeerAcks::default(),
             metrics: None,
             largest_window: 0,

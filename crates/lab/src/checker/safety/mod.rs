@@ -14,6 +14,7 @@ pub(super) mod range;
 pub(super) mod reaction;
 pub(super) mod response;
 pub(super) mod rtt;
+pub(super) mod slow_start;
 pub(super) mod spin;
 pub(super) mod time;
 pub(super) mod undo;

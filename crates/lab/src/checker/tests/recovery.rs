@@ -1,10 +1,11 @@
-//! S20, S21, L12: losses, probes, and what is sent again.
+//! S20 to S23 and L12: losses, probes, slow start, what validates, and what is sent again.
 
-use clearway_transport::SendLimit;
+use clearway_congestion::Phase;
+use clearway_transport::{ConnectionError, Observation, SendLimit};
 use clearway_wire::{Direction, Frame, StreamId, VarInt, Writer, frame};
 
 use super::story::{Story, ms, respects, violates};
-use crate::checker::Property::{L3, L12, S5, S9, S20, S21};
+use crate::checker::Property::{L3, L12, S5, S9, S20, S21, S22, S23};
 
 #[test]
 fn s20_three_packets_overtake_a_lost_one() {
@@ -377,4 +378,93 @@ fn l12_a_control_frame_does_not_wait_for_ever() {
     };
     respects(L12, |story| tell(story, 64));
     violates(L12, |story| tell(story, 65));
+}
+
+/// Rounds of eight packets whose round-trip times are given, in milliseconds; after each, the phase that is reported.
+fn slow_start(story: &mut Story, rounds: &[(u64, Phase)]) {
+    story.set_window(100);
+    for (round, (milliseconds, phase)) in (0..).zip(rounds) {
+        story.send(8);
+        story.wait(ms(*milliseconds));
+        for number in 8 * round..8 * round + 8 {
+            story.acknowledge(number, number);
+            if number == 8 * round + 7 {
+                story.set_phase(*phase);
+            }
+            story.report();
+        }
+    }
+}
+
+#[test]
+fn s22_a_round_trip_that_grows_by_an_eighth_is_suspicious() {
+    let conservative = Phase::ConservativeSlowStart;
+    // An eighth of 80 ms are 10.
+    respects(S22, |story| slow_start(story, &[(80, Phase::SlowStart), (89, Phase::SlowStart)]));
+    violates(S22, |story| slow_start(story, &[(80, Phase::SlowStart), (89, conservative)]));
+    respects(S22, |story| slow_start(story, &[(80, Phase::SlowStart), (90, conservative)]));
+    violates(S22, |story| slow_start(story, &[(80, Phase::SlowStart), (90, Phase::SlowStart)]));
+    // 4 ms at least, 16 at most.
+    violates(S22, |story| slow_start(story, &[(8, Phase::SlowStart), (11, conservative)]));
+    violates(S22, |story| slow_start(story, &[(800, Phase::SlowStart), (816, Phase::SlowStart)]));
+}
+
+#[test]
+fn s22_conservative_slow_start_ends_with_its_rounds_or_the_delay() {
+    let conservative = (90, Phase::ConservativeSlowStart);
+    let begin = [(80, Phase::SlowStart), conservative];
+    let with = |more: &[(u64, Phase)]| [&begin[..], more].concat();
+    violates(S22, |story| slow_start(story, &with(&[(90, Phase::CongestionAvoidance)])));
+    violates(S22, |story| slow_start(story, &with(&[(89, Phase::ConservativeSlowStart)])));
+    respects(S22, |story| slow_start(story, &with(&[(89, Phase::SlowStart)])));
+    // The fifth round's end ends it.
+    violates(S22, |story| slow_start(story, &with(&[conservative; 5])));
+    respects(S22, |story| slow_start(story, &with(&[conservative; 4])));
+}
+
+/// The client moves to another port, and a challenge that went to `challenged` is answered; then the server says that
+/// the new address is validated.
+fn validated_after_a_challenge_to(challenged: u16) -> Option<&'static str> {
+    let mut story = Story::new("reno", S23);
+    let address = |port: u16| ([10, 0, 0, 1], port).into();
+    for port in [1, 2] {
+        story.checker().on_delivered(story.now, Story::SERVER, address(port), &[0; 1200]);
+    }
+    let data = [7; 8];
+    send(&mut story, &Frame::PathChallenge(frame::PathChallenge { data }));
+    story.checker().on_submitted(story.now, Story::SERVER, address(challenged), 1200);
+    story.receive(&Frame::PathResponse(frame::PathResponse { data }));
+    story.tell(&Observation::PathUpdated {
+        remote: address(2),
+        is_validated: true,
+        is_new_path: false,
+    });
+    story.violation()
+}
+
+#[test]
+fn s23_an_answer_validates_what_was_challenged() {
+    assert_eq!(validated_after_a_challenge_to(2), None);
+    assert_eq!(validated_after_a_challenge_to(1), Some("S23"));
+}
+
+#[test]
+fn s23_a_reset_needs_a_token_that_was_given() {
+    let told = |last: u8| {
+        let mut story = Story::new("reno", S23);
+        story.receive(&Frame::NewConnectionId(frame::NewConnectionId {
+            sequence: VarInt::saturating(1),
+            retire_prior_to: VarInt::ZERO,
+            id: clearway_wire::ConnectionId::new(&[7; 8]).unwrap(),
+            reset_token: clearway_wire::ResetToken::new([1; 16]),
+        }));
+        let mut datagram = [1; 40];
+        datagram[39] = last;
+        let from = ([10, 0, 0, 1], 1).into();
+        story.checker().on_delivered(story.now, Story::SERVER, from, &datagram);
+        story.tell(&Observation::Closed(&ConnectionError::Reset));
+        story.violation()
+    };
+    assert_eq!(told(1), None);
+    assert_eq!(told(2), Some("S23"));
 }

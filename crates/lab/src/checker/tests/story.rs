@@ -59,6 +59,9 @@ fn setup(network: LinkConfig, only: Property) -> Setup {
 }
 
 impl Story {
+    /// The end that the story is of.
+    pub(crate) const SERVER: EndId = SERVER;
+
     /// A connection of the controller `controller` whose handshake is confirmed, at 1 s. Only `only` is
     /// checked.
     pub(crate) fn new(controller: &str, only: Property) -> Self {

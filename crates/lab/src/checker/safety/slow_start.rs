@@ -1,0 +1,128 @@
+//! S22: the first slow start ends where HyStart++ ends it (RFC 9406 §4.2).
+
+use core::time::Duration;
+
+use clearway_congestion::Phase;
+
+use crate::checker::books::Books;
+use crate::checker::properties::Property;
+use crate::checker::report::Report;
+use crate::checker::rule::{Rule, Verdict};
+
+const MIN_RTT_THRESHOLD: Duration = Duration::from_millis(4);
+const MAX_RTT_THRESHOLD: Duration = Duration::from_millis(16);
+const MIN_RTT_DIVISOR: u32 = 8;
+const SAMPLES: u32 = 8;
+const CONSERVATIVE_ROUNDS: u32 = 5;
+
+/// The algorithm, fed with own rounds and own samples. A new round begins with conservative slow start, so that the
+/// samples that raised the suspicion do not clear it; where the RFC counts the rest of the round that was going on,
+/// conservative slow start may end a round earlier.
+#[derive(Debug, Default)]
+pub(in crate::checker) struct SlowStart {
+    /// The round ends when this packet or a later one is acknowledged.
+    round_end: u64,
+    last: Option<Duration>,
+    current: Option<Duration>,
+    samples: u32,
+    conservative: Option<Conservative>,
+    /// Slow start is over, on this path.
+    is_over: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Conservative {
+    baseline: Duration,
+    rounds: u32,
+}
+
+impl Rule for SlowStart {
+    const PROPERTY: Property = Property::S22;
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        let (tally, phase) = (report.tally, report.after.congestion.phase);
+        self.is_over |= !books.terms.kind.is_loss_based()
+            || report.change.is_cut
+            || tally.pending > 0
+            || report.before.congestion.slow_start_threshold.is_some();
+        let Some(largest) = tally.largest_delivered.filter(|_| !self.is_over) else {
+            return Ok(());
+        };
+        let expected = self.after_acknowledgement(largest, tally.rtt, books.ledger.next_index());
+        let is_round_early = phase == Phase::CongestionAvoidance
+            && self.conservative.is_some_and(|it| it.rounds + 1 >= CONSERVATIVE_ROUNDS);
+        self.is_over = phase == Phase::CongestionAvoidance;
+        if phase == expected || is_round_early {
+            return Ok(());
+        }
+        Err(format!(
+            "the phase is {}, and should be {}: the least round-trip times are {:?} in the last round and {:?} in \
+             this one, of {} samples; conservative slow start: {:?}",
+            phase.name(),
+            expected.name(),
+            self.last,
+            self.current,
+            self.samples,
+            self.conservative.map(|it| (it.baseline, it.rounds))
+        ))
+    }
+
+    fn on_path(&mut self, _books: &Books) {
+        *self = Self::default();
+    }
+}
+
+impl SlowStart {
+    /// The phase after an acknowledgement of packets up to `largest`, with its sample.
+    fn after_acknowledgement(
+        &mut self,
+        largest: u64,
+        sample: Option<Duration>,
+        next_index: u64,
+    ) -> Phase {
+        if largest >= self.round_end {
+            self.begin_round(next_index);
+            if let Some(conservative) = &mut self.conservative {
+                conservative.rounds += 1;
+            }
+        }
+        if let Some(sample) = sample {
+            self.current = Some(self.current.map_or(sample, |least| least.min(sample)));
+            self.samples += 1;
+        }
+        let minimum = self.current.filter(|_| self.samples >= SAMPLES);
+        match self.conservative {
+            Some(Conservative { baseline, .. }) if minimum.is_some_and(|it| it < baseline) => {
+                self.conservative = None;
+            }
+            Some(Conservative { rounds, .. }) if rounds >= CONSERVATIVE_ROUNDS => {
+                return Phase::CongestionAvoidance;
+            }
+            Some(_) => {}
+            None => {
+                let baseline = minimum.filter(|minimum| self.has_grown(*minimum));
+                self.conservative = baseline.map(|baseline| Conservative { baseline, rounds: 0 });
+                if baseline.is_some() {
+                    self.begin_round(next_index);
+                }
+            }
+        }
+        match self.conservative {
+            Some(_) => Phase::ConservativeSlowStart,
+            None => Phase::SlowStart,
+        }
+    }
+
+    fn begin_round(&mut self, next_index: u64) {
+        self.round_end = next_index;
+        self.last = self.current.take();
+        self.samples = 0;
+    }
+
+    fn has_grown(&self, minimum: Duration) -> bool {
+        self.last.is_some_and(|last| {
+            let threshold = (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESHOLD, MAX_RTT_THRESHOLD);
+            minimum >= last + threshold
+        })
+    }
+}
