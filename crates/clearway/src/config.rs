@@ -95,7 +95,8 @@ impl ClientConfig {
     }
 
     /// Appends the secrets of every connection to the file that the environment variable
-    /// `SSLKEYLOGFILE` names, if it is set: whoever has that file can read the connections.
+    /// `SSLKEYLOGFILE` names, if it is set: whoever has that file can read the connections. If it is not
+    /// there yet it is made so that only this user may read it.
     pub fn key_log_from_environment(mut self) -> Self {
         self.logs_keys = true;
         self.sessions = OnceLock::new();
@@ -224,7 +225,8 @@ impl ServerConfig {
     }
 
     /// Appends the secrets of every connection to the file that the environment variable
-    /// `SSLKEYLOGFILE` names, if it is set: whoever has that file can read the connections.
+    /// `SSLKEYLOGFILE` names, if it is set: whoever has that file can read the connections. If it is not
+    /// there yet it is made so that only this user may read it.
     pub fn key_log_from_environment(mut self) -> Self {
         self.logs_keys = true;
         self

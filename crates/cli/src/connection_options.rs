@@ -13,7 +13,7 @@ use clearway_qlog::{QlogDirectory, RecoveryParameters, ReferenceTime, TraceOptio
 use crate::failure::Failure;
 use crate::live::Traces;
 use crate::observers::together;
-use crate::output;
+use crate::qlog_files;
 
 /// Options of every connection.
 #[derive(Args, Debug)]
@@ -24,7 +24,9 @@ pub(crate) struct ConnectionOptions {
     /// Give a connection up after this much silence.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     idle_timeout: Duration,
-    /// Write a qlog file for each connection into this folder [default: $QLOGDIR].
+    /// Write a qlog file for each connection into this folder [default: $QLOGDIR]. A server's connection has
+    /// one as soon as its client has shown that it receives what is sent to it; of handshakes that fail before, the
+    /// first 16 have one and then one for each second, 1,000 in all.
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
 }
@@ -68,10 +70,7 @@ impl ConnectionOptions {
         let from_environment =
             || std::env::var_os("QLOGDIR").filter(|path| !path.is_empty()).map(PathBuf::from);
         let Some(path) = self.qlog.clone().or_else(from_environment) else { return Ok(None) };
-        let directory = QlogDirectory::new(path, trace_options(transport))
-            .map_err(|error| Failure::new(error.to_string()).advise("name another with --qlog"))?
-            .with_error_handler(Arc::new(|error| output::status(&format!("clearway: {error}"))));
-        Ok(Some(directory))
+        qlog_files::directory(path, trace_options(transport)).map(Some)
     }
 }
 

@@ -6,16 +6,17 @@ mod connection_options;
 mod demo;
 mod failure;
 mod get;
+mod host_check;
 mod http09;
 mod interrupt;
 mod lab;
 mod link;
 mod listening;
 mod live;
-mod loopback;
 mod observers;
 mod output;
 mod qlog;
+mod qlog_files;
 mod relay;
 mod serve;
 mod units;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
             // A name server that does not answer, or a pipe that nobody reads, does not hold us up.
             runtime.shutdown_background();
             clearway::halt();
+            qlog_files::finish();
             outcome
         }
         Err(error) => Err(Failure::new(format!("cannot start threads: {error}"))),

@@ -211,27 +211,63 @@ pub enum Traffic {
     },
     /// One answer without an end. The flow has finished when its time is over.
     Bulk {
-        /// How long, from the flow's start.
+        /// How long, from the flow's start; as the last of a sequence, from its turn.
         length: Duration,
+    },
+    /// Nothing for a while, between two parts of a sequence.
+    Idle {
+        /// How long.
+        length: Duration,
+    },
+    /// One after the other on the same connection: each part begins when the one before it is complete.
+    Sequence {
+        /// The parts, none of them a sequence.
+        parts: Vec<Traffic>,
     },
 }
 
 impl Traffic {
     /// Bytes of content in all; `None` if time decides.
     pub fn bytes(&self) -> Option<u64> {
-        match *self {
+        match self {
             Self::Download { size } | Self::Upload { size } | Self::Paced { size, .. } => {
-                Some(size)
+                Some(*size)
             }
             Self::Parallel { count, size } | Self::Requests { count, size, .. } => {
-                Some(count.saturating_mul(size))
+                Some(count.saturating_mul(*size))
             }
             Self::Bulk { .. } => None,
+            Self::Idle { .. } => Some(0),
+            Self::Sequence { parts } => {
+                parts.iter().try_fold(0_u64, |sum, part| Some(sum.saturating_add(part.bytes()?)))
+            }
         }
     }
 
-    /// Whether the client is the one that sends the content.
-    pub const fn is_upload(&self) -> bool {
-        matches!(self, Self::Upload { .. })
+    /// Whether the client is the one that sends the content; of a sequence, the last of it.
+    pub fn is_upload(&self) -> bool {
+        match self {
+            Self::Sequence { parts } => {
+                let mut content = parts.iter().rev().filter(|it| !matches!(it, Self::Idle { .. }));
+                content.next().is_some_and(Self::is_upload)
+            }
+            _ => matches!(self, Self::Upload { .. }),
+        }
+    }
+
+    /// Its parts in turn: itself, if it is no sequence.
+    pub fn parts(&self) -> &[Self] {
+        match self {
+            Self::Sequence { parts } => parts,
+            _ => core::slice::from_ref(self),
+        }
+    }
+
+    /// As [`parts`](Self::parts), to be changed.
+    pub fn parts_mut(&mut self) -> &mut [Self] {
+        match self {
+            Self::Sequence { parts } => parts,
+            _ => core::slice::from_mut(self),
+        }
     }
 }

@@ -130,3 +130,44 @@ fn the_collapse_in_all_networks_with_many_seeds() {
         nothing_is_violated(&collapse(network, 10_000_000), 0..50);
     }
 }
+
+/// A network that takes no time: the least round-trip time that a clock tells apart is above zero.
+#[test]
+fn a_network_of_nothing() {
+    let mut setup = collapse(PLAIN, 100_000);
+    setup.network = LinkConfig::default();
+    nothing_is_violated(&setup, 0..2);
+}
+
+/// Each part begins when the one before it is complete, on one connection.
+#[test]
+fn a_sequence_is_carried_in_turn() {
+    let mut setup = collapse(Network { loss: 0.0, ..PLAIN }, 0);
+    let parts = [
+        Traffic::Idle { length: ms(500) },
+        Traffic::Requests { count: 3, size: 20_000, every: Some(ms(100)) },
+        Traffic::Idle { length: ms(1000) },
+        Traffic::Upload { size: 50_000 },
+        Traffic::Parallel { count: 2, size: 30_000 },
+    ];
+    setup.flows[0].traffic = Traffic::Sequence { parts: parts.to_vec() };
+    nothing_is_violated(&setup, 0..2);
+    let outcome = checked(&setup, "cubic", 0);
+    let took = outcome.flows[0].took.unwrap();
+    // 1.5 s without traffic, 0.2 s between three requests, and some round trips of 10 ms.
+    assert!(took > ms(1700) && took < ms(1900), "{took:?}");
+    assert_eq!(outcome.flows[0].received, 3 * 20_000 + 2 * 30_000);
+}
+
+/// What time decides ends the sequence.
+#[test]
+fn a_sequence_may_end_with_bulk() {
+    let mut setup = collapse(Network { loss: 0.0, ..PLAIN }, 0);
+    setup.network.to_client.rate = Some(clearway_units::Rate::from_bits_per_second(1_000_000));
+    let parts = [Traffic::Download { size: 10_000 }, Traffic::Bulk { length: ms(500) }];
+    setup.flows[0].traffic = Traffic::Sequence { parts: parts.to_vec() };
+    let outcome = checked(&setup, "reno", 0);
+    assert_eq!(outcome.violation, None);
+    let took = outcome.flows[0].took.unwrap();
+    assert!(took > ms(600) && took < ms(700), "{took:?}");
+}

@@ -56,5 +56,6 @@ pub use recovery::{PacketCounts, RecoveryStats, SendLimit};
 pub use side::Side;
 pub use space_id::SpaceId;
 pub use streams::{
-    ReadError, ReadOutcome, StreamEvent, StreamsStatistics, UnknownStream, WriteError,
+    ReadError, ReadOutcome, StreamEvent, StreamProgress, StreamsStatistics, UnknownStream,
+    WriteError,
 };

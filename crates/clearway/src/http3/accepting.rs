@@ -10,7 +10,7 @@ use slab::Slab;
 use super::bridge::Listener;
 use super::recv_body::ReceiveEnd;
 use super::state::{Ending, Head, Shared};
-use super::{RecvBody, Responder, SendBody};
+use super::{RecvBody, Responder, SendBody, Timeouts};
 
 /// The connections of one server.
 #[derive(Default)]
@@ -113,6 +113,15 @@ impl Accepting {
             shared.wake_shard();
         }
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Has every connection look for streams that stand still.
+    pub(super) fn look(&self, timeouts: Timeouts) {
+        let all: Vec<_> = self.lock().all.iter().map(|(_, shared)| shared.clone()).collect();
+        for shared in all {
+            shared.lock().wants_look = Some(timeouts);
+            shared.wake_shard();
+        }
     }
 
     /// Waits until the last connection is gone.

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use clearway_http3::{Code, Connection as Http3, ReadEnd, Transport, WriteError};
-use clearway_transport::{Connection, ConnectionError, Event, ReadError, ReadOutcome};
+use clearway_transport::{
+    Connection, ConnectionError, Event, ReadError, ReadOutcome, StreamProgress,
+};
 use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, VarInt};
 
@@ -22,6 +24,11 @@ impl<'a> Streams<'a> {
     /// The same, for a shorter time.
     pub(super) fn reborrow(&mut self) -> Streams<'_> {
         Streams { now: self.now, connection: self.connection }
+    }
+
+    /// What the peer has done on a stream until now.
+    pub(super) fn progress(&mut self, stream: u64) -> Option<StreamProgress> {
+        self.connection.stream_progress(stream_id(stream))
     }
 
     /// The connection itself.
@@ -120,6 +127,10 @@ impl Undelivered {
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().copied()
     }
 
     pub(super) fn remove(&mut self, stream: u64) {

@@ -1,14 +1,17 @@
 //! One batch of one connection: messages between the protocol and the tasks' queues.
 
 use core::task::Waker;
+use std::collections::BTreeSet;
 
 use bytes::Buf;
-use clearway_http3::{Code, Connection as Http3, Event, Role, SendError, StreamError};
+use clearway_http3::{Code, Connection as Http3, Event, Role, SendError, StreamError, Transport};
 use clearway_transport::ConnectionError;
+use clearway_units::Timestamp;
 
 use super::Error;
 use super::adapter::{Streams, Undelivered};
 use super::bridge::PROTOCOL;
+use super::progress::{Look, Stalled, Watch};
 use super::state::{Ending, Exchange, Head, Phase, State};
 
 /// How much content is asked of the transport at once.
@@ -46,7 +49,11 @@ impl Batch<'_> {
         while let Some(event) = self.http3.next_event() {
             match event {
                 Event::Request { stream, request } => {
-                    let key = self.state.exchanges.insert(Exchange::incoming(stream, request));
+                    let key = self.state.exchanges.insert(Exchange::incoming(
+                        stream,
+                        request,
+                        &self.state.held,
+                    ));
                     self.state.streams.insert(stream, key);
                     self.state.incoming.push_back(key);
                     self.has_requests |= !core::mem::replace(&mut self.state.is_announced, true);
@@ -305,6 +312,47 @@ impl Batch<'_> {
         }
     }
 
+    /// Abandons the streams whose peer stands still, if it is time to look for them.
+    pub(super) fn look(&mut self, now: Timestamp, watch: &mut Watch) {
+        let Some(timeouts) = self.state.wants_look.take() else { return };
+        let mut streams: BTreeSet<u64> = self.http3.request_streams().collect();
+        streams.extend(self.undelivered.iter());
+        let looks: Vec<Look> =
+            streams.into_iter().filter_map(|stream| self.look_at(stream)).collect();
+        for (stream, stalled) in watch.look(now, &timeouts, &looks) {
+            match stalled {
+                Stalled::Request => self.abandon_request(stream),
+                Stalled::Response => self.abandon_response(stream),
+            }
+        }
+    }
+
+    fn look_at(&mut self, stream: u64) -> Option<Look> {
+        let progress = self.streams.progress(stream)?;
+        let key = self.state.streams.get(&stream);
+        let exchange = key.and_then(|key| self.state.exchanges.get(*key));
+        let awaits_content = exchange.is_some_and(|exchange| exchange.receive.is_awaited());
+        let awaits_request = awaits_content || self.http3.awaits_request(stream);
+        Some(Look { stream, progress, awaits_request })
+    }
+
+    fn abandon_request(&mut self, stream: u64) {
+        let is_unseen = self.http3.awaits_request(stream);
+        let code = if is_unseen { Code::REQUEST_REJECTED } else { Code::REQUEST_CANCELLED };
+        self.with(stream, |exchange, wakers| exchange.receive.fail(&Error::TimedOut, wakers));
+        if is_unseen {
+            self.http3.reset(&mut self.streams, stream, code);
+        }
+        self.http3.stop(&mut self.streams, stream, code);
+    }
+
+    fn abandon_response(&mut self, stream: u64) {
+        self.with(stream, |exchange, wakers| exchange.send.fail(&Error::TimedOut, wakers));
+        self.http3.reset(&mut self.streams, stream, Code::REQUEST_CANCELLED);
+        // The protocol may have handed over the end already, and know nothing of the stream.
+        self.streams.reset(stream, Code::REQUEST_CANCELLED.get());
+    }
+
     /// The connection is over. What the transport has received completely is still good.
     pub(super) fn on_closed(&mut self, error: ConnectionError) {
         self.is_draining = true;
@@ -375,7 +423,7 @@ fn write(
     }
     while let Some(chunk) = send.chunks.front_mut() {
         let taken = http3.send_body(streams, stream, chunk.clone())?;
-        send.buffered = send.buffered.saturating_sub(taken);
+        send.held.set(send.held.bytes().saturating_sub(taken));
         chunk.advance(taken.min(chunk.len()));
         if !chunk.is_empty() {
             send.is_blocked = true;

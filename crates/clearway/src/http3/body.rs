@@ -104,6 +104,8 @@ impl Pump {
     /// Gives all of it to `send`, which is given up if the body fails.
     pub(super) async fn run(mut self, mut send: SendBody) -> Result<(), Error> {
         loop {
+            // What nobody can take yet is not produced.
+            send.room().await?;
             let frame = core::future::poll_fn(|context| {
                 // Nobody wants the rest: no need to produce it.
                 if let Poll::Ready(error) = send.poll_failed(context) {

@@ -11,6 +11,7 @@ use clearway_units::{Random, Timestamp};
 use super::Error;
 use super::adapter::{Streams, Undelivered, feed};
 use super::batch::Batch;
+use super::progress::Watch;
 use super::state::Shared;
 
 /// The application protocol (ALPN) of HTTP/3 (RFC 9114 §3.1).
@@ -32,6 +33,7 @@ pub(super) struct Bridge {
     shared: Arc<Shared>,
     listener: Option<Box<dyn Listener>>,
     has_said_goaway: bool,
+    watch: Watch,
     wakers: Vec<Waker>,
     changed: Vec<usize>,
 }
@@ -63,6 +65,7 @@ impl Bridge {
             shared,
             listener,
             has_said_goaway: false,
+            watch: Watch::default(),
             wakers: Vec::new(),
             changed: Vec::new(),
         }
@@ -91,6 +94,7 @@ impl Application for Bridge {
         batch.changes(&mut self.changed);
         batch.open_waiting();
         batch.events();
+        batch.look(now, &mut self.watch);
         match fed.closed {
             Some(error) => batch.on_closed(error),
             None => batch.end_if_due(),

@@ -146,7 +146,7 @@ impl Client {
         let shared = self.shared();
         let state = &mut *shared.lock();
         state.check_open()?;
-        let key = state.exchanges.insert(Exchange::request(request));
+        let key = state.exchanges.insert(Exchange::request(request, &state.held));
         state.touch(key);
         let end = ReceiveEnd::new(shared.clone(), key, true);
         Ok((SendBody::new(shared.clone(), key, false), PendingResponse(end)))

@@ -38,6 +38,9 @@ pub enum Error {
     Send(SendError),
     /// This end abandoned the exchange.
     Cancelled,
+    /// The peer stood still for longer than the server's [`Timeouts`](super::Timeouts) permit, and this end
+    /// abandoned the exchange.
+    TimedOut,
     /// The body that was to be sent failed.
     Body(Arc<dyn core::error::Error + Send + Sync>),
     /// The content is larger than the caller wanted to hold.
@@ -108,6 +111,7 @@ impl fmt::Display for Error {
             Self::Malformed(error) => write!(f, "the peer's message is malformed: {error}"),
             Self::Send(error) => error.fmt(f),
             Self::Cancelled => f.write_str("the exchange was abandoned by this end"),
+            Self::TimedOut => f.write_str("the peer made no progress for too long"),
             Self::Body(error) => write!(f, "the body could not be produced: {error}"),
             Self::TooLarge { limit } => write!(f, "the content is larger than {limit} bytes"),
         }
@@ -135,6 +139,7 @@ impl From<Error> for std::io::Error {
         let kind = match &error {
             Error::Connection(_) | Error::Closed => ErrorKind::ConnectionAborted,
             Error::Reset(_) | Error::Stopped(_) => ErrorKind::ConnectionReset,
+            Error::TimedOut => ErrorKind::TimedOut,
             Error::Protocol(_) | Error::Malformed(_) => ErrorKind::InvalidData,
             Error::Send(_) | Error::Config(_) | Error::NotStarted(_) => ErrorKind::InvalidInput,
             _ => ErrorKind::Other,

@@ -18,6 +18,7 @@ mod bridge;
 mod client;
 mod error;
 mod handler;
+mod progress;
 mod recv_body;
 mod responder;
 mod send_body;
@@ -30,6 +31,7 @@ pub use clearway_http3::{Code, Config, ConnectionError as ProtocolError, SendErr
 pub use client::{Client, PendingResponse};
 pub use error::Error;
 pub use handler::{BodySource, Handler, HandlerApplication, RequestStream, serve_in_shard};
+pub use progress::Timeouts;
 pub use recv_body::RecvBody;
 pub use responder::Responder;
 pub use send_body::SendBody;

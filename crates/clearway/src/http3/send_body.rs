@@ -18,7 +18,8 @@ const COPY: usize = 64 << 10;
 /// The sending end of one message: content, then [`finish`](Self::finish).
 ///
 /// Dropping it before that gives the message up: the peer is told H3_REQUEST_CANCELLED, and never
-/// takes what came for a complete message. Up to 1 MiB waits for the transport; then writing waits.
+/// takes what came for a complete message. Up to 1 MiB waits for the transport, and 2 MiB on all streams of
+/// a connection beside a chunk for each; then writing waits.
 pub struct SendBody {
     shared: Arc<Shared>,
     key: usize,
@@ -69,6 +70,17 @@ impl SendBody {
             Some(exchange) => exchange.send.poll_room(context),
             None => Poll::Ready(Err(Error::Cancelled)),
         }
+    }
+
+    /// Waits until there is room for content, so that it need not be produced, or held, before.
+    ///
+    /// # Errors
+    /// As [`write_chunk`](Self::write_chunk).
+    pub async fn room(&mut self) -> Result<(), Error> {
+        poll_fn(
+            |context| if self.is_bodiless { Poll::Ready(Ok(())) } else { self.poll_room(context) },
+        )
+        .await
     }
 
     /// Ends the message, and waits until the transport has all of it.

@@ -11,7 +11,7 @@ use http::{Request, Response};
 use super::accepting::Accepting;
 use super::bridge::{Bridge, PROTOCOL};
 use super::state::Shared;
-use super::{Body, RecvBody, Responder};
+use super::{Body, RecvBody, Responder, Timeouts};
 use crate::{Endpoint, EndpointError, ServerConfig};
 
 /// An HTTP/3 server, for tasks.
@@ -51,6 +51,20 @@ impl Server {
         let config = config.application_protocols([PROTOCOL]);
         let endpoint = Endpoint::server_with_applications(bind, config, Box::new(clients))?;
         Ok(Self { accepting, endpoint })
+    }
+
+    /// The same server, which abandons streams whose client makes no progress. Without this it waits for them as
+    /// long as the connection lasts. Call it inside of a tokio runtime that has timers.
+    pub fn with_timeouts(self, timeouts: Timeouts) -> Self {
+        let accepting = Arc::downgrade(&self.accepting);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(timeouts.interval()).await;
+                let Some(accepting) = accepting.upgrade() else { return };
+                accepting.look(timeouts);
+            }
+        });
+        self
     }
 
     /// The endpoint under the server, for its statistics.

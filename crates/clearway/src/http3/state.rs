@@ -4,6 +4,7 @@
 use core::net::SocketAddr;
 use core::task::{Context, Poll, Waker};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -13,11 +14,15 @@ use clearway_transport::Statistics;
 use http::{HeaderMap, Request, Response};
 use slab::Slab;
 
-use super::Error;
+use super::{Error, Timeouts};
 
 /// How many bytes of content a stream holds between task and transport, each way. One chunk more may
 /// go over it.
 pub(super) const BUFFER: usize = 1 << 20;
+
+/// How many bytes of content all streams of a connection hold between task and transport on the way to the peer. A
+/// stream that holds none gets room for a chunk whatever the others hold, so that none waits for another.
+pub(super) const CONNECTION_BUFFER: usize = 2 << 20;
 
 /// What a received chunk counts beside its bytes, so that tiny chunks are bounded too.
 const CHUNK_OVERHEAD: usize = 64;
@@ -110,6 +115,10 @@ pub(super) struct State {
     pub(super) remote_address: Option<SocketAddr>,
     /// The listener knows that requests wait.
     pub(super) is_announced: bool,
+    /// What all streams hold on the way to the peer.
+    pub(super) held: Total,
+    /// The server wants to know which streams stand still.
+    pub(super) wants_look: Option<Timeouts>,
     pub(super) statistics: Option<Statistics>,
     pub(super) wants_statistics: bool,
     /// Tasks that wait for something about the connection as a whole.
@@ -197,6 +206,47 @@ impl State {
     }
 }
 
+/// How many bytes of content all streams of a connection hold. It is only read and changed under the lock.
+#[derive(Clone, Default)]
+pub(super) struct Total(Arc<AtomicUsize>);
+
+/// How many of them one stream holds. Dropping it takes them away.
+#[derive(Default)]
+pub(super) struct Held {
+    own: usize,
+    total: Total,
+}
+
+impl Held {
+    fn new(total: &Total) -> Self {
+        Self { own: 0, total: total.clone() }
+    }
+
+    /// How many bytes it holds.
+    pub(super) const fn bytes(&self) -> usize {
+        self.own
+    }
+
+    /// It holds this many now.
+    pub(super) fn set(&mut self, bytes: usize) {
+        let total = self.total.0.load(Ordering::Relaxed);
+        self.total.0.store(total.saturating_sub(self.own).saturating_add(bytes), Ordering::Relaxed);
+        self.own = bytes;
+    }
+
+    /// Whether it may hold more.
+    fn has_room(&self) -> bool {
+        let total = self.total.0.load(Ordering::Relaxed);
+        self.own == 0 || (self.own < BUFFER && total < CONNECTION_BUFFER)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
 /// One request and its response.
 pub(super) struct Exchange {
     /// Its stream, once there is one.
@@ -213,16 +263,16 @@ pub(super) struct Exchange {
 
 impl Exchange {
     /// A request that a task makes (client). The task holds both ends.
-    pub(super) fn request(head: Request<()>) -> Self {
-        let send = Sending { head: Some(Head::Request(head)), ..Sending::default() };
+    pub(super) fn request(head: Request<()>, total: &Total) -> Self {
+        let send = Sending { head: Some(Head::Request(head)), ..Sending::new(total) };
         let receive = Receiving::default();
         Self { stream: None, handles: 2, is_changed: false, is_queued: false, send, receive }
     }
 
     /// A request that came on `stream` (server). No task has it yet.
-    pub(super) fn incoming(stream: u64, request: Request<()>) -> Self {
+    pub(super) fn incoming(stream: u64, request: Request<()>, total: &Total) -> Self {
         let receive = Receiving { head: Some(Head::Request(request)), ..Receiving::default() };
-        let send = Sending::default();
+        let send = Sending::new(total);
         let stream = Some(stream);
         Self { stream, handles: 0, is_changed: false, is_queued: true, send, receive }
     }
@@ -245,7 +295,8 @@ pub(super) struct Sending {
     pub(super) informational: VecDeque<Response<()>>,
     pub(super) head: Option<Head>,
     pub(super) chunks: VecDeque<Bytes>,
-    pub(super) buffered: usize,
+    /// What `chunks` has.
+    pub(super) held: Held,
     pub(super) finish: Option<Finish>,
     /// The task gives the message up.
     pub(super) reset: Option<Code>,
@@ -258,6 +309,11 @@ pub(super) struct Sending {
 }
 
 impl Sending {
+    /// A message of a connection whose streams hold `total`.
+    fn new(total: &Total) -> Self {
+        Self { held: Held::new(total), ..Self::default() }
+    }
+
     /// The message cannot be sent any more.
     pub(super) fn fail(&mut self, error: &Error, wakers: &mut Vec<Waker>) {
         if self.is_over {
@@ -272,7 +328,7 @@ impl Sending {
     pub(super) fn end(&mut self) {
         self.is_over = true;
         self.chunks = VecDeque::new();
-        self.buffered = 0;
+        self.held.set(0);
         self.informational = VecDeque::new();
         self.head = None;
         self.finish = None;
@@ -285,7 +341,7 @@ impl Sending {
             return false;
         }
         self.chunks = VecDeque::new();
-        self.buffered = 0;
+        self.held.set(0);
         self.finish = None;
         self.reset = Some(code);
         true
@@ -304,7 +360,7 @@ impl Sending {
         if self.is_over || self.reset.is_some() {
             return Poll::Ready(Err(Error::Cancelled));
         }
-        if self.buffered >= BUFFER {
+        if !self.held.has_room() {
             set_waker(&mut self.waker, context);
             return Poll::Pending;
         }
@@ -314,7 +370,7 @@ impl Sending {
     /// Takes `chunk`, unless nothing is sent any more.
     pub(super) fn push(&mut self, chunk: Bytes) {
         if !chunk.is_empty() && !self.is_over {
-            self.buffered = self.buffered.saturating_add(chunk.len());
+            self.held.set(self.held.bytes().saturating_add(chunk.len()));
             self.chunks.push_back(chunk);
         }
     }
@@ -333,7 +389,7 @@ impl Sending {
 
     /// The task waits for room and there is enough to be worth its while.
     pub(super) fn collect_waker(&mut self, wakers: &mut Vec<Waker>) {
-        if self.is_over || self.buffered <= BUFFER / 2 {
+        if self.is_over || self.held.bytes() <= BUFFER / 2 {
             wakers.extend(self.waker.take());
         }
     }
@@ -378,6 +434,11 @@ impl Receiving {
     /// Whether there is room for more.
     pub(super) fn has_room(&self) -> bool {
         self.buffered < BUFFER
+    }
+
+    /// Whether a task waits for more of an incomplete message.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.waker.is_some() && self.chunks.is_empty() && !self.is_over
     }
 
     /// Takes what came.

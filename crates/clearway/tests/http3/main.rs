@@ -5,5 +5,6 @@ mod exchange;
 mod in_shard;
 mod malformed;
 mod shutdown;
+mod slow_readers;
 mod streaming;
 mod support;

@@ -3,6 +3,7 @@
 mod client;
 mod display;
 mod outcome;
+mod place;
 mod run;
 mod server;
 mod table;
@@ -19,9 +20,11 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::live::LiveOptions;
 use crate::output;
+use crate::qlog_files;
 use display::Display;
 use outcome::Outcome;
-use run::Run;
+use place::Place;
+use run::{Run, Writer};
 
 /// Show that congestion control cannot get stuck: downloads through a congestion collapse.
 ///
@@ -60,7 +63,8 @@ pub(crate) struct DemoCommand {
     /// Decides what is lost; each further run of a controller has the next number.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Where the qlog file of each run is left.
+    /// Where the qlog file of each run is left, such as cubic-1.sqlog. Those of an earlier demo are replaced; while
+    /// another demo writes there, they are called cubic-1_2.sqlog and so on.
     #[arg(long, value_name = "DIR", default_value = "target/demo")]
     qlog: PathBuf,
     /// Print one JSON object per run instead of the table.
@@ -100,29 +104,39 @@ impl DemoCommand {
 pub(crate) async fn run(command: DemoCommand) -> Result<(), Failure> {
     let mut interrupt = Interrupt::listen()?;
     let mut outcomes = Vec::new();
+    let place = Place::take(&command.qlog).map_err(|error| {
+        let folder = command.qlog.display();
+        Failure::new(format!("qlog files cannot be written to {folder}: {error}"))
+            .advise("name another folder with --qlog")
+    })?;
+    if let Some(ending) = place.ending() {
+        let folder = command.qlog.display();
+        output::status(&format!(
+            "another demo writes its qlog files to {folder}: the names of this one's end in {ending}"
+        ));
+    }
     let end = tokio::select! {
-        result = run_all(&command, &mut outcomes) => result,
+        result = run_all(&command, &place, &mut outcomes) => result,
         signal = interrupt.heard() => Err(Failure::interrupted(signal, "interrupted")),
     };
     // What was interrupted has results, too.
     if !command.json && !outcomes.is_empty() {
         output::result(&table::table(&outcomes, output::width()))?;
-        output::status(&traces(&command, &outcomes));
+        output::status(&traces(&command, &place, &outcomes));
     }
     end.and_then(|()| conclude(&outcomes))
 }
 
-async fn run_all(command: &DemoCommand, outcomes: &mut Vec<Outcome>) -> Result<(), Failure> {
-    std::fs::create_dir_all(&command.qlog).map_err(|error| {
-        let folder = command.qlog.display();
-        Failure::new(format!("qlog files cannot be written to {folder}: {error}"))
-            .advise("name another folder with --qlog")
-    })?;
-    let live = command.live.start().await?;
+async fn run_all(
+    command: &DemoCommand,
+    place: &Place,
+    outcomes: &mut Vec<Outcome>,
+) -> Result<(), Failure> {
+    let writer = Writer { live: command.live.start().await?, thread: qlog_files::thread()? };
     let display = Display::new();
     for controller in command.controllers() {
         for number in 1..=command.runs {
-            let run = Run::new(command, controller, number, live.clone());
+            let run = Run::new(command, controller, number, place, writer.clone());
             let outcome = run.perform(&display).await?;
             if command.json {
                 output::result(&outcome.json().to_string())?;
@@ -134,11 +148,12 @@ async fn run_all(command: &DemoCommand, outcomes: &mut Vec<Outcome>) -> Result<(
 }
 
 /// Where the qlog files are, or what became of them.
-fn traces(command: &DemoCommand, outcomes: &[Outcome]) -> String {
+fn traces(command: &DemoCommand, place: &Place, outcomes: &[Outcome]) -> String {
     let folder = command.qlog.display();
+    let names = place.ending().map_or_else(String::new, |ending| format!(" (*{ending})"));
     let failure = |outcome: &Outcome| Some((outcome.name.clone(), outcome.qlog_error.clone()?));
     match outcomes.iter().find_map(failure) {
-        None => format!("a qlog file per run is in {folder}"),
+        None => format!("a qlog file per run is in {folder}{names}"),
         Some((name, error)) => format!("not every qlog file in {folder} is whole; {name}: {error}"),
     }
 }

@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clearway::congestion::Algorithm;
@@ -20,6 +21,8 @@ pub(super) struct Outcome {
     pub(super) time: Duration,
     /// Content received.
     pub(super) bytes: u64,
+    /// Its qlog file.
+    pub(super) qlog: PathBuf,
     /// Why its qlog file is not whole, if it is not.
     pub(super) qlog_error: Option<String>,
     /// What the server's connection showed.
@@ -46,6 +49,7 @@ impl Outcome {
             "congestion_events": self.server.congestion_events,
             "lost": self.server.lost,
             "spurious": self.server.spurious,
+            "qlog": self.qlog.display().to_string(),
         })
     }
 }

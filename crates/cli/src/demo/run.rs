@@ -1,6 +1,5 @@
 //! One run: a server, a link and a client of its own.
 
-use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -10,12 +9,13 @@ use clearway::congestion::Algorithm;
 use clearway::rustls::RootCertStore;
 use clearway::{ClientConfig, Endpoint, Observer, ServerConfig, Side, TransportConfig, VarInt};
 use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Probability, Way, Window};
-use clearway_qlog::{QlogError, QlogObserver, TraceOptions};
+use clearway_qlog::{QlogError, QlogObserver, TraceOptions, WritingThread};
 
 use super::DemoCommand;
 use super::client::Download;
 use super::display::Display;
 use super::outcome::Outcome;
+use super::place::{self, Place};
 use super::server;
 use super::watch::{Watch, Watched};
 use crate::certificate::Identity;
@@ -34,6 +34,18 @@ const LOSS_AFTER: u64 = 6_000;
 /// the number of packets that were lost without need.
 const FAREWELL: Duration = Duration::from_secs(3);
 
+/// How long the disk may take for the qlog file of a run, once the run is over.
+const WRITING: Duration = Duration::from_secs(5);
+
+/// Where the qlog of all runs goes.
+#[derive(Clone)]
+pub(super) struct Writer {
+    /// To who follows the runs.
+    pub(super) live: Option<Traces>,
+    /// To files.
+    pub(super) thread: WritingThread,
+}
+
 /// What one run does.
 pub(super) struct Run {
     name: String,
@@ -42,7 +54,7 @@ pub(super) struct Run {
     size: u64,
     limit: Duration,
     qlog: PathBuf,
-    live: Option<Traces>,
+    writer: Writer,
 }
 
 /// Server, link and what is seen of them.
@@ -61,7 +73,8 @@ impl Run {
         command: &DemoCommand,
         controller: Algorithm,
         number: u32,
-        live: Option<Traces>,
+        place: &Place,
+        writer: Writer,
     ) -> Self {
         let way = Way::ToClient;
         let window = Window::AfterBytes { way, bytes: LOSS_AFTER, length: Some(command.loss_for) };
@@ -84,8 +97,8 @@ impl Run {
             1 => controller.name().to_owned(),
             _ => format!("{} {number}", controller.name()),
         };
-        let qlog = command.qlog.join(format!("{}-{number}.sqlog", controller.name()));
-        Self { name, controller, link, size: command.size, limit: command.limit, qlog, live }
+        let qlog = place.path(&format!("{}-{number}", controller.name()));
+        Self { name, controller, link, size: command.size, limit: command.limit, qlog, writer }
     }
 
     /// Performs it.
@@ -103,9 +116,13 @@ impl Run {
         let relay = bar.finish(bytes, time, error.as_deref());
         let server = farewell(server, relay, &watch).await;
         let is_finished = error.is_none();
-        let qlog_error = qlog_error.get().cloned();
-        let Self { name, controller, .. } = self;
-        Ok(Outcome { name, controller, is_finished, error, time, bytes, qlog_error, server })
+        let Self { name, controller, qlog, writer, .. } = self;
+        let finish = move || writer.thread.finish(WRITING).is_complete;
+        let is_written = tokio::task::spawn_blocking(finish).await.unwrap_or(false);
+        let slow = || Some(format!("the disk did not take it within {WRITING:?}"));
+        let qlog_error =
+            qlog_error.get().cloned().or_else(|| if is_written { None } else { slow() });
+        Ok(Outcome { name, controller, is_finished, error, time, bytes, qlog, qlog_error, server })
     }
 
     fn prepare(&self) -> Result<Stage, Failure> {
@@ -145,16 +162,16 @@ impl Run {
         error: Arc<OnceLock<String>>,
     ) -> Result<Vec<Box<dyn Observer>>, Failure> {
         let path = &self.qlog;
-        let file = File::create(path).map_err(|error| {
+        let file = place::replace(path).map_err(|error| {
             Failure::new(format!("the qlog file {} cannot be written: {error}", path.display()))
                 .advise("name another folder with --qlog")
         })?;
         let options = TraceOptions { title: Some(format!("demo, {}", self.name)), ..options };
         let keep = move |why: &QlogError| error.set(why.to_string()).unwrap_or_default();
         let mut observers: Vec<Box<dyn Observer>> = vec![Box::new(watch.clone())];
-        observers.extend(self.live.as_ref().map(|traces| traces.observer(options.clone())));
+        observers.extend(self.writer.live.as_ref().map(|traces| traces.observer(options.clone())));
         let qlog = QlogObserver::new(file, options).with_error_handler(Arc::new(keep));
-        observers.push(Box::new(qlog));
+        observers.push(Box::new(qlog.on_thread(self.writer.thread.clone())));
         Ok(observers)
     }
 }

@@ -29,9 +29,10 @@ pub(super) fn explain(view: &View<'_>, culprit: &Run, folder: &Path) -> Option<S
     };
     let (scenario, candidate) = (&view.scenario.name, &view.candidate.name);
     let replay = format!(
-        "  to see it again: clearway lab replay {scenario} --controller {candidate} \
-         --variant {:?} --seed {}",
-        view.variant.name, culprit.seed
+        "  to see it again: clearway lab replay {} --controller {candidate} --variant {:?} --seed {}",
+        word(&view.scenario.file),
+        view.variant.name,
+        culprit.seed
     );
     let head = format!(
         "{scenario}, {:?}, {candidate}, seed {}: {}",
@@ -40,6 +41,12 @@ pub(super) fn explain(view: &View<'_>, culprit: &Run, folder: &Path) -> Option<S
         text(violation)
     );
     Some([head, qlog, replay].join("\n"))
+}
+
+/// A file as a command line takes it: its name alone is known only in its own folder.
+fn word(file: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    if file.chars().all(is_plain) { file.to_owned() } else { format!("{file:?}") }
 }
 
 /// A violation with what happened before it.
@@ -123,6 +130,12 @@ name = \"two words\"
     }
 
     #[test]
+    fn files_are_named_as_a_shell_takes_them() {
+        assert_eq!(word("../some/where/small-1.toml"), "../some/where/small-1.toml");
+        assert_eq!(word("my tests/small.toml"), "\"my tests/small.toml\"");
+    }
+
+    #[test]
     fn a_violation_leaves_all_that_is_needed_to_see_it_again() {
         let scenario = Scenario::parse("small", SCENARIO, Path::new("")).unwrap();
         let selection = Selection::of("cubic", &["two words"]);
@@ -139,7 +152,7 @@ name = \"two words\"
             "property L1 was violated after 1.500000 s at the server of flow 0: the window",
             "    an ACK came",
             &file.display().to_string(),
-            "clearway lab replay small --controller cubic --variant \"two words\" --seed 4",
+            "clearway lab replay small.toml --controller cubic --variant \"two words\" --seed 4",
         ] {
             assert!(text.contains(part), "{part:?} is not in {text}");
         }

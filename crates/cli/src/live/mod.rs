@@ -23,6 +23,10 @@ pub(crate) struct LiveOptions {
     /// everyone who reaches the address.
     #[arg(long = "live", value_name = "ADDRESS")]
     address: Option<SocketAddr>,
+    /// Answer those who ask for --live by this name of the machine, too, and not only by its address. May be given
+    /// several times.
+    #[arg(long = "live-name", value_name = "NAME", requires = "address")]
+    names: Vec<String>,
 }
 
 impl LiveOptions {
@@ -33,6 +37,6 @@ impl LiveOptions {
     /// If the address cannot be had.
     pub(crate) async fn start(&self) -> Result<Option<Traces>, Failure> {
         let Some(address) = self.address else { return Ok(None) };
-        server::start(address).await.map(Some)
+        server::start(address, &self.names).await.map(Some)
     }
 }

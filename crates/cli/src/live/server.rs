@@ -13,12 +13,12 @@ use tokio::net::TcpListener;
 
 use super::traces::Traces;
 use crate::failure::Failure;
+use crate::host_check;
 use crate::listening::Listening;
-use crate::loopback;
 use crate::output;
 
-/// Begins to listen at `address`.
-pub(super) async fn start(address: SocketAddr) -> Result<Traces, Failure> {
+/// Begins to listen at `address`, and answers who asks for it by one of `names`.
+pub(super) async fn start(address: SocketAddr, names: &[String]) -> Result<Traces, Failure> {
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|error| Listening::TRACES.failed(address, &error))?;
     let address =
@@ -26,7 +26,7 @@ pub(super) async fn start(address: SocketAddr) -> Result<Traces, Failure> {
     let traces = Traces::default();
     let router =
         Router::new().route("/", get(list)).route("/{name}", get(trace)).with_state(traces.clone());
-    let router = loopback::guard(router, address);
+    let router = host_check::guard(router, names);
     tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
             output::status(&format!("clearway: nobody can follow any more: {error}"));

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clearway::Observer;
-use clearway_qlog::{Open, QlogObserver, TraceOptions, file_name};
+use clearway_qlog::{Admission, Open, QlogObserver, TraceOptions, file_name};
 use serde_json::{Value, json};
 
 use super::trace::{Trace, Writer};
@@ -15,16 +15,29 @@ const MAX_LIVING: usize = 64;
 /// Connections that are remembered beyond their end.
 const MAX_ENDED: usize = 8;
 
-/// All connections that can be followed, in the order of their beginnings.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Traces(Arc<Mutex<VecDeque<Arc<Trace>>>>);
+/// All connections that can be followed, in the order in which they were admitted: once the client has shown that
+/// it receives what is sent to it. Handshakes that fail before that are in qlog files alone, since anybody can begin
+/// as many as they like.
+#[derive(Clone, Debug)]
+pub(crate) struct Traces {
+    kept: Arc<Mutex<VecDeque<Arc<Trace>>>>,
+    admission: Arc<Admission>,
+}
+
+impl Default for Traces {
+    fn default() -> Self {
+        let admission = Arc::new(Admission::without_failed_handshakes());
+        Self { kept: Arc::default(), admission }
+    }
+}
 
 impl Traces {
     /// An observer that keeps the log of one connection here.
     pub(crate) fn observer(&self, options: TraceOptions) -> Box<dyn Observer> {
         let traces = self.clone();
         let open: Open = Box::new(move |side, id| Ok(traces.begin(file_name(id, side))));
-        Box::new(QlogObserver::opening(open, Arc::new(options)))
+        let admission = Arc::clone(&self.admission);
+        Box::new(QlogObserver::opening(open, Arc::new(options)).admitted_by(admission))
     }
 
     /// Where the log of a connection goes that begins now.
@@ -59,13 +72,58 @@ impl Traces {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Trace>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clearway::transport::{Observation, PacketObservation};
+    use clearway::wire::{ConnectionId, PacketNumber, PacketType};
+    use clearway::{Side, Timestamp};
+
     use super::*;
+
+    /// A packet of this type was opened.
+    fn received(packet_type: PacketType) -> Observation<'static> {
+        Observation::PacketReceived(PacketObservation {
+            packet_type,
+            number: PacketNumber::new(0).unwrap(),
+            key_phase: false,
+            size: 1200,
+            payload: &[1],
+            is_probe: false,
+            is_path_probe: false,
+        })
+    }
+
+    #[test]
+    fn handshakes_that_nobody_completes_push_no_connection_out() {
+        let traces = Traces::default();
+        let begin = |id: u64, packet_type| {
+            let mut observer = traces.observer(TraceOptions::default());
+            let id = ConnectionId::new(&id.to_be_bytes()).unwrap();
+            let remote = "192.0.2.1:443".parse().unwrap();
+            let (local_id, remote_id, original_destination_id) = (id, id, id);
+            let side = Side::Server;
+            let started =
+                Observation::Started { side, remote, local_id, remote_id, original_destination_id };
+            observer.observe(Timestamp::ORIGIN, &started);
+            observer.observe(Timestamp::ORIGIN, &received(packet_type));
+            observer
+        };
+        drop(begin(1, PacketType::Handshake));
+        let living = begin(2, PacketType::Handshake);
+        for number in 0..2000 {
+            drop(begin(100 + number, PacketType::Initial));
+        }
+        let held: Vec<_> =
+            (0..200).map(|number| begin(5000 + number, PacketType::Initial)).collect();
+        assert_eq!(traces.list().len(), 2);
+        drop(begin(3, PacketType::Handshake));
+        assert_eq!(traces.list().len(), 3);
+        drop((living, held));
+    }
 
     #[test]
     fn a_few_are_remembered_and_no_more_than_so_many_are_kept() {

@@ -38,6 +38,10 @@ pub(crate) struct ViewCommand {
     /// Where to serve the page; port 0 takes any.
     #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))]
     pub(super) listen: SocketAddr,
+    /// Answer those who ask for the page by this name of the machine, too, and not only by its address. May be given
+    /// several times.
+    #[arg(long = "name", value_name = "NAME", conflicts_with_all = ["html", "findings", "catalogue"])]
+    pub(super) names: Vec<String>,
     /// Do not open a browser.
     #[arg(long)]
     pub(super) no_open: bool,

@@ -1,4 +1,4 @@
-//! The page, served to a browser of this machine.
+//! The page, served to a browser.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use tokio::sync::watch;
 use super::ViewCommand;
 use super::trace::{Trace, read_all};
 use crate::failure::Failure;
+use crate::host_check;
 use crate::interrupt::Interrupt;
 use crate::listening::Listening;
-use crate::loopback;
 use crate::output;
 
 /// The page, as `viewer/` builds it.
@@ -105,7 +105,8 @@ pub(super) async fn serve(command: &ViewCommand, content: Router) -> Result<(), 
     if !command.no_open && open::that_detached(&page).is_err() {
         output::status("no browser could be started: open the page yourself");
     }
-    let router = loopback::guard(content.route("/", get(|| async { Html(PAGE) })), address);
+    let router =
+        host_check::guard(content.route("/", get(|| async { Html(PAGE) })), &command.names);
     tokio::select! {
         served = async { axum::serve(listener, router).await } => {
             served.map_err(|error| Failure::new(format!("the page cannot be served any more: {error}")))

@@ -147,6 +147,17 @@ impl Connection {
         self.requests.is_empty()
     }
 
+    /// Whether the header section of the request on `stream` has not come yet (server).
+    pub fn awaits_request(&self, stream: u64) -> bool {
+        let request = self.requests.get(&stream);
+        request.is_some_and(|request| !request.shown && !request.receive.is_ended())
+    }
+
+    /// The streams of the requests in progress.
+    pub fn request_streams(&self) -> impl Iterator<Item = u64> + '_ {
+        self.requests.keys().copied()
+    }
+
     /// Whether the connection was closed, by [`Connection::close`] or because of the peer.
     pub fn is_closed(&self) -> bool {
         self.closed

@@ -65,14 +65,16 @@ fn larger(setup: &Setup, factor: u16) -> Result<Setup, Inapplicable> {
     for flow in &mut twin.flows {
         enlarge(&mut flow.client, factor);
         enlarge(&mut flow.server, factor);
-        match &mut flow.traffic {
-            Traffic::Download { size } | Traffic::Upload { size } => *size *= times,
-            Traffic::Requests { size, .. } | Traffic::Parallel { size, .. } => *size *= times,
-            Traffic::Bulk { .. } => {}
-            Traffic::Paced { rate, chunk, size } => {
-                *rate = rate.scaled(times, 1);
-                *chunk *= times;
-                *size *= times;
+        for part in flow.traffic.parts_mut() {
+            match part {
+                Traffic::Download { size } | Traffic::Upload { size } => *size *= times,
+                Traffic::Requests { size, .. } | Traffic::Parallel { size, .. } => *size *= times,
+                Traffic::Bulk { .. } | Traffic::Idle { .. } | Traffic::Sequence { .. } => {}
+                Traffic::Paced { rate, chunk, size } => {
+                    *rate = rate.scaled(times, 1);
+                    *chunk *= times;
+                    *size *= times;
+                }
             }
         }
     }

@@ -61,10 +61,13 @@ fn slower(setup: &Setup, factor: u32) -> Result<Setup, Inapplicable> {
             *max_ack_delay *= factor;
             *max_idle_timeout = max_idle_timeout.map(|timeout| timeout * factor);
         }
-        match &mut flow.traffic {
-            Traffic::Requests { every: Some(every), .. } => *every *= factor,
-            Traffic::Paced { rate, .. } => *rate = rate.scaled(1, u64::from(factor)),
-            _ => {}
+        for part in flow.traffic.parts_mut() {
+            match part {
+                Traffic::Requests { every: Some(every), .. } => *every *= factor,
+                Traffic::Idle { length } => *length *= factor,
+                Traffic::Paced { rate, .. } => *rate = rate.scaled(1, u64::from(factor)),
+                _ => {}
+            }
         }
     }
     Ok(twin)

@@ -18,10 +18,10 @@ use crate::stack::Stack;
 pub struct Client {
     common: Common,
     plan: Plan,
+    /// What comes after that, the last first.
+    later: Vec<Traffic>,
     /// Requests that are not complete, with the content that came.
     open: BTreeMap<u64, u64>,
-    /// What each complete answer must have brought.
-    expected: u64,
     /// When the flow has finished, whatever is still to come.
     ends_at: Option<Timestamp>,
 }
@@ -37,6 +37,10 @@ struct Plan {
     spacing: Spacing,
     /// When the next one may begin, once one has begun.
     next_at: Option<Timestamp>,
+    /// It is not over before.
+    lasts_until: Option<Timestamp>,
+    /// What each complete answer must have brought.
+    expected: u64,
     /// The peer allows no more streams at present; an event tells when it does.
     is_blocked: bool,
 }
@@ -54,7 +58,8 @@ enum Spacing {
 const ENDLESS: u64 = 1 << 60;
 
 impl Plan {
-    fn new(traffic: &Traffic) -> Self {
+    /// What a part of the traffic, which begins at `now` or once there is a connection, asks for.
+    fn new(now: Timestamp, traffic: &Traffic) -> Self {
         let order = match *traffic {
             Traffic::Download { size }
             | Traffic::Parallel { size, .. }
@@ -62,11 +67,13 @@ impl Plan {
             Traffic::Upload { .. } => Order::Content(0),
             Traffic::Paced { rate, chunk, size } => Order::Paced { size, rate, chunk },
             Traffic::Bulk { .. } => Order::Content(ENDLESS),
+            Traffic::Idle { .. } | Traffic::Sequence { .. } => Order::Content(0),
         };
         let (left, spacing) = match *traffic {
             Traffic::Parallel { count, .. } => (count, Spacing::Every(Duration::ZERO)),
             Traffic::Requests { count, every: Some(every), .. } => (count, Spacing::Every(every)),
             Traffic::Requests { count, every: None, .. } => (count, Spacing::Serial),
+            Traffic::Idle { .. } | Traffic::Sequence { .. } => (0, Spacing::Serial),
             _ => (1, Spacing::Serial),
         };
         let (method, upload) = match *traffic {
@@ -74,7 +81,12 @@ impl Plan {
             _ => (Method::GET, None),
         };
         let path = order.path();
-        Self { method, path, upload, left, spacing, next_at: None, is_blocked: false }
+        let lasts_until = match *traffic {
+            Traffic::Idle { length } => Some(now + length),
+            _ => None,
+        };
+        let (next_at, is_blocked, expected) = (None, false, expected(traffic));
+        Self { method, path, upload, left, spacing, next_at, lasts_until, expected, is_blocked }
     }
 
     fn is_due(&self, now: Timestamp, is_idle: bool) -> bool {
@@ -91,8 +103,14 @@ impl Plan {
         }
     }
 
+    /// Whether all requests were made, and its time is over.
+    fn is_over(&self, now: Timestamp) -> bool {
+        self.left == 0 && self.lasts_until.is_none_or(|until| until <= now)
+    }
+
     fn deadline(&self) -> Option<Timestamp> {
-        self.next_at.filter(|_| self.left > 0 && !self.is_blocked)
+        let next = self.next_at.filter(|_| self.left > 0 && !self.is_blocked);
+        next.into_iter().chain(self.lasts_until).min()
     }
 }
 
@@ -105,16 +123,37 @@ fn expected(traffic: &Traffic) -> u64 {
     }
 }
 
+/// When traffic ends whose time decides.
+fn end(now: Timestamp, traffic: &Traffic) -> Option<Timestamp> {
+    match *traffic {
+        Traffic::Bulk { length } => Some(now + length),
+        _ => None,
+    }
+}
+
 impl Client {
     /// A client that begins at `now` and has yet to connect.
     pub fn new(now: Timestamp, traffic: &Traffic, random: &mut Random) -> Self {
         let http3 = Http3::new(Role::Client, Config::default(), random);
-        let ends_at = match *traffic {
-            Traffic::Bulk { length } => Some(now + length),
-            _ => None,
-        };
-        let (common, plan) = (Common::new(http3), Plan::new(traffic));
-        Self { common, plan, open: BTreeMap::new(), expected: expected(traffic), ends_at }
+        let mut later: Vec<_> = traffic.parts().iter().rev().cloned().collect();
+        let first = later.pop().unwrap_or(Traffic::Idle { length: Duration::ZERO });
+        let (common, plan, open) = (Common::new(http3), Plan::new(now, &first), BTreeMap::new());
+        Self { common, plan, later, open, ends_at: end(now, &first) }
+    }
+
+    /// Begins with the next part when the one before it is complete.
+    fn go_on(&mut self, now: Timestamp) {
+        while !self.later.is_empty() && self.is_part_done(now) {
+            let Some(next) = self.later.pop() else { return };
+            self.plan = Plan::new(now, &next);
+            self.ends_at = end(now, &next);
+        }
+    }
+
+    fn is_part_done(&self, now: Timestamp) -> bool {
+        self.common.progress.connected_at.is_some()
+            && self.plan.is_over(now)
+            && self.open.is_empty()
     }
 
     fn events(&mut self, now: Timestamp, streams: &mut dyn Transport) {
@@ -138,8 +177,9 @@ impl Client {
 
     fn on_complete(&mut self, stream: u64) {
         let Some(read) = self.open.remove(&stream) else { return };
-        if read != self.expected {
-            self.common.fail(format!("stream {stream}: {read} bytes, not {}", self.expected));
+        let expected = self.plan.expected;
+        if read != expected {
+            self.common.fail(format!("stream {stream}: {read} bytes, not {expected}"));
         }
     }
 
@@ -164,7 +204,7 @@ impl Client {
     fn is_done(&self, now: Timestamp) -> bool {
         match self.ends_at {
             Some(end) => end <= now,
-            None => self.plan.left == 0 && self.open.is_empty(),
+            None => self.later.is_empty() && self.is_part_done(now),
         }
     }
 
@@ -189,6 +229,7 @@ impl Application for Client {
         self.common.feed(now, stack);
         stack.with_streams(now, &mut |streams| {
             self.events(now, streams);
+            self.go_on(now);
             self.request(now, streams);
             self.common.pump(now, streams);
         });
@@ -205,7 +246,9 @@ impl Application for Client {
     fn deadline(&self) -> Option<Timestamp> {
         let is_over = self.common.progress.finished_at.is_some();
         let end = self.ends_at.filter(|_| !is_over);
-        self.common.deadline().into_iter().chain(self.plan.deadline()).chain(end).min()
+        let is_connected = self.common.progress.connected_at.is_some();
+        let plan = self.plan.deadline().filter(|_| is_connected && !is_over);
+        self.common.deadline().into_iter().chain(plan).chain(end).min()
     }
 
     fn progress(&self) -> &Progress {

@@ -135,7 +135,13 @@ impl Checker {
     /// A datagram of `size` bytes was handed to the network, for `to`.
     pub fn on_submitted(&self, now: Timestamp, from: EndId, to: SocketAddr, size: usize) {
         let mut state = self.state();
-        let verdict = state.seat_mut(from).watch.on_submitted(to, size as u64);
+        let watch = &mut state.seat_mut(from).watch;
+        let verdict = watch.on_submitted(to, size as u64);
+        if watch.has_other_connection() {
+            // Which of them the client's packets reach is not known.
+            let client = EndId { side: Side::Client, ..from };
+            state.seat_mut(client).watch.on_peer_unknown();
+        }
         state.judge(now, from, verdict);
     }
 

@@ -100,6 +100,7 @@ impl Watch {
             is_path_probe: packet.is_path_probe,
             concerns_receiver: contents.concerns_receiver,
         };
+        books.addresses.on_packet_built(entry.bytes);
         if space == SpaceId::Initial && (books.side == Side::Client || contents.is_ack_eliciting) {
             books.addresses.on_initial_built();
         }
@@ -150,8 +151,7 @@ impl Watch {
         let space = space_of(packet.packet_type);
         books.hearing.on_received(now, space, packet.number.get());
         if books.side == Side::Server && space == SpaceId::Handshake {
-            // Only a client that receives can have made it (RFC 9000 §8.1).
-            books.addresses.validate_arriving();
+            books.addresses.on_handshake_packet();
         }
         let mut sent_only = Ok(());
         let mut ranges = None;
@@ -352,11 +352,22 @@ impl Watch {
         let Books { addresses, terms, stage, .. } = &mut self.books;
         addresses.on_delivered(from, datagram.len() as u64);
         // Only a client that receives can have made it (RFC 9000 §8.1).
-        // A first packet that was corrupted makes a connection that is watched and never used.
-        let is_blind = !terms.is_observed || !stage.has_opened;
+        // A first packet that was corrupted makes a connection that is watched and never used; and one that
+        // came from two addresses makes two.
+        let is_blind = !terms.is_observed || !stage.has_opened || addresses.has_other_connection();
         if is_blind && contents::has_handshake_packet(datagram) {
             addresses.look_away();
         }
+    }
+
+    /// Whether this end has another connection, which is not watched.
+    pub(super) fn has_other_connection(&self) -> bool {
+        self.books.side == Side::Server && self.books.addresses.has_other_connection()
+    }
+
+    /// The peer's packets need not be those of the connection that is watched.
+    pub(super) fn on_peer_unknown(&mut self) {
+        self.books.stage.is_peer_watched = false;
     }
 
     /// The books' own rules on addresses. How much a client sends is not limited: it need not validate its

@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use serde::Serialize;
 
-use super::statistics::Violated;
+use super::statistics::{Share, Violated};
 use super::{Row, Verdict};
 
-/// Times are in seconds, `null` for never; shares are from 0 to 1.
+/// Times are in seconds, `null` for never; shares are from 0 to 1, each flow's of all content.
 #[derive(Serialize)]
 struct Object<'a> {
     scenario: &'a str,
@@ -28,6 +28,7 @@ struct Object<'a> {
     violating_seeds: &'a [u64],
     violated: Vec<&'a Violated>,
     references: &'a [String],
+    shares: &'a [Share],
 }
 
 /// `row` as one line of JSON.
@@ -56,6 +57,7 @@ pub fn json(row: &Row) -> Result<String, serde_json::Error> {
         violating_seeds: &statistics.violating_seeds,
         violated: row.verdicts.iter().flat_map(|verdict| &verdict.violated).collect(),
         references: &row.references,
+        shares: &statistics.shares,
     })
 }
 

@@ -15,7 +15,7 @@ mod verdict;
 
 pub use across::{AcrossRow, across_json, across_table};
 pub use json::json;
-pub use statistics::{Statistics, Violated};
+pub use statistics::{Share, Statistics, Violated};
 pub use table::table;
 pub use text::seconds_text;
 pub use verdict::{Verdict, judge};

@@ -36,6 +36,21 @@ pub struct Statistics {
     pub p99: Option<Duration>,
     /// The longest time.
     pub longest: Option<Duration>,
+    /// What part of all content each flow received, where there are several.
+    pub shares: Vec<Share>,
+}
+
+/// What part of the content of a run a flow received, 0 to 1, over all runs.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Share {
+    /// The flow's name.
+    pub flow: String,
+    /// The least.
+    pub least: f64,
+    /// The mean.
+    pub mean: f64,
+    /// The most.
+    pub most: f64,
 }
 
 /// A property that did not hold in some runs.
@@ -73,7 +88,33 @@ impl Statistics {
             median: percentile(&times, 50),
             p99: percentile(&times, 99),
             longest: percentile(&times, 100),
+            shares: shares(runs),
         }
+    }
+}
+
+/// The shares of the flows, in their order; none where there is one flow, or nothing was received.
+fn shares(runs: &[Run]) -> Vec<Share> {
+    let of_run = |run: &Run| {
+        let received: Vec<_> = run.outcome.flows.iter().map(|flow| flow.received).collect();
+        let all: u64 = received.iter().sum();
+        let parts = received.into_iter().map(move |bytes| bytes as f64 / all as f64);
+        (all > 0).then(|| parts.collect::<Vec<_>>())
+    };
+    let parts: Vec<_> = runs.iter().filter_map(of_run).collect();
+    let flows = runs.iter().map(|run| &run.outcome.flows).find(|flows| flows.len() > 1);
+    let share = |(index, flow): (usize, &crate::run::FlowOutcome)| {
+        let of_flow = || parts.iter().filter_map(|parts| parts.get(index).copied());
+        Share {
+            flow: flow.name.clone(),
+            least: of_flow().fold(f64::INFINITY, f64::min),
+            mean: of_flow().sum::<f64>() / parts.len() as f64,
+            most: of_flow().fold(0.0, f64::max),
+        }
+    };
+    match flows {
+        Some(flows) if !parts.is_empty() => flows.iter().enumerate().map(share).collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -1,18 +1,20 @@
 //! Rows for people.
 
-use super::Row;
 use super::json::unmet;
 use super::text::wrapped;
+use super::{Row, Share};
 
 /// No line is longer, where words allow it.
 const WIDTH: usize = 100;
 /// A longer name of a variant is cut.
 const NAME_WIDTH: usize = 30;
+/// Of more flows, only the extremes are shown.
+const NAMED_FLOWS: usize = 8;
 const HEAD: [&str; 9] =
     ["variant", "controller", "seeds", "finished", "floor", "p50 s", "p99 s", "max s", "expected"];
 
 /// A table of `rows`, a part for each scenario, which are next to each other. Below a row stands what
-/// was not as expected, and what others have published. Times are in seconds.
+/// was not as expected, the flows' shares, and what others have published. Times are in seconds.
 pub fn table(rows: &[Row]) -> String {
     let cells: Vec<_> = rows.iter().map(cells).collect();
     let mut widths = HEAD.map(str::len);
@@ -77,12 +79,38 @@ fn line(cells: &[String; 9], widths: &[usize; 9]) -> String {
     cells.collect::<Vec<_>>().join("  ")
 }
 
+/// What part of the content each flow got, as a mean with the least and the most; of many flows, the smallest and the
+/// largest means.
+fn shares(row: &Row) -> Option<String> {
+    let shares = &row.statistics.shares;
+    let percent = |share: f64| format!("{:.1}", share * 100.0);
+    let one = |share: &Share| {
+        let Share { flow, least, mean, most } = share;
+        format!("{flow} {} % ({} to {})", percent(*mean), percent(*least), percent(*most))
+    };
+    let by_mean = |a: &&Share, b: &&Share| a.mean.total_cmp(&b.mean);
+    match (shares.iter().min_by(by_mean), shares.iter().max_by(by_mean)) {
+        (Some(smallest), Some(largest)) if shares.len() > NAMED_FLOWS => {
+            let (count, smallest, largest) = (shares.len(), one(smallest), one(largest));
+            Some(format!("shares of {count} flows: from {smallest} to {largest}"))
+        }
+        (Some(_), Some(_)) => {
+            Some(format!("shares: {}", shares.iter().map(one).collect::<Vec<_>>().join(", ")))
+        }
+        _ => None,
+    }
+}
+
 /// What stands below a row.
 fn notes(row: &Row) -> Vec<String> {
     let unmet =
         row.verdicts.iter().filter_map(unmet).map(|text| format!("not as expected: {text}"));
     let published = row.references.iter().map(|text| format!("published: {text}"));
-    unmet.chain(published).flat_map(|text| wrapped(&text, "    ", WIDTH)).collect()
+    unmet
+        .chain(shares(row))
+        .chain(published)
+        .flat_map(|text| wrapped(&text, "    ", WIDTH))
+        .collect()
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ pub const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
 pub struct Scenario {
     /// Its name: that of its file, without the extension.
     pub name: String,
+    /// Its file, as it was named by whoever asked for it.
+    pub file: String,
     /// One line for people.
     pub summary: String,
     /// Published figures to be shown beside ours.
@@ -116,7 +118,7 @@ impl Scenario {
     fn from_text(name: &str, file: &str, text: &str, folder: &Path) -> Result<Self, ScenarioError> {
         let settings = toml::from_str(text).map_err(|error| error::Fault::from_toml(&error));
         settings
-            .and_then(|settings| resolve::scenario(name, &settings, folder))
+            .and_then(|settings| resolve::scenario(name, file, &settings, folder))
             .map_err(|fault| fault.locate(file, text))
     }
 }

@@ -87,6 +87,120 @@ written! {
     "a rate with its unit, in quotes, such as \"10mbit\", or \"none\""
 }
 
+written! {
+    /// A rate at which something passes.
+    SpeedAboveZero(Rate),
+    above_zero,
+    "a rate above 0 with its unit, in quotes, such as \"10mbit\""
+}
+
+written! {
+    /// As [`SpeedAboveZero`], or `"none"` where nothing limits it.
+    SpeedAboveZeroOrNone(Option<Rate>),
+    |text: &str| or_none(text, above_zero),
+    "a rate above 0 with its unit, in quotes, such as \"10mbit\", or \"none\""
+}
+
+written! {
+    /// A max_ack_delay.
+    AckDelay(Duration),
+    ack_delay,
+    "a duration below 16384 ms with its unit, in quotes, such as \"25ms\""
+}
+
+written! {
+    /// A queue in bandwidth-delay products.
+    Products(f64),
+    |_: &str| Err::<f64, _>("a number without quotes is expected"),
+    "a number above 0, at most 1000",
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Products, E> {
+        let is_allowed = value > 0.0 && value <= MOST_PRODUCTS;
+        let error = || format_args!("{value} is not a number above 0, at most {MOST_PRODUCTS}").to_string();
+        if is_allowed { Ok(Products(value)) } else { Err(E::custom(error())) }
+    },
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Products, E> {
+        self.visit_f64(value as f64)
+    }
+}
+
+/// No queue in the world has more; a mistyped number shall not make one without bound.
+const MOST_PRODUCTS: f64 = 1000.0;
+/// RFC 9000 §18.2: values of 2^14 or greater are invalid.
+const ACK_DELAYS_END: Duration = Duration::from_millis(1 << 14);
+
+fn above_zero(text: &str) -> Result<Rate, String> {
+    let rate = parse_rate(text).map_err(|error| error.to_string())?;
+    let error = || format!("{text:?} lets nothing pass: a rate above 0 is expected");
+    if rate > Rate::ZERO { Ok(rate) } else { Err(error()) }
+}
+
+fn ack_delay(text: &str) -> Result<Duration, String> {
+    let delay = parse_duration(text).map_err(|error| error.to_string())?;
+    let error = || format!("{text:?} is no max_ack_delay: it is below 16384 ms (RFC 9000 §18.2)");
+    if delay < ACK_DELAYS_END { Ok(delay) } else { Err(error()) }
+}
+
+/// A type whose values are whole numbers of a range.
+macro_rules! counted {
+    ($(#[$meta:meta])* $name:ident($inner:ty), $range:expr, $expected:literal) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Debug)]
+        pub(super) struct $name(pub(super) $inner);
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Reader;
+
+                impl Visitor<'_> for Reader {
+                    type Value = $name;
+
+                    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        formatter.write_str($expected)
+                    }
+
+                    fn visit_i64<E: Error>(self, value: i64) -> Result<$name, E> {
+                        let number = <$inner>::try_from(value).ok();
+                        let number = number.filter(|number| ($range).contains(number));
+                        number.map($name).ok_or_else(|| {
+                            E::custom(format_args!("{value} is not allowed, but {}", $expected))
+                        })
+                    }
+                }
+
+                deserializer.deserialize_any(Reader)
+            }
+        }
+    };
+}
+
+counted! {
+    /// How many, counted from 1.
+    Count(u64),
+    1..,
+    "a number from 1 on"
+}
+
+counted! {
+    /// As [`Count`], of what is counted in 32 bits.
+    SmallCount(u32),
+    1..,
+    "a number from 1 on"
+}
+
+counted! {
+    /// The largest payload that passes.
+    Mtu(usize),
+    1200..,
+    "a size of 1200 bytes or more (RFC 9000 §14)"
+}
+
+counted! {
+    /// Reordering that is tolerated.
+    PacketThreshold(u64),
+    3..=16_384,
+    "a number of packets from 3 (RFC 9002 §6.1.1) to 16384"
+}
+
 fn or_none<T, E: fmt::Display>(
     text: &str,
     parse: impl FnOnce(&str) -> Result<T, E>,

@@ -43,7 +43,8 @@ impl Job<'_> {
             }
             other => other.bytes().unwrap_or(0),
         };
-        let flows = self.setup.flows.iter().map(|flow| bytes(&flow.traffic));
+        let parts = self.setup.flows.iter().flat_map(|flow| flow.traffic.parts());
+        let flows = parts.map(bytes);
         flows.fold(FIXED_COST, u64::saturating_add)
     }
 }

@@ -106,6 +106,9 @@ const SUPPRESSED_ROUNDS: u64 = 16;
 const CYCLE_ROUNDS: u64 = 128;
 const CYCLE_TIME: Duration = Duration::from_secs(7);
 
+/// Suppressors that are told apart: a trace may name as many as it likes.
+const MAX_SUPPRESSORS: usize = 32;
+
 /// Something keeps the window from growing for longer than it may.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Suppressors {
@@ -134,7 +137,8 @@ impl Suppressors {
             held.rounds >= SUPPRESSED_ROUNDS
         };
         let worst = self.worst.get(name).map(|worst| worst.end.saturating_sub(worst.begin));
-        if is_too_long && worst.is_none_or(|worst| worst < length) {
+        let has_room = worst.is_some() || self.worst.len() < MAX_SUPPRESSORS;
+        if is_too_long && has_room && worst.is_none_or(|worst| worst < length) {
             self.worst.insert(name.into(), held);
         }
     }
@@ -163,7 +167,9 @@ impl Detector for Suppressors {
     fn on_event(&mut self, _event: &Event, state: &State) {
         for (name, _) in &state.suppressors {
             // A maximum holds for ever, and rightly.
-            if &**name != "maximum_window" && !self.held.contains_key(name) && self.held.len() < 32
+            if &**name != "maximum_window"
+                && !self.held.contains_key(name)
+                && self.held.len() < MAX_SUPPRESSORS
             {
                 let (begin, end) = (state.now, state.now);
                 self.held.insert(name.clone(), Held { begin, end, rounds: 0, is_whole: false });

@@ -8,6 +8,10 @@ use super::MAX_POINTS;
 use super::columns::Columns;
 use super::series::milliseconds;
 
+/// Names that a lane tells apart, and the length in characters at which they are cut off.
+const MAX_NAMES: u16 = 256;
+const MAX_NAME: usize = 100;
+
 /// States that follow one another.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Lane {
@@ -45,10 +49,14 @@ impl Lane {
 
     /// `None`: there are too many names.
     fn number(&mut self, name: &str) -> Option<u16> {
+        let name = name
+            .char_indices()
+            .nth(MAX_NAME)
+            .map_or(name, |(end, _)| name.get(..end).unwrap_or(name));
         if let Some(place) = self.names.iter().position(|known| known == name) {
             return u16::try_from(place).ok();
         }
-        let place = u16::try_from(self.names.len()).ok().filter(|place| *place < 256)?;
+        let place = u16::try_from(self.names.len()).ok().filter(|place| *place < MAX_NAMES)?;
         self.names.push(name.to_owned());
         Some(place)
     }

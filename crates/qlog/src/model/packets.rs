@@ -13,6 +13,9 @@ use crate::read::{Frame, Packet, PacketType};
 /// Where a mark has no row.
 pub(super) const NONE: f64 = u32::MAX as f64;
 
+/// How much text there is at most, in bytes, but for the last packet's.
+const MAX_TEXT: usize = 256 << 20;
+
 /// The types of packets, in the order of their numbers.
 const TYPES: [PacketType; 7] = [
     PacketType::Initial,
@@ -54,7 +57,7 @@ pub(super) struct Packets {
 
 impl Packets {
     pub(super) fn push(&mut self, at: Duration, kind: Kind, packet: &Packet) {
-        let text = u32::try_from(self.text.len()).ok().filter(|_| self.rows.len() < MAX_POINTS);
+        let text = u32::try_from(self.text.len()).ok().filter(|_| self.has_room());
         let Some(text) = text else {
             self.is_cut = true;
             return;
@@ -79,10 +82,11 @@ impl Packets {
 
     /// The row that comes next, as a mark names it.
     pub(super) fn next_row(&self) -> f64 {
-        match self.rows.len() {
-            length if length < MAX_POINTS => length as f64,
-            _ => NONE,
-        }
+        if self.has_room() { self.rows.len() as f64 } else { NONE }
+    }
+
+    fn has_room(&self) -> bool {
+        self.rows.len() < MAX_POINTS && self.text.len() < MAX_TEXT
     }
 
     /// There were too many to keep.

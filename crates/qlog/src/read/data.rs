@@ -15,6 +15,10 @@ use super::figures::ControllerData;
 use super::frames::Frames;
 use super::number::{Decimal, Milliseconds, Number, number_or_word};
 
+/// Suppressors that are read of one event, and the length in characters at which their names are cut off.
+const MAX_SUPPRESSORS: usize = 64;
+const MAX_NAME: usize = 100;
+
 type Text<'a> = Option<Cow<'a, str>>;
 
 fn boxed(text: &Text<'_>) -> Option<Box<str>> {
@@ -350,8 +354,11 @@ struct SuppressorData<'a> {
 
 impl SuppressorsData<'_> {
     fn kind(&self) -> EventKind {
-        let each = self.suppressors.iter();
-        let each = each.map(|each| (each.suppressor.as_ref().into(), each.since_round.0));
+        let each = self.suppressors.iter().take(MAX_SUPPRESSORS);
+        let each = each.map(|each| {
+            let name: String = each.suppressor.chars().take(MAX_NAME).collect();
+            (name.into(), each.since_round.0)
+        });
         EventKind::Suppressors(each.collect())
     }
 }

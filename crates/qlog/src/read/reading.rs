@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 /// Distinct names of unused events that are counted; the rest is counted together.
 const MAX_NAMES: usize = 256;
 
+/// Characters of each text of a header that are kept.
+const MAX_TEXT: usize = 1000;
+
 /// What is known of a trace beside its events.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Reading {
@@ -27,6 +30,18 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// Cuts off what is longer than any header needs: a file may hold many.
+    pub(super) fn cut_off(&mut self) {
+        let texts = [&mut self.title, &mut self.writer, &mut self.connection];
+        let texts = texts.into_iter().flatten().chain([&mut self.dialect]);
+        for text in texts {
+            if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
+                text.truncate(end);
+                text.shrink_to_fit();
+            }
+        }
+    }
+
     pub(crate) fn count_unused(&mut self, name: &str) {
         if let Some(count) = self.unused.get_mut(name) {
             *count = count.saturating_add(1);

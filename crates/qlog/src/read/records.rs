@@ -12,6 +12,9 @@ use super::source::{self, OpenError, Source};
 use super::split::{Part, Splitter};
 use super::state::{State, Step};
 
+/// Traces that are read of one file: each becomes something that is kept, a report or a page.
+const MAX_TRACES: usize = 256;
+
 /// What comes out of a file. Of an event, its content.
 pub(crate) enum Record<T> {
     Trace,
@@ -23,6 +26,8 @@ pub(crate) enum Record<T> {
 pub(crate) struct Records<T> {
     parts: Parts<T>,
     pub(crate) state: State,
+    /// Traces that have begun.
+    traces: usize,
     has_ended: bool,
 }
 
@@ -58,7 +63,7 @@ impl<T: Content> Records<T> {
             0 => Parts::Here(splitter),
             workers => Parts::Pool(Pool::new(splitter, workers)),
         };
-        Ok(Self { parts, state, has_ended: false })
+        Ok(Self { parts, state, traces: 1, has_ended: false })
     }
 
     /// Reads what `reader` gives, as it comes.
@@ -66,7 +71,7 @@ impl<T: Content> Records<T> {
         let source =
             source::decompress(reader).map_err(|source| OpenError::Io { path: None, source })?;
         let (splitter, state) = begin(source)?;
-        Ok(Self { parts: Parts::Here(splitter), state, has_ended: false })
+        Ok(Self { parts: Parts::Here(splitter), state, traces: 1, has_ended: false })
     }
 
     /// How many bytes were read.
@@ -80,7 +85,15 @@ impl<T: Content> Records<T> {
             let damage = match self.parts.next() {
                 Ok(Some(part)) => match self.state.take(part) {
                     Step::Event { at, content } => return Some(Record::Event { at, content }),
-                    Step::Trace => return Some(Record::Trace),
+                    Step::Trace if self.traces < MAX_TRACES => {
+                        self.traces = self.traces.saturating_add(1);
+                        return Some(Record::Trace);
+                    }
+                    Step::Trace => {
+                        self.state.go_back();
+                        let why = format!("there are more than {MAX_TRACES} traces in the file");
+                        Some(Damage { offset: self.parts.offset(), why })
+                    }
                     Step::Nothing => continue,
                     Step::Broken(why) => Some(Damage { offset: self.parts.offset(), why }),
                 },

@@ -28,6 +28,7 @@ impl State {
     pub(super) fn begin(header: &FileHeader<'_>) -> Self {
         let mut state = Self::default();
         header.apply(&mut state.reading, &mut state.clock);
+        state.reading.cut_off();
         state
     }
 
@@ -43,6 +44,13 @@ impl State {
             }
             Prepared::Nothing => Step::Nothing,
             Prepared::Broken(why) => Step::Broken(why),
+        }
+    }
+
+    /// Nothing of the trace that has just begun will be read: the one before it is the present one.
+    pub(super) fn go_back(&mut self) {
+        if let Some(finished) = self.finished.take() {
+            self.reading = finished;
         }
     }
 
@@ -64,6 +72,7 @@ impl State {
             false => serde_json::from_slice::<FileHeader<'_>>(json)
                 .map(|header| header.apply(reading, clock)),
         };
+        reading.cut_off();
         match applied {
             Ok(()) => Step::Nothing,
             Err(error) => Step::Broken(format!("a header is not as expected: {error}")),
@@ -80,6 +89,7 @@ impl State {
         }
         let step = self.another_trace();
         header.apply(&mut self.reading, &mut self.clock);
+        self.reading.cut_off();
         step
     }
 

@@ -353,3 +353,39 @@ fn a_threshold_may_be_a_word() {
         assert_eq!(reading.unused.len(), 0);
     }
 }
+
+#[test]
+fn the_number_of_traces_in_a_file_is_bounded() {
+    let one = sequence(&EVENTS[..1]);
+    let mut reader = reader(one.repeat(20_000));
+    let mut traces = 1;
+    for item in reader.by_ref() {
+        traces += usize::from(item == Item::Trace);
+    }
+    assert_eq!(traces, 256);
+    let last = reader.reading();
+    assert_eq!((last.events, last.title.as_deref()), (1, Some("a download")));
+    let damage = last.damage.as_ref().unwrap();
+    assert_eq!(damage.why, "there are more than 256 traces in the file");
+    assert!(damage.offset > 255 * one.len() as u64);
+}
+
+#[test]
+fn the_texts_of_a_header_are_bounded() {
+    let long = HEADER.replace("a download", &"ä".repeat(100_000));
+    let (_, reading) = read(sequence(&EVENTS).replace(HEADER, &long));
+    assert_eq!(reading.title, Some("ä".repeat(1000)));
+    assert_eq!(reading.events, 3);
+}
+
+#[test]
+fn the_suppressors_of_an_event_are_bounded() {
+    let each = format!(r#"{{"suppressor":"{}","since_round":1}}"#, "x".repeat(1000));
+    let all = vec![each; 900].join(",");
+    let event = format!(
+        r#"{{"time":1,"name":"clearway:suppressors_updated","data":{{"suppressors":[{all}]}}}}"#
+    );
+    let (events, _) = read(sequence(&[&event]));
+    let EventKind::Suppressors(suppressors) = &events[0].1 else { panic!("{events:?}") };
+    assert_eq!((suppressors.len(), suppressors[0].0.len()), (64, 100));
+}

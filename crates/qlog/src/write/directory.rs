@@ -1,14 +1,20 @@
 use core::fmt;
-use std::fs::{self, File, OpenOptions};
+use core::hash::{BuildHasher, Hasher};
+use core::mem::{Discriminant, discriminant};
+use core::time::Duration;
+use std::fs::{self, File};
+use std::hash::RandomState;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clearway_transport::{Observer, Side};
 use clearway_wire::ConnectionId;
 
-use super::{ErrorHandler, QlogError, QlogObserver, TraceOptions, names};
+use super::{
+    Admission, ErrorHandler, Finished, QlogError, QlogObserver, TraceOptions, WritingThread,
+    create_private, names,
+};
 
 /// The file suffix of JSON text sequences (main schema §11.2).
 const SUFFIX: &str = "sqlog";
@@ -25,66 +31,106 @@ fn stem(original_destination_id: &ConnectionId, side: Side) -> String {
     format!("{original_destination_id}_{}", names::side(side))
 }
 
-/// A folder of logs, one file for each connection.
+/// A folder of logs, one file for each connection, which only this user may read.
 ///
 /// An existing file is never written to: a later connection with the same name gets `_2`, `_3` and so
-/// on before the suffix.
+/// on before the suffix. Files are made and written by a [`WritingThread`], so that no connection waits for the
+/// disk; which connections of a server get one is decided by [`Admission`].
 #[derive(Clone)]
 pub struct QlogDirectory {
     path: Arc<Path>,
     options: Arc<TraceOptions>,
     on_error: Option<ErrorHandler>,
+    admission: Arc<Admission>,
+    thread: WritingThread,
+}
+
+/// What is not in the files of a [`QlogDirectory`].
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct QlogSummary {
+    /// What the disk did not take.
+    pub disk: Finished,
+    /// Handshakes that failed and have no file, because others that failed have one.
+    pub failed_handshakes: u64,
+    /// Connections without a file, because none of the packets that began them could be opened.
+    pub unopened: u64,
 }
 
 impl QlogDirectory {
     /// Logs in the folder `path`, which is made if it is not there.
     ///
     /// # Errors
-    /// [`QlogError::Directory`] if the folder cannot be made or no file can be made in it.
+    /// [`QlogError::Directory`] if the folder cannot be made, no file can be made in it, or the system has no
+    /// thread to give.
     pub fn new(path: impl Into<PathBuf>, options: TraceOptions) -> Result<Self, QlogError> {
         let path = path.into();
-        if let Err(source) = fs::create_dir_all(&path).and_then(|()| probe(&path)) {
-            return Err(QlogError::Directory { path, source });
+        let made = fs::create_dir_all(&path).and_then(|()| probe(&path));
+        match made.and_then(|()| WritingThread::start()) {
+            Ok(thread) => Ok(Self {
+                path: path.into(),
+                options: Arc::new(options),
+                on_error: None,
+                admission: Arc::default(),
+                thread,
+            }),
+            Err(source) => Err(QlogError::Directory { path, source }),
         }
-        Ok(Self { path: path.into(), options: Arc::new(options), on_error: None })
     }
 
-    /// Tells `on_error` when a log could not be begun or ended early: once, however many connections
-    /// there are, because a full disk ends all of them.
+    /// Tells `on_error` when a log could not be begun, ended early or has gaps: once for each kind of
+    /// [`QlogError`], however many connections there are, because a full disk ends all of them.
     pub fn with_error_handler(mut self, on_error: ErrorHandler) -> Self {
-        let was_reported = AtomicBool::new(false);
+        let reported: Mutex<Vec<Discriminant<QlogError>>> = Mutex::default();
         self.on_error = Some(Arc::new(move |error| {
-            if !was_reported.swap(true, Ordering::Relaxed) {
+            let kind = discriminant(error);
+            let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
+            if !reported.contains(&kind) {
+                reported.push(kind);
+                drop(reported);
                 on_error(error);
             }
         }));
         self
     }
 
-    /// An observer for one connection. Its file is made when the connection begins.
+    /// An observer for one connection. Its file is made when the connection begins, at a server when it is
+    /// admitted.
     pub fn observer(&self) -> Box<dyn Observer> {
         let path = Arc::clone(&self.path);
         let open = Box::new(move |side, original_destination_id: &ConnectionId| {
             let file = create(&path, original_destination_id, side)?;
             Ok(Box::new(file) as Box<dyn Write + Send>)
         });
-        let observer = QlogObserver::opening(open, Arc::clone(&self.options));
+        let observer = QlogObserver::opening(open, Arc::clone(&self.options))
+            .admitted_by(Arc::clone(&self.admission))
+            .on_thread(self.thread.clone());
         Box::new(match &self.on_error {
             Some(on_error) => observer.with_error_handler(Arc::clone(on_error)),
             None => observer,
         })
     }
+
+    /// Waits until all that was handed over is written, but no longer than `patience`, and says what is
+    /// missing. A log is handed over wholly when its observer is dropped.
+    pub fn finish(&self, patience: Duration) -> QlogSummary {
+        QlogSummary {
+            disk: self.thread.finish(patience),
+            failed_handshakes: self.admission.failed(),
+            unopened: self.admission.unopened(),
+        }
+    }
 }
 
-/// Whether a file can be made in `path`.
+/// Whether a file can be made in `path`: one whose name nobody can foresee, and which nobody else made.
 fn probe(path: &Path) -> io::Result<()> {
-    let file = path.join(format!(".clearway-qlog-{}", std::process::id()));
-    File::create(&file)?;
+    let name = RandomState::new().build_hasher().finish();
+    let file = path.join(format!(".clearway-qlog-{name:016x}"));
+    create_private(&file)?;
     fs::remove_file(&file)
 }
 
 fn create(path: &Path, original_destination_id: &ConnectionId, side: Side) -> io::Result<File> {
-    let open = |name: &str| OpenOptions::new().write(true).create_new(true).open(path.join(name));
+    let open = |name: &str| create_private(&path.join(name));
     let mut result = open(&file_name(original_destination_id, side));
     for number in 2..=MAX_NAMESAKES {
         match &result {

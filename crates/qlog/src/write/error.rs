@@ -3,7 +3,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Why a log could not be begun or ended early. The connection that it is about goes on.
+/// Why a log could not be begun, ended early or has gaps. The connection that it is about goes on.
 #[derive(Debug)]
 pub enum QlogError {
     /// The folder cannot be made, or no file can be made in it.
@@ -28,11 +28,18 @@ pub enum QlogError {
         /// The limit in bytes.
         maximum_bytes: u64,
     },
+    /// The disk does not keep up: records are missing in a log, which says how many, or there is none.
+    TooSlow {
+        /// What may wait for the disk, over all logs, in bytes.
+        maximum_bytes: usize,
+    },
+    /// More handshakes fail than get a log each.
+    FailedHandshakes,
 }
 
 /// What is told about a log that could not be written.
 ///
-/// It is called from within a connection: it must not block.
+/// It is called from within a connection, or by the thread that writes: it must not block.
 pub type ErrorHandler = Arc<dyn Fn(&QlogError) + Send + Sync>;
 
 impl fmt::Display for QlogError {
@@ -49,6 +56,13 @@ impl fmt::Display for QlogError {
                     "a qlog file ends early: it has reached its limit of {maximum_bytes} bytes"
                 )
             }
+            Self::TooSlow { maximum_bytes } => write!(
+                f,
+                "qlog files are not complete: {maximum_bytes} bytes wait for the disk already"
+            ),
+            Self::FailedHandshakes => f.write_str(
+                "more handshakes fail than get a qlog file each; the rest is only counted",
+            ),
         }
     }
 }
@@ -59,7 +73,7 @@ impl core::error::Error for QlogError {
             Self::Directory { source, .. } | Self::Open { source } | Self::Write { source } => {
                 Some(source)
             }
-            Self::Limit { .. } => None,
+            Self::Limit { .. } | Self::TooSlow { .. } | Self::FailedHandshakes => None,
         }
     }
 }

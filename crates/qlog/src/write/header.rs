@@ -28,6 +28,9 @@ pub const LOGLEVEL_SCHEMA: &str = "urn:ietf:params:qlog:events:loglevel-14";
 ///   specification (`w_max`, `k`, `max_bw` …), in an object for each unit: `bytes`, `milliseconds` and
 ///   `bits_per_second`. Only what changed; `null` for what there is not any more.
 ///
+/// * `clearway:records_dropped`: `records`, how many records are missing here, because too many were held
+///   before it was decided that there is a log, or because the disk did not keep up.
+///
 /// It also adds values where the QUIC schema leaves room for them: the reasons `keys` and
 /// `path_validation` of `quic:connection_data_blocked_updated`, the timers `delayed_ack` and `pacing`
 /// of `quic:timer_updated`, and `congestion_controller` in `quic:recovery_parameters_set`.

@@ -6,7 +6,10 @@ use clearway_transport::{Observation, Observer, Side};
 use clearway_units::Timestamp;
 use clearway_wire::ConnectionId;
 
+use super::admission::{Admission, Room, Shown};
+use super::destination::Destination;
 use super::trace::{Beginning, Trace};
+use super::writing_thread::WritingThread;
 use super::{ErrorHandler, QlogError, TraceOptions};
 
 /// Opens the place that a log goes to, once it is known whose it is: which end's, and the Destination
@@ -19,11 +22,13 @@ pub type Open = Box<dyn FnOnce(Side, &ConnectionId) -> io::Result<Box<dyn Write 
 /// way records are handed over every few milliseconds or kilobytes and when the connection closes,
 /// always whole.
 ///
-/// Writing happens within the connection's own calls: give it a file or memory, not something that
-/// blocks.
+/// Writing happens within the connection's own calls, and then nothing is ever missing in the log: give it a
+/// file or memory, not something that blocks; or give it a [thread](Self::on_thread).
 pub struct QlogObserver {
     state: State,
     on_error: Option<ErrorHandler>,
+    admission: Option<Arc<Admission>>,
+    thread: Option<WritingThread>,
 }
 
 enum State {
@@ -32,9 +37,23 @@ enum State {
         open: Open,
         options: Arc<TraceOptions>,
     },
+    /// It is not decided yet whether there is a log.
+    Held(Held),
     Writing(Box<Trace>),
-    /// The log could not be opened or continued.
+    /// There is no log, or it could not be opened or continued.
     Stopped,
+}
+
+/// A log that may come to nothing.
+struct Held {
+    open: Open,
+    side: Side,
+    original_destination_id: ConnectionId,
+    trace: Box<Trace>,
+    admission: Arc<Admission>,
+    shown: Shown,
+    /// When something happened last.
+    now: Timestamp,
 }
 
 impl QlogObserver {
@@ -45,28 +64,96 @@ impl QlogObserver {
 
     /// A log whose place is opened when the connection begins.
     pub fn opening(open: Open, options: Arc<TraceOptions>) -> Self {
-        Self { state: State::Waiting { open, options }, on_error: None }
+        let state = State::Waiting { open, options };
+        Self { state, on_error: None, admission: None, thread: None }
     }
 
-    /// Tells `on_error`, at most once, that the log could not be begun or ended early.
+    /// Tells `on_error`, at most once for each reason, that the log could not be begun, ended early or has
+    /// gaps.
     pub fn with_error_handler(mut self, on_error: ErrorHandler) -> Self {
         self.on_error = Some(on_error);
+        self
+    }
+
+    /// Leaves it to `admission` whether a server's connection gets a log. The place is opened then, and not
+    /// when the connection begins.
+    pub fn admitted_by(mut self, admission: Arc<Admission>) -> Self {
+        self.admission = Some(admission);
+        self
+    }
+
+    /// Has the place opened and the log written by `thread`. The connection never waits for it; if it cannot
+    /// keep up records are missing in the log, which says how many.
+    pub fn on_thread(mut self, thread: WritingThread) -> Self {
+        self.thread = Some(thread);
         self
     }
 
     fn begin(&mut self, now: Timestamp, beginning: &Beginning) {
         match core::mem::replace(&mut self.state, State::Stopped) {
             State::Waiting { open, options } => {
-                match open(beginning.side, &beginning.original_destination_id) {
-                    Ok(writer) => {
-                        let trace = Trace::begin(writer, &options, now, beginning);
-                        self.state = State::Writing(Box::new(trace));
-                    }
-                    Err(source) => self.report(&QlogError::Open { source }),
+                let Beginning { side, original_destination_id, .. } = *beginning;
+                let trace =
+                    |destination| Box::new(Trace::begin(destination, &options, now, beginning));
+                let shown = Shown::at_first(side);
+                if let Some(admission) = self.admission.take().filter(|_| shown < Shown::Address) {
+                    let trace = trace(Destination::Held(Room::new(Arc::clone(&admission))));
+                    self.state = State::Held(Held {
+                        open,
+                        side,
+                        original_destination_id,
+                        trace,
+                        admission,
+                        shown,
+                        now,
+                    });
+                } else if let Some(destination) =
+                    self.destination(open, side, original_destination_id)
+                {
+                    self.state = State::Writing(trace(destination));
                 }
             }
             // A connection begins once.
             state => self.state = state,
+        }
+    }
+
+    /// Opens the place of the log, or says why not.
+    fn destination(&self, open: Open, side: Side, id: ConnectionId) -> Option<Destination> {
+        let opened = match &self.thread {
+            None => open(side, &id)
+                .map(Destination::Direct)
+                .map_err(|source| QlogError::Open { source }),
+            Some(thread) => thread
+                .open(Box::new(move || open(side, &id)), self.on_error.clone())
+                .map(Destination::Queued),
+        };
+        opened.map_err(|error| self.report(&error)).ok()
+    }
+
+    /// There is to be a log of what is held.
+    fn admit(&mut self) {
+        match core::mem::replace(&mut self.state, State::Stopped) {
+            State::Held(held) => {
+                let Held { open, side, original_destination_id, mut trace, now, .. } = held;
+                if let Some(destination) = self.destination(open, side, original_destination_id) {
+                    trace.release(now, destination);
+                    self.state = State::Writing(trace);
+                }
+            }
+            state => self.state = state,
+        }
+    }
+
+    /// The connection is gone before its peer has shown that it receives what is sent to its address.
+    fn conclude(&mut self) {
+        let State::Held(Held { admission, shown, now, .. }) = &self.state else { return };
+        if *shown == Shown::Nothing {
+            admission.count_unopened();
+        } else if admission.admits_failed(*now) {
+            self.admit();
+        } else {
+            self.report(&QlogError::FailedHandshakes);
         }
     }
 
@@ -75,6 +162,8 @@ impl QlogObserver {
         if let Some(error) = trace.take_failure() {
             self.state = State::Stopped;
             self.report(&error);
+        } else if trace.has_ended() {
+            self.state = State::Stopped;
         }
     }
 
@@ -85,12 +174,30 @@ impl QlogObserver {
     }
 }
 
+impl Held {
+    /// Whether it is decided that there is a log.
+    fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) -> bool {
+        self.now = now;
+        self.trace.observe(now, observation);
+        self.shown = self.shown.max(Shown::of(observation));
+        self.shown == Shown::Address
+    }
+}
+
 impl Observer for QlogObserver {
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
         if let Some(beginning) = Beginning::of(observation) {
             self.begin(now, &beginning);
-        } else if let State::Writing(trace) = &mut self.state {
-            trace.observe(now, observation);
+        } else {
+            match &mut self.state {
+                State::Writing(trace) => trace.observe(now, observation),
+                State::Held(held) => {
+                    if held.observe(now, observation) {
+                        self.admit();
+                    }
+                }
+                State::Waiting { .. } | State::Stopped => {}
+            }
         }
         self.stop_if_failed();
     }
@@ -98,6 +205,7 @@ impl Observer for QlogObserver {
 
 impl Drop for QlogObserver {
     fn drop(&mut self) {
+        self.conclude();
         if let State::Writing(trace) = &mut self.state {
             trace.finish();
         }
@@ -109,6 +217,7 @@ impl fmt::Debug for QlogObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             State::Waiting { .. } => "waiting",
+            State::Held(_) => "held",
             State::Writing(_) => "writing",
             State::Stopped => "stopped",
         };

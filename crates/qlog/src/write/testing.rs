@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use clearway_transport::{Observation, Side};
+use clearway_transport::{Observation, PacketObservation, Side};
 use clearway_units::Timestamp;
-use clearway_wire::{ConnectionId, Frame, Writer};
+use clearway_wire::{ConnectionId, Frame, PacketNumber, PacketType, Writer};
 use serde_json::Value;
 
 /// A file in memory that can be looked at while it is written. Every call is kept apart.
@@ -87,6 +87,19 @@ pub(super) fn started(side: Side) -> Observation<'static> {
         remote_id: connection_id(&[0x22; 8]),
         original_destination_id: connection_id(&[0xab; 8]),
     }
+}
+
+/// A packet of this type was opened.
+pub(super) fn received(packet_type: PacketType) -> Observation<'static> {
+    Observation::PacketReceived(PacketObservation {
+        packet_type,
+        number: PacketNumber::new(0).unwrap(),
+        key_phase: false,
+        size: 1200,
+        payload: &[1],
+        is_probe: false,
+        is_path_probe: false,
+    })
 }
 
 /// The payload of a packet with these frames.

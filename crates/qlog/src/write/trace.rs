@@ -1,5 +1,4 @@
 use core::net::SocketAddr;
-use std::io::Write;
 
 use clearway_transport::{
     ConnectionState, Observation, SendLimit, Side, SpaceId, TimerChange, TimerKind,
@@ -7,6 +6,7 @@ use clearway_transport::{
 use clearway_units::Timestamp;
 use clearway_wire::{ConnectionId, TransportParameters, Version};
 
+use super::destination::Destination;
 use super::figures::FiguresLog;
 use super::json::Object;
 use super::metrics::MetricsLog;
@@ -58,12 +58,12 @@ struct AckDelayExponents {
 
 impl Trace {
     pub(super) fn begin(
-        writer: Box<dyn Write + Send>,
+        destination: Destination,
         options: &TraceOptions,
         now: Timestamp,
         beginning: &Beginning,
     ) -> Self {
-        let mut records = Records::new(writer, options, now);
+        let mut records = Records::new(destination, options, now);
         let side = beginning.side;
         records.record(now, |json| {
             header::write(json, options, side, &beginning.original_destination_id, now);
@@ -193,10 +193,20 @@ impl Trace {
         }
     }
 
+    /// It is decided that there is a log, which goes to `destination`.
+    pub(super) fn release(&mut self, now: Timestamp, destination: Destination) {
+        self.records.release(now, destination);
+    }
+
     /// Hands over what still waits.
     pub(super) fn finish(&mut self) {
         let now = self.records.flushed_at();
-        self.records.flush(now);
+        self.records.finish(now);
+    }
+
+    /// Whether nothing more is written, which was reported.
+    pub(super) const fn has_ended(&self) -> bool {
+        self.records.has_ended()
     }
 
     /// Why the log ended early, if it did.

@@ -7,7 +7,9 @@ use clearway_wire::{Direction, StreamId, VarInt};
 use super::Connection;
 use crate::datagram::DatagramError;
 use crate::event::Event;
-use crate::streams::{ReadError, ReadOutcome, StreamEvent, UnknownStream, WriteError};
+use crate::streams::{
+    ReadError, ReadOutcome, StreamEvent, StreamProgress, UnknownStream, WriteError,
+};
 
 impl Connection {
     /// Opens a stream. `None` while the peer's limit is in the way; [`Event::StreamsAvailable`]
@@ -30,6 +32,11 @@ impl Connection {
     /// Like [`write`](Self::write), copying.
     pub fn write_slice(&mut self, stream_id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
         self.streams.write_slice(stream_id, data)
+    }
+
+    /// What the peer has done on a stream until now; `None` if there is no such stream or it is over.
+    pub fn stream_progress(&mut self, stream_id: StreamId) -> Option<StreamProgress> {
+        self.streams.progress(stream_id)
     }
 
     /// Ends a stream after what was written.

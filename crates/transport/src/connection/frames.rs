@@ -113,12 +113,11 @@ impl Connection {
         self.handshake.protection_mut().set_probe_timeout(probe_timeout);
     }
 
-    /// RFC 9002 §5.3: scaled by the peer's exponent, and clamped once the handshake is confirmed.
+    /// RFC 9000 §19.3: scaled by the peer's exponent.
     fn ack_delay(&self, ack: &Ack<'_>) -> Duration {
         let exponent = self.peer.parameters.ack_delay_exponent.get().min(20) as u32;
         let microseconds = ack.delay.get().checked_shl(exponent).unwrap_or(u64::MAX);
-        let delay = Duration::from_micros(microseconds);
-        if self.lifecycle.is_confirmed() { delay.min(self.peer.max_ack_delay()) } else { delay }
+        Duration::from_micros(microseconds)
     }
 
     /// Tells the parts what became of the frames they sent (law 10).

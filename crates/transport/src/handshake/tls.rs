@@ -1,5 +1,7 @@
 //! TLS 1.3 by rustls, with the cryptography of aws-lc-rs.
 
+use std::fs::OpenOptions;
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -15,6 +17,23 @@ use rustls::{
 use super::session::{ClientSessions, ExportError, NewKeys, ServerSessions, Session, SessionError};
 use super::tls_error::{client_hello_error, transport_error};
 use crate::{SpaceId, TransportError};
+
+fn key_log_file() -> Arc<dyn KeyLog> {
+    if let Some(path) = std::env::var_os("SSLKEYLOGFILE") {
+        make_private(Path::new(&path));
+    }
+    Arc::new(KeyLogFile::new())
+}
+
+/// Makes an empty file that only this user may read, if nothing has that name yet: other programs append
+/// to the same file, and it may be a pipe. If none can be made rustls says why when it opens it.
+fn make_private(path: &Path) {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    drop(options.open(path));
+}
 
 /// A client's TLS settings, known to fit QUIC.
 #[derive(Clone, Debug)]
@@ -76,9 +95,9 @@ impl TlsClientConfig {
     }
 
     /// Appends the secrets of every session to the file that the environment variable `SSLKEYLOGFILE`
-    /// names, if it is set.
+    /// names, if it is set. A file that is not there yet is made so that only this user may read it.
     pub fn key_log_file(self) -> Self {
-        self.key_log(Arc::new(KeyLogFile::new()))
+        self.key_log(key_log_file())
     }
 }
 
@@ -142,9 +161,9 @@ impl TlsServerConfig {
     }
 
     /// Appends the secrets of every session to the file that the environment variable `SSLKEYLOGFILE`
-    /// names, if it is set.
+    /// names, if it is set. A file that is not there yet is made so that only this user may read it.
     pub fn key_log_file(self) -> Self {
-        self.key_log(Arc::new(KeyLogFile::new()))
+        self.key_log(key_log_file())
     }
 }
 

@@ -46,8 +46,8 @@ struct NewlyAcknowledged {
 }
 
 impl Recovery {
-    /// An ACK frame came (RFC 9002 §5, §6, §7). `ack_delay` is scaled already, and clamped to the
-    /// peer's max_ack_delay once the handshake is confirmed.
+    /// An ACK frame came (RFC 9002 §5, §6, §7). `ack_delay` is what the peer reports, scaled
+    /// already.
     ///
     /// The tokens that were acknowledged and lost are in [`take_acked`](Self::take_acked) and
     /// [`take_lost`](Self::take_lost) afterwards.
@@ -75,7 +75,7 @@ impl Recovery {
         if !newly.any {
             return Ok(AckOutcome::default());
         }
-        let rtt_is_new = self.sample_rtt(space, now, &newly, ack_delay);
+        let rtt_is_new = self.sample_rtt(space, now, &newly, ack_delay, context);
         self.path.persistent.begin(self.acknowledged_elsewhere(space));
         self.detect_losses(space, now)?;
         let persistent_congestion = self.conclude_persistent_congestion(context);
@@ -126,7 +126,7 @@ impl Recovery {
         let mut numbers = core::mem::take(&mut self.batch.numbers);
         numbers.clear();
         for (first, last) in &self.batch.ranges {
-            numbers.extend(sent.unsettled_within(*first, *last));
+            sent.unsettled_within(*first, *last, &mut numbers);
         }
         for number in numbers.iter().copied() {
             let Some(packet) = self.ledger.acknowledge(space, number)? else { continue };
@@ -145,6 +145,10 @@ impl Recovery {
             }
         }
         self.batch.numbers = numbers;
+        let sent = self.ledger.space_mut(space);
+        for (first, last) in &self.batch.ranges {
+            sent.note_settled(*first, *last);
+        }
         Ok(newly)
     }
 
@@ -196,12 +200,18 @@ impl Recovery {
         now: Timestamp,
         newly: &NewlyAcknowledged,
         ack_delay: Duration,
+        context: &PtoContext,
     ) -> bool {
         let largest = newly.largest.filter(|packet| self.ledger.is_current(packet));
         let elapsed = largest.and_then(|packet| now.checked_since(packet.sent_at));
         let Some(elapsed) = elapsed.filter(|_| newly.ack_eliciting) else { return false };
         // Initial packets are acknowledged without delay (RFC 9002 §5.3).
         let ack_delay = if space == SpaceId::Initial { Duration::ZERO } else { ack_delay };
+        // After the handshake nothing but its own promise excuses the peer (RFC 9002 §5.3).
+        let ack_delay = match context.handshake_confirmed {
+            true => ack_delay.min(context.max_ack_delay),
+            false => ack_delay,
+        };
         self.path.rtt.on_sample(elapsed.max(FINEST_RTT), ack_delay);
         self.path.persistent.on_rtt_sample(now);
         true
@@ -234,9 +244,7 @@ impl Recovery {
         } else {
             self.timer.on_progress(now);
         }
-        let sent = self.ledger.space_mut(space);
-        sent.end_probing();
-        sent.sweep_lost();
+        self.ledger.space_mut(space).end_probing();
         self.forget(space, now);
     }
 

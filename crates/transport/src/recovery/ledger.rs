@@ -42,6 +42,7 @@ pub(super) enum PacketState {
 /// What the ledger knows of one packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LedgerPacket {
+    pub(super) number: u64,
     pub(super) state: PacketState,
     pub(super) ack_eliciting: bool,
     pub(super) in_flight: bool,
@@ -50,6 +51,8 @@ pub(super) struct LedgerPacket {
     pub(super) path: u32,
     /// The event in which it was declared lost.
     pub(super) loss_event: u64,
+    /// Of an acknowledged packet: all numbers from its own up to this one are settled. Zero if that is not known.
+    pub(super) settled_to: u64,
     /// How many tokens it has in the space's ring.
     pub(super) token_count: u32,
     /// Where they begin, counted from the first token ever.

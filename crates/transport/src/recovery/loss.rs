@@ -33,7 +33,12 @@ impl Recovery {
         let tolerated_from = self.tolerated_from(space, largest, thresholds.packets);
         let mut number = sent.first_outstanding();
         while number < largest {
-            let Some(packet) = self.ledger.space(space).packet(number) else { break };
+            let Some(packet) = self.ledger.space(space).packet(number) else {
+                // It was settled and is taken out, most likely because it was acknowledged.
+                self.path.persistent.interrupt();
+                number = number.saturating_add(1);
+                continue;
+            };
             match packet.state {
                 PacketState::Outstanding => {
                     let late_at = packet.sent_at + thresholds.time;

@@ -53,7 +53,8 @@ impl Recovery {
     /// Which of the two does not.
     pub(crate) fn may_send(&mut self, now: Timestamp) -> Result<(), SendLimit> {
         let size = self.max_datagram_size;
-        if self.window_room() < size {
+        let has_room = SpaceId::ALL.into_iter().all(|space| self.ledger.space(space).has_room());
+        if self.window_room() < size || !has_room {
             return Err(SendLimit::Window);
         }
         let (rate, staged) = (self.pacing_rate(), self.ledger.bytes_staged());
@@ -80,7 +81,7 @@ impl Recovery {
     ///
     /// # Errors
     /// INTERNAL_ERROR if the number is not the one that was given, the keys are discarded, or more
-    /// ACKs are unacknowledged than the ledger holds.
+    /// packets are unacknowledged than the ledger holds.
     pub(crate) fn stage(
         &mut self,
         space: SpaceId,

@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use clearway_congestion::{DeliverySnapshot, SendIndex};
 use clearway_units::Timestamp;
@@ -8,9 +8,25 @@ use super::ledger::{LedgerPacket, PacketState, StagedPacket, add, broken, subtra
 use crate::TransportError;
 use crate::token::Token;
 
-/// Packets that do not count in flight and whose fate is unknown: so many at most. Nothing but the
-/// peer's acknowledgements removes them, so a peer that never acknowledges could make them grow.
-const MAX_UNACKNOWLEDGED_ACKS: u64 = 1 << 17;
+/// Packets that do not count in flight (those with nothing but an ACK) and whose fate is unknown: so many of
+/// the newest are remembered. Nothing is sent again for an older one.
+const MAX_ACKS_REMEMBERED: usize = 1 << 10;
+
+/// Packets that are remembered, at most: 150 MB in flight.
+const MAX_PACKETS: usize = 1 << 17;
+
+/// The memory that packets and their tokens take at most, in bytes.
+const MAX_BYTES: usize = 64 << 20;
+
+/// So much of both is kept free for what asks neither window nor pacer: probes, and answers to them.
+const RESERVED_PARTS: usize = 16;
+
+/// So many settled packets may stay between others before they are taken out.
+const MAX_SETTLED: usize = 1 << 10;
+
+/// More was sent than is remembered, and the peer acknowledges none of it.
+const TOO_MANY_UNACKNOWLEDGED: TransportError =
+    broken("more packets wait for their acknowledgement than are remembered");
 
 /// Lost packets that are remembered in case they arrive after all: so many at most.
 pub(super) const MAX_LOST_REMEMBERED: usize = 1 << 14;
@@ -25,7 +41,11 @@ const NEVER_SENT: TransportError = TransportError::new(
     "a packet number was acknowledged that was never sent",
 );
 
-/// The sent packets of one packet number space: a ring without holes, indexed by packet number.
+/// The sent packets of one packet number space, by their numbers. As long as few are settled between others, none
+/// is missing, and a number says where its packet is; if there are many, those leave and the rest is searched.
+///
+/// How much is remembered is bounded: what the window governs waits while there is no room
+/// ([`has_room`](Self::has_room)), and what it does not govern gets an error.
 ///
 /// Packets are sent in the order of their numbers and the clock does not go back, so whatever is
 /// declared lost is older than all that is outstanding: everything below `first_outstanding` is
@@ -33,8 +53,8 @@ const NEVER_SENT: TransportError = TransportError::new(
 #[derive(Debug)]
 pub(super) struct SentSpace {
     packets: VecDeque<LedgerPacket>,
-    /// The number of the ring's first packet.
-    base: u64,
+    /// The number that the next packet will get.
+    next: u64,
     tokens: VecDeque<Token>,
     /// How many tokens have left the ring.
     token_base: u64,
@@ -42,10 +62,10 @@ pub(super) struct SentSpace {
     first_outstanding: u64,
     /// All numbers from here on are unsent.
     sent_end: u64,
-    /// Numbers of the packets that are `Lost` and still in the ring, ascending.
-    lost: VecDeque<u64>,
-    /// Some of `lost` were acknowledged since.
-    must_sweep: bool,
+    /// Numbers of the packets that are `Lost` and still remembered.
+    lost: BTreeSet<u64>,
+    /// Numbers of the newest packets that do not count in flight, ascending. Some may be settled.
+    acks: VecDeque<u64>,
     /// The newest skipped numbers, ascending.
     skipped: VecDeque<u64>,
     largest_acknowledged: Option<PacketNumber>,
@@ -58,19 +78,22 @@ pub(super) struct SentSpace {
     /// Packets from here on were sent after the run of probe timeouts began.
     probe_end: u64,
     is_discarded: bool,
+    /// How often a packet was looked for.
+    #[cfg(test)]
+    pub(super) lookups: core::cell::Cell<u64>,
 }
 
 impl SentSpace {
     pub(super) fn new() -> Self {
         Self {
             packets: VecDeque::new(),
-            base: 0,
+            next: 0,
             tokens: VecDeque::new(),
             token_base: 0,
             first_outstanding: 0,
             sent_end: 0,
-            lost: VecDeque::new(),
-            must_sweep: false,
+            lost: BTreeSet::new(),
+            acks: VecDeque::new(),
             skipped: VecDeque::new(),
             largest_acknowledged: None,
             largest_acknowledged_sent_at: None,
@@ -80,12 +103,14 @@ impl SentSpace {
             probe_cursor: 0,
             probe_end: 0,
             is_discarded: false,
+            #[cfg(test)]
+            lookups: core::cell::Cell::default(),
         }
     }
 
     /// The number that the next packet will get.
     pub(super) fn next_number(&self) -> u64 {
-        self.base.saturating_add(self.packets.len() as u64)
+        self.next
     }
 
     /// All packets that are remembered, oldest first.
@@ -94,11 +119,30 @@ impl SentSpace {
     }
 
     pub(super) fn packet(&self, number: u64) -> Option<&LedgerPacket> {
-        self.packets.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        self.packets.get(self.position(number)?)
     }
 
     pub(super) fn packet_mut(&mut self, number: u64) -> Option<&mut LedgerPacket> {
-        self.packets.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        let position = self.position(number)?;
+        self.packets.get_mut(position)
+    }
+
+    fn position(&self, number: u64) -> Option<usize> {
+        let position = self.position_from(number);
+        self.packets.get(position).is_some_and(|packet| packet.number == number).then_some(position)
+    }
+
+    /// Where the first packet is whose number is `number` or greater.
+    fn position_from(&self, number: u64) -> usize {
+        #[cfg(test)]
+        self.lookups.set(self.lookups.get() + 1);
+        let first = self.packets.front().map_or(self.next, |oldest| oldest.number);
+        let Some(offset) = number.checked_sub(first) else { return 0 };
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        match self.packets.get(offset) {
+            Some(packet) if packet.number == number => offset,
+            _ => self.packets.partition_point(|packet| packet.number < number),
+        }
     }
 
     pub(super) fn largest_acknowledged(&self) -> Option<PacketNumber> {
@@ -160,13 +204,15 @@ impl SentSpace {
     /// Leaves the next number out.
     pub(super) fn skip(&mut self) {
         let number = self.next_number();
-        self.packets.push_back(LedgerPacket {
+        self.enter(LedgerPacket {
+            number,
             state: PacketState::Skipped,
             ack_eliciting: false,
             in_flight: false,
             is_probe_of_path: false,
             path: 0,
             loss_event: 0,
+            settled_to: 0,
             token_count: 0,
             first_token: self.next_token(),
             bytes: 0,
@@ -197,20 +243,22 @@ impl SentSpace {
         if staged.number.get() != self.next_number() {
             return Err(broken("a packet was built with a number that is not the next"));
         }
-        if self.other_outstanding >= MAX_UNACKNOWLEDGED_ACKS {
-            return Err(broken("too many ACKs were sent and none was acknowledged"));
+        if self.is_beyond(MAX_PACKETS, MAX_BYTES) {
+            return Err(TOO_MANY_UNACKNOWLEDGED);
         }
         let token_count = u32::try_from(tokens.len())
             .map_err(|_| broken("a packet has more tokens than can be counted"))?;
         let first_token = self.next_token();
         self.tokens.extend(tokens.drain(..));
-        self.packets.push_back(LedgerPacket {
+        self.enter(LedgerPacket {
+            number: staged.number.get(),
             state: PacketState::Staged,
             ack_eliciting: staged.ack_eliciting,
             in_flight: staged.in_flight,
             is_probe_of_path: staged.is_probe_of_path,
             path,
             loss_event: 0,
+            settled_to: 0,
             token_count,
             first_token,
             bytes: staged.bytes,
@@ -220,6 +268,27 @@ impl SentSpace {
             delivery: DeliverySnapshot::default(),
         });
         Ok(())
+    }
+
+    /// Whether there is room for a packet that the window governs.
+    pub(super) fn has_room(&self) -> bool {
+        let part = |whole: usize| whole.saturating_sub(whole / RESERVED_PARTS);
+        !self.is_beyond(part(MAX_PACKETS), part(MAX_BYTES))
+    }
+
+    fn is_beyond(&self, packets: usize, bytes: usize) -> bool {
+        self.packets.len() >= packets || self.bytes_remembered() >= bytes
+    }
+
+    /// The memory that packets and tokens take.
+    pub(super) fn bytes_remembered(&self) -> usize {
+        let packets = self.packets.len().saturating_mul(size_of::<LedgerPacket>());
+        packets.saturating_add(self.tokens.len().saturating_mul(size_of::<Token>()))
+    }
+
+    fn enter(&mut self, packet: LedgerPacket) {
+        self.next = packet.number.saturating_add(1);
+        self.packets.push_back(packet);
     }
 
     pub(super) fn commit(
@@ -244,7 +313,49 @@ impl SentSpace {
         if packet.ack_eliciting {
             add(&mut self.ack_eliciting_outstanding, 1)?;
         }
+        if !packet.in_flight {
+            self.acks.push_back(number);
+            self.forget_oldest_ack()?;
+        }
         Ok(Some(packet))
+    }
+
+    /// Takes back the oldest packet that does not count in flight, if there are too many.
+    fn forget_oldest_ack(&mut self) -> Result<(), TransportError> {
+        if self.acks.len() <= MAX_ACKS_REMEMBERED {
+            return Ok(());
+        }
+        let Some(oldest) = self.acks.pop_front() else { return Ok(()) };
+        self.abandon(oldest)?;
+        self.take_out_settled();
+        Ok(())
+    }
+
+    /// Takes out what is settled between other packets, if that is more than half of all. Each packet is
+    /// looked at once or twice in its life for this.
+    fn take_out_settled(&mut self) {
+        let outstanding = self.in_flight_outstanding.saturating_add(self.other_outstanding);
+        let outstanding = usize::try_from(outstanding).unwrap_or(usize::MAX);
+        let needed = outstanding.saturating_add(self.lost.len());
+        if self.packets.len() <= needed.saturating_mul(2).saturating_add(MAX_SETTLED) {
+            return;
+        }
+        let mut packets = VecDeque::with_capacity(needed.saturating_add(MAX_SETTLED));
+        let mut tokens = VecDeque::new();
+        for mut packet in core::mem::take(&mut self.packets) {
+            let is_needed = matches!(
+                packet.state,
+                PacketState::Staged | PacketState::Outstanding | PacketState::Lost
+            );
+            if is_needed {
+                let first_token = self.token_base.saturating_add(tokens.len() as u64);
+                tokens.extend(self.tokens_of(&packet));
+                packet.first_token = first_token;
+                packets.push_back(packet);
+            }
+        }
+        self.packets = packets;
+        self.tokens = tokens;
     }
 
     fn outstanding_of(&mut self, packet: &LedgerPacket) -> &mut u64 {
@@ -275,7 +386,7 @@ impl SentSpace {
             }
             PacketState::Lost => {
                 packet.state = PacketState::Acknowledged;
-                self.must_sweep = true;
+                self.lost.remove(&number);
             }
         }
         if self.largest_acknowledged.is_none_or(|largest| largest.get() < number) {
@@ -300,7 +411,7 @@ impl SentSpace {
         packet.lost_at = now;
         packet.loss_event = loss_event;
         self.leave_outstanding(&before)?;
-        self.lost.push_back(number);
+        self.lost.insert(number);
         Ok(before)
     }
 
@@ -321,13 +432,35 @@ impl SentSpace {
         self.first_outstanding..self.sent_end
     }
 
-    /// The numbers from `first` up to `last` that an acknowledgement could change: lost ones that
-    /// are remembered, and everything that is not settled. Work is proportional to what is found.
-    pub(super) fn unsettled_within(&self, first: u64, last: u64) -> impl Iterator<Item = u64> {
-        let from = self.lost.partition_point(|number| *number < first);
-        let lost = self.lost.iter().skip(from).copied().take_while(move |number| *number <= last);
-        let newest = self.next_number().saturating_sub(1).min(last);
-        lost.chain(first.max(self.first_outstanding)..=newest)
+    /// Appends to `numbers` those from `first` up to `last` that an acknowledgement could change: lost ones that
+    /// are remembered, and what is not settled. Work is proportional to what is found.
+    pub(super) fn unsettled_within(&self, first: u64, last: u64, numbers: &mut Vec<u64>) {
+        numbers.extend(self.lost.range(first..=last));
+        let mut position = self.position_from(first.max(self.first_outstanding));
+        while let Some(packet) = self.packets.get(position).filter(|packet| packet.number <= last) {
+            if packet.state == PacketState::Acknowledged && packet.settled_to > packet.number {
+                position = self.position_from(packet.settled_to);
+                continue;
+            }
+            if matches!(
+                packet.state,
+                PacketState::Staged | PacketState::Outstanding | PacketState::Skipped
+            ) {
+                numbers.push(packet.number);
+            }
+            position = position.saturating_add(1);
+        }
+    }
+
+    /// Everything from `first` up to `last` was acknowledged, so that nobody need look there again.
+    pub(super) fn note_settled(&mut self, first: u64, last: u64) {
+        let position = self.position_from(first.max(self.first_outstanding));
+        if let Some(packet) = self.packets.get_mut(position)
+            && packet.state == PacketState::Acknowledged
+            && packet.number <= last
+        {
+            packet.settled_to = last.saturating_add(1);
+        }
     }
 
     /// Drops from the ring what is settled: acknowledged, skipped, or lost at `lost_before` or
@@ -342,13 +475,14 @@ impl SentSpace {
                 }
                 PacketState::Staged | PacketState::Outstanding => false,
             };
-            // The numbers of a space continue where the ring ends, so the last one may leave too.
             if !is_settled {
                 break;
             }
             self.pop_oldest();
         }
-        self.first_outstanding = self.first_outstanding.max(self.base);
+        let oldest = self.packets.front().map_or(self.next, |oldest| oldest.number);
+        self.first_outstanding = self.first_outstanding.max(oldest);
+        self.take_out_settled();
     }
 
     fn pop_oldest(&mut self) {
@@ -356,22 +490,7 @@ impl SentSpace {
         let tokens = self.tokens.len().min(oldest.token_count as usize);
         self.tokens.drain(..tokens);
         self.token_base = self.token_base.saturating_add(tokens as u64);
-        if self.lost.front() == Some(&self.base) {
-            self.lost.pop_front();
-        }
-        self.base = self.base.saturating_add(1);
-    }
-
-    /// Takes lost packets that were acknowledged after all from among the lost, if there were any.
-    pub(super) fn sweep_lost(&mut self) {
-        if !core::mem::take(&mut self.must_sweep) {
-            return;
-        }
-        let mut lost = core::mem::take(&mut self.lost);
-        lost.retain(|number| {
-            self.packet(*number).is_some_and(|packet| packet.state == PacketState::Lost)
-        });
-        self.lost = lost;
+        self.lost.remove(&oldest.number);
     }
 
     /// A probe timeout expired: from here on [`probe_tokens`](Self::probe_tokens) has something to
@@ -420,7 +539,7 @@ impl SentSpace {
 
     pub(super) fn discard(&mut self) {
         // The next number stays what it is; nothing was sent that anybody may still ask about.
-        *self = Self { base: self.next_number(), is_discarded: true, ..Self::new() };
+        *self = Self { next: self.next, is_discarded: true, ..Self::new() };
     }
 }
 

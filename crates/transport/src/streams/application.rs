@@ -6,7 +6,7 @@ use clearway_wire::{Direction, StreamId, VarInt};
 
 use super::{
     LEAST_SEND_BUFFER, MAX_WAKING_ROOM, ReadError, ReadOutcome, STREAM_SEND_SHARE, StreamEvent,
-    Streams, UnknownStream, WINDOWS_KEPT, WriteError,
+    StreamProgress, Streams, UnknownStream, WINDOWS_KEPT, WriteError,
 };
 
 /// Writes shorter than this are gathered in chunks of [`SCRATCH`] bytes.
@@ -206,6 +206,14 @@ impl Streams {
         }
         self.settle(key);
         outcome
+    }
+
+    /// What the peer has done on a stream; `None` if there is no such stream or it is over.
+    pub(crate) fn progress(&mut self, id: StreamId) -> Option<StreamProgress> {
+        let (_, stream) = self.table.find_mut(id)?;
+        let sent = stream.send.as_ref().map(|send| send.progress()).unwrap_or_default();
+        let received = stream.receive.as_ref().map_or(0, |receive| receive.received());
+        Some(StreamProgress { received, ..sent })
     }
 
     /// How many bytes of a stream can be read now; 0 if there is no such stream.

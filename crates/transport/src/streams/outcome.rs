@@ -16,6 +16,19 @@ pub enum ReadOutcome {
     Finished,
 }
 
+/// What the peer has done on a stream until now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StreamProgress {
+    /// How many of the bytes written it has acknowledged, from the first on without a gap.
+    pub acknowledged: u64,
+    /// How many of the bytes written it has not acknowledged.
+    pub outstanding: u64,
+    /// There is more to be sent for the first time than its limit for this stream permits (RFC 9000 §4.1).
+    pub is_blocked: bool,
+    /// How many bytes of the stream it has sent, gaps included.
+    pub received: u64,
+}
+
 /// Why nothing more can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadError {

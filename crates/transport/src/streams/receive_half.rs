@@ -51,6 +51,11 @@ impl ReceiveHalf {
         self.state.is_terminal() || (self.stopped.is_some() && self.final_size.is_some())
     }
 
+    /// How long the stream is as far as it is known, in bytes.
+    pub(super) const fn received(&self) -> u64 {
+        self.window.received()
+    }
+
     /// How many bytes a read can take.
     pub(super) const fn readable(&self) -> u64 {
         self.data.readable()

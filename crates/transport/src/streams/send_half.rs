@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use clearway_wire::VarInt;
 
-use super::WriteError;
 use super::flow::SendCredit;
 use super::range_set::RangeSet;
 use super::state::{SendInput, SendState};
+use super::{StreamProgress, WriteError};
 
 /// What was written at once, at its place in the stream.
 #[derive(Debug)]
@@ -120,6 +120,14 @@ impl SendHalf {
     /// How many bytes are kept.
     pub(super) const fn buffered(&self) -> u64 {
         if self.state.carries_data() { self.written.saturating_sub(self.base) } else { 0 }
+    }
+
+    /// How far the peer is with what was written.
+    pub(super) fn progress(&self) -> StreamProgress {
+        let outstanding = self.buffered();
+        let is_blocked =
+            outstanding > 0 && self.written > self.credit.used() && self.credit.available() == 0;
+        StreamProgress { acknowledged: self.base, outstanding, is_blocked, received: 0 }
     }
 
     /// Gives up what is not yet acknowledged and owes the peer a RESET_STREAM. Returns whether that

@@ -29,7 +29,7 @@ fn wake_all(wakers: Vec<Waker>) {
 }
 
 fn request() -> Exchange {
-    Exchange::request(Request::new(()))
+    Exchange::request(Request::new(()), &Total::default())
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn a_writer_waits_for_half_of_the_buffer() {
     send.push(vec![0; BUFFER * 2].into());
     assert!(send.poll_room(&context).is_pending());
     for (buffered, wakes) in [(BUFFER, 0), (BUFFER / 2 + 1, 0), (BUFFER / 2, 1), (0, 1)] {
-        send.buffered = buffered;
+        send.held.set(buffered);
         let mut wakers = Vec::new();
         send.collect_waker(&mut wakers);
         wake_all(wakers);
@@ -125,11 +125,41 @@ fn the_end_of_the_connection_reaches_every_waiting_task_once() {
 #[test]
 fn rejected_requests_are_handed_to_the_shard() {
     let mut state = State::default();
-    let key = state.exchanges.insert(Exchange::incoming(4, Request::new(())));
+    let key = state.exchanges.insert(Exchange::incoming(4, Request::new(()), &Total::default()));
     state.incoming.push_back(key);
     state.reject_incoming();
     assert_eq!(state.changed, [key]);
     assert_eq!(state.exchanges[key].send.reset, Some(Code::REQUEST_REJECTED));
     assert_eq!(state.exchanges[key].receive.stop, Some(Code::REQUEST_REJECTED));
     assert!(state.incoming.is_empty());
+}
+
+#[test]
+fn streams_share_a_buffer_and_none_is_shut_out() {
+    let (_, waker) = waiting();
+    let context = Context::from_waker(&waker);
+    let total = Total::default();
+    let mut streams: Vec<_> = (0..100).map(|_| Sending::new(&total)).collect();
+    let chunk = Bytes::from(vec![0; 64 << 10]);
+    let mut held = 0;
+    loop {
+        let before = held;
+        for send in &mut streams {
+            if send.poll_room(&context).is_ready() {
+                send.push(chunk.clone());
+                held += chunk.len();
+            }
+        }
+        if held == before {
+            break;
+        }
+    }
+    assert!(held <= CONNECTION_BUFFER + 100 * chunk.len(), "{held} bytes are held");
+    // One that has handed over all it had goes on, whatever the others hold.
+    streams[7].held.set(0);
+    assert!(streams[7].poll_room(&context).is_ready());
+    assert!(streams[8].poll_room(&context).is_pending());
+    drop(streams);
+    assert!(Held::new(&total).has_room());
+    assert_eq!(total.0.load(Ordering::Relaxed), 0);
 }

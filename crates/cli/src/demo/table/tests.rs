@@ -11,6 +11,7 @@ fn outcome(controller: Algorithm, number: u32, milliseconds: u64, is_finished: b
         error: (!is_finished).then(|| "it was not done".to_owned()),
         time: Duration::from_millis(milliseconds),
         bytes: 10_000_000,
+        qlog: std::path::PathBuf::from("target/demo/reno-1.sqlog"),
         qlog_error: None,
         server: Watched {
             window: 50_000,

@@ -1,6 +1,7 @@
 //! Where the logs of living connections come from.
 
 use std::io::Read;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -70,11 +71,22 @@ impl Origin {
         Ok(self.get(name)?.into_body().into_reader())
     }
 
+    /// Asks by address, whatever name leads there: the program that answers need not know its names.
     fn get(&self, path: &str) -> Result<http::Response<ureq::Body>, String> {
         let agent = ureq::Agent::config_builder().timeout_connect(Some(PATIENCE)).proxy(None);
         let agent: ureq::Agent = agent.build().into();
-        let answer = agent.get(format!("http://{}/{path}", self.authority)).call();
-        answer.map_err(|error| error.to_string())
+        let mut why = format!("{} has no address", self.authority);
+        for address in self.addresses()? {
+            match agent.get(format!("http://{address}/{path}")).call() {
+                Ok(answer) => return Ok(answer),
+                Err(error) => why = error.to_string(),
+            }
+        }
+        Err(why)
+    }
+
+    fn addresses(&self) -> Result<impl Iterator<Item = SocketAddr>, String> {
+        self.authority.to_socket_addrs().map_err(|error| format!("{}: {error}", self.authority))
     }
 }
 

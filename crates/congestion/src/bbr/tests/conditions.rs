@@ -34,6 +34,25 @@ fn a_restart_from_idle_lasts_until_something_is_delivered() {
 }
 
 #[test]
+fn probe_rtt_ends_though_the_sender_has_little_to_send() {
+    // It is about time and a round, not about bandwidth (draft, HandleProbeRTT and CheckProbeRTTDone).
+    for is_application_limited in [false, true] {
+        let mut bbr = bbr(State::ProbeRtt);
+        bbr.full_pipe.was_reached = true;
+        bbr.probe_rtt.reached_at = Some(sample().now);
+        bbr.rounds.is_start = true;
+        let mut later = Sample { is_application_limited, ..sample() };
+        later.newest.delivery.is_application_limited = is_application_limited;
+        later.now = sample().now + ms(200);
+        bbr.check_probe_rtt(&later);
+        assert_eq!(bbr.state, State::ProbeRtt);
+        later.now = sample().now + ms(201);
+        bbr.check_probe_rtt(&later);
+        assert_eq!(bbr.state, State::ProbeCruise);
+    }
+}
+
+#[test]
 fn a_sample_is_limited_if_its_packet_or_its_rate_is() {
     let is_limited = |packet_is, rate_is| {
         let mut newest = packet(1, SIZE);

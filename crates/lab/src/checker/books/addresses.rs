@@ -16,15 +16,22 @@ pub(in crate::checker) struct Addresses {
     entries: Vec<Entry>,
     /// Where the datagram that is being taken in came from.
     arriving: Option<SocketAddr>,
-    /// Where datagrams went last.
+    /// Where datagrams of the connection that is watched went last. An end to which a client comes from two
+    /// addresses may have another connection, whose packets are not seen.
     current: Option<SocketAddr>,
+    /// Bytes of packets of the watched connection that were built and not yet handed over.
+    unsent: u64,
     /// Challenges that were built and not yet handed over, and those under way, with their addresses.
     built: Vec<[u8; 8]>,
     challenges: Vec<([u8; 8], SocketAddr)>,
+    /// Another connection of this end, whose packets are not seen, has sent a datagram.
+    has_other_connection: bool,
     /// What validates further addresses cannot be seen.
     is_blind: bool,
     /// The next datagram has an Initial packet that has to be padded.
     is_padding_due: bool,
+    /// A Handshake packet came.
+    has_handshake_packet: bool,
 }
 
 /// Datagrams with such Initial packets have at least so many bytes (RFC 9000 §14.1).
@@ -57,9 +64,14 @@ impl Addresses {
         to: SocketAddr,
         size: u64,
     ) -> Result<(), String> {
-        self.current = Some(to);
-        for data in core::mem::take(&mut self.built) {
-            self.challenges.push((data, to));
+        if let Some(rest) = self.unsent.checked_sub(size) {
+            self.unsent = rest;
+            self.current = Some(to);
+            for data in core::mem::take(&mut self.built) {
+                self.challenges.push((data, to));
+            }
+        } else {
+            self.has_other_connection |= self.current.is_some();
         }
         let is_blind = self.is_blind;
         let entry = self.entry(to);
@@ -71,6 +83,16 @@ impl Addresses {
             ));
         }
         Ok(())
+    }
+
+    /// Whether another connection of this end, whose packets are not seen, has sent a datagram.
+    pub(in crate::checker) fn has_other_connection(&self) -> bool {
+        self.has_other_connection
+    }
+
+    /// A packet of `size` bytes was built.
+    pub(in crate::checker) fn on_packet_built(&mut self, size: u64) {
+        self.unsent += size;
     }
 
     /// An Initial packet was built, of a client or one that elicits an ACK.
@@ -91,9 +113,12 @@ impl Addresses {
         Ok(())
     }
 
-    /// The peer is surely where the datagram that is being taken in came from.
-    pub(in crate::checker) fn validate_arriving(&mut self) {
-        if let Some(address) = self.arriving {
+    /// A Handshake packet came: a client that made it received what was sent before the first of them, and so
+    /// it is surely where that went (RFC 9000 §8.1). Where the packet itself came from it need not be.
+    pub(in crate::checker) fn on_handshake_packet(&mut self) {
+        if !core::mem::replace(&mut self.has_handshake_packet, true)
+            && let Some(address) = self.current
+        {
             self.entry(address).is_validated = true;
         }
     }

@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use super::story::{SIZE, Story, ms, respects, violates};
 use crate::checker::Property::{L1, L2, L3, L4, L5, L6, L7, L8, L9, L11};
+use crate::world::{EndId, Side};
 
 #[test]
 fn l1_slow_start_doubles() {
@@ -221,6 +222,28 @@ fn l4_data_that_may_go_goes() {
         story.send(8);
         tell(story, 1);
     });
+}
+
+/// A client that came from two addresses may have two connections at a server, of which one is watched: what
+/// the other sends, to an address that permits more, does not unblock this one.
+#[test]
+fn l4_another_connection_s_credit_is_not_this_one_s() {
+    let server = EndId { flow: 0, side: Side::Server };
+    let [first, second] = [5, 6].map(|port| ([10, 0, 0, 1], port).into());
+    let tell = |story: &mut Story, is_watched: bool| {
+        story.checker().on_delivered(story.now, server, first, &[0; 1200]);
+        story.send(3);
+        for _ in 0..3 {
+            story.checker().on_submitted(story.now, server, first, 1200);
+        }
+        story.checker().on_delivered(story.now, server, second, &[0; 2400]);
+        story.send(u64::from(is_watched));
+        story.checker().on_submitted(story.now, server, second, 1200);
+        story.limit(SendLimit::Amplification);
+        story.settle(Some(ms(100)));
+    };
+    respects(L4, |story| tell(story, false));
+    violates(L4, |story| tell(story, true));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use core::time::Duration;
 
-use super::{Statistics, percentile, share};
-use crate::report::testing::{finished, unfinished, violating};
+use super::{Share, Statistics, percentile, share};
+use crate::report::testing::{finished, flow_outcome, unfinished, violating};
 
 #[test]
 fn percentiles_are_nearest_ranks() {
@@ -42,6 +42,21 @@ fn violations_and_floors_are_counted() {
     assert_eq!(statistics.floor_reached, 0.25);
     assert_eq!(share(0, 0), 0.0);
     assert_eq!(Statistics::new(&[]), Statistics::default());
+}
+
+#[test]
+fn shares_are_of_all_that_a_run_received() {
+    let run = |seed, received: [u64; 2]| {
+        let mut run = finished(seed, 10);
+        let flow = |name, bytes| flow_outcome(name, bytes, Some(Duration::from_secs(1)));
+        run.outcome.flows = vec![flow("a", received[0]), flow("b", received[1])];
+        run
+    };
+    let shares = Statistics::new(&[run(0, [10, 30]), run(1, [30, 30]), run(2, [0, 0])]).shares;
+    let share = |flow: &str, least, mean, most| Share { flow: flow.to_owned(), least, mean, most };
+    assert_eq!(shares, [share("a", 0.25, 0.375, 0.5), share("b", 0.5, 0.625, 0.75)]);
+    // One flow has all there is, and nothing is said of it.
+    assert_eq!(Statistics::new(&[finished(0, 10)]).shares, []);
 }
 
 #[test]

@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use super::{WIDTH, table};
 use crate::report::testing::{finished, unfinished};
-use crate::report::{Row, Verdict};
+use crate::report::{Row, Share, Verdict};
 use crate::sweep::Swept;
 
 fn row(scenario: &str, variant: &str, shortfall: Option<&str>) -> Row {
@@ -41,6 +41,23 @@ variant  controller  seeds  finished  floor  p50 s  p99 s  max s  expected
 base     cubic           2         2    0 %   3.81   4.00   4.00    so far";
     assert_eq!(table(&rows), expected);
     assert_eq!(table(&[]), "");
+}
+
+#[test]
+fn shares_stand_below_a_row() {
+    let share = |flow: String, mean| Share { flow, least: mean - 0.05, mean, most: mean + 0.1 };
+    let mut two = row("x", "y", None);
+    two.statistics.shares = vec![share("reno".to_owned(), 0.25), share("bbr".to_owned(), 0.75)];
+    let text = table(&[two]);
+    let expected = "    shares: reno 25.0 % (20.0 to 35.0), bbr 75.0 % (70.0 to 85.0)";
+    assert_eq!(text.lines().last(), Some(expected));
+    let mut many = row("x", "y", None);
+    many.statistics.shares =
+        (1_u32..=9).map(|index| share(format!("f-{index}"), f64::from(index) / 45.0)).collect();
+    let text = table(&[many]);
+    let expected =
+        "    shares of 9 flows: from f-1 2.2 % (-2.8 to 12.2) to f-9 20.0 % (15.0 to 30.0)";
+    assert_eq!(text.lines().last(), Some(expected));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::scenario::settings::settings;
-use crate::scenario::value::{Size, Time, TimeOrNone};
+use crate::scenario::value::{AckDelay, PacketThreshold, Size, Time, TimeOrNone};
 
 settings! {
     /// `[endpoint.client]`, `[endpoint.server]`: how one end is configured.
@@ -12,14 +12,14 @@ settings! {
         stack: Option<StackName>,
         datagram_size: Option<Spanned<u16>>,
         ack_eliciting_threshold: Option<Spanned<u32>>,
-        max_ack_delay: Option<Time>,
+        max_ack_delay: Option<AckDelay>,
         idle_timeout: Option<TimeOrNone>,
         keep_alive: Option<TimeOrNone>,
         handshake_timeout: Option<Time>,
         initial_rtt: Option<Time>,
-        packet_threshold: Option<u64>,
+        packet_threshold: Option<PacketThreshold>,
         initial_window: Option<Size>,
-        maximum_window: Option<Size>,
+        maximum_window: Option<Spanned<Size>>,
         initial_stream_receive_window: Option<Size>,
         stream_receive_window: Option<Size>,
         initial_connection_receive_window: Option<Size>,

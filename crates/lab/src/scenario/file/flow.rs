@@ -4,7 +4,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::endpoint::EndpointsSettings;
-use crate::scenario::value::{Size, Speed, Time};
+use crate::scenario::value::{Count, Size, SpeedAboveZero, Time};
 
 /// `[[flow]]`: one connection, or several that are alike.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,23 +32,26 @@ pub(in crate::scenario) enum SessionName {
     Tls,
 }
 
-/// What a flow's application does.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(in crate::scenario) enum TrafficSettings {
-    Download(Size),
-    Upload(Size),
-    Parallel(Parallel),
-    Requests(Requests),
-    Paced(Paced),
-    Bulk(Bulk),
+/// What a flow's application does. Exactly one of these keys.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct TrafficSettings {
+    pub(in crate::scenario) download: Option<Size>,
+    pub(in crate::scenario) upload: Option<Size>,
+    pub(in crate::scenario) parallel: Option<Parallel>,
+    pub(in crate::scenario) requests: Option<Requests>,
+    pub(in crate::scenario) paced: Option<Paced>,
+    pub(in crate::scenario) bulk: Option<Bulk>,
+    /// Only in a sequence.
+    pub(in crate::scenario) idle: Option<Time>,
+    pub(in crate::scenario) sequence: Option<Vec<Spanned<TrafficSettings>>>,
 }
 
 /// Several answers at once.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Parallel {
-    pub(in crate::scenario) count: u64,
+    pub(in crate::scenario) count: Count,
     pub(in crate::scenario) size: Size,
 }
 
@@ -56,7 +59,7 @@ pub(in crate::scenario) struct Parallel {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Requests {
-    pub(in crate::scenario) count: u64,
+    pub(in crate::scenario) count: Count,
     pub(in crate::scenario) size: Size,
     pub(in crate::scenario) every: Option<Time>,
 }
@@ -65,7 +68,7 @@ pub(in crate::scenario) struct Requests {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Paced {
-    pub(in crate::scenario) rate: Speed,
+    pub(in crate::scenario) rate: SpeedAboveZero,
     pub(in crate::scenario) chunk: Size,
     pub(in crate::scenario) size: Size,
 }

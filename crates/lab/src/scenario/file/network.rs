@@ -4,18 +4,21 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::scenario::settings::settings;
-use crate::scenario::value::{Portion, Size, Speed, SpeedOrNone, Time, TimeOrNone};
+use crate::scenario::value::{
+    Count, Mtu, Portion, Products, Size, SmallCount, SpeedAboveZero, SpeedAboveZeroOrNone,
+    SpeedOrNone, Time, TimeOrNone,
+};
 
 settings! {
     /// `[network.to_client]`, `[network.to_server]`: what one direction does.
     struct DirectionSettings {
         delay: Option<Time>,
-        delay_steps: Option<Vec<DelayStep>>,
+        delay_steps: Option<Spanned<Vec<DelayStep>>>,
         jitter: Option<Time>,
         jitter_reorders: Option<bool>,
         tick: Option<TimeOrNone>,
-        rate: Option<SpeedOrNone>,
-        rate_steps: Option<Vec<RateStep>>,
+        rate: Option<SpeedAboveZeroOrNone>,
+        rate_steps: Option<Spanned<Vec<RateStep>>>,
         trace: Option<Spanned<String>>,
         overhead: Option<u16>,
         queue: Option<Spanned<Queue>>,
@@ -26,7 +29,7 @@ settings! {
         reorder: Option<Reorder>,
         duplicate: Option<Portion>,
         corrupt: Option<Corrupt>,
-        mtu: Option<usize>,
+        mtu: Option<Mtu>,
         bleach: Option<bool>,
         freezes: Option<Freezes>,
         ack_filter: Option<AckFilter>,
@@ -41,7 +44,7 @@ settings! {
         socket_buffer: Option<Size>,
         service_time: Option<Time>,
         batch_time: Option<Time>,
-        batch: Option<usize>,
+        batch: Option<SmallCount>,
     }
     /// `[host]`: what both hosts do, unless they say something else.
     for all in HostsSettings { client, server }
@@ -70,7 +73,7 @@ pub(in crate::scenario) enum Queue {
     Packets(usize),
     Bytes(Size),
     /// In bandwidth-delay products of the direction's rate and the two delays.
-    Bdp(f64),
+    Bdp(Products),
     /// As long as the rate takes this time for.
     Time(Time),
 }
@@ -95,7 +98,7 @@ pub(in crate::scenario) enum Discipline {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Policer {
-    pub(in crate::scenario) rate: Speed,
+    pub(in crate::scenario) rate: SpeedAboveZero,
     pub(in crate::scenario) bucket: Size,
 }
 
@@ -107,7 +110,7 @@ pub(in crate::scenario) struct Loss {
     pub(in crate::scenario) capped: Option<Capped>,
     pub(in crate::scenario) burst: Option<Burst>,
     pub(in crate::scenario) gilbert_elliott: Option<GilbertElliott>,
-    pub(in crate::scenario) list: Option<Vec<u64>>,
+    pub(in crate::scenario) list: Option<Vec<Count>>,
     pub(in crate::scenario) after: Option<After>,
     #[serde(rename = "for")]
     pub(in crate::scenario) length: Option<Time>,
@@ -118,7 +121,7 @@ pub(in crate::scenario) struct Loss {
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Capped {
     pub(in crate::scenario) probability: Portion,
-    pub(in crate::scenario) longest: u32,
+    pub(in crate::scenario) longest: SmallCount,
 }
 
 /// Bursts of one to `longest` losses.
@@ -126,7 +129,7 @@ pub(in crate::scenario) struct Capped {
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Burst {
     pub(in crate::scenario) start: Portion,
-    pub(in crate::scenario) longest: u32,
+    pub(in crate::scenario) longest: SmallCount,
 }
 
 /// A good and a bad state.
@@ -164,7 +167,7 @@ pub(in crate::scenario) struct Reorder {
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Corrupt {
     pub(in crate::scenario) probability: Portion,
-    pub(in crate::scenario) longest: Option<u32>,
+    pub(in crate::scenario) longest: Option<SmallCount>,
     pub(in crate::scenario) within: Option<usize>,
 }
 
@@ -183,7 +186,7 @@ pub(in crate::scenario) struct Freezes {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct AckFilter {
-    pub(in crate::scenario) keep_one_of: u32,
+    pub(in crate::scenario) keep_one_of: SmallCount,
     pub(in crate::scenario) smaller_than: usize,
 }
 

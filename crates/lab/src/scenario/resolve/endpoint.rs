@@ -9,6 +9,9 @@ use crate::setup::{EndSetup, StackKind};
 /// RFC 9000, Sections 14.1 and 18.2.
 const DATAGRAM_SIZES: RangeInclusive<u16> = 1200..=65527;
 
+/// In datagrams: the largest of the controllers' least windows.
+const LEAST_MAXIMUM_WINDOW: u64 = 4;
+
 /// The default, changed by what `settings` says.
 pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
     let default = EndSetup::default();
@@ -34,16 +37,34 @@ pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
             .handshake_timeout
             .map_or(default.handshake_timeout, |time| time.0),
         initial_rtt: settings.initial_rtt.map_or(default.initial_rtt, |time| time.0),
-        packet_threshold: settings.packet_threshold.unwrap_or(default.packet_threshold),
+        packet_threshold: settings.packet_threshold.map_or(default.packet_threshold, |it| it.0),
+        maximum_window: maximum_window(settings, &default, max_datagram_size)?,
         ..windows(settings, default)
     })
+}
+
+/// No controller's window is below its least.
+fn maximum_window(
+    settings: &EndpointSettings,
+    default: &EndSetup,
+    datagram_size: u16,
+) -> Result<u64, Fault> {
+    let Some(window) = &settings.maximum_window else { return Ok(default.maximum_window) };
+    let least = LEAST_MAXIMUM_WINDOW * u64::from(datagram_size);
+    if window.get_ref().0 < least {
+        let message = format!(
+            "a maximum_window has room for BBR's least window, {LEAST_MAXIMUM_WINDOW} datagrams: \
+             {least} bytes or more"
+        );
+        return Err(Fault::new(window.span(), message));
+    }
+    Ok(window.get_ref().0)
 }
 
 /// `end` with the windows and buffers that `settings` says.
 fn windows(settings: &EndpointSettings, end: EndSetup) -> EndSetup {
     EndSetup {
         initial_window: settings.initial_window.map_or(end.initial_window, |size| Some(size.0)),
-        maximum_window: settings.maximum_window.map_or(end.maximum_window, |size| size.0),
         initial_stream_receive_window: settings
             .initial_stream_receive_window
             .map_or(end.initial_stream_receive_window, |size| size.0),

@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 
-use clearway_units::Rate;
 use toml::Spanned;
 
 use super::endpoint;
@@ -84,30 +83,93 @@ fn flow(level: &Level, written: &Spanned<FlowSettings>) -> Result<Flow, Fault> {
     })
 }
 
+/// What a flow is used for: one thing, or a sequence of them.
 fn traffic(written: &Spanned<TrafficSettings>) -> Result<Traffic, Fault> {
-    let traffic = match *written.get_ref() {
-        TrafficSettings::Download(size) => Traffic::Download { size: size.0 },
-        TrafficSettings::Upload(size) => Traffic::Upload { size: size.0 },
-        TrafficSettings::Parallel(answers) => {
-            Traffic::Parallel { count: answers.count, size: answers.size.0 }
-        }
-        TrafficSettings::Requests(answers) => Traffic::Requests {
-            count: answers.count,
-            size: answers.size.0,
-            every: answers.every.map(|time| time.0),
-        },
-        TrafficSettings::Paced(answer) => {
-            Traffic::Paced { rate: answer.rate.0, chunk: answer.chunk.0, size: answer.size.0 }
-        }
-        TrafficSettings::Bulk(answer) => Traffic::Bulk { length: answer.length.0 },
-    };
-    let is_something = match traffic {
-        Traffic::Bulk { length } => !length.is_zero(),
-        Traffic::Paced { rate, chunk, size } => rate > Rate::ZERO && chunk > 0 && size > 0,
-        _ => traffic.bytes() > Some(0),
-    };
-    match is_something {
-        true => Ok(traffic),
-        false => Err(Fault::new(written.span(), "there is nothing to transfer")),
+    let Some(parts) = &written.get_ref().sequence else { return one_traffic(written, false) };
+    if let Some(more) = kinds(written.get_ref()).first() {
+        let message = format!("a sequence stands alone: {} belongs into its list", more.name);
+        return Err(Fault::new(written.span(), message));
     }
+    let (Some(last), true) = (parts.len().checked_sub(1), parts.len() <= MAXIMUM_PARTS) else {
+        return Err(Fault::new(
+            written.span(),
+            format!("a sequence has 1 to {MAXIMUM_PARTS} parts"),
+        ));
+    };
+    let part = |(index, written): (usize, &Spanned<TrafficSettings>)| {
+        let part = one_traffic(written, true)?;
+        match part {
+            Traffic::Bulk { .. } if index < last => {
+                Err(Fault::new(written.span(), "bulk ends with the connection: it comes last"))
+            }
+            _ => Ok(part),
+        }
+    };
+    let parts = parts.iter().enumerate().map(part).collect::<Result<Vec<_>, _>>()?;
+    match parts.iter().all(|part| matches!(part, Traffic::Idle { .. })) {
+        false => Ok(Traffic::Sequence { parts }),
+        true => Err(Fault::new(written.span(), NOTHING)),
+    }
+}
+
+/// A kind of traffic that a file names.
+struct Kind {
+    name: &'static str,
+    traffic: Traffic,
+}
+
+/// All kinds that are named.
+fn kinds(settings: &TrafficSettings) -> Vec<Kind> {
+    let TrafficSettings { download, upload, parallel, requests, paced, bulk, idle, sequence: _ } =
+        settings;
+    let kinds = [
+        ("download", download.map(|size| Traffic::Download { size: size.0 })),
+        ("upload", upload.map(|size| Traffic::Upload { size: size.0 })),
+        ("parallel", parallel.map(|it| Traffic::Parallel { count: it.count.0, size: it.size.0 })),
+        (
+            "requests",
+            requests.map(|it| Traffic::Requests {
+                count: it.count.0,
+                size: it.size.0,
+                every: it.every.map(|time| time.0),
+            }),
+        ),
+        (
+            "paced",
+            paced.map(|it| Traffic::Paced { rate: it.rate.0, chunk: it.chunk.0, size: it.size.0 }),
+        ),
+        ("bulk", bulk.map(|it| Traffic::Bulk { length: it.length.0 })),
+        ("idle", idle.map(|length| Traffic::Idle { length: length.0 })),
+    ];
+    kinds.into_iter().filter_map(|(name, traffic)| Some(Kind { name, traffic: traffic? })).collect()
+}
+
+const KINDS: &str = "download, upload, parallel, requests, paced, bulk";
+const NOTHING: &str = "there is nothing to transfer";
+/// As many as anyone needs.
+const MAXIMUM_PARTS: usize = 1000;
+
+fn one_traffic(written: &Spanned<TrafficSettings>, is_part: bool) -> Result<Traffic, Fault> {
+    let fault = |message: String| Err(Fault::new(written.span(), message));
+    if is_part && written.get_ref().sequence.is_some() {
+        return fault("a sequence in a sequence: its parts belong into the outer one".to_owned());
+    }
+    let mut kinds = kinds(written.get_ref());
+    let (Some(kind), true) = (kinds.pop(), kinds.is_empty()) else {
+        let mut named: Vec<_> = self::kinds(written.get_ref()).iter().map(|it| it.name).collect();
+        named.dedup();
+        let here = if named.is_empty() { "none".to_owned() } else { named.join(" and ") };
+        return fault(format!(
+            "traffic is exactly one of {KINDS}, or a sequence = [...] of them; here is {here}"
+        ));
+    };
+    let is_something = match kind.traffic {
+        Traffic::Idle { .. } if !is_part => {
+            return fault("idle is a part of a sequence = [...]".to_owned());
+        }
+        Traffic::Bulk { length } | Traffic::Idle { length } => !length.is_zero(),
+        Traffic::Paced { chunk, size, .. } => chunk > 0 && size > 0,
+        _ => kind.traffic.bytes() > Some(0),
+    };
+    if is_something { Ok(kind.traffic) } else { fault(NOTHING.to_owned()) }
 }

@@ -21,18 +21,20 @@ fn models(loss: &Loss) -> Vec<LossModel> {
     let random = loss.random.map(|portion| LossModel::Random { probability: portion.0 });
     let capped = loss.capped.map(|capped| LossModel::RandomCapped {
         probability: capped.probability.0,
-        maximum_run: capped.longest,
+        maximum_run: capped.longest.0,
     });
     let burst = loss
         .burst
-        .map(|burst| LossModel::Burst { start: burst.start.0, maximum_run: burst.longest });
+        .map(|burst| LossModel::Burst { start: burst.start.0, maximum_run: burst.longest.0 });
     let gilbert_elliott = loss.gilbert_elliott.map(|states| LossModel::GilbertElliott {
         good_to_bad: states.good_to_bad.0,
         bad_to_good: states.bad_to_good.0,
         loss_in_good: states.loss_in_good.map_or(Probability::NEVER, |portion| portion.0),
         loss_in_bad: states.loss_in_bad.0,
     });
-    let list = loss.list.clone().map(|numbers| LossModel::List { numbers });
+    let list = loss.list.as_ref().map(|numbers| LossModel::List {
+        numbers: numbers.iter().map(|number| number.0).collect(),
+    });
     [random, capped, burst, gilbert_elliott, list].into_iter().flatten().collect()
 }
 

@@ -24,16 +24,22 @@ const BASE: &str = "base";
 const SEEDS: u64 = 20;
 /// The limit of a scenario that does not say.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The properties of the field notes that are checked while a run goes on: S1 to S19, L1 to L11.
-const SAFETY_PROPERTIES: u32 = 19;
-const LIVENESS_PROPERTIES: u32 = 11;
+/// The properties of the field notes that are checked while a run goes on: S1 to S21, L1 to L12.
+const SAFETY_PROPERTIES: u32 = 21;
+const LIVENESS_PROPERTIES: u32 = 12;
 
-pub(super) fn scenario(name: &str, file: &ScenarioFile, folder: &Path) -> Result<Scenario, Fault> {
+pub(super) fn scenario(
+    name: &str,
+    path: &str,
+    file: &ScenarioFile,
+    folder: &Path,
+) -> Result<Scenario, Fault> {
     let controllers = controllers(file)?;
     let variants = variants(file, &controllers, folder)?;
     let references = references(file, &variants)?;
     Ok(Scenario {
         name: name.to_owned(),
+        file: path.to_owned(),
         summary: file.summary.clone(),
         references,
         seeds: at_least_one(file.seeds.as_ref(), "seeds")?.unwrap_or(SEEDS),
@@ -143,7 +149,7 @@ fn properties_off(list: &[PropertyOff]) -> Result<Vec<(String, String)>, Fault> 
     let checked = |off: &PropertyOff| {
         let (property, because) = (off.property.get_ref(), off.because.get_ref());
         if !known.contains(property) {
-            let message = format!("unknown property {property} (known: S1 to S19, L1 to L11)");
+            let message = format!("unknown property {property} (known: S1 to S21, L1 to L12)");
             return Err(Fault::new(off.property.span(), message));
         }
         if because.trim().is_empty() {

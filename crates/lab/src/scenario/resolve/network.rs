@@ -58,7 +58,7 @@ fn conditions(
     let capacity = trace.as_ref().map(Trace::mean_rate).or(rate);
     let queue = settings.queue.as_ref();
     let queue = queue.map(|queue| limit(queue, capacity, round_trip, overhead)).transpose()?;
-    let (delay_steps, rate_steps) = steps(settings);
+    let (delay_steps, rate_steps) = steps(settings)?;
     Ok(Conditions {
         delay: time(settings.delay),
         delay_steps,
@@ -79,13 +79,33 @@ fn loss_rules(settings: &DirectionSettings) -> Result<Vec<clearway_network::Loss
 
 type Steps = (Vec<Step<Duration>>, Vec<Step<Option<Rate>>>);
 
-fn steps(settings: &DirectionSettings) -> Steps {
-    let delays = settings.delay_steps.as_deref().unwrap_or_default().iter();
-    let rates = settings.rate_steps.as_deref().unwrap_or_default().iter();
-    (
-        delays.map(|step| Step { after: step.at.0, value: step.value.0 }).collect(),
-        rates.map(|step| Step { after: step.at.0, value: step.value.0 }).collect(),
-    )
+fn steps(settings: &DirectionSettings) -> Result<Steps, Fault> {
+    Ok((
+        in_order(settings.delay_steps.as_ref(), |step| Step {
+            after: step.at.0,
+            value: step.value.0,
+        })?,
+        in_order(settings.rate_steps.as_ref(), |step| Step {
+            after: step.at.0,
+            value: step.value.0,
+        })?,
+    ))
+}
+
+/// Steps that follow each other in time.
+fn in_order<F, T>(
+    written: Option<&Spanned<Vec<F>>>,
+    step: impl Fn(&F) -> Step<T>,
+) -> Result<Vec<Step<T>>, Fault> {
+    let Some(written) = written else { return Ok(Vec::new()) };
+    let steps: Vec<_> = written.get_ref().iter().map(step).collect();
+    if !steps.is_sorted_by(|one, next| one.after < next.after) {
+        return Err(Fault::new(
+            written.span(),
+            "steps come in the order of their times, each later",
+        ));
+    }
+    Ok(steps)
 }
 
 /// What needs nothing but its own settings.
@@ -103,7 +123,7 @@ fn impairments(settings: &DirectionSettings) -> Conditions {
             .map(|policer| Policer { rate: policer.rate.0, bucket: policer.bucket.0 }),
         discipline: settings.discipline.map_or(Discipline::DropTail, file::Discipline::resolve),
         ack_filter: settings.ack_filter.map(|filter| AckFilter {
-            keep_one_of: filter.keep_one_of,
+            keep_one_of: filter.keep_one_of.0,
             smaller_than: filter.smaller_than,
         }),
         mark_above: optional(settings.mark_above),
@@ -114,10 +134,10 @@ fn impairments(settings: &DirectionSettings) -> Conditions {
         duplicate: settings.duplicate.map_or(Probability::NEVER, |portion| portion.0),
         corrupt: settings.corrupt.map_or(Corrupt::default(), |corrupt| Corrupt {
             probability: corrupt.probability.0,
-            maximum_run: corrupt.longest,
+            maximum_run: corrupt.longest.map(|longest| longest.0),
             within: corrupt.within,
         }),
-        mtu: settings.mtu,
+        mtu: settings.mtu.map(|mtu| mtu.0),
         bleach: settings.bleach.unwrap_or(false),
         ..Conditions::default()
     }
@@ -157,7 +177,7 @@ fn host(settings: &HostSettings) -> Option<Host> {
         buffer: QueueLimit { packets: None, bytes: settings.socket_buffer.map(|size| size.0) },
         service: time(settings.service_time),
         batch_service: time(settings.batch_time),
-        batch: settings.batch.unwrap_or(1),
+        batch: settings.batch.map_or(1, |batch| batch.0 as usize),
     };
     (!host.service.is_zero() || !host.batch_service.is_zero()).then_some(host)
 }
@@ -180,11 +200,10 @@ fn limit(
         Queue::Packets(packets) => Ok(QueueLimit { packets: Some(packets), bytes: None }),
         Queue::Bytes(size) => Ok(bytes(size.0)),
         Queue::Time(time) => Ok(bytes(rate()?.bytes_in(time.0))),
-        Queue::Bdp(products) if products.is_finite() && products > 0.0 => {
-            // A cast from a number with a fraction saturates.
-            Ok(bytes((rate()?.bytes_in(round_trip) as f64 * products) as u64))
+        // A cast from a number with a fraction saturates.
+        Queue::Bdp(products) => {
+            Ok(bytes((rate()?.bytes_in(round_trip) as f64 * products.0) as u64))
         }
-        Queue::Bdp(_) => Err(Fault::new(queue.span(), "a number above 0 is expected")),
     }
 }
 

@@ -58,7 +58,7 @@ fn wrong_values() {
     check("[network]\ntick = \"never\"", "test.toml:6:8: \"never\" is not a duration");
     check("[network]\nduplicate = \"130%\"", "test.toml:6:13: \"130%\" is not a probability");
     check("[network]\nduplicate = 1.3", "test.toml:6:13: 1.3 is not from 0 to 1");
-    check("[network]\nmtu = -1", "test.toml:6:7: invalid value: integer `-1`");
+    check("[network]\nmtu = -1", "test.toml:6:7: -1 is not allowed, but a size of 1200 bytes");
     check(
         "[network]\nbleach = \"yes\"",
         "test.toml:6:10: invalid type: string \"yes\", expected a boolean",
@@ -75,7 +75,7 @@ fn what_makes_no_sense() {
     check("[network]\nqueue = { bdp = 1 }", "test.toml:6:9: such a queue needs a rate or a trace");
     check(
         "[network]\nrate = \"1mbit\"\nqueue = { bdp = -1 }",
-        "test.toml:7:9: a number above 0 is expected",
+        "test.toml:7:17: -1 is not a number above 0, at most 1000",
     );
     check(
         "[network]\nloss = [{ random = \"1%\" }, { for = \"2s\" }]",
@@ -118,6 +118,97 @@ fn what_makes_no_sense() {
 }
 
 #[test]
+fn what_cannot_be_is_refused_where_it_stands() {
+    let network = |line: &str, expected: &str| check(&format!("[network]\n{line}"), expected);
+    network("loss = [{ list = [2, 0] }]", "test.toml:6:22: 0 is not allowed, but a number from 1");
+    network(
+        "loss = [{ burst = { start = \"1%\", longest = 0 } }]",
+        "test.toml:6:45: 0 is not allowed, but a number from 1",
+    );
+    network(
+        "loss = [{ capped = { probability = \"1%\", longest = 0 } }]",
+        "test.toml:6:52: 0 is not allowed, but a number from 1",
+    );
+    let steps = "[{ at = \"2s\", value = \"5ms\" }, { at = \"1s\", value = \"9ms\" }]";
+    network(
+        &format!("delay_steps = {steps}"),
+        "test.toml:6:15: steps come in the order of their times, each later",
+    );
+    let steps = "[{ at = \"2s\", value = \"1mbit\" }, { at = \"2s\", value = \"2mbit\" }]";
+    network(
+        &format!("rate_steps = {steps}"),
+        "test.toml:6:14: steps come in the order of their times, each later",
+    );
+    network("queue = { bdp = 1e300 }", "test.toml:6:17: 1000000000000000000000");
+    network("rate = \"0\"", "test.toml:6:8: \"0\" lets nothing pass: a rate above 0 is expected");
+    network(
+        "policer = { rate = \"0mbit\", bucket = \"1kB\" }",
+        "test.toml:6:20: \"0mbit\" lets nothing pass: a rate above 0 is expected",
+    );
+    network(
+        "mtu = 0",
+        "test.toml:6:7: 0 is not allowed, but a size of 1200 bytes or more (RFC 9000",
+    );
+    network(
+        "ack_filter = { keep_one_of = 0, smaller_than = 9 }",
+        "test.toml:6:30: 0 is not allowed, but a number from 1",
+    );
+    check("[host.client]\nbatch = 0", "test.toml:6:9: 0 is not allowed, but a number from 1");
+    let endpoint = |line: &str, expected: &str| check(&format!("[endpoint]\n{line}"), expected);
+    endpoint(
+        "max_ack_delay = \"16384ms\"",
+        "test.toml:6:17: \"16384ms\" is no max_ack_delay: it is below 16384 ms (RFC 9000 §18.2)",
+    );
+    endpoint(
+        "packet_threshold = 0",
+        "test.toml:6:20: 0 is not allowed, but a number of packets from 3 (RFC 9002 §6.1.1)",
+    );
+    endpoint(
+        "maximum_window = \"1B\"",
+        "test.toml:6:18: a maximum_window has room for BBR's least window, 4 datagrams: 4800 bytes",
+    );
+}
+
+#[test]
+fn what_can_just_be_is_taken() {
+    for line in [
+        "[network]\nloss = [{ list = [1] }]\nmtu = 1200\nrate = \"8bit\"\nqueue = { bdp = 1000 }",
+        "[network]\nrate_steps = [{ at = \"0s\", value = \"0\" }, { at = \"1s\", value = \"1mbit\" }]",
+        "[endpoint]\nmax_ack_delay = \"16383ms\"\npacket_threshold = 3\nmaximum_window = \"4800B\"",
+    ] {
+        let text = format!("summary = \"A test.\"\n{FLOW}{line}\n");
+        assert!(parse(&text).is_ok(), "{line}: {}", error(&text));
+    }
+}
+
+#[test]
+fn a_sequence_that_makes_no_sense() {
+    for (traffic, expected) in [
+        (
+            "{ download = \"1B\", upload = \"1B\" }",
+            "traffic is exactly one of download, upload, parallel, requests, paced, bulk, or a \
+             sequence = [...] of them; here is download and upload",
+        ),
+        ("{}", "traffic is exactly one of"),
+        ("{ idle = \"1s\" }", "idle is a part of a sequence"),
+        ("{ sequence = [] }", "a sequence has 1 to 1000 parts"),
+        ("{ sequence = [{ idle = \"1s\" }] }", "there is nothing to transfer"),
+        ("{ sequence = [{ download = \"1B\" }], upload = \"1B\" }", "a sequence stands alone"),
+    ] {
+        let flow = format!("summary = \"A test.\"\n[[flow]]\nname = \"a\"\ntraffic = {traffic}\n");
+        let (error, expected) = (error(&flow), format!("test.toml:4:11: {expected}"));
+        assert!(error.starts_with(&expected), "{error}\n  and not {expected}");
+    }
+    let inner = "{ sequence = [{ bulk = { for = \"1s\" } }, { download = \"1B\" }] }";
+    let flow = format!("summary = \"A test.\"\n[[flow]]\nname = \"a\"\ntraffic = {inner}\n");
+    assert!(
+        error(&flow).starts_with("test.toml:4:25: bulk ends with the connection"),
+        "{}",
+        error(&flow)
+    );
+}
+
+#[test]
 fn flows_that_make_no_sense() {
     let flow = |text: &str| error(&format!("summary = \"A test.\"\n[[flow]]\n{text}\n"));
     for (text, expected) in [
@@ -132,7 +223,7 @@ fn flows_that_make_no_sense() {
         ),
         (
             "name = \"a\"\ntraffic = { dwnload = \"1\" }",
-            "test.toml:4:13: unknown name dwnload; did you mean download?",
+            "test.toml:4:13: unknown key dwnload; did you mean download?",
         ),
         (
             "name = \"a\"\ncopies = 0\ntraffic = { download = \"1\" }",
@@ -175,8 +266,8 @@ fn the_file_as_a_whole() {
             "test.toml:2:49: there must be a reason",
         ),
         (
-            "properties_off = [{ property = \"S20\", because = \"x\" }]",
-            "test.toml:2:32: unknown property S20",
+            "properties_off = [{ property = \"S99\", because = \"x\" }]",
+            "test.toml:2:32: unknown property S99",
         ),
     ] {
         let error = error(&format!("summary = \"A test.\"\n{first}\n{FLOW}"));

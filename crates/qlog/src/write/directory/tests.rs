@@ -1,6 +1,8 @@
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::testing::{at, connection_id, records, started};
+use clearway_wire::PacketType;
+
+use super::super::testing::{at, connection_id, received, records, started};
 use super::*;
 
 /// A folder of its own for each test, gone afterwards.
@@ -30,6 +32,19 @@ impl Drop for Folder {
     }
 }
 
+/// A connection begins, and its peer receives what is sent to it.
+fn begin(directory: &QlogDirectory, side: Side) {
+    let mut observer = directory.observer();
+    observer.observe(at(0), &started(side));
+    observer.observe(at(1), &received(PacketType::Handshake));
+}
+
+fn finish(directory: &QlogDirectory) -> QlogSummary {
+    let summary = directory.finish(Duration::from_secs(60));
+    assert!(summary.disk.is_complete);
+    summary
+}
+
 #[test]
 fn files_are_named_after_the_connection() {
     let id = connection_id(&[0x01, 0xab]);
@@ -43,8 +58,9 @@ fn each_connection_has_its_file() {
     let directory = QlogDirectory::new(folder.0.join("made"), TraceOptions::default()).unwrap();
     let inner = Folder(folder.0.join("made"));
     assert_eq!(inner.names(), [""; 0], "the probe is gone and no file is made too early");
-    directory.observer().observe(at(0), &started(Side::Client));
-    directory.observer().observe(at(0), &started(Side::Server));
+    begin(&directory, Side::Client);
+    begin(&directory, Side::Server);
+    finish(&directory);
     let names = ["abababababababab_client.sqlog", "abababababababab_server.sqlog"];
     assert_eq!(inner.names(), names);
     for name in names {
@@ -58,10 +74,54 @@ fn an_earlier_log_is_kept() {
     let folder = Folder::new("kept");
     let directory = QlogDirectory::new(&folder.0, TraceOptions::default()).unwrap();
     for _ in 0..3 {
-        directory.observer().observe(at(0), &started(Side::Client));
+        begin(&directory, Side::Client);
     }
+    finish(&directory);
     let expected = ["", "_2", "_3"].map(|number| format!("abababababababab_client{number}.sqlog"));
     assert_eq!(folder.names(), expected);
+}
+
+#[cfg(unix)]
+#[test]
+fn only_this_user_may_read_a_log() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("private");
+    let directory = QlogDirectory::new(&folder.0, TraceOptions::default()).unwrap();
+    begin(&directory, Side::Client);
+    finish(&directory);
+    let file = folder.0.join("abababababababab_client.sqlog");
+    let mode = fs::metadata(file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_is_written_through_a_symbolic_link() {
+    let folder = Folder::new("link");
+    fs::create_dir_all(folder.0.join("logs")).unwrap();
+    let victim = folder.0.join("victim");
+    fs::write(&victim, "kept").unwrap();
+    let logs = folder.0.join("logs");
+    let process = std::process::id();
+    for name in ["abababababababab_client.sqlog".to_owned(), format!(".clearway-qlog-{process}")] {
+        std::os::unix::fs::symlink(&victim, logs.join(name)).unwrap();
+    }
+    let directory = QlogDirectory::new(&logs, TraceOptions::default()).unwrap();
+    begin(&directory, Side::Client);
+    finish(&directory);
+    assert_eq!(fs::read(&victim).unwrap(), b"kept");
+    assert!(logs.join("abababababababab_client_2.sqlog").is_file());
+}
+
+#[test]
+fn connections_that_nobody_completes_make_no_files() {
+    let folder = Folder::new("junk");
+    let directory = QlogDirectory::new(&folder.0, TraceOptions::default()).unwrap();
+    for _ in 0..2000 {
+        directory.observer().observe(at(0), &started(Side::Server));
+    }
+    assert_eq!(finish(&directory).unopened, 2000);
+    assert_eq!(folder.names(), [""; 0]);
 }
 
 #[test]
@@ -99,7 +159,8 @@ fn many_connections_report_one_error() {
         }));
     fs::remove_dir_all(&folder.0).unwrap();
     for side in [Side::Client, Side::Server, Side::Client] {
-        directory.observer().observe(at(0), &started(side));
+        begin(&directory, side);
     }
+    finish(&directory);
     assert_eq!(count.load(Ordering::Relaxed), 1);
 }

@@ -2,8 +2,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clearway_transport::ConnectionError;
+use clearway_wire::PacketType;
 
-use super::super::testing::{Memory, at, started};
+use super::super::testing::{Memory, at, received, started};
 use super::*;
 
 fn counting() -> (ErrorHandler, Arc<AtomicUsize>, Arc<Mutex<String>>) {
@@ -94,4 +95,108 @@ fn a_disk_that_is_full_at_the_very_end_is_reported_too() {
     assert_eq!(count.load(Ordering::Relaxed), 0);
     drop(observer);
     assert_eq!(count.load(Ordering::Relaxed), 1);
+}
+
+/// A log that `admission` decides about.
+fn held(memory: &Memory, admission: &Arc<Admission>) -> QlogObserver {
+    QlogObserver::new(memory.clone(), TraceOptions::default()).admitted_by(Arc::clone(admission))
+}
+
+#[test]
+fn a_server_s_log_begins_when_the_peer_receives_what_is_sent_to_it() {
+    let (memory, immediate) = (Memory::default(), Memory::default());
+    let mut observers = [
+        held(&memory, &Arc::default()),
+        QlogObserver::new(immediate.clone(), TraceOptions::default()),
+    ];
+    let mut observe = |milliseconds, observation: &Observation<'_>| {
+        for observer in &mut observers {
+            observer.observe(at(milliseconds), observation);
+        }
+    };
+    observe(0, &started(Side::Server));
+    observe(0, &received(PacketType::Initial));
+    observe(1, &Observation::PacketBuffered { size: 1200 });
+    observe(200, &received(PacketType::Initial));
+    assert_eq!(memory.bytes(), b"");
+    observe(201, &received(PacketType::Handshake));
+    assert_eq!(memory.events("quic:packet_received").len(), 3);
+    observe(202, &Observation::PacketBuffered { size: 1200 });
+    drop(observers);
+    assert_eq!(memory.bytes(), immediate.bytes(), "nothing is missing");
+}
+
+#[test]
+fn a_client_s_log_begins_at_once() {
+    let memory = Memory::default();
+    let mut observer = held(&memory, &Arc::default());
+    observer.observe(at(0), &started(Side::Client));
+    assert_eq!(memory.events("quic:connection_started").len(), 1);
+}
+
+#[test]
+fn a_handshake_that_failed_has_a_log_with_its_reason() {
+    let memory = Memory::default();
+    let mut observer = held(&memory, &Arc::default());
+    observer.observe(at(0), &started(Side::Server));
+    observer.observe(at(0), &received(PacketType::Initial));
+    observer.observe(at(10_000), &Observation::Closed(&ConnectionError::HandshakeTimedOut));
+    assert_eq!(memory.bytes(), b"");
+    drop(observer);
+    let closed = memory.events("quic:connection_closed");
+    assert_eq!(closed[0]["reason"], "the handshake did not complete in time");
+}
+
+#[test]
+fn of_handshakes_that_fail_few_have_a_log_and_that_is_reported() {
+    let admission = Arc::new(Admission::default());
+    let (handler, count, text) = counting();
+    let logs: Vec<_> = (0..2000)
+        .map(|_| {
+            let memory = Memory::default();
+            let mut observer = held(&memory, &admission).with_error_handler(handler.clone());
+            observer.observe(at(0), &started(Side::Server));
+            observer.observe(at(0), &received(PacketType::Initial));
+            memory
+        })
+        .collect();
+    assert_eq!(logs.iter().filter(|memory| !memory.bytes().is_empty()).count(), 16);
+    assert_eq!(count.load(Ordering::Relaxed), 1984);
+    assert!(text.lock().unwrap().starts_with("more handshakes fail"), "{text:?}");
+    assert_eq!(admission.failed(), 1984);
+}
+
+#[test]
+fn a_connection_of_which_no_packet_was_opened_has_no_log() {
+    let admission = Arc::new(Admission::default());
+    let memory = Memory::default();
+    let mut observer = held(&memory, &admission);
+    observer.observe(at(0), &started(Side::Server));
+    let reason = clearway_transport::DropReason::DecryptionFailure;
+    observer.observe(at(0), &Observation::PacketDropped { size: 1200, reason });
+    observer.observe(at(1), &Observation::Closed(&ConnectionError::HandshakeTimedOut));
+    drop(observer);
+    assert_eq!(memory.bytes(), b"");
+    assert_eq!((admission.unopened(), admission.failed()), (1, 0));
+}
+
+#[test]
+fn what_is_held_is_bounded_and_the_log_says_what_is_missing() {
+    let memory = Memory::default();
+    let mut observer = held(&memory, &Arc::default());
+    observer.observe(at(0), &started(Side::Server));
+    for number in 0..5000 {
+        observer.observe(at(number), &Observation::PacketBuffered { size: 1200 });
+    }
+    observer.observe(at(5000), &received(PacketType::Handshake));
+    observer.observe(at(5001), &Observation::PacketBuffered { size: 1200 });
+    drop(observer);
+    let records = memory.records();
+    let buffered = memory.events("quic:packet_buffered").len() as u64;
+    let dropped = memory.events("clearway:records_dropped");
+    assert_eq!(dropped.len(), 1);
+    // The Handshake packet is behind the gap, and was the last to fall into it.
+    assert_eq!(buffered + dropped[0]["records"].as_u64().unwrap(), 5000 + 1 + 1);
+    assert!(memory.writes()[0].len() <= 65 << 10, "{} bytes", memory.writes()[0].len());
+    assert!(records[0]["trace"].is_object(), "the header comes first");
 }

@@ -6,7 +6,7 @@ fn options() -> TraceOptions {
 }
 
 fn sink(memory: &Memory, options: &TraceOptions) -> Records {
-    Records::new(Box::new(memory.clone()), options, at(0))
+    Records::new(Destination::Direct(Box::new(memory.clone())), options, at(0))
 }
 
 fn text_of(length: usize) -> String {

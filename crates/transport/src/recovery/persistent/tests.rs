@@ -7,6 +7,8 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn lost(index: u64, second: u64) -> LedgerPacket {
     LedgerPacket {
+        number: 0,
+        settled_to: 0,
         state: PacketState::Outstanding,
         ack_eliciting: true,
         in_flight: true,

@@ -31,6 +31,23 @@ fn the_first_sample_is_taken_as_it_is() {
 }
 
 #[test]
+fn the_time_threshold_is_of_the_greater_of_the_smoothed_and_the_latest() {
+    // RFC 9002 §6.1.2: when the round-trip time has grown at once, the average says too little.
+    let mut rtt = Rtt::new(ms(333));
+    rtt.on_sample(ms(40), Duration::ZERO);
+    rtt.on_sample(ms(80), Duration::ZERO);
+    assert_eq!(rtt.snapshot(false).unwrap().smoothed, ms(45));
+    assert_eq!(rtt.time_threshold(Duration::ZERO, Duration::ZERO), ms(90));
+    rtt.on_sample(ms(45), Duration::ZERO);
+    rtt.on_sample(ms(13), Duration::ZERO);
+    assert_eq!(rtt.snapshot(false).unwrap().smoothed, ms(41));
+    assert_eq!(
+        rtt.time_threshold(Duration::ZERO, Duration::ZERO),
+        ms(46) + Duration::from_micros(125)
+    );
+}
+
+#[test]
 fn later_samples_are_averaged_without_the_peers_delay() {
     let mut rtt = Rtt::new(ms(333));
     rtt.on_sample(ms(40), Duration::ZERO);

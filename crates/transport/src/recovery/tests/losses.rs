@@ -401,6 +401,23 @@ fn the_largest_acknowledged_must_be_new_for_a_sample() {
 }
 
 #[test]
+fn a_reported_delay_counts_up_to_max_ack_delay_once_the_handshake_is_confirmed() {
+    // RFC 9002 §5.3. A peer that reports more than it promised would make the path look shorter.
+    let smoothed = |is_confirmed: bool| {
+        let mut bench = Bench::new();
+        bench.context.handshake_confirmed = is_confirmed;
+        bench.send(at(0));
+        bench.ack(at(40), &[(0, 0)]);
+        let number = bench.send(at(100));
+        bench.try_ack(SpaceId::Application, at(220), ms(64), &[(number, number)]).unwrap();
+        bench.recovery.stats().rtt.unwrap().smoothed
+    };
+    // 120 ms, of which 25 or all of the 64 are the peer's: (7 x 40 + 95) / 8 and (7 x 40 + 56) / 8.
+    assert_eq!(smoothed(true), Duration::from_micros(46_875));
+    assert_eq!(smoothed(false), Duration::from_micros(42_000));
+}
+
+#[test]
 fn the_delay_of_initial_acks_is_ignored() {
     let mut bench = Bench::new();
     for (space, smoothed) in [(SpaceId::Initial, 100), (SpaceId::Handshake, 95)] {

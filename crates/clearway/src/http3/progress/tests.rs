@@ -1,0 +1,88 @@
+use super::*;
+
+const TIMEOUTS: Timeouts =
+    Timeouts { request: Duration::from_secs(10), send: Duration::from_secs(20) };
+
+fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_origin(Duration::from_secs(seconds))
+}
+
+fn answering(stream: u64, acknowledged: u64, is_blocked: bool) -> Look {
+    let progress = StreamProgress { acknowledged, outstanding: 1000, is_blocked, received: 50 };
+    Look { stream, progress, awaits_request: false }
+}
+
+fn asking(stream: u64, received: u64) -> Look {
+    let progress = StreamProgress { received, ..StreamProgress::default() };
+    Look { stream, progress, awaits_request: true }
+}
+
+#[test]
+fn a_response_that_its_client_does_not_let_go_on_loses_its_stream_alone() {
+    let mut watch = Watch::default();
+    for second in 0..20 {
+        let looks = [answering(0, 0, true), answering(4, second, false)];
+        assert_eq!(watch.look(at(second), &TIMEOUTS, &looks), []);
+    }
+    let looks = [answering(0, 0, true), answering(4, 20, false)];
+    assert_eq!(watch.look(at(20), &TIMEOUTS, &looks), [(0, Stalled::Response)]);
+}
+
+#[test]
+fn a_byte_in_time_is_progress() {
+    let mut watch = Watch::default();
+    for round in 0..100 {
+        let looks = [answering(0, round, true), asking(4, round)];
+        assert_eq!(watch.look(at(round * 9), &TIMEOUTS, &looks), []);
+    }
+}
+
+#[test]
+fn a_stream_that_waits_for_its_turn_is_not_abandoned() {
+    let mut watch = Watch::default();
+    for second in 0..100 {
+        let looks = [answering(0, 0, false), answering(4, second, false)];
+        assert_eq!(watch.look(at(second), &TIMEOUTS, &looks), []);
+    }
+    // Nothing moves on the whole connection.
+    let looks = [answering(0, 0, false), answering(4, 99, false)];
+    assert_eq!(watch.look(at(118), &TIMEOUTS, &looks), []);
+    let both = [(0, Stalled::Response), (4, Stalled::Response)];
+    assert_eq!(watch.look(at(119), &TIMEOUTS, &looks), both);
+}
+
+#[test]
+fn a_task_that_produces_nothing_is_not_the_clients_fault() {
+    let mut watch = Watch::default();
+    let idle = |stream| Look { progress: StreamProgress::default(), ..answering(stream, 0, false) };
+    for second in 0..100 {
+        assert_eq!(watch.look(at(second), &TIMEOUTS, &[idle(0)]), []);
+    }
+    // Its time begins when there is something to take.
+    assert_eq!(watch.look(at(100), &TIMEOUTS, &[answering(0, 0, true)]), []);
+    assert_eq!(watch.look(at(118), &TIMEOUTS, &[answering(0, 0, true)]), []);
+    let stalled = watch.look(at(119), &TIMEOUTS, &[answering(0, 0, true)]);
+    assert_eq!(stalled, [(0, Stalled::Response)]);
+}
+
+#[test]
+fn a_request_that_does_not_go_on_loses_its_stream() {
+    let mut watch = Watch::default();
+    assert_eq!(watch.look(at(0), &TIMEOUTS, &[asking(0, 5)]), []);
+    assert_eq!(watch.look(at(9), &TIMEOUTS, &[asking(0, 5), asking(4, 1)]), []);
+    let looks = [asking(0, 5), asking(4, 1)];
+    assert_eq!(watch.look(at(10), &TIMEOUTS, &looks), [(0, Stalled::Request)]);
+    // Nobody waits for the rest: it may take as long as it likes.
+    let unwanted = Look { awaits_request: false, ..asking(4, 1) };
+    assert_eq!(watch.look(at(30), &TIMEOUTS, &[unwanted]), []);
+}
+
+#[test]
+fn what_is_over_is_forgotten() {
+    let mut watch = Watch::default();
+    let looks: Vec<_> = (0..100).map(|number| asking(number * 4, 1)).collect();
+    watch.look(at(0), &TIMEOUTS, &looks);
+    assert_eq!(watch.streams.len(), 100);
+    watch.look(at(1), &TIMEOUTS, &[]);
+    assert_eq!(watch.streams.len(), 0);
+}

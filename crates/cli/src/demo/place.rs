@@ -1,0 +1,96 @@
+//! Where the qlog files of a demonstration lie.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clearway_qlog::create_private;
+
+/// Demonstrations that write to one folder at one time.
+const MAX_PLACES: u32 = 64;
+
+/// A place in a folder, which no other demonstration has as long as this one runs. What an earlier one left there is
+/// replaced.
+#[derive(Debug)]
+pub(super) struct Place {
+    folder: PathBuf,
+    /// Counted from 1.
+    number: u32,
+    /// Locked, until it is closed.
+    _lock: File,
+}
+
+impl Place {
+    /// The first place in `folder` that is free.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be made, nothing can be made or locked in it, or no place is free.
+    pub(super) fn take(folder: &Path) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        for number in 1..=MAX_PLACES {
+            let path = folder.join(format!(".demo{}.lock", suffix(number)));
+            let lock = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+            match lock.try_lock() {
+                Ok(()) => return Ok(Self { folder: folder.to_owned(), number, _lock: lock }),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+        Err(io::Error::other(format!("{MAX_PLACES} demonstrations write there already")))
+    }
+
+    /// The path of the file of a run.
+    pub(super) fn path(&self, run: &str) -> PathBuf {
+        self.folder.join(format!("{run}{}.sqlog", suffix(self.number)))
+    }
+
+    /// How the names of all files end, if others have the names without it.
+    pub(super) fn ending(&self) -> Option<String> {
+        (self.number > 1).then(|| format!("{}.sqlog", suffix(self.number)))
+    }
+}
+
+fn suffix(number: u32) -> String {
+    match number {
+        1 => String::new(),
+        _ => format!("_{number}"),
+    }
+}
+
+/// Makes the file at `path` anew. Whoever has the one before it open goes on reading that.
+///
+/// # Errors
+///
+/// If it cannot be made, or what is there cannot be removed.
+pub(super) fn replace(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => create_private(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn no_two_have_the_same_place_at_one_time() {
+        let folder = std::env::temp_dir().join(format!("clearway-places-{}", std::process::id()));
+        let first = Place::take(&folder).unwrap();
+        let second = Place::take(&folder).unwrap();
+        assert_eq!(first.path("bbr-1"), folder.join("bbr-1.sqlog"));
+        assert_eq!(second.path("bbr-1"), folder.join("bbr-1_2.sqlog"));
+        assert_eq!(second.ending().as_deref(), Some("_2.sqlog"));
+        let mut open = replace(&first.path("bbr-1")).unwrap();
+        open.write_all(b"whole").unwrap();
+        drop(first);
+        let third = Place::take(&folder).unwrap();
+        assert_eq!((third.number, third.ending()), (1, None));
+        drop(replace(&third.path("bbr-1")).unwrap());
+        assert_eq!(fs::read(third.path("bbr-1")).unwrap(), b"");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

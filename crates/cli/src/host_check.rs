@@ -1,0 +1,44 @@
+//! Who may ask for what is served over HTTP.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::HOST;
+use http::uri::Authority;
+
+/// A router that answers only requests for an address, for "localhost", or for one of `names`, wherever it is
+/// served: a page of the web whose own name is made to lead here (DNS rebinding) must not read what is served. No
+/// browser asks for an address on behalf of a page of another.
+pub(crate) fn guard(router: Router, names: &[String]) -> Router {
+    let names: Arc<[String]> = names.into();
+    router.layer(from_fn_with_state(names, refuse_other_names))
+}
+
+async fn refuse_other_names(
+    State(names): State<Arc<[String]>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    if host.is_some_and(|host| is_permitted(host, &names)) {
+        return next.run(request).await;
+    }
+    let why = "ask for localhost, for the address, or for a name that the program was given\n";
+    (StatusCode::FORBIDDEN, why).into_response()
+}
+
+fn is_permitted(host: &str, names: &[String]) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok()
+        || names.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Which connections of a server get a log.
+//!
+//! Anybody can send an Initial packet: its keys follow from its header (RFC 9001 §5.2), and its source
+//! address may be another's. A log is opened once the peer has shown that it receives what is sent to its
+//! address: with a Handshake packet (RFC 9000 §8.1). Until then its records wait in memory.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::sync::Arc;
+
+use clearway_transport::{Observation, Side};
+use clearway_units::Timestamp;
+use clearway_wire::PacketType;
+
+/// What one connection may hold of its own, in bytes: its beginning.
+const BEGINNING_BYTES: usize = 4 << 10;
+/// What one connection may hold at most, in bytes.
+const CONNECTION_BYTES: usize = 64 << 10;
+/// What all connections may hold together beyond their beginnings, in bytes.
+const SHARED_BYTES: usize = 16 << 20;
+
+/// Which handshakes that fail get a log all the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct FailedHandshakes {
+    /// As many at one time.
+    burst: u32,
+    /// One more after each of these times.
+    interval: Duration,
+    /// As many in all.
+    total: u64,
+}
+
+/// Decides which connections of a server get a log, for those that share it.
+///
+/// A connection does if its peer has sent a Handshake packet, and so receives what is sent to its address.
+/// Of handshakes that fail before that some get one, so that they can be explained: 16 at one time, one
+/// more each second, 1,000 in all. Connections of which no packet could be opened get none. Both are
+/// counted. Until it is decided, a connection holds at most 64 KiB of records, and all together hold 16 MiB
+/// beyond the first 4 KiB of each; records beyond that are missing in the log, which says how many.
+#[derive(Debug)]
+pub struct Admission {
+    failed: FailedHandshakes,
+    /// Bytes held beyond the beginnings.
+    held: AtomicUsize,
+    /// When the next failed handshake would be the first of a new burst, in nanoseconds.
+    next: AtomicU64,
+    admitted: AtomicU64,
+    counts: Counts,
+}
+
+/// Connections without a log.
+#[derive(Default, Debug)]
+struct Counts {
+    failed: AtomicU64,
+    unopened: AtomicU64,
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self::new(FailedHandshakes { burst: 16, interval: Duration::from_secs(1), total: 1000 })
+    }
+}
+
+impl Admission {
+    fn new(failed: FailedHandshakes) -> Self {
+        Self {
+            failed,
+            held: AtomicUsize::new(0),
+            next: AtomicU64::new(0),
+            admitted: AtomicU64::new(0),
+            counts: Counts::default(),
+        }
+    }
+
+    /// No handshake that fails before the peer's first Handshake packet gets a log.
+    pub fn without_failed_handshakes() -> Self {
+        Self::new(FailedHandshakes { burst: 0, interval: Duration::ZERO, total: 0 })
+    }
+
+    /// Handshakes that failed and have no log.
+    pub(super) fn failed(&self) -> u64 {
+        self.counts.failed.load(Ordering::Relaxed)
+    }
+
+    /// Connections without a log, because none of the packets that began them could be opened.
+    pub(super) fn unopened(&self) -> u64 {
+        self.counts.unopened.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_unopened(&self) {
+        self.counts.unopened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether a handshake that failed at `now` gets a log. If not it is counted.
+    pub(super) fn admits_failed(&self, now: Timestamp) -> bool {
+        let is_admitted =
+            self.is_within_rate(now) && increase(&self.admitted, 1, self.failed.total);
+        if !is_admitted {
+            self.counts.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        is_admitted
+    }
+
+    /// A token bucket, as the time at which it is full again.
+    fn is_within_rate(&self, now: Timestamp) -> bool {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let now = nanoseconds(now.since_origin());
+        let interval = nanoseconds(self.failed.interval);
+        let room = interval.saturating_mul(u64::from(self.failed.burst));
+        let take = |full_at: u64| {
+            let full_at = full_at.max(now).saturating_add(interval);
+            (full_at.saturating_sub(now) <= room).then_some(full_at)
+        };
+        self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+}
+
+/// Adds, unless the sum is above `maximum`.
+fn increase(value: &AtomicU64, by: u64, maximum: u64) -> bool {
+    let add = |value: u64| value.checked_add(by).filter(|sum| *sum <= maximum);
+    value.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+}
+
+/// The room that one connection has for records, until it is decided whether it gets a log.
+#[derive(Debug)]
+pub(super) struct Room {
+    admission: Arc<Admission>,
+    /// What was taken of the shared room, in bytes.
+    taken: usize,
+}
+
+impl Room {
+    pub(super) fn new(admission: Arc<Admission>) -> Self {
+        Self { admission, taken: 0 }
+    }
+
+    /// Whether there is room for a record of `length` bytes behind `held` others. The first record always
+    /// has: without it the others mean nothing.
+    pub(super) fn take(&mut self, held: usize, length: usize) -> bool {
+        let end = held.saturating_add(length);
+        if held == 0 || end <= BEGINNING_BYTES {
+            return true;
+        }
+        let add = |all: usize| all.checked_add(length).filter(|sum| *sum <= SHARED_BYTES);
+        let has_room = end <= CONNECTION_BYTES
+            && self.admission.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok();
+        if has_room {
+            self.taken = self.taken.saturating_add(length);
+        }
+        has_room
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.admission.held.fetch_sub(self.taken, Ordering::Relaxed);
+    }
+}
+
+/// What a peer has shown of itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Shown {
+    /// Nothing: no packet could be opened.
+    Nothing,
+    /// That it knows the Initial keys, as everybody can.
+    Initial,
+    /// That it receives what is sent to its address.
+    Address,
+}
+
+impl Shown {
+    /// What a peer shows with its first packets to an end of this side: whom this end asked is as genuine as
+    /// the application's wish.
+    pub(super) const fn at_first(side: Side) -> Self {
+        match side {
+            Side::Client => Self::Address,
+            Side::Server => Self::Nothing,
+        }
+    }
+
+    pub(super) fn of(observation: &Observation<'_>) -> Self {
+        match observation {
+            Observation::PacketReceived(packet) => match packet.packet_type {
+                PacketType::Handshake | PacketType::OneRtt => Self::Address,
+                PacketType::Initial | PacketType::ZeroRtt => Self::Initial,
+            },
+            _ => Self::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
