@@ -91,7 +91,7 @@ Disturbances:
                                 nothing passes for so long that the client sends, the server, or either
   lose, double, corrupt, corrupt-header, delay
                                 the datagram is lost, comes twice, has a byte changed (or one of its first
-                                20), comes 100 ms late; these are tried at datagrams only
+                                20), comes 100 ms late; tried at datagrams only (at a time: the server's next)
   key-update-client, key-update-server
                                 an end asks for a key update (nothing happens before the handshake is confirmed)
   reorder                       from then on a tenth of all datagrams is a quarter of a round trip late

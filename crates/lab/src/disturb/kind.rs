@@ -34,7 +34,7 @@ pub enum Kind {
     Reorder,
 }
 
-/// Nobody has this name.
+/// A name of a disturbance, or a moment, that is not understood; says what there is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownName(pub(super) String);
 

@@ -38,3 +38,50 @@ fn pairs_are_of_two_and_follow_from_the_seed() {
     assert!(some.iter().all(|[one, other]| one != other));
     assert_eq!(pairs(&trials[..1], 50, 1), Vec::<[Event; 2]>::new());
 }
+
+#[test]
+fn bounds_follow_from_what_happens_and_when() {
+    let scenario = standard().unwrap();
+    let setup = &scenario.variants.iter().find(|it| it.name == "download, 200 ms").unwrap().setup;
+    let baseline = Baseline::measure(setup, &"cubic".parse().unwrap(), 0).unwrap();
+    let end = baseline.outcome.took().unwrap();
+    let bounds = Bounds::new(setup, "cubic", &baseline, None);
+    let ms = Duration::from_millis;
+    let at = |kind, time| Event { kind, at: At(Moment::After(ms(time))) };
+    let cost = |events: &[Event]| bounds.of(events).saturating_sub(end);
+
+    assert_eq!(cost(&[]), Duration::ZERO);
+    // A copy costs no more than a round trip: 200 ms and the queues of both directions.
+    assert!(cost(&[at(Kind::Double, 900)]) < ms(400));
+    let silence = |length, time| at(Kind::Silence(None, ms(length)), time);
+    // Each millisecond of silence may cost another one of backoff.
+    assert_eq!(cost(&[silence(2000, 700)]) - cost(&[silence(200, 700)]), ms(3600));
+    // Without a sample the probe timeout is that of the initial round trip.
+    assert!(cost(&[silence(200, 0)]) > cost(&[silence(200, 700)]));
+    // What has arrived need not be sent again from a small window.
+    let lose = |number| Event {
+        kind: Kind::Lose,
+        at: At(Moment::Datagram { way: Way::ToClient, number }),
+    };
+    let last = baseline.datagrams(Way::ToClient);
+    assert!(cost(&[lose(last)]) < cost(&[lose(last / 2)]));
+    // The second silence may begin when the first one's probe is due.
+    let pair = cost(&[silence(2000, 700), silence(2000, 700)]);
+    assert!(pair >= 3 * cost(&[silence(2000, 700)]) / 2, "{pair:?}");
+}
+
+#[test]
+fn a_time_counts_from_the_undisturbed_run() {
+    let scenario = standard().unwrap();
+    let setup = &scenario.variants[0].setup;
+    let baseline = Baseline::measure(setup, &"reno".parse().unwrap(), 0).unwrap();
+    // A download of 100 kB: the request with the handshake's end, 5 ms and a little on the way.
+    let first = baseline.time_before(Moment::Datagram { way: Way::ToClient, number: 1 });
+    assert!(first >= Duration::from_millis(4) && first <= Duration::from_millis(6), "{first:?}");
+    assert_eq!(baseline.received(first), 0);
+    assert!(baseline.received(baseline.outcome.at) > 50_000);
+    assert_eq!(left_out(&Choice::default(), &baseline), 0);
+    let few = Choice { datagrams: 10, ..Choice::default() };
+    let all = [Way::ToServer, Way::ToClient].map(|way| baseline.datagrams(way));
+    assert_eq!(left_out(&few, &baseline), all.iter().sum::<u64>() - 20);
+}
