@@ -8,4 +8,5 @@ mod link;
 mod page;
 mod serve_get;
 mod support;
+mod traces;
 mod view;
