@@ -9,4 +9,5 @@ mod many;
 mod page;
 mod serve_get;
 mod support;
+mod traces;
 mod view;

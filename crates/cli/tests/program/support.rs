@@ -104,8 +104,13 @@ impl Running {
         let root = scratch.path(root);
         let arguments = [&["serve", &root, "--listen", "127.0.0.1:0"][..], more].concat();
         let mut command = clearway(&arguments);
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
+        command.stderr(Stdio::null());
+        Self::listening(command)
+    }
+
+    /// Starts a command that serves.
+    pub(crate) fn listening(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
