@@ -1,5 +1,8 @@
 //! The application that runs in the shard for tasks elsewhere: it moves what they did to the
 //! transport, and what the transport has to them, under one lock per batch (law 12).
+//!
+//! What is moved to the tasks still counts against flow control: credit goes back to the peer, and a
+//! stream's place to another, only for what a task has read.
 
 use std::sync::Arc;
 
@@ -13,7 +16,7 @@ use clearway_wire::{Direction, StreamId};
 
 use crate::error::{ConnectError, ExportError};
 use crate::shared::{
-    Effects, Established, Opened, RESUME_BELOW, ReceiveEnd, ReceiveHalf, STREAM_BUFFER, SendHalf,
+    CREDIT_PART, Effects, Established, Opened, RESUME_BELOW, ReceiveEnd, ReceiveHalf, SendHalf,
     SendState, Shared, State, Stream,
 };
 
@@ -37,7 +40,7 @@ impl Application for Driver {
         let Self { shared, effects, touched, is_closed } = self;
         let mut state = shared.lock();
         while let Some(event) = connection.next_event() {
-            on_event(now, connection, &mut state, event, effects);
+            on_event(connection, &mut state, event, effects);
         }
         receive_datagrams(connection, &mut state, effects);
         if !*is_closed {
@@ -74,13 +77,7 @@ impl Drop for Driver {
     }
 }
 
-fn on_event(
-    now: Timestamp,
-    connection: &mut Connection,
-    state: &mut State,
-    event: Event,
-    effects: &mut Effects,
-) {
+fn on_event(connection: &mut Connection, state: &mut State, event: Event, effects: &mut Effects) {
     match event {
         Event::Connected => {
             state.established = Some(Arc::new(established(connection)));
@@ -97,9 +94,8 @@ fn on_event(
             }
         }
         Event::Readable(id) => {
-            with_receive(state, id, |receive| {
-                read(now, connection, id, receive, STREAM_BUFFER, effects);
-            });
+            read(connection, state, id, Pieces::Bounded, effects);
+            settle(state, id);
         }
         Event::Writable(id) => with_send(state, id, |send| write(connection, id, send, effects)),
         Event::Stopped { stream_id, error_code } => with_send(state, stream_id, |send| {
@@ -115,7 +111,7 @@ fn on_event(
         Event::PeerMoved(remote) => state.remote = Some(remote),
         Event::NewToken(token) => state.new_token = Some(token),
         Event::Closed(error) => {
-            read_the_rest(now, connection, state, effects);
+            read_the_rest(connection, state, effects);
             state.fail(ConnectError::Lost(error), effects);
         }
         // Openers and datagrams are looked after in every batch.
@@ -145,13 +141,6 @@ fn with_send(state: &mut State, id: StreamId, act: impl FnOnce(&mut SendHalf)) {
     settle(state, id);
 }
 
-fn with_receive(state: &mut State, id: StreamId, act: impl FnOnce(&mut ReceiveHalf)) {
-    if let Some(receive) = state.streams.get_mut(&id).and_then(|stream| stream.receive.as_mut()) {
-        act(receive);
-    }
-    settle(state, id);
-}
-
 /// A task did something with a stream.
 fn on_touched(
     now: Timestamp,
@@ -170,11 +159,20 @@ fn on_touched(
         write(connection, id, send, effects);
     }
     if let Some(receive) = &mut stream.receive {
+        let credit = std::mem::take(&mut receive.credit);
+        state.credit -= credit;
+        // A stream that the transport has forgotten needs none of these.
+        if credit > 0 {
+            let _ = connection.give_back(now, id, credit);
+        }
+        if std::mem::take(&mut receive.end_is_owed) {
+            let _ = connection.read(now, id, 1);
+        }
         if let Some(error_code) = receive.stop.take() {
             let _ = connection.stop_sending(now, id, error_code);
         }
-        if receive.is_paused && receive.queued < RESUME_BELOW {
-            read(now, connection, id, receive, STREAM_BUFFER, effects);
+        if receive.is_paused && receive.queue.is_empty() {
+            read(connection, state, id, Pieces::Bounded, effects);
         }
     }
     settle(state, id);
@@ -242,30 +240,40 @@ fn give_up_sending(send: &mut SendHalf, effects: &mut Effects) {
     effects.wake(send.watcher.take());
 }
 
-/// Takes what the transport has of a stream, as long as there are fewer than `room` bytes.
+/// How much is taken from the transport at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pieces {
+    /// All, unless it comes in pieces that are too small.
+    Bounded,
+    /// All: the transport joins no more.
+    All,
+}
+
+/// Takes what the transport has of a stream. It is for the task to give it back to the peer.
 fn read(
-    now: Timestamp,
     connection: &mut Connection,
+    state: &mut State,
     id: StreamId,
-    receive: &mut ReceiveHalf,
-    room: usize,
+    pieces: Pieces,
     effects: &mut Effects,
 ) {
+    let Some(receive) = state.streams.get_mut(&id).and_then(|stream| stream.receive.as_mut())
+    else {
+        return;
+    };
     if receive.is_stopped || receive.end.is_some() {
         return;
     }
     receive.is_paused = false;
     let mut has_news = false;
     loop {
-        let free = room.saturating_sub(receive.queued);
-        if free == 0 {
+        if pieces == Pieces::Bounded && receive.is_full() {
             receive.is_paused = true;
             break;
         }
-        match connection.read(now, id, free) {
+        match connection.read_ahead(id, usize::MAX) {
             Ok(ReadOutcome::Data(data)) => {
-                receive.queued += data.len();
-                receive.queue.push_back(data);
+                receive.push(data);
                 has_news = true;
             }
             Ok(ReadOutcome::Blocked) => break,
@@ -275,13 +283,16 @@ fn read(
             }
             Err(transport::ReadError::Reset(error_code)) => {
                 receive.end = Some(ReceiveEnd::Reset(error_code));
-                receive.queue.clear();
-                receive.queued = 0;
+                receive.clear();
                 break;
             }
             // The transport forgets a stream only after its end was read here.
             Err(transport::ReadError::UnknownStream) => break,
         }
+    }
+    if has_news && let Some((stream, connection)) = connection.receive_windows(id) {
+        receive.credit_step = stream / CREDIT_PART;
+        state.credit_step = connection / CREDIT_PART;
     }
     if has_news || receive.end.is_some() {
         effects.wake(receive.reader.take());
@@ -289,16 +300,10 @@ fn read(
 }
 
 /// The connection is over: what came before that can still be read.
-fn read_the_rest(
-    now: Timestamp,
-    connection: &mut Connection,
-    state: &mut State,
-    effects: &mut Effects,
-) {
-    for (id, stream) in &mut state.streams {
-        if let Some(receive) = &mut stream.receive {
-            read(now, connection, *id, receive, usize::MAX, effects);
-        }
+fn read_the_rest(connection: &mut Connection, state: &mut State, effects: &mut Effects) {
+    let ids: Vec<StreamId> = state.streams.keys().copied().collect();
+    for id in ids {
+        read(connection, state, id, Pieces::All, effects);
     }
 }
 

@@ -10,12 +10,13 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::connection::ConnectionRef;
 use crate::error::{ReadError, ReadToEndError, StreamClosed};
-use crate::shared::{RESUME_BELOW, ReceiveEnd, ReceiveHalf, register};
+use crate::shared::{ReceiveEnd, ReceiveHalf, register};
 
 /// A stream to read from.
 ///
-/// Up to 1 MiB waits here to be read, and as much as the receive window permits in the transport; then
-/// the peer has to wait. Dropped before its end, the stream is [stopped](Self::stop) with code 0.
+/// As much waits here to be read as the receive windows of the stream and of the connection permit
+/// (RFC 9000 §4.1); then the peer has to wait. The stream counts among those that the peer may have open
+/// (§4.6) until its end was read. Dropped before its end, the stream is [stopped](Self::stop) with code 0.
 pub struct RecvStream {
     connection: ConnectionRef,
     id: StreamId,
@@ -82,25 +83,37 @@ impl RecvStream {
         let Some(receive) = receive.filter(|receive| !receive.is_stopped) else {
             return Poll::Ready(Err(ReadError::ClosedStream));
         };
-        if let Some(chunk) = take(receive, max.max(1)) {
-            if receive.is_paused && receive.queued < RESUME_BELOW {
-                state.touch(self.id);
-                drop(state);
+        if let Some(chunk) = receive.take(max.max(1)) {
+            let is_due = receive.is_due();
+            state.credit += chunk.len() as u64;
+            let is_due = is_due || state.credit >= state.credit_step;
+            // Seen with the next batch in any case.
+            state.touch(self.id);
+            drop(state);
+            if is_due {
                 self.connection.wake_shard();
             }
             return Poll::Ready(Ok(Some(chunk)));
         }
-        match (receive.end, lost) {
-            (Some(ReceiveEnd::Finished), _) => Poll::Ready(Ok(None)),
-            (Some(ReceiveEnd::Reset(code)), _) => Poll::Ready(Err(ReadError::Reset(code))),
-            (None, Some(error)) => Poll::Ready(Err(ReadError::ConnectionLost(error))),
+        let ended = match (receive.end, lost) {
+            (Some(ReceiveEnd::Finished), _) => Ok(None),
+            (Some(ReceiveEnd::Reset(code)), _) => Err(ReadError::Reset(code)),
+            (None, Some(error)) => return Poll::Ready(Err(ReadError::ConnectionLost(error))),
             (None, None) => {
                 let old = register(&mut receive.reader, context);
                 drop(state);
                 drop(old);
-                Poll::Pending
+                return Poll::Pending;
             }
+        };
+        if !std::mem::replace(&mut receive.end_is_known, true) {
+            // The peer may open another stream.
+            receive.end_is_owed = true;
+            state.touch(self.id);
+            drop(state);
+            self.connection.wake_shard();
         }
+        Poll::Ready(ended)
     }
 
     /// Asks the peer not to send more, telling it `error_code`, and forgets what has come. Does
@@ -133,20 +146,11 @@ impl RecvStream {
     }
 }
 
-fn take(receive: &mut ReceiveHalf, max: usize) -> Option<Bytes> {
-    let front = receive.queue.front_mut()?;
-    let chunk = if front.len() > max { front.split_to(max) } else { receive.queue.pop_front()? };
-    receive.queued -= chunk.len();
-    Some(chunk)
-}
-
+/// Of a stream that has come to its end the peer learns nothing; its place is free for another.
 fn give_up(receive: &mut ReceiveHalf, error_code: VarInt) {
     receive.is_stopped = true;
-    receive.queue.clear();
-    receive.queued = 0;
-    if receive.end.is_none() {
-        receive.stop = Some(error_code);
-    }
+    receive.clear();
+    receive.stop = Some(error_code);
 }
 
 impl AsyncRead for RecvStream {

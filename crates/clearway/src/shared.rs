@@ -15,11 +15,18 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::error::{ConnectError, ExportError};
 
-/// How many bytes of a stream wait between the task and the transport, each way. More is taken from
-/// neither.
+/// How many bytes of a stream wait for the transport. More is not taken from the task.
 pub(crate) const STREAM_BUFFER: usize = 1 << 20;
-/// A writer or the transport is told of room only when there is at least this much.
+/// A writer is told of room only when there is at least this much.
 pub(crate) const RESUME_BELOW: usize = STREAM_BUFFER / 2;
+/// So many received pieces of a stream wait for its task however small they are.
+const MAX_PIECES: usize = 16;
+/// One piece more waits for each this many bytes. The rest stays in the transport, which joins pieces
+/// as they come: many small ones cost no more than a small multiple of their bytes.
+const BYTES_PER_PIECE: usize = 512;
+/// Credit goes back to the peer with the next batch, and at once when it comes to this part of a
+/// window.
+pub(crate) const CREDIT_PART: u64 = 4;
 /// How many bytes of unreliable datagrams wait between tasks and the transport, each way, each
 /// counting [`DATAGRAM_OVERHEAD`] more than its payload.
 pub(crate) const DATAGRAM_BUFFER: usize = 1 << 20;
@@ -66,7 +73,13 @@ pub(crate) struct State {
     pub(crate) streams: BTreeMap<StreamId, Stream>,
     /// Streams with which tasks did something that the shard has to know.
     pub(crate) touched: Vec<StreamId>,
+    /// Streams of the peer's that no task has taken. Nothing of them counts as read, so there are at
+    /// most as many as the peer may have open.
     pub(crate) incoming: PerDirection<VecDeque<StreamId>>,
+    /// What tasks have read of all streams and the transport has not given back to the peer, in bytes.
+    pub(crate) credit: u64,
+    /// The shard is to be woken when [`Self::credit`] is as much, in bytes.
+    pub(crate) credit_step: u64,
     pub(crate) opening: PerDirection<VecDeque<oneshot::Sender<Opened>>>,
 
     pub(crate) datagrams_to_send: DatagramQueue,
@@ -140,13 +153,22 @@ pub(crate) enum SendState {
     Stopped(VarInt),
 }
 
-/// From the transport to a task.
+/// From the transport to a task. What is here counts against the windows of flow control, which bound
+/// it; only what the task has read is given back to the peer.
 #[derive(Default)]
 pub(crate) struct ReceiveHalf {
     pub(crate) queue: VecDeque<Bytes>,
     pub(crate) queued: usize,
     pub(crate) end: Option<ReceiveEnd>,
-    /// The transport may have more, for which there was no room.
+    /// The task knows of the end.
+    pub(crate) end_is_known: bool,
+    /// The transport is to be told that the task knows of the end.
+    pub(crate) end_is_owed: bool,
+    /// What the task has read and the transport has not given back to the peer, in bytes.
+    pub(crate) credit: u64,
+    /// The shard is to be woken when [`Self::credit`] is as much, in bytes.
+    pub(crate) credit_step: u64,
+    /// The transport may have more, in pieces too small to take them.
     pub(crate) is_paused: bool,
     /// The transport is to be told that no more is wanted.
     pub(crate) stop: Option<VarInt>,
@@ -154,6 +176,38 @@ pub(crate) struct ReceiveHalf {
     pub(crate) is_stopped: bool,
     pub(crate) reader: Option<Waker>,
     pub(crate) handle_is_gone: bool,
+}
+
+impl ReceiveHalf {
+    /// Whether what waits is in so many pieces that no more are taken.
+    pub(crate) fn is_full(&self) -> bool {
+        self.queue.len() >= MAX_PIECES + self.queued / BYTES_PER_PIECE
+    }
+
+    pub(crate) fn push(&mut self, data: Bytes) {
+        self.queued += data.len();
+        self.queue.push_back(data);
+    }
+
+    /// Takes at most `max` bytes for the task.
+    pub(crate) fn take(&mut self, max: usize) -> Option<Bytes> {
+        let front = self.queue.front_mut()?;
+        let data = if front.len() > max { front.split_to(max) } else { self.queue.pop_front()? };
+        self.queued -= data.len();
+        self.credit += data.len() as u64;
+        Some(data)
+    }
+
+    /// Forgets what waits.
+    pub(crate) fn clear(&mut self) {
+        self.queue = VecDeque::new();
+        self.queued = 0;
+    }
+
+    /// Whether the shard is to look at the stream at once, since the peer or more data waits for it.
+    pub(crate) fn is_due(&self) -> bool {
+        self.credit >= self.credit_step || (self.is_paused && self.queue.is_empty())
+    }
 }
 
 /// How a stream ended.

@@ -4,7 +4,10 @@
 //! commands, fires timers, lets the applications of all connections concerned run once, and sends what
 //! comes of it. When there is nothing left to do it sleeps until the next deadline, datagram or command.
 
+mod attempts;
 mod connections;
+mod guarded;
+mod receiving;
 mod sending;
 
 use core::net::SocketAddr;
@@ -25,6 +28,8 @@ use crate::socket::Socket;
 use crate::statistics::ShardStatistics;
 
 use connections::Connections;
+use guarded::guarded;
+use receiving::{ReceiveFailures, Verdict};
 use sending::Sender;
 
 /// Starts a shard that listens at `address`, as a server if `server` says how.
@@ -50,6 +55,7 @@ pub fn spawn(
         sender: Sender::new(),
         commands: Vec::new(),
         is_readable: true,
+        receive_failures: ReceiveFailures::default(),
         is_released: false,
         is_halted: false,
         statistics: ShardStatistics::default(),
@@ -69,9 +75,10 @@ struct Shard {
     commands: Vec<Command>,
     /// The socket may have something to receive.
     is_readable: bool,
+    receive_failures: ReceiveFailures,
     /// All handles are gone.
     is_released: bool,
-    /// The program is about to end.
+    /// The program is about to end, or the socket cannot be used any more.
     is_halted: bool,
     statistics: ShardStatistics,
     mailbox: Arc<Mailbox>,
@@ -80,7 +87,7 @@ struct Shard {
 impl Shard {
     fn run(mut self) {
         while !self.is_over() {
-            if self.is_readable {
+            if self.is_readable && self.receive_paused_until().is_none() {
                 self.receive();
             }
             let now = self.clock.now();
@@ -106,23 +113,54 @@ impl Shard {
     /// measures a round trip that is too long, and the next one tells better. One that is too short would
     /// be the least for good.
     fn receive(&mut self) {
-        let Self { clock, connections, .. } = self;
+        let Self { clock, connections, socket, .. } = self;
         let mut received_at = None;
-        let received = self.socket.receive(|meta, datagram| {
+        let received = socket.receive(|meta, datagram| {
             let now = *received_at.get_or_insert_with(|| clock.now());
             connections.receive(now, &meta, datagram);
         });
         match received {
-            Ok(0) => {}
             Ok(count) => {
+                if self.receive_failures.on_success() {
+                    tracing::info!("the UDP socket receives again");
+                }
                 self.statistics.datagrams_received += count as u64;
-                self.statistics.batches_received += 1;
+                self.statistics.batches_received += u64::from(count > 0);
             }
-            Err(error) => tracing::warn!(%error, "the UDP socket cannot receive"),
+            Err(error) => self.on_receive_failure(&error),
         }
-        self.socket.unreachable(|destination| {
+        let Self { clock, connections, socket, .. } = self;
+        socket.unreachable(|destination| {
             connections.on_unreachable(clock.now(), destination);
         });
+    }
+
+    fn on_receive_failure(&mut self, error: &io::Error) {
+        self.statistics.receive_failures += 1;
+        match self.receive_failures.on_failure(self.clock.now(), error) {
+            Verdict::Later { is_first: true } => tracing::warn!(
+                %error,
+                address = %self.socket.local_address(),
+                "the UDP socket cannot receive; it is tried again, at last once a second. If it lasts, \
+                 look for a lack of memory (net.core.rmem_max, the memory limit of the process) or for \
+                 an interface that is down"
+            ),
+            Verdict::Later { is_first: false } => {}
+            Verdict::Never => {
+                tracing::error!(
+                    %error,
+                    address = %self.socket.local_address(),
+                    "the UDP socket cannot be used any more: its connections are lost. Bind the endpoint \
+                     again"
+                );
+                self.is_halted = true;
+            }
+        }
+    }
+
+    /// Until when the socket is left alone because it could not receive.
+    fn receive_paused_until(&self) -> Option<Timestamp> {
+        self.receive_failures.paused_until(self.clock.now())
     }
 
     fn obey(&mut self, now: Timestamp) {
@@ -134,7 +172,8 @@ impl Shard {
                     Some(destination) => self.connections.connect(now, *request, destination),
                     None => {
                         let failure = ConnectFailure::UnsupportedAddress(request.remote);
-                        (request.on_failure)(failure);
+                        // Whoever panics has failed to learn of it.
+                        let _ = guarded(|| (request.on_failure)(failure));
                     }
                 },
                 Command::Wake(target) => self.connections.wake(&target),
@@ -154,22 +193,25 @@ impl Shard {
     fn publish(&mut self) {
         self.statistics.connections = self.connections.len() as u64;
         self.statistics.incoming_refused = self.connections.refused();
+        self.statistics.panics = self.connections.panicked();
         self.mailbox.statistics.publish(&self.statistics);
     }
 
     /// Waits until there is something to do; returns at once if there is already.
     fn sleep(&mut self) {
         let is_blocked = self.sender.is_blocked();
+        let paused_until = self.receive_paused_until();
+        let may_receive = self.socket.may_have_more() || self.socket.has_errors();
         let is_busy = self.connections.has_dirty()
             || (!is_blocked && self.connections.has_sending())
-            || self.socket.may_have_more()
-            || self.socket.has_errors();
+            || (paused_until.is_none() && may_receive);
         if is_busy || self.is_over() || !self.mailbox.prepare_to_sleep() {
             self.is_readable = true;
             return;
         }
         let interest = if is_blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let timeout = self.connections.next_deadline().map(|deadline| {
+        let deadline = self.connections.next_deadline().into_iter().chain(paused_until).min();
+        let timeout = deadline.map(|deadline| {
             let wait = deadline.saturating_since(self.clock.now());
             Timespec {
                 tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
@@ -177,14 +219,17 @@ impl Shard {
             }
         });
         let mut descriptors = [
-            PollFd::new(&self.socket, interest),
             PollFd::from_borrowed_fd(self.mailbox.event(), PollFlags::IN),
+            PollFd::new(&self.socket, interest),
         ];
+        // A socket that cannot receive may be ready all the time.
+        let count = if paused_until.is_some() { 1 } else { 2 };
         // An interruption by a signal is a wake-up for nothing.
-        let _ = poll(&mut descriptors, timeout.as_ref());
-        let [socket, event] = descriptors.map(|descriptor| descriptor.revents());
+        let _ = poll(&mut descriptors[..count], timeout.as_ref());
+        let [event, socket] = descriptors.map(|descriptor| descriptor.revents());
         self.mailbox.awake(event.intersects(PollFlags::IN));
-        self.is_readable = socket.intersects(PollFlags::IN | PollFlags::ERR);
+        self.is_readable =
+            paused_until.is_some() || socket.intersects(PollFlags::IN | PollFlags::ERR);
         if socket.intersects(PollFlags::ERR) {
             self.socket.note_errors();
         }
@@ -193,11 +238,11 @@ impl Shard {
 }
 
 impl Drop for Shard {
-    /// Also when an application panicked: nobody shall wait for a shard that is gone.
+    /// However it ended: nobody shall wait for a shard that is gone.
     fn drop(&mut self) {
         for command in self.mailbox.close() {
             if let Command::Connect(request) = command {
-                (request.on_failure)(ConnectFailure::ShuttingDown);
+                let _ = guarded(|| (request.on_failure)(ConnectFailure::ShuttingDown));
             }
         }
     }

@@ -22,12 +22,16 @@ pub struct ShardStatistics {
     pub incoming_refused: u64,
     /// How many times the shard woke up.
     pub wakeups: u64,
+    /// Panics of applications and acceptors. Each ended one connection, or refused one client.
+    pub panics: u64,
+    /// How many times the socket could not receive although it was its turn.
+    pub receive_failures: u64,
 }
 
 /// The same, as one thread writes it and others read it.
 #[derive(Debug, Default)]
 pub(crate) struct SharedStatistics {
-    counters: [AtomicU64; 9],
+    counters: [AtomicU64; 11],
 }
 
 impl SharedStatistics {
@@ -43,7 +47,7 @@ impl SharedStatistics {
 }
 
 impl ShardStatistics {
-    fn to_array(self) -> [u64; 9] {
+    fn to_array(self) -> [u64; 11] {
         [
             self.connections,
             self.datagrams_received,
@@ -54,10 +58,12 @@ impl ShardStatistics {
             self.send_blocked,
             self.incoming_refused,
             self.wakeups,
+            self.panics,
+            self.receive_failures,
         ]
     }
 
-    fn from_array(values: [u64; 9]) -> Self {
+    fn from_array(values: [u64; 11]) -> Self {
         let [
             connections,
             datagrams_received,
@@ -68,6 +74,8 @@ impl ShardStatistics {
             send_blocked,
             incoming_refused,
             wakeups,
+            panics,
+            receive_failures,
         ] = values;
         Self {
             connections,
@@ -79,6 +87,8 @@ impl ShardStatistics {
             send_blocked,
             incoming_refused,
             wakeups,
+            panics,
+            receive_failures,
         }
     }
 }

@@ -179,39 +179,71 @@ fn an_application_can_be_woken_from_any_thread() {
     });
 }
 
-#[test]
-fn an_application_that_panics_leaves_nobody_waiting() {
-    struct Panicking;
+/// Panics when the peer opens a stream.
+struct Panicking;
 
-    impl Application for Panicking {
-        fn process(&mut self, _now: Timestamp, _connection: &mut Connection) {
-            panic!("this panic is meant");
+impl Application for Panicking {
+    fn process(&mut self, _now: Timestamp, connection: &mut Connection) {
+        while let Some(event) = connection.next_event() {
+            assert!(!matches!(event, Event::Opened(_)), "this panic is meant");
         }
     }
+}
 
+impl Drop for Panicking {
+    fn drop(&mut self) {
+        panic!("this panic is meant too");
+    }
+}
+
+/// Serves the first client, panics with the second, and panics instead of a decision about the third.
+struct Unreliable {
+    clients: u32,
+    first: AcceptAll,
+}
+
+impl Acceptor for Unreliable {
+    fn incoming(&mut self, incoming: &Incoming) -> Decision {
+        self.clients += 1;
+        match self.clients {
+            1 => self.first.incoming(incoming),
+            2 => Decision::Accept(Accept {
+                application: Box::new(|_| Box::new(Panicking)),
+                observer: None,
+            }),
+            3 => panic!("this panic is meant"),
+            _ => Decision::Accept(Accept {
+                application: Box::new(|_| panic!("this panic is meant")),
+                observer: None,
+            }),
+        }
+    }
+}
+
+#[test]
+fn a_panic_in_one_application_ends_only_its_connection() {
     run(async {
         let (closed, _ends) = mpsc::channel();
-        let server = server(AcceptAll(closed));
+        let server = server(Unreliable { clients: 0, first: AcceptAll(closed) });
         let remote = server.local_address();
         let client = Endpoint::client(loopback()).unwrap();
-        let connection =
-            client.connect_with(&trusting(), remote, "localhost").unwrap().await.unwrap();
-        let (mut send, mut recv) = connection.open_bi().await.unwrap();
-        send.write_all(b"x").await.unwrap();
-        client
-            .connect_application(
-                &trusting(),
-                remote,
-                "localhost",
-                Box::new(|_| Box::new(Panicking)),
-                Box::new(|_| ()),
-            )
-            .unwrap();
-        // The shard is gone, and with it everything that it carried.
-        assert_eq!(connection.closed().await, ConnectionError::LocallyClosed);
-        while recv.read_chunk(10).await.is_ok_and(|chunk| chunk.is_some()) {}
-        assert!(connection.open_uni().await.is_err());
-        client.wait_idle().await;
-        assert!(client.connect_with(&trusting(), remote, "localhost").unwrap().await.is_err());
+        let connecting = || client.connect_with(&trusting(), remote, "localhost").unwrap();
+        let first = connecting().await.unwrap();
+        let (mut send, mut receive) = first.open_bi().await.unwrap();
+        send.write_all(b"before").await.unwrap();
+
+        let second = connecting().await.unwrap();
+        second.open_uni().await.unwrap().write_all(b"x").await.unwrap();
+        let ended = second.closed().await;
+        assert!(matches!(ended, ConnectionError::ConnectionClosed { .. }), "{ended:?}");
+        assert!(ended.to_string().contains("INTERNAL_ERROR"), "{ended}");
+        // No acceptor decides about the third, and nobody makes the application of the fourth.
+        assert!(connecting().await.is_err());
+        assert!(connecting().await.is_err());
+
+        send.write_all(b" and after").await.unwrap();
+        send.finish().unwrap();
+        assert_eq!(receive.read_to_end(100).await.unwrap(), b"BEFORE AND AFTER");
+        assert_eq!(server.statistics().panics, 3);
     });
 }

@@ -1,6 +1,7 @@
 //! The raw QUIC face, and applications inside the shard, on loopback sockets.
 
 mod applications;
+mod bounds;
 mod connections;
 mod streams;
 mod support;

@@ -10,9 +10,9 @@ use clearway_transport::{Arrival, Connection, ConnectionHandle, Endpoint, Incomi
 use clearway_units::Timestamp;
 use clearway_wire::VarInt;
 
-use crate::application::{
-    Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
-};
+use super::attempts::Attempts;
+use super::guarded::{Guarded, Panicked, guarded};
+use crate::application::{Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest, Decision};
 use crate::mailbox::{ConnectionWaker, Mailbox, WakeTarget};
 use crate::socket::Meta;
 use crate::timers::Timers;
@@ -23,8 +23,10 @@ const OVERDUE_DELAY: Duration = Duration::from_millis(1);
 /// A connection's application, and what the shard still has to do for it.
 struct Slot {
     handle: ConnectionHandle,
-    application: Box<dyn Application>,
+    application: Guarded,
     target: Arc<WakeTarget>,
+    /// Where the peer should be, as long as it stands among the attempts.
+    attempt: Option<SocketAddr>,
     /// It waits in `dirty`.
     is_dirty: bool,
     /// It waits in `sending`; until it has been asked for datagrams it has no timer.
@@ -43,12 +45,14 @@ pub(super) struct Connections {
     count: usize,
     generation: u64,
     timers: Timers,
+    attempts: Attempts,
     /// Connections whose applications are to run.
     dirty: VecDeque<ConnectionHandle>,
     /// Connections that are to be asked for datagrams.
     sending: VecDeque<ConnectionHandle>,
     is_shutting_down: bool,
     refused: u64,
+    panicked: u64,
     mailbox: Arc<Mailbox>,
 }
 
@@ -65,10 +69,12 @@ impl Connections {
             count: 0,
             generation: 0,
             timers: Timers::new(),
+            attempts: Attempts::default(),
             dirty: VecDeque::new(),
             sending: VecDeque::new(),
             is_shutting_down: false,
             refused: 0,
+            panicked: 0,
             mailbox,
         }
     }
@@ -83,6 +89,11 @@ impl Connections {
 
     pub(super) fn refused(&self) -> u64 {
         self.refused
+    }
+
+    /// How many panics of applications and acceptors there were.
+    pub(super) fn panicked(&self) -> u64 {
+        self.panicked
     }
 
     pub(super) fn has_dirty(&self) -> bool {
@@ -101,7 +112,10 @@ impl Connections {
     pub(super) fn receive(&mut self, now: Timestamp, meta: &Meta, datagram: &mut [u8]) {
         let arrival = Arrival { remote: meta.remote, local_ip: meta.local_ip };
         match self.endpoint.receive(now, arrival, datagram) {
-            Received::Connection(handle) => self.mark_dirty(handle),
+            Received::Connection(handle) => {
+                self.note_answer(handle);
+                self.mark_dirty(handle);
+            }
             Received::Incoming(incoming) => self.decide(now, incoming),
             Received::Done => {}
         }
@@ -109,13 +123,18 @@ impl Connections {
 
     fn decide(&mut self, now: Timestamp, incoming: Incoming) {
         let decision = match &mut self.acceptor {
-            Some(acceptor) => acceptor.incoming(&incoming),
-            None => Decision::Refuse,
+            Some(acceptor) => guarded(|| acceptor.incoming(&incoming)),
+            None => Ok(Decision::Refuse),
         };
+        let decision = decision.unwrap_or_else(|Panicked| {
+            tracing::error!("an acceptor panicked: the client is refused");
+            self.panicked += 1;
+            Decision::Refuse
+        });
         match decision {
             Decision::Accept(accept) => {
                 match self.endpoint.accept(now, incoming, accept.observer) {
-                    Ok(handle) => self.add(handle, accept.application),
+                    Ok(handle) => self.add(now, handle, accept.application),
                     Err(error) => {
                         tracing::debug!(%error, "a client could not be accepted");
                         self.refused += 1;
@@ -141,23 +160,35 @@ impl Connections {
     ) {
         let ConnectRequest { config, server_name, application, observer, on_failure, .. } = request;
         if self.is_shutting_down {
-            on_failure(ConnectFailure::ShuttingDown);
+            let _ = guarded(|| on_failure(ConnectFailure::ShuttingDown));
             return;
         }
         match self.endpoint.connect(now, &config, destination, &server_name, observer) {
-            Ok(handle) => self.add(handle, application),
-            Err(error) => on_failure(ConnectFailure::Endpoint(error)),
+            Ok(handle) => self.add(now, handle, application),
+            Err(error) => {
+                // Whoever panics has failed to learn of it.
+                let _ = guarded(|| on_failure(ConnectFailure::Endpoint(error)));
+            }
         }
     }
 
-    fn add(&mut self, handle: ConnectionHandle, factory: ApplicationFactory) {
+    fn add(&mut self, now: Timestamp, handle: ConnectionHandle, factory: ApplicationFactory) {
         self.generation += 1;
         let target = Arc::new(WakeTarget {
             index: handle.index(),
             generation: self.generation,
             is_woken: AtomicBool::new(false),
         });
-        let application = factory(ConnectionWaker::new(self.mailbox.clone(), target.clone()));
+        let waker = ConnectionWaker::new(self.mailbox.clone(), target.clone());
+        let application = Guarded::new(|| factory(waker)).unwrap_or_else(|panicked| {
+            self.on_panic(now, handle, panicked);
+            Guarded::gone()
+        });
+        let connection = self.endpoint.connection(handle);
+        let attempt = connection.filter(|it| it.is_unanswered()).map(Connection::remote_address);
+        if let Some(remote) = attempt {
+            self.attempts.insert(remote, handle.index());
+        }
         if handle.index() >= self.slots.len() {
             self.slots.resize_with(handle.index() + 1, || None);
         }
@@ -165,6 +196,7 @@ impl Connections {
             handle,
             application,
             target,
+            attempt,
             is_dirty: false,
             is_sending: false,
             knows_of_close: false,
@@ -196,15 +228,40 @@ impl Connections {
         });
     }
 
-    /// The network says that nobody receives at `destination`.
-    pub(super) fn on_unreachable(&mut self, now: Timestamp, destination: SocketAddr) {
-        self.each(|connection| {
-            let is_meant = connection.remote_address() == destination;
-            if is_meant {
+    /// The network says that nobody receives at `destination`. Only attempts to get an answer from there
+    /// are looked at; returns how many.
+    pub(super) fn on_unreachable(&mut self, now: Timestamp, destination: SocketAddr) -> usize {
+        let mut looked_at = 0;
+        while let Some(index) = self.attempts.take(destination) {
+            looked_at += 1;
+            let Some(Some(slot)) = self.slots.get_mut(index) else { continue };
+            slot.attempt = None;
+            let handle = slot.handle;
+            if let Some(connection) = self.endpoint.connection_mut(handle) {
                 connection.on_unreachable(now);
             }
-            is_meant
-        });
+            self.mark_dirty(handle);
+        }
+        looked_at
+    }
+
+    /// A datagram of a connection came. Once one was authentic, it is no attempt any more.
+    fn note_answer(&mut self, handle: ConnectionHandle) {
+        let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
+        let Some(remote) = slot.attempt else { return };
+        if self.endpoint.connection(handle).is_none_or(|it| !it.is_unanswered()) {
+            slot.attempt = None;
+            self.attempts.remove(remote, handle.index());
+        }
+    }
+
+    /// A connection's application is gone, so the connection has to end (RFC 9000 §20.1).
+    fn on_panic(&mut self, now: Timestamp, handle: ConnectionHandle, Panicked: Panicked) {
+        self.panicked += 1;
+        tracing::error!("an application panicked: its connection is closed with INTERNAL_ERROR");
+        if let Some(connection) = self.endpoint.connection_mut(handle) {
+            connection.close_with_internal_error(now, "the application failed");
+        }
     }
 
     /// Does something to all connections, and marks those dirty for which it returns `true`.
@@ -246,8 +303,11 @@ impl Connections {
             slot.is_dirty = false;
             // What is asked for from here on takes another call.
             slot.target.is_woken.swap(false, Ordering::SeqCst);
-            slot.application.process(now, connection);
-            slot.knows_of_close = connection.is_closed();
+            let outcome = slot.application.process(now, connection);
+            slot.knows_of_close = connection.is_closed() || outcome.is_err();
+            if let Err(panicked) = outcome {
+                self.on_panic(now, handle, panicked);
+            }
             self.mark_sending(handle);
         }
     }
@@ -296,9 +356,14 @@ impl Connections {
         let Some(connection) = self.endpoint.remove_drained(handle) else { return };
         self.timers.set(handle.index(), None);
         let slot = self.slots.get_mut(handle.index()).and_then(Option::take);
-        if let Some(mut slot) = slot {
-            self.count -= 1;
-            slot.application.closed(&connection.statistics());
+        let Some(slot) = slot else { return };
+        self.count -= 1;
+        if let Some(remote) = slot.attempt {
+            self.attempts.remove(remote, handle.index());
+        }
+        if let Err(Panicked) = slot.application.closed(&connection.statistics()) {
+            tracing::error!("an application panicked when its connection was gone");
+            self.panicked += 1;
         }
     }
 }

@@ -4,14 +4,16 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use clearway_transport::{
-    ClientConfig, Connection, ConnectionError, EndpointConfig, Event, Incoming, RandomIds,
-    ResetKey, ServerConfig, TlsClientConfig, TlsServerConfig, TransportConfig,
+    ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, Event, Incoming,
+    RandomIds, ResetKey, ServerConfig, TlsClientConfig, TlsServerConfig, TransportConfig,
 };
-use clearway_units::Timestamp;
+use clearway_units::{Random, Timestamp};
 use clearway_wire::VarInt;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
+use super::connections::Connections;
 use super::spawn;
+use crate::mailbox::Mailbox;
 use crate::{
     Accept, Acceptor, Application, ConnectFailure, ConnectRequest, ConnectionWaker, Decision,
     ServerSetup, ShardHandle,
@@ -226,4 +228,44 @@ fn what_cannot_be_started_is_reported() {
     client.shutdown(VarInt::ZERO, b"");
     let probe = connect(&client, "127.0.0.1:9".parse().unwrap(), "localhost");
     assert_eq!(probe.failure.recv_timeout(PATIENCE), Ok(ConnectFailure::ShuttingDown));
+}
+
+/// How many connections a forged report makes a shard look at that has `others` to other addresses.
+fn looked_at(others: u16) -> (usize, usize) {
+    let mailbox = Arc::new(Mailbox::new().unwrap());
+    let config = EndpointConfig { max_connections: usize::from(others) + 1, ..endpoint_config() };
+    let endpoint = Endpoint::new(config, None, Timestamp::ORIGIN, Random::from_seed([1; 32]));
+    let mut connections = Connections::new(endpoint, None, mailbox);
+    let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
+    let config = Arc::new(ClientConfig {
+        sessions: Arc::new(tls),
+        transport: Arc::new(TransportConfig::default()),
+        token: Vec::new(),
+    });
+    let address = |port: u16| std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    for port in 1..=others + 1 {
+        let request = ConnectRequest {
+            config: config.clone(),
+            remote: address(port),
+            server_name: "localhost".to_owned(),
+            application: Box::new(|_| {
+                let (events, turns) = (mpsc::channel().0, mpsc::channel().0);
+                Box::new(Reporting { events, turns })
+            }),
+            observer: None,
+            on_failure: Box::new(|failure| panic!("{failure}")),
+        };
+        connections.connect(Timestamp::ORIGIN, request, address(port));
+    }
+    let forged = connections.on_unreachable(Timestamp::ORIGIN, address(9999));
+    let first = connections.on_unreachable(Timestamp::ORIGIN, address(1));
+    // It is over, and no attempt any more.
+    assert_eq!(connections.on_unreachable(Timestamp::ORIGIN, address(1)), 0);
+    (forged, first)
+}
+
+#[test]
+fn a_forged_report_costs_as_much_with_many_connections_as_with_one() {
+    assert_eq!(looked_at(0), (0, 1));
+    assert_eq!(looked_at(500), (0, 1));
 }

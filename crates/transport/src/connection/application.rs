@@ -69,6 +69,35 @@ impl Connection {
         self.streams.read(now, stream_id, max)
     }
 
+    /// As [`read`](Self::read), for an application that keeps what it takes before it uses it: the bytes
+    /// still count against the receive windows of the stream and the connection (RFC 9000 §4.1) until
+    /// they are [given back](Self::give_back). A stream that has come to its end counts among those that
+    /// the peer may have open (§4.6) until [`read`](Self::read) finds the end too.
+    pub fn read_ahead(
+        &mut self,
+        stream_id: StreamId,
+        max: usize,
+    ) -> Result<ReadOutcome, ReadError> {
+        self.streams.read_ahead(stream_id, max)
+    }
+
+    /// Permits the peer as many bytes more as were [read ahead](Self::read_ahead) and are now used. More
+    /// than that is never given back.
+    pub fn give_back(
+        &mut self,
+        now: Timestamp,
+        stream_id: StreamId,
+        bytes: u64,
+    ) -> Result<(), UnknownStream> {
+        self.streams.give_back(now, stream_id, bytes)
+    }
+
+    /// The receive windows of a stream and of the connection, in bytes. Whoever keeps less than a part of
+    /// both from being given back does not hold the peer up.
+    pub fn receive_windows(&mut self, stream_id: StreamId) -> Option<(u64, u64)> {
+        self.streams.receive_windows(stream_id)
+    }
+
     /// Sends a stream's data before that of streams of a lower priority; all begin with 0. Streams of
     /// one priority take turns if they are incremental, as all begin, and otherwise go one after
     /// another (RFC 9218 §10).

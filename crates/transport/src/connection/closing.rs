@@ -27,10 +27,21 @@ const MAX_REASON_LEN: usize = 512;
 const CLOSE_TIMEOUTS: u32 = 3;
 
 impl Connection {
+    /// Whether nothing authentic of the peer has come yet.
+    pub fn is_unanswered(&self) -> bool {
+        self.counters.packets_received == 0 && !self.lifecycle.is_closed()
+    }
+
+    /// Closes the connection with INTERNAL_ERROR (RFC 9000 §20.1): for when what uses it cannot go on.
+    pub fn close_with_internal_error(&mut self, now: Timestamp, reason: &'static str) {
+        let error = TransportError::new(TransportErrorCode::INTERNAL_ERROR, reason);
+        self.close_by_transport(now, error);
+    }
+
     /// The network says that nobody receives at the peer's address. Such a report is not authenticated,
     /// so it ends only an attempt to which nothing has answered yet.
     pub fn on_unreachable(&mut self, now: Timestamp) {
-        if self.counters.packets_received == 0 && !self.lifecycle.is_closed() {
+        if self.is_unanswered() {
             self.abandon(now, ConnectionError::Unreachable);
         }
     }

@@ -200,12 +200,52 @@ impl Streams {
         let (key, stream) = self.table.find_mut(id).ok_or(ReadError::UnknownStream)?;
         let receive = stream.receive.as_mut().ok_or(ReadError::UnknownStream)?;
         let outcome = receive.read(now, &mut self.flow, max);
-        if let Ok(ReadOutcome::Data(data)) = &outcome {
+        self.count_read(&outcome);
+        self.settle(key);
+        outcome
+    }
+
+    /// As [`Self::read`], but what is taken still counts against both receive windows, until it is
+    /// [given back](Self::give_back); and a stream that has come to its end stays open, until
+    /// [`Self::read`] finds that end.
+    pub(crate) fn read_ahead(
+        &mut self,
+        id: StreamId,
+        max: usize,
+    ) -> Result<ReadOutcome, ReadError> {
+        let (key, stream) = self.table.find_mut(id).ok_or(ReadError::UnknownStream)?;
+        let receive = stream.receive.as_mut().ok_or(ReadError::UnknownStream)?;
+        let outcome = receive.read_ahead(max);
+        self.count_read(&outcome);
+        self.settle(key);
+        outcome
+    }
+
+    /// Permits the peer as many bytes more as were read ahead and are now used.
+    pub(crate) fn give_back(
+        &mut self,
+        now: Timestamp,
+        id: StreamId,
+        bytes: u64,
+    ) -> Result<(), UnknownStream> {
+        let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
+        let receive = stream.receive.as_mut().ok_or(UnknownStream)?;
+        receive.give_back(now, &mut self.flow, bytes);
+        self.settle(key);
+        Ok(())
+    }
+
+    fn count_read(&mut self, outcome: &Result<ReadOutcome, ReadError>) {
+        if let Ok(ReadOutcome::Data(data)) = outcome {
             let read = &mut self.statistics.bytes_read;
             *read = read.saturating_add(data.len() as u64);
         }
-        self.settle(key);
-        outcome
+    }
+
+    /// The receive windows of a stream and of the connection, in bytes.
+    pub(crate) fn receive_windows(&mut self, id: StreamId) -> Option<(u64, u64)> {
+        let receive = self.table.find_mut(id)?.1.receive.as_ref()?;
+        Some((receive.window().window(), self.flow.receive_window().window()))
     }
 
     /// What the peer has done on a stream; `None` if there is no such stream or it is over.

@@ -51,6 +51,11 @@ impl Reassembly {
         self.end
     }
 
+    /// The next byte that is read: everything below was read or forgotten.
+    pub(super) const fn read_offset(&self) -> u64 {
+        self.read_offset
+    }
+
     /// How many bytes can be read.
     pub(super) const fn readable(&self) -> u64 {
         self.end.saturating_sub(self.read_offset)

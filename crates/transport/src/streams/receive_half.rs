@@ -41,7 +41,6 @@ impl ReceiveHalf {
     }
 
     /// What the peer may send.
-    #[cfg(test)]
     pub(super) const fn window(&self) -> &ReceiveWindow {
         &self.window
     }
@@ -163,37 +162,65 @@ impl ReceiveHalf {
         }
     }
 
-    /// Takes up to `max` bytes.
+    /// Takes up to `max` bytes, or the end, and gives back their credit.
     pub(super) fn read(
         &mut self,
         now: Timestamp,
         connection: &mut ConnectionFlow,
         max: usize,
     ) -> Result<ReadOutcome, ReadError> {
+        let outcome = self.read_ahead(max);
+        match &outcome {
+            Ok(ReadOutcome::Data(_)) => self.give_back(now, connection, u64::MAX),
+            Ok(ReadOutcome::Finished) => {
+                self.give_back(now, connection, u64::MAX);
+                self.advance(ReceiveInput::AllRead);
+            }
+            Err(ReadError::Reset(_)) => {
+                self.advance(ReceiveInput::ResetRead);
+            }
+            Ok(ReadOutcome::Blocked) | Err(ReadError::UnknownStream) => {}
+        }
+        outcome
+    }
+
+    /// Takes up to `max` bytes, or the end, but nothing of it counts as read: the credit is given back
+    /// by [`Self::give_back`], and the part ends when [`Self::read`] comes to its end.
+    pub(super) fn read_ahead(&mut self, max: usize) -> Result<ReadOutcome, ReadError> {
         if self.stopped.is_some() {
             return Err(ReadError::UnknownStream);
         }
         if let Some(code) = self.reset_code {
-            self.advance(ReceiveInput::ResetRead);
             return Err(ReadError::Reset(code));
         }
-        if self.readable() == 0 {
-            self.advance(ReceiveInput::AllRead);
-            if self.state == ReceiveState::DataRead {
-                return Ok(ReadOutcome::Finished);
-            }
-            self.awaits_data = true;
-            return Ok(ReadOutcome::Blocked);
+        if self.readable() > 0 {
+            return Ok(ReadOutcome::Data(self.data.read(max.max(1))));
         }
-        let data = self.data.read(max.max(1));
-        let bytes = data.len() as u64;
+        if matches!(self.state, ReceiveState::DataReceived | ReceiveState::DataRead) {
+            return Ok(ReadOutcome::Finished);
+        }
+        self.awaits_data = true;
+        Ok(ReadOutcome::Blocked)
+    }
+
+    /// Gives back the credit of `bytes` that were taken ahead, or of all if they are fewer.
+    pub(super) fn give_back(
+        &mut self,
+        now: Timestamp,
+        connection: &mut ConnectionFlow,
+        bytes: u64,
+    ) {
+        let held = self.data.read_offset().saturating_sub(self.window.consumed());
+        let bytes = bytes.min(held);
+        if bytes == 0 {
+            return;
+        }
         let rises = self.window.consume(now, connection.round_trip, bytes);
         self.limit_owed |= rises && self.wants_limit();
         if rises {
             connection.fit_stream_window(self.window.window());
         }
         connection.give_back(now, bytes);
-        Ok(ReadOutcome::Data(data))
     }
 
     /// The application wants no more: what is here and what comes is dropped.

@@ -315,3 +315,28 @@ fn a_peer_that_flow_control_stops_is_not_awaited() {
     read_all(&mut pair.client, pair.now, unread);
     assert!(pair.client.awaits_peer());
 }
+
+#[test]
+fn what_is_read_ahead_counts_until_it_is_given_back() {
+    let mut pair = Pair::new(config());
+    let id = pair.opened(Direction::Unidirectional, &data(1000));
+    pair.client.finish(id).unwrap();
+    pair.settle();
+    assert_eq!(pair.server.read_ahead(id, 600), Ok(ReadOutcome::Data(data(1000).slice(..600))));
+    let consumed = |pair: &Pair| pair.server.flow.receive_window().consumed();
+    assert_eq!(consumed(&pair), 0);
+    assert_eq!(pair.server.give_back(pair.now, id, 500), Ok(()));
+    assert_eq!(consumed(&pair), 500);
+    // No more is given back than was taken.
+    assert_eq!(pair.server.give_back(pair.now, id, 500), Ok(()));
+    assert_eq!(consumed(&pair), 600);
+    assert_eq!(pair.server.read_ahead(id, 600), Ok(ReadOutcome::Data(data(1000).slice(600..))));
+    // The end alone ends nothing, however often it is looked at; reading it does.
+    assert_eq!(pair.server.read_ahead(id, 1), Ok(ReadOutcome::Finished));
+    assert_eq!(pair.server.read_ahead(id, 1), Ok(ReadOutcome::Finished));
+    assert_eq!(consumed(&pair), 600);
+    assert_eq!(pair.server.read(pair.now, id, 1), Ok(ReadOutcome::Finished));
+    assert_eq!(consumed(&pair), 1000);
+    assert_eq!(pair.server.read_ahead(id, 1), Err(ReadError::UnknownStream));
+    assert_eq!(pair.server.give_back(pair.now, id, 1), Err(UnknownStream));
+}

@@ -1,0 +1,65 @@
+//! What becomes of a shard whose socket cannot receive.
+
+use core::time::Duration;
+use std::io;
+
+use clearway_units::Timestamp;
+use rustix::io::Errno;
+
+/// How long receiving is left alone after its first failure; twice as long after each that follows.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Failures to receive, in a row.
+#[derive(Debug, Default)]
+pub(super) struct ReceiveFailures {
+    pause: Option<Pause>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    until: Timestamp,
+    length: Duration,
+}
+
+/// What a failure to receive means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// It may pass: receiving is tried again later. `is_first` of those in a row.
+    Later { is_first: bool },
+    /// It will not: the socket is none any more.
+    Never,
+}
+
+impl ReceiveFailures {
+    /// Receiving failed.
+    pub(super) fn on_failure(&mut self, now: Timestamp, error: &io::Error) -> Verdict {
+        if is_final(error) {
+            return Verdict::Never;
+        }
+        let is_first = self.pause.is_none();
+        let length = self.pause.map_or(FIRST_PAUSE, |it| (it.length * 2).min(LONGEST_PAUSE));
+        self.pause = Some(Pause { until: now + length, length });
+        Verdict::Later { is_first }
+    }
+
+    /// Receiving worked. Returns whether it had failed before.
+    pub(super) fn on_success(&mut self) -> bool {
+        self.pause.take().is_some()
+    }
+
+    /// When receiving is to be tried again, if not now.
+    pub(super) fn paused_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.pause.map(|pause| pause.until).filter(|until| *until > now)
+    }
+}
+
+/// Whether the descriptor or the call itself is wrong, which no waiting changes.
+fn is_final(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    let wrong = [Errno::BADF, Errno::NOTSOCK, Errno::INVAL, Errno::OPNOTSUPP, Errno::FAULT];
+    errno.is_some_and(|errno| wrong.contains(&errno))
+}
+
+#[cfg(test)]
+mod tests;
