@@ -77,13 +77,36 @@ export class Findings {
     const span = Math.max(end - begin, 1);
     const trips = trace.roundTrip === null ? "" : ` · ${roundTrips((end - begin) / trace.roundTrip)}`;
     const when = end > begin ? `${instant(begin, span)} – ${instant(end, span)} (${duration(end - begin)}${trips})` : `at ${instant(begin, span)}`;
+    const grade = gradeOf(finding, trace.duration);
+    const cost = element("span", { class: "grade", title: "How bad it is, and about how much time it cost" }, `${grade} · ${duration(finding.severity * 1000)}`);
     const button = element(
       "button",
       { type: "button", title: "Zoom to it", "aria-expanded": "false" },
       element("span", { class: "finding-title" }, ...(tag ? [element("span", { class: "tag" }, tag), " "] : []), finding.title),
+      cost,
       element("span", { class: "when" }, when),
     );
     button.addEventListener("click", () => this.select(finding));
-    return element("li", {}, button, element("p", { class: "explanation" }, finding.explanation, " ", element("code", {}, finding.id)));
+    return element("li", { class: grade }, button, explanation(finding));
   }
+}
+
+/** How bad a finding is, in three grades, by the seconds that it cost and its share of the trace. */
+export function gradeOf({ severity }: Finding, duration_ms: number): "severe" | "moderate" | "minor" {
+  const share = (severity * 1000) / Math.max(1, duration_ms);
+  if (severity >= 1 || share >= 0.1) return "severe";
+  return severity >= 0.1 || share >= 0.01 ? "moderate" : "minor";
+}
+
+/** The figures as a list, then what they mean and what usually causes it. A trace without figures has a sentence. */
+function explanation({ id, explanation: sentence, figures = [], meaning, causes }: Finding): HTMLElement {
+  const rows = figures.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)));
+  return element(
+    "div",
+    { class: "explanation" },
+    rows.length > 0 ? element("dl", { class: "figures" }, ...rows) : element("p", {}, sentence),
+    ...(meaning === undefined ? [] : [element("p", {}, meaning)]),
+    ...(causes === undefined ? [] : [element("p", {}, element("strong", {}, "Causes: "), causes)]),
+    element("code", {}, id),
+  );
 }

@@ -21,6 +21,9 @@ export class HeaderBar {
   readonly host: HTMLElement;
   private readonly main = element("select", { "aria-label": "Trace" });
   private readonly other = element("select", { "aria-label": "Overlay" });
+  private overlays: HTMLElement[] = [];
+  /** The main trace for which overlays are on offer. */
+  private offered: number | null = null;
   private readonly otherLabel = element("label", {}, "over ", this.other);
   private readonly about = element("p", { class: "about" });
   private readonly axes: Record<Axis, HTMLButtonElement>;
@@ -56,16 +59,24 @@ export class HeaderBar {
   names(names: string[]): void {
     const options = (): HTMLElement[] => names.map((name, index) => element("option", { value: String(index), title: name }, shortName(name)));
     this.main.replaceChildren(...options());
-    this.other.replaceChildren(element("option", { value: "" }, "nothing"), ...options());
+    this.overlays = [element("option", { value: "" }, "nothing"), ...options()];
+    this.offered = null;
     this.otherLabel.hidden = names.length < 2;
+  }
+
+  /** Offers every trace as an overlay but the main one. */
+  private offer(main: number): void {
+    if (this.offered === main) return;
+    this.offered = main;
+    this.other.replaceChildren(...this.overlays.filter((_, index) => index !== main + 1));
   }
 
   show(state: { main: number; other: number | null; axis: Axis; countsRoundTrips: boolean; ruler: boolean; live: boolean; follows: boolean; theme: string }): void {
     this.main.value = String(state.main);
     this.main.title = this.main.selectedOptions[0]?.title ?? "";
     this.other.title = this.other.selectedOptions[0]?.title ?? "";
+    this.offer(state.main);
     this.other.value = state.other === null ? "" : String(state.other);
-    for (const option of this.other.options) option.disabled = option.value === String(state.main);
     for (const axis of ["time", "round_trips"] as const) this.axes[axis].setAttribute("aria-pressed", String(state.axis === axis));
     this.axes.round_trips.disabled = !state.countsRoundTrips;
     this.ruler.setAttribute("aria-pressed", String(state.ruler));

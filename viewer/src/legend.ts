@@ -1,7 +1,7 @@
 /** The line above a plot: its curves, their values at the cursor, and switches that hide and show them. */
 import { element, write } from "./dom.ts";
 import { quantity } from "./format.ts";
-import type { Curve, Trace } from "./model.ts";
+import { sampledFrom, type Curve, type Trace } from "./model.ts";
 import type { Scene } from "./plot.ts";
 import { curveColour, curveRank } from "./palette.ts";
 
@@ -21,6 +21,7 @@ export class Legend {
   private readonly more = element("button", { type: "button", class: "more", title: "What the congestion controller computes with", onclick: () => this.unfold() });
   private unfolded = false;
   private readonly key = element("span", { class: "key" }, element("span", { class: "stroke" }), "A ", element("span", { class: "stroke dashed" }), "B");
+  private readonly initial = element("span", { class: "initial", hidden: true });
   private scene: Scene | null = null;
   private unit = "";
 
@@ -28,7 +29,7 @@ export class Legend {
     title: string,
     private readonly changed: () => void,
   ) {
-    this.host = element("div", { class: "legend", role: "group", "aria-label": `${title}: curves` }, this.more, this.key);
+    this.host = element("div", { class: "legend", role: "group", "aria-label": `${title}: curves` }, this.more, this.initial, this.key);
     this.count(0);
   }
 
@@ -57,7 +58,16 @@ export class Legend {
       const entry = this.entries.get(id) ?? this.add(curve);
       entry.swatch.style.background = curveColour(id, scene.theme);
     }
+    this.tellInitial(scene);
     this.count([...curves.values()].filter(({ detail }) => detail).length);
+  }
+
+  /** Says of an initial RTT that it is one: it does not rule the scale. */
+  private tellInitial({ shown }: Scene): void {
+    const smoothed = shown.flatMap(({ trace }) => trace.curves.filter((curve) => curve.unit === this.unit && curve.id === "smoothed_rtt" && (curve.time[0] as number) < sampledFrom(trace, curve)));
+    const first = smoothed[0];
+    this.initial.hidden = first === undefined;
+    if (first !== undefined) write(this.initial, `${quantity(first.value[0] as number, this.unit)} is the initial RTT, before a sample: not on the scale`);
   }
 
   /** Names the button that shows the switches of so many details. */
@@ -92,7 +102,8 @@ export class Legend {
     const values = (this.scene?.shown ?? []).map(({ trace, factor, tag }) => {
       const curve = trace.curves.find((one) => one.id === id);
       const value = curve?.at(place / factor) ?? null;
-      return `${tag ? `${tag} ` : ""}${value === null ? "–" : quantity(value, this.unit)}`;
+      const initial = curve !== undefined && value !== null && place / factor < sampledFrom(trace, curve) ? " (initial, no sample yet)" : "";
+      return `${tag ? `${tag} ` : ""}${value === null ? "–" : quantity(value, this.unit)}${initial}`;
     });
     return values.join(" · ");
   }

@@ -7,7 +7,7 @@ export interface Rows {
   declared?: SeriesHeader[];
   series?: Record<string, [time: number, value: number | null][]>;
   lanes?: Record<string, [begin: number, end: number | null, name: string][]>;
-  marks?: Record<string, [time: number][]>;
+  marks?: Record<string, [time: number, count?: number][]>;
   findings?: Finding[];
 }
 
@@ -50,7 +50,7 @@ export function append(trace: Trace, rows: Rows): void {
   for (const series of rows.declared ?? []) trace.curves.push(emptyCurve(series));
   for (const curve of trace.curves) for (const [time, value] of rows.series?.[curve.id] ?? []) addSample(trace, curve, time, value);
   for (const lane of trace.lanes) for (const [begin, end, name] of rows.lanes?.[lane.id] ?? []) addSegment(trace, lane, begin, end, name);
-  for (const marks of trace.marks) for (const [time] of rows.marks?.[marks.id] ?? []) addMark(trace, marks, time);
+  for (const marks of trace.marks) for (const [time, count] of rows.marks?.[marks.id] ?? []) addMark(trace, marks, time, count);
   if (rows.findings !== undefined) trace.findings = rows.findings;
   trace.roundTrip ??= median(trace);
 }
@@ -87,11 +87,15 @@ function addSegment(trace: Trace, lane: Lane, begin: number, end: number | null,
   trace.duration = Math.max(trace.duration, end ?? begin);
 }
 
-function addMark(trace: Trace, marks: Marks, time: number): void {
+function addMark(trace: Trace, marks: Marks, time: number, count: number | undefined): void {
   marks.time = roomFor(marks.time, marks.length);
   marks.packet = roomFor(marks.packet, marks.length);
   marks.time[marks.length] = time;
   marks.packet[marks.length] = NO_PACKET;
+  if (count !== undefined) {
+    marks.count = roomFor(marks.count ?? new Float64Array(marks.time.length), marks.length);
+    marks.count[marks.length] = count;
+  }
   marks.length += 1;
   trace.duration = Math.max(trace.duration, time);
 }

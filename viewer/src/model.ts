@@ -73,11 +73,27 @@ export class Marks {
     /** The index of the packet that it happened to, or `NO_PACKET`. */
     public packet: Uint32Array,
     public length: number,
+    /** How many packets each stands for, if that is not one; null: one each. */
+    public count: Float64Array | null = null,
   ) {}
 
-  moved(by: number): Marks {
-    return new Marks(this.id, this.title, later(this.time, by), this.packet, this.length);
+  /** How many packets all of them stand for. */
+  get total(): number {
+    return this.count === null ? this.length : this.count.subarray(0, this.length).reduce((sum, count) => sum + count, 0);
   }
+
+  moved(by: number): Marks {
+    return new Marks(this.id, this.title, later(this.time, by), this.packet, this.length, this.count);
+  }
+}
+
+const ESTIMATES = ["smoothed_rtt", "minimum_rtt"];
+
+/** From when on a curve is measured, in ms: an estimate of the RTT is an initial value until there is a sample (RFC 9002, section 6.2.2). */
+export function sampledFrom(trace: Pick<Trace, "curves">, curve: Curve): number {
+  if (!ESTIMATES.includes(curve.id)) return -Infinity;
+  const latest = trace.curves.find(({ id }) => id === "latest_rtt");
+  return latest === undefined || latest.length === 0 ? -Infinity : (latest.time[0] as number);
 }
 
 export const NO_PACKET = 0xffffffff;
@@ -125,6 +141,10 @@ export interface Finding {
   readonly begin_ms: number;
   readonly end_ms: number;
   readonly explanation: string;
+  /** What was measured: names, and values with their units. */
+  readonly figures?: [name: string, value: string][];
+  readonly meaning?: string;
+  readonly causes?: string;
 }
 
 export interface Trace {
@@ -179,7 +199,7 @@ export interface Header {
   round_trip_ms?: number | null;
   series?: SeriesHeader[];
   lanes?: { id: string; title?: string; names?: string[]; begin?: ColumnPlace; end?: ColumnPlace; state?: ColumnPlace }[];
-  marks?: { id: string; title?: string; time?: ColumnPlace; packet?: ColumnPlace }[];
+  marks?: { id: string; title?: string; time?: ColumnPlace; packet?: ColumnPlace; count?: ColumnPlace }[];
   packets?: {
     spaces: string[];
     time: ColumnPlace;
@@ -286,8 +306,9 @@ function decodeLane(lane: NonNullable<Header["lanes"]>[number], reader: Reader):
 
 function decodeMarks(marks: NonNullable<Header["marks"]>[number], reader: Reader): Marks {
   const [time, packet] = [reader.f64(marks.time), reader.u32(marks.packet)];
-  if (packet.length !== 0 && time.length !== packet.length) throw new Error(`the columns of the marks ${marks.id} differ in length`);
-  return new Marks(marks.id, marks.title ?? marks.id, time, packet, time.length);
+  const count = marks.count === undefined ? null : reader.f64(marks.count);
+  if ((packet.length !== 0 && time.length !== packet.length) || (count !== null && time.length !== count.length)) throw new Error(`the columns of the marks ${marks.id} differ in length`);
+  return new Marks(marks.id, marks.title ?? marks.id, time, packet, time.length, count);
 }
 
 function decodePackets(header: Header, reader: Reader): Packets {

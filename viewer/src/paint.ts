@@ -3,7 +3,11 @@ import { words } from "./format.ts";
 import type { Finding, Lane, Marks } from "./model.ts";
 import { markColour, stateColour, type Theme } from "./palette.ts";
 import { firstAtOrAfter, lastAtOrBefore } from "./search.ts";
+import { labelsOf, runsOf, type Run } from "./turns.ts";
 import type { View } from "./view.ts";
+
+/** Segments that are narrower than this, in pixels, cannot be told apart. */
+const LEGIBLE = 8;
 
 export interface Ink {
   readonly text: string;
@@ -41,13 +45,35 @@ function visible(area: Area, lane: Lane): [number, number] {
 }
 
 /**
- * Segments as boxes with their names; where there are more of them than pixels, each pixel column is divided among the states as its time was, and a
- * state that occurred is at least one pixel high.
+ * Segments as boxes with their names; where states take turns too fast to be told apart, each pixel column is divided among them as its time was, a state
+ * that occurred is at least one pixel high, and a label says which they are and how often they changed.
  */
 export function paintStates(area: Area, lane: Lane): void {
   const [begin, end] = visible(area, lane);
-  if (end - begin > area.width / 3) paintShares(area, lane, begin, end);
-  else for (let index = begin; index < end; index += 1) paintSegment(area, lane, index);
+  const shortest = (LEGIBLE / area.width) * (area.view.span / area.factor);
+  for (const run of runsOf(lane, begin, end, shortest)) {
+    if (!run.flaps) for (let index = run.begin; index < run.end; index += 1) paintSegment(area, lane, index);
+    else {
+      paintShares(area, lane, run.begin, run.end);
+      paintCount(area, lane, run);
+    }
+  }
+}
+
+/** Says of a run which states took turns and how often, on a ground of its own: what lies below has many colours. */
+function paintCount(area: Area, lane: Lane, run: Run): void {
+  const { context, ink } = area;
+  if (area.height < 12) return;
+  const left = cut(area, toPixel(area, lane.begin[run.begin] as number));
+  const right = cut(area, toPixel(area, Math.min(lane.end[run.end - 1] as number, Number.MAX_VALUE)));
+  context.font = "11px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  const label = labelsOf(lane, run).find((one) => context.measureText(one).width + 12 <= right - left);
+  if (label === undefined) return;
+  context.fillStyle = ink.track;
+  context.fillRect(left + 2, area.top + 1, context.measureText(label).width + 8, area.height - 2);
+  context.fillStyle = ink.text;
+  context.fillText(label, left + 6, area.top + area.height / 2 + 0.5);
 }
 
 function paintSegment(area: Area, lane: Lane, index: number): void {
@@ -153,7 +179,7 @@ function sign({ context, top, height }: Area, id: string, x: number): void {
   const y = top + height / 2;
   const r = height / 2 - 1.5;
   context.beginPath();
-  if (id === "lost") {
+  if (id === "lost" || id === "lost_counted") {
     context.moveTo(x - r, y - r);
     context.lineTo(x + r, y + r);
     context.moveTo(x + r, y - r);

@@ -1,59 +1,58 @@
-/** Colours by what they stand for; those of one plot or lane differ in lightness too, for eyes that do not tell hues apart. */
+/** Colours by what they stand for, one meaning each: orange is recovery and what begins it, and nothing else. Those of one plot or lane differ in lightness too, for eyes that do not tell hues apart. */
 
 export type Theme = "light" | "dark";
 type Pair = readonly [light: string, dark: string];
 
-const CURVES: Record<string, Pair> = {
+export const CURVES: Record<string, Pair> = {
   congestion_window: ["#0a5cad", "#5cb2ff"],
-  bytes_in_flight: ["#c65a00", "#ffb04d"],
+  bytes_in_flight: ["#0b7a5b", "#45d6a8"],
   slow_start_threshold: ["#7d3c98", "#d7a0ea"],
-  pacing_rate: ["#0a5cad", "#5cb2ff"],
-  delivery_rate: ["#7d3c98", "#d7a0ea"],
-  goodput: ["#c65a00", "#ffb04d"],
-  smoothed_rtt: ["#0a5cad", "#5cb2ff"],
-  latest_rtt: ["#c65a00", "#ffb04d"],
-  minimum_rtt: ["#0b7a5b", "#45d6a8"],
-  one_way_delay: ["#7d3c98", "#d7a0ea"],
+  pacing_rate: ["#00727f", "#4fd0e0"],
+  delivery_rate: ["#6b5c00", "#d8c04a"],
+  goodput: ["#3d7a1c", "#9adf6e"],
+  smoothed_rtt: ["#3f3fb0", "#a5a5ff"],
+  latest_rtt: ["#66717f", "#8e9aaa"],
+  minimum_rtt: ["#8e24aa", "#e08cf5"],
+  one_way_delay: ["#5b6b00", "#c3d14f"],
 };
-const OTHER_CURVES: readonly Pair[] = [
-  ["#a3195b", "#ff8fbe"],
-  ["#7a6200", "#e6cf5a"],
-  ["#00727f", "#4fd0e0"],
+export const OTHER_CURVES: readonly Pair[] = [
+  ["#b0177f", "#ff7fd0"],
+  ["#857100", "#eadb7a"],
+  ["#1b6e8c", "#7cc9e6"],
   ["#46505e", "#bcc6d4"],
-  ["#7b4a2d", "#d9a98c"],
+  ["#4a6b1f", "#b9d98c"],
 ];
 
-const STATES: readonly [pattern: RegExp, colours: Pair][] = [
+export const STATES: readonly [pattern: RegExp, colours: Pair][] = [
   [/persistent/, ["#d1495b", "#b23347"]],
   [/recovery|^loss/, ["#ffab7a", "#b0531b"]],
-  [/slow_start|startup/, ["#8cc4ff", "#1d5f9e"]],
-  [/probe_?bw_?up/, ["#7fd0dd", "#14666f"]],
-  [/probe_?bw_?refill/, ["#d5e3a0", "#59681c"]],
+  [/slow_start|startup/, ["#cfe88a", "#4f6312"]],
+  [/probe_?bw_?up/, ["#86d9b4", "#1a6e52"]],
+  [/probe_?bw_?refill/, ["#d6efe6", "#2d4a41"]],
   [/probe_?bw_?down/, ["#cdd3dc", "#4a5565"]],
   [/avoidance|probe_?bw|cruise/, ["#b7e4cd", "#1c5f47"]],
   [/drain|probe_?rtt/, ["#d9c3f2", "#5d4087"]],
-  [/congestion_control|window/, ["#ffab7a", "#b0531b"]],
-  [/pacing|pacer/, ["#8cc4ff", "#1d5f9e"]],
+  [/congestion_control|window/, ["#a9c9f0", "#1c4f86"]],
+  [/pacing|pacer/, ["#a5dde6", "#135a66"]],
   [/amplification/, ["#ffe07d", "#7b650f"]],
-  [/flow_control|stream_id/, ["#d9c3f2", "#5d4087"]],
+  [/flow_control|stream_id/, ["#f4bfd6", "#7d2d54"]],
   [/application|app_limited|^idle|no_data/, ["#dde1e8", "#3d4653"]],
 ];
-const OTHER_STATES: readonly Pair[] = [
-  ["#b7e4cd", "#1c5f47"],
-  ["#ffe07d", "#7b650f"],
-  ["#8cc4ff", "#1d5f9e"],
-  ["#f4bfd6", "#7d2d54"],
-  ["#d9c3f2", "#5d4087"],
-  ["#c9d6a3", "#55661f"],
+export const OTHER_STATES: readonly Pair[] = [
+  ["#c3c7f2", "#454b8f"],
+  ["#ded8b0", "#5c5730"],
+  ["#b9d6d0", "#33564f"],
+  ["#e3c9dc", "#6b4460"],
 ];
 
-const MARKS: Record<string, Pair> = {
+export const MARKS: Record<string, Pair> = {
   lost: ["#b3261e", "#ff8a7a"],
-  pto: ["#7d3c98", "#d7a0ea"],
+  lost_counted: ["#b3261e", "#ff8a7a"],
+  pto: ["#5e35b1", "#b9a0ff"],
   congestion_event: ["#c65a00", "#ffb04d"],
-  spurious: ["#0b7a5b", "#45d6a8"],
-  ce: ["#0a5cad", "#5cb2ff"],
-  never_arrived: ["#a3195b", "#ff8fbe"],
+  spurious: ["#558b2f", "#b5e07a"],
+  ce: ["#00796b", "#5fe0cf"],
+  never_arrived: ["#6e1410", "#ffb4a8"],
   arrived_after_all: ["#7a6200", "#e6cf5a"],
 };
 

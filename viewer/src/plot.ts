@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import { element } from "./dom.ts";
 import type { Geometry } from "./geometry.ts";
 import { Legend } from "./legend.ts";
-import type { Curve } from "./model.ts";
+import { sampledFrom, type Curve } from "./model.ts";
 import { roundTripTicks, ticks, quantity } from "./format.ts";
 import type { Axis, Shown } from "./overlay.ts";
 import { curveColour, type Theme } from "./palette.ts";
@@ -95,11 +95,20 @@ export class Plot {
   }
 
   private range(): number {
-    const highest = (of: Drawn[]): number => of.reduce((top, { samples }) => Math.max(top, samples.high), 0);
+    const highest = (of: Drawn[]): number => of.reduce((top, drawn) => Math.max(top, this.high(drawn)), 0);
     const compared = highest(this.drawn.filter(({ curve }) => curve.id !== THRESHOLD));
     const threshold = highest(this.drawn.filter(({ curve }) => curve.id === THRESHOLD));
     const top = compared > 0 ? Math.max(compared, Math.min(threshold, compared * 1.5)) : threshold;
     return top > 0 ? top * 1.08 : 1;
+  }
+
+  /** The greatest value in view that was measured: an initial RTT, before the first sample, does not rule the scale. */
+  private high({ curve, shown, samples }: Drawn): number {
+    const from = this.view.min / shown.factor;
+    const to = this.view.max / shown.factor;
+    const sampled = sampledFrom(shown.trace, curve);
+    if (sampled <= from || sampled > to) return samples.high;
+    return thin(curve, curve.extremes, sampled, to, 1).high;
   }
 
   private paint(chart: uPlot): void {

@@ -20,6 +20,7 @@ const LABELS: Record<string, string> = {
   blocked: "blocked",
   suppressors: "held",
   lost: "lost",
+  lost_counted: "lost",
   pto: "PTO",
   congestion_event: "event",
   spurious: "spurious",
@@ -38,7 +39,7 @@ export function rowsOf(shown: Shown[]): Row[] {
     shown.flatMap((one, index) =>
       one.trace.marks
         .filter((found) => found.id === id)
-        .map((found): Row => ({ kind: "marks", marks: found, ...place(one, LABELS[id] ?? found.title, `${found.title}: ${found.length}`, 11, index === 0 ? 4 : 1) })),
+        .map((found): Row => ({ kind: "marks", marks: found, ...place(one, LABELS[id] ?? found.title, `${found.title}: ${found.total}`, 11, index === 0 ? 4 : 1) })),
     ),
   );
   return [...findings, ...lanes, ...marks];

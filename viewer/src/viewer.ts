@@ -78,7 +78,7 @@ export class Viewer {
     });
     this.header.names(sources.map(({ name }) => name));
     this.host = element("div", { class: "viewer" }, this.header.host, this.notices.host, this.readout.host,
-      element("main", {}, element("div", { class: "left" }, this.stack, this.ruler.host, this.packets.host), element("div", { class: "right" }, this.findings.host, this.between.host, this.states.host)), this.help.host);
+      element("main", {}, element("div", { class: "right" }, this.findings.host, this.between.host, this.states.host), element("div", { class: "left" }, this.stack, this.ruler.host, this.packets.host)), this.help.host);
     listen(commands);
     this.listenToPointer();
     this.frames.add((changes) => this.draw(changes));

@@ -223,6 +223,19 @@ export function pinned(): Model {
   return model;
 }
 
+/** Before its first sample, after 400 ms, a sender takes the round trip for 333 ms; then it is 15. */
+export function initialRtt(): Model {
+  const draft = new Draft();
+  for (const estimate of ["smoothed_rtt", "minimum_rtt"]) draft.sample(estimate, 0, 333);
+  for (let time = 400; time < 4000; time += 15) {
+    draft.sample("latest_rtt", time, 15 + (time % 4));
+    draft.sample("smoothed_rtt", time, 15);
+    draft.sample("minimum_rtt", time, 14);
+    draft.sample("congestion_window", time, 12_000 + time);
+  }
+  return draft.write("an initial RTT", 4000, 15);
+}
+
 /** Where the one sample lies that rises above all others of the long trace, and how high. */
 export const SPIKE = { time: 33_333.3, value: 900_000 };
 

@@ -14,7 +14,7 @@ before(async () => {
 });
 after(() => chrome.close());
 
-const PURPLE: [number, number, number] = [125, 60, 152];
+const ONE_WAY_DELAY: [number, number, number] = [91, 107, 0];
 
 for (const size of ["wide", "narrow"] as Size[]) {
   test(`${size}: the other end lies on the same clock, and every packet's fate is told`, async () => {
@@ -30,7 +30,7 @@ for (const size of ["wide", "narrow"] as Size[]) {
     assert.match(await inView(page), /– 2\.060 s$|– 2060 ms$/);
     const rows = await page.locator(".lane-names span").evaluateAll((names) => names.map((name) => [name.textContent, name.getAttribute("title")]));
     assert.deepEqual(rows.slice(1), [["missing A", "never arrived: 10 (A)"], ["missing B", "never arrived: 4 (B)"], ["not lost A", "declared lost, but arrived: 1 (A)"]]);
-    assert.ok((await pixels(page, ".plot-ms", PURPLE)) > 100, "the one-way delay is drawn");
+    assert.ok((await pixels(page, ".plot-ms", ONE_WAY_DELAY)) > 100, "the one-way delay is drawn");
 
     // The server's packet 39 is sent 206 ms after the client's begin.
     await page.click(".legend button:has-text('smoothed RTT')");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Browser } from "playwright-core";
-import { healthy, pinned } from "../synthetic.ts";
+import { healthy, initialRtt, pinned } from "../synthetic.ts";
 import { browser, file, inView, open, picture, pixels, settled, type Size } from "./support.ts";
 
 let chrome: Browser;
@@ -13,14 +13,19 @@ before(async () => {
 });
 after(() => chrome.close());
 
-const BLUE = { light: [10, 92, 173], dark: [92, 178, 255] } as const;
+/** The curve that matters most in each plot. */
+const CURVES = {
+  ".plot-bytes": { light: [10, 92, 173], dark: [92, 178, 255] },
+  ".plot-bytes-per-s": { light: [0, 114, 127], dark: [79, 208, 224] },
+  ".plot-ms": { light: [63, 63, 176], dark: [165, 165, 255] },
+} as const;
 
 for (const size of ["wide", "narrow"] as Size[]) {
   for (const scheme of ["light", "dark"] as const) {
     test(`${size}, ${scheme}: curves, a finding, the overlay, round trips, the ruler`, async () => {
       const { page, context, errors } = await open(chrome, address, size, scheme);
       const name = `${size}-${scheme}`;
-      for (const plot of [".plot-bytes", ".plot-bytes-per-s", ".plot-ms"]) assert.ok((await pixels(page, plot, [...BLUE[scheme]])) > 100, `a curve in ${plot}`);
+      for (const [plot, colours] of Object.entries(CURVES)) assert.ok((await pixels(page, plot, [...colours[scheme]])) > 100, `a curve in ${plot}`);
       assert.match(await inView(page), /^0\.000 s – 9\.000 s$/);
       assert.ok((await page.textContent(".damage"))?.includes("byte 1 838 111"));
       const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
@@ -53,6 +58,7 @@ for (const size of ["wide", "narrow"] as Size[]) {
       await page.click(".findings li:nth-child(3) button");
       assert.match(await inView(page), /^0\.000 s – 2\.2\d\d s$/);
       await page.evaluate(() => scrollTo(0, 0));
+      await page.locator(".plot-bytes .canvas").scrollIntoViewIfNeeded();
       const box = (await page.locator(".plot-bytes .canvas").boundingBox()) as { x: number; y: number; width: number; height: number };
       if (size === "wide") {
         await page.keyboard.down("Shift");
@@ -109,7 +115,7 @@ test("what a controller computes with is drawn when it is asked for", async () =
   const details = page.locator(".plot-bytes .legend .detail");
   assert.equal(await details.isVisible(), false);
   assert.equal(await page.locator(".plot-ms .legend .more").isVisible(), false);
-  const pink: [number, number, number] = [163, 25, 91];
+  const pink: [number, number, number] = [176, 23, 127];
   assert.equal(await pixels(page, ".plot-bytes", pink), 0);
   await page.click(".plot-bytes .legend .more");
   await settled(page);
@@ -199,5 +205,90 @@ test("a page without a trace says how to make one, a damaged one what is wrong",
   await page.goto(file("damaged", [{ header, columns: columns.subarray(0, 1000) }]));
   await page.waitForSelector(".empty");
   assert.match((await page.textContent(".empty")) ?? "", /1000 bytes of/);
+  await context.close();
+});
+
+/** Opens a page that writes down every text that is drawn on a canvas. */
+async function drawnTexts(width: number): Promise<{ texts: string[]; close(): Promise<void> }> {
+  const context = await chrome.newContext({ viewport: { width, height: 800 } });
+  const page = await context.newPage();
+  await page.addInitScript(`
+    window.drawn = [];
+    const fillText = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) { window.drawn.push(text); return fillText.call(this, text, ...rest); };
+  `);
+  await page.goto(address);
+  await page.waitForSelector("html[data-state=drawn]");
+  await settled(page);
+  const texts = (await page.evaluate("window.drawn")) as string[];
+  return { texts, close: () => context.close() };
+}
+
+for (const width of [420, 900, 1600]) {
+  test(`${width} pixels: states that take turns have a label with their names and how often they changed`, async () => {
+    const { texts, close } = await drawnTexts(width);
+    assert.ok(texts.some((text) => /^1 78\d changes(: (recovery ⇄ congestion avoidance|congestion avoidance ⇄ recovery))?/.test(text)), texts.filter((text) => /[a-z]{4}/.test(text)).join("; "));
+    await close();
+  });
+}
+
+test("420 pixels: the findings come first, the packets last", async () => {
+  const context = await chrome.newContext({ viewport: { width: 420, height: 900 } });
+  const page = await context.newPage();
+  await page.goto(address);
+  await page.waitForSelector("html[data-state=drawn]");
+  const tops = await Promise.all([".panel-findings", ".stack", ".panel-states", ".panel-packets"].map(async (part) => (await page.locator(part).boundingBox())?.y ?? -1));
+  assert.deepEqual(tops, [...tops].sort((one, other) => one - other), tops.join(" "));
+  assert.ok((tops[0] as number) < 300, "without scrolling");
+  await context.close();
+});
+
+test("a finding has a mark of severity, which outshouts a notice; its figures are a list, and its meaning and causes are told", async () => {
+  const model = pinned();
+  const [worst] = model.header.findings ?? [];
+  if (worst === undefined) throw new Error("no findings");
+  Object.assign(worst, { figures: [["congestion window", "2,700 bytes"], ["round trips", "607"]], meaning: "A transfer that crawls.", causes: "A recovery without an end." });
+  const { page, context, errors } = await open(chrome, file("figures", [model]), "wide", "light");
+  assert.deepEqual(await page.locator(".grade").allTextContents(), ["severe · 6.98 s", "severe · 6.90 s", "moderate · 400 ms"]);
+  const ground = (selector: string): Promise<string> => page.evaluate((one) => getComputedStyle(document.querySelector(one) as Element).backgroundColor, selector);
+  assert.equal(await ground(".severe .grade"), "rgb(179, 38, 30)");
+  assert.equal(await ground(".notice.damage"), "rgba(0, 0, 0, 0)");
+  await page.click(".findings li:first-child button");
+  const rows = page.locator(".selected .figures > div");
+  assert.deepEqual(await rows.allTextContents(), ["congestion window2,700 bytes", "round trips607"]);
+  const told = (await page.textContent(".selected .explanation")) ?? "";
+  assert.ok(told.includes("A transfer that crawls.") && told.includes("Causes: A recovery without an end."), told);
+  assert.ok(!told.includes(worst.explanation), "the sentence says nothing that the list does not");
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("a trace is not offered as an overlay of itself", async () => {
+  const { page, context } = await open(chrome, address, "wide", "light");
+  const offered = (): Promise<string[]> => page.locator("select[aria-label=Overlay] option").evaluateAll((options) => options.map((option) => (option as HTMLOptionElement).value));
+  assert.deepEqual(await offered(), ["", "1"]);
+  await page.selectOption("select[aria-label=Trace]", "1");
+  await settled(page);
+  assert.deepEqual(await offered(), ["", "0"]);
+  await context.close();
+});
+
+test("an initial RTT does not rule the scale, and the legend says what it is", async () => {
+  const { page, context } = await open(chrome, file("initial", [initialRtt()]), "wide", "light");
+  assert.match((await page.textContent(".plot-ms .legend .initial")) ?? "", /^333 ms is the initial RTT/);
+  assert.equal(await page.isVisible(".plot-bytes .legend .initial"), false);
+  // At 15 of at most 20 ms the curve lies in the upper half; at 15 of 333 ms it lies at the bottom.
+  const height = await page.evaluate(() => {
+    const canvas = document.querySelector(".plot-ms canvas") as HTMLCanvasElement;
+    const { data } = (canvas.getContext("2d") as CanvasRenderingContext2D).getImageData(Math.floor(canvas.width / 2), 0, 1, canvas.height);
+    const at = [...Array(canvas.height).keys()].find((y) => Math.abs((data[y * 4] as number) - 63) + Math.abs((data[y * 4 + 1] as number) - 63) + Math.abs((data[y * 4 + 2] as number) - 176) < 60);
+    return at === undefined ? 1 : at / canvas.height;
+  });
+  assert.ok(height < 0.5, `the curve lies at ${height} of the height`);
+  const box = (await page.locator(".plot-ms .canvas").boundingBox()) as { x: number; y: number; width: number; height: number };
+  await page.mouse.move(box.x + 90, box.y + 40);
+  await settled(page);
+  assert.match((await page.textContent(".plot-ms .legend")) ?? "", /smoothed RTT333 ms \(initial, no sample yet\)/);
+  await picture(page, "wide-light-13-initial");
   await context.close();
 });

@@ -106,16 +106,22 @@ fn unused(report: &Report) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
+/// A headline, the figures as a list, then what it means and what usually causes it.
 fn finding_text(finding: &Finding, place: usize) -> String {
     let entry = finding.id.entry();
-    format!(
-        "{place:>3}. {}, {:.3} s to {:.3} s: {}\n     {}",
+    let headline = format!(
+        "{place:>3}. {}, {:.3} s to {:.3} s: {}",
         entry.name,
         finding.begin.as_secs_f64(),
         finding.end.as_secs_f64(),
-        entry.title,
-        finding.explanation
-    )
+        entry.title
+    );
+    let cost = format!("- costs about: {:.1} s", finding.severity);
+    let figures = finding.figures.iter().map(|(name, value)| format!("- {name}: {value}"));
+    let told = [format!("meaning: {}", entry.meaning), format!("causes: {}", entry.causes)];
+    let lines = core::iter::once(cost).chain(figures).chain(told);
+    let lines: Vec<_> = lines.map(|line| format!("     {line}")).collect();
+    format!("{headline}\n{}", lines.join("\n"))
 }
 
 fn object(path: &Path, report: &Report) -> String {
@@ -128,6 +134,8 @@ fn object(path: &Path, report: &Report) -> String {
             "severity": finding.severity,
             "begin": finding.begin.as_secs_f64(),
             "end": finding.end.as_secs_f64(),
+            "headline": entry.title,
+            "figures": finding.figures.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Vec<_>>(),
             "explanation": finding.explanation,
             "meaning": entry.meaning,
             "causes": entry.causes,

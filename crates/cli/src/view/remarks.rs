@@ -12,6 +12,13 @@ pub(super) fn remarks(findings: &[Finding]) -> Vec<Remark> {
             severity: finding.severity,
             begin: finding.begin,
             end: finding.end,
+            figures: finding
+                .figures
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
+            meaning: entry.meaning.to_owned(),
+            causes: entry.causes.to_owned(),
             explanation: finding.explanation.clone(),
         }
     };

@@ -21,6 +21,9 @@ fn findings_are_printed_and_set_the_exit_status() {
     for part in [
         "  1. window-at-floor, 2.232 s to 9.928 s: ",
         "which is the round trip",
+        "\n     - congestion window: 2,700 bytes\n",
+        "\n     meaning: The window is at the least its controller ever sets",
+        "\n     causes: A recovery period whose end moves on",
         "  damaged: the last record ends early at byte",
         "  not used: 533 http3:frame_created, ",
         "  limited by: congestion window 99.6 %",
@@ -38,7 +41,12 @@ fn findings_are_printed_and_set_the_exit_status() {
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let findings = |line: &Value| line["findings"].as_array().map(Vec::len);
     assert_eq!((findings(&lines[0]), findings(&lines[1])), (Some(0), Some(3)));
-    assert_eq!(lines[1]["findings"][0]["id"], "window-at-floor");
+    let worst = &lines[1]["findings"][0];
+    assert_eq!(worst["id"], "window-at-floor");
+    assert_eq!(worst["headline"], worst["title"]);
+    assert_eq!(worst["figures"][0]["name"], "congestion window");
+    assert_eq!(worst["figures"][0]["value"], "2,700 bytes");
+    assert!(worst["explanation"].is_string());
 }
 
 #[test]

@@ -59,6 +59,12 @@ impl Detector for AboveWindow {
             severity: self.last.saturating_sub(first).as_secs_f64() / 4.0,
             begin: first,
             end: self.last,
+
+            figures: vec![
+                ("packets", text::count(self.count)),
+                ("most in flight", text::bytes(self.most.0)),
+                ("congestion window then", text::bytes(self.most.1)),
+            ],
             explanation: format!(
                 "{} packets that were no probes were sent though the window was full: with {} in flight at a \
                  congestion window of {} at most",
@@ -126,6 +132,12 @@ impl Detector for GhostBytes {
             severity: end.saturating_sub(begin).as_secs_f64() / 4.0,
             begin,
             end,
+
+            figures: vec![
+                ("duration", text::time(end.saturating_sub(begin))),
+                ("round trips", text::count(rounds)),
+                ("counted too much, at least", text::bytes(least)),
+            ],
             explanation: format!(
                 "for {} ({}), {rounds} round trips, at least {} more counted as in flight than was sent and neither \
                  acknowledged nor lost",

@@ -39,7 +39,7 @@ pub struct Entry {
     pub id: FindingId,
     /// Its name, as it is printed.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// What it is, in twelve words at most: the headline.
     pub title: &'static str,
     /// What it means.
     pub meaning: &'static str,

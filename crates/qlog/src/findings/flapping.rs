@@ -86,6 +86,14 @@ impl Detector for Flapping {
             severity: self.total.as_secs_f64() / 2.0,
             begin: worst.begin,
             end: worst.end,
+
+            figures: vec![
+                ("entries into recovery", text::count(worst.entries)),
+                ("losses between them", text::count(0)),
+                ("duration", text::time(worst.length())),
+                ("time from entry to entry", format!("{}{equals}", text::time(period))),
+                ("round-trip time", text::time(worst.rtt)),
+            ],
             explanation: format!(
                 "recovery was entered {} times in {} ({}) without a loss between: {per_second:.0} changes of \
                  state a second, once each {}{equals}",
@@ -170,6 +178,11 @@ impl Detector for RecoveryWithoutLoss {
             severity: self.rtt.as_secs_f64() * self.without as f64 / 4.0,
             begin: first,
             end: self.last,
+
+            figures: vec![
+                ("entries into recovery", text::count(self.entries)),
+                ("without loss or mark", text::count(self.without)),
+            ],
             explanation: format!(
                 "{} of {} entries into recovery had no loss and no mark of congestion since the one before, nor \
                  within a round trip",

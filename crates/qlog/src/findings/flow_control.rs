@@ -137,6 +137,13 @@ impl Stalls {
             severity: others.as_secs_f64(),
             begin: longest.begin,
             end: longest.end,
+
+            figures: vec![
+                ("longest stall", text::time(longest.length())),
+                ("stalls", text::count(self.count)),
+                ("together", text::time(self.total)),
+                ("of", text::time(all)),
+            ],
             explanation: format!(
                 "the peer's flow control held data up{limit} for {} ({}); {} such stalls take {} of {}",
                 text::time(longest.length()),
@@ -224,7 +231,8 @@ impl Detector for Stalls {
                 severity: self.stopped_total.as_secs_f64(),
                 begin: stopped.begin,
                 end: stopped.end,
-                explanation: format!(
+
+figures: vec![("longest wait", text::time(stopped.waited())), ("together", text::time(self.stopped_total))],                explanation: format!(
                     "the peer had acknowledged all that its limits let go, and raised no limit for {} ({}); {} in all",
                     text::time(stopped.waited()),
                     text::span(stopped.begin, stopped.end),
@@ -239,7 +247,8 @@ impl Detector for Stalls {
                 severity: end.saturating_sub(begin).as_secs_f64(),
                 begin,
                 end,
-                explanation: format!(
+
+figures: vec![("time until data was sent", text::time(end.saturating_sub(begin)))],                explanation: format!(
                     "the peer raised a limit that data had waited for, and nothing was sent for {} ({})",
                     text::time(end.saturating_sub(begin)),
                     text::span(begin, end)

@@ -88,6 +88,13 @@ impl Detector for NoGrowth {
             severity: self.total.as_secs_f64() / 2.0,
             begin: worst.begin,
             end: worst.end,
+
+            figures: vec![
+                ("congestion window", text::bytes(worst.window)),
+                ("duration", text::time(worst.length())),
+                ("round trips", text::count(worst.rounds)),
+                ("packets lost", text::count(0)),
+            ],
             explanation: format!(
                 "the congestion window did not grow above {} in {} ({}), {} round trips in which no packet was \
                  lost and data waited",
@@ -190,7 +197,8 @@ impl Detector for Suppressors {
                 severity: length.as_secs_f64() / 2.0,
                 begin: held.begin,
                 end: held.end,
-                explanation: format!(
+
+figures: vec![("kept by", name.replace('_', " ")), ("duration", text::time(length)), ("round trips", text::count(held.rounds)), ("packets lost", text::count(0))],                explanation: format!(
                     "{:?} kept the congestion window from growing for {} ({}), {} round trips in which no packet \
                      was lost and data waited",
                     name.replace('_', " "),
@@ -254,6 +262,8 @@ impl Detector for ApplicationLimitedClaim {
             severity: length.as_secs_f64() / 2.0,
             begin,
             end,
+
+            figures: vec![("duration", text::time(length)), ("round trips", text::count(rounds))],
             explanation: format!(
                 "for {} ({}), {rounds} round trips, the controller took the connection for limited by its \
                  application, and did not grow, though the congestion window was full",

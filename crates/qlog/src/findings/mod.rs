@@ -49,7 +49,9 @@ pub struct Finding {
     pub begin: Duration,
     /// When it ended.
     pub end: Duration,
-    /// What was seen, with figures and their units.
+    /// What was measured, each by its name, with its unit.
+    pub figures: Vec<(&'static str, String)>,
+    /// What was seen, with figures and their units, in one sentence.
     pub explanation: String,
 }
 

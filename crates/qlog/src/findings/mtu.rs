@@ -88,6 +88,12 @@ impl Detector for BlackHole {
             severity: length.as_secs_f64(),
             begin: worst.begin,
             end: worst.end,
+
+            figures: vec![
+                ("duration", text::time(length)),
+                ("packets lost", text::count(worst.lost)),
+                ("smallest of them", text::bytes(worst.least)),
+            ],
             explanation: format!(
                 "for {} ({}) all {} packets of {} and more were lost, while packets of up to {} between them arrived",
                 text::time(length),
@@ -141,6 +147,12 @@ impl Detector for Ecn {
             severity: end.saturating_sub(begin).as_secs_f64(),
             begin,
             end,
+
+            figures: vec![
+                ("duration", text::time(end.saturating_sub(begin))),
+                ("packets sent", text::count(sent)),
+                ("acknowledged", text::count(0)),
+            ],
             explanation: format!(
                 "for {} ({}) ECN was being tested, {sent} packets were sent, and none was acknowledged; packets were \
                  still marked",

@@ -86,6 +86,13 @@ impl Detector for Pacer {
             severity: worst.length().as_secs_f64() / 2.0,
             begin: worst.begin,
             end: worst.end,
+
+            figures: vec![
+                ("paced in a round trip, at least", text::bytes(worst.paced as u64)),
+                ("wanted by the window", text::bytes(worst.wanted as u64)),
+                ("duration", text::time(worst.length())),
+                ("round trips", text::count(worst.rounds)),
+            ],
             explanation: format!(
                 "the pacing rate let as little as {} go in a round trip, where the congestion window asked for more \
                  than {}, for {} ({}), {} round trips with data waiting",

@@ -80,6 +80,11 @@ impl Detector for Amplification {
             severity: self.total.as_secs_f64(),
             begin,
             end,
+
+            figures: vec![
+                ("longest stall", text::time(end.saturating_sub(begin))),
+                ("together", text::time(self.total)),
+            ],
             explanation: format!(
                 "the server had sent three times what it had received and could not go on for {} ({}), because nothing \
                  came from its client",
@@ -145,6 +150,12 @@ impl Detector for AckStarvation {
             severity: self.total.as_secs_f64(),
             begin,
             end,
+
+            figures: vec![
+                ("longest time without an ACK frame", text::time(end.saturating_sub(begin))),
+                ("packets of the peer in it", text::count(packets)),
+                ("together", text::time(self.total)),
+            ],
             explanation: format!(
                 "for {} ({}) the peer sent {packets} packets and not one ACK frame, though packets waited to be \
                  acknowledged",
@@ -201,6 +212,13 @@ impl Detector for LateAcknowledgements {
             severity: self.longest.as_secs_f64() * self.late as f64 / 4.0,
             begin: first,
             end: self.last,
+
+            figures: vec![
+                ("ACK frames", text::count(self.acks)),
+                ("late", text::count(self.late)),
+                ("max_ack_delay", text::time(self.announced)),
+                ("longest delay", text::time(self.longest)),
+            ],
             explanation: format!(
                 "the peer held {} of {} acknowledgements back for longer than the {} it announced, {} at most",
                 self.late,

@@ -97,6 +97,12 @@ impl Detector for Phases {
             severity: length.as_secs_f64() / 2.0,
             begin,
             end,
+
+            figures: vec![
+                ("state", state.name().to_owned()),
+                ("duration", text::time(length)),
+                ("round trips", text::count(rounds)),
+            ],
             explanation: format!(
                 "the controller was in {} for {} ({}), {rounds} round trips in which no packet was lost and data \
                  waited",

@@ -79,6 +79,12 @@ impl Detector for IdleWithData {
             severity: self.total.as_secs_f64(),
             begin,
             end,
+
+            figures: vec![
+                ("longest pause", text::time(end.saturating_sub(begin))),
+                ("pauses", text::count(self.count)),
+                ("together", text::time(self.total)),
+            ],
             explanation: format!(
                 "nothing was in flight for {} ({}) though data waited and neither flow control nor the path was in \
                  the way; {} such pauses, {} together",
@@ -165,6 +171,12 @@ impl Detector for ProbeOverdue {
             severity: self.total.as_secs_f64(),
             begin,
             end,
+
+            figures: vec![
+                ("longest silence", text::time(end.saturating_sub(begin))),
+                ("allowed at most", text::time(allowed)),
+                ("above that, together", text::time(self.total)),
+            ],
             explanation: format!(
                 "packets were unacknowledged, and for {} ({}) nothing was sent to ask for them; the probe timeout \
                  allowed {} at most, with its backoff doubled",

@@ -25,6 +25,11 @@ pub(super) fn span(begin: Duration, end: Duration) -> String {
 
 /// Bytes, with a comma for each three digits.
 pub(super) fn bytes(count: u64) -> String {
+    format!("{} bytes", self::count(count))
+}
+
+/// How many, with a comma for each three digits.
+pub(super) fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
@@ -33,7 +38,6 @@ pub(super) fn bytes(count: u64) -> String {
         }
         text.push(digit);
     }
-    text.push_str(" bytes");
     text
 }
 

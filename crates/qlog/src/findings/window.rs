@@ -159,6 +159,26 @@ impl AtFloor {
         }
     }
 
+    fn figures(&self, worst: &Stretch) -> Vec<(&'static str, String)> {
+        let mean_rtt = worst.round_trips.div_f64(worst.rounds.max(1) as f64);
+        let mut figures = vec![
+            ("congestion window", text::bytes(worst.least)),
+            ("floor", text::bytes(self.floor)),
+            ("duration", text::time(worst.length())),
+            ("round trips", text::count(worst.rounds)),
+            ("mean round trip", text::time(mean_rtt)),
+            ("packets lost", text::count(0)),
+        ];
+        if worst.state_changes > 0 {
+            figures.push(("changes of state", text::count(worst.state_changes)));
+        }
+        if self.count > 1 {
+            figures.push(("stretches like it", text::count(self.count)));
+            figures.push(("together", text::time(self.total)));
+        }
+        figures
+    }
+
     fn explain(&self, worst: &Stretch) -> String {
         let mean_rtt = worst.round_trips.div_f64(worst.rounds.max(1) as f64);
         let mut said = format!(
@@ -245,6 +265,8 @@ impl Detector for AtFloor {
             severity: self.total.as_secs_f64(),
             begin: worst.begin,
             end: worst.end,
+
+            figures: self.figures(&worst),
             explanation: self.explain(&worst),
         }]
     }
@@ -295,6 +317,12 @@ impl Detector for BelowMinimum {
             severity: self.total.as_secs_f64(),
             begin: first,
             end: self.last,
+
+            figures: vec![
+                ("least congestion window", text::bytes(least)),
+                ("minimum", text::bytes(minimum)),
+                ("time below it", text::time(self.total)),
+            ],
             explanation: format!(
                 "the congestion window fell to {}, below the least of {}, and was below it for {} in all",
                 text::bytes(least),

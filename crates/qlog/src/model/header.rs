@@ -42,6 +42,9 @@ pub(super) fn remark(remark: &Remark) -> Value {
         "severity": remark.severity,
         "begin_ms": milliseconds(remark.begin),
         "end_ms": milliseconds(remark.end),
+        "figures": remark.figures,
+        "meaning": remark.meaning,
+        "causes": remark.causes,
         "explanation": remark.explanation,
     })
 }

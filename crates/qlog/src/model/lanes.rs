@@ -39,9 +39,17 @@ impl Lane {
         self.now = number.map(|number| (milliseconds(at), number));
     }
 
+    /// It was `name` from `at` on, if nothing is known of that time.
+    pub(super) fn assume(&mut self, at: Duration, name: &str) {
+        if self.spans.is_empty() && self.now.is_none() {
+            self.set(at, Some(name));
+        }
+    }
+
     fn end(&mut self, at: Duration) {
         if let Some((begin, number)) = self.now.take()
             && self.spans.len() < MAX_POINTS
+            && (begin < milliseconds(at) || !self.spans.is_empty())
         {
             self.spans.push((begin, milliseconds(at), number));
         }

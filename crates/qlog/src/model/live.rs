@@ -4,16 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::figures::FigureSeries;
 use super::series::Series;
-use super::{ModelBuilder, Remark, SERIES, declaration, header};
+use super::{LOST_COUNTED, MARKS, ModelBuilder, Remark, SERIES, declaration, header};
 use crate::read::Reading;
-
-/// The marks of a live trace, by ID and title.
-const MARKS: [(&str, &str); 4] = [
-    ("lost", "lost"),
-    ("pto", "probe timeout"),
-    ("congestion_event", "congestion event"),
-    ("spurious", "loss that was none"),
-];
 
 /// How much of a trace a page has been told.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -80,7 +72,12 @@ impl Follower {
         }
         let mut marks = Map::new();
         for (((id, _), known), told) in MARKS.iter().zip(builder.marks()).zip(&mut self.marks) {
-            let times = points(Some(known), told).into_iter().map(|(time, _)| [time]).collect();
+            let new = points(Some(known), told);
+            let times: Vec<Vec<f64>> = if *id == LOST_COUNTED {
+                new.into_iter().map(|(time, count)| vec![time, count]).collect()
+            } else {
+                new.into_iter().map(|(time, _)| vec![time]).collect()
+            };
             insert(&mut marks, id, times);
         }
         let findings: Vec<Value> = remarks.iter().map(header::remark).collect();

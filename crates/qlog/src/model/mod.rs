@@ -23,7 +23,7 @@ use core::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::read::{Event, EventKind, Lost, Metrics, Packet, Reading, TimerEvent};
+use crate::read::{CongestionState, Event, EventKind, Lost, Metrics, Packet, Reading, TimerEvent};
 
 use self::delivery::Deliveries;
 use self::figures::Figures;
@@ -58,7 +58,13 @@ pub struct Remark {
     pub begin: Duration,
     /// When it ended.
     pub end: Duration,
-    /// What was seen, with figures.
+    /// What was measured: names, and values with their units.
+    pub figures: Vec<(String, String)>,
+    /// What it means.
+    pub meaning: String,
+    /// What usually causes it.
+    pub causes: String,
+    /// What was seen, with figures, in one sentence.
     pub explanation: String,
 }
 
@@ -71,6 +77,12 @@ pub struct ModelBuilder {
     blocked: Lane,
     suppressors: Lane,
     lost: Series,
+    /// Losses that a stack counts and does not list: how many more there were than before.
+    lost_counted: Series,
+    /// The largest count of lost packets, if the trace has one.
+    lost_total: u64,
+    /// When the first congestion window was known, which is when the first congestion state began.
+    began: Option<Duration>,
     timeouts: Series,
     congestion_events: Series,
     spurious: Series,
@@ -92,12 +104,27 @@ const SERIES: [(&str, &str, &str, bool); 8] = [
     ("minimum_rtt", "minimum RTT", "ms", true),
     ("goodput", "goodput", "bytes/s", true),
 ];
+/// The marks, by ID and title.
+const MARKS: [(&str, &str); 5] = [
+    ("lost", "lost"),
+    (LOST_COUNTED, "lost, as the sender counts"),
+    ("pto", "probe timeout"),
+    ("congestion_event", "congestion event"),
+    ("spurious", "loss that was none"),
+];
+/// Its marks have a count of packets each, and no rows of the table.
+const LOST_COUNTED: &str = "lost_counted";
 const GOODPUT: usize = 7;
 const SMOOTHED_RTT: usize = 4;
 
 /// A series as the header names it.
 fn declaration((id, title, unit, step): &(&str, &str, &str, bool)) -> Value {
     json!({ "id": id, "title": title, "unit": unit, "step": step })
+}
+
+/// The state that a sender begins in.
+const fn initial_state(is_model_based: bool) -> CongestionState {
+    if is_model_based { CongestionState::Startup } else { CongestionState::SlowStart }
 }
 
 impl Default for ModelBuilder {
@@ -109,6 +136,9 @@ impl Default for ModelBuilder {
             blocked: Lane::new("blocked", "why sending stopped"),
             suppressors: Lane::new("suppressors", "what keeps the window from growing"),
             lost: Series::new(MAX_POINTS),
+            lost_counted: Series::new(MAX_POINTS),
+            lost_total: 0,
+            began: None,
             timeouts: Series::new(MAX_POINTS),
             congestion_events: Series::new(MAX_POINTS),
             spurious: Series::new(MAX_POINTS),
@@ -137,7 +167,14 @@ impl ModelBuilder {
                 );
             }
             EventKind::Metrics(metrics) => self.on_metrics(at, metrics),
-            EventKind::CongestionState(state) => self.state.set(at, Some(state.name())),
+            EventKind::CongestionState(state) => self.on_congestion_state(at, state),
+            EventKind::RecoveryParameters(parameters) => {
+                // Who names its controller tells of each change of state, and not of the first state.
+                if let Some(controller) = &parameters.controller {
+                    let is_model = controller.to_ascii_lowercase().contains("bbr");
+                    self.state.assume(at, initial_state(is_model).name());
+                }
+            }
             EventKind::Blocked(update) if update.stream.is_none() => {
                 self.blocked.set(at, update.reason.map(crate::read::Blocked::name));
             }
@@ -169,6 +206,14 @@ impl ModelBuilder {
         self.packets.push(at, Kind::Received, packet);
     }
 
+    /// What came before the first state that a trace tells of is the state that every sender begins in (RFC 9002 §7.3.1).
+    fn on_congestion_state(&mut self, at: Duration, state: &CongestionState) {
+        if let Some(began) = self.began {
+            self.state.assume(began, initial_state(state.is_of_model()).name());
+        }
+        self.state.set(at, Some(state.name()));
+    }
+
     fn on_lost(&mut self, at: Duration, lost: &Lost) {
         let Lost { packet_type, number, length, .. } = lost;
         let packet = Packet {
@@ -177,6 +222,8 @@ impl ModelBuilder {
             length: *length,
             ..Packet::default()
         };
+        // Who lists losses is not to be counted twice.
+        self.lost_counted = Series::new(MAX_POINTS);
         self.lost.push(at, self.packets.next_row());
         self.packets.push(at, Kind::Lost, &packet);
     }
@@ -199,6 +246,16 @@ impl ModelBuilder {
                 series.push(at, value);
             }
         }
+        if metrics.congestion_window.is_some() {
+            self.began.get_or_insert(at);
+        }
+        if let Some(total) = metrics.lost_packets {
+            let more = total.saturating_sub(self.lost_total);
+            self.lost_total = self.lost_total.max(total);
+            if more > 0 && self.lost.is_empty() {
+                self.lost_counted.push(at, more as f64);
+            }
+        }
         // Who tells of timers tells this twice.
         if !self.has_timers && metrics.pto_count.is_some_and(|count| count > 0) {
             self.timeouts.push(at, packets::NONE);
@@ -209,8 +266,9 @@ impl ModelBuilder {
         [&self.state, &self.blocked, &self.suppressors]
     }
 
-    const fn marks(&self) -> [&Series; 4] {
-        [&self.lost, &self.timeouts, &self.congestion_events, &self.spurious]
+    /// Of each of [`MARKS`], what happened when.
+    const fn marks(&self) -> [&Series; MARKS.len()] {
+        [&self.lost, &self.lost_counted, &self.timeouts, &self.congestion_events, &self.spurious]
     }
 
     /// What there is so far of one of [`SERIES`].
@@ -259,15 +317,21 @@ impl ModelBuilder {
             .map(|lane| lane.write(&mut columns))
             .collect();
         let marks = [
-            ("lost", "lost", &self.lost),
-            ("pto", "probe timeout", &self.timeouts),
-            ("congestion_event", "congestion event", &self.congestion_events),
-            ("spurious", "loss that was none", &self.spurious),
+            &self.lost,
+            &self.lost_counted,
+            &self.timeouts,
+            &self.congestion_events,
+            &self.spurious,
         ];
-        let marks: Vec<Value> = marks
+        let marks: Vec<Value> = MARKS
             .iter()
-            .filter(|(_, _, series)| !series.is_empty())
-            .map(|(id, title, series)| {
+            .zip(marks)
+            .filter(|(_, series)| !series.is_empty())
+            .map(|((id, title), series)| {
+                if *id == LOST_COUNTED {
+                    let (time, count) = series.write(&mut columns);
+                    return json!({ "id": id, "title": title, "time": time, "count": count });
+                }
                 let (time, packet) = series.write_marks(&mut columns);
                 json!({ "id": id, "title": title, "time": time, "packet": packet })
             })

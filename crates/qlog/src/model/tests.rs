@@ -3,7 +3,7 @@ use core::time::Duration;
 use super::{Follower, Model, ModelBuilder, Remark, Series};
 use crate::read::{
     Blocked, BlockedUpdate, CongestionState, Event, EventKind, Figure, FigureUnit, Frame, Lost,
-    Metrics, Packet, PacketType, Reading, Timer, TimerEvent,
+    Metrics, Packet, PacketType, Reading, RecoveryParameters, Timer, TimerEvent,
 };
 
 fn at(milliseconds: u64, kind: EventKind) -> Event {
@@ -162,9 +162,16 @@ fn remarks_are_told_as_they_are() {
         severity: 2.5,
         begin: Duration::from_millis(10),
         end: Duration::from_millis(2_510),
+        figures: vec![("window".to_owned(), "2,700 bytes".to_owned())],
+        meaning: "a transfer that crawls".to_owned(),
+        causes: "a recovery period without an end".to_owned(),
         explanation: "…".to_owned(),
     };
     let model = ModelBuilder::default().finish(&Reading::default(), &[remark]);
+    let told = &model.header["findings"][0];
+    assert_eq!(told["figures"], serde_json::json!([["window", "2,700 bytes"]]));
+    assert_eq!(told["meaning"], "a transfer that crawls");
+    assert_eq!(told["causes"], "a recovery period without an end");
     assert_eq!(model.header["findings"][0]["begin_ms"], 10.0);
     assert_eq!(model.header["findings"][0]["severity"], 2.5);
 }
@@ -241,13 +248,71 @@ fn a_follower_is_told_everything_once() {
     assert_eq!(rows["series"], serde_json::json!({ "congestion_window": [[1.0, 12_000.0]] }));
     assert_eq!(
         rows["lanes"],
-        serde_json::json!({ "congestion_state": [[2.0, null, "slow start"]] })
+        serde_json::json!({ "congestion_state": [[1.0, null, "slow start"]] })
     );
     builder.on_event(&at(5, EventKind::CongestionState(CongestionState::Recovery)));
     let rows = follower.rows(&builder, &[]);
     assert_eq!(rows["series"], serde_json::json!({}));
     assert_eq!(
         rows["lanes"]["congestion_state"],
-        serde_json::json!([[2.0, 5.0, "slow start"], [5.0, null, "recovery"]])
+        serde_json::json!([[1.0, 5.0, "slow start"], [5.0, null, "recovery"]])
     );
+}
+
+#[test]
+fn the_state_lane_begins_with_the_state_that_a_sender_begins_in() {
+    let lane = |events: &[Event]| {
+        let model = built(events);
+        let lane = of(&model.header["lanes"], "congestion_state");
+        (lane["names"].clone(), numbers(&model, &lane["begin"]))
+    };
+    let state = |state| EventKind::CongestionState(state);
+    // A trace that tells of changes alone.
+    let (names, begin) = lane(&[at(1, window(12_000)), at(40, state(CongestionState::Recovery))]);
+    assert_eq!((names, begin), (serde_json::json!(["slow start", "recovery"]), vec![1.0, 40.0]));
+    let (names, begin) = lane(&[at(1, window(12_000)), at(40, state(CongestionState::Drain))]);
+    assert_eq!((names, begin), (serde_json::json!(["Startup", "Drain"]), vec![1.0, 40.0]));
+    // One that names its controller, and whose state never changes.
+    for (controller, initial) in [("cubic", "slow start"), ("bbr", "Startup")] {
+        let controller = Some(controller.into());
+        let parameters = RecoveryParameters { controller, ..RecoveryParameters::default() };
+        let parameters = EventKind::RecoveryParameters(Box::new(parameters));
+        let (names, begin) = lane(&[at(0, parameters), at(90, window(24_000))]);
+        assert_eq!((names, begin), (serde_json::json!([initial]), vec![0.0]));
+    }
+    // One that tells of the first state in the same moment needs no other.
+    let told = at(1, state(CongestionState::Recovery));
+    let (_, begin) = lane(&[at(1, window(12_000)), told, at(9, window(12_000))]);
+    assert_eq!(begin, [1.0]);
+}
+
+fn lost_packets(total: u64) -> EventKind {
+    EventKind::Metrics(Box::new(Metrics { lost_packets: Some(total), ..Metrics::default() }))
+}
+
+#[test]
+fn losses_that_are_only_counted_are_marked_with_their_count() {
+    let events = [at(1, lost_packets(0)), at(5, lost_packets(3)), at(7, lost_packets(3))];
+    let mut events = events.to_vec();
+    events.push(at(9, lost_packets(10)));
+    let model = built(&events);
+    let marks = of(&model.header["marks"], "lost_counted");
+    assert_eq!(numbers(&model, &marks["time"]), [5.0, 9.0]);
+    assert_eq!(numbers(&model, &marks["count"]), [3.0, 7.0]);
+    // Listed, they are marked once.
+    events.insert(2, at(5, EventKind::PacketLost(Lost::default())));
+    let model = built(&events);
+    let ids: Vec<_> =
+        model.header["marks"].as_array().unwrap().iter().map(|one| &one["id"]).collect();
+    assert_eq!(ids, ["lost"]);
+}
+
+#[test]
+fn a_follower_hears_of_counted_losses_until_losses_are_listed() {
+    let (mut builder, mut follower) = (ModelBuilder::default(), Follower::default());
+    builder.on_event(&at(5, lost_packets(3)));
+    let rows = follower.rows(&builder, &[]);
+    assert_eq!(rows["marks"], serde_json::json!({ "lost_counted": [[5.0, 3.0]] }));
+    builder.on_event(&at(6, EventKind::PacketLost(Lost::default())));
+    assert!(follower.is_outrun(&builder), "the page begins anew");
 }
