@@ -4,6 +4,7 @@ mod support;
 
 use clearway_network::{Conditions, Reorder};
 use clearway_transport::{Side, TransportConfig};
+use clearway_units::Rate;
 use clearway_wire::Direction;
 use support::{Pair, both, delayed, lossy, milliseconds, probability, quiet, seconds};
 
@@ -64,10 +65,13 @@ fn updates_in_a_transfer_under_loss_and_reordering() {
             lossy(10.0, 5, seed)
         } else {
             let reorder = Reorder { probability: probability(20.0), by: milliseconds(12) };
-            both(Conditions { delay: milliseconds(5), reorder, ..Conditions::default() }, seed)
+            // Slow enough that there is time for updates, and that a late packet's number can be decoded.
+            let rate = Some(Rate::from_bits_per_second(20_000_000));
+            let delay = milliseconds(5);
+            both(Conditions { delay, rate, reorder, ..Conditions::default() }, seed)
         };
         let mut pair = Pair::with(link, updating(), updating());
-        pair.download(4 << 20, seconds(120)).expect("not finished");
+        pair.download(1 << 20, seconds(120)).expect("not finished");
         let updates = pair.server().statistics().key_updates;
         assert!(updates >= 3, "{updates}");
         assert_eq!(pair.client().statistics().authentication_failures, 0);
