@@ -40,6 +40,7 @@ impl Connection {
 
     /// Probes the space whose timer expired and every other space in which something is outstanding, so
     /// that their packets share datagrams: the peer may have keys for only one of them (RFC 9002 §6.2.4).
+    /// Before a timer has expired, those are the spaces of the handshake (RFC 9002 §6.2.3).
     ///
     /// A client probes two spaces in any case. A packet in the newest space of the handshake tells the
     /// server that its Initial packets came, and that the address is right. Once the client's handshake is
@@ -49,11 +50,12 @@ impl Connection {
         let can_seal = |space: &SpaceId| self.handshake.protection().can_seal(*space);
         let newest = [SpaceId::Handshake, SpaceId::Initial].into_iter().find(can_seal);
         let newest = newest.filter(|_| self.side.is_client());
-        let last = SpaceId::Application;
-        let last = Some(last).filter(|_| self.side.is_client() && self.handshake.is_complete());
+        let last = Some(SpaceId::Application);
+        let last = last.filter(|_| self.side.is_client() && self.handshake.is_complete());
         for space in SpaceId::ALL {
+            let is_early = expired.is_none() && space == SpaceId::Application;
             let is_asked = [expired, newest, last].contains(&Some(space));
-            let can_seal = self.handshake.protection().can_seal(space);
+            let can_seal = self.handshake.protection().can_seal(space) && !is_early;
             if can_seal && (self.recovery.begin_probing(space) > 0 || is_asked) {
                 self.probe(space, count);
             }
