@@ -244,6 +244,8 @@ impl Endpoint {
             reset_key: ResetKey::new(&clearway_io::seed()?),
             max_connections,
         };
+        // Before anybody can know that the endpoint listens: else the first handshake waits for it.
+        clearway_transport::prepare_randomness();
         let shard = clearway_io::spawn(bind, config, server)?;
         Ok(Self { owner: Arc::new(Owner { shard, shared }), default_client: None })
     }

@@ -45,7 +45,7 @@ pub use event::{ConnectionError, Event};
 pub use handshake::{
     ClientSessions, ExportError, KeySchedule, NewKeys, RETRY_INTEGRITY_TAG_LEN, ServerSessions,
     Session, SessionError, TlsClientConfig, TlsServerConfig, initial_keys, is_retry_authentic,
-    retry_integrity_tag,
+    prepare_randomness, retry_integrity_tag,
 };
 pub use ids::{ConnectionIdGenerator, RandomIds, ResetKey};
 pub use observer::{

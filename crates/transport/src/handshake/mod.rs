@@ -21,7 +21,7 @@ pub(crate) use protection::{OpenError, Protection};
 pub use session::{
     ClientSessions, ExportError, KeySchedule, NewKeys, ServerSessions, Session, SessionError,
 };
-pub use tls::{TlsClientConfig, TlsServerConfig};
+pub use tls::{TlsClientConfig, TlsServerConfig, prepare_randomness};
 
 use crate::space_id::PerSpace;
 use crate::{Side, SpaceId, TransportError};

@@ -182,6 +182,15 @@ impl ServerSessions for TlsServerConfig {
     }
 }
 
+/// Has the cryptographic library gather the entropy that its first random bytes in a process take: tens of
+/// milliseconds of processor time, and seconds on a machine that is busy. Once it was done it costs
+/// microseconds. To be called before a server says that it listens, lest the first handshake wait.
+pub fn prepare_randomness() {
+    let mut bytes = [0; 32];
+    // A source that fails is reported by the handshake that needs it.
+    let _ = provider().secure_random.fill(&mut bytes);
+}
+
 /// The process-wide default of rustls is never relied on: a library must not depend on which part of
 /// the program came first.
 fn provider() -> Arc<CryptoProvider> {
