@@ -20,8 +20,8 @@ use super::{Error, Timeouts};
 /// go over it.
 pub(super) const BUFFER: usize = 1 << 20;
 
-/// How many bytes of content all streams of a connection hold between task and transport on the way to the peer. A
-/// stream that holds none gets room for a chunk whatever the others hold, so that none waits for another.
+/// How many bytes of content all streams of a connection hold between task and transport, each way. A stream that
+/// holds none gets room for a chunk whatever the others hold, so that none waits for another.
 pub(super) const CONNECTION_BUFFER: usize = 2 << 20;
 
 /// What a received chunk counts beside its bytes, so that tiny chunks are bounded too.
@@ -115,8 +115,8 @@ pub(super) struct State {
     pub(super) remote_address: Option<SocketAddr>,
     /// The listener knows that requests wait.
     pub(super) is_announced: bool,
-    /// What all streams hold on the way to the peer.
-    pub(super) held: Total,
+    /// What all streams hold.
+    pub(super) held: Totals,
     /// The server wants to know which streams stand still.
     pub(super) wants_look: Option<Timeouts>,
     pub(super) statistics: Option<Statistics>,
@@ -210,6 +210,15 @@ impl State {
 #[derive(Clone, Default)]
 pub(super) struct Total(Arc<AtomicUsize>);
 
+/// What all streams of a connection hold, by its direction: one does not take room from the other.
+#[derive(Clone, Default)]
+pub(super) struct Totals {
+    /// On the way to the peer.
+    sending: Total,
+    /// What came and no task has taken.
+    receiving: Total,
+}
+
 /// How many of them one stream holds. Dropping it takes them away.
 #[derive(Default)]
 pub(super) struct Held {
@@ -263,16 +272,17 @@ pub(super) struct Exchange {
 
 impl Exchange {
     /// A request that a task makes (client). The task holds both ends.
-    pub(super) fn request(head: Request<()>, total: &Total) -> Self {
-        let send = Sending { head: Some(Head::Request(head)), ..Sending::new(total) };
-        let receive = Receiving::default();
+    pub(super) fn request(head: Request<()>, totals: &Totals) -> Self {
+        let send = Sending { head: Some(Head::Request(head)), ..Sending::new(&totals.sending) };
+        let receive = Receiving::new(&totals.receiving);
         Self { stream: None, handles: 2, is_changed: false, is_queued: false, send, receive }
     }
 
     /// A request that came on `stream` (server). No task has it yet.
-    pub(super) fn incoming(stream: u64, request: Request<()>, total: &Total) -> Self {
-        let receive = Receiving { head: Some(Head::Request(request)), ..Receiving::default() };
-        let send = Sending::new(total);
+    pub(super) fn incoming(stream: u64, request: Request<()>, totals: &Totals) -> Self {
+        let receive = Receiving::new(&totals.receiving);
+        let receive = Receiving { head: Some(Head::Request(request)), ..receive };
+        let send = Sending::new(&totals.sending);
         let stream = Some(stream);
         Self { stream, handles: 0, is_changed: false, is_queued: true, send, receive }
     }
@@ -401,8 +411,8 @@ pub(super) struct Receiving {
     pub(super) informational: VecDeque<Response<()>>,
     pub(super) head: Option<Head>,
     pub(super) chunks: VecDeque<Bytes>,
-    /// What `chunks` counts, in bytes.
-    pub(super) buffered: usize,
+    /// What `chunks` counts.
+    pub(super) held: Held,
     pub(super) trailers: Option<HeaderMap>,
     /// The transport may have content that there was no room for.
     pub(super) is_readable: bool,
@@ -415,6 +425,11 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
+    /// A message of a connection whose streams hold `total`.
+    fn new(total: &Total) -> Self {
+        Self { held: Held::new(total), ..Self::default() }
+    }
+
     /// Nothing more comes, because of `error`. What came before it can still be read.
     pub(super) fn fail(&mut self, error: &Error, wakers: &mut Vec<Waker>) {
         if !self.is_over {
@@ -433,7 +448,7 @@ impl Receiving {
 
     /// Whether there is room for more.
     pub(super) fn has_room(&self) -> bool {
-        self.buffered < BUFFER
+        self.held.has_room()
     }
 
     /// Whether a task waits for more of an incomplete message.
@@ -443,14 +458,15 @@ impl Receiving {
 
     /// Takes what came.
     pub(super) fn push(&mut self, chunk: Bytes) {
-        self.buffered = self.buffered.saturating_add(chunk.len()).saturating_add(CHUNK_OVERHEAD);
+        let counted = chunk.len().saturating_add(CHUNK_OVERHEAD);
+        self.held.set(self.held.bytes().saturating_add(counted));
         self.chunks.push_back(chunk);
     }
 
     /// Gives up what is not read yet. Whether the shard has to do anything for that.
     pub(super) fn cancel(&mut self, code: Code) -> bool {
         self.chunks = VecDeque::new();
-        self.buffered = 0;
+        self.held.set(0);
         self.trailers = None;
         if self.is_over {
             return false;
@@ -468,7 +484,7 @@ impl Receiving {
     ) -> Poll<Result<bool, Error>> {
         if !self.chunks.is_empty() {
             core::mem::swap(&mut self.chunks, chunks);
-            self.buffered = 0;
+            self.held.set(0);
             return Poll::Ready(Ok(self.is_readable));
         }
         match &self.error {

@@ -29,7 +29,7 @@ fn wake_all(wakers: Vec<Waker>) {
 }
 
 fn request() -> Exchange {
-    Exchange::request(Request::new(()), &Total::default())
+    Exchange::request(Request::new(()), &Totals::default())
 }
 
 #[test]
@@ -60,6 +60,30 @@ fn tiny_chunks_use_up_the_buffer_too() {
         chunks += 1;
     }
     assert!(chunks <= BUFFER / CHUNK_OVERHEAD);
+}
+
+#[test]
+fn requests_that_nobody_reads_share_a_buffer_and_one_that_holds_nothing_may_read_on() {
+    let (_, waker) = waiting();
+    let context = Context::from_waker(&waker);
+    let totals = Totals::default();
+    let mut all: Vec<Receiving> = Vec::new();
+    for _ in 0..100 {
+        let mut receive = Exchange::incoming(4, Request::new(()), &totals).receive;
+        while receive.has_room() {
+            receive.push(vec![0; 1 << 15].into());
+        }
+        all.push(receive);
+    }
+    let held: usize = all.iter().map(|receive| receive.held.bytes()).sum();
+    assert!(held <= CONNECTION_BUFFER + 101 * ((1 << 15) + CHUNK_OVERHEAD), "{held} bytes");
+    // What a task takes, its stream may have anew, whatever the others hold.
+    let mut taken = VecDeque::new();
+    assert!(all[50].poll_take(&context, &mut taken).is_ready());
+    assert!(all[50].has_room() && !all[51].has_room());
+    assert!(Exchange::request(Request::new(()), &totals).send.poll_room(&context).is_ready());
+    all.clear();
+    assert_eq!(totals.receiving.0.load(Ordering::Relaxed), 0);
 }
 
 #[test]
@@ -125,7 +149,7 @@ fn the_end_of_the_connection_reaches_every_waiting_task_once() {
 #[test]
 fn rejected_requests_are_handed_to_the_shard() {
     let mut state = State::default();
-    let key = state.exchanges.insert(Exchange::incoming(4, Request::new(()), &Total::default()));
+    let key = state.exchanges.insert(Exchange::incoming(4, Request::new(()), &Totals::default()));
     state.incoming.push_back(key);
     state.reject_incoming();
     assert_eq!(state.changed, [key]);
