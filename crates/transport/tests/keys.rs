@@ -71,7 +71,7 @@ fn updates_in_a_transfer_under_loss_and_reordering() {
             both(Conditions { delay, rate, reorder, ..Conditions::default() }, seed)
         };
         let mut pair = Pair::with(link, updating(), updating());
-        pair.download(1 << 20, seconds(120)).expect("not finished");
+        pair.download(8 << 20, seconds(120)).expect("not finished");
         let updates = pair.server().statistics().key_updates;
         assert!(updates >= 3, "{updates}");
         assert_eq!(pair.client().statistics().authentication_failures, 0);
