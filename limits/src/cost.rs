@@ -2,7 +2,9 @@
 //! many there are.
 
 use clearway_transport::{Side, TransportConfig};
-use clearway_wire::{ConnectionId, Direction, Frame, Initiator, PacketNumber, StreamId, VarInt, frame};
+use clearway_wire::{
+    ConnectionId, Direction, Frame, Initiator, PacketNumber, StreamId, VarInt, frame,
+};
 
 use crate::scene::{Application, Scene, address, settings};
 

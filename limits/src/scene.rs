@@ -265,7 +265,12 @@ impl Scene {
     ///
     /// # Panics
     /// If the frames do not fit a packet.
-    pub fn send_initial(&mut self, from: SocketAddr, destination: ConnectionId, frames: &[Frame<'_>]) {
+    pub fn send_initial(
+        &mut self,
+        from: SocketAddr,
+        destination: ConnectionId,
+        frames: &[Frame<'_>],
+    ) {
         let mut datagram = std::mem::take(&mut self.datagram);
         let number = self.next_number;
         self.next_number += 1;
@@ -395,7 +400,12 @@ fn write_packet(
 }
 
 /// Writes an Initial packet that fills a datagram.
-fn write_initial(datagram: &mut [u8], destination: ConnectionId, number: u64, frames: &[Frame<'_>]) {
+fn write_initial(
+    datagram: &mut [u8],
+    destination: ConnectionId,
+    number: u64,
+    frames: &[Frame<'_>],
+) {
     let number = PacketNumber::new(number).expect("a packet number");
     datagram.fill(0);
     let mut writer = Writer::new(datagram);
@@ -415,7 +425,13 @@ fn write_initial(datagram: &mut [u8], destination: ConnectionId, number: u64, fr
     seal(datagram, offsets.payload, DATAGRAM - TAG_LEN, number, &null_initial_key());
 }
 
-fn seal(datagram: &mut [u8], payload: usize, end: usize, number: PacketNumber, key: &dyn PacketKey) {
+fn seal(
+    datagram: &mut [u8],
+    payload: usize,
+    end: usize,
+    number: PacketNumber,
+    key: &dyn PacketKey,
+) {
     let (header, rest) = datagram.split_at_mut(payload);
     let (content, tag) = rest.split_at_mut(end - payload);
     let made = key.encrypt_in_place(number.get(), header, content).expect("null keys seal");

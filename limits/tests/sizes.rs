@@ -19,7 +19,8 @@ fn what_a_peer_can_make_an_endpoint_keep_is_bounded() {
         let sent = scene.victim.connection(scene.handle).map_or(0, |c| c.statistics().packets_sent);
         let outcome = format!("{outcome}; {sent} packets sent");
         let name = attack.name;
-        let _ = writeln!(table, "{name:<46} {:>12} {:>12}  {outcome}", used.bytes_max, attack.bound);
+        let _ =
+            writeln!(table, "{name:<46} {:>12} {:>12}  {outcome}", used.bytes_max, attack.bound);
         if used.bytes_max > attack.bound {
             over.push(format!("{name}: {} bytes; the bound: {}", used.bytes_max, attack.because));
         }

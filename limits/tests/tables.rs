@@ -11,8 +11,17 @@ const CRATES: [&str; 4] = ["transport", "http3", "io", "clearway"];
 
 /// Types that hold as many of something as are put in.
 const GROWING: [&str; 11] = [
-    "Vec", "VecDeque", "BTreeMap", "BTreeSet", "HashMap", "HashSet", "BinaryHeap", "Slab",
-    "BytesMut", "String", "Sender",
+    "Vec",
+    "VecDeque",
+    "BTreeMap",
+    "BTreeSet",
+    "HashMap",
+    "HashSet",
+    "BinaryHeap",
+    "Slab",
+    "BytesMut",
+    "String",
+    "Sender",
 ];
 
 /// A file's fields by `Type.field`, each with an attack or a reason.

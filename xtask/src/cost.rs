@@ -90,7 +90,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             let _ = writeln!(fast, "{name} with many {of}: {few}, {some}, {many} instructions");
         }
     }
-    if fast.is_empty() { Ok(()) } else { Err(format!("costs that grow faster than log n:\n{fast}")) }
+    if fast.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("costs that grow faster than log n:\n{fast}"))
+    }
 }
 
 #[cfg(test)]

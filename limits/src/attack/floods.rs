@@ -3,18 +3,19 @@
 use clearway_transport::Side;
 use clearway_wire::{Direction, Frame, StreamId, VarInt, frame};
 
-use super::{Attack, KIB, Target};
+use super::packets::LEDGER;
+use super::{Attack, Target};
 use crate::scene::{Application, Scene};
 
 const MANY: u64 = 20_000;
 
 pub(super) fn attacks() -> Vec<Attack> {
-    let because = "nothing is kept but the largest value, and the ledger's cap of ACKs sent";
+    let because = "nothing is kept but the largest value, and the sent ACKs that are remembered";
     let on = |victim, name, drive| Attack {
         name,
         target: Target::Connection(victim, Application::Idle),
         drive,
-        bound: 512 * KIB,
+        bound: LEDGER,
         because,
     };
     vec![
@@ -70,9 +71,7 @@ fn blocked(scene: &mut Scene) {
 }
 
 fn path_response(scene: &mut Scene) {
-    flood(scene, |number| {
-        Frame::PathResponse(frame::PathResponse { data: number.to_be_bytes() })
-    });
+    flood(scene, |number| Frame::PathResponse(frame::PathResponse { data: number.to_be_bytes() }));
 }
 
 fn new_token(scene: &mut Scene) {

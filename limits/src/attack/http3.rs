@@ -13,16 +13,42 @@ use crate::scene::Scene;
 const STREAMS: u64 = 100;
 
 pub(super) fn attacks() -> Vec<Attack> {
-    let on = |name, drive, bound, because| Attack { name, target: Target::Own, drive, bound, because };
+    let on =
+        |name, drive, bound, because| Attack { name, target: Target::Own, drive, bound, because };
     vec![
-        on("field sections that never end", endless_sections, 3 * MIB, "1 MiB of incomplete HEADERS"),
-        on("requests that nobody takes", requests, 2 * MIB, "100 streams, a few hundred bytes each"),
+        on(
+            "field sections that never end",
+            endless_sections,
+            3 * MIB,
+            "1 MiB of incomplete HEADERS",
+        ),
+        on(
+            "requests that nobody takes",
+            requests,
+            2 * MIB,
+            "100 streams, a few hundred bytes each",
+        ),
         on("requests that are reset", reset_requests, MIB, "1,000 requests may be spoiled"),
         on("frames of unknown types", unknown_frames, 256 * KIB, "their payload is skipped"),
-        on("streams of unknown types", unknown_streams, 256 * KIB, "stopped when their type is known"),
-        on("frames on the control stream", control_frames, 256 * KIB, "only the last value is kept"),
+        on(
+            "streams of unknown types",
+            unknown_streams,
+            256 * KIB,
+            "stopped when their type is known",
+        ),
+        on(
+            "frames on the control stream",
+            control_frames,
+            256 * KIB,
+            "only the last value is kept",
+        ),
         on("SETTINGS of a megabyte", settings, 256 * KIB, "settings are read as they come"),
-        on("field sections that grow when decoded", growing_sections, 512 * KIB, "64 KiB a section"),
+        on(
+            "field sections that grow when decoded",
+            growing_sections,
+            512 * KIB,
+            "64 KiB a section",
+        ),
     ]
 }
 

@@ -34,10 +34,16 @@ pub struct Attack {
 
 /// All attacks.
 pub fn all() -> Vec<Attack> {
-    [streams::attacks(), packets::attacks(), floods::attacks(), endpoint::attacks(), http3::attacks()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        streams::attacks(),
+        packets::attacks(),
+        floods::attacks(),
+        endpoint::attacks(),
+        http3::attacks(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 impl Attack {

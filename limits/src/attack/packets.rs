@@ -9,6 +9,12 @@ use crate::scene::{Application, Scene, address};
 /// Far more than any table keeps.
 const MANY: u64 = 30_000;
 
+/// Packets with nothing but an ACK that the ledger remembers, and what is settled between others until it is
+/// taken out: 4,096 packets at most.
+pub(super) const LEDGER: u64 = 5 * MIB / 4;
+/// The ledger's cap on all packets that it remembers, and as much again while a full table grows by doubling.
+const LEDGER_CAP: u64 = 2 * 64 * MIB;
+
 pub(super) fn attacks() -> Vec<Attack> {
     let server = |application| Target::Connection(Side::Server, application);
     vec![
@@ -16,15 +22,15 @@ pub(super) fn attacks() -> Vec<Attack> {
             name: "packet numbers with gaps",
             target: server(Application::Idle),
             drive: gaps,
-            bound: 64 * KIB,
+            bound: LEDGER,
             because: "256 ranges received, and the sent ACKs that are remembered",
         },
         Attack {
             name: "PINGs whose ACKs are never acknowledged",
             target: server(Application::Idle),
             drive: pings,
-            bound: 512 * KIB,
-            because: "ACK-only packets are remembered up to the ledger's cap",
+            bound: LEDGER,
+            because: "the newest 1,024 ACK-only packets are remembered",
         },
         Attack {
             name: "every other packet acknowledged",
@@ -51,29 +57,29 @@ pub(super) fn attacks() -> Vec<Attack> {
             name: "small DATAGRAM frames that nobody takes",
             target: server(Application::Idle),
             drive: small_datagrams,
-            bound: 3 * MIB,
+            bound: 2 * MIB + LEDGER,
             because: "1 MiB, in which the smallest payload counts for what its place costs",
         },
         Attack {
             name: "challenges from one address",
             target: server(Application::Idle),
             drive: challenges,
-            bound: 128 * KIB,
-            because: "four responses at a time",
+            bound: LEDGER,
+            because: "four responses at a time, and the sent ACKs that are remembered",
         },
         Attack {
             name: "challenges from many addresses",
             target: server(Application::Idle),
             drive: challenges_from_everywhere,
-            bound: 512 * KIB,
-            because: "four responses at a time, four addresses, and the ledger's cap",
+            bound: LEDGER,
+            because: "four responses at a time, four addresses, and a window of answers",
         },
         Attack {
             name: "a new address for each packet",
             target: server(Application::Idle),
             drive: moves,
-            bound: 512 * KIB,
-            because: "one path, the one before, and four addresses",
+            bound: LEDGER_CAP,
+            because: "the ledger's cap: each address begins with a window of its own",
         },
         Attack {
             name: "connection IDs, each retiring the one before",
@@ -162,12 +168,15 @@ fn challenges(scene: &mut Scene) {
 fn challenges_from_everywhere(scene: &mut Scene) {
     for number in 0..MANY {
         let from = address(u32::try_from(number).unwrap_or(0) + 2);
-        scene.send_from(from, &[challenge(number), Frame::Padding(frame::Padding { length: 1_000 })]);
+        scene.send_from(
+            from,
+            &[challenge(number), Frame::Padding(frame::Padding { length: 1_000 })],
+        );
     }
 }
 
 fn moves(scene: &mut Scene) {
-    for number in 0..20_000 {
+    for number in 0..70_000 {
         scene.send_from(address(number + 2), &[Frame::Ping]);
     }
 }

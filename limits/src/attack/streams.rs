@@ -117,11 +117,8 @@ fn data(scene: &mut Scene) {
 fn reset_streams(scene: &mut Scene) {
     for index in 0..10_000 {
         let id = stream(Direction::Unidirectional, index);
-        let reset = frame::ResetStream {
-            stream_id: id,
-            error_code: VarInt::ZERO,
-            final_size: varint(1),
-        };
+        let reset =
+            frame::ResetStream { stream_id: id, error_code: VarInt::ZERO, final_size: varint(1) };
         scene.send(&[data_frame(id, 0, b"x", false), Frame::ResetStream(reset)]);
         acknowledge_all(scene);
     }

@@ -90,7 +90,7 @@ fn a_comparison_is_a_row() {
 fn every_property_is_listed() {
     let lines = lines(&succeed(&["lab", "properties", "--json"]));
     let checked = |how: &str| lines.iter().filter(|line| line["checked"] == how).count();
-    assert_eq!((lines.len(), checked("run"), checked("across")), (43, 29, 13));
+    assert_eq!((lines.len(), checked("run"), checked("across")), (48, 34, 13));
     let text = String::from_utf8(succeed(&["lab", "properties"]).stdout).unwrap();
     assert!(text.contains("L1   With data waiting") && text.contains("Fd   Unlike"), "{text}");
 }
@@ -309,6 +309,9 @@ fn one_disturbance_at_every_moment() {
     assert_eq!(text.lines().count(), 2);
     assert!(text.contains("pair") && text.contains("datagram:"), "{text}");
 
-    fail(&[&every[..5], &["--disturbance", "noise"]].concat());
-    fail(&[&every[..], &["--at", "noon"]].concat());
+    for wrong in [["--disturbance", "noise"], ["--at", "noon"]] {
+        let refused = clearway(&[&every[..5], &wrong].concat()).output().unwrap();
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(wrong[1]), "{wrong:?}");
+    }
 }

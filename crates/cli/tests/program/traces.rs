@@ -101,7 +101,8 @@ fn two_demonstrations_in_one_folder_leave_each_other_s_files_alone() {
     kill_process(Pid::from_raw(first.id().cast_signed()).unwrap(), Signal::INT).unwrap();
     lines.for_each(drop);
     assert_eq!(first.wait().unwrap().code(), Some(130));
-    assert_eq!(fs::read(scratch.path("qlog/reno-1.sqlog")).unwrap(), before);
+    // Its end may have come after the line that was awaited.
+    assert!(fs::read(scratch.path("qlog/reno-1.sqlog")).unwrap().starts_with(&before));
     assert!(events(&own) > 20 && events(&scratch.path("qlog/reno-1.sqlog")) > 20);
 
     // Nobody else is there any more: the next one takes the names of the first.
