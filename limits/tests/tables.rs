@@ -110,10 +110,10 @@ fn visit(items: &[Item], found: &mut BTreeSet<String>) {
                     note(&owner, &variant.fields, found);
                 }
             }
-            Item::Mod(ItemMod { content: Some((_, items)), attrs, .. }) => {
-                if !attrs.iter().any(|attribute| attribute.path().is_ident("cfg")) {
-                    visit(items, found);
-                }
+            Item::Mod(ItemMod { content: Some((_, items)), attrs, .. })
+                if !attrs.iter().any(|attribute| attribute.path().is_ident("cfg")) =>
+            {
+                visit(items, found);
             }
             _ => {}
         }
