@@ -143,7 +143,8 @@ impl Connection {
         id.ok_or_else(|| self.why_lost())
     }
 
-    /// The next stream for both directions that the peer opened.
+    /// The next stream for both directions that the peer opened. One that is not accepted counts as with
+    /// [`accept_uni`](Self::accept_uni).
     ///
     /// # Errors
     /// If the connection ends.
@@ -153,6 +154,10 @@ impl Connection {
     }
 
     /// The next stream that the peer opened and only it sends on.
+    ///
+    /// A stream that is not accepted keeps its place among those that the peer may have open, and its data counts
+    /// against the connection's receive window (RFC 9000 §4). A program that never calls this should allow no such
+    /// streams (`max_concurrent_unidirectional_streams`).
     ///
     /// # Errors
     /// If the connection ends.
