@@ -93,7 +93,7 @@ async fn what_cannot_be_read_is_not_said_to_be_absent() {
     header(&busy, RETRY_AFTER);
     assert!(busy.problem.unwrap().contains("--content-memory"));
 
-    fs::set_permissions(scratch.0.join("a.txt"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(scratch.0.join("a.txt"), fs::Permissions::from_mode(0o000)).unwrap();
     // The superuser may read everything.
     if fs::File::open(scratch.0.join("a.txt")).is_err() {
         let answer = scratch.get("/a.txt", &[]).await;
