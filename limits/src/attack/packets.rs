@@ -176,7 +176,7 @@ fn challenges_from_everywhere(scene: &mut Scene) {
 }
 
 fn moves(scene: &mut Scene) {
-    for number in 0..70_000 {
+    for number in 0..30_000 {
         scene.send_from(address(number + 2), &[Frame::Ping]);
     }
 }
