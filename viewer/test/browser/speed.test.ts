@@ -122,8 +122,8 @@ async function spikeHeight(page: Page): Promise<number> {
     for (let row = 0; row < height; row += 1) {
       for (let column = 0; column < width; column += 1) {
         const at = (row * width + column) * 4;
-        const orange = (data[at] as number) - (data[at + 2] as number) > 60;
-        if (orange) return 1 - row / height;
+        const green = (data[at + 1] as number) - (data[at] as number) > 60;
+        if (green) return 1 - row / height;
       }
     }
     return 0;

@@ -74,8 +74,11 @@ impl Detector for Endings {
                 severity: end.saturating_sub(begin).as_secs_f64(),
                 begin,
                 end,
-
-figures: vec![("silence", text::time(end.saturating_sub(begin))), ("packets without an answer", text::count(unanswered))],                explanation: format!(
+                figures: vec![
+                    ("silence", text::time(end.saturating_sub(begin))),
+                    ("packets without an answer", text::count(unanswered)),
+                ],
+                explanation: format!(
                     "nothing was heard of the peer for {} ({}), {unanswered} packets stayed without an answer, and the \
                      connection ended by its idle timeout with data unacknowledged",
                     text::time(end.saturating_sub(begin)),
@@ -89,8 +92,11 @@ figures: vec![("silence", text::time(end.saturating_sub(begin))), ("packets with
                 severity: end.saturating_sub(begin).as_secs_f64() / 4.0,
                 begin,
                 end,
-
-figures: vec![("silence", text::time(end.saturating_sub(begin))), ("idle timeout", text::time(bound))],                explanation: format!(
+                figures: vec![
+                    ("silence", text::time(end.saturating_sub(begin))),
+                    ("idle timeout", text::time(bound)),
+                ],
+                explanation: format!(
                     "nothing was heard of the peer for {} ({}), and the connection went on, though its idle timeout is {}",
                     text::time(end.saturating_sub(begin)),
                     text::span(begin, end),

@@ -86,7 +86,6 @@ impl Detector for Flapping {
             severity: self.total.as_secs_f64() / 2.0,
             begin: worst.begin,
             end: worst.end,
-
             figures: vec![
                 ("entries into recovery", text::count(worst.entries)),
                 ("losses between them", text::count(0)),

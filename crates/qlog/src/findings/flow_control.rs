@@ -231,8 +231,11 @@ impl Detector for Stalls {
                 severity: self.stopped_total.as_secs_f64(),
                 begin: stopped.begin,
                 end: stopped.end,
-
-figures: vec![("longest wait", text::time(stopped.waited())), ("together", text::time(self.stopped_total))],                explanation: format!(
+                figures: vec![
+                    ("longest wait", text::time(stopped.waited())),
+                    ("together", text::time(self.stopped_total)),
+                ],
+                explanation: format!(
                     "the peer had acknowledged all that its limits let go, and raised no limit for {} ({}); {} in all",
                     text::time(stopped.waited()),
                     text::span(stopped.begin, stopped.end),
@@ -247,8 +250,10 @@ figures: vec![("longest wait", text::time(stopped.waited())), ("together", text:
                 severity: end.saturating_sub(begin).as_secs_f64(),
                 begin,
                 end,
-
-figures: vec![("time until data was sent", text::time(end.saturating_sub(begin)))],                explanation: format!(
+                figures: vec![
+                    ("time until data was sent", text::time(end.saturating_sub(begin))),
+                ],
+                explanation: format!(
                     "the peer raised a limit that data had waited for, and nothing was sent for {} ({})",
                     text::time(end.saturating_sub(begin)),
                     text::span(begin, end)

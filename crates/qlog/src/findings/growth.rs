@@ -197,8 +197,13 @@ impl Detector for Suppressors {
                 severity: length.as_secs_f64() / 2.0,
                 begin: held.begin,
                 end: held.end,
-
-figures: vec![("kept by", name.replace('_', " ")), ("duration", text::time(length)), ("round trips", text::count(held.rounds)), ("packets lost", text::count(0))],                explanation: format!(
+                figures: vec![
+                    ("kept by", name.replace('_', " ")),
+                    ("duration", text::time(length)),
+                    ("round trips", text::count(held.rounds)),
+                    ("packets lost", text::count(0)),
+                ],
+                explanation: format!(
                     "{:?} kept the congestion window from growing for {} ({}), {} round trips in which no packet \
                      was lost and data waited",
                     name.replace('_', " "),

@@ -124,8 +124,11 @@ impl Detector for Spurious {
                 severity: self.early.packets as f64 * state.rtt().unwrap_or_default().as_secs_f64(),
                 begin: first,
                 end: self.early.last,
-
-figures: vec![("packets", text::count(self.early.packets)), ("share of those sent", text::percent(self.early.packets, sent))],                explanation: format!(
+                figures: vec![
+                    ("packets", text::count(self.early.packets)),
+                    ("share of those sent", text::percent(self.early.packets, sent)),
+                ],
+                explanation: format!(
                     "{} packets ({} of those sent) were declared lost before they were late by packets or by time, and \
                      were acknowledged after all",
                     self.early.packets,
@@ -151,8 +154,14 @@ figures: vec![("packets", text::count(self.early.packets)), ("share of those sen
                 severity: all.packets as f64 * state.rtt().unwrap_or_default().as_secs_f64() / 4.0,
                 begin: first,
                 end: all.last,
-
-figures: vec![("declared lost", text::count(state.lost)), ("arrived after all", text::count(all.packets)), ("sent twice for nothing", text::bytes(all.bytes)), ("reductions of the window", text::count(cuts)), ("taken back", text::count(undone))],                explanation: format!(
+                figures: vec![
+                    ("declared lost", text::count(state.lost)),
+                    ("arrived after all", text::count(all.packets)),
+                    ("sent twice for nothing", text::bytes(all.bytes)),
+                    ("reductions of the window", text::count(cuts)),
+                    ("taken back", text::count(undone)),
+                ],
+                explanation: format!(
                     "{} of {} packets that were declared lost had arrived, only later ({} sent twice for nothing), and \
                      the congestion window was reduced {cuts} times",
                     all.packets,

@@ -35,37 +35,71 @@ struct Stretch {
     most: u64,
 }
 
+/// What goes to and fro while the window stays at its floor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Swing {
+    /// The congestion state.
+    State,
+    /// The bytes in flight, in recovery that does not end.
+    Flight,
+}
+
+/// Whether one time is the other, as far as a trace tells.
+fn is_about(period: Duration, round_trip: Duration) -> bool {
+    (0.85..=1.15).contains(&(period.as_secs_f64() / round_trip.as_secs_f64().max(1e-9)))
+}
+
 impl Stretch {
+    /// What goes to and fro meanwhile, and how often: once each this long.
+    fn rhythm(&self) -> Option<(Swing, Duration)> {
+        let period = |swings: f64| self.length().div_f64(swings.max(1.0));
+        if self.state_changes >= self.rounds {
+            Some((Swing::State, period(self.state_changes as f64 / 2.0)))
+        } else if self.emptied.min(self.in_recovery).saturating_mul(2) >= self.rounds {
+            Some((Swing::Flight, period(self.emptied as f64)))
+        } else {
+            None
+        }
+    }
+
     /// What goes to and fro meanwhile, how fast, and whether the round trip is its clock.
     fn flips(&self, mean_rtt: Duration) -> String {
-        let period = |flips: f64| self.length().div_f64(flips.max(1.0));
-        let is_round_trip = |period: Duration| {
-            let ratio = period.as_secs_f64() / mean_rtt.as_secs_f64().max(1e-9);
-            (0.85..=1.15).contains(&ratio)
-        };
-        if self.state_changes >= self.rounds {
-            let period = period(self.state_changes as f64 / 2.0);
-            let equals = match is_round_trip(period) {
-                true => ", which is the round trip: each one puts the sender back into recovery",
-                false => "",
-            };
-            let (changes, period) = (self.state_changes, text::time(period));
-            format!(
-                "; the congestion state changed {changes} times, a flip to and fro each {period}{equals}"
-            )
-        } else if self.emptied.min(self.in_recovery).saturating_mul(2) >= self.rounds {
-            let period = period(self.emptied as f64);
-            let equals = match is_round_trip(period) {
-                true => ", which is the round trip: with each one the end of recovery moves on",
-                false => "",
-            };
-            let period = text::time(period);
-            format!(
-                "; the controller did not leave recovery, and the flight fell to zero and back each {period}{equals}"
-            )
-        } else {
-            String::new()
+        let Some((swing, period)) = self.rhythm() else { return String::new() };
+        let is_round_trip = is_about(period, mean_rtt);
+        let (changes, period) = (self.state_changes, text::time(period));
+        match swing {
+            Swing::State => {
+                let equals = match is_round_trip {
+                    true => {
+                        ", which is the round trip: each one puts the sender back into recovery"
+                    }
+                    false => "",
+                };
+                format!(
+                    "; the congestion state changed {changes} times, a flip to and fro each {period}{equals}"
+                )
+            }
+            Swing::Flight => {
+                let equals = match is_round_trip {
+                    true => ", which is the round trip: with each one the end of recovery moves on",
+                    false => "",
+                };
+                format!(
+                    "; the controller did not leave recovery, and the flight fell to zero and back each {period}{equals}"
+                )
+            }
         }
+    }
+
+    /// The same as a figure.
+    fn swing_figure(&self, mean_rtt: Duration) -> Option<(&'static str, String)> {
+        let (swing, period) = self.rhythm()?;
+        let equals = if is_about(period, mean_rtt) { ", which is the round trip" } else { "" };
+        let name = match swing {
+            Swing::State => "state to and fro each",
+            Swing::Flight => "flight to zero and back each",
+        };
+        Some((name, format!("{}{equals}", text::time(period))))
     }
 
     fn length(&self) -> Duration {
@@ -172,6 +206,7 @@ impl AtFloor {
         if worst.state_changes > 0 {
             figures.push(("changes of state", text::count(worst.state_changes)));
         }
+        figures.extend(worst.swing_figure(mean_rtt));
         if self.count > 1 {
             figures.push(("stretches like it", text::count(self.count)));
             figures.push(("together", text::time(self.total)));
@@ -265,7 +300,6 @@ impl Detector for AtFloor {
             severity: self.total.as_secs_f64(),
             begin: worst.begin,
             end: worst.end,
-
             figures: self.figures(&worst),
             explanation: self.explain(&worst),
         }]
