@@ -4,6 +4,7 @@ use clearway_units::Random;
 
 use super::*;
 use crate::bbr::cycle::Feedback;
+use crate::bbr::gain::Gain;
 use crate::{Bbr, RateSample, Suppressor};
 
 fn bbr(state: State) -> Bbr {
@@ -24,6 +25,15 @@ fn a_probe_that_lost_too_much_ends_where_no_datagram_fitted_below_the_bound() {
     assert!(!goes_down(10 * SIZE, Some(11 * SIZE)));
     assert!(!goes_down(10 * SIZE, Some(20 * SIZE)));
     assert!(!goes_down(10 * SIZE, None));
+}
+
+#[test]
+fn what_fits_the_path_has_the_slack_of_quantization() {
+    // Without a round-trip time the product is the initial window.
+    let bbr = bbr(State::ProbeUp);
+    let rate = bbr.bandwidth.maximum();
+    let product = bbr.parameters.initial_window();
+    assert_eq!(bbr.in_flight_for(rate, Gain::ONE), product + 2 * SIZE);
 }
 
 #[test]
