@@ -94,6 +94,8 @@ impl Shard {
             self.obey(now);
             self.connections.fire_timers(now);
             self.connections.process(now);
+            // A peer that has an answer finds what led to it counted.
+            self.publish();
             self.sender.send(
                 &self.clock,
                 &mut self.socket,
