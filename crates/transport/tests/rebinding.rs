@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use clearway_network::{LinkConfig, Rebind};
 use clearway_transport::{Connection, Event, ReadOutcome, TransportConfig};
 use clearway_units::{Random, Timestamp};
@@ -16,6 +17,8 @@ use support::{Pair, Tls, delayed, large_tls, milliseconds, pattern, quiet, secon
 
 /// What is transferred once the handshake is complete.
 const SIZE: usize = 20_000;
+/// What keeps the sender's window full for many round trips.
+const LARGE: usize = 500_000;
 
 /// What the two ends do with the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +39,7 @@ const TRAFFIC: [Traffic; 4] = [Traffic::Nothing, Traffic::Download, Traffic::Upl
 struct Story {
     pair: Pair,
     traffic: Traffic,
+    contents: Bytes,
     sent: usize,
     received: usize,
     at_client: Option<StreamId>,
@@ -44,10 +48,22 @@ struct Story {
 
 impl Story {
     fn new(link: LinkConfig, traffic: Traffic, tls: &Tls) -> Self {
+        Self::of(SIZE, link, traffic, tls)
+    }
+
+    fn of(size: usize, link: LinkConfig, traffic: Traffic, tls: &Tls) -> Self {
         let keep_alive = (traffic == Traffic::Push).then_some(milliseconds(500));
         let client = TransportConfig { keep_alive_interval: keep_alive, ..quiet() };
         let pair = Pair::with_tls(link, client, quiet(), tls);
-        Self { pair, traffic, sent: 0, received: 0, at_client: None, at_server: None }
+        Self {
+            pair,
+            traffic,
+            contents: pattern(size),
+            sent: 0,
+            received: 0,
+            at_client: None,
+            at_server: None,
+        }
     }
 
     fn is_connected(&self) -> (bool, bool) {
@@ -76,8 +92,8 @@ impl Story {
                 if client && self.at_client.is_none() {
                     self.at_client = self.pair.client().open(Direction::Unidirectional);
                 }
-                if let Some(stream) = self.at_client.filter(|_| self.sent < SIZE) {
-                    let rest = pattern(SIZE).slice(self.sent..);
+                if let Some(stream) = self.at_client.filter(|_| self.sent < self.contents.len()) {
+                    let rest = self.contents.slice(self.sent..);
                     self.sent += self.pair.client().write(stream, rest).unwrap();
                 }
                 if server && self.at_server.is_none() {
@@ -99,7 +115,7 @@ impl Story {
                 self.read_at_client();
             }
         }
-        let wanted = if self.traffic == Traffic::Nothing { 0 } else { SIZE };
+        let wanted = if self.traffic == Traffic::Nothing { 0 } else { self.contents.len() };
         let is_confirmed = |events: &[Event]| events.contains(&Event::HandshakeConfirmed);
         self.received == wanted
             && is_confirmed(&self.pair.client_events)
@@ -107,8 +123,8 @@ impl Story {
     }
 
     fn send_from_server(&mut self) {
-        if let Some(stream) = self.at_server.filter(|_| self.sent < SIZE) {
-            let rest = pattern(SIZE).slice(self.sent..);
+        if let Some(stream) = self.at_server.filter(|_| self.sent < self.contents.len()) {
+            let rest = self.contents.slice(self.sent..);
             self.sent += self.pair.server().write(stream, rest).unwrap();
         }
     }
@@ -233,6 +249,26 @@ fn a_rebinding_at_any_millisecond_is_survived_at_10_ms() {
 #[test]
 fn a_rebinding_at_any_millisecond_is_survived_at_200_ms() {
     at_every_millisecond(200, 1);
+}
+
+/// What was on its way to the old port is lost and says nothing about congestion (RFC 9000 §9.4), so that the window
+/// stays; and that it fills the window does not keep the new port from being validated.
+#[test]
+fn a_new_port_costs_no_more_where_much_is_sent() {
+    for round_trip in [10, 200] {
+        let story = |rebind| {
+            let link = link(round_trip, rebind, false);
+            Story::of(LARGE, link, Traffic::Download, tls()).run(seconds(60))
+        };
+        let limit = bound(round_trip, story(None).expect("not finished without a rebinding"));
+        for moment in (0..12 * round_trip).step_by(round_trip as usize / 5) {
+            let took = story(Some((milliseconds(moment), None)));
+            assert!(
+                took.is_some_and(|took| took <= limit),
+                "at {round_trip} ms, rebound at {moment} ms: {took:?} of {limit:?}"
+            );
+        }
+    }
 }
 
 /// A NAT that forgets again and again, but leaves time for ten round trips and the first probe timeout.

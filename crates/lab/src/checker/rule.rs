@@ -80,6 +80,9 @@ pub(super) trait Rule: Default {
         Ok(())
     }
 
+    /// Datagrams go to another address of the peer's from here on.
+    fn on_moved(&mut self, _books: &Books) {}
+
     /// What follows belongs to another path.
     fn on_path(&mut self, _books: &Books) {}
 }

@@ -115,6 +115,10 @@ macro_rules! rules {
                 Ok(())
             }
 
+            pub(super) fn on_moved(&mut self, books: &Books) {
+                $(self.$field.on_moved(books);)*
+            }
+
             pub(super) fn on_path(&mut self, books: &Books) {
                 $(self.$field.on_path(books);)*
             }

@@ -97,7 +97,7 @@ impl Watch {
             fate: Fate::Outstanding,
             is_ack_eliciting: contents.is_ack_eliciting,
             is_in_flight: contents.is_in_flight,
-            is_path_probe: packet.is_path_probe,
+            is_exempt: packet.is_path_probe,
             concerns_receiver: contents.concerns_receiver,
         };
         books.addresses.on_packet_built(entry.bytes);
@@ -339,6 +339,10 @@ impl Watch {
         }
         // That a path is validated is said as well, and moves nothing.
         let is_there = self.remote.replace(remote) == Some(remote);
+        if !is_there {
+            self.books.ledger.leave_address();
+            self.rules.on_moved(&self.books);
+        }
         let verdict = match is_there || self.books.hearing.is_news(now) {
             true => Ok(()),
             false => Err("a packet that came late moved the path to where it came from".to_owned()),
@@ -463,7 +467,7 @@ impl Tally {
     fn note(&mut self, packet: &Packet, episode: &Episode) {
         self.largest_acked = self.largest_acked.max(Some(packet.index));
         if packet.fate == Fate::Lost {
-            if !packet.is_path_probe {
+            if !packet.is_exempt {
                 self.spurious += 1;
                 self.spurious_bytes += packet.bytes;
                 self.returned += u64::from(packet.loss_event >= episode.event);

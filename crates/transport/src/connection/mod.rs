@@ -144,6 +144,8 @@ struct Flags {
     initial_from_server_seen: bool,
     /// How often the handshake was probed before its timer said so.
     early_probes: u8,
+    /// When a packet was last sent to a new port of the peer's regardless of the window.
+    new_port_probed_at: Option<Timestamp>,
 }
 
 /// What `transmit` keeps between calls: buffers, and the batch that the kernel has not confirmed.

@@ -52,13 +52,14 @@ impl Connection {
     fn on_path_replaced(&mut self, now: Timestamp, is_new_address: bool) {
         let path = *self.paths.current();
         let datagram_size = self.max_datagram_size() as u64;
-        // §9.4: where only the port changed it is most likely the same path behind a NAT, and what is
-        // known of it stays.
-        if is_new_address
-            && let Err(error) = self.recovery.on_new_path(path.generation(), now, datagram_size)
-        {
-            self.fail(now, error);
-            return;
+        if is_new_address {
+            if let Err(error) = self.recovery.on_new_path(path.generation(), now, datagram_size) {
+                self.fail(now, error);
+                return;
+            }
+        } else {
+            self.recovery.on_new_port();
+            self.probe_new_port(now);
         }
         self.observe(
             now,
@@ -69,6 +70,17 @@ impl Connection {
             },
         );
         self.events.push_back(Event::PeerMoved(path.remote()));
+    }
+
+    /// What fills the window went to the old port and is lost with it, so that nothing would be sent to the new one
+    /// until the probe timer expires. One packet is, whatever window and pacer say, and it asks for the address to be
+    /// validated; as often as a probe timer would permit, however often the port changes.
+    fn probe_new_port(&mut self, now: Timestamp) {
+        let not_before = self.flags.new_port_probed_at.map(|last| last + self.probe_timeout());
+        if not_before.is_none_or(|time| time <= now) {
+            self.flags.new_port_probed_at = Some(now);
+            self.probe(SpaceId::Application, 1);
+        }
     }
 
     pub(super) fn receive_path_response(&mut self, now: Timestamp, data: [u8; 8]) {

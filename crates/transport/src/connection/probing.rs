@@ -64,7 +64,7 @@ impl Connection {
 
     /// A probe carries new data if there is some, otherwise what has waited longest for its ACK
     /// (RFC 9002 §6.2.4).
-    fn probe(&mut self, space: SpaceId, count: u8) {
+    pub(super) fn probe(&mut self, space: SpaceId, count: u8) {
         let probes = self.outgoing.probes.get_mut(space);
         *probes = (*probes).max(count);
         let has_new = space == SpaceId::Application && self.streams.has_data_pending();

@@ -167,7 +167,7 @@ impl Recovery {
         path.largest_acknowledged = path.largest_acknowledged.max(Some(packet.index));
         if packet.state != PacketState::Lost {
             self.batch.acked.push(sent);
-        } else if !packet.is_probe_of_path {
+        } else if !packet.is_exempt {
             self.batch.spurious.push((sent, packet.loss_event));
         }
     }
@@ -180,7 +180,7 @@ impl Recovery {
         packets: u64,
         thresholds: LossThresholds,
     ) {
-        if !packet.in_flight || packet.is_probe_of_path || !self.ledger.is_current(packet) {
+        if !packet.in_flight || packet.is_exempt || !self.ledger.is_current(packet) {
             return;
         }
         let path = &mut self.path;

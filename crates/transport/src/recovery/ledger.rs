@@ -46,7 +46,9 @@ pub(super) struct LedgerPacket {
     pub(super) state: PacketState,
     pub(super) ack_eliciting: bool,
     pub(super) in_flight: bool,
-    pub(super) is_probe_of_path: bool,
+    /// Its loss says nothing about congestion: it probes a path or its MTU (RFC 9000 §14.4), or the peer had left
+    /// the address that it went to (§9.4).
+    pub(super) is_exempt: bool,
     /// The generation of the path that it was sent on.
     pub(super) path: u32,
     /// The event in which it was declared lost.
@@ -117,6 +119,8 @@ pub(super) struct Ledger {
     /// Built but not sent, of those that will count in flight.
     bytes_staged: u64,
     path: u32,
+    /// What was sent before went to an address of the peer's that it has left.
+    left_address_at: SendIndex,
     next_index: u64,
     counts: PacketCounts,
 }
@@ -128,6 +132,7 @@ impl Ledger {
             bytes_in_flight: 0,
             bytes_staged: 0,
             path: 0,
+            left_address_at: SendIndex::default(),
             next_index: 0,
             counts: PacketCounts::default(),
         }
@@ -235,7 +240,7 @@ impl Ledger {
         Ok(Some(packet))
     }
 
-    /// Packet `number` is taken for lost. Returns it as it was before.
+    /// Packet `number` is taken for lost. Returns it as it was before, but for whether its loss says anything.
     pub(super) fn declare_lost(
         &mut self,
         space: SpaceId,
@@ -243,7 +248,8 @@ impl Ledger {
         now: Timestamp,
         loss_event: u64,
     ) -> Result<LedgerPacket, TransportError> {
-        let packet = self.spaces.get_mut(space).declare_lost(number, now, loss_event)?;
+        let left = self.left_address_at;
+        let packet = self.spaces.get_mut(space).declare_lost(number, now, loss_event, left)?;
         if packet.in_flight {
             add(&mut self.counts.packets_lost, 1)?;
             add(&mut self.counts.bytes_lost, packet.bytes)?;
@@ -309,6 +315,12 @@ impl Ledger {
         self.path = generation;
         self.bytes_in_flight = 0;
         Ok(())
+    }
+
+    /// The peer has another address on the same path. What was sent so far stays in flight; if it is lost, its
+    /// address is the likely reason.
+    pub(super) fn leave_address(&mut self) {
+        self.left_address_at = self.next_index();
     }
 
     /// The bytes in flight on the current path, counted packet by packet.

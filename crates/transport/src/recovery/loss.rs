@@ -94,7 +94,7 @@ impl Recovery {
             let bytes = packet.bytes;
             self.lost_packets.push(LostPacket { space, number, bytes, trigger, thresholds });
         }
-        if packet.in_flight && !packet.is_probe_of_path && self.ledger.is_current(&packet) {
+        if packet.in_flight && !packet.is_exempt && self.ledger.is_current(&packet) {
             self.batch.lost.push(packet.as_sent());
             self.path.sampler.on_lost(packet.bytes);
             self.path.persistent.on_lost(&packet);

@@ -59,7 +59,7 @@ impl PersistentCongestion {
     /// `packet` was declared lost. Called in the order of sending.
     pub(super) fn on_lost(&mut self, packet: &LedgerPacket) {
         let is_evidence = packet.ack_eliciting
-            && !packet.is_probe_of_path
+            && !packet.is_exempt
             && packet.index >= self.boundary
             && self.first_sample_at.is_some_and(|first| packet.sent_at > first)
             && Some(packet.sent_at) > self.acknowledged_elsewhere;

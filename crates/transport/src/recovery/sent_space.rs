@@ -209,7 +209,7 @@ impl SentSpace {
             state: PacketState::Skipped,
             ack_eliciting: false,
             in_flight: false,
-            is_probe_of_path: false,
+            is_exempt: false,
             path: 0,
             loss_event: 0,
             settled_to: 0,
@@ -255,7 +255,7 @@ impl SentSpace {
             state: PacketState::Staged,
             ack_eliciting: staged.ack_eliciting,
             in_flight: staged.in_flight,
-            is_probe_of_path: staged.is_probe_of_path,
+            is_exempt: staged.is_probe_of_path,
             path,
             loss_event: 0,
             settled_to: 0,
@@ -401,11 +401,13 @@ impl SentSpace {
         number: u64,
         now: Timestamp,
         loss_event: u64,
+        left_address_at: SendIndex,
     ) -> Result<LedgerPacket, TransportError> {
         let packet = self.packet_mut(number).ok_or(broken("an unknown packet was lost"))?;
         if packet.state != PacketState::Outstanding {
             return Err(broken("a packet was lost that was not outstanding"));
         }
+        packet.is_exempt |= packet.index < left_address_at;
         let before = *packet;
         packet.state = PacketState::Lost;
         packet.lost_at = now;

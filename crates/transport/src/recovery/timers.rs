@@ -202,4 +202,10 @@ impl Recovery {
         self.timer.reset(now);
         Ok(())
     }
+
+    /// The peer's port is another, most likely because a NAT forgot its mapping, and the path is the same (RFC 9000
+    /// §9.4): all that is known of it stays. What is lost of what went to the old port says nothing about congestion.
+    pub(crate) fn on_new_port(&mut self) {
+        self.ledger.leave_address();
+    }
 }

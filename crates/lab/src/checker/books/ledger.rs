@@ -36,8 +36,9 @@ pub(in crate::checker) struct Packet {
     pub(in crate::checker) fate: Fate,
     pub(in crate::checker) is_ack_eliciting: bool,
     pub(in crate::checker) is_in_flight: bool,
-    /// It probes another path: its loss is no congestion.
-    pub(in crate::checker) is_path_probe: bool,
+    /// It probes another path, or the peer had left the address that it went to when it was lost: its loss is no
+    /// congestion (RFC 9000 §9.4).
+    pub(in crate::checker) is_exempt: bool,
     /// There is more in it than data of streams.
     pub(in crate::checker) concerns_receiver: bool,
 }
@@ -64,13 +65,13 @@ impl Packet {
         fate: Fate::Skipped,
         is_ack_eliciting: false,
         is_in_flight: false,
-        is_path_probe: false,
+        is_exempt: false,
         concerns_receiver: true,
     };
 
     /// Whether its loss says something about congestion on path `path`.
     pub(in crate::checker) fn counts(&self, path: u32) -> bool {
-        self.is_in_flight && !self.is_path_probe && self.path == path
+        self.is_in_flight && !self.is_exempt && self.path == path
     }
 }
 
@@ -166,6 +167,8 @@ pub(in crate::checker) struct Ledger {
     /// On the current path.
     in_flight: u64,
     path: u32,
+    /// What was sent before went to an address of the peer's that it has left.
+    left_address_at: u64,
     next_index: u64,
     totals: Totals,
 }
@@ -348,12 +351,13 @@ impl Ledger {
         event: u64,
         enough: u64,
     ) -> Result<Lost, String> {
-        let path = self.path;
+        let (path, left_address_at) = (self.path, self.left_address_at);
         let ring = self.space_mut(space);
         let overtaken_by = ring.overtaken_by(number, enough);
         let Some(packet) = ring.get_mut(number).filter(|p| p.fate == Fate::Outstanding) else {
             return Err(format!("{space:?} {number} was declared lost and was not outstanding"));
         };
+        packet.is_exempt |= packet.index < left_address_at;
         packet.fate = Fate::Lost;
         packet.loss_event = event;
         let packet = *packet;
@@ -393,6 +397,11 @@ impl Ledger {
     pub(in crate::checker) fn start_path(&mut self) {
         self.path += 1;
         self.in_flight = 0;
+    }
+
+    /// The peer has another address.
+    pub(in crate::checker) fn leave_address(&mut self) {
+        self.left_address_at = self.next_index;
     }
 
     /// Everything that was sent is accounted for, once.

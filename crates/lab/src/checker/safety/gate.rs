@@ -11,8 +11,8 @@ const PROBES_PER_EXPIRY: u64 = 2;
 /// Nothing leaves without permission of the window, but for probes, and those are few.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Gate {
-    /// Probes that may be sent: for the timers that expired, and for packets of a peer that was waited
-    /// for.
+    /// Probes that may be sent: for the timers that expired, for packets of a peer that was waited for, and for
+    /// addresses that it moved to.
     credit: u64,
 }
 
@@ -32,6 +32,11 @@ impl Rule for Gate {
             self.credit = self.credit.max(1);
         }
         Ok(())
+    }
+
+    fn on_moved(&mut self, _books: &Books) {
+        // What fills the window went to where the peer is no more, and its new address has to be validated.
+        self.credit = self.credit.max(1);
     }
 
     fn on_sent(&mut self, books: &Books, packet: &SentEvent) -> Verdict {

@@ -108,7 +108,7 @@ fn check_demand(books: &Books, report: &Report<'_>) -> Verdict {
     let begin = books.ledger.last_of_handshake();
     let counts = |packet: &Packet| {
         packet.loss_event == books.event
-            && !packet.is_path_probe
+            && !packet.is_exempt
             && Some(packet.index) > begin
             && Some(packet.sent_at) > books.rtt.first_at
     };

@@ -12,7 +12,7 @@ fn lost(index: u64, second: u64) -> LedgerPacket {
         state: PacketState::Outstanding,
         ack_eliciting: true,
         in_flight: true,
-        is_probe_of_path: false,
+        is_exempt: false,
         path: 0,
         loss_event: 0,
         token_count: 0,
@@ -64,7 +64,7 @@ fn one_silence_counts_once() {
 fn probes_of_a_path_are_no_evidence() {
     // Row 137.
     let mut persistent = sampled();
-    persistent.on_lost(&LedgerPacket { is_probe_of_path: true, ..lost(1, 1) });
+    persistent.on_lost(&LedgerPacket { is_exempt: true, ..lost(1, 1) });
     persistent.on_lost(&lost(2, 9));
     assert!(!persistent.conclude(SECOND, SendIndex(9)));
 }
