@@ -26,6 +26,9 @@
 //!   round trip and more, at half of the path. The draft wants it to cost 2 %, and reckons with the 200 ms that
 //!   it takes on short paths. At 2 s it took half of the time; above 5 s every round trip was one, and
 //!   Startup never grew. Up to 1 s the draft's interval holds, by which flows coordinate.
+//! - **A path that became much longer is searched for at once** ([`longer_path`]), by a ProbeRTT as the draft suggests
+//!   where a change is detected, and what that measures is believed when it ends. The draft believes in the shorter
+//!   round trip for 10 s, the two ProbeRTTs of its filter, and the bandwidth filter has forgotten the rate by then.
 //! - **A plateau is judged by the greatest sample of each round**, not by the one that ends the round
 //!   ([`full_pipe`]). A probe makes the rate grow by 1.25 x 0.99 for each round and a half, the age of a
 //!   sample: by 1.15 a round and 1.53 in the three that are looked at. Jitter of a fifth of the round
@@ -54,6 +57,7 @@ mod full_pipe;
 mod gain;
 mod latest;
 mod long_term;
+mod longer_path;
 mod loss;
 mod model;
 mod pacing;
@@ -75,6 +79,7 @@ use self::cycle::Cycle;
 use self::full_pipe::FullPipe;
 use self::latest::Latest;
 use self::long_term::LongTerm;
+use self::longer_path::LongerPath;
 use self::loss::Episode;
 use self::model::{Aggregation, Bandwidth, MinimumRtt};
 use self::pacing::Pacing;
@@ -101,6 +106,7 @@ pub struct Bbr {
     /// BBR.bw: the bandwidth after all bounds. Zero before the first sample.
     rate: Rate,
     minimum_rtt: MinimumRtt,
+    longer_path: LongerPath,
     aggregation: Aggregation,
     full_pipe: FullPipe,
     latest: Latest,
@@ -130,6 +136,7 @@ impl Bbr {
             bandwidth: Bandwidth::default(),
             rate: Rate::ZERO,
             minimum_rtt: MinimumRtt::default(),
+            longer_path: LongerPath::default(),
             aggregation: Aggregation::default(),
             full_pipe: FullPipe::default(),
             latest: Latest::default(),
@@ -166,6 +173,7 @@ impl Bbr {
         self.check_drain_done(sample);
         self.update_probe_bandwidth(sample);
         self.minimum_rtt.update(sample.now, sample.rtt);
+        self.look_for_longer_path(sample);
         self.check_probe_rtt(sample);
         self.latest.advance(sample);
         self.rate = self.short_term.bounded_rate(self.bandwidth.maximum());

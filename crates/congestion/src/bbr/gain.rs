@@ -1,5 +1,7 @@
 //! Fractions as the draft writes them: in hundredths, so that every machine computes the same.
 
+use core::time::Duration;
+
 use clearway_units::Rate;
 
 /// A factor in hundredths.
@@ -26,5 +28,11 @@ impl Gain {
     /// So much of `rate`, saturating.
     pub(super) fn of_rate(self, rate: Rate) -> Rate {
         rate.scaled(self.0, 100)
+    }
+
+    /// So much of `time`, saturating.
+    pub(super) fn of_time(self, time: Duration) -> Duration {
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(self.of(nanoseconds))
     }
 }

@@ -82,6 +82,12 @@ impl MinimumRtt {
         self.minimum = Some(if is_better { recent } else { (minimum, stamp) });
     }
 
+    /// ProbeRTT measured the round-trip time of a path that is longer now.
+    pub(super) fn adopt(&mut self, now: Timestamp, rtt: Duration) {
+        self.minimum = Some((rtt, now));
+        self.recent = self.minimum;
+    }
+
     /// ProbeRTT is over: the next one is an interval from `now`.
     pub(super) fn schedule(&mut self, now: Timestamp) {
         if let Some((_, stamp)) = &mut self.recent {

@@ -50,8 +50,10 @@ impl Bbr {
 
     /// CheckProbeRTT.
     pub(super) fn check_probe_rtt(&mut self, sample: &Sample) {
-        let is_due = self.minimum_rtt.is_due && !self.is_restarting;
-        if self.state != State::ProbeRtt && is_due {
+        let is_due = self.minimum_rtt.is_due;
+        let is_wanted = (is_due || self.longer_path.wants_probe()) && !self.is_restarting;
+        if self.state != State::ProbeRtt && is_wanted {
+            self.longer_path.begin_probe(sample.prior_in_flight, is_due);
             self.start_probe_rtt(sample.total_delivered);
         }
         if self.state == State::ProbeRtt {
@@ -85,6 +87,9 @@ impl Bbr {
         }
         self.probe_rtt.is_round_done |= self.rounds.is_start;
         if self.probe_rtt.is_round_done {
+            self.longer_path.note_probe(sample.rtt);
+        }
+        if self.probe_rtt.is_round_done {
             self.check_probe_rtt_done(sample.now, sample.total_delivered);
         }
     }
@@ -95,7 +100,11 @@ impl Bbr {
         if now <= reached_at + LEAST_DURATION {
             return;
         }
+        let longer = self.longer_rtt();
         self.minimum_rtt.schedule(now);
+        if let Some(rtt) = longer {
+            self.minimum_rtt.adopt(now, rtt);
+        }
         self.window.restore();
         self.short_term.reset();
         if !self.full_pipe.was_reached {

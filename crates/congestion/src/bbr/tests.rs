@@ -7,6 +7,7 @@ mod examples_probing;
 mod facts;
 mod link;
 mod liveness;
+mod longer_path;
 mod path;
 
 use core::time::Duration;

@@ -1,0 +1,123 @@
+//! Whether the path has become longer, and the ProbeRTT that finds out at once.
+//!
+//! When the round trip becomes much longer, the window is a small part of what the path carries, and as each sample of
+//! the delivery rate is that window in that round trip, the bandwidth filter forgets the rate in two
+//! cycles. The draft believes in the shorter round trip for 10 s. It says itself that where such a change "can be predicted or
+//! detected, initiating a ProbeRTT immediately could conceivably speed up the convergence" ("ProbeRTT
+//! Design Rationale").
+//!
+//! A sender that only watches cannot tell a longer path from a bottleneck that became slower: in both, the same
+//! window takes longer. ProbeRTT tells them apart. Where the delay is a queue of the flow's own, the round trip shrinks
+//! with what is in flight; where it is the path, it stays.
+
+use core::time::Duration;
+
+use super::Bbr;
+use super::gain::Gain;
+use super::sample::Sample;
+use super::state::State;
+
+/// Flows that know the path keep no more than this many times their bandwidth-delay product in flight, so that their
+/// queues make the round trip no longer than so many times the least.
+const LONGEST: Gain = State::ProbeUp.window_gain();
+/// The part of the round trip that is left when as much of what was in flight is a half of it, if what is in
+/// flight is all in the bottleneck's queue; half way from there to all of it.
+const STAYED: Gain = Gain(75);
+
+/// With so many times of what was in flight delivered in the round trip at the known bandwidth, it is not the flow's own
+/// queue that makes it long, unless the bandwidth is a third less.
+const UNEXPLAINED: Gain = Gain(150);
+
+/// The round trips that the search for a longer path looks at.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LongerPath {
+    /// The least round-trip time of this round.
+    least: Option<Duration>,
+    /// Every sample of this round was longer than queues can make it.
+    is_longer: bool,
+    /// The least round-trip time of the last round.
+    last_round: Option<Duration>,
+    /// The ACK at hand ended a round in which every sample was longer.
+    is_suspected: bool,
+    /// The last ProbeRTT came because of that, before one was due.
+    was_probed: bool,
+    probe: Probe,
+}
+
+/// A ProbeRTT.
+#[derive(Clone, Debug, Default)]
+struct Probe {
+    /// What was in flight when it began.
+    in_flight_before: u64,
+    /// The least round-trip time of the round before it.
+    before: Option<Duration>,
+    /// The least of packets that were sent with little in flight.
+    least: Option<Duration>,
+}
+
+impl LongerPath {
+    fn note(&mut self, rtt: Duration, is_longer: bool, is_round_start: bool) {
+        self.is_suspected = is_round_start && self.is_longer;
+        if is_round_start {
+            self.last_round = self.least.take();
+            self.is_longer = true;
+        }
+        self.is_longer &= is_longer;
+        self.least = Some(least(self.least, rtt));
+    }
+
+    /// Whether a ProbeRTT is wanted before one is due. There is one for each that is due, so that
+    /// a path on which others hold a queue costs no more than two in an interval.
+    pub(super) fn wants_probe(&self) -> bool {
+        self.is_suspected && !self.was_probed
+    }
+
+    /// ProbeRTT begins, with so much in flight, because it is due or because it is wanted.
+    pub(super) fn begin_probe(&mut self, in_flight_before: u64, is_due: bool) {
+        self.was_probed = !is_due;
+        let before = self.last_round.or(self.least);
+        self.probe = Probe { in_flight_before, before, least: None };
+    }
+
+    /// A packet that was sent with little in flight had this round-trip time.
+    pub(super) fn note_probe(&mut self, rtt: Duration) {
+        self.probe.least = Some(least(self.probe.least, rtt));
+    }
+}
+
+fn least(known: Option<Duration>, rtt: Duration) -> Duration {
+    known.map_or(rtt, |known| known.min(rtt))
+}
+
+impl Bbr {
+    /// Every ACK.
+    pub(super) fn look_for_longer_path(&mut self, sample: &Sample) {
+        let is_longer = self.is_longer(sample);
+        self.longer_path.note(sample.rtt, is_longer, self.rounds.is_start);
+    }
+
+    /// Whether the packet took longer than what was in flight with it explains, and longer than the queues of flows
+    /// that know the path. What Startup finds is not known yet, and Drain empties its queue.
+    fn is_longer(&self, sample: &Sample) -> bool {
+        let delivered = self.bandwidth.maximum().bytes_in(sample.rtt);
+        self.full_pipe.was_reached
+            && self.state != State::Drain
+            && !sample.is_application_limited
+            && UNEXPLAINED.of(sample.sent_in_flight()) < delivered
+            && self.is_beyond_queues(sample.rtt)
+    }
+
+    fn is_beyond_queues(&self, rtt: Duration) -> bool {
+        self.minimum_rtt.minimum().is_some_and(|minimum| rtt > LONGEST.of_time(minimum))
+    }
+
+    /// The round-trip time of the longer path that this ProbeRTT measured: it had less than half of what was in flight
+    /// before, and the round trip stayed what it was.
+    pub(super) fn longer_rtt(&self) -> Option<Duration> {
+        let probe = &self.longer_path.probe;
+        let measured = probe.least?;
+        let was_cut = probe.in_flight_before >= self.probe_rtt_window().saturating_mul(2);
+        let has_stayed = measured >= STAYED.of_time(probe.before?);
+        (was_cut && has_stayed && self.is_beyond_queues(measured)).then_some(measured)
+    }
+}

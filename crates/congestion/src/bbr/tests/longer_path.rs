@@ -1,0 +1,63 @@
+//! Paths that become longer, and what looks like it.
+
+use super::*;
+
+/// 20 Mbit/s, 8 ms and 450 kB of buffer, in ProbeBW.
+fn short_path(seed: u64) -> Path {
+    let mut path = Path::new(Link::new(Some(megabits(20)), ms(4), 450_000, seed), seed);
+    path.run_for(ms(2000));
+    path
+}
+
+fn minimum(path: &Path) -> Duration {
+    path.bbr.minimum_rtt.minimum().unwrap()
+}
+
+/// A round trip to notice it, one that has only long samples, one until ProbeRTT has little in flight, and one
+/// that measures: 0.8 s at 180 ms, and the bandwidth is known still.
+#[test]
+fn a_longer_path_is_believed_after_one_probe_rtt() {
+    for seed in 0..20 {
+        let mut path = short_path(seed);
+        path.link.delay = ms(90);
+        path.run_until(ms(1300), |path| minimum(path) >= ms(180));
+        assert_estimates(&path, megabits(20));
+        path.run_for(ms(800));
+        assert!(path.goodput(ms(1000)) > 0.95 * 2_500_000.0, "{:?}", path.bbr);
+    }
+}
+
+#[test]
+fn a_path_that_is_short_again_is_believed_at_once() {
+    let mut path = short_path(1);
+    path.link.delay = ms(90);
+    path.run_for(ms(3000));
+    path.link.delay = ms(4);
+    path.run_until(ms(500), |path| minimum(path) < ms(10));
+}
+
+/// The same window takes ten times as long, as it would on a longer path: ProbeRTT shows that it is the flow's own queue.
+#[test]
+fn a_slower_bottleneck_is_no_longer_path() {
+    for seed in 0..20 {
+        let mut path = short_path(seed);
+        path.link.set_rate(path.now, megabits(2));
+        let began = path.history.len();
+        for _ in 0..80 {
+            path.run_for(ms(50));
+            assert!(minimum(&path) < ms(13), "{:?}", path.bbr);
+        }
+        let probes = &path.history[began..];
+        assert!(probes.iter().any(|it| it.state == State::ProbeRtt), "{probes:?}");
+    }
+}
+
+/// A queue that a flow with the right model builds is no reason for ProbeRTT before it is due.
+#[test]
+fn the_queue_of_a_probe_is_no_longer_path() {
+    for seed in 0..20 {
+        let mut path = short_path(seed);
+        path.run_for(ms(2900));
+        assert!(path.history.iter().all(|it| it.state != State::ProbeRtt), "{:?}", path.history);
+    }
+}
