@@ -159,6 +159,12 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         method: "own challenges with their addresses against what the stack calls validated; own list of reset tokens",
     },
     Entry {
+        property: S24,
+        id: "S24",
+        meaning: "In congestion avoidance, CUBIC's window follows W_cubic(t) and W_est, neither behind nor ahead (RFC 9438 §4.2 to §4.5).",
+        method: "own W_cubic(t) and W_est, of the time in which data waited and the bytes acknowledged; a round trip's growth between the bounds, and a datagram beside each",
+    },
+    Entry {
         property: L1,
         id: "L1",
         meaning: "With data waiting, held back by congestion control, and without loss, the window grows.",

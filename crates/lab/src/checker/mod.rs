@@ -195,6 +195,12 @@ impl Checker {
         self.state().violation.clone()
     }
 
+    /// How many stages of CUBIC's congestion avoidance S24 has judged for several rounds.
+    #[cfg(test)]
+    pub(crate) fn stages_judged(&self) -> u64 {
+        self.state().flows.iter().flatten().map(|seat| seat.watch.stages_judged()).sum()
+    }
+
     /// Whether the window of the sender at `end` reached the least that its controller ever sets.
     pub fn reached_floor(&self, end: EndId) -> bool {
         let lowest = self.state().seat_mut(end).lowest;

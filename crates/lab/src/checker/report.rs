@@ -5,7 +5,7 @@ use core::time::Duration;
 use clearway_congestion::Phase;
 use clearway_transport::Metrics;
 
-use super::books::Round;
+use super::books::{Held, Round};
 
 /// What wire events brought since the last report.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +38,8 @@ pub(super) struct Tally {
     pub(super) one_way: Option<Duration>,
     /// A packet of this round was acknowledged.
     pub(super) ends_round: bool,
+    /// What congestion control held back since packets were last acknowledged or lost.
+    pub(super) held: Held,
 }
 
 impl Tally {

@@ -20,6 +20,7 @@ use super::rule::{Rule, SentEvent, Settled};
 use super::safety::acknowledgement::Acknowledgement;
 use super::safety::bandwidth::Bandwidth;
 use super::safety::burst::Burst;
+use super::safety::cubic::CubicCurve;
 use super::safety::gate::Gate;
 use super::safety::growth::Growth;
 use super::safety::haste::Haste;
@@ -126,6 +127,14 @@ macro_rules! rules {
     };
 }
 
+#[cfg(test)]
+impl Rules {
+    /// How many stages of congestion avoidance S24 has judged for several rounds.
+    pub(super) fn stages_judged(&self) -> u64 {
+        self.cubic.judged
+    }
+}
+
 #[inline]
 fn ask<R: Rule>(
     on: PropertySet,
@@ -150,6 +159,7 @@ rules! {
     time: Time,
     growth: Growth,
     slow_start: SlowStart,
+    cubic: CubicCurve,
     burst: Burst,
     round_trip: RoundTrip,
     bandwidth: Bandwidth,

@@ -49,6 +49,12 @@ impl Watch {
         Self { books: Books::new(side, terms), rules: Rules::default(), on, remote: None }
     }
 
+    /// How many stages of CUBIC's congestion avoidance were judged.
+    #[cfg(test)]
+    pub(super) fn stages_judged(&self) -> u64 {
+        self.rules.stages_judged()
+    }
+
     /// Whether `property` is checked here.
     pub(super) fn is_on(&self, property: Property) -> bool {
         self.on.contains(property)
@@ -237,7 +243,10 @@ impl Watch {
             books.expiries_in_a_row += 1;
             books.rounds.spoil();
         }
-        let tally = core::mem::take(&mut books.tally);
+        let mut tally = core::mem::take(&mut books.tally);
+        if tally.acked > 0 || tally.lost > 0 {
+            tally.held = books.held.take(now);
+        }
         let change = Change::between(&before, after);
         if tally.spurious > 0 || change.is_undo {
             books.rounds.spoil();
@@ -269,6 +278,7 @@ impl Watch {
     pub(super) fn on_limit(&mut self, now: Timestamp, limit: SendLimit) {
         self.books.now = now;
         self.books.limit = Some(limit);
+        self.books.held.on_stopped(now, limit.is_congestion_control());
     }
 
     pub(super) fn on_pacing(&mut self, now: Timestamp, change: TimerChange) -> Result<(), Failure> {

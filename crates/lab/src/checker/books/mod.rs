@@ -4,6 +4,7 @@ mod addresses;
 mod carriers;
 mod delivery;
 mod episode;
+mod held;
 mod ledger;
 mod probes;
 mod resets;
@@ -24,6 +25,7 @@ use crate::world::Side;
 pub(super) use addresses::Addresses;
 pub(super) use delivery::Delivery;
 pub(super) use episode::{Beginning, Episode};
+pub(super) use held::{Held, HeldTime};
 pub(super) use ledger::{Arrival, Fate, Ledger, Lost, Packet};
 pub(super) use probes::{Expiry, ProbeBooks};
 pub(super) use resets::Resets;
@@ -55,6 +57,8 @@ pub(super) struct Books {
     pub(super) largest_window: u64,
     /// Why sending stopped, as the stack says.
     pub(super) limit: Option<SendLimit>,
+    /// For how long congestion control has held data back.
+    pub(super) held: HeldTime,
     /// Until when the pacer holds data back, as the stack says.
     pub(super) paced_until: Option<Timestamp>,
     /// Probe timeouts that expired, ever and since something was newly acknowledged.
@@ -176,6 +180,7 @@ impl Books {
             metrics: None,
             largest_window: 0,
             limit: None,
+            held: HeldTime::default(),
             paced_until: None,
             expiries: 0,
             expiries_in_a_row: 0,

@@ -3,6 +3,7 @@
 pub(super) mod acknowledgement;
 pub(super) mod bandwidth;
 pub(super) mod burst;
+pub(super) mod cubic;
 pub(super) mod gate;
 pub(super) mod growth;
 pub(super) mod haste;

@@ -37,9 +37,7 @@ fn s20_or_nine_eighths_of_a_round_trip_have_passed() {
 #[test]
 fn s20_time_alone_is_no_loss() {
     violates(S20, |story| {
-        story.send(1);
-        story.wait(ms(1000));
-        story.acknowledge(0, 0);
+        measure(story, 0, 1000);
         story.report();
         story.send(1);
         story.wait(ms(5000));
@@ -51,9 +49,7 @@ fn s20_time_alone_is_no_loss() {
 fn s9_no_more_than_the_promised_delay_is_taken_off() {
     let tell = |story: &mut Story, smoothed: u64| {
         for number in 0..2 {
-            story.send(1);
-            story.wait(ms(100 + 100 * number));
-            story.acknowledge(number, number);
+            measure(story, number, 100 + 100 * number);
             if number > 0 {
                 story.metrics.rtt.as_mut().unwrap().smoothed =
                     core::time::Duration::from_micros(smoothed);
@@ -66,12 +62,26 @@ fn s9_no_more_than_the_promised_delay_is_taken_off() {
     violates(S9, |story| tell(story, 109_000));
 }
 
+/// Packet `number` is sent, and acknowledged after so many milliseconds.
+fn measure(story: &mut Story, number: u64, milliseconds: u64) {
+    story.send(1);
+    story.wait(ms(milliseconds));
+    story.acknowledge(number, number);
+}
+
 /// A sample of 100 ms: the probe timeout is 100 + 4 x 50 + 25 ms.
 fn measured(story: &mut Story) {
-    story.send(1);
-    story.wait(ms(100));
-    story.acknowledge(0, 0);
+    measure(story, 0, 100);
     story.report();
+}
+
+/// The probe timeout of a packet expires for the first time, and a probe is sent.
+fn probed(story: &mut Story) {
+    measured(story);
+    story.send(1);
+    story.wait(ms(325));
+    story.expire();
+    story.probe();
 }
 
 #[test]
@@ -101,11 +111,7 @@ fn s21_since_the_last_packet() {
 #[test]
 fn s21_the_timeout_doubles() {
     let tell = |story: &mut Story, wait: u64| {
-        measured(story);
-        story.send(1);
-        story.wait(ms(325));
-        story.expire();
-        story.probe();
+        probed(story);
         story.wait(ms(wait));
         story.expire();
     };
@@ -116,11 +122,7 @@ fn s21_the_timeout_doubles() {
 #[test]
 fn s21_a_sign_of_life_spares_one_doubling() {
     let tell = |story: &mut Story, second: u64| {
-        measured(story);
-        story.send(1);
-        story.wait(ms(325));
-        story.expire();
-        story.probe();
+        probed(story);
         story.wait(ms(325));
         story.receive_ping_with_ack();
         story.expire();
@@ -135,11 +137,7 @@ fn s21_a_sign_of_life_spares_one_doubling() {
 #[test]
 fn s21_a_ping_alone_spares_nothing() {
     violates(S21, |story| {
-        measured(story);
-        story.send(1);
-        story.wait(ms(325));
-        story.expire();
-        story.probe();
+        probed(story);
         story.wait(ms(325));
         story.receive(&Frame::Ping);
         story.expire();
@@ -185,23 +183,35 @@ fn id(number: u64) -> StreamId {
     StreamId::from_varint(VarInt::saturating(number))
 }
 
+/// A STREAM frame of the first stream.
+fn stream(offset: u64, data: &'static [u8], fin: bool) -> Frame<'static> {
+    let offset = VarInt::saturating(offset);
+    Frame::Stream(frame::Stream { stream_id: id(0), offset, data, fin })
+}
+
+fn reset_stream() -> Frame<'static> {
+    let (error_code, final_size) = (VarInt::saturating(1), VarInt::saturating(3));
+    Frame::ResetStream(frame::ResetStream { stream_id: id(0), error_code, final_size })
+}
+
+fn new_connection_id(sequence: u64) -> Frame<'static> {
+    Frame::NewConnectionId(frame::NewConnectionId {
+        sequence: VarInt::saturating(sequence),
+        retire_prior_to: VarInt::ZERO,
+        id: clearway_wire::ConnectionId::new(&[7; 8]).unwrap(),
+        reset_token: clearway_wire::ResetToken::new([1; 16]),
+    })
+}
+
 /// Every frame that has to arrive, of each kind one.
 fn frames() -> Vec<Frame<'static>> {
     let value = VarInt::saturating;
-    let stream = |offset, data, fin| {
-        Frame::Stream(frame::Stream { stream_id: id(0), offset: value(offset), data, fin })
-    };
-    let connection_id = clearway_wire::ConnectionId::new(&[7; 8]).unwrap();
     vec![
         stream(0, b"abc", false),
         stream(0, b"abc", true),
         stream(3, b"", true),
         Frame::Crypto(frame::Crypto { offset: value(0), data: b"ticket" }),
-        Frame::ResetStream(frame::ResetStream {
-            stream_id: id(0),
-            error_code: value(1),
-            final_size: value(3),
-        }),
+        reset_stream(),
         Frame::StopSending(frame::StopSending { stream_id: id(0), error_code: value(1) }),
         Frame::NewToken(frame::NewToken { token: b"token" }),
         Frame::MaxData(frame::MaxData { maximum: value(9) }),
@@ -216,12 +226,7 @@ fn frames() -> Vec<Frame<'static>> {
             direction: Direction::Unidirectional,
             limit: value(9),
         }),
-        Frame::NewConnectionId(frame::NewConnectionId {
-            sequence: value(2),
-            retire_prior_to: VarInt::ZERO,
-            id: connection_id,
-            reset_token: clearway_wire::ResetToken::new([1; 16]),
-        }),
+        new_connection_id(2),
         Frame::RetireConnectionId(frame::RetireConnectionId { sequence: value(0) }),
         Frame::HandshakeDone,
     ]
@@ -235,19 +240,29 @@ fn send(story: &mut Story, frame: &Frame<'_>) {
     story.send_payload(&buffer[..length], false);
 }
 
+/// Packet `number` was sent last. Three more overtake it, and it is lost.
+fn overtake(story: &mut Story, number: u64) {
+    story.send(3);
+    story.wait(ms(100));
+    story.acknowledge(number + 1, number + 3);
+    story.lose(number);
+}
+
 /// `frame` is sent in packet 0, which is lost.
 fn lose(story: &mut Story, frame: &Frame<'_>) {
     send(story, frame);
-    story.send(3);
-    story.wait(ms(100));
-    story.acknowledge(1, 3);
-    story.lose(0);
+    overtake(story, 0);
     story.report();
 }
 
-fn rest(story: &mut Story) {
-    story.limit(SendLimit::Application);
+/// The server had its turn; `limit` ended it.
+fn stop(story: &mut Story, limit: SendLimit) {
+    story.limit(limit);
     story.settle(Some(ms(100)));
+}
+
+fn rest(story: &mut Story) {
+    stop(story, SendLimit::Application);
 }
 
 #[test]
@@ -270,18 +285,13 @@ fn l12_whatever_waits_for_the_window_may_wait() {
     for frame in frames() {
         respects(L12, |story| {
             lose(story, &frame);
-            story.limit(SendLimit::Window);
-            story.settle(Some(ms(100)));
+            stop(story, SendLimit::Window);
         });
     }
 }
 
 #[test]
 fn l12_each_part_of_what_was_lost() {
-    let value = VarInt::saturating;
-    let stream = |offset, data, fin| {
-        Frame::Stream(frame::Stream { stream_id: id(0), offset: value(offset), data, fin })
-    };
     violates(L12, |story| {
         lose(story, &stream(0, b"abc", true));
         send(story, &stream(0, b"abc", false));
@@ -307,10 +317,7 @@ fn l12_and_again() {
         violates(L12, |story| {
             lose(story, &frame);
             send(story, &frame);
-            story.send(3);
-            story.wait(ms(100));
-            story.acknowledge(5, 7);
-            story.lose(4);
+            overtake(story, 4);
             rest(story);
         });
     }
@@ -330,15 +337,14 @@ fn l12_what_arrived_after_all_is_not_owed() {
 #[test]
 fn l12_what_is_of_no_use_is_not_owed() {
     let value = VarInt::saturating;
-    let end = frame::Stream { stream_id: id(0), offset: value(3), data: b"", fin: true };
     let useless: [(Frame<'_>, Frame<'_>); 3] = [
         (
             Frame::MaxStreamData(frame::MaxStreamData { stream_id: id(0), maximum: value(9) }),
-            Frame::Stream(end),
+            stream(3, b"", true),
         ),
         (
             Frame::StopSending(frame::StopSending { stream_id: id(0), error_code: value(1) }),
-            Frame::Stream(end),
+            stream(3, b"", true),
         ),
         (
             Frame::DataBlocked(frame::DataBlocked { limit: value(9) }),
@@ -353,15 +359,9 @@ fn l12_what_is_of_no_use_is_not_owed() {
         });
     }
     // What was reset is not sent any more, but that it was reset is.
-    let reset = Frame::ResetStream(frame::ResetStream {
-        stream_id: id(0),
-        error_code: value(1),
-        final_size: value(3),
-    });
-    let data = frame::Stream { stream_id: id(0), offset: value(0), data: b"abc", fin: false };
     respects(L12, |story| {
-        lose(story, &Frame::Stream(data));
-        send(story, &reset);
+        lose(story, &stream(0, b"abc", false));
+        send(story, &reset_stream());
         rest(story);
     });
 }
@@ -373,8 +373,7 @@ fn l12_a_control_frame_does_not_wait_for_ever() {
         story.set_window(1000);
         lose(story, &Frame::MaxData(max));
         story.send(packets);
-        story.limit(SendLimit::Window);
-        story.settle(Some(ms(100)));
+        stop(story, SendLimit::Window);
     };
     respects(L12, |story| tell(story, 64));
     violates(L12, |story| tell(story, 65));
@@ -452,12 +451,7 @@ fn s23_an_answer_validates_what_was_challenged() {
 fn s23_a_reset_needs_a_token_that_was_given() {
     let told = |last: u8| {
         let mut story = Story::new("reno", S23);
-        story.receive(&Frame::NewConnectionId(frame::NewConnectionId {
-            sequence: VarInt::saturating(1),
-            retire_prior_to: VarInt::ZERO,
-            id: clearway_wire::ConnectionId::new(&[7; 8]).unwrap(),
-            reset_token: clearway_wire::ResetToken::new([1; 16]),
-        }));
+        story.receive(&new_connection_id(1));
         let mut datagram = [1; 40];
         datagram[39] = last;
         let from = ([10, 0, 0, 1], 1).into();

@@ -41,7 +41,8 @@ pub(crate) struct Story {
     pub(crate) written: u64,
 }
 
-fn setup(network: LinkConfig, only: Property) -> Setup {
+/// A download of a byte; only `only` is checked.
+pub(crate) fn setup(network: LinkConfig, only: Property) -> Setup {
     let flow = Flow {
         name: "download".to_owned(),
         group: "download".to_owned(),

@@ -24,8 +24,8 @@ const BASE: &str = "base";
 const SEEDS: u64 = 20;
 /// The limit of a scenario that does not say.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The properties of the field notes that are checked while a run goes on: S1 to S23, L1 to L12.
-const SAFETY_PROPERTIES: u32 = 23;
+/// The properties of the field notes that are checked while a run goes on: S1 to S24, L1 to L12.
+const SAFETY_PROPERTIES: u32 = 24;
 const LIVENESS_PROPERTIES: u32 = 12;
 
 pub(super) fn scenario(
@@ -149,7 +149,7 @@ fn properties_off(list: &[PropertyOff]) -> Result<Vec<(String, String)>, Fault> 
     let checked = |off: &PropertyOff| {
         let (property, because) = (off.property.get_ref(), off.because.get_ref());
         if !known.contains(property) {
-            let message = format!("unknown property {property} (known: S1 to S23, L1 to L12)");
+            let message = format!("unknown property {property} (known: S1 to S24, L1 to L12)");
             return Err(Fault::new(off.property.span(), message));
         }
         if because.trim().is_empty() {

@@ -1,0 +1,228 @@
+//! S24: CUBIC's window between what RFC 9438 asks for and what it permits.
+
+use clearway_congestion::{Algorithm, Phase};
+use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Window};
+
+use super::story::{SIZE, Story, ms, setup};
+use crate::checker::Checker;
+use crate::checker::Property::S24;
+use crate::run::{Extras, run};
+use crate::setup::{Setup, Traffic};
+
+/// A hundred datagrams are in flight when one is lost: W_max and cwnd_prior are 100, cwnd_epoch is 70, and K is
+/// cbrt(30 / 0.4) = 4.217 s.
+fn reduced() -> Story {
+    let mut story = Story::new("cubic", S24);
+    story.hold();
+    story.round(100);
+    story.cut(70);
+    story
+}
+
+/// After recovery, windows in datagrams, one after each round trip in which a whole window arrives and data waits.
+fn follow(story: &mut Story, windows: impl IntoIterator<Item = f64>) {
+    story.hold();
+    story.set_phase(Phase::CongestionAvoidance);
+    for window in windows {
+        step(story, window);
+        story.hold();
+    }
+}
+
+/// A round trip in which a whole window arrives, and after which the window has so many datagrams.
+fn step(story: &mut Story, window: f64) {
+    let (first, last) = story.flight();
+    story.wait(story.rtt);
+    story.acknowledge(first, last);
+    story.metrics.congestion.window = (window * SIZE as f64) as u64;
+    story.report();
+}
+
+/// W_cubic after `rounds` rounds of 100 ms; the first ends recovery, and time begins with the second.
+fn curve(w_max: f64, k: f64, rounds: u32) -> f64 {
+    0.4 * (f64::from(rounds.saturating_sub(1)) * 0.1 - k).powi(3) + w_max
+}
+
+fn concave(rounds: u32) -> f64 {
+    curve(100.0, 75.0_f64.cbrt(), rounds)
+}
+
+/// What is said of `windows`.
+fn verdict(mut story: Story, windows: impl IntoIterator<Item = f64>) -> Option<&'static str> {
+    follow(&mut story, windows);
+    story.violation()
+}
+
+#[test]
+fn s24_the_window_follows_the_curve() {
+    let mut story = reduced();
+    follow(&mut story, (1..=55).map(concave));
+    assert_eq!(story.checker().violation(), None);
+    assert_eq!(story.checker().stages_judged(), 1);
+    assert_eq!(verdict(reduced(), (1..=55).map(|rounds| concave(rounds + 1) + 0.9)), None);
+}
+
+#[test]
+fn s24_the_window_is_not_ahead_of_its_target() {
+    // A round trip ahead, and a datagram.
+    let ahead = |more: f64| {
+        let windows = (1..=30).map(concave).chain([concave(32) + more]);
+        verdict(reduced(), windows)
+    };
+    assert_eq!(ahead(0.9), None);
+    assert_eq!(ahead(1.1), Some("S24"));
+}
+
+#[test]
+fn s24_the_window_is_not_behind_the_curve() {
+    // By a datagram.
+    let behind = |less: f64| {
+        let windows = (1..=30).map(concave).chain([concave(31) - less]);
+        verdict(reduced(), windows)
+    };
+    assert_eq!(behind(0.9), None);
+    assert_eq!(behind(1.1), Some("S24"));
+    // One that stays where it was is.
+    assert_eq!(verdict(reduced(), [70.0; 5]), Some("S24"));
+}
+
+#[test]
+fn s24_k_is_that_of_the_window_at_the_beginning() {
+    // Two losses in a row: cwnd_epoch is 49, and fast convergence makes W_max 59.5.
+    let windows = |k: f64| {
+        let mut story = reduced();
+        follow(&mut story, [70.0]);
+        story.cut(49);
+        verdict(story, (1..=10).map(|rounds| curve(59.5, k, rounds).max(49.0)))
+    };
+    assert_eq!(windows((10.5_f64 / 0.4).cbrt()), None);
+    // K of W_max (1 - beta), as without fast convergence: the curve begins below the window, which stays as it is.
+    assert_eq!(windows((59.5_f64 * 0.3 / 0.4).cbrt()), Some("S24"));
+    // K of zero: at W_max from the first round on.
+    assert_eq!(windows(0.0), Some("S24"));
+}
+
+/// The windows of W_est from seven datagrams on, after a window of ten; alpha is `alpha` from there on.
+fn estimate(alpha: f64) -> impl Iterator<Item = f64> {
+    let mut window = 7.0_f64;
+    (0..40).map(move |_| {
+        let factor = if window < 10.0 { 0.9 / 1.7 } else { alpha };
+        window += factor * window.floor() / window;
+        window
+    })
+}
+
+fn small() -> Story {
+    let mut story = Story::new("cubic", S24);
+    story.rtt = ms(20);
+    story.hold();
+    story.cut(7);
+    story
+}
+
+#[test]
+fn s24_alpha_is_one_beyond_the_window_before() {
+    assert_eq!(verdict(small(), estimate(1.0)), None);
+    assert_eq!(verdict(small(), estimate(0.9 / 1.7)), Some("S24"));
+    assert_eq!(verdict(small(), estimate(1.5)), Some("S24"));
+}
+
+#[test]
+fn s24_alpha_is_less_than_one_before_that() {
+    let windows = |alpha: f64| (1..=6).map(move |round| 7.0 + alpha * f64::from(round));
+    assert_eq!(verdict(small(), windows(0.53)), None);
+    assert_eq!(verdict(small(), windows(1.0)), Some("S24"));
+}
+
+#[test]
+fn s24_time_in_which_the_application_sends_nothing_is_not_on_the_curve() {
+    let pause = |counts: bool| {
+        let mut story = reduced();
+        follow(&mut story, (1..=10).map(concave));
+        let (first, last) = story.flight();
+        story.wait(ms(100));
+        story.limit(clearway_transport::SendLimit::Application);
+        story.acknowledge(first, last);
+        story.report();
+        story.wait(ms(5000));
+        story.hold();
+        for rounds in 11..=14 {
+            // The target is at most one and a half windows.
+            let most = 1.4 * story.metrics.congestion.window as f64 / SIZE as f64;
+            step(&mut story, concave(rounds + if counts { 50 } else { 0 }).min(most));
+            story.hold();
+        }
+        story.violation()
+    };
+    assert_eq!(pause(false), None);
+    assert_eq!(pause(true), Some("S24"));
+}
+
+#[test]
+fn s24_slow_start_that_hystart_ends_leads_to_the_plateau() {
+    let windows = |alpha: f64| {
+        let mut story = Story::new("cubic", S24);
+        story.rtt = ms(20);
+        story.hold();
+        story.round(20);
+        story.set_threshold(20);
+        verdict(story, (0..20).map(|round| 20.0 + alpha * f64::from(round)))
+    };
+    assert_eq!(windows(1.0), None);
+    assert_eq!(windows(0.9 / 1.7), Some("S24"));
+    assert_eq!(windows(1.5), Some("S24"));
+}
+
+#[test]
+fn s24_what_cannot_be_known_is_not_judged() {
+    let undone = |story: &mut Story| {
+        story.metrics.congestion.undone_events += 1;
+        story.set_window(100);
+        story.report();
+    };
+    let collapsed = |story: &mut Story| {
+        story.set_window(2);
+        story.set_phase(Phase::SlowStart);
+        story.metrics.congestion.congestion_events += 1;
+        story.report();
+        story.set_window(70);
+    };
+    for disturb in [undone as fn(&mut Story), collapsed] {
+        let mut story = reduced();
+        disturb(&mut story);
+        follow(&mut story, [100.0; 20]);
+        assert_eq!(story.checker().violation(), None);
+        assert_eq!(story.checker().stages_judged(), 0);
+    }
+    // Reno has no curve.
+    let mut story = Story::new("reno", S24);
+    story.hold();
+    story.cut(5);
+    follow(&mut story, [5.0; 20]);
+    assert_eq!(story.checker().stages_judged(), 0);
+}
+
+/// Downloads over paths on which W_est is above the curve, and the curve above W_est.
+#[test]
+fn s24_judges_what_connections_do() {
+    for (delay, size) in [(5, 4_000_000), (50, 4_000_000)] {
+        let numbers = vec![30, 200, 500, 1300];
+        let to_client = Conditions {
+            delay: ms(delay),
+            loss: vec![LossRule { model: LossModel::List { numbers }, window: Window::Always }],
+            ..Conditions::default()
+        };
+        let to_server = Conditions { delay: ms(delay), ..Conditions::default() };
+        let network = LinkConfig { to_client, to_server, ..LinkConfig::default() };
+        let mut setup = Setup { limit: ms(60_000), ..setup(network, S24) };
+        setup.flows[0].traffic = Traffic::Download { size };
+        let checker = Checker::new(&setup, "cubic", true).unwrap();
+        let eyes = checker.clone();
+        let observers = Box::new(move |end| Some(eyes.observer(end)));
+        let extras = Extras { observers: Some(observers), ..Extras::default() };
+        let outcome = run(&setup, &Algorithm::Cubic.into(), 1, extras).unwrap();
+        assert!(outcome.took().is_some());
+        assert_eq!(checker.violation(), None);
+        assert!(checker.stages_judged() >= 3, "{delay}: {}", checker.stages_judged());
+    }
+}
