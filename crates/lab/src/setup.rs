@@ -209,6 +209,17 @@ pub enum Traffic {
         /// Bytes in all.
         size: u64,
     },
+    /// Messages that are given up midway, answers and requests, by the client and by the server in turn. The seed decides
+    /// after how many bytes.
+    Cancelled {
+        /// How many.
+        count: u64,
+        /// Bytes that each would have; at least two.
+        size: u64,
+        /// From the beginning of one to that of the next; `None`: each begins when the one before it
+        /// is given up.
+        every: Option<Duration>,
+    },
     /// One answer without an end. The flow has finished when its time is over.
     Bulk {
         /// How long, from the flow's start; as the last of a sequence, from its turn.
@@ -227,7 +238,7 @@ pub enum Traffic {
 }
 
 impl Traffic {
-    /// Bytes of content in all; `None` if time decides.
+    /// Bytes of content that have to arrive; `None` if time decides.
     pub fn bytes(&self) -> Option<u64> {
         match self {
             Self::Download { size } | Self::Upload { size } | Self::Paced { size, .. } => {
@@ -237,7 +248,7 @@ impl Traffic {
                 Some(count.saturating_mul(*size))
             }
             Self::Bulk { .. } => None,
-            Self::Idle { .. } => Some(0),
+            Self::Idle { .. } | Self::Cancelled { .. } => Some(0),
             Self::Sequence { parts } => {
                 parts.iter().try_fold(0_u64, |sum, part| Some(sum.saturating_add(part.bytes()?)))
             }

@@ -68,7 +68,9 @@ fn larger(setup: &Setup, factor: u16) -> Result<Setup, Inapplicable> {
         for part in flow.traffic.parts_mut() {
             match part {
                 Traffic::Download { size } | Traffic::Upload { size } => *size *= times,
-                Traffic::Requests { size, .. } | Traffic::Parallel { size, .. } => *size *= times,
+                Traffic::Requests { size, .. }
+                | Traffic::Parallel { size, .. }
+                | Traffic::Cancelled { size, .. } => *size *= times,
                 Traffic::Bulk { .. } | Traffic::Idle { .. } | Traffic::Sequence { .. } => {}
                 Traffic::Paced { rate, chunk, size } => {
                     *rate = rate.scaled(times, 1);

@@ -63,7 +63,8 @@ fn slower(setup: &Setup, factor: u32) -> Result<Setup, Inapplicable> {
         }
         for part in flow.traffic.parts_mut() {
             match part {
-                Traffic::Requests { every: Some(every), .. } => *every *= factor,
+                Traffic::Requests { every: Some(every), .. }
+                | Traffic::Cancelled { every: Some(every), .. } => *every *= factor,
                 Traffic::Idle { length } => *length *= factor,
                 Traffic::Paced { rate, .. } => *rate = rate.scaled(1, u64::from(factor)),
                 _ => {}

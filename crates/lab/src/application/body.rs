@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use bytes::{Buf, Bytes};
-use clearway_http3::{Connection as Http3, SendError, Transport};
+use clearway_http3::{Code, Connection as Http3, SendError, Transport};
 use clearway_units::{Rate, Timestamp};
 
 use super::content::content;
@@ -18,6 +18,8 @@ pub(super) struct Body {
     /// What was cut and not taken.
     pending: Bytes,
     pace: Option<Pace>,
+    /// It is abandoned at its end.
+    is_cut: bool,
     is_blocked: bool,
     is_ended: bool,
 }
@@ -51,7 +53,21 @@ impl Pace {
 impl Body {
     pub(super) fn new(stream: u64, size: u64, pace: Option<Pace>) -> Self {
         let pending = Bytes::new();
-        Self { stream, size, offset: 0, pending, pace, is_blocked: false, is_ended: false }
+        let (is_cut, is_blocked, is_ended) = (false, false, false);
+        Self { stream, size, offset: 0, pending, pace, is_cut, is_blocked, is_ended }
+    }
+
+    /// The same, abandoned after so many bytes.
+    pub(super) fn cut(self, after: Option<u64>) -> Self {
+        match after {
+            Some(after) => Self { size: self.size.min(after), is_cut: true, ..self },
+            None => self,
+        }
+    }
+
+    /// Whether its end is not that of the message.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// The transport takes more.
@@ -74,6 +90,10 @@ impl Body {
                 let exists = self.pace.map_or(u64::MAX, |pace| pace.exists(now)).min(self.size);
                 if self.offset == self.size {
                     self.is_ended = true;
+                    if self.is_cut {
+                        http3.reset(streams, self.stream, Code::REQUEST_CANCELLED);
+                        return Ok(());
+                    }
                     return http3.finish(streams, self.stream);
                 }
                 if self.offset >= exists {

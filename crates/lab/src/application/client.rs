@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use clearway_http3::{Code, Config, Connection as Http3, Event, Role, SendError, Transport};
 use clearway_units::{Random, Timestamp};
-use http::{Method, Request};
+use http::Request;
 
 use super::body::Body;
-use super::server::Order;
+use super::order::{Cancel, Order};
+use super::plan::Plan;
 use super::{Application, Common, Progress};
 use crate::setup::Traffic;
 use crate::stack::Stack;
@@ -17,110 +18,28 @@ use crate::stack::Stack;
 #[derive(Debug)]
 pub struct Client {
     common: Common,
-    plan: Plan,
+    /// What is asked for at the same time.
+    plans: Vec<Plan>,
     /// What comes after that, the last first.
     later: Vec<Traffic>,
-    /// Requests that are not complete, with the content that came.
-    open: BTreeMap<u64, u64>,
+    open: BTreeMap<u64, Exchange>,
+    /// Decides when requests are given up.
+    random: Random,
     /// When the flow has finished, whatever is still to come.
     ends_at: Option<Timestamp>,
 }
 
-/// The requests that are still to be made.
-#[derive(Debug)]
-struct Plan {
-    method: Method,
-    path: String,
-    /// Bytes that a request carries.
-    upload: Option<u64>,
-    left: u64,
-    spacing: Spacing,
-    /// When the next one may begin, once one has begun.
-    next_at: Option<Timestamp>,
-    /// It is not over before.
-    lasts_until: Option<Timestamp>,
-    /// What each complete answer must have brought.
-    expected: u64,
-    /// The peer allows no more streams at present; an event tells when it does.
-    is_blocked: bool,
-}
-
-/// How requests follow each other.
+/// A request that is not complete.
 #[derive(Clone, Copy, Debug)]
-enum Spacing {
-    /// Each begins when the one before it is complete.
-    Serial,
-    /// Each begins so long after the beginning of the one before it.
-    Every(Duration),
-}
-
-/// Longer than anything that can be sent in a run.
-const ENDLESS: u64 = 1 << 60;
-
-impl Plan {
-    /// What a part of the traffic, which begins at `now` or once there is a connection, asks for.
-    fn new(now: Timestamp, traffic: &Traffic) -> Self {
-        let order = match *traffic {
-            Traffic::Download { size }
-            | Traffic::Parallel { size, .. }
-            | Traffic::Requests { size, .. } => Order::Content(size),
-            Traffic::Upload { .. } => Order::Content(0),
-            Traffic::Paced { rate, chunk, size } => Order::Paced { size, rate, chunk },
-            Traffic::Bulk { .. } => Order::Content(ENDLESS),
-            Traffic::Idle { .. } | Traffic::Sequence { .. } => Order::Content(0),
-        };
-        let (left, spacing) = match *traffic {
-            Traffic::Parallel { count, .. } => (count, Spacing::Every(Duration::ZERO)),
-            Traffic::Requests { count, every: Some(every), .. } => (count, Spacing::Every(every)),
-            Traffic::Requests { count, every: None, .. } => (count, Spacing::Serial),
-            Traffic::Idle { .. } | Traffic::Sequence { .. } => (0, Spacing::Serial),
-            _ => (1, Spacing::Serial),
-        };
-        let (method, upload) = match *traffic {
-            Traffic::Upload { size } => (Method::POST, Some(size)),
-            _ => (Method::GET, None),
-        };
-        let path = order.path();
-        let lasts_until = match *traffic {
-            Traffic::Idle { length } => Some(now + length),
-            _ => None,
-        };
-        let (next_at, is_blocked, expected) = (None, false, expected(traffic));
-        Self { method, path, upload, left, spacing, next_at, lasts_until, expected, is_blocked }
-    }
-
-    fn is_due(&self, now: Timestamp, is_idle: bool) -> bool {
-        match self.spacing {
-            Spacing::Serial => is_idle,
-            Spacing::Every(_) => self.next_at.is_none_or(|at| at <= now),
-        }
-    }
-
-    fn on_begun(&mut self, now: Timestamp) {
-        self.left -= 1;
-        if let Spacing::Every(every) = self.spacing {
-            self.next_at = Some(self.next_at.unwrap_or(now) + every);
-        }
-    }
-
-    /// Whether all requests were made, and its time is over.
-    fn is_over(&self, now: Timestamp) -> bool {
-        self.left == 0 && self.lasts_until.is_none_or(|until| until <= now)
-    }
-
-    fn deadline(&self) -> Option<Timestamp> {
-        let next = self.next_at.filter(|_| self.left > 0 && !self.is_blocked);
-        next.into_iter().chain(self.lasts_until).min()
-    }
-}
-
-/// Bytes that each complete answer has.
-fn expected(traffic: &Traffic) -> u64 {
-    match *traffic {
-        Traffic::Upload { .. } => 0,
-        Traffic::Parallel { size, .. } | Traffic::Requests { size, .. } => size,
-        _ => traffic.bytes().unwrap_or(ENDLESS),
-    }
+struct Exchange {
+    /// Which of the plans made it.
+    plan: usize,
+    /// Bytes of content that came.
+    read: u64,
+    /// Bytes of content that a complete answer has.
+    expected: u64,
+    /// After so many bytes the rest is refused.
+    stops_after: Option<u64>,
 }
 
 /// When traffic ends whose time decides.
@@ -137,22 +56,30 @@ impl Client {
         let http3 = Http3::new(Role::Client, Config::default(), random);
         let mut later: Vec<_> = traffic.parts().iter().rev().cloned().collect();
         let first = later.pop().unwrap_or(Traffic::Idle { length: Duration::ZERO });
-        let (common, plan, open) = (Common::new(http3), Plan::new(now, &first), BTreeMap::new());
-        Self { common, plan, later, open, ends_at: end(now, &first) }
+        // Those who draw after this one draw the same, whatever the traffic is.
+        let random = random.clone().fork();
+        Self {
+            common: Common::new(http3),
+            plans: plans(now, &first),
+            later,
+            open: BTreeMap::new(),
+            random,
+            ends_at: end(now, &first),
+        }
     }
 
     /// Begins with the next part when the one before it is complete.
     fn go_on(&mut self, now: Timestamp) {
         while !self.later.is_empty() && self.is_part_done(now) {
             let Some(next) = self.later.pop() else { return };
-            self.plan = Plan::new(now, &next);
+            self.plans = plans(now, &next);
             self.ends_at = end(now, &next);
         }
     }
 
     fn is_part_done(&self, now: Timestamp) -> bool {
         self.common.progress.connected_at.is_some()
-            && self.plan.is_over(now)
+            && self.plans.iter().all(|plan| plan.is_over(now))
             && self.open.is_empty()
     }
 
@@ -164,10 +91,11 @@ impl Client {
                     self.common.fail(format!("stream {stream}: status {}", response.status()));
                 }
                 Event::Data { stream } => {
-                    if let Some(mut read) = self.open.get(&stream).copied() {
-                        self.common.read(now, streams, stream, &mut read);
-                        self.open.insert(stream, read);
-                    }
+                    self.on_data(now, streams, stream);
+                }
+                // As it was arranged; the others are failures.
+                Event::Reset { stream, .. } => {
+                    self.open.remove(&stream);
                 }
                 Event::Finished { stream } => self.on_complete(stream),
                 _ => {}
@@ -175,9 +103,18 @@ impl Client {
         }
     }
 
+    fn on_data(&mut self, now: Timestamp, streams: &mut dyn Transport, stream: u64) {
+        let Some(exchange) = self.open.get_mut(&stream) else { return };
+        let most = exchange.stops_after.unwrap_or(u64::MAX);
+        self.common.read(now, streams, stream, &mut exchange.read, most);
+        if exchange.read >= most {
+            self.open.remove(&stream);
+            self.common.http3.stop(streams, stream, Code::REQUEST_CANCELLED);
+        }
+    }
+
     fn on_complete(&mut self, stream: u64) {
-        let Some(read) = self.open.remove(&stream) else { return };
-        let expected = self.plan.expected;
+        let Some(Exchange { read, expected, .. }) = self.open.remove(&stream) else { return };
         if read != expected {
             self.common.fail(format!("stream {stream}: {read} bytes, not {expected}"));
         }
@@ -188,17 +125,24 @@ impl Client {
         if self.common.progress.connected_at.is_none() {
             return;
         }
-        self.plan.is_blocked = false;
-        while self.plan.left > 0 && self.plan.is_due(now, self.open.is_empty()) {
-            match self.send_request(streams) {
-                Ok(()) => self.plan.on_begun(now),
-                Err(SendError::StreamsBlocked) => {
-                    self.plan.is_blocked = true;
-                    return;
+        for index in 0..self.plans.len() {
+            self.plans[index].is_blocked = false;
+            while self.plans[index].left > 0 && self.plans[index].is_due(now, self.is_idle(index)) {
+                match self.send_request(index, streams) {
+                    Ok(()) => self.plans[index].on_begun(now),
+                    Err(SendError::StreamsBlocked) => {
+                        self.plans[index].is_blocked = true;
+                        break;
+                    }
+                    Err(error) => return self.common.fail(format!("{error:?}")),
                 }
-                Err(error) => return self.common.fail(format!("{error:?}")),
             }
         }
+    }
+
+    /// Whether nothing that a plan asked for is still to come.
+    fn is_idle(&self, plan: usize) -> bool {
+        self.open.values().all(|exchange| exchange.plan != plan)
     }
 
     fn is_done(&self, now: Timestamp) -> bool {
@@ -208,20 +152,41 @@ impl Client {
         }
     }
 
-    fn send_request(&mut self, streams: &mut dyn Transport) -> Result<(), SendError> {
-        let uri = format!("https://lab.example{}", self.plan.path);
+    fn send_request(&mut self, plan: usize, streams: &mut dyn Transport) -> Result<(), SendError> {
+        let inquiry = self.plans[plan].inquiry(&mut self.random);
+        let uri = format!("https://lab.example{}", inquiry.order.path());
         let mut request = Request::new(());
-        *request.method_mut() = self.plan.method.clone();
+        *request.method_mut() = inquiry.method;
         *request.uri_mut() =
             uri.parse().map_err(|_| SendError::Malformed { reason: "not a URI" })?;
-        let is_whole = self.plan.upload.is_none();
+        let is_whole = inquiry.upload.is_none();
         let stream = self.common.http3.send_request(streams, &request, is_whole)?;
-        self.open.insert(stream, 0);
-        if let Some(size) = self.plan.upload {
-            self.common.bodies.insert(stream, Body::new(stream, size, None));
+        let (stops_after, resets_after) = match inquiry.order {
+            Order::Cancelled { cancel: Cancel::ClientStops, after, .. } => (Some(after), None),
+            Order::Cancelled { cancel: Cancel::ClientResets, after, .. } => (None, Some(after)),
+            _ => (None, None),
+        };
+        let exchange = Exchange { plan, read: 0, expected: inquiry.expected, stops_after };
+        self.open.insert(stream, exchange);
+        self.common.arrange(stream, inquiry.order.cancel());
+        if let Some(size) = inquiry.upload {
+            self.common.bodies.insert(stream, Body::new(stream, size, None).cut(resets_after));
         }
         Ok(())
     }
+
+    /// Sends what can be sent. What is given up in doing so needs no answer any more (RFC 9114 §4.1.1).
+    fn pump(&mut self, now: Timestamp, streams: &mut dyn Transport) {
+        for stream in self.common.pump(now, streams) {
+            self.open.remove(&stream);
+            self.common.http3.stop(streams, stream, Code::REQUEST_CANCELLED);
+        }
+    }
+}
+
+/// What a part of the traffic asks for at the same time.
+fn plans(now: Timestamp, traffic: &Traffic) -> Vec<Plan> {
+    vec![Plan::new(now, traffic)]
 }
 
 impl Application for Client {
@@ -231,7 +196,7 @@ impl Application for Client {
             self.events(now, streams);
             self.go_on(now);
             self.request(now, streams);
-            self.common.pump(now, streams);
+            self.pump(now, streams);
         });
         let is_over = self.common.progress.finished_at.is_some();
         if !is_over && self.common.progress.failure.is_none() && self.is_done(now) {
@@ -247,8 +212,9 @@ impl Application for Client {
         let is_over = self.common.progress.finished_at.is_some();
         let end = self.ends_at.filter(|_| !is_over);
         let is_connected = self.common.progress.connected_at.is_some();
-        let plan = self.plan.deadline().filter(|_| is_connected && !is_over);
-        self.common.deadline().into_iter().chain(plan).chain(end).min()
+        let plans = self.plans.iter().filter_map(Plan::deadline);
+        let plans = plans.filter(|_| is_connected && !is_over);
+        self.common.deadline().into_iter().chain(plans).chain(end).min()
     }
 
     fn progress(&self) -> &Progress {

@@ -4,6 +4,8 @@
 mod body;
 mod client;
 mod content;
+mod order;
+mod plan;
 mod server;
 
 use std::collections::BTreeMap;
@@ -14,6 +16,7 @@ use clearway_units::Timestamp;
 use crate::stack::{Stack, StackEvent};
 use body::Body;
 pub use client::Client;
+use order::Cancel;
 pub use server::Server;
 
 /// How much content is read at once.
@@ -56,12 +59,41 @@ pub trait Application {
 struct Common {
     http3: Http3,
     bodies: BTreeMap<u64, Body>,
+    /// Streams of which a message is given up midway.
+    arranged: BTreeMap<u64, Arranged>,
     progress: Progress,
+}
+
+/// A stream of which a message is given up midway.
+#[derive(Clone, Copy, Debug)]
+struct Arranged {
+    cancel: Cancel,
+    /// Bytes of content that the stack has taken to send and has not discarded.
+    written: u64,
 }
 
 impl Common {
     fn new(http3: Http3) -> Self {
-        Self { http3, bodies: BTreeMap::new(), progress: Progress::default() }
+        let (bodies, arranged) = (BTreeMap::new(), BTreeMap::new());
+        Self { http3, bodies, arranged, progress: Progress::default() }
+    }
+
+    /// A message of `stream` is given up in this way, if in any.
+    fn arrange(&mut self, stream: u64, cancel: Option<Cancel>) {
+        self.arranged.extend(cancel.map(|cancel| (stream, Arranged { cancel, written: 0 })));
+    }
+
+    /// What was given to the stack on `stream` is not sent any more.
+    fn abandon(&mut self, stream: u64) {
+        if let Some(arranged) = self.arranged.get_mut(&stream) {
+            self.bodies.remove(&stream);
+            self.progress.written -= core::mem::take(&mut arranged.written);
+        }
+    }
+
+    fn is_arranged(&self, stream: u64, event: &Event) -> bool {
+        let arranged = self.arranged.get(&stream);
+        arranged.is_some_and(|it| it.cancel.explains(self.http3.role(), event))
     }
 
     fn fail(&mut self, why: String) {
@@ -91,6 +123,7 @@ impl Common {
                 }
                 StackEvent::Stopped { stream, code } => {
                     stack.with_streams(now, &mut |streams| http3.on_stopped(streams, stream, code));
+                    self.abandon(stream);
                 }
                 StackEvent::Closed(reason) => self.fail(reason),
             }
@@ -105,6 +138,11 @@ impl Common {
                     body.on_writable();
                 }
             }
+            Event::Reset { stream, .. } | Event::Stopped { stream, .. }
+                if self.is_arranged(stream, &event) =>
+            {
+                return Some(event);
+            }
             Event::Reset { stream, code } | Event::Stopped { stream, code } => {
                 self.fail(format!("stream {stream} was given up: {code:?}"));
             }
@@ -116,9 +154,22 @@ impl Common {
         None
     }
 
-    /// Reads all content of `stream` that is there, and checks it. `from` is what was read before.
-    fn read(&mut self, now: Timestamp, streams: &mut dyn Transport, stream: u64, from: &mut u64) {
-        while let Some(bytes) = self.http3.read_body(streams, stream, READ) {
+    /// Reads the content of `stream` that is there, `most` bytes of it altogether, and checks it. `from` is what was
+    /// read before.
+    fn read(
+        &mut self,
+        now: Timestamp,
+        streams: &mut dyn Transport,
+        stream: u64,
+        from: &mut u64,
+        most: u64,
+    ) {
+        loop {
+            let room = most.saturating_sub(*from).min(READ as u64) as usize;
+            if room == 0 {
+                return;
+            }
+            let Some(bytes) = self.http3.read_body(streams, stream, room) else { return };
             if !content::is_content(*from, &bytes) {
                 self.fail(format!("stream {stream}: wrong bytes after {from}"));
             }
@@ -128,19 +179,30 @@ impl Common {
         }
     }
 
-    fn pump(&mut self, now: Timestamp, streams: &mut dyn Transport) {
+    /// Sends what can be sent, and tells which streams were reset in doing so.
+    fn pump(&mut self, now: Timestamp, streams: &mut dyn Transport) -> Vec<u64> {
         let mut failure = None;
-        for body in self.bodies.values_mut() {
+        let mut cut = Vec::new();
+        for (stream, body) in &mut self.bodies {
             let before = body.written();
             if let Err(error) = body.pump(now, &mut self.http3, streams) {
                 failure = Some(format!("{error:?}"));
             }
-            self.progress.written += body.written() - before;
+            let written = body.written() - before;
+            self.progress.written += written;
+            if let Some(arranged) = self.arranged.get_mut(stream) {
+                arranged.written += written;
+            }
+            cut.extend((body.is_ended() && body.is_cut()).then_some(*stream));
         }
         self.bodies.retain(|_, body| !body.is_ended());
+        for stream in &cut {
+            self.abandon(*stream);
+        }
         if let Some(failure) = failure {
             self.fail(failure);
         }
+        cut
     }
 
     fn deadline(&self) -> Option<Timestamp> {

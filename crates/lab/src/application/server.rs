@@ -2,47 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use clearway_http3::{Config, Connection as Http3, Event, Role, SendError, Transport};
-use clearway_units::{Random, Rate, Timestamp};
+use clearway_http3::{Code, Config, Connection as Http3, Event, Role, SendError, Transport};
+use clearway_units::{Random, Timestamp};
 use http::{Method, Request, Response};
 
 use super::body::{Body, Pace};
+use super::order::{Cancel, Order};
 use super::{Application, Common, Progress};
 use crate::stack::Stack;
 
-/// What a client can ask for, as a path.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Order {
-    /// So many bytes.
-    Content(u64),
-    /// So many bytes that come into being at a rate, a chunk at a time.
-    Paced { size: u64, rate: Rate, chunk: u64 },
-}
-
-impl Order {
-    pub(super) fn path(&self) -> String {
-        match self {
-            Self::Content(size) => format!("/{size}"),
-            Self::Paced { size, rate, chunk } => {
-                format!("/{size}/{}/{chunk}", rate.bytes_per_second())
-            }
-        }
-    }
-
-    fn parse(path: &str) -> Option<Self> {
-        let mut parts = path.strip_prefix('/')?.split('/').map(|part| part.parse().ok());
-        let size: u64 = parts.next()??;
-        let Some(rate) = parts.next() else { return Some(Self::Content(size)) };
-        Some(Self::Paced { size, rate: Rate::from_bytes_per_second(rate?), chunk: parts.next()?? })
-    }
+/// A request whose content is coming.
+#[derive(Clone, Copy, Debug)]
+struct Upload {
+    /// Bytes of content that came.
+    read: u64,
+    /// After so many bytes the rest is refused.
+    stops_after: Option<u64>,
 }
 
 /// The server's end.
 #[derive(Debug)]
 pub struct Server {
     common: Common,
-    /// Requests whose content is coming, with what came of it.
-    uploads: BTreeMap<u64, u64>,
+    uploads: BTreeMap<u64, Upload>,
 }
 
 impl Server {
@@ -56,16 +38,14 @@ impl Server {
         while let Some(event) = self.common.http3.next_event() {
             let Some(event) = self.common.common_event(event) else { continue };
             let answered = match event {
-                Event::Request { stream, request } if request.method() == Method::POST => {
-                    self.uploads.insert(stream, 0);
-                    Ok(())
+                Event::Request { stream, request } => {
+                    self.on_request(now, streams, stream, &request)
                 }
-                Event::Request { stream, request } => self.answer(now, streams, stream, &request),
-                Event::Data { stream } => {
-                    if let Some(mut read) = self.uploads.get(&stream).copied() {
-                        self.common.read(now, streams, stream, &mut read);
-                        self.uploads.insert(stream, read);
-                    }
+                Event::Data { stream } => self.on_data(now, streams, stream),
+                // As it was arranged; the others are failures.
+                Event::Reset { stream, .. } => {
+                    self.uploads.remove(&stream);
+                    self.common.http3.reset(streams, stream, Code::REQUEST_CANCELLED);
                     Ok(())
                 }
                 Event::Finished { stream } if self.uploads.remove(&stream).is_some() => {
@@ -80,26 +60,71 @@ impl Server {
         }
     }
 
-    fn answer(
+    fn on_request(
         &mut self,
         now: Timestamp,
         streams: &mut dyn Transport,
         stream: u64,
         request: &Request<()>,
     ) -> Result<(), SendError> {
+        let order = Order::parse(request.uri().path());
+        self.common.arrange(stream, order.and_then(|order| order.cancel()));
         let http3 = &mut self.common.http3;
-        let Some(order) = Order::parse(request.uri().path()) else {
-            let mut response = Response::new(());
-            *response.status_mut() = http::StatusCode::NOT_FOUND;
-            return http3.send_response(streams, stream, &response, true);
-        };
-        http3.send_response(streams, stream, &Response::new(()), false)?;
-        let (size, pace) = match order {
-            Order::Content(size) => (size, None),
-            Order::Paced { size, rate, chunk } => (size, Some(Pace { since: now, rate, chunk })),
-        };
-        self.common.bodies.insert(stream, Body::new(stream, size, pace));
+        match order {
+            _ if request.method() == Method::POST => {
+                let stops_after = match order {
+                    Some(Order::Cancelled { cancel: Cancel::ServerStops, after, .. }) => {
+                        Some(after)
+                    }
+                    _ => None,
+                };
+                self.uploads.insert(stream, Upload { read: 0, stops_after });
+                Ok(())
+            }
+            Some(order) => {
+                http3.send_response(streams, stream, &Response::new(()), false)?;
+                self.common.bodies.insert(stream, body(now, stream, order));
+                Ok(())
+            }
+            None => {
+                let mut response = Response::new(());
+                *response.status_mut() = http::StatusCode::NOT_FOUND;
+                http3.send_response(streams, stream, &response, true)
+            }
+        }
+    }
+
+    fn on_data(
+        &mut self,
+        now: Timestamp,
+        streams: &mut dyn Transport,
+        stream: u64,
+    ) -> Result<(), SendError> {
+        let Some(upload) = self.uploads.get_mut(&stream) else { return Ok(()) };
+        let most = upload.stops_after.unwrap_or(u64::MAX);
+        self.common.read(now, streams, stream, &mut upload.read, most);
+        if upload.read < most {
+            return Ok(());
+        }
+        self.uploads.remove(&stream);
+        let http3 = &mut self.common.http3;
+        http3.send_response(streams, stream, &Response::new(()), true)?;
+        http3.stop(streams, stream, Code::NO_ERROR);
         Ok(())
+    }
+}
+
+/// The content of the answer to `order`, which came at `now`.
+fn body(now: Timestamp, stream: u64, order: Order) -> Body {
+    match order {
+        Order::Content(size) => Body::new(stream, size, None),
+        Order::Paced { size, rate, chunk } => {
+            Body::new(stream, size, Some(Pace { since: now, rate, chunk }))
+        }
+        Order::Cancelled { cancel, size, after } => {
+            let after = (cancel == Cancel::ServerResets).then_some(after);
+            Body::new(stream, size, None).cut(after)
+        }
     }
 }
 

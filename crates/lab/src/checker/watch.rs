@@ -87,6 +87,7 @@ impl Watch {
                         within_limits = Err(explanation);
                     }
                 }
+                Frame::ResetStream(reset) => books.streams.on_reset_sent(reset.stream_id),
                 Frame::PathChallenge(challenge) => {
                     books.addresses.on_challenge_built(challenge.data);
                 }

@@ -261,7 +261,7 @@ impl Books {
     /// Data surely waits that the peer's flow control permits: the application handed over more than
     /// was sent on all streams together, framing included.
     pub(super) fn has_backlog(&self) -> bool {
-        self.written > self.streams.sent() && self.streams.permits(self.datagram())
+        self.written > self.streams.kept() && self.streams.permits(self.datagram())
     }
 
     /// Whether the stack says that congestion control holds data back.

@@ -1,6 +1,6 @@
 //! The peer's flow control, and what of it is used (S18).
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use clearway_transport::Side;
 use clearway_wire::{Direction, StreamId, TransportParameters, frame};
@@ -17,12 +17,14 @@ struct Stream {
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Streams {
     streams: Vec<Stream>,
-    /// Those whose end was sent: what is sent of them now is no news.
-    finished: BTreeSet<u64>,
+    /// The ends of those whose end was sent: what is sent of them now is no news. `None` for one that was reset.
+    finished: BTreeMap<u64, Option<u64>>,
     /// The stream that was asked for last is likely to be asked for next.
     last: usize,
     /// Sum of the ends of all streams.
     sent: u64,
+    /// Of that, what was sent on streams that were reset.
+    abandoned: u64,
     limit: u64,
     initial: Option<[u64; 3]>,
     side: Option<Side>,
@@ -69,17 +71,17 @@ impl Streams {
     /// # Errors
     /// It goes beyond what the peer permits.
     pub(in crate::checker) fn on_sent(&mut self, sent: &frame::Stream<'_>) -> Result<(), String> {
-        if self.finished.contains(&sent.stream_id.get()) {
+        if self.finished.contains_key(&sent.stream_id.get()) {
             return Ok(());
         }
         let stream = self.stream_mut(sent.stream_id);
         let end = sent.offset.get() + sent.data.len() as u64;
         let grown = end.saturating_sub(stream.end);
         stream.end = stream.end.max(end);
-        let (id, limit) = (stream.id, stream.limit);
+        let (id, stream_end, limit) = (stream.id, stream.end, stream.limit);
         self.sent += grown;
         if sent.fin {
-            self.finished.insert(id);
+            self.finished.insert(id, Some(stream_end));
             self.streams.swap_remove(self.last);
         }
         if grown > 0 && end > limit {
@@ -94,6 +96,19 @@ impl Streams {
         Ok(())
     }
 
+    /// RESET_STREAM was sent: what was not sent of the stream is not sent any more.
+    pub(in crate::checker) fn on_reset_sent(&mut self, id: StreamId) {
+        let end = match self.finished.insert(id.get(), None) {
+            Some(end) => end,
+            None => {
+                let end = self.stream_mut(id).end;
+                self.streams.swap_remove(self.last);
+                Some(end)
+            }
+        };
+        self.abandoned += end.unwrap_or(0);
+    }
+
     /// MAX_DATA came.
     pub(in crate::checker) fn on_max_data(&mut self, max: u64) {
         self.limit = self.limit.max(max);
@@ -101,16 +116,16 @@ impl Streams {
 
     /// MAX_STREAM_DATA came.
     pub(in crate::checker) fn on_max_stream_data(&mut self, id: StreamId, max: u64) {
-        if self.finished.contains(&id.get()) {
+        if self.finished.contains_key(&id.get()) {
             return;
         }
         let stream = self.stream_mut(id);
         stream.limit = stream.limit.max(max);
     }
 
-    /// Bytes sent on all streams, each counted once.
-    pub(in crate::checker) fn sent(&self) -> u64 {
-        self.sent
+    /// Bytes sent on all streams that were not reset, each counted once.
+    pub(in crate::checker) fn kept(&self) -> u64 {
+        self.sent - self.abandoned
     }
 
     /// Whether so many bytes more could go, on whichever stream they are.

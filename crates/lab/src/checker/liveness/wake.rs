@@ -73,7 +73,7 @@ fn check_backlog(books: &Books, credit: Option<u64>) -> Verdict {
             "{} bytes of content were handed over, {} are sent, flow control permits more, and sending \
              stopped because of {:?}",
             books.written,
-            books.streams.sent(),
+            books.streams.kept(),
             books.limit
         ));
     }

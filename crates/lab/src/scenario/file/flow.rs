@@ -41,6 +41,7 @@ pub(in crate::scenario) struct TrafficSettings {
     pub(in crate::scenario) parallel: Option<Parallel>,
     pub(in crate::scenario) requests: Option<Requests>,
     pub(in crate::scenario) paced: Option<Paced>,
+    pub(in crate::scenario) cancelled: Option<Requests>,
     pub(in crate::scenario) bulk: Option<Bulk>,
     /// Only in a sequence.
     pub(in crate::scenario) idle: Option<Time>,
@@ -55,7 +56,7 @@ pub(in crate::scenario) struct Parallel {
     pub(in crate::scenario) size: Size,
 }
 
-/// Several answers, one after the other.
+/// Several messages, one after the other.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Requests {

@@ -120,8 +120,17 @@ struct Kind {
 
 /// All kinds that are named.
 fn kinds(settings: &TrafficSettings) -> Vec<Kind> {
-    let TrafficSettings { download, upload, parallel, requests, paced, bulk, idle, sequence: _ } =
-        settings;
+    let TrafficSettings {
+        download,
+        upload,
+        parallel,
+        requests,
+        paced,
+        cancelled,
+        bulk,
+        idle,
+        sequence: _,
+    } = settings;
     let kinds = [
         ("download", download.map(|size| Traffic::Download { size: size.0 })),
         ("upload", upload.map(|size| Traffic::Upload { size: size.0 })),
@@ -138,16 +147,26 @@ fn kinds(settings: &TrafficSettings) -> Vec<Kind> {
             "paced",
             paced.map(|it| Traffic::Paced { rate: it.rate.0, chunk: it.chunk.0, size: it.size.0 }),
         ),
+        (
+            "cancelled",
+            cancelled.map(|it| Traffic::Cancelled {
+                count: it.count.0,
+                size: it.size.0,
+                every: it.every.map(|time| time.0),
+            }),
+        ),
         ("bulk", bulk.map(|it| Traffic::Bulk { length: it.length.0 })),
         ("idle", idle.map(|length| Traffic::Idle { length: length.0 })),
     ];
     kinds.into_iter().filter_map(|(name, traffic)| Some(Kind { name, traffic: traffic? })).collect()
 }
 
-const KINDS: &str = "download, upload, parallel, requests, paced, bulk";
+const KINDS: &str = "download, upload, parallel, requests, paced, cancelled, bulk";
 const NOTHING: &str = "there is nothing to transfer";
 /// As many as anyone needs.
 const MAXIMUM_PARTS: usize = 1000;
+/// One that is sent, and one that is not.
+const LEAST_CANCELLED: u64 = 2;
 
 fn one_traffic(written: &Spanned<TrafficSettings>, is_part: bool) -> Result<Traffic, Fault> {
     let fault = |message: String| Err(Fault::new(written.span(), message));
@@ -167,6 +186,12 @@ fn one_traffic(written: &Spanned<TrafficSettings>, is_part: bool) -> Result<Traf
         Traffic::Idle { .. } if !is_part => {
             return fault("idle is a part of a sequence = [...]".to_owned());
         }
+        Traffic::Cancelled { size, .. } if size < LEAST_CANCELLED => {
+            return fault(format!(
+                "a message that is given up midway has {LEAST_CANCELLED} bytes or more"
+            ));
+        }
+        Traffic::Cancelled { .. } => true,
         Traffic::Bulk { length } | Traffic::Idle { length } => !length.is_zero(),
         Traffic::Paced { chunk, size, .. } => chunk > 0 && size > 0,
         _ => kind.traffic.bytes() > Some(0),

@@ -186,10 +186,14 @@ fn a_sequence_that_makes_no_sense() {
     for (traffic, expected) in [
         (
             "{ download = \"1B\", upload = \"1B\" }",
-            "traffic is exactly one of download, upload, parallel, requests, paced, bulk, or a \
-             sequence = [...] of them; here is download and upload",
+            "traffic is exactly one of download, upload, parallel, requests, paced, cancelled, bulk, \
+             or a sequence = [...] of them; here is download and upload",
         ),
         ("{}", "traffic is exactly one of"),
+        (
+            "{ cancelled = { count = 4, size = \"1B\" } }",
+            "a message that is given up midway has 2 bytes or more",
+        ),
         ("{ idle = \"1s\" }", "idle is a part of a sequence"),
         ("{ sequence = [] }", "a sequence has 1 to 1000 parts"),
         ("{ sequence = [{ idle = \"1s\" }] }", "there is nothing to transfer"),

@@ -54,6 +54,7 @@ fn every_key_is_explained() {
         "flow = [{ name = \"a\", traffic.parallel.x = 1 }]",
         "flow = [{ name = \"a\", traffic.requests.x = 1 }]",
         "flow = [{ name = \"a\", traffic.paced.x = 1 }]",
+        "flow = [{ name = \"a\", traffic.cancelled.x = 1 }]",
         "flow = [{ name = \"a\", traffic.bulk.x = 1 }]",
     ];
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

@@ -1,0 +1,109 @@
+//! What a client asks a server for, as the path of a request.
+
+use clearway_http3::{Code, Event, Role};
+use clearway_units::Rate;
+
+/// What a client can ask for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Order {
+    /// So many bytes.
+    Content(u64),
+    /// So many bytes that come into being at a rate, a chunk at a time.
+    Paced { size: u64, rate: Rate, chunk: u64 },
+    /// A message of `size` bytes that is given up after `after` of them.
+    Cancelled { cancel: Cancel, size: u64, after: u64 },
+}
+
+impl Order {
+    pub(super) fn path(&self) -> String {
+        match self {
+            Self::Content(size) => format!("/{size}"),
+            Self::Paced { size, rate, chunk } => {
+                format!("/{size}/{}/{chunk}", rate.bytes_per_second())
+            }
+            Self::Cancelled { cancel, size, after } => {
+                format!("/{}/{size}/{after}", cancel.name())
+            }
+        }
+    }
+
+    pub(super) fn parse(path: &str) -> Option<Self> {
+        let path = path.strip_prefix('/')?;
+        let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+        if let Some(cancel) = Cancel::ALL.into_iter().find(|cancel| cancel.name() == first) {
+            let (size, after) = rest.split_once('/')?;
+            let (size, after) = (size.parse().ok()?, after.parse().ok()?);
+            return Some(Self::Cancelled { cancel, size, after });
+        }
+        let mut parts = path.split('/').map(|part| part.parse().ok());
+        let size: u64 = parts.next()??;
+        let Some(rate) = parts.next() else { return Some(Self::Content(size)) };
+        Some(Self::Paced { size, rate: Rate::from_bytes_per_second(rate?), chunk: parts.next()?? })
+    }
+
+    /// How it is given up, if it is.
+    pub(super) fn cancel(&self) -> Option<Cancel> {
+        match self {
+            Self::Cancelled { cancel, .. } => Some(*cancel),
+            _ => None,
+        }
+    }
+}
+
+/// How a message is given up midway.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cancel {
+    /// The client refuses the rest of an answer: STOP_SENDING, which the server answers with RESET_STREAM (RFC 9000
+    /// §3.5).
+    ClientStops,
+    /// The client abandons its request's content: RESET_STREAM, and STOP_SENDING for the answer (RFC 9114 §4.1.1).
+    ClientResets,
+    /// The server abandons its answer: RESET_STREAM.
+    ServerResets,
+    /// The server answers before the request is complete and refuses its rest: STOP_SENDING with H3_NO_ERROR (RFC 9114
+    /// §4.1), which the client answers with RESET_STREAM.
+    ServerStops,
+}
+
+impl Cancel {
+    pub(super) const ALL: [Self; 4] =
+        [Self::ClientStops, Self::ClientResets, Self::ServerResets, Self::ServerStops];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::ClientStops => "client-stops",
+            Self::ClientResets => "client-resets",
+            Self::ServerResets => "server-resets",
+            Self::ServerStops => "server-stops",
+        }
+    }
+
+    /// Whether the message that is given up is the client's.
+    pub(super) fn is_upload(self) -> bool {
+        matches!(self, Self::ClientResets | Self::ServerStops)
+    }
+
+    /// Whether `event` at the end `role` is what the other end arranged. An end that has handed over all of its message
+    /// need not notice that it was stopped.
+    pub(super) fn explains(self, role: Role, event: &Event) -> bool {
+        match (role, event) {
+            (Role::Client, Event::Reset { code, .. }) => {
+                self == Self::ServerResets && *code == Code::REQUEST_CANCELLED
+            }
+            (Role::Client, Event::Stopped { code, .. }) => {
+                self == Self::ServerStops && *code == Code::NO_ERROR
+            }
+            (Role::Server, Event::Reset { code, .. }) => {
+                self == Self::ClientResets && *code == Code::REQUEST_CANCELLED
+            }
+            (Role::Server, Event::Stopped { code, .. }) => {
+                matches!(self, Self::ClientStops | Self::ClientResets)
+                    && *code == Code::REQUEST_CANCELLED
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

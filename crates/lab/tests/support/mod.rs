@@ -1,0 +1,71 @@
+//! What the tests of the lab have in common.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use clearway_lab::run::{Extras, Outcome, run};
+use clearway_lab::scenario::Scenario;
+use clearway_lab::setup::Setup;
+use clearway_lab::world::{EndId, Side};
+use clearway_transport::{Observation, Observer};
+use clearway_units::Timestamp;
+use clearway_wire::{Frame, Reader};
+
+/// The scenario of that name.
+pub(crate) fn scenario(name: &str) -> Scenario {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    Scenario::load(&folder.join(format!("{name}.toml"))).unwrap()
+}
+
+/// One thing that is counted of the frames that each end sends.
+pub(crate) type Measure = fn(&Frame<'_>) -> u64;
+
+/// Runs `setup` under the checker, and gives the largest that `measures` find in a frame and their sum, for the client's
+/// frames and for the server's.
+pub(crate) fn measured<const COUNT: usize>(
+    setup: &Setup,
+    controller: &str,
+    measures: [Measure; COUNT],
+) -> (Outcome, [[Measured; COUNT]; 2]) {
+    let found = Arc::new(Mutex::new([[Measured::default(); COUNT]; 2]));
+    let shared = found.clone();
+    let make = move |end: EndId| -> Option<Box<dyn Observer>> {
+        Some(Box::new(Meter { end, measures, found: shared.clone() }))
+    };
+    let extras = Extras { check: true, observers: Some(Box::new(make)), ..Extras::default() };
+    let outcome = run(setup, &controller.parse().unwrap(), 0, extras).unwrap();
+    let found = *found.lock().unwrap();
+    (outcome, found)
+}
+
+/// What a measure found in the frames that an end sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Measured {
+    /// In all of them.
+    pub(crate) sum: u64,
+    /// The most in one.
+    pub(crate) most: u64,
+}
+
+struct Meter<const COUNT: usize> {
+    end: EndId,
+    measures: [Measure; COUNT],
+    found: Arc<Mutex<[[Measured; COUNT]; 2]>>,
+}
+
+impl<const COUNT: usize> Observer for Meter<COUNT> {
+    fn observe(&mut self, _now: Timestamp, observation: &Observation<'_>) {
+        let Observation::PacketSent(packet) = observation else { return };
+        let side = usize::from(self.end.side == Side::Server);
+        let found = &mut self.found.lock().unwrap()[side];
+        let mut reader = Reader::new(packet.payload);
+        while !reader.is_empty() {
+            let frame = Frame::decode(&mut reader).unwrap();
+            for (found, measure) in found.iter_mut().zip(self.measures) {
+                let value = measure(&frame);
+                found.sum += value;
+                found.most = found.most.max(value);
+            }
+        }
+    }
+}
