@@ -45,3 +45,20 @@ fn requests_of_many_kinds_at_once_overlap() {
     let [together, in_turn] = [together, in_turn].map(|outcome| outcome.took().unwrap());
     assert!(together * 3 < in_turn * 2, "{together:?} at once, {in_turn:?} in turn");
 }
+
+/// Packets arrive on both sides of more than 2^14 that are lost: the gap takes a varint of four bytes (RFC 9000 §16, §19.3.1).
+#[test]
+fn gaps_of_more_than_16384_packets_are_acknowledged() {
+    let gap: Measure = |frame| match frame {
+        Frame::Ack(ack) => {
+            let ranges = ack.ranges().zip(ack.ranges().skip(1));
+            ranges.map(|(above, below)| above.start().get() - below.end().get()).max().unwrap_or(0)
+        }
+        _ => 0,
+    };
+    let setup = &scenario("long-gaps").variants[0].setup;
+    let (outcome, [client, _]) = measured(setup, "cubic", [gap]);
+    assert_eq!(outcome.stop, Stop::Finished, "{:?}", outcome.violation);
+    // Gap is the number of packets before the one that precedes the range, less one.
+    assert!(client[0].most > (1 << 14) + 2, "{client:?}");
+}
