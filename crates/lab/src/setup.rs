@@ -230,6 +230,11 @@ pub enum Traffic {
         /// How long.
         length: Duration,
     },
+    /// Several kinds at the same time on the same connection. It is complete when all of them are.
+    Together {
+        /// The kinds: none of them is idle, has no end, or consists of others.
+        kinds: Vec<Traffic>,
+    },
     /// One after the other on the same connection: each part begins when the one before it is complete.
     Sequence {
         /// The parts, none of them a sequence.
@@ -249,18 +254,26 @@ impl Traffic {
             }
             Self::Bulk { .. } => None,
             Self::Idle { .. } | Self::Cancelled { .. } => Some(0),
-            Self::Sequence { parts } => {
+            Self::Sequence { parts } | Self::Together { kinds: parts } => {
                 parts.iter().try_fold(0_u64, |sum, part| Some(sum.saturating_add(part.bytes()?)))
             }
         }
     }
 
-    /// Whether the client is the one that sends the content; of a sequence, the last of it.
+    /// Whether the client is the one that sends the content; of a sequence, the last of it; of several kinds at the same
+    /// time, most of it.
     pub fn is_upload(&self) -> bool {
         match self {
             Self::Sequence { parts } => {
                 let mut content = parts.iter().rev().filter(|it| !matches!(it, Self::Idle { .. }));
                 content.next().is_some_and(Self::is_upload)
+            }
+            Self::Together { kinds } => {
+                let bytes = |is_upload| {
+                    let kinds = kinds.iter().filter(|kind| kind.is_upload() == is_upload);
+                    kinds.filter_map(Self::bytes).fold(0, u64::saturating_add)
+                };
+                bytes(true) > bytes(false)
             }
             _ => matches!(self, Self::Upload { .. }),
         }
@@ -274,11 +287,21 @@ impl Traffic {
         }
     }
 
-    /// As [`parts`](Self::parts), to be changed.
-    pub fn parts_mut(&mut self) -> &mut [Self] {
+    /// What it consists of at the same time: itself, if it is one kind.
+    pub fn kinds(&self) -> &[Self] {
         match self {
-            Self::Sequence { parts } => parts,
-            _ => core::slice::from_mut(self),
+            Self::Together { kinds } => kinds,
+            _ => core::slice::from_ref(self),
+        }
+    }
+
+    /// All that it consists of, at the same time and in turn, to be changed.
+    pub fn all_mut(&mut self) -> Vec<&mut Self> {
+        match self {
+            Self::Sequence { parts: all } | Self::Together { kinds: all } => {
+                all.iter_mut().flat_map(Self::all_mut).collect()
+            }
+            _ => vec![self],
         }
     }
 }

@@ -65,13 +65,16 @@ fn larger(setup: &Setup, factor: u16) -> Result<Setup, Inapplicable> {
     for flow in &mut twin.flows {
         enlarge(&mut flow.client, factor);
         enlarge(&mut flow.server, factor);
-        for part in flow.traffic.parts_mut() {
+        for part in flow.traffic.all_mut() {
             match part {
                 Traffic::Download { size } | Traffic::Upload { size } => *size *= times,
                 Traffic::Requests { size, .. }
                 | Traffic::Parallel { size, .. }
                 | Traffic::Cancelled { size, .. } => *size *= times,
-                Traffic::Bulk { .. } | Traffic::Idle { .. } | Traffic::Sequence { .. } => {}
+                Traffic::Bulk { .. }
+                | Traffic::Idle { .. }
+                | Traffic::Together { .. }
+                | Traffic::Sequence { .. } => {}
                 Traffic::Paced { rate, chunk, size } => {
                     *rate = rate.scaled(times, 1);
                     *chunk *= times;

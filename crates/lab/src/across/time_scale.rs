@@ -61,7 +61,7 @@ fn slower(setup: &Setup, factor: u32) -> Result<Setup, Inapplicable> {
             *max_ack_delay *= factor;
             *max_idle_timeout = max_idle_timeout.map(|timeout| timeout * factor);
         }
-        for part in flow.traffic.parts_mut() {
+        for part in flow.traffic.all_mut() {
             match part {
                 Traffic::Requests { every: Some(every), .. }
                 | Traffic::Cancelled { every: Some(every), .. } => *every *= factor,

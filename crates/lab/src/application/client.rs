@@ -186,7 +186,7 @@ impl Client {
 
 /// What a part of the traffic asks for at the same time.
 fn plans(now: Timestamp, traffic: &Traffic) -> Vec<Plan> {
-    vec![Plan::new(now, traffic)]
+    traffic.kinds().iter().map(|kind| Plan::new(now, kind)).collect()
 }
 
 impl Application for Client {

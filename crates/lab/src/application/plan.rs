@@ -68,7 +68,9 @@ impl Plan {
             Traffic::Paced { rate, chunk, size } => Kind::Get(Order::Paced { size, rate, chunk }),
             Traffic::Cancelled { size, .. } => Kind::Cancelled { size },
             Traffic::Bulk { .. } => Kind::Get(Order::Content(ENDLESS)),
-            Traffic::Idle { .. } | Traffic::Sequence { .. } => Kind::Get(Order::Content(0)),
+            Traffic::Idle { .. } | Traffic::Together { .. } | Traffic::Sequence { .. } => {
+                Kind::Get(Order::Content(0))
+            }
         };
         let spaced = |every: Option<Duration>| every.map_or(Spacing::Serial, Spacing::Every);
         let (left, spacing) = match *traffic {
@@ -76,7 +78,9 @@ impl Plan {
             Traffic::Requests { count, every, .. } | Traffic::Cancelled { count, every, .. } => {
                 (count, spaced(every))
             }
-            Traffic::Idle { .. } | Traffic::Sequence { .. } => (0, Spacing::Serial),
+            Traffic::Idle { .. } | Traffic::Together { .. } | Traffic::Sequence { .. } => {
+                (0, Spacing::Serial)
+            }
             _ => (1, Spacing::Serial),
         };
         let lasts_until = match *traffic {

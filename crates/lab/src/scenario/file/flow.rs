@@ -45,6 +45,7 @@ pub(in crate::scenario) struct TrafficSettings {
     pub(in crate::scenario) bulk: Option<Bulk>,
     /// Only in a sequence.
     pub(in crate::scenario) idle: Option<Time>,
+    pub(in crate::scenario) together: Option<Vec<Spanned<TrafficSettings>>>,
     pub(in crate::scenario) sequence: Option<Vec<Spanned<TrafficSettings>>>,
 }
 

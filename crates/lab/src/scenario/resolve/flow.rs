@@ -83,21 +83,23 @@ fn flow(level: &Level, written: &Spanned<FlowSettings>) -> Result<Flow, Fault> {
     })
 }
 
-/// What a flow is used for: one thing, or a sequence of them.
+/// Where a kind of traffic is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It is all that the flow is used for.
+    Whole,
+    /// In a sequence.
+    Part,
+    /// Among those that are at the same time.
+    Beside,
+}
+
+/// What a flow is used for: one thing, several at the same time, or a sequence of them.
 fn traffic(written: &Spanned<TrafficSettings>) -> Result<Traffic, Fault> {
-    let Some(parts) = &written.get_ref().sequence else { return one_traffic(written, false) };
-    if let Some(more) = kinds(written.get_ref()).first() {
-        let message = format!("a sequence stands alone: {} belongs into its list", more.name);
-        return Err(Fault::new(written.span(), message));
-    }
-    let (Some(last), true) = (parts.len().checked_sub(1), parts.len() <= MAXIMUM_PARTS) else {
-        return Err(Fault::new(
-            written.span(),
-            format!("a sequence has 1 to {MAXIMUM_PARTS} parts"),
-        ));
-    };
+    let Some(parts) = &written.get_ref().sequence else { return part(written, Place::Whole) };
+    let last = check_list(written, "a sequence", parts)?;
     let part = |(index, written): (usize, &Spanned<TrafficSettings>)| {
-        let part = one_traffic(written, true)?;
+        let part = part(written, Place::Part)?;
         match part {
             Traffic::Bulk { .. } if index < last => {
                 Err(Fault::new(written.span(), "bulk ends with the connection: it comes last"))
@@ -109,6 +111,39 @@ fn traffic(written: &Spanned<TrafficSettings>) -> Result<Traffic, Fault> {
     match parts.iter().all(|part| matches!(part, Traffic::Idle { .. })) {
         false => Ok(Traffic::Sequence { parts }),
         true => Err(Fault::new(written.span(), NOTHING)),
+    }
+}
+
+/// What one time is used for: one thing, or several.
+fn part(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traffic, Fault> {
+    let settings = written.get_ref();
+    if place == Place::Part && settings.sequence.is_some() {
+        let message = "a sequence in a sequence: its parts belong into the outer one";
+        return Err(Fault::new(written.span(), message));
+    }
+    let Some(kinds) = &settings.together else { return one_traffic(written, place) };
+    check_list(written, "together", kinds)?;
+    let kinds = kinds.iter().map(|kind| one_traffic(kind, Place::Beside));
+    Ok(Traffic::Together { kinds: kinds.collect::<Result<_, _>>()? })
+}
+
+/// The index of the last in `list`, which `key` names in messages and which stands alone.
+fn check_list(
+    written: &Spanned<TrafficSettings>,
+    key: &str,
+    list: &[Spanned<TrafficSettings>],
+) -> Result<usize, Fault> {
+    let fault = |message: String| Err(Fault::new(written.span(), message));
+    let settings = written.get_ref();
+    if let Some(more) = kinds(settings).first() {
+        return fault(format!("{key} stands alone: {} belongs into its list", more.name));
+    }
+    if settings.sequence.is_some() && settings.together.is_some() {
+        return fault("a sequence stands alone: together belongs into its list".to_owned());
+    }
+    match list.len().checked_sub(1) {
+        Some(last) if list.len() <= MAXIMUM_PARTS => Ok(last),
+        _ => fault(format!("{key} has 1 to {MAXIMUM_PARTS} parts")),
     }
 }
 
@@ -129,6 +164,7 @@ fn kinds(settings: &TrafficSettings) -> Vec<Kind> {
         cancelled,
         bulk,
         idle,
+        together: _,
         sequence: _,
     } = settings;
     let kinds = [
@@ -168,10 +204,13 @@ const MAXIMUM_PARTS: usize = 1000;
 /// One that is sent, and one that is not.
 const LEAST_CANCELLED: u64 = 2;
 
-fn one_traffic(written: &Spanned<TrafficSettings>, is_part: bool) -> Result<Traffic, Fault> {
+fn one_traffic(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traffic, Fault> {
     let fault = |message: String| Err(Fault::new(written.span(), message));
-    if is_part && written.get_ref().sequence.is_some() {
-        return fault("a sequence in a sequence: its parts belong into the outer one".to_owned());
+    if place == Place::Beside {
+        let settings = written.get_ref();
+        if settings.sequence.is_some() || settings.together.is_some() {
+            return fault("what is together is one kind of traffic each, no list".to_owned());
+        }
     }
     let mut kinds = kinds(written.get_ref());
     let (Some(kind), true) = (kinds.pop(), kinds.is_empty()) else {
@@ -179,11 +218,15 @@ fn one_traffic(written: &Spanned<TrafficSettings>, is_part: bool) -> Result<Traf
         named.dedup();
         let here = if named.is_empty() { "none".to_owned() } else { named.join(" and ") };
         return fault(format!(
-            "traffic is exactly one of {KINDS}, or a sequence = [...] of them; here is {here}"
+            "traffic is exactly one of {KINDS}, or a sequence = [...] of them, or several together = [...]; \
+             here is {here}"
         ));
     };
     let is_something = match kind.traffic {
-        Traffic::Idle { .. } if !is_part => {
+        Traffic::Bulk { .. } if place == Place::Beside => {
+            return fault("bulk ends with the connection: nothing is together with it".to_owned());
+        }
+        Traffic::Idle { .. } if place != Place::Part => {
             return fault("idle is a part of a sequence = [...]".to_owned());
         }
         Traffic::Cancelled { size, .. } if size < LEAST_CANCELLED => {

@@ -187,7 +187,7 @@ fn a_sequence_that_makes_no_sense() {
         (
             "{ download = \"1B\", upload = \"1B\" }",
             "traffic is exactly one of download, upload, parallel, requests, paced, cancelled, bulk, \
-             or a sequence = [...] of them; here is download and upload",
+             or a sequence = [...] of them, or several together = [...]; here is download and upload",
         ),
         ("{}", "traffic is exactly one of"),
         (
@@ -195,12 +195,32 @@ fn a_sequence_that_makes_no_sense() {
             "a message that is given up midway has 2 bytes or more",
         ),
         ("{ idle = \"1s\" }", "idle is a part of a sequence"),
+        ("{ together = [] }", "together has 1 to 1000 parts"),
+        ("{ together = [{ upload = \"1B\" }], idle = \"1s\" }", "together stands alone"),
+        (
+            "{ together = [{ upload = \"1B\" }], sequence = [{ upload = \"1B\" }] }",
+            "a sequence stands alone: together belongs into its list",
+        ),
         ("{ sequence = [] }", "a sequence has 1 to 1000 parts"),
         ("{ sequence = [{ idle = \"1s\" }] }", "there is nothing to transfer"),
         ("{ sequence = [{ download = \"1B\" }], upload = \"1B\" }", "a sequence stands alone"),
     ] {
         let flow = format!("summary = \"A test.\"\n[[flow]]\nname = \"a\"\ntraffic = {traffic}\n");
         let (error, expected) = (error(&flow), format!("test.toml:4:11: {expected}"));
+        assert!(error.starts_with(&expected), "{error}\n  and not {expected}");
+    }
+    for (kind, expected) in [
+        ("{ bulk = { for = \"1s\" } }", "bulk ends with the connection: nothing is together"),
+        ("{ idle = \"1s\" }", "idle is a part of a sequence"),
+        ("{ together = [{ upload = \"1B\" }] }", "what is together is one kind of traffic each"),
+        ("{ sequence = [{ upload = \"1B\" }] }", "what is together is one kind of traffic each"),
+        ("{ upload = \"0B\" }", "there is nothing to transfer"),
+        ("{}", "traffic is exactly one of"),
+    ] {
+        let flow = format!(
+            "summary = \"A test.\"\n[[flow]]\nname = \"a\"\ntraffic = {{ together = [{kind}] }}\n"
+        );
+        let (error, expected) = (error(&flow), format!("test.toml:4:25: {expected}"));
         assert!(error.starts_with(&expected), "{error}\n  and not {expected}");
     }
     let inner = "{ sequence = [{ bulk = { for = \"1s\" } }, { download = \"1B\" }] }";
