@@ -28,11 +28,17 @@ const STAYED: Gain = Gain(75);
 /// queue that makes it long, unless the bandwidth is a third less.
 const UNEXPLAINED: Gain = Gain(150);
 
+/// A round of fewer samples says little (N_RTT_SAMPLE of RFC 9406).
+const SAMPLES: u32 = 8;
+
 /// The round trips that the search for a longer path looks at.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LongerPath {
     /// The least round-trip time of this round.
     least: Option<Duration>,
+    /// The greatest.
+    greatest: Duration,
+    samples: u32,
     /// Every sample of this round was longer than queues can make it.
     is_longer: bool,
     /// The least round-trip time of the last round.
@@ -56,14 +62,26 @@ struct Probe {
 }
 
 impl LongerPath {
-    fn note(&mut self, rtt: Duration, is_longer: bool, is_round_start: bool) {
-        self.is_suspected = is_round_start && self.is_longer;
+    /// A sample, and whether it is longer than queues can make it.
+    pub(super) fn note(&mut self, rtt: Duration, is_longer: bool, is_round_start: bool) {
+        self.is_suspected = is_round_start && self.is_longer && self.is_steady();
         if is_round_start {
             self.last_round = self.least.take();
+            self.greatest = Duration::ZERO;
+            self.samples = 0;
             self.is_longer = true;
         }
         self.is_longer &= is_longer;
         self.least = Some(least(self.least, rtt));
+        self.greatest = self.greatest.max(rtt);
+        self.samples = self.samples.saturating_add(1);
+    }
+
+    /// Where jitter alone makes one round trip more than twice another, or a round is few samples, a round of long
+    /// ones is chance.
+    fn is_steady(&self) -> bool {
+        let is_even = |least: Duration| self.greatest <= least.saturating_mul(2);
+        self.samples >= SAMPLES && self.least.is_some_and(is_even)
     }
 
     /// Whether a ProbeRTT is wanted before one is due. There is one for each that is due, so that

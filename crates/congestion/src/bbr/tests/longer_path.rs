@@ -1,6 +1,7 @@
 //! Paths that become longer, and what looks like it.
 
 use super::*;
+use crate::bbr::longer_path::LongerPath;
 
 /// 20 Mbit/s, 8 ms and 450 kB of buffer, in ProbeBW.
 fn short_path(seed: u64) -> Path {
@@ -60,4 +61,18 @@ fn the_queue_of_a_probe_is_no_longer_path() {
         path.run_for(ms(2900));
         assert!(path.history.iter().all(|it| it.state != State::ProbeRtt), "{:?}", path.history);
     }
+}
+
+/// The least round trip of many is a rare chance there, and ten without one like it are no sign of a longer path.
+#[test]
+fn jitter_beyond_the_round_trip_is_no_longer_path() {
+    let wants_probe = |jitter: u64| {
+        let mut search = LongerPath::default();
+        (0..30).any(|index| {
+            search.note(ms(20 + index * 3 % 10 * jitter), true, index % 10 == 0);
+            search.wants_probe()
+        })
+    };
+    assert!(wants_probe(2), "38 ms at most");
+    assert!(!wants_probe(3), "47 ms at most");
 }
