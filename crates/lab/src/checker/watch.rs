@@ -105,6 +105,7 @@ impl Watch {
             is_ack_eliciting: contents.is_ack_eliciting,
             is_in_flight: contents.is_in_flight,
             is_exempt: packet.is_path_probe,
+            acks_before: 0,
             concerns_receiver: contents.concerns_receiver,
         };
         books.addresses.on_packet_built(entry.bytes);
@@ -426,7 +427,7 @@ fn acknowledge(
     let Books { ledger, tally, episode, rounds, stage, delivery, .. } = books;
     tally.pending += 1;
     tally.prior_in_flight.get_or_insert(ledger.in_flight());
-    let path = ledger.path();
+    let (path, acks_sent) = (ledger.path(), ledger.acks_sent(space));
     let mut largest = None;
     let mut is_ack_eliciting = false;
     let mut is_any = false;
@@ -434,12 +435,15 @@ fn acknowledge(
     for range in ack.ranges() {
         let (first, last) = (range.start().get(), range.end().get());
         ledger.acknowledge(space, first, last, |number, packet| {
-            is_any = true;
             delivery.on_acknowledged(space, number);
-            is_ack_eliciting |= packet.is_ack_eliciting;
             if packet.arrived_at > now {
                 not_arrived = Some(number);
             }
+            if packet.is_forgotten(acks_sent) {
+                return;
+            }
+            is_any = true;
+            is_ack_eliciting |= packet.is_ack_eliciting;
             if number == ack.largest.get() && packet.fate == Fate::Outstanding {
                 largest = Some(*packet);
             }

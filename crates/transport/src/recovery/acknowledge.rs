@@ -149,6 +149,7 @@ impl Recovery {
         for (first, last) in &self.batch.ranges {
             sent.note_settled(*first, *last);
         }
+        sent.note_largest_acknowledged(ack.largest);
         Ok(newly)
     }
 

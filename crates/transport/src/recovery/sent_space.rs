@@ -417,6 +417,11 @@ impl SentSpace {
         Ok(before)
     }
 
+    /// Packet `number` was acknowledged, whether it is remembered or not.
+    pub(super) fn note_largest_acknowledged(&mut self, number: PacketNumber) {
+        self.largest_acknowledged = self.largest_acknowledged.max(Some(number));
+    }
+
     /// Takes back packet `number` if it is outstanding; returns it as it was.
     pub(super) fn abandon(&mut self, number: u64) -> Result<Option<LedgerPacket>, TransportError> {
         let packet = self.packet_mut(number);

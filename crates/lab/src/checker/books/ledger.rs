@@ -39,9 +39,15 @@ pub(in crate::checker) struct Packet {
     /// It probes another path, or the peer had left the address that it went to when it was lost: its loss is no
     /// congestion (RFC 9000 §9.4).
     pub(in crate::checker) is_exempt: bool,
+    /// How many packets that do not count in flight were sent before in its space.
+    pub(in crate::checker) acks_before: u64,
     /// There is more in it than data of streams.
     pub(in crate::checker) concerns_receiver: bool,
 }
+
+/// Of the packets that do not count in flight so many of the newest are known to their sender in each space, which may
+/// forget the others: nothing waits for their fate.
+const ACKS_REMEMBERED: u64 = 1 << 10;
 
 /// A packet that came, by the books of the end that it seems to come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,12 +72,18 @@ impl Packet {
         is_ack_eliciting: false,
         is_in_flight: false,
         is_exempt: false,
+        acks_before: 0,
         concerns_receiver: true,
     };
 
     /// Whether its loss says something about congestion on path `path`.
     pub(in crate::checker) fn counts(&self, path: u32) -> bool {
         self.is_in_flight && !self.is_exempt && self.path == path
+    }
+
+    /// Whether its sender may have forgotten it, after `acks_sent` packets that do not count in flight.
+    pub(in crate::checker) fn is_forgotten(&self, acks_sent: u64) -> bool {
+        !self.is_in_flight && acks_sent - self.acks_before > ACKS_REMEMBERED
     }
 }
 
@@ -86,6 +98,8 @@ struct Space {
     /// The numbers that are lost, ascending.
     lost: VecDeque<u64>,
     ack_eliciting_outstanding: u64,
+    /// Packets that do not count in flight.
+    acks_sent: u64,
     is_discarded: bool,
     /// The latest packet that was delivered, by its place in the order of sending. It may be forgotten.
     last_delivered: Option<u64>,
@@ -241,7 +255,10 @@ impl Ledger {
         for _ in 0..skipped {
             ring.packets.push_back(Packet::SKIPPED);
         }
-        ring.packets.push_back(Packet { index, path, fate: Fate::Outstanding, ..packet });
+        let acks_before = ring.acks_sent;
+        ring.acks_sent += u64::from(!packet.is_in_flight);
+        let fate = Fate::Outstanding;
+        ring.packets.push_back(Packet { index, path, fate, acks_before, ..packet });
         ring.ack_eliciting_outstanding += u64::from(packet.is_ack_eliciting);
         self.next_index += 1;
         if packet.is_in_flight {
@@ -250,6 +267,11 @@ impl Ledger {
             self.totals.outstanding += packet.bytes;
         }
         Ok(())
+    }
+
+    /// How many packets that do not count in flight were sent in `space`.
+    pub(in crate::checker) fn acks_sent(&self, space: SpaceId) -> u64 {
+        self.spaces[space as usize].acks_sent
     }
 
     /// The other end took in packet `number`.

@@ -39,6 +39,22 @@ fn acks_that_are_never_acknowledged_are_forgotten() {
     );
 }
 
+/// RFC 9002 §A.7: whatever number is acknowledged, the largest so far counts. Without the time at which its packet was
+/// sent there is no sample (§5.1).
+#[test]
+fn the_largest_that_is_acknowledged_counts_although_it_is_forgotten() {
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    let forgotten = bench.send_ack_only(at(0));
+    for _ in 0..2000 {
+        bench.send_ack_only(at(1));
+    }
+    let outcome = bench.ack(at(40), &[(0, forgotten)]);
+    assert!(outcome.newly_acked_ack_eliciting && !outcome.has_rtt_sample);
+    let largest = bench.recovery.largest_acknowledged(SpaceId::Application);
+    assert_eq!(largest.map(|number| number.get()), Some(forgotten));
+}
+
 #[test]
 fn packets_that_no_window_holds_back_have_a_cap_and_an_error() {
     // Answers to path challenges and probes do not ask the window.
