@@ -31,7 +31,7 @@ The project's chores.
         --only NAME          only this patch, or the patches of this row; may be given several times
         --marked             only rows whose account was published in full
         --check              only whether all patches apply
-        --write              the tables of README.md and gallery/README.md anew
+        --write              the table of gallery/README.md anew
         --json               one object per patch, and a last one with the score
   cargo xtask mutants        small changes to congestion control and recovery, which a test has to notice
         --sample N           how many of them (default 300)

@@ -1,4 +1,4 @@
-//! The score, as a table in README.md and gallery/README.md.
+//! The score, as a table in gallery/README.md.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,35 +6,30 @@ use std::path::Path;
 
 use super::rows::{self, Row};
 use super::{Trial, folder};
-use crate::command::root;
 
 const BEGIN: &str = "<!-- gallery: written by cargo xtask gallery --write -->";
 const END: &str = "<!-- gallery: end -->";
 
-/// Writes what came of `trials` between the marks of both files: all of them in the gallery's, those with a published
-/// account in the project's.
+/// Writes what came of `trials` between the marks of the gallery's README.md.
 pub(super) fn write(trials: &[Trial<'_>]) -> Result<(), String> {
     let missing = rows::read(&folder())?;
-    let score = score(trials);
-    let all = format!("{score}\n{}\n{}", table(trials, "", |_| true), reasons(&missing));
-    let marked = table(trials, "gallery/", |trial| trial.patch.is_marked);
-    replace(&folder().join("README.md"), &all)?;
-    replace(&root().join("README.md"), &format!("{score}\n{marked}"))
+    let text = format!("{}\n{}\n{}", score(trials), table(trials), reasons(&missing));
+    replace(&folder().join("README.md"), &text)
 }
 
-/// A line for each patch that `is_wanted`; the files are at `place`.
-fn table(trials: &[Trial<'_>], place: &str, is_wanted: impl Fn(&Trial<'_>) -> bool) -> String {
+/// A line for each patch.
+fn table(trials: &[Trial<'_>]) -> String {
     let mut text = String::from(
         "| row | bug | whose | property | seen by | seconds until seen |\n|---|---|---|---|---|---|\n",
     );
-    for trial in trials.iter().filter(|trial| is_wanted(trial)) {
+    for trial in trials {
         let Trial { patch, seen, .. } = trial;
         let mark = if patch.is_marked { " [S]" } else { "" };
         let at = seen.at.map_or_else(|| "–".to_owned(), |at| format!("{at:.2}"));
         let (row, name, bug, whose) = (patch.row, &patch.name, &patch.bug, &patch.whose);
         let (property, by) = (property(trial), patch.describe_judges());
         text.push_str(&format!(
-            "| [{row}{mark}]({place}{name}.patch) | {bug} | {whose} | {property} | {by} | {at} |\n"
+            "| [{row}{mark}]({name}.patch) | {bug} | {whose} | {property} | {by} | {at} |\n"
         ));
     }
     text

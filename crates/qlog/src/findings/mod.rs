@@ -3,8 +3,7 @@
 //! [`FindingsBuilder`] takes events one at a time, in memory that is bounded, and gives a [`Report`] at the end.
 //! `state` turns events into knowledge (with the books of `ledger`, `rounds` and `flow`); a file of detectors for
 //! each family of findings reads it; `catalogue` says what each finding means, what causes it, and from which
-//! property its bound comes. `field/congestion.md` calls those properties L1 to L11 and S1 to S19, and so do
-//! `clearway lab properties` and this module.
+//! property its bound comes. Those properties are called L1 to L11 and S1 to S19, here as in `clearway lab properties`.
 //!
 //! A finding has to be silent on healthy traces: where a property leaves room, the bound here is wider than the
 //! lab's, because a trace may lack what the lab's checker sees.
