@@ -19,9 +19,10 @@ fn what_is_given_up_returns_its_credit() {
         let (outcome, ends) = measured(&variant.setup, controller, [is_reset, is_stop]);
         let place = format!("{}, {controller}: {:?}", variant.name, outcome.violation);
         assert_eq!(outcome.stop, Stop::Finished, "{place}");
-        // Of 240 messages, each end gives up half, with either frame half of those.
+        // Of 240 messages, each end gives up half, with either frame half of those: 60. A message needs none if it came
+        // whole first, as after a silence in which its beginning was lost.
         for [resets, stops] in ends {
-            assert!(resets.sum > 50 && stops.sum > 50, "{place}: {resets:?} {stops:?}");
+            assert!(resets.sum > 30 && stops.sum > 30, "{place}: {resets:?} {stops:?}");
         }
     }
 }

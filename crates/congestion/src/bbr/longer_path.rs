@@ -8,9 +8,12 @@
 //!
 //! A sender that only watches cannot tell a longer path from a bottleneck that became slower: in both, the same
 //! window takes longer. ProbeRTT tells them apart. Where the delay is a queue of the flow's own, the round trip shrinks
-//! with what is in flight; where it is the path, it stays.
+//! with what is in flight; where it is the path, it stays. The queue of other flows stays too, but it grows as they send, where a
+//! path changes between two packets: without such a jump nothing is searched for and nothing believed early.
 
 use core::time::Duration;
+
+use clearway_units::Timestamp;
 
 use super::Bbr;
 use super::gain::Gain;
@@ -27,6 +30,9 @@ const STAYED: Gain = Gain(75);
 /// With so many times of what was in flight delivered in the round trip at the known bandwidth, it is not the flow's own
 /// queue that makes it long, unless the bandwidth is a third less.
 const UNEXPLAINED: Gain = Gain(150);
+
+/// Of [`LONGEST`], what is added to the least.
+const LONGEST_QUEUE: Gain = Gain(125);
 
 /// A round of fewer samples says little (N_RTT_SAMPLE of RFC 9406).
 const SAMPLES: u32 = 8;
@@ -45,6 +51,10 @@ pub(super) struct LongerPath {
     last_round: Option<Duration>,
     /// The ACK at hand ended a round in which every sample was longer.
     is_suspected: bool,
+    /// When the newest packet of the last sample was sent, and its round-trip time.
+    last: Option<(Timestamp, Duration)>,
+    /// The round trip became long from one sample to the next, and has been long since.
+    has_jumped: bool,
     /// The last ProbeRTT came because of that, before one was due.
     was_probed: bool,
     probe: Probe,
@@ -64,7 +74,7 @@ struct Probe {
 impl LongerPath {
     /// A sample, and whether it is longer than queues can make it.
     pub(super) fn note(&mut self, rtt: Duration, is_longer: bool, is_round_start: bool) {
-        self.is_suspected = is_round_start && self.is_longer && self.is_steady();
+        self.is_suspected = is_round_start && self.has_jumped && self.is_longer && self.is_steady();
         if is_round_start {
             self.last_round = self.least.take();
             self.greatest = Duration::ZERO;
@@ -75,6 +85,17 @@ impl LongerPath {
         self.least = Some(least(self.least, rtt));
         self.greatest = self.greatest.max(rtt);
         self.samples = self.samples.saturating_add(1);
+    }
+
+    /// A path changes between two packets. A queue grows, other flows' too: if they send twice what the bottleneck
+    /// carries, by the time that passes.
+    pub(super) fn note_jump(&mut self, sent_at: Timestamp, rtt: Duration, minimum: Duration) {
+        if let Some((sent_before, rtt_before)) = self.last {
+            let grown = sent_at.saturating_since(sent_before) + LONGEST_QUEUE.of_time(minimum);
+            self.has_jumped |= rtt > rtt_before.saturating_add(grown);
+        }
+        self.has_jumped &= rtt > LONGEST.of_time(minimum);
+        self.last = Some((sent_at, rtt));
     }
 
     /// Where jitter alone makes one round trip more than twice another, or a round is few samples, a round of long
@@ -110,6 +131,9 @@ fn least(known: Option<Duration>, rtt: Duration) -> Duration {
 impl Bbr {
     /// Every ACK.
     pub(super) fn look_for_longer_path(&mut self, sample: &Sample) {
+        if let Some(minimum) = self.minimum_rtt.minimum() {
+            self.longer_path.note_jump(sample.newest.sent_at, sample.rtt, minimum);
+        }
         let is_longer = self.is_longer(sample);
         self.longer_path.note(sample.rtt, is_longer, self.rounds.is_start);
     }
@@ -136,6 +160,7 @@ impl Bbr {
         let measured = probe.least?;
         let was_cut = probe.in_flight_before >= self.probe_rtt_window().saturating_mul(2);
         let has_stayed = measured >= STAYED.of_time(probe.before?);
-        (was_cut && has_stayed && self.is_beyond_queues(measured)).then_some(measured)
+        (self.longer_path.has_jumped && was_cut && has_stayed && self.is_beyond_queues(measured))
+            .then_some(measured)
     }
 }

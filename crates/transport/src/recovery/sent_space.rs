@@ -21,6 +21,11 @@ const MAX_BYTES: usize = 64 << 20;
 /// So much of both is kept free for what asks neither window nor pacer: probes, and answers to them.
 const RESERVED_PARTS: usize = 16;
 
+/// With so much remembered, what is settled is taken out before there is no room for what the window governs.
+const CROWDED_PACKETS: usize = MAX_PACKETS / 4 * 3;
+/// As [`CROWDED_PACKETS`], in bytes.
+const CROWDED_BYTES: usize = MAX_BYTES / 4 * 3;
+
 /// So many settled packets may stay between others before they are taken out.
 const MAX_SETTLED: usize = 1 << 10;
 
@@ -331,13 +336,16 @@ impl SentSpace {
         Ok(())
     }
 
-    /// Takes out what is settled between other packets, if that is more than half of all. Each packet is
-    /// looked at once or twice in its life for this.
+    /// Takes out what is settled between other packets, if that is more than half of all, or a sixteenth of what is
+    /// remembered at most. For each packet that is taken out, sixteen are looked at then.
     fn take_out_settled(&mut self) {
         let outstanding = self.in_flight_outstanding.saturating_add(self.other_outstanding);
         let outstanding = usize::try_from(outstanding).unwrap_or(usize::MAX);
         let needed = outstanding.saturating_add(self.lost.len());
-        if self.packets.len() <= needed.saturating_mul(2).saturating_add(MAX_SETTLED) {
+        let settled = self.packets.len().saturating_sub(needed);
+        let is_crowded = self.is_beyond(CROWDED_PACKETS, CROWDED_BYTES)
+            && settled > self.packets.len() / RESERVED_PARTS;
+        if settled <= needed.saturating_add(MAX_SETTLED) && !is_crowded {
             return;
         }
         let mut packets = VecDeque::with_capacity(needed.saturating_add(MAX_SETTLED));

@@ -68,6 +68,8 @@ fn the_queue_of_a_probe_is_no_longer_path() {
 fn jitter_beyond_the_round_trip_is_no_longer_path() {
     let wants_probe = |jitter: u64| {
         let mut search = LongerPath::default();
+        search.note_jump(Timestamp::ORIGIN, ms(8), ms(8));
+        search.note_jump(Timestamp::ORIGIN, ms(20), ms(8));
         (0..30).any(|index| {
             search.note(ms(20 + index * 3 % 10 * jitter), true, index % 10 == 0);
             search.wants_probe()
@@ -75,4 +77,20 @@ fn jitter_beyond_the_round_trip_is_no_longer_path() {
     };
     assert!(wants_probe(2), "38 ms at most");
     assert!(!wants_probe(3), "47 ms at most");
+}
+
+/// Others make a queue of 450 kB while the flow looks on, as fast as twice the bottleneck's rate can.
+#[test]
+fn a_queue_that_others_build_is_no_longer_path() {
+    let grows_by = |step: u64| {
+        let mut search = LongerPath::default();
+        (0..40).any(|index| {
+            let (sent_at, rtt) = (Timestamp::ORIGIN + ms(index * 4), ms(8 + index * step));
+            search.note_jump(sent_at, rtt, ms(8));
+            search.note(rtt, true, index % 10 == 0);
+            search.wants_probe()
+        })
+    };
+    assert!(!grows_by(4) && !grows_by(14), "10 ms are a probe's queue, and 4 ms pass");
+    assert!(grows_by(15));
 }

@@ -98,6 +98,23 @@ fn what_the_window_governs_waits_while_too_much_is_remembered() {
     assert_eq!(bench.recovery.may_send(at(40)), Ok(()));
 }
 
+/// What is settled takes no room: 70,000 packets in flight are 84 MB, and more than as many between them are acknowledged.
+#[test]
+fn what_is_settled_does_not_make_the_window_wait() {
+    const IN_FLIGHT: u64 = 70_000;
+    let patient = RecoveryConfig { packet_threshold: 1 << 20, ..config() };
+    let mut bench = Bench::with(patient);
+    bench.set_window(1 << 40);
+    for _ in 0..IN_FLIGHT {
+        bench.send(at(0));
+    }
+    for number in 1..IN_FLIGHT {
+        assert_eq!(bench.recovery.may_send(at(0)), Ok(()), "{number}");
+        bench.send(at(0));
+        bench.ack(at(0), &[(number, number)]);
+    }
+}
+
 /// The most packets that `act` looks for in one call, over calls for all of `numbers`.
 fn most_lookups(
     bench: &mut Bench,
