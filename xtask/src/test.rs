@@ -34,7 +34,17 @@ fn run_all(options: &Options) -> Result<(), String> {
     command::run("building the documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
     let tests = ["test", "--workspace", "--exclude", INTEROP, "--no-fail-fast"];
     command::run("testing", &mut cargo(&tests))?;
-    let tests = ["test", "--package", LAB, "--features", "quinn", "--test", "quinn"];
+    let tests = [
+        "test",
+        "--package",
+        LAB,
+        "--features",
+        "quinn",
+        "--test",
+        "quinn",
+        "--test",
+        "http3_streams",
+    ];
     command::run("testing the second stack in the lab", &mut cargo(&tests))?;
     gallery::run(&[if options.gallery { "--marked" } else { "--check" }])?;
     if options.viewer {

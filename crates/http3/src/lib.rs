@@ -10,6 +10,9 @@
 //! Bodies are never copied: what the transport hands out as [`bytes::Bytes`] goes to the
 //! application in slices of the same allocation, and not reading a body is what slows its sender.
 //!
+//! With the cargo feature `transport` there is `QuicStreams`, the trait for a connection of
+//! `clearway-transport`; with `conformance`, tests of what the trait promises for any other.
+//!
 //! What a peer can make this crate keep is bounded: by [`Config`] for field sections, by the
 //! transport's limit on open streams for everything that exists once per stream.
 #![deny(
@@ -22,11 +25,15 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that overflows fails"))]
 
 mod config;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 mod connection;
 mod error;
 mod event;
 mod frame;
 mod message;
+#[cfg(feature = "transport")]
+mod over_transport;
 mod qpack;
 mod settings;
 mod transport;
@@ -35,5 +42,7 @@ pub use config::Config;
 pub use connection::{Connection, Role};
 pub use error::{Code, ConnectionError, SendError, StreamError};
 pub use event::Event;
+#[cfg(feature = "transport")]
+pub use over_transport::QuicStreams;
 pub use settings::Settings;
 pub use transport::{ReadEnd, Transport, WriteError};

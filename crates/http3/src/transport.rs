@@ -2,26 +2,37 @@ use bytes::Bytes;
 
 /// One QUIC connection as HTTP/3 sees it. Streams are named by their QUIC stream IDs
 /// (RFC 9000 §2.1).
+///
+/// Every promise made here is a test in the module `conformance` (with the cargo feature of that name).
+///
+/// The end of the connection closes every stream as if it had been reset (RFC 9000 §10.2): no more are
+/// opened, nothing more is written, and what came before that can still be read.
 pub trait Transport {
-    /// Opens a bidirectional stream; `None` while the peer's limit does not allow one.
+    /// Opens a bidirectional stream; `None` while the peer's limit does not allow one, and always when
+    /// the connection is gone.
     fn open_bidirectional(&mut self) -> Option<u64>;
 
-    /// Opens a unidirectional stream; `None` while the peer's limit does not allow one.
+    /// Opens a unidirectional stream; `None` as with [`open_bidirectional`](Self::open_bidirectional).
     fn open_unidirectional(&mut self) -> Option<u64>;
 
-    /// The next bidirectional stream that the peer opened and that was not accepted yet.
+    /// The next bidirectional stream that the peer opened and that was not accepted yet, in the order
+    /// of their IDs.
     fn accept_bidirectional(&mut self) -> Option<u64>;
 
-    /// The next unidirectional stream that the peer opened and that was not accepted yet.
+    /// The next unidirectional stream that the peer opened and that was not accepted yet, in the order
+    /// of their IDs.
     fn accept_unidirectional(&mut self) -> Option<u64>;
 
-    /// Hands over the start of `data`: how many bytes were taken, zero if the stream is blocked.
+    /// Hands over the start of `data`: how many bytes were taken, zero if the stream is blocked. After
+    /// fewer than all, the owner of the connection calls
+    /// [`on_writable`](crate::Connection::on_writable) when there is room.
     fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError>;
 
     /// Ends the sending part of `stream` after what was written.
     fn finish(&mut self, stream: u64) -> Result<(), WriteError>;
 
-    /// Abandons the sending part of `stream` (RFC 9000 §19.4). No effect if it has ended.
+    /// Abandons the sending part of `stream` (RFC 9000 §19.4). No effect if it has ended: the peer has
+    /// everything, or it was reset before.
     fn reset(&mut self, stream: u64, code: u64);
 
     /// Asks the peer to stop sending on `stream` and discards what it sent (RFC 9000 §19.5). No
@@ -30,9 +41,11 @@ pub trait Transport {
 
     /// The next bytes of `stream`, in order, at most `max`; `None` if there are none now.
     ///
-    /// A reset is reported as soon as it is known, also when `max` is zero. The end is reported
-    /// when everything before it has been read, and HTTP/3 does not read past it. Empty chunks are
-    /// never returned.
+    /// A reset is reported as soon as it is known, also when `max` is zero: data that came before it and
+    /// was not read is dropped, and the owner of the connection calls
+    /// [`on_readable`](crate::Connection::on_readable) even if the last read left data. The end is
+    /// reported when everything before it has been read, and HTTP/3 does not read past it. Empty chunks
+    /// are never returned.
     fn read(&mut self, stream: u64, max: usize) -> Result<Option<Bytes>, ReadEnd>;
 
     /// Closes the connection with an application error code and a reason for people.
@@ -53,7 +66,9 @@ pub enum WriteError {
 pub enum ReadEnd {
     /// Everything the peer sent has been read.
     Finished,
-    /// The peer abandoned the stream, with this application error code. A connection that is
-    /// gone says this too.
+    /// The peer abandoned the stream, with this application error code. A stream that does not exist,
+    /// or that cannot be read, says this too, with H3_REQUEST_CANCELLED; so does every stream of a
+    /// connection that is gone, after the data that came before. It is never an end: a message that was
+    /// cut off must not look complete.
     Reset(u64),
 }

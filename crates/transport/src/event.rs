@@ -17,7 +17,9 @@ pub enum Event {
     HandshakeConfirmed,
     /// The peer opened a stream; take it with `accept`.
     Opened(Direction),
-    /// A stream has data, its end or its reset to read.
+    /// A stream has data, its end or its reset to read. Told once after a read that was blocked, and a
+    /// reset also while data is left unread: [`received_reset`](crate::Connection::received_reset) says
+    /// which.
     Readable(StreamId),
     /// A stream that had refused data takes some again.
     Writable(StreamId),

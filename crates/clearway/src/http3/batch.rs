@@ -4,12 +4,15 @@ use core::task::Waker;
 use std::collections::BTreeSet;
 
 use bytes::Buf;
-use clearway_http3::{Code, Connection as Http3, Event, Role, SendError, StreamError, Transport};
+use clearway_http3::{
+    Code, Connection as Http3, Event, QuicStreams, Role, SendError, StreamError, Transport,
+};
 use clearway_transport::ConnectionError;
 use clearway_units::Timestamp;
+use clearway_wire::{StreamId, VarInt};
 
 use super::Error;
-use super::adapter::{Streams, Undelivered};
+use super::adapter::Undelivered;
 use super::bridge::PROTOCOL;
 use super::progress::{Look, Stalled, Watch};
 use super::state::{Ending, Exchange, Head, Phase, State};
@@ -21,7 +24,7 @@ const READ: usize = 256 << 10;
 pub(super) struct Batch<'a> {
     pub(super) http3: &'a mut Http3,
     pub(super) undelivered: &'a mut Undelivered,
-    pub(super) streams: Streams<'a>,
+    pub(super) streams: QuicStreams<'a>,
     pub(super) state: &'a mut State,
     pub(super) wakers: &'a mut Vec<Waker>,
     pub(super) has_said_goaway: &'a mut bool,
@@ -333,7 +336,8 @@ impl Batch<'_> {
     }
 
     fn look_at(&mut self, stream: u64) -> Option<Look> {
-        let progress = self.streams.progress(stream)?;
+        let id = StreamId::from_varint(VarInt::saturating(stream));
+        let progress = self.streams.connection_mut().stream_progress(id)?;
         let key = self.state.streams.get(&stream);
         let exchange = key.and_then(|key| self.state.exchanges.get(*key));
         let awaits_content = exchange.is_some_and(|exchange| exchange.receive.is_awaited());
@@ -410,7 +414,7 @@ fn wake(waker: &mut Option<Waker>, wakers: &mut Vec<Waker>) {
 /// Hands over what there is of our message on `stream`.
 fn write(
     http3: &mut Http3,
-    streams: &mut Streams<'_>,
+    streams: &mut QuicStreams<'_>,
     stream: u64,
     exchange: &mut Exchange,
 ) -> Result<(), SendError> {

@@ -3,13 +3,13 @@
 use core::task::Waker;
 use std::sync::Arc;
 
-use clearway_http3::{Config, Connection as Http3, Role};
+use clearway_http3::{Config, Connection as Http3, QuicStreams, Role};
 use clearway_io::Application;
 use clearway_transport::{Connection, Statistics};
 use clearway_units::{Random, Timestamp};
 
 use super::Error;
-use super::adapter::{Streams, Undelivered, feed};
+use super::adapter::{Undelivered, feed};
 use super::batch::Batch;
 use super::progress::Watch;
 use super::state::Shared;
@@ -74,7 +74,7 @@ impl Bridge {
 
 impl Application for Bridge {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
-        let mut streams = Streams::new(now, connection);
+        let mut streams = QuicStreams::new(now, connection);
         let fed = feed(&mut self.http3, &mut streams, |stream| self.undelivered.remove(stream));
         let mut state = self.shared.lock();
         let mut batch = Batch {
@@ -91,13 +91,15 @@ impl Application for Bridge {
             batch.on_connected();
         }
         batch.events();
-        batch.changes(&mut self.changed);
-        batch.open_waiting();
-        batch.events();
-        batch.look(now, &mut self.watch);
         match fed.closed {
             Some(error) => batch.on_closed(error),
-            None => batch.end_if_due(),
+            None => {
+                batch.changes(&mut self.changed);
+                batch.open_waiting();
+                batch.events();
+                batch.look(now, &mut self.watch);
+                batch.end_if_due();
+            }
         }
         batch.report_statistics();
         let has_requests = batch.has_requests;

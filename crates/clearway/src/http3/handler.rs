@@ -4,13 +4,13 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
 use bytes::{Buf, Bytes};
-use clearway_http3::{Code, Config, Connection as Http3, Event, Role, SendError};
+use clearway_http3::{Code, Config, Connection as Http3, Event, QuicStreams, Role, SendError};
 use clearway_io::{Accept, Acceptor, Application, Decision};
 use clearway_transport::{Connection, Incoming, Statistics};
 use clearway_units::{Random, Timestamp};
 use http::{HeaderMap, Request, Response};
 
-use super::adapter::{Streams, feed};
+use super::adapter::feed;
 use super::bridge::PROTOCOL;
 use crate::{Endpoint, EndpointError, ServerConfig};
 
@@ -66,7 +66,7 @@ impl BodySource for Bytes {
 /// One request, for the time of a call of its [`Handler`].
 pub struct RequestStream<'a> {
     exchanges: &'a mut Exchanges,
-    streams: Streams<'a>,
+    streams: QuicStreams<'a>,
     id: u64,
 }
 
@@ -143,12 +143,12 @@ struct Outgoing {
 }
 
 impl Exchanges {
-    fn stream<'a>(&'a mut self, streams: &'a mut Streams<'_>, id: u64) -> RequestStream<'a> {
+    fn stream<'a>(&'a mut self, streams: &'a mut QuicStreams<'_>, id: u64) -> RequestStream<'a> {
         RequestStream { exchanges: self, streams: streams.reborrow(), id }
     }
 
     /// Sends what the body on `stream` gives, as far as the transport takes it.
-    fn pull(&mut self, streams: &mut Streams<'_>, stream: u64) {
+    fn pull(&mut self, streams: &mut QuicStreams<'_>, stream: u64) {
         let Some(body) = self.bodies.get_mut(&stream) else { return };
         match body.pull(&mut self.http3, streams, stream) {
             Ok(false) => {}
@@ -169,7 +169,7 @@ impl Outgoing {
     fn pull(
         &mut self,
         http3: &mut Http3,
-        streams: &mut Streams<'_>,
+        streams: &mut QuicStreams<'_>,
         stream: u64,
     ) -> Result<bool, SendError> {
         loop {
@@ -210,7 +210,7 @@ impl<H: Handler> HandlerApplication<H> {
 
 impl<H: Handler> Application for HandlerApplication<H> {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
-        let mut streams = Streams::new(now, connection);
+        let mut streams = QuicStreams::new(now, connection);
         feed(&mut self.exchanges.http3, &mut streams, |_| {});
         while let Some(event) = self.exchanges.http3.next_event() {
             self.event(&mut streams, event);
@@ -223,7 +223,7 @@ impl<H: Handler> Application for HandlerApplication<H> {
 }
 
 impl<H: Handler> HandlerApplication<H> {
-    fn event(&mut self, streams: &mut Streams<'_>, event: Event) {
+    fn event(&mut self, streams: &mut QuicStreams<'_>, event: Event) {
         match event {
             Event::Request { stream, request } => {
                 self.handler.request(&mut self.exchanges.stream(streams, stream), request)

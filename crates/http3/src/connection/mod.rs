@@ -56,6 +56,8 @@ pub struct Connection {
     next_request: u64,
     error: Option<ConnectionError>,
     closed: bool,
+    /// The owner of the QUIC connection said that it is gone.
+    transport_is_closed: bool,
 }
 
 /// The peer's streams of which there can only be one (RFC 9114 §6.2.1, RFC 9204 §4.2).
@@ -123,6 +125,7 @@ impl Connection {
             next_request: 0,
             error: None,
             closed: false,
+            transport_is_closed: false,
             config,
         }
     }
@@ -232,6 +235,12 @@ impl Connection {
         } else {
             self.request_stopped(transport, stream, Code::new(code));
         }
+    }
+
+    /// The QUIC connection is gone, as its owner knows better than any stream: a message that this cut off
+    /// is not reported as reset. What came before can still be read, and messages that came whole are.
+    pub fn on_transport_closed(&mut self) {
+        self.transport_is_closed = true;
     }
 
     /// Closes the connection, which abandons all requests. Usually with [`Code::NO_ERROR`].

@@ -226,6 +226,9 @@ impl Connection {
     fn peer_reset<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, code: Code) {
         let Some(entry) = self.requests.get_mut(&stream) else { return };
         entry.receive.end(&mut self.buffered);
+        if self.transport_is_closed {
+            return;
+        }
         let is_answered = entry.send.is_ended();
         if entry.shown {
             self.events.push_back(Event::Reset { stream, code });

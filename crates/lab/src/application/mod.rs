@@ -125,7 +125,10 @@ impl Common {
                     stack.with_streams(now, &mut |streams| http3.on_stopped(streams, stream, code));
                     self.abandon(stream);
                 }
-                StackEvent::Closed(reason) => self.fail(reason),
+                StackEvent::Closed(reason) => {
+                    http3.on_transport_closed();
+                    self.fail(reason);
+                }
             }
         }
     }

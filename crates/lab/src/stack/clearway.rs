@@ -3,16 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use clearway_http3::{Code, ReadEnd, Transport, WriteError};
+use clearway_http3::{QuicStreams, Transport};
 use clearway_network::Ecn;
 use clearway_transport::{
     Arrival, ClientConfig, ClientSessions, Connection, ConnectionHandle, Endpoint, EndpointConfig,
-    Event, Observer, RandomIds, ReadError, ReadOutcome, Received, ResetKey, ServerConfig,
-    ServerSessions, TransportConfig,
+    Event, Observer, RandomIds, Received, ResetKey, ServerConfig, ServerSessions, TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
-use clearway_wire::{Direction, StreamId, VarInt};
 
 use super::tls::{self, LabCertificateError};
 use super::{NullSessions, Sink, Stack, StackEvent, Vitals};
@@ -176,7 +173,7 @@ impl Stack for ClearwayStack {
 
     fn with_streams(&mut self, now: Timestamp, act: &mut dyn FnMut(&mut dyn Transport)) {
         if let Some(connection) = self.connection_mut() {
-            act(&mut Streams { now, connection });
+            act(&mut QuicStreams::new(now, connection));
         }
     }
 
@@ -198,79 +195,6 @@ impl Stack for ClearwayStack {
             congestion_events: statistics.congestion_events,
             smoothed_rtt: statistics.smoothed_rtt.map_or(0, |rtt| rtt.as_nanos() as u64),
             is_closed: connection.is_closed(),
-        }
-    }
-}
-
-/// The connection's streams as HTTP/3 sees them.
-struct Streams<'a> {
-    now: Timestamp,
-    connection: &'a mut Connection,
-}
-
-fn stream_id(stream: u64) -> StreamId {
-    StreamId::from_varint(VarInt::saturating(stream))
-}
-
-impl Transport for Streams<'_> {
-    fn open_bidirectional(&mut self) -> Option<u64> {
-        self.connection.open(Direction::Bidirectional).map(StreamId::get)
-    }
-
-    fn open_unidirectional(&mut self) -> Option<u64> {
-        self.connection.open(Direction::Unidirectional).map(StreamId::get)
-    }
-
-    fn accept_bidirectional(&mut self) -> Option<u64> {
-        self.connection.accept(Direction::Bidirectional).map(StreamId::get)
-    }
-
-    fn accept_unidirectional(&mut self) -> Option<u64> {
-        self.connection.accept(Direction::Unidirectional).map(StreamId::get)
-    }
-
-    fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError> {
-        self.connection.write(stream_id(stream), data).map_err(write_error)
-    }
-
-    fn finish(&mut self, stream: u64) -> Result<(), WriteError> {
-        self.connection.finish(stream_id(stream)).map_err(write_error)
-    }
-
-    fn reset(&mut self, stream: u64, code: u64) {
-        // A stream that has ended needs no reset.
-        let _ = self.connection.reset(stream_id(stream), VarInt::saturating(code));
-    }
-
-    fn stop_sending(&mut self, stream: u64, code: u64) {
-        // A stream that has ended needs no stopping.
-        let code = VarInt::saturating(code);
-        let _ = self.connection.stop_sending(self.now, stream_id(stream), code);
-    }
-
-    fn read(&mut self, stream: u64, max: usize) -> Result<Option<Bytes>, ReadEnd> {
-        if max == 0 {
-            return Ok(None);
-        }
-        match self.connection.read(self.now, stream_id(stream), max) {
-            Ok(ReadOutcome::Data(data)) => Ok(Some(data)),
-            Ok(ReadOutcome::Blocked) => Ok(None),
-            Ok(ReadOutcome::Finished) => Err(ReadEnd::Finished),
-            Err(ReadError::Reset(code)) => Err(ReadEnd::Reset(code.get())),
-            Err(ReadError::UnknownStream) => Err(ReadEnd::Reset(Code::REQUEST_CANCELLED.get())),
-        }
-    }
-
-    fn close(&mut self, code: u64, reason: &str) {
-        self.connection.close(self.now, VarInt::saturating(code), reason.as_bytes());
-    }
-}
-
-fn write_error(error: clearway_transport::WriteError) -> WriteError {
-    match error {
-        clearway_transport::WriteError::Stopped(code) => WriteError::Stopped(code.get()),
-        clearway_transport::WriteError::Closed | clearway_transport::WriteError::UnknownStream => {
-            WriteError::Closed
         }
     }
 }

@@ -81,6 +81,16 @@ impl Connection {
         self.streams.read_ahead(stream_id, max)
     }
 
+    /// The application error code with which the peer has reset a stream, if it has (RFC 9000 §19.4).
+    /// The reset counts as read then (§3.2), and the stream's receiving part is over. `Ok(None)` if there
+    /// was none: no data is taken, so that this can be asked while data is left unread.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), of a stream that cannot be read.
+    pub fn received_reset(&mut self, stream_id: StreamId) -> Result<Option<VarInt>, UnknownStream> {
+        self.streams.received_reset(stream_id)
+    }
+
     /// Permits the peer as many bytes more as were [read ahead](Self::read_ahead) and are now used. More
     /// than that is never given back.
     pub fn give_back(

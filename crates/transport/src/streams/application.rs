@@ -221,6 +221,16 @@ impl Streams {
         outcome
     }
 
+    /// The code with which the peer has reset a stream, if it has: the reset counts as read then. Without
+    /// one nothing is read.
+    pub(crate) fn received_reset(&mut self, id: StreamId) -> Result<Option<VarInt>, UnknownStream> {
+        let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
+        let receive = stream.receive.as_mut().ok_or(UnknownStream)?;
+        let code = receive.received_reset();
+        self.settle(key);
+        code
+    }
+
     /// Permits the peer as many bytes more as were read ahead and are now used.
     pub(crate) fn give_back(
         &mut self,

@@ -94,8 +94,8 @@ impl core::error::Error for UnknownStream {}
 pub enum StreamEvent {
     /// The peer opened at least one stream; accept until there is none.
     Opened(Direction),
-    /// There is data, the end or a reset to read. Told once after a read that was blocked, for streams
-    /// that this end opened or accepted.
+    /// There is data, the end or a reset to read. Told once after a read that was blocked, and a reset
+    /// also while data is left unread, for streams that this end opened or accepted.
     Readable(StreamId),
     /// There is room after a write that was cut short.
     Writable(StreamId),

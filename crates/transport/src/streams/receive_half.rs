@@ -4,7 +4,7 @@ use clearway_wire::{TransportErrorCode, VarInt, frame};
 use super::flow::{ConnectionFlow, Exceeded, ReceiveWindow};
 use super::reassembly::{Reassembly, TooManyGaps};
 use super::state::{ReceiveInput, ReceiveState};
-use super::{ReadError, ReadOutcome};
+use super::{ReadError, ReadOutcome, UnknownStream};
 use crate::TransportError;
 
 /// The receiving part of a stream.
@@ -20,7 +20,8 @@ pub(super) struct ReceiveHalf {
     stopped: Option<VarInt>,
     stop_owed: bool,
     limit_owed: bool,
-    /// The application found nothing to read, and is to be told when there is something.
+    /// The application found nothing to read, or does not know of the peer's reset: it is to be told when
+    /// there is something.
     pub(super) awaits_data: bool,
 }
 
@@ -118,6 +119,8 @@ impl ReceiveHalf {
         self.stop_owed = false;
         if self.advance(ReceiveInput::Reset) {
             self.reset_code = Some(frame.error_code);
+            // It is news even to an application that leaves the data before it unread.
+            self.awaits_data = true;
             self.data.clear();
             self.give_back_all(now, connection);
         }
@@ -201,6 +204,17 @@ impl ReceiveHalf {
         }
         self.awaits_data = true;
         Ok(ReadOutcome::Blocked)
+    }
+
+    /// The code of the peer's reset, if there is one: it counts as read then (RFC 9000 §3.2).
+    pub(super) fn received_reset(&mut self) -> Result<Option<VarInt>, UnknownStream> {
+        if self.stopped.is_some() {
+            return Err(UnknownStream);
+        }
+        if self.reset_code.is_some() {
+            self.advance(ReceiveInput::ResetRead);
+        }
+        Ok(self.reset_code)
     }
 
     /// Gives back the credit of `bytes` that were taken ahead, or of all if they are fewer.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Buf, Bytes};
 
-use crate::{ReadEnd, Role, Transport, WriteError};
+use crate::{Code, ReadEnd, Role, Transport, WriteError};
 
 /// One direction of one stream.
 #[derive(Debug, Default)]
@@ -13,10 +13,14 @@ pub(super) struct Half {
     pub(super) finished: bool,
     pub(super) reset: Option<u64>,
     pub(super) stopped: Option<u64>,
+    /// The reader knows of the end or of the reset.
+    pub(super) end_is_known: bool,
+    /// A write took less than it was given.
+    pub(super) is_blocked: bool,
 }
 
 impl Half {
-    fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.data.iter().map(Bytes::len).sum()
     }
 }
@@ -30,6 +34,9 @@ pub(super) struct Link {
     /// How many more streams of each kind may be opened.
     pub(super) allowed: [u64; 4],
     pub(super) closed: Option<(u64, String)>,
+    /// For tests of HTTP/3: panics when it uses a part of a stream that it has ended, and keeps the code of
+    /// every reset and stop that it asks for, also where they have no effect.
+    pub(super) is_strict: bool,
     /// The most that one read or write moves, in turn.
     pub(super) sizes: Vec<usize>,
     turn: usize,
@@ -45,6 +52,7 @@ impl Default for Link {
             accepted: [0; 4],
             allowed: [1 << 30; 4],
             closed: None,
+            is_strict: true,
             sizes: vec![usize::MAX],
             turn: 0,
             window: 1 << 20,
@@ -77,6 +85,22 @@ impl Link {
     pub(super) fn half(&mut self, stream: u64, is_server: bool) -> &mut Half {
         self.halves.entry((stream, is_server)).or_default()
     }
+
+    /// How many streams of each kind exist.
+    pub(super) fn opened(&self) -> [u64; 4] {
+        self.opened
+    }
+
+    /// The reader of a half knows its end: when that is so for all of its stream, there may be another.
+    fn end_is_known(&mut self, stream: u64, is_server: bool) {
+        let half = self.half(stream, is_server);
+        if !core::mem::replace(&mut half.end_is_known, true) {
+            let halves = self.halves.range((stream, false)..=(stream, true));
+            if halves.into_iter().all(|(_, half)| half.end_is_known) {
+                self.allowed[(stream % 4) as usize] += 1;
+            }
+        }
+    }
 }
 
 /// One side of a [`Link`].
@@ -85,8 +109,29 @@ pub(super) struct End<'a> {
     is_server: bool,
 }
 
+/// The end of a stream of which nothing is known.
+const GONE: ReadEnd = ReadEnd::Reset(Code::REQUEST_CANCELLED.get());
+
 impl End<'_> {
+    /// The sending part of a stream that takes data.
+    fn sending(&mut self, stream: u64) -> Result<&mut Half, WriteError> {
+        if self.link.closed.is_some() {
+            return Err(WriteError::Closed);
+        }
+        let half = self.link.halves.get_mut(&(stream, self.is_server)).ok_or(WriteError::Closed)?;
+        match (half.stopped, half.reset) {
+            (Some(code), _) => Err(WriteError::Stopped(code)),
+            (None, Some(_)) => Err(WriteError::Closed),
+            (None, None) => Ok(half),
+        }
+    }
+
     fn open(&mut self, kind: u64) -> Option<u64> {
+        if self.link.closed.is_some() { None } else { self.create(kind) }
+    }
+
+    /// Opens a stream of the kind that the ID's last two bits name, also when it is too late.
+    pub(super) fn create(&mut self, kind: u64) -> Option<u64> {
         let place = kind as usize;
         self.link.allowed[place] = self.link.allowed[place].checked_sub(1)?;
         let stream = self.link.opened[place] * 4 + kind;
@@ -127,16 +172,14 @@ impl Transport for End<'_> {
 
     fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError> {
         let limit = self.link.size();
-        let window = self.link.window;
-        let half = self.link.halves.get_mut(&(stream, self.is_server)).ok_or(WriteError::Closed)?;
-        if let Some(code) = half.stopped {
-            return Err(WriteError::Stopped(code));
-        }
-        assert!(!half.finished, "written after its end");
-        if half.reset.is_some() {
+        let (window, is_strict) = (self.link.window, self.link.is_strict);
+        let half = self.sending(stream)?;
+        assert!(!is_strict || !half.finished, "written after its end");
+        if half.finished {
             return Err(WriteError::Closed);
         }
         let taken = data.len().min(limit).min(window.saturating_sub(half.waiting()));
+        half.is_blocked |= taken < data.len();
         if taken > 0 {
             half.data.push_back(data.slice(..taken));
         }
@@ -144,33 +187,50 @@ impl Transport for End<'_> {
     }
 
     fn finish(&mut self, stream: u64) -> Result<(), WriteError> {
-        let half = self.link.half(stream, self.is_server);
-        assert!(!half.finished, "finished twice");
-        half.finished = true;
+        let is_strict = self.link.is_strict;
+        let half = self.sending(stream)?;
+        assert!(!is_strict || !half.finished, "finished twice");
+        if core::mem::replace(&mut half.finished, true) {
+            return Err(WriteError::Closed);
+        }
         Ok(())
     }
 
     fn reset(&mut self, stream: u64, code: u64) {
-        let half = self.link.half(stream, self.is_server);
-        half.reset.get_or_insert(code);
-        half.data.clear();
+        let is_strict = self.link.is_strict;
+        let Some(half) = self.link.halves.get_mut(&(stream, self.is_server)) else { return };
+        if is_strict || !half.end_is_known {
+            half.reset.get_or_insert(code);
+            half.data.clear();
+        }
     }
 
     fn stop_sending(&mut self, stream: u64, code: u64) {
-        let half = self.link.half(stream, !self.is_server);
-        half.stopped.get_or_insert(code);
-        half.data.clear();
+        let is_strict = self.link.is_strict;
+        let Some(half) = self.link.halves.get_mut(&(stream, !self.is_server)) else { return };
+        if is_strict || !half.end_is_known {
+            half.stopped.get_or_insert(code);
+            half.data.clear();
+        }
     }
 
     fn read(&mut self, stream: u64, max: usize) -> Result<Option<Bytes>, ReadEnd> {
         let limit = self.link.size().min(max);
-        let half = self.link.half(stream, !self.is_server);
-        assert!(half.stopped.is_none(), "read after stop_sending");
+        let (is_closed, is_strict) = (self.link.closed.is_some(), self.link.is_strict);
+        let Some(half) = self.link.halves.get_mut(&(stream, !self.is_server)) else {
+            return Err(GONE);
+        };
+        assert!(!is_strict || half.stopped.is_none(), "read after stop_sending");
         if let Some(code) = half.reset {
+            self.link.end_is_known(stream, !self.is_server);
             return Err(ReadEnd::Reset(code));
         }
         let Some(front) = half.data.front_mut() else {
-            return if half.finished { Err(ReadEnd::Finished) } else { Ok(None) };
+            if half.finished {
+                self.link.end_is_known(stream, !self.is_server);
+                return Err(ReadEnd::Finished);
+            }
+            return if is_closed { Err(GONE) } else { Ok(None) };
         };
         if limit == 0 {
             return Ok(None);

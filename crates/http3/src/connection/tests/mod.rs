@@ -1,3 +1,4 @@
+mod conformance;
 mod exchange;
 mod limits;
 mod link;

@@ -96,15 +96,15 @@ impl Alone {
 
     /// The peer opens a stream and writes `bytes`.
     pub(super) fn open_bidirectional(&mut self, bytes: &[u8]) -> u64 {
-        use crate::Transport;
-        let stream = self.peer_end().open_bidirectional().unwrap();
+        let kind = u64::from(self.peer() == Role::Server);
+        let stream = self.peer_end().create(kind).unwrap();
         self.say(stream, bytes);
         stream
     }
 
     pub(super) fn open_unidirectional(&mut self, bytes: &[u8]) -> u64 {
-        use crate::Transport;
-        let stream = self.peer_end().open_unidirectional().unwrap();
+        let kind = 2 + u64::from(self.peer() == Role::Server);
+        let stream = self.peer_end().create(kind).unwrap();
         self.say(stream, bytes);
         stream
     }

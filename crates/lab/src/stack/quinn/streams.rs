@@ -61,6 +61,9 @@ impl Transport for Streams<'_> {
     }
 
     fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError> {
+        if self.connection.is_closed() {
+            return Err(WriteError::Closed);
+        }
         let mut stream = self.sending(stream).ok_or(WriteError::Closed)?;
         let (total, mut taken) = (data.len(), 0);
         let mut chunks = [data];
@@ -80,6 +83,9 @@ impl Transport for Streams<'_> {
     }
 
     fn finish(&mut self, stream: u64) -> Result<(), WriteError> {
+        if self.connection.is_closed() {
+            return Err(WriteError::Closed);
+        }
         let mut stream = self.sending(stream).ok_or(WriteError::Closed)?;
         stream.finish().map_err(|error| match error {
             FinishError::Stopped(code) => WriteError::Stopped(code.into_inner()),
@@ -102,6 +108,7 @@ impl Transport for Streams<'_> {
     }
 
     fn read(&mut self, stream: u64, max: usize) -> Result<Option<Bytes>, ReadEnd> {
+        let is_closed = self.connection.is_closed();
         let mut stream = self.receiving(stream).ok_or(GONE)?;
         if let Some(code) = stream.received_reset().map_err(|_| GONE)? {
             return Err(ReadEnd::Reset(code.into_inner()));
@@ -115,6 +122,7 @@ impl Transport for Streams<'_> {
                 Ok(Some(chunk)) if chunk.bytes.is_empty() => {}
                 Ok(Some(chunk)) => break Ok(Some(chunk.bytes)),
                 Ok(None) => break Err(ReadEnd::Finished),
+                Err(ReadError::Blocked) if is_closed => break Err(GONE),
                 Err(ReadError::Blocked) => break Ok(None),
                 Err(ReadError::Reset(code)) => break Err(ReadEnd::Reset(code.into_inner())),
             }

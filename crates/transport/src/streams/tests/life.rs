@@ -107,6 +107,32 @@ fn a_reset_reaches_the_reader_and_frees_both_ends() {
 }
 
 #[test]
+fn a_reset_is_told_and_known_while_data_is_left_unread() {
+    let mut pair = Pair::new(config());
+    let id = pair.opened(BIDIRECTIONAL, b"nobody reads this");
+    pair.settle();
+    assert_eq!(
+        events(&mut pair.server),
+        [StreamEvent::Opened(BIDIRECTIONAL), StreamEvent::Readable(id)]
+    );
+    assert_eq!(pair.server.received_reset(id), Ok(None));
+    assert_eq!(pair.server.readable_bytes(id), 17);
+    pair.client.reset(id, code(5)).unwrap();
+    pair.settle();
+    assert_eq!(events(&mut pair.server), [StreamEvent::Readable(id)]);
+    // Its bytes have gone back to the connection's window, once, before and after it is read.
+    for _ in 0..2 {
+        let window = pair.server.flow.receive_window();
+        assert_eq!((window.consumed(), window.received()), (17, 17));
+        assert_eq!(pair.server.received_reset(id), Ok(Some(code(5))));
+    }
+    pair.server.finish(id).unwrap();
+    pair.settle();
+    assert_eq!(pair.server.statistics().open, 0);
+    assert_eq!(pair.server.received_reset(id), Err(UnknownStream));
+}
+
+#[test]
 fn a_reset_in_every_state_of_the_receiver() {
     // Data arrived and not read, read in part, the end known with a gap, and all of it here.
     for (offset, fin, expected) in

@@ -1,0 +1,413 @@
+//! What [`Transport`] promises, as tests over any implementation of it.
+//!
+//! An implementation gives a [`Harness`], two connected ends of it that are each other's peer, and its
+//! test calls [`check`].
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    reason = "a test that does not hold panics"
+)]
+
+use bytes::Bytes;
+
+use crate::{ReadEnd, Role, Transport, WriteError};
+
+/// The two ends of one established connection. Both permit the other several streams of each kind, at
+/// least [`STREAMS`] and at most [`MANY`], and at most [`MANY`] times [`CHUNK`] bytes unread.
+pub trait Harness {
+    /// Lends an end to `act`.
+    fn end(&mut self, role: Role, act: &mut dyn FnMut(&mut dyn Transport));
+
+    /// Delivers what both ends have to send until neither has more.
+    fn deliver(&mut self);
+
+    /// What an end's connection noticed since this was asked last.
+    fn notices(&mut self, role: Role) -> Vec<Notice>;
+}
+
+/// What the owner of a connection tells HTTP/3 of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// Streams can be opened that could not be.
+    StreamsAvailable,
+    /// The peer opened streams.
+    StreamsArrived,
+    /// A stream has data, its end or its reset.
+    Readable(u64),
+    /// A stream takes data again.
+    Writable(u64),
+    /// The peer asked to stop sending.
+    Stopped {
+        /// On this stream.
+        stream: u64,
+        /// With this application error code.
+        code: u64,
+    },
+    /// The connection is gone.
+    Closed,
+}
+
+/// How many streams of each kind a [`Harness`] permits at least.
+pub const STREAMS: usize = 4;
+/// How many streams of each kind, and how many chunks of [`CHUNK`] bytes, a [`Harness`] permits at most.
+pub const MANY: usize = 1000;
+/// How many bytes are written at once to fill a stream.
+pub const CHUNK: usize = 16 << 10;
+
+/// Tries every promise, each with new ends.
+///
+/// # Panics
+/// If one is not kept.
+pub fn check<H: Harness>(mut connect: impl FnMut() -> H) {
+    let mut with = |promise: fn(&mut Ends<H>)| promise(&mut Ends(connect()));
+    with(opens_up_to_the_limit::<H, false>);
+    with(opens_up_to_the_limit::<H, true>);
+    with(accepts_in_order);
+    with(reads_in_order_at_most_max);
+    with(tells_the_end_of_an_empty_stream);
+    with(takes_nothing_while_blocked);
+    with(takes_nothing_after_the_end);
+    with(tells_a_reset_while_data_is_unread);
+    with(tells_a_reset_instead_of_data);
+    with(resets_once);
+    with(resets_nothing_that_has_ended);
+    with(tells_the_sender_to_stop);
+    with(stops_nothing_that_has_ended);
+    with(knows_no_stream_that_was_not_opened);
+    with(closes);
+}
+
+/// A harness with shorter words.
+struct Ends<H>(H);
+
+const C: Role = Role::Client;
+const S: Role = Role::Server;
+
+impl<H: Harness> Ends<H> {
+    fn at<T>(&mut self, role: Role, mut act: impl FnMut(&mut dyn Transport) -> T) -> T {
+        let mut result = None;
+        self.0.end(role, &mut |transport| result = Some(act(transport)));
+        result.expect("an end is lent")
+    }
+
+    /// Everything that an end noticed once everything is delivered.
+    fn notices(&mut self, role: Role) -> Vec<Notice> {
+        self.0.deliver();
+        self.0.notices(role)
+    }
+
+    fn open(&mut self, is_bidirectional: bool) -> Option<u64> {
+        self.at(C, |end| match is_bidirectional {
+            true => end.open_bidirectional(),
+            false => end.open_unidirectional(),
+        })
+    }
+
+    fn accept(&mut self, is_bidirectional: bool) -> Option<u64> {
+        self.at(S, |end| match is_bidirectional {
+            true => end.accept_bidirectional(),
+            false => end.accept_unidirectional(),
+        })
+    }
+
+    fn write(&mut self, role: Role, stream: u64, data: &[u8]) -> Result<usize, WriteError> {
+        self.at(role, |end| end.write(stream, Bytes::copy_from_slice(data)))
+    }
+
+    fn finish(&mut self, role: Role, stream: u64) -> Result<(), WriteError> {
+        self.at(role, |end| end.finish(stream))
+    }
+
+    fn read(&mut self, role: Role, stream: u64, max: usize) -> Result<Option<Bytes>, ReadEnd> {
+        let read = self.at(role, |end| end.read(stream, max));
+        if let Ok(Some(chunk)) = &read {
+            assert!(!chunk.is_empty(), "an empty chunk of stream {stream}");
+            assert!(chunk.len() <= max, "{} bytes for at most {max}", chunk.len());
+        }
+        read
+    }
+
+    /// Everything that can be read now, and what came then.
+    fn drain(&mut self, role: Role, stream: u64) -> (Vec<u8>, Option<ReadEnd>) {
+        let mut all = Vec::new();
+        loop {
+            match self.read(role, stream, CHUNK) {
+                Ok(Some(chunk)) => all.extend_from_slice(&chunk),
+                Ok(None) => return (all, None),
+                Err(end) => return (all, Some(end)),
+            }
+        }
+    }
+
+    /// A stream that the client opened, with `data`, and that the server accepted.
+    fn opened(&mut self, data: &[u8]) -> u64 {
+        let stream = self.open(true).expect("a stream is permitted");
+        assert_eq!(self.write(C, stream, data), Ok(data.len()));
+        assert!(self.notices(S).contains(&Notice::StreamsArrived));
+        assert_eq!(self.accept(true), Some(stream));
+        stream
+    }
+
+    /// A stream on which nothing is on its way.
+    fn opened_and_read(&mut self) -> u64 {
+        let stream = self.opened(b"x");
+        assert_eq!(self.drain(S, stream), (b"x".to_vec(), None));
+        stream
+    }
+
+    /// A stream of which the server has read the end.
+    fn ended(&mut self) -> u64 {
+        let stream = self.opened(b"all");
+        assert_eq!(self.finish(C, stream), Ok(()));
+        self.0.deliver();
+        assert_eq!(self.drain(S, stream), (b"all".to_vec(), Some(ReadEnd::Finished)));
+        self.0.deliver();
+        self.0.notices(C);
+        self.0.notices(S);
+        stream
+    }
+}
+
+fn opens_up_to_the_limit<H: Harness, const IS_BIDIRECTIONAL: bool>(ends: &mut Ends<H>) {
+    let mut streams = Vec::new();
+    while let Some(stream) = ends.open(IS_BIDIRECTIONAL) {
+        assert_eq!(stream, 4 * streams.len() as u64 + if IS_BIDIRECTIONAL { 0 } else { 2 });
+        streams.push(stream);
+        assert!(streams.len() <= MANY, "there is a limit");
+    }
+    assert!(streams.len() >= STREAMS);
+    assert_eq!(ends.open(IS_BIDIRECTIONAL), None, "again");
+    for stream in streams.iter().copied() {
+        assert_eq!(ends.write(C, stream, b"x"), Ok(1));
+        assert_eq!(ends.finish(C, stream), Ok(()));
+    }
+    assert!(!ends.notices(C).contains(&Notice::StreamsAvailable), "while all are open");
+    assert_eq!(ends.open(IS_BIDIRECTIONAL), None, "while all are open");
+    for stream in streams {
+        assert_eq!(ends.accept(IS_BIDIRECTIONAL), Some(stream));
+        assert_eq!(ends.drain(S, stream), (b"x".to_vec(), Some(ReadEnd::Finished)));
+        if IS_BIDIRECTIONAL {
+            assert_eq!(ends.finish(S, stream), Ok(()));
+            ends.0.deliver();
+            assert_eq!(ends.drain(C, stream), (Vec::new(), Some(ReadEnd::Finished)));
+        }
+    }
+    assert!(ends.notices(C).contains(&Notice::StreamsAvailable), "after all are over");
+    assert!(ends.open(IS_BIDIRECTIONAL).is_some(), "after all are over");
+}
+
+fn accepts_in_order<H: Harness>(ends: &mut Ends<H>) {
+    assert_eq!((ends.accept(true), ends.accept(false)), (None, None));
+    for is_bidirectional in [true, false] {
+        let streams: Vec<_> = (0..3).filter_map(|_| ends.open(is_bidirectional)).collect();
+        for stream in streams.iter().rev() {
+            assert_eq!(ends.write(C, *stream, b"x"), Ok(1));
+            ends.0.deliver();
+        }
+        assert!(ends.notices(S).contains(&Notice::StreamsArrived));
+        for stream in streams {
+            assert_eq!(ends.accept(is_bidirectional), Some(stream));
+            assert_eq!(ends.drain(S, stream), (b"x".to_vec(), None));
+        }
+        assert_eq!(ends.accept(is_bidirectional), None);
+    }
+}
+
+fn reads_in_order_at_most_max<H: Harness>(ends: &mut Ends<H>) {
+    let stream = ends.opened_and_read();
+    let sent: Vec<u8> = (0..5000_u32).map(|index| (index % 251) as u8).collect();
+    for part in [&sent[..1], &sent[1..1], &sent[1..3000], &sent[3000..]] {
+        assert_eq!(ends.write(C, stream, part), Ok(part.len()));
+        ends.0.deliver();
+    }
+    assert_eq!(ends.finish(C, stream), Ok(()));
+    assert!(ends.notices(S).contains(&Notice::Readable(stream)));
+    let (mut received, mut max) = (Vec::new(), 0);
+    while received.len() < sent.len() {
+        let chunk = ends.read(S, stream, max);
+        assert!(max == 0 || !matches!(chunk, Ok(None)), "everything is there");
+        assert!(max > 0 || chunk == Ok(None), "{chunk:?} of zero bytes");
+        received.extend_from_slice(&chunk.ok().flatten().unwrap_or_default());
+        max = (max + 1) % 700;
+    }
+    assert_eq!(received, sent);
+    assert_eq!(ends.read(S, stream, 1), Err(ReadEnd::Finished));
+}
+
+fn tells_the_end_of_an_empty_stream<H: Harness>(ends: &mut Ends<H>) {
+    let stream = ends.open(false).expect("a stream is permitted");
+    assert_eq!(ends.finish(C, stream), Ok(()));
+    assert!(ends.notices(S).contains(&Notice::StreamsArrived));
+    assert_eq!(ends.accept(false), Some(stream));
+    assert_eq!(ends.read(S, stream, 9), Err(ReadEnd::Finished));
+}
+
+fn takes_nothing_while_blocked<H: Harness>(ends: &mut Ends<H>) {
+    let stream = ends.opened_and_read();
+    let chunk = [7; CHUNK];
+    let mut written = 0;
+    loop {
+        match ends.write(C, stream, &chunk) {
+            Ok(CHUNK) => written += CHUNK,
+            other => {
+                written += other.expect("the stream takes data");
+                break;
+            }
+        }
+        assert!(written <= CHUNK * MANY, "there is a limit");
+    }
+    assert_eq!(ends.write(C, stream, b"x"), Ok(0));
+    // What the server reads makes room, sooner or later.
+    let mut read = 0;
+    while !ends.notices(C).contains(&Notice::Writable(stream)) {
+        let (data, end) = ends.drain(S, stream);
+        assert!(!data.is_empty() && end.is_none(), "blocked for good after {read} bytes: {end:?}");
+        read += data.len();
+    }
+    let more = ends.write(C, stream, &chunk).expect("the stream takes data");
+    assert!(more > 0);
+    assert_eq!(ends.finish(C, stream), Ok(()));
+    loop {
+        ends.0.deliver();
+        let (data, end) = ends.drain(S, stream);
+        assert!(data.iter().all(|byte| *byte == 7));
+        read += data.len();
+        if end == Some(ReadEnd::Finished) {
+            break;
+        }
+        assert!(!data.is_empty() && end.is_none(), "{read} of {} bytes: {end:?}", written + more);
+    }
+    assert_eq!(read, written + more);
+}
+
+fn takes_nothing_after_the_end<H: Harness>(ends: &mut Ends<H>) {
+    let (finished, reset) = (ends.opened(b"a"), ends.opened(b"b"));
+    assert_eq!(ends.finish(C, finished), Ok(()));
+    ends.at(C, |end| end.reset(reset, 1));
+    for _ in 0..2 {
+        for stream in [finished, reset] {
+            assert_eq!(ends.write(C, stream, b"more"), Err(WriteError::Closed));
+            assert_eq!(ends.finish(C, stream), Err(WriteError::Closed));
+        }
+        ends.0.deliver();
+    }
+    assert_eq!(ends.drain(S, finished), (b"a".to_vec(), Some(ReadEnd::Finished)));
+}
+
+fn tells_a_reset_while_data_is_unread<H: Harness>(ends: &mut Ends<H>) {
+    let stream = ends.opened(b"nobody reads this to its end");
+    assert_eq!(ends.read(S, stream, 6), Ok(Some(Bytes::from_static(b"nobody"))));
+    assert_eq!(ends.read(S, stream, 0), Ok(None));
+    ends.0.notices(S);
+    ends.at(C, |end| end.reset(stream, 7));
+    assert!(ends.notices(S).contains(&Notice::Readable(stream)), "a reset is news");
+    assert_eq!(ends.read(S, stream, 0), Err(ReadEnd::Reset(7)));
+    // The other direction goes on.
+    assert_eq!(ends.write(S, stream, b"answer"), Ok(6));
+    assert_eq!(ends.finish(S, stream), Ok(()));
+    assert!(ends.notices(C).contains(&Notice::Readable(stream)));
+    assert_eq!(ends.drain(C, stream), (b"answer".to_vec(), Some(ReadEnd::Finished)));
+}
+
+fn tells_a_reset_instead_of_data<H: Harness>(ends: &mut Ends<H>) {
+    let stream = ends.opened(b"nobody reads this");
+    ends.at(C, |end| end.reset(stream, 7));
+    assert!(ends.notices(S).contains(&Notice::Readable(stream)));
+    assert_eq!(ends.read(S, stream, 9), Err(ReadEnd::Reset(7)));
+}
+
+fn resets_once<H: Harness>(ends: &mut Ends<H>) {
+    let stream = ends.opened(b"x");
+    ends.at(C, |end| end.reset(stream, 7));
+    ends.at(C, |end| end.reset(stream, 8));
+    ends.0.deliver();
+    assert_eq!(ends.read(S, stream, 9), Err(ReadEnd::Reset(7)));
+}
+
+fn resets_nothing_that_has_ended<H: Harness>(ends: &mut Ends<H>) {
+    let stream = ends.ended();
+    ends.at(C, |end| end.reset(stream, 7));
+    assert_eq!(ends.notices(S), []);
+    // Nor is the other direction touched.
+    assert_eq!(ends.write(S, stream, b"answer"), Ok(6));
+    ends.0.deliver();
+    assert_eq!(ends.drain(C, stream), (b"answer".to_vec(), None));
+}
+
+fn tells_the_sender_to_stop<H: Harness>(ends: &mut Ends<H>) {
+    let stream = ends.opened(b"nobody reads this");
+    ends.at(S, |end| end.stop_sending(stream, 5));
+    ends.at(S, |end| end.stop_sending(stream, 6));
+    let stopped: Vec<_> = ends.notices(C);
+    assert_eq!(stopped, [Notice::Stopped { stream, code: 5 }]);
+    for _ in 0..2 {
+        assert_eq!(ends.write(C, stream, b"more"), Err(WriteError::Stopped(5)));
+        assert_eq!(ends.finish(C, stream), Err(WriteError::Stopped(5)));
+    }
+    assert_eq!(ends.write(S, stream, b"answer"), Ok(6));
+    ends.0.deliver();
+    assert_eq!(ends.drain(C, stream), (b"answer".to_vec(), None));
+}
+
+fn stops_nothing_that_has_ended<H: Harness>(ends: &mut Ends<H>) {
+    let stream = ends.ended();
+    let reset = ends.opened(b"x");
+    ends.at(C, |end| end.reset(reset, 7));
+    ends.0.deliver();
+    assert_eq!(ends.read(S, reset, 9), Err(ReadEnd::Reset(7)));
+    ends.0.notices(C);
+    ends.0.notices(S);
+    for ended in [stream, reset] {
+        ends.at(S, |end| end.stop_sending(ended, 5));
+    }
+    assert_eq!(ends.notices(C), []);
+    assert_eq!(ends.notices(S), []);
+}
+
+fn knows_no_stream_that_was_not_opened<H: Harness>(ends: &mut Ends<H>) {
+    let ours = ends.open(false).expect("a stream is permitted");
+    assert_eq!(ends.write(C, ours, b"x"), Ok(1));
+    ends.0.deliver();
+    assert_eq!(ends.accept(false), Some(ours));
+    let unknown = [400, 401, 402, 403].map(|stream| (C, stream));
+    for (role, stream) in unknown.into_iter().chain([(S, ours)]) {
+        assert_eq!(ends.write(role, stream, b"x"), Err(WriteError::Closed), "{stream}");
+        assert_eq!(ends.finish(role, stream), Err(WriteError::Closed), "{stream}");
+        ends.at(role, |end| end.reset(stream, 1));
+    }
+    for (role, stream) in unknown.into_iter().chain([(C, ours)]) {
+        assert!(matches!(ends.read(role, stream, 9), Err(ReadEnd::Reset(_))), "{stream}");
+        assert!(matches!(ends.read(role, stream, 0), Err(ReadEnd::Reset(_))), "{stream}");
+        ends.at(role, |end| end.stop_sending(stream, 1));
+    }
+    assert_eq!(ends.notices(C), []);
+    assert_eq!(ends.drain(S, ours), (b"x".to_vec(), None));
+}
+
+fn closes<H: Harness>(ends: &mut Ends<H>) {
+    let stream = ends.opened(b"came before");
+    let waiting = ends.opened_and_read();
+    let ended = ends.opened(b"whole");
+    assert_eq!(ends.finish(C, ended), Ok(()));
+    ends.0.deliver();
+    ends.at(C, |end| end.close(0x101, "the end"));
+    assert!(ends.notices(S).contains(&Notice::Closed));
+    assert_eq!(ends.read(S, stream, 4), Ok(Some(Bytes::from_static(b"came"))));
+    assert_eq!(ends.read(S, stream, 0), Ok(None), "there is more to read");
+    for (role, stream, before) in [(S, stream, " before"), (S, waiting, ""), (C, waiting, "")] {
+        let (data, end) = ends.drain(role, stream);
+        assert_eq!(data, before.as_bytes());
+        assert!(matches!(end, Some(ReadEnd::Reset(_))), "{end:?}");
+    }
+    assert_eq!(ends.drain(S, ended), (b"whole".to_vec(), Some(ReadEnd::Finished)));
+    for role in [C, S] {
+        assert_eq!(ends.at(role, |end| end.open_bidirectional()), None);
+        assert_eq!(ends.at(role, |end| end.open_unidirectional()), None);
+        assert_eq!(ends.write(role, waiting, b"more"), Err(WriteError::Closed));
+        assert_eq!(ends.finish(role, waiting), Err(WriteError::Closed));
+        ends.at(role, |end| end.reset(waiting, 1));
+        ends.at(role, |end| end.stop_sending(waiting, 1));
+        ends.at(role, |end| end.close(1, "again"));
+    }
+}

@@ -1,0 +1,119 @@
+//! The streams of a connection of `clearway-transport` as HTTP/3 sees them.
+
+use bytes::Bytes;
+use clearway_transport::{self as transport, Connection, ReadError, ReadOutcome};
+use clearway_units::Timestamp;
+use clearway_wire::{Direction, StreamId, VarInt};
+
+use crate::{Code, ReadEnd, Transport, WriteError};
+
+/// A stream of which nothing more can be known. Never an end: a message that was cut off must not look
+/// complete.
+const GONE: ReadEnd = ReadEnd::Reset(Code::REQUEST_CANCELLED.get());
+
+/// A QUIC connection, borrowed for the time of a call of HTTP/3, which happens at a point in time.
+pub struct QuicStreams<'a> {
+    now: Timestamp,
+    connection: &'a mut Connection,
+}
+
+impl<'a> QuicStreams<'a> {
+    /// The streams of `connection` at `now`.
+    pub fn new(now: Timestamp, connection: &'a mut Connection) -> Self {
+        Self { now, connection }
+    }
+
+    /// The same, borrowed for a shorter time.
+    pub fn reborrow(&mut self) -> QuicStreams<'_> {
+        QuicStreams { now: self.now, connection: self.connection }
+    }
+
+    /// The connection itself.
+    pub fn connection(&self) -> &Connection {
+        self.connection
+    }
+
+    /// The connection itself.
+    pub fn connection_mut(&mut self) -> &mut Connection {
+        self.connection
+    }
+}
+
+/// The ID of the stream with this number; numbers beyond RFC 9000 §2.1 name a stream that does not
+/// exist.
+fn stream_id(stream: u64) -> StreamId {
+    StreamId::from_varint(VarInt::saturating(stream))
+}
+
+impl Transport for QuicStreams<'_> {
+    fn open_bidirectional(&mut self) -> Option<u64> {
+        self.connection.open(Direction::Bidirectional).map(StreamId::get)
+    }
+
+    fn open_unidirectional(&mut self) -> Option<u64> {
+        self.connection.open(Direction::Unidirectional).map(StreamId::get)
+    }
+
+    fn accept_bidirectional(&mut self) -> Option<u64> {
+        self.connection.accept(Direction::Bidirectional).map(StreamId::get)
+    }
+
+    fn accept_unidirectional(&mut self) -> Option<u64> {
+        self.connection.accept(Direction::Unidirectional).map(StreamId::get)
+    }
+
+    fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError> {
+        if self.connection.is_closed() {
+            return Err(WriteError::Closed);
+        }
+        self.connection.write(stream_id(stream), data).map_err(write_error)
+    }
+
+    fn finish(&mut self, stream: u64) -> Result<(), WriteError> {
+        if self.connection.is_closed() {
+            return Err(WriteError::Closed);
+        }
+        self.connection.finish(stream_id(stream)).map_err(write_error)
+    }
+
+    fn reset(&mut self, stream: u64, code: u64) {
+        // A stream that has ended needs no reset.
+        let _ = self.connection.reset(stream_id(stream), VarInt::saturating(code));
+    }
+
+    fn stop_sending(&mut self, stream: u64, code: u64) {
+        // A stream that has ended needs no stopping.
+        let code = VarInt::saturating(code);
+        let _ = self.connection.stop_sending(self.now, stream_id(stream), code);
+    }
+
+    fn read(&mut self, stream: u64, max: usize) -> Result<Option<Bytes>, ReadEnd> {
+        let id = stream_id(stream);
+        if max == 0 {
+            return match self.connection.received_reset(id) {
+                Ok(None) => Ok(None),
+                Ok(Some(code)) => Err(ReadEnd::Reset(code.get())),
+                Err(transport::UnknownStream) => Err(GONE),
+            };
+        }
+        match self.connection.read(self.now, id, max) {
+            Ok(ReadOutcome::Data(data)) => Ok(Some(data)),
+            Ok(ReadOutcome::Blocked) if self.connection.is_closed() => Err(GONE),
+            Ok(ReadOutcome::Blocked) => Ok(None),
+            Ok(ReadOutcome::Finished) => Err(ReadEnd::Finished),
+            Err(ReadError::Reset(code)) => Err(ReadEnd::Reset(code.get())),
+            Err(ReadError::UnknownStream) => Err(GONE),
+        }
+    }
+
+    fn close(&mut self, code: u64, reason: &str) {
+        self.connection.close(self.now, VarInt::saturating(code), reason.as_bytes());
+    }
+}
+
+fn write_error(error: transport::WriteError) -> WriteError {
+    match error {
+        transport::WriteError::Stopped(code) => WriteError::Stopped(code.get()),
+        transport::WriteError::Closed | transport::WriteError::UnknownStream => WriteError::Closed,
+    }
+}
