@@ -4,7 +4,7 @@ use core::fmt;
 use core::future::Future;
 use core::net::SocketAddr;
 use core::ops::Deref;
-use core::pin::{Pin, pin};
+use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::sync::Arc;
 
@@ -12,12 +12,16 @@ use bytes::Bytes;
 use clearway_transport::{ConnectionError, Statistics};
 use clearway_wire::{Direction, StreamId, VarInt};
 use rustls::pki_types::CertificateDer;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
+use crate::bridge::{Established, Signal};
 use crate::error::{ConnectError, ExportError, SendDatagramError};
 use crate::recv_stream::RecvStream;
 use crate::send_stream::SendStream;
-use crate::shared::{Established, ExportRequest, Opened, Shared, State, register};
+use crate::streams::{ExportRequest, Opened, Shared, incoming};
+
+/// What this end's tasks learn when this end closes the connection.
+const CLOSED: ConnectError = ConnectError::Lost(ConnectionError::LocallyClosed);
 
 /// What keeps a connection open: when the last is dropped, the connection is closed.
 #[derive(Clone)]
@@ -41,7 +45,7 @@ impl Deref for ConnectionRef {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.0.close(VarInt::ZERO, Bytes::new());
+        self.0.close(VarInt::ZERO, Bytes::new(), CLOSED);
     }
 }
 
@@ -70,23 +74,16 @@ impl Future for Connecting {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(reference) = self.reference.take() else {
             // Asked again after it was done.
-            return Poll::Ready(Err(ConnectError::Lost(ConnectionError::LocallyClosed)));
+            return Poll::Ready(Err(CLOSED));
         };
-        let mut state = reference.lock();
-        if let Some(error) = &state.error {
-            let error = error.clone();
-            drop(state);
-            return Poll::Ready(Err(error));
+        match reference.poll_established(context) {
+            Poll::Ready(Ok(established)) => Poll::Ready(Ok(Connection { reference, established })),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                self.reference = Some(reference);
+                Poll::Pending
+            }
         }
-        if let Some(established) = state.established.clone() {
-            drop(state);
-            return Poll::Ready(Ok(Connection { reference, established }));
-        }
-        let old = register(&mut state.connecting, context);
-        drop(state);
-        drop(old);
-        self.reference = Some(reference);
-        Poll::Pending
     }
 }
 
@@ -129,16 +126,16 @@ impl Connection {
 
     async fn open(&self, direction: Direction) -> Result<StreamId, ConnectionError> {
         let (reply, opened) = oneshot::channel();
-        {
-            let mut state = self.reference.lock();
+        self.reference.act(|state, effects| {
             if let Some(error) = state.lost() {
                 return Err(error);
             }
-            let opening = state.opening.get_mut(direction);
+            let opening = state.face.opening.get_mut(direction);
             opening.retain(|reply| !reply.is_closed());
             opening.push_back(reply);
-        }
-        self.reference.wake_shard();
+            effects.wake_shard();
+            Ok(())
+        })?;
         let id = opened.await.ok().and_then(Opened::take);
         id.ok_or_else(|| self.why_lost())
     }
@@ -167,29 +164,11 @@ impl Connection {
     }
 
     async fn accept(&self, direction: Direction) -> Result<StreamId, ConnectionError> {
-        self.wait(self.reference.signals.incoming(direction), |state| {
-            let next = state.incoming.get_mut(direction).pop_front();
+        let wanted = self.reference.wait(incoming(direction), |state| {
+            let next = state.face.incoming.get_mut(direction).pop_front();
             next.map(Ok).or_else(|| state.lost().map(Err))
-        })
-        .await
-    }
-
-    /// Waits until `attempt` has a result; it is tried again whenever `signal` is given.
-    async fn wait<T>(
-        &self,
-        signal: &Notify,
-        mut attempt: impl FnMut(&mut State) -> Option<T>,
-    ) -> T {
-        loop {
-            let mut notified = pin!(signal.notified());
-            // From here on no signal is missed.
-            notified.as_mut().enable();
-            let result = attempt(&mut self.reference.lock());
-            if let Some(result) = result {
-                return result;
-            }
-            notified.await;
-        }
+        });
+        wanted.await
     }
 
     fn both(&self, id: StreamId) -> (SendStream, RecvStream) {
@@ -203,7 +182,7 @@ impl Connection {
 
     /// Waits until the connection is over, and says why.
     pub async fn closed(&self) -> ConnectionError {
-        self.wait(&self.reference.signals.closed, |state| state.lost()).await
+        self.reference.wait(Signal::Connection, |state| state.lost()).await
     }
 
     /// Why the connection is over, if it is.
@@ -214,7 +193,7 @@ impl Connection {
     /// Closes the connection at once: the peer is told `error_code` and `reason`, of which the first
     /// few hundred bytes count. What was not delivered yet is lost.
     pub fn close(&self, error_code: VarInt, reason: &[u8]) {
-        self.reference.close(error_code, Bytes::copy_from_slice(reason));
+        self.reference.close(error_code, Bytes::copy_from_slice(reason), CLOSED);
     }
 
     /// Sends `data` at most once, without order (RFC 9221). It may be lost without notice, on the way
@@ -227,18 +206,17 @@ impl Connection {
         if data.len() > maximum {
             return Err(SendDatagramError::TooLarge { maximum });
         }
-        {
-            let mut state = self.reference.lock();
+        self.reference.act(|state, effects| {
             if let Some(error) = state.lost() {
                 return Err(SendDatagramError::ConnectionLost(error));
             }
-            if !state.datagrams_to_send.has_room_for(&data) {
+            if !state.face.datagrams_to_send.has_room_for(&data) {
                 return Err(SendDatagramError::QueueFull);
             }
-            state.datagrams_to_send.push(data);
-        }
-        self.reference.wake_shard();
-        Ok(())
+            state.face.datagrams_to_send.push(data);
+            effects.wake_shard();
+            Ok(())
+        })
     }
 
     /// The largest payload that [`send_datagram`](Self::send_datagram) takes; `None` if the peer takes
@@ -253,16 +231,16 @@ impl Connection {
     /// # Errors
     /// If the connection ends.
     pub async fn read_datagram(&self) -> Result<Bytes, ConnectionError> {
-        self.wait(&self.reference.signals.datagrams, |state| {
-            let next = state.datagrams_received.pop();
+        let wanted = self.reference.wait(Signal::Datagrams, |state| {
+            let next = state.face.datagrams_received.pop();
             next.map(Ok).or_else(|| state.lost().map(Err))
-        })
-        .await
+        });
+        wanted.await
     }
 
     /// Where the peer is now.
     pub fn remote_address(&self) -> SocketAddr {
-        self.reference.lock().remote.unwrap_or(UNKNOWN_ADDRESS)
+        self.reference.lock().remote_address.unwrap_or(UNKNOWN_ADDRESS)
     }
 
     /// The application protocol (ALPN) agreed on.
@@ -288,7 +266,7 @@ impl Connection {
     /// A token that the server gave, with which a later connection to it can do without Retry; see
     /// [`ClientConfig::token`](crate::ClientConfig::token). The newest, once.
     pub fn new_token(&self) -> Option<Bytes> {
-        self.reference.lock().new_token.take()
+        self.reference.lock().face.new_token.take()
     }
 
     /// Derives `length` bytes of keying material from the session (RFC 8446 §7.5).
@@ -302,19 +280,19 @@ impl Connection {
         context: Option<&[u8]>,
     ) -> Result<Vec<u8>, ExportError> {
         let (reply, exported) = oneshot::channel();
-        {
-            let mut state = self.reference.lock();
+        self.reference.act(|state, effects| {
             if let Some(error) = state.lost() {
                 return Err(ExportError::ConnectionLost(error));
             }
-            state.exports.push(ExportRequest {
+            state.face.exports.push(ExportRequest {
                 label: label.to_vec(),
                 context: context.map(<[u8]>::to_vec),
                 length,
                 reply,
             });
-        }
-        self.reference.wake_shard();
+            effects.wake_shard();
+            Ok(())
+        })?;
         let lost = |_| Err(ExportError::ConnectionLost(self.why_lost()));
         exported.await.unwrap_or_else(lost)
     }

@@ -24,7 +24,7 @@ use crate::connection::Connecting;
 use crate::driver::Driver;
 use crate::error::{ConfigError, ConnectError, EndpointError};
 use crate::observe::Observers;
-use crate::shared::{Effects, Shared};
+use crate::streams::Shared;
 
 /// Clients beyond this many are refused while nobody calls [`Endpoint::accept`].
 const MAX_WAITING: usize = 1024;
@@ -287,11 +287,7 @@ impl Endpoint {
     ) -> Result<Connecting, ConfigError> {
         let shared = Shared::new(Some(remote));
         let failing = shared.clone();
-        let on_failure = Box::new(move |failure| {
-            let mut effects = Effects::default();
-            failing.lock().fail(ConnectError::NotStarted(failure), &mut effects);
-            effects.carry_out(&failing);
-        });
+        let on_failure = Box::new(move |failure| failing.fail(ConnectError::NotStarted(failure)));
         self.connect_application(config, remote, server_name, driver(shared.clone()), on_failure)?;
         Ok(Connecting::new(shared, remote))
     }

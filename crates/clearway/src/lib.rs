@@ -47,6 +47,7 @@
 //! # }
 //! ```
 
+mod bridge;
 mod config;
 mod connection;
 mod driver;
@@ -56,7 +57,7 @@ pub mod http3;
 mod observe;
 mod recv_stream;
 mod send_stream;
-mod shared;
+mod streams;
 
 pub use clearway_congestion as congestion;
 pub use clearway_io::{

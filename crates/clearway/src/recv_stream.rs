@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::connection::ConnectionRef;
 use crate::error::{ReadError, ReadToEndError, StreamClosed};
-use crate::shared::{ReceiveEnd, ReceiveHalf, register};
+use crate::streams::{Effects, ReceiveHalf};
 
 /// A stream to read from.
 ///
@@ -77,43 +77,40 @@ impl RecvStream {
         context: &mut Context<'_>,
         max: usize,
     ) -> Poll<Result<Option<Bytes>, ReadError>> {
-        let mut state = self.connection.lock();
-        let lost = state.lost();
-        let receive = state.streams.get_mut(&self.id).and_then(|stream| stream.receive.as_mut());
-        let Some(receive) = receive.filter(|receive| !receive.is_stopped) else {
-            return Poll::Ready(Err(ReadError::ClosedStream));
-        };
-        if let Some(chunk) = receive.take(max.max(1)) {
-            let is_due = receive.is_due();
-            state.credit += chunk.len() as u64;
-            let is_due = is_due || state.credit >= state.credit_step;
-            // Seen with the next batch in any case.
-            state.touch(self.id);
-            drop(state);
-            if is_due {
-                self.connection.wake_shard();
+        self.connection.act(|state, effects| {
+            let lost = state.lost();
+            let face = &mut state.face;
+            let stream = face.streams.get_mut(&self.id);
+            let receive = stream.and_then(|stream| stream.receive.as_mut());
+            let receive = receive
+                .filter(|receive| !receive.buffer.is_stopped())
+                .ok_or(ReadError::ClosedStream)?;
+            if let Some(chunk) = receive.take(max.max(1)) {
+                face.credit += chunk.len() as u64;
+                if receive.is_due() || face.credit >= face.credit_step {
+                    effects.wake_shard();
+                }
+                // Seen with the next batch in any case.
+                state.change(self.id);
+                return Poll::Ready(Ok(Some(chunk)));
             }
-            return Poll::Ready(Ok(Some(chunk)));
-        }
-        let ended = match (receive.end, lost) {
-            (Some(ReceiveEnd::Finished), _) => Ok(None),
-            (Some(ReceiveEnd::Reset(code)), _) => Err(ReadError::Reset(code)),
-            (None, Some(error)) => return Poll::Ready(Err(ReadError::ConnectionLost(error))),
-            (None, None) => {
-                let old = register(&mut receive.reader, context);
-                drop(state);
-                drop(old);
-                return Poll::Pending;
+            let end = match (receive.buffer.end(), lost) {
+                (Some(Ok(())), _) => Ok(None),
+                (Some(Err(code)), _) => Err(ReadError::Reset(*code)),
+                (None, Some(error)) => return Poll::Ready(Err(ReadError::ConnectionLost(error))),
+                (None, None) => {
+                    receive.buffer.watch(context, effects);
+                    return Poll::Pending;
+                }
+            };
+            if !std::mem::replace(&mut receive.end_is_known, true) {
+                // The peer may open another stream.
+                receive.end_is_owed = true;
+                state.change(self.id);
+                effects.wake_shard();
             }
-        };
-        if !std::mem::replace(&mut receive.end_is_known, true) {
-            // The peer may open another stream.
-            receive.end_is_owed = true;
-            state.touch(self.id);
-            drop(state);
-            self.connection.wake_shard();
-        }
-        Poll::Ready(ended)
+            Poll::Ready(end)
+        })
     }
 
     /// Asks the peer not to send more, telling it `error_code`, and forgets what has come. Does
@@ -122,35 +119,28 @@ impl RecvStream {
     /// # Errors
     /// If the stream was stopped before.
     pub fn stop(&mut self, error_code: VarInt) -> Result<(), StreamClosed> {
-        self.change(|receive| {
-            if receive.is_stopped {
+        self.change(|receive, _| {
+            if receive.buffer.is_stopped() {
                 return Err(StreamClosed);
             }
-            give_up(receive, error_code);
+            // Of a stream that has come to its end the peer learns nothing; its place is free for another.
+            receive.buffer.clear();
+            receive.buffer.stop(error_code);
             Ok(())
         })
     }
 
     fn change(
         &self,
-        change: impl FnOnce(&mut ReceiveHalf) -> Result<(), StreamClosed>,
+        change: impl FnOnce(&mut ReceiveHalf, &mut Effects) -> Result<(), StreamClosed>,
     ) -> Result<(), StreamClosed> {
-        {
-            let mut state = self.connection.lock();
-            let receive = state.streams.get_mut(&self.id).and_then(|it| it.receive.as_mut());
-            change(receive.ok_or(StreamClosed)?)?;
-            state.touch(self.id);
-        }
-        self.connection.wake_shard();
-        Ok(())
+        self.connection.act(|state, effects| {
+            change(state.receive_half(self.id).ok_or(StreamClosed)?, effects)?;
+            state.change(self.id);
+            effects.wake_shard();
+            Ok(())
+        })
     }
-}
-
-/// Of a stream that has come to its end the peer learns nothing; its place is free for another.
-fn give_up(receive: &mut ReceiveHalf, error_code: VarInt) {
-    receive.is_stopped = true;
-    receive.clear();
-    receive.stop = Some(error_code);
 }
 
 impl AsyncRead for RecvStream {
@@ -174,15 +164,14 @@ impl AsyncRead for RecvStream {
 
 impl Drop for RecvStream {
     fn drop(&mut self) {
-        let mut waker = None;
         // A stream that is over needs nothing more.
-        let _ = self.change(|receive| {
-            if !receive.is_stopped {
-                give_up(receive, VarInt::ZERO);
+        let _ = self.change(|receive, effects| {
+            if !receive.buffer.is_stopped() {
+                receive.buffer.clear();
+                receive.buffer.stop(VarInt::ZERO);
             }
             receive.handle_is_gone = true;
-            // Dropped after unlocking.
-            waker = receive.reader.take();
+            receive.buffer.release(effects);
             Ok(())
         });
     }

@@ -1,7 +1,7 @@
 use core::fmt;
 use core::future::poll_fn;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 use std::io;
 
 use bytes::Bytes;
@@ -9,9 +9,10 @@ use clearway_transport::ConnectionError;
 use clearway_wire::{StreamId, VarInt};
 use tokio::io::AsyncWrite;
 
+use crate::bridge::SendState;
 use crate::connection::ConnectionRef;
 use crate::error::{StreamClosed, WriteError};
-use crate::shared::{STREAM_BUFFER, SendHalf, SendState, register};
+use crate::streams::{Effects, SendHalf};
 
 /// How many bytes one write copies at most.
 const COPY_LIMIT: usize = 64 << 10;
@@ -82,36 +83,24 @@ impl SendStream {
         context: &mut Context<'_>,
         make: impl FnOnce(usize) -> Bytes,
     ) -> Poll<Result<usize, WriteError>> {
-        let mut state = self.connection.lock();
-        let lost = state.lost();
-        let Some(send) = state.streams.get_mut(&self.id).and_then(|stream| stream.send.as_mut())
-        else {
-            return Poll::Ready(Err(WriteError::ClosedStream));
-        };
-        match send.state {
-            SendState::Stopped(code) => return Poll::Ready(Err(WriteError::Stopped(code))),
-            SendState::Open => {}
-            _ => return Poll::Ready(Err(WriteError::ClosedStream)),
-        }
-        if let Some(error) = lost {
-            return Poll::Ready(Err(WriteError::ConnectionLost(error)));
-        }
-        if send.queued >= STREAM_BUFFER {
-            let old = register(&mut send.writer, context);
-            drop(state);
-            drop(old);
-            return Poll::Pending;
-        }
-        let data = make(STREAM_BUFFER - send.queued);
-        let length = data.len();
-        if length > 0 {
-            send.queued += length;
-            send.queue.push_back(data);
-            state.touch(self.id);
-            drop(state);
-            self.connection.wake_shard();
-        }
-        Poll::Ready(Ok(length))
+        self.connection.act(|state, effects| {
+            let lost = state.lost();
+            let send = state.send_half(self.id).ok_or(WriteError::ClosedStream)?;
+            match (send.buffer.state(), lost) {
+                (SendState::Failed(code), _) => Err(WriteError::Stopped(*code))?,
+                (SendState::Open, None) => {}
+                (SendState::Open, Some(error)) => Err(WriteError::ConnectionLost(error))?,
+                _ => Err(WriteError::ClosedStream)?,
+            }
+            let data = make(ready!(send.buffer.poll_room(context, effects)));
+            let length = data.len();
+            if length > 0 {
+                send.buffer.push(data);
+                state.change(self.id);
+                effects.wake_shard();
+            }
+            Poll::Ready(Ok(length))
+        })
     }
 
     /// Ends the stream after what was written. It does not wait for anything; see
@@ -120,12 +109,12 @@ impl SendStream {
     /// # Errors
     /// If the stream was finished or reset before.
     pub fn finish(&mut self) -> Result<(), StreamClosed> {
-        self.change(|send| match send.state {
+        self.change(|send, _| match send.buffer.state() {
             SendState::Open => {
-                send.state = SendState::Finishing;
+                send.buffer.finish();
                 Ok(())
             }
-            SendState::Stopped(_) => Ok(()),
+            SendState::Failed(_) => Ok(()),
             _ => Err(StreamClosed),
         })
     }
@@ -136,12 +125,12 @@ impl SendStream {
     /// # Errors
     /// If the stream was reset before.
     pub fn reset(&mut self, error_code: VarInt) -> Result<(), StreamClosed> {
-        self.change(|send| match send.state {
+        self.change(|send, _| match send.buffer.state() {
             SendState::Open | SendState::Finishing | SendState::Finished => {
-                send.state = SendState::Resetting(error_code);
+                send.buffer.reset(error_code);
                 Ok(())
             }
-            SendState::Stopped(_) | SendState::Delivered => Ok(()),
+            SendState::Failed(_) | SendState::Delivered => Ok(()),
             SendState::Resetting(_) | SendState::Reset => Err(StreamClosed),
         })
     }
@@ -149,7 +138,7 @@ impl SendStream {
     /// Sends this stream's data before that of streams of a lower priority; all begin with 0.
     pub fn set_priority(&mut self, priority: i32) {
         // A stream that is over needs none.
-        let _ = self.change(|send| {
+        let _ = self.change(|send, _| {
             send.priority = Some(priority);
             Ok(())
         });
@@ -157,16 +146,14 @@ impl SendStream {
 
     fn change(
         &self,
-        change: impl FnOnce(&mut SendHalf) -> Result<(), StreamClosed>,
+        change: impl FnOnce(&mut SendHalf, &mut Effects) -> Result<(), StreamClosed>,
     ) -> Result<(), StreamClosed> {
-        {
-            let mut state = self.connection.lock();
-            let send = state.streams.get_mut(&self.id).and_then(|stream| stream.send.as_mut());
-            change(send.ok_or(StreamClosed)?)?;
-            state.touch(self.id);
-        }
-        self.connection.wake_shard();
-        Ok(())
+        self.connection.act(|state, effects| {
+            change(state.send_half(self.id).ok_or(StreamClosed)?, effects)?;
+            state.change(self.id);
+            effects.wake_shard();
+            Ok(())
+        })
     }
 
     /// Waits until the peer wants no more of the stream (`Some` of its error code) or, after
@@ -183,23 +170,21 @@ impl SendStream {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<VarInt>, ConnectionError>> {
-        let mut state = self.connection.lock();
-        let lost = state.lost();
-        let send = state.streams.get_mut(&self.id).and_then(|stream| stream.send.as_mut());
-        let Some(send) = send else { return Poll::Ready(Ok(None)) };
-        match (send.state, lost) {
-            (SendState::Stopped(code), _) => Poll::Ready(Ok(Some(code))),
-            (SendState::Delivered | SendState::Resetting(_) | SendState::Reset, _) => {
-                Poll::Ready(Ok(None))
+        self.connection.act(|state, effects| {
+            let lost = state.lost();
+            let Some(send) = state.send_half(self.id) else { return Poll::Ready(Ok(None)) };
+            match (send.buffer.state(), lost) {
+                (SendState::Failed(code), _) => Poll::Ready(Ok(Some(*code))),
+                (SendState::Delivered | SendState::Resetting(_) | SendState::Reset, _) => {
+                    Poll::Ready(Ok(None))
+                }
+                (_, Some(error)) => Poll::Ready(Err(error)),
+                _ => {
+                    send.buffer.watch_end(context, effects);
+                    Poll::Pending
+                }
             }
-            (_, Some(error)) => Poll::Ready(Err(error)),
-            _ => {
-                let old = register(&mut send.watcher, context);
-                drop(state);
-                drop(old);
-                Poll::Pending
-            }
-        }
+        })
     }
 }
 
@@ -227,15 +212,11 @@ impl AsyncWrite for SendStream {
 
 impl Drop for SendStream {
     fn drop(&mut self) {
-        let mut wakers = (None, None);
         // A stream that is over needs nothing more.
-        let _ = self.change(|send| {
-            if send.state == SendState::Open {
-                send.state = SendState::Finishing;
-            }
+        let _ = self.change(|send, effects| {
+            send.buffer.finish();
             send.handle_is_gone = true;
-            // Dropped after unlocking.
-            wakers = (send.writer.take(), send.watcher.take());
+            send.buffer.release(effects);
             Ok(())
         });
     }

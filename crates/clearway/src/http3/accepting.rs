@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::{Method, Request};
 use slab::Slab;
 
-use super::bridge::Listener;
+use super::driver::Listener;
+use super::exchanges::{Head, Shared};
 use super::recv_body::ReceiveEnd;
-use super::state::{Ending, Head, Shared};
 use super::{RecvBody, Responder, SendBody, Timeouts};
 
 /// The connections of one server.
@@ -48,7 +48,7 @@ impl Accepting {
     pub(super) fn register(self: &Arc<Self>, shared: Arc<Shared>) -> Box<dyn Listener> {
         let mut connections = self.lock();
         if connections.is_closing {
-            shared.lock().ending = Ending::Graceful;
+            shared.lock().face.is_finishing = true;
         }
         let key = connections.all.insert(shared);
         Box::new(Registration { accepting: self.clone(), key })
@@ -103,14 +103,11 @@ impl Accepting {
             (all, core::mem::take(&mut connections.wakers))
         };
         for shared in all {
-            {
-                let mut state = shared.lock();
-                if state.ending == Ending::None {
-                    state.ending = Ending::Graceful;
-                }
-                state.is_rejecting |= reject;
-            }
-            shared.wake_shard();
+            shared.act(|state, effects| {
+                state.face.is_finishing = true;
+                state.face.is_rejecting |= reject;
+                effects.wake_shard();
+            });
         }
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -119,8 +116,10 @@ impl Accepting {
     pub(super) fn look(&self, timeouts: Timeouts) {
         let all: Vec<_> = self.lock().all.iter().map(|(_, shared)| shared.clone()).collect();
         for shared in all {
-            shared.lock().wants_look = Some(timeouts);
-            shared.wake_shard();
+            shared.act(|state, effects| {
+                state.face.wants_look = Some(timeouts);
+                effects.wake_shard();
+            });
         }
     }
 
@@ -138,12 +137,13 @@ impl Accepting {
 /// The oldest request of a connection that no task has taken, and whether there are more.
 fn take_request(shared: &Arc<Shared>) -> (Option<(Request<RecvBody>, Responder)>, bool) {
     let state = &mut *shared.lock();
-    let key = state.incoming.pop_front();
-    let has_more = !state.incoming.is_empty();
-    state.is_announced = has_more;
     let remote_address = state.remote_address;
+    let face = &mut state.face;
+    let key = face.incoming.pop_front();
+    let has_more = !face.incoming.is_empty();
+    face.is_announced = has_more;
     let Some(key) = key else { return (None, has_more) };
-    let Some(exchange) = state.exchanges.get_mut(key) else { return (None, has_more) };
+    let Some(exchange) = face.all.get_mut(key) else { return (None, has_more) };
     let Some(Head::Request(request)) = exchange.receive.head.take() else {
         return (None, has_more);
     };

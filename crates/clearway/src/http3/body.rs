@@ -103,19 +103,25 @@ pub(super) struct Pump {
 impl Pump {
     /// Gives all of it to `send`, which is given up if the body fails.
     pub(super) async fn run(mut self, mut send: SendBody) -> Result<(), Error> {
+        let mut has_room = false;
         loop {
             // What nobody can take yet is not produced.
-            send.room().await?;
+            if !has_room {
+                send.room().await?;
+            }
             let frame = core::future::poll_fn(|context| {
-                // Nobody wants the rest: no need to produce it.
-                if let Poll::Ready(error) = send.poll_failed(context) {
+                let frame = self.body.as_mut().poll_frame(context);
+                if frame.is_pending()
+                    && let Poll::Ready(error) = send.poll_failed(context)
+                {
+                    // Nobody wants the rest: no need to produce it.
                     return Poll::Ready(Err(error));
                 }
-                self.body.as_mut().poll_frame(context).map(Ok)
+                frame.map(Ok)
             });
             match frame.await? {
                 Some(Ok(frame)) => match frame.into_data() {
-                    Ok(chunk) => send.write_chunk(chunk).await?,
+                    Ok(chunk) => has_room = send.push(chunk)?,
                     Err(frame) => self.trailers = frame.into_trailers().ok().or(self.trailers),
                 },
                 Some(Err(error)) => {

@@ -1,19 +1,21 @@
 use core::future::poll_fn;
 use core::net::SocketAddr;
-use core::task::{Context, Poll};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use clearway_http3::{Code, Config};
 use clearway_io::ApplicationFactory;
 use clearway_transport::Statistics;
 use clearway_units::Random;
+use clearway_wire::VarInt;
 use http::{Method, Request, Response};
 
-use super::bridge::Bridge;
+use super::driver::Driver;
+use super::exchanges::{Exchange, Shared};
 use super::recv_body::ReceiveEnd;
 use super::responder::announce_length;
-use super::state::{Ending, Exchange, Phase, Shared};
 use super::{Body, Error, RecvBody, SendBody};
+use crate::bridge::Signal;
 use crate::{ClientConfig, Endpoint};
 
 /// A client's HTTP/3 connection. Clones share it; when the last one is dropped, the connection is
@@ -26,8 +28,10 @@ struct Hold(Arc<Shared>);
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.0.lock().is_released = true;
-        self.0.wake_shard();
+        self.0.act(|state, effects| {
+            state.face.is_released = true;
+            effects.wake_shard();
+        });
     }
 }
 
@@ -58,13 +62,13 @@ impl Client {
         http3: Config,
     ) -> Result<Self, Error> {
         let seed = clearway_io::seed().map_err(|_| Error::NoSeed)?;
-        let shared = Shared::new();
+        let shared = Shared::new(None);
         // If the connection cannot be made, dropping this tells so.
-        let bridge = Bridge::client(shared.clone(), http3, &mut Random::from_seed(seed));
+        let driver = Driver::client(shared.clone(), http3, &mut Random::from_seed(seed));
         let (making, failing) = (shared.clone(), shared.clone());
         let application: ApplicationFactory = Box::new(move |waker| {
             making.set_waker(waker);
-            Box::new(bridge)
+            Box::new(driver)
         });
         let on_failure = Box::new(move |failure| failing.fail(Error::NotStarted(failure)));
         endpoint
@@ -75,17 +79,7 @@ impl Client {
 
     async fn established(shared: Arc<Shared>) -> Result<Self, Error> {
         let client = Self(Arc::new(Hold(shared)));
-        poll_fn(|context| {
-            let mut state = client.shared().lock();
-            match &state.phase {
-                Phase::Open => return Poll::Ready(Ok(())),
-                Phase::Closed(error) => return Poll::Ready(Err(error.clone())),
-                Phase::Connecting => {}
-            }
-            state.watch(context);
-            Poll::Pending
-        })
-        .await?;
+        poll_fn(|context| client.shared().poll_established(context)).await?;
         Ok(client)
     }
 
@@ -123,7 +117,7 @@ impl Client {
         }
         let (mut send, response) = self.begin(Request::from_parts(parts, ()))?;
         if let Some(pump) = body.begin(&mut send) {
-            send.shared().wake_shard();
+            send.wake_shard();
             // How it ends is told by the response.
             tokio::spawn(pump.run(send));
         }
@@ -138,7 +132,7 @@ impl Client {
     /// told by both ends.
     pub fn open(&self, request: Request<()>) -> Result<(SendBody, PendingResponse), Error> {
         let ends = self.begin(request)?;
-        self.shared().wake_shard();
+        ends.0.wake_shard();
         Ok(ends)
     }
 
@@ -146,8 +140,8 @@ impl Client {
         let shared = self.shared();
         let state = &mut *shared.lock();
         state.check_open()?;
-        let key = state.exchanges.insert(Exchange::request(request, &state.held));
-        state.touch(key);
+        let key = state.face.all.insert(Exchange::request(request, &state.face.totals));
+        state.change(key);
         let end = ReceiveEnd::new(shared.clone(), key, true);
         Ok((SendBody::new(shared.clone(), key, false), PendingResponse(end)))
     }
@@ -164,59 +158,33 @@ impl Client {
 
     /// The figures of the QUIC connection now; its last ones when it is gone.
     pub async fn statistics(&self) -> Statistics {
-        self.shared().lock().wants_statistics = true;
-        self.shared().wake_shard();
-        poll_fn(|context| {
-            let mut state = self.shared().lock();
-            if let Some(statistics) = state.statistics
-                && (state.is_gone || !state.wants_statistics)
-            {
-                return Poll::Ready(statistics);
-            }
-            state.watch(context);
-            Poll::Pending
-        })
-        .await
+        self.shared().act(|state, effects| {
+            state.face.wants_statistics = true;
+            effects.wake_shard();
+        });
+        let wanted = self.shared().wait(Signal::Connection, |state| {
+            state.statistics.filter(|_| state.is_gone || !state.face.wants_statistics)
+        });
+        wanted.await
     }
 
     /// Closes the connection at once, with a reason for the server. What is in progress fails.
     pub fn close(&self, code: Code) {
-        self.shared().lock().ending = Ending::Now(code);
-        self.shared().wake_shard();
+        self.shared().close(VarInt::saturating(code.get()), Bytes::new(), Error::Closed);
     }
 
     /// Makes no new requests, waits for those in progress, and closes the connection (RFC 9114 §5.2).
     pub async fn shutdown(&self) {
-        {
-            let mut state = self.shared().lock();
-            if state.ending == Ending::None {
-                state.ending = Ending::Graceful;
-            }
-        }
-        self.shared().wake_shard();
-        poll_fn(|context| self.poll_gone(context)).await;
+        self.shared().act(|state, effects| {
+            state.face.is_finishing = true;
+            effects.wake_shard();
+        });
+        self.shared().wait(Signal::Connection, |state| state.is_gone.then_some(())).await;
     }
 
     /// Waits for the end of the connection, and says why it ended.
     pub async fn closed(&self) -> Error {
-        poll_fn(|context| {
-            let mut state = self.shared().lock();
-            if let Phase::Closed(error) = &state.phase {
-                return Poll::Ready(error.clone());
-            }
-            state.watch(context);
-            Poll::Pending
-        })
-        .await
-    }
-
-    fn poll_gone(&self, context: &Context<'_>) -> Poll<()> {
-        let mut state = self.shared().lock();
-        if state.is_gone {
-            return Poll::Ready(());
-        }
-        state.watch(context);
-        Poll::Pending
+        self.shared().wait(Signal::Connection, |state| state.error.clone()).await
     }
 }
 

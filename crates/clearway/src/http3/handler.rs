@@ -10,8 +10,8 @@ use clearway_transport::{Connection, Incoming, Statistics};
 use clearway_units::{Random, Timestamp};
 use http::{HeaderMap, Request, Response};
 
-use super::adapter::feed;
-use super::bridge::PROTOCOL;
+use super::driver::PROTOCOL;
+use super::feed::feed;
 use crate::{Endpoint, EndpointError, ServerConfig};
 
 /// How much content is asked of a source, and of the transport, at once.

@@ -11,24 +11,24 @@
 //! complete.
 
 mod accepting;
-mod adapter;
 mod batch;
 mod body;
-mod bridge;
 mod client;
+mod driver;
 mod error;
+mod exchanges;
+mod feed;
 mod handler;
 mod progress;
 mod recv_body;
 mod responder;
 mod send_body;
 mod server;
-mod state;
 
 pub use body::{Body, BodySender, BodyUnwanted};
-pub use bridge::PROTOCOL;
 pub use clearway_http3::{Code, Config, ConnectionError as ProtocolError, SendError, StreamError};
 pub use client::{Client, PendingResponse};
+pub use driver::PROTOCOL;
 pub use error::Error;
 pub use handler::{BodySource, Handler, HandlerApplication, RequestStream, serve_in_shard};
 pub use progress::Timeouts;

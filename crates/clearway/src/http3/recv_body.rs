@@ -1,6 +1,6 @@
 use core::future::poll_fn;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker, ready};
+use core::task::{Context, Poll, ready};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use http_body::Frame;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::Error;
+use super::exchanges::{Head, Shared};
 use super::send_body::release;
-use super::state::{Head, Shared, set_waker};
 
 /// The content of a message, as it comes.
 ///
@@ -50,12 +50,8 @@ impl RecvBody {
         if self.is_complete {
             return Poll::Ready(None);
         }
-        let has_more = match ready!(self.end.poll_take(context, &mut self.chunks)) {
-            Ok(has_more) => has_more,
-            Err(error) => return Poll::Ready(Some(Err(error))),
-        };
-        if has_more {
-            self.end.shared.wake_shard();
+        if let Err(error) = ready!(self.end.poll_take(context, &mut self.chunks)) {
+            return Poll::Ready(Some(Err(error)));
         }
         self.is_complete = self.chunks.is_empty();
         Poll::Ready(self.chunks.pop_front().map(Ok))
@@ -151,20 +147,19 @@ impl ReceiveEnd {
         &self,
         context: &Context<'_>,
         chunks: &mut VecDeque<Bytes>,
-    ) -> Poll<Result<bool, Error>> {
-        let state = &mut *self.shared.lock();
-        let Some(exchange) = state.exchanges.get_mut(self.key) else {
-            return Poll::Ready(Err(Error::Cancelled));
-        };
-        let taken = exchange.receive.poll_take(context, chunks);
-        if matches!(taken, Poll::Ready(Ok(true))) {
-            state.touch(self.key);
-        }
-        taken
+    ) -> Poll<Result<(), Error>> {
+        self.shared.act(|state, effects| {
+            let exchange = state.face.all.get_mut(self.key).ok_or(Error::Cancelled)?;
+            if ready!(exchange.receive.poll_take(context, effects, chunks))? {
+                state.change(self.key);
+                effects.wake_shard();
+            }
+            Poll::Ready(Ok(()))
+        })
     }
 
     fn take_trailers(&self) -> Option<HeaderMap> {
-        self.shared.lock().exchanges.get_mut(self.key)?.receive.trailers.take()
+        self.shared.lock().face.all.get_mut(self.key)?.receive.trailers.take()
     }
 
     /// The next interim response, or `None` when the final one is there.
@@ -172,28 +167,30 @@ impl ReceiveEnd {
         &self,
         context: &Context<'_>,
     ) -> Poll<Result<Option<Response<()>>, Error>> {
-        let state = &mut *self.shared.lock();
-        let Some(exchange) = state.exchanges.get_mut(self.key) else {
-            return Poll::Ready(Err(Error::Cancelled));
-        };
-        let receive = &mut exchange.receive;
-        if let Some(response) = receive.informational.pop_front() {
-            return Poll::Ready(Ok(Some(response)));
-        }
-        if receive.head.is_some() {
-            return Poll::Ready(Ok(None));
-        }
-        if receive.is_over {
-            return Poll::Ready(Err(receive.error.clone().unwrap_or(Error::Cancelled)));
-        }
-        set_waker(&mut receive.waker, context);
-        Poll::Pending
+        self.shared.act(|state, effects| {
+            let exchange = state.face.all.get_mut(self.key).ok_or(Error::Cancelled)?;
+            let receive = &mut exchange.receive;
+            if let Some(response) = receive.informational.pop_front() {
+                return Poll::Ready(Ok(Some(response)));
+            }
+            if receive.head.is_some() {
+                return Poll::Ready(Ok(None));
+            }
+            match receive.buffer.end() {
+                Some(Err(error)) => Poll::Ready(Err(error.clone())),
+                Some(Ok(())) => Poll::Ready(Err(Error::Cancelled)),
+                None => {
+                    receive.buffer.watch(context, effects);
+                    Poll::Pending
+                }
+            }
+        })
     }
 
     /// The final response's header section, once it is there.
     pub(super) fn take_response(&self) -> Result<Response<()>, Error> {
-        let state = &mut *self.shared.lock();
-        let receive = state.exchanges.get_mut(self.key).map(|exchange| &mut exchange.receive);
+        let face = &mut self.shared.lock().face;
+        let receive = face.all.get_mut(self.key).map(|exchange| &mut exchange.receive);
         match receive.and_then(|receive| receive.head.take()) {
             Some(Head::Response(response)) => Ok(response),
             _ => Err(Error::Cancelled),
@@ -201,25 +198,18 @@ impl ReceiveEnd {
     }
 
     fn cancel(&mut self, code: Code) {
-        let mut waker: Option<Waker> = None;
-        let needs_shard = {
-            let state = &mut *self.shared.lock();
-            let Some(exchange) = state.exchanges.get_mut(self.key) else { return };
-            let mut needs_shard = exchange.receive.cancel(code);
-            if self.is_client && needs_shard {
+        self.shared.act(|state, effects| {
+            let Some(exchange) = state.face.all.get_mut(self.key) else { return };
+            if !exchange.receive.cancel(code) {
+                return;
+            }
+            if self.is_client && exchange.send.cancel(code) {
                 // Nobody will see the response: the request is given up as a whole.
-                needs_shard |= exchange.send.cancel(code);
-                waker = exchange.send.waker.take();
+                exchange.send.buffer.wake(effects);
             }
-            if needs_shard {
-                state.touch(self.key);
-            }
-            needs_shard
-        };
-        if needs_shard {
-            self.shared.wake_shard();
-        }
-        waker.into_iter().for_each(Waker::wake);
+            state.change(self.key);
+            effects.wake_shard();
+        });
     }
 }
 

@@ -59,7 +59,7 @@ impl Responder {
     /// Sends the response's header section; the content is to follow.
     pub fn start(self, response: Response<()>) -> SendBody {
         let send = self.begin(response);
-        send.shared().wake_shard();
+        send.wake_shard();
         send
     }
 

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use clearway_http3::Code;
+use clearway_wire::VarInt;
 use http::{HeaderMap, Response};
 use tokio::io::AsyncWrite;
 
 use super::Error;
-use super::state::{Exchange, Finish, Head, Shared};
+use super::exchanges::{Effects, Exchange, Head, Shared};
+use crate::bridge::SendState;
 
 /// How much [`AsyncWrite`] copies at once.
 const COPY: usize = 64 << 10;
@@ -57,19 +59,43 @@ impl SendBody {
             *chunk = Bytes::new();
             return Poll::Ready(Ok(()));
         }
-        ready!(self.poll_room(context))?;
-        let chunk = core::mem::take(chunk);
-        self.act(|exchange| exchange.send.push(chunk))?;
-        self.shared.wake_shard();
-        Poll::Ready(Ok(()))
+        self.poll_push(context, |_| core::mem::take(chunk)).map_ok(|_| ())
+    }
+
+    /// Gives away what `make` makes of the room that there is, and returns how many bytes that is.
+    fn poll_push(
+        &self,
+        context: &Context<'_>,
+        make: impl FnOnce(usize) -> Bytes,
+    ) -> Poll<Result<usize, Error>> {
+        self.act(|exchange, effects| {
+            let room = ready!(exchange.send.poll_room(context, effects))?;
+            let chunk = make(room);
+            let length = chunk.len();
+            exchange.send.push(chunk)?;
+            effects.wake_shard();
+            Poll::Ready(Ok(length))
+        })
+        .unwrap_or_else(|error| Poll::Ready(Err(error)))
+    }
+
+    /// Gives content away for which there was room before. Whether there is room for more.
+    pub(super) fn push(&mut self, chunk: Bytes) -> Result<bool, Error> {
+        if self.is_bodiless {
+            return Ok(true);
+        }
+        self.act(|exchange, effects| {
+            exchange.send.push(chunk)?;
+            effects.wake_shard();
+            Ok(exchange.send.buffer.has_room())
+        })?
     }
 
     fn poll_room(&self, context: &Context<'_>) -> Poll<Result<(), Error>> {
-        let state = &mut *self.shared.lock();
-        match state.exchanges.get_mut(self.key) {
-            Some(exchange) => exchange.send.poll_room(context),
+        self.shared.act(|state, effects| match state.face.all.get_mut(self.key) {
+            Some(exchange) => exchange.send.poll_room(context, effects).map_ok(|_| ()),
             None => Poll::Ready(Err(Error::Cancelled)),
-        }
+        })
     }
 
     /// Waits until there is room for content, so that it need not be produced, or held, before.
@@ -109,46 +135,46 @@ impl SendBody {
     /// Gives the message up because it could not be produced; the other end of the exchange fails
     /// with `error`.
     pub(super) fn fail(mut self, error: &Error) {
-        let mut wakers = Vec::new();
-        {
-            let mut state = self.shared.lock();
-            if let Some(exchange) = state.exchanges.get_mut(self.key) {
-                exchange.receive.fail(error, &mut wakers);
-                exchange.receive.stop = Some(Code::REQUEST_CANCELLED);
-                exchange.send.error.get_or_insert_with(|| error.clone());
-            }
-        }
-        self.cancel(Code::REQUEST_CANCELLED);
-        wakers.into_iter().for_each(core::task::Waker::wake);
+        self.is_committed = true;
+        self.shared.act(|state, effects| {
+            let Some(exchange) = state.face.all.get_mut(self.key) else { return };
+            exchange.receive.fail(error, effects);
+            exchange.receive.buffer.stop(VarInt::saturating(Code::REQUEST_CANCELLED.get()));
+            exchange.send.cancel(Code::REQUEST_CANCELLED);
+            state.change(self.key);
+            effects.wake_shard();
+        });
     }
 
     /// Gives the whole of a short message.
     pub(super) fn commit_with(&mut self, content: Bytes, trailers: Option<HeaderMap>) {
-        if !self.is_bodiless {
-            // What has failed already is told to whoever waits for the end.
-            let _ = self.act(|exchange| exchange.send.push(content));
-        }
-        self.commit(trailers);
+        let content = if self.is_bodiless { Bytes::new() } else { content };
+        self.end_with(content, trailers);
     }
 
     /// Gives the end.
     pub(super) fn commit(&mut self, trailers: Option<HeaderMap>) {
+        self.end_with(Bytes::new(), trailers);
+    }
+
+    fn end_with(&mut self, content: Bytes, trailers: Option<HeaderMap>) {
         if core::mem::replace(&mut self.is_committed, true) {
             return;
         }
         let trailers = trailers.filter(|trailers| !trailers.is_empty() && !self.is_bodiless);
-        let _ = self.act(|exchange| {
-            if !exchange.send.is_over {
-                exchange.send.finish = Some(Finish { trailers });
-            }
+        // What has failed already is told to whoever waits for the end.
+        let _ = self.act(|exchange, effects| {
+            exchange.send.push(content)?;
+            exchange.send.finish(trailers);
+            effects.wake_shard();
+            Ok::<_, Error>(())
         });
-        self.shared.wake_shard();
     }
 
     /// Gives the header section of a response.
     pub(super) fn start(&mut self, response: Response<()>) {
-        let _ = self.act(|exchange| {
-            if !exchange.send.is_over {
+        let _ = self.act(|exchange, _| {
+            if !exchange.send.buffer.is_over() {
                 exchange.send.head = Some(Head::Response(response));
             }
         });
@@ -156,24 +182,22 @@ impl SendBody {
 
     /// Gives an interim response.
     pub(super) fn inform(&mut self, response: Response<()>) -> Result<(), Error> {
-        self.act(|exchange| match &exchange.send.error {
-            Some(error) => Err(error.clone()),
-            None => {
+        self.act(|exchange, effects| match exchange.send.buffer.state() {
+            SendState::Failed(error) => Err(error.clone()),
+            _ => {
                 exchange.send.informational.push_back(response);
+                effects.wake_shard();
                 Ok(())
             }
-        })??;
-        self.shared.wake_shard();
-        Ok(())
+        })?
     }
 
     /// Waits until the transport has the whole message.
     pub(super) fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let state = &mut *self.shared.lock();
-        match state.exchanges.get_mut(self.key) {
-            Some(exchange) => exchange.send.poll_over(context),
+        self.shared.act(|state, effects| match state.face.all.get_mut(self.key) {
+            Some(exchange) => exchange.send.poll_over(context, effects),
             None => Poll::Ready(Err(Error::Cancelled)),
-        }
+        })
     }
 
     /// Waits until sending has failed: the peer or the connection gave up. Never completes if the
@@ -189,29 +213,33 @@ impl SendBody {
         self.is_bodiless = is_bodiless;
     }
 
-    pub(super) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    /// Has the shard look at what was done before.
+    pub(super) fn wake_shard(&self) {
+        self.shared.act(|_, effects| effects.wake_shard());
     }
 
-    /// Changes the exchange and has the shard look at it, if it is alive.
-    fn act<T>(&mut self, change: impl FnOnce(&mut Exchange) -> T) -> Result<T, Error> {
-        let state = &mut *self.shared.lock();
-        let exchange = state.exchanges.get_mut(self.key).ok_or(Error::Cancelled)?;
-        let outcome = change(exchange);
-        if !exchange.send.is_over {
-            state.touch(self.key);
-        }
-        Ok(outcome)
+    /// Changes the exchange, and notes that for the shard if the message is not over.
+    fn act<T>(&self, change: impl FnOnce(&mut Exchange, &mut Effects) -> T) -> Result<T, Error> {
+        self.shared.act(|state, effects| {
+            let exchange = state.face.all.get_mut(self.key).ok_or(Error::Cancelled)?;
+            let outcome = change(exchange, effects);
+            if !exchange.send.buffer.is_over() {
+                state.change(self.key);
+            }
+            Ok(outcome)
+        })
     }
 
     fn cancel(&mut self, code: Code) {
         if core::mem::replace(&mut self.is_committed, true) {
             return;
         }
-        let needs_shard = self.act(|exchange| exchange.send.cancel(code));
-        if needs_shard.unwrap_or(false) {
-            self.shared.wake_shard();
-        }
+        // An exchange that is over needs no cancelling.
+        let _ = self.act(|exchange, effects| {
+            if exchange.send.cancel(code) {
+                effects.wake_shard();
+            }
+        });
     }
 }
 
@@ -224,23 +252,24 @@ impl Drop for SendBody {
 
 /// A task has let go of one end of an exchange.
 pub(super) fn release(shared: &Shared, key: usize) {
-    let state = &mut *shared.lock();
-    if let Some(exchange) = state.exchanges.get_mut(key) {
+    let face = &mut shared.lock().face;
+    if let Some(exchange) = face.all.get_mut(key) {
         exchange.handles = exchange.handles.saturating_sub(1);
-        state.retire(key);
+        face.retire(key);
     }
 }
 
 impl AsyncWrite for SendBody {
     fn poll_write(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.poll_room(context))?;
         let (part, _) = data.split_at(data.len().min(COPY));
-        ready!(self.poll_write_chunk(context, &mut Bytes::copy_from_slice(part)))?;
-        Poll::Ready(Ok(part.len()))
+        if self.is_bodiless {
+            return Poll::Ready(Ok(part.len()));
+        }
+        self.poll_push(context, |_| Bytes::copy_from_slice(part)).map_err(Into::into)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

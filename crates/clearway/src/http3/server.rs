@@ -9,8 +9,8 @@ use clearway_units::Random;
 use http::{Request, Response};
 
 use super::accepting::Accepting;
-use super::bridge::{Bridge, PROTOCOL};
-use super::state::Shared;
+use super::driver::{Driver, PROTOCOL};
+use super::exchanges::Shared;
 use super::{Body, RecvBody, Responder, Timeouts};
 use crate::{Endpoint, EndpointError, ServerConfig};
 
@@ -147,10 +147,10 @@ impl Acceptor for Clients {
         let config = self.config.clone();
         let mut random = self.random.fork();
         let application: ApplicationFactory = Box::new(move |waker: ConnectionWaker| {
-            let shared = Shared::new();
+            let shared = Shared::new(None);
             shared.set_waker(waker);
             let listener = accepting.register(shared.clone());
-            Box::new(Bridge::server(shared, listener, config, &mut random))
+            Box::new(Driver::server(shared, listener, config, &mut random))
         });
         Decision::Accept(Accept { application, observer: None })
     }

@@ -1,6 +1,5 @@
 //! HTTP/3 inside the shard for tasks outside of it.
 
-use core::task::Waker;
 use std::sync::Arc;
 
 use clearway_http3::{Config, Connection as Http3, QuicStreams, Role};
@@ -9,10 +8,10 @@ use clearway_transport::{Connection, Statistics};
 use clearway_units::{Random, Timestamp};
 
 use super::Error;
-use super::adapter::{Undelivered, feed};
 use super::batch::Batch;
+use super::exchanges::{Effects, Shared};
+use super::feed::{Undelivered, feed};
 use super::progress::Watch;
-use super::state::Shared;
 
 /// The application protocol (ALPN) of HTTP/3 (RFC 9114 §3.1).
 pub const PROTOCOL: &[u8] = b"h3";
@@ -26,19 +25,21 @@ pub(super) trait Listener: Send {
     fn on_gone(&mut self);
 }
 
-/// One connection's application: it moves messages between the protocol and the tasks' queues.
-pub(super) struct Bridge {
+/// One connection's application in the shard: it moves messages between the protocol and the tasks' queues.
+pub(super) struct Driver {
     http3: Http3,
     undelivered: Undelivered,
     shared: Arc<Shared>,
     listener: Option<Box<dyn Listener>>,
     has_said_goaway: bool,
     watch: Watch,
-    wakers: Vec<Waker>,
+    /// Kept for its memory.
+    effects: Effects,
+    /// Kept for its memory.
     changed: Vec<usize>,
 }
 
-impl Bridge {
+impl Driver {
     pub(super) fn client(shared: Arc<Shared>, config: Config, random: &mut Random) -> Self {
         Self::new(Role::Client, shared, None, config, random)
     }
@@ -66,13 +67,13 @@ impl Bridge {
             listener,
             has_said_goaway: false,
             watch: Watch::default(),
-            wakers: Vec::new(),
+            effects: Effects::default(),
             changed: Vec::new(),
         }
     }
 }
 
-impl Application for Bridge {
+impl Application for Driver {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
         let mut streams = QuicStreams::new(now, connection);
         let fed = feed(&mut self.http3, &mut streams, |stream| self.undelivered.remove(stream));
@@ -82,7 +83,7 @@ impl Application for Bridge {
             undelivered: &mut self.undelivered,
             streams,
             state: &mut state,
-            wakers: &mut self.wakers,
+            effects: &mut self.effects,
             has_said_goaway: &mut self.has_said_goaway,
             has_requests: false,
             is_draining: false,
@@ -107,7 +108,7 @@ impl Application for Bridge {
         if has_requests && let Some(listener) = &mut self.listener {
             listener.on_requests(&self.shared);
         }
-        self.wakers.drain(..).for_each(Waker::wake);
+        self.effects.carry_out(&self.shared);
     }
 
     fn closed(&mut self, statistics: &Statistics) {
@@ -115,17 +116,12 @@ impl Application for Bridge {
     }
 }
 
-impl Drop for Bridge {
+impl Drop for Driver {
     /// The shard has forgotten the connection, or could never make it.
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.close(Error::Closed, &mut self.wakers);
-        state.is_gone = true;
-        self.wakers.append(&mut state.watchers);
-        drop(state);
+        self.shared.on_gone(Error::Closed);
         if let Some(listener) = &mut self.listener {
             listener.on_gone();
         }
-        self.wakers.drain(..).for_each(Waker::wake);
     }
 }

@@ -1,0 +1,116 @@
+//! What is done once the lock is released: waking a task, or dropping what belonged to one, may run any
+//! code.
+
+use core::task::{Context, Waker};
+
+use super::{Face, Shared};
+
+/// What tasks wait for that is not of one stream or exchange.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Signal {
+    /// Something changed about the connection as a whole.
+    Connection,
+    /// The peer opened bidirectional streams.
+    Bidirectional,
+    /// The peer opened unidirectional streams.
+    Unidirectional,
+    /// Unreliable datagrams came.
+    Datagrams,
+}
+
+impl Signal {
+    pub(super) const COUNT: usize = 4;
+    const ALL: [Self; Self::COUNT] =
+        [Self::Connection, Self::Bidirectional, Self::Unidirectional, Self::Datagrams];
+}
+
+/// What a face sends to tasks beside waking them.
+pub(crate) trait Replies: Default {
+    /// Sends all of it.
+    fn send(&mut self);
+}
+
+impl Replies for () {
+    fn send(&mut self) {}
+}
+
+/// What is to be done once the lock is released.
+pub(crate) struct Effects<F: Face> {
+    woken: Vec<Waker>,
+    dropped: Vec<Waker>,
+    signals: [bool; Signal::COUNT],
+    wakes_shard: bool,
+    pub(crate) replies: F::Replies,
+}
+
+impl<F: Face> Default for Effects<F> {
+    fn default() -> Self {
+        Self {
+            woken: Vec::new(),
+            dropped: Vec::new(),
+            signals: [false; Signal::COUNT],
+            wakes_shard: false,
+            replies: F::Replies::default(),
+        }
+    }
+}
+
+impl<F: Face> Effects<F> {
+    /// Wakes all that wait for `signal`.
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        self.signals[signal as usize] = true;
+    }
+
+    pub(super) fn signal_all(&mut self) {
+        self.signals = [true; Signal::COUNT];
+    }
+
+    /// Has the shard look at what a task did.
+    pub(crate) fn wake_shard(&mut self) {
+        self.wakes_shard = true;
+    }
+
+    /// Does all of it; nothing is left. Not to be called with the lock held.
+    pub(crate) fn carry_out(&mut self, shared: &Shared<F>) {
+        if core::mem::take(&mut self.wakes_shard) {
+            shared.wake_shard();
+        }
+        self.woken.drain(..).for_each(Waker::wake);
+        self.dropped.clear();
+        self.replies.send();
+        for signal in Signal::ALL {
+            if core::mem::take(&mut self.signals[signal as usize]) {
+                shared.notify(signal).notify_waiters();
+            }
+        }
+    }
+}
+
+/// The place of the one task that waits for something.
+#[derive(Default)]
+pub(crate) struct WakerSlot(Option<Waker>);
+
+impl WakerSlot {
+    /// The task of `context` waits, instead of any other.
+    pub(crate) fn register<F: Face>(&mut self, context: &Context<'_>, effects: &mut Effects<F>) {
+        match &self.0 {
+            Some(waker) if waker.will_wake(context.waker()) => {}
+            _ => effects.dropped.extend(self.0.replace(context.waker().clone())),
+        }
+    }
+
+    /// Wakes the task, if one waits.
+    pub(crate) fn wake<F: Face>(&mut self, effects: &mut Effects<F>) {
+        effects.woken.extend(self.0.take());
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn clear<F: Face>(&mut self, effects: &mut Effects<F>) {
+        effects.dropped.extend(self.0.take());
+    }
+
+    /// Whether a task waits.
+    pub(crate) fn is_waited_on(&self) -> bool {
+        self.0.is_some()
+    }
+}

@@ -1,0 +1,74 @@
+use super::super::held::{CONNECTION_BUFFER, STREAM_BUFFER};
+use super::super::tests::{Bare, waiting};
+use super::super::{SendBuffer, Shared};
+use super::*;
+
+#[test]
+fn tiny_pieces_use_up_the_buffer_too() {
+    let mut buffer = ReceiveBuffer::<()>::new(None);
+    let mut pieces = 0;
+    while buffer.has_room() {
+        buffer.push(Bytes::from_static(b"x"));
+        pieces += 1;
+    }
+    assert!(pieces <= STREAM_BUFFER / PIECE_OVERHEAD);
+}
+
+#[test]
+fn many_small_pieces_are_a_small_multiple_of_their_bytes() {
+    let mut buffer = ReceiveBuffer::<()>::new(None);
+    let mut bytes = 0;
+    while !buffer.is_fragmented() {
+        buffer.push(Bytes::from_static(b"x"));
+        bytes += 1;
+    }
+    assert_eq!(bytes, MAX_PIECES);
+    // Each 512 bytes are room for one piece more.
+    buffer.push(vec![0; 10 * BYTES_PER_PIECE].into());
+    assert!(!buffer.is_fragmented());
+    while let Some(taken) = buffer.take(3) {
+        assert!((1..=3).contains(&taken.len()));
+    }
+    assert!(buffer.is_empty() && !buffer.is_fragmented());
+    assert_eq!(buffer.held.bytes(), 0);
+}
+
+#[test]
+fn streams_that_nobody_reads_share_a_buffer_and_one_that_holds_nothing_may_read_on() {
+    let total = Total::default();
+    let piece = Bytes::from(vec![0; 1 << 15]);
+    let mut all: Vec<ReceiveBuffer<()>> = Vec::new();
+    for _ in 0..100 {
+        let mut buffer = ReceiveBuffer::new(Some(&total));
+        while buffer.has_room() {
+            buffer.push(piece.clone());
+        }
+        all.push(buffer);
+    }
+    let held: usize = all.iter().map(|buffer| buffer.held.bytes()).sum();
+    assert!(held <= CONNECTION_BUFFER + 101 * (piece.len() + PIECE_OVERHEAD), "{held} bytes");
+    // What a task takes, its stream may have anew, whatever the others hold.
+    all[50].take_all(&mut VecDeque::new());
+    assert!(all[50].has_room() && !all[51].has_room());
+    assert!(SendBuffer::<()>::new(Some(&Total::default())).has_room());
+    all.clear();
+    assert!(ReceiveBuffer::<()>::new(Some(&total)).has_room());
+}
+
+#[test]
+fn what_came_before_a_failure_is_read_first() {
+    let (counter, waker) = waiting();
+    let context = Context::from_waker(&waker);
+    let mut effects = Effects::<Bare>::default();
+    let mut buffer = ReceiveBuffer::new(None);
+    buffer.watch(&context, &mut effects);
+    assert!(buffer.is_awaited());
+    buffer.push(Bytes::from_static(b"content"));
+    buffer.finish(Err("cut off"), &mut effects);
+    buffer.finish(Ok(()), &mut effects);
+    effects.carry_out(&Shared::new(None));
+    assert_eq!(counter.count(), 1);
+    assert!(!buffer.is_awaited());
+    assert_eq!(buffer.take(usize::MAX), Some(Bytes::from_static(b"content")));
+    assert_eq!((buffer.take(1), buffer.end()), (None, Some(&Err("cut off"))));
+}

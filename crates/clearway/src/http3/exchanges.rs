@@ -1,0 +1,335 @@
+//! What the tasks of one HTTP/3 connection and its shard share: requests and their responses.
+
+use core::task::{Context, Poll};
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use clearway_http3::Code;
+use clearway_wire::VarInt;
+use http::{HeaderMap, Request, Response};
+use slab::Slab;
+
+use super::{Error, Timeouts};
+use crate::bridge::{self, Face, ReceiveBuffer, SendBuffer, SendState, Total};
+
+pub(super) type Shared = bridge::Shared<Exchanges>;
+pub(super) type State = bridge::State<Exchanges>;
+pub(super) type Effects = bridge::Effects<Exchanges>;
+
+/// The exchanges of one connection, and how it is to end.
+#[derive(Default)]
+pub(super) struct Exchanges {
+    pub(super) all: Slab<Exchange>,
+    /// Which exchange a stream belongs to.
+    pub(super) by_stream: BTreeMap<u64, usize>,
+    /// Requests that wait for the peer to allow another stream (client).
+    pub(super) waiting: VecDeque<usize>,
+    /// Requests that no task has taken yet (server).
+    pub(super) incoming: VecDeque<usize>,
+    /// The listener knows that requests wait.
+    pub(super) is_announced: bool,
+    /// Nothing more wants this connection than its exchanges.
+    pub(super) is_released: bool,
+    /// The connection is to be closed when the exchanges in progress are complete (RFC 9114 §5.2).
+    pub(super) is_finishing: bool,
+    /// The peer accepts no more requests.
+    pub(super) is_going_away: bool,
+    /// No task will take requests (server).
+    pub(super) is_rejecting: bool,
+    /// What all streams hold.
+    pub(super) totals: Totals,
+    /// The server wants to know which streams stand still.
+    pub(super) wants_look: Option<Timeouts>,
+    pub(super) wants_statistics: bool,
+}
+
+/// What all streams of a connection hold, by its direction: one does not take room from the other.
+#[derive(Clone, Default)]
+pub(super) struct Totals {
+    /// On the way to the peer.
+    sending: Total,
+    /// What came and no task has taken.
+    receiving: Total,
+}
+
+impl Face for Exchanges {
+    type Key = usize;
+    type Error = Error;
+    type Replies = ();
+
+    fn is_changed(&mut self, key: usize) -> Option<&mut bool> {
+        self.all.get_mut(key).map(|exchange| &mut exchange.is_changed)
+    }
+
+    fn fail(&mut self, error: &Error, effects: &mut Effects) {
+        self.waiting.clear();
+        self.incoming.clear();
+        let keys: Vec<usize> = self.all.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            if let Some(exchange) = self.all.get_mut(key) {
+                exchange.is_queued = false;
+                exchange.send.fail(error, effects);
+                exchange.receive.fail(error, effects);
+            }
+            self.retire(key);
+        }
+    }
+}
+
+impl Exchanges {
+    /// Forgets an exchange that neither a task nor the protocol needs any more.
+    pub(super) fn retire(&mut self, key: usize) {
+        let is_over = |exchange: &Exchange| {
+            exchange.send.buffer.is_over() && exchange.receive.is_over() && !exchange.is_queued
+        };
+        let Some(exchange) = self.all.get(key).filter(|exchange| is_over(exchange)) else {
+            return;
+        };
+        if let Some(stream) = exchange.stream {
+            self.by_stream.remove(&stream);
+        }
+        if exchange.handles == 0 && !exchange.is_changed {
+            self.all.remove(key);
+        }
+    }
+}
+
+impl State {
+    /// Whether requests can be sent now.
+    pub(super) fn is_open(&self) -> bool {
+        self.established.is_some() && self.error.is_none()
+    }
+
+    /// Why nothing new can be begun.
+    pub(super) fn check_open(&self) -> Result<(), Error> {
+        match &self.error {
+            Some(error) => Err(error.clone()),
+            None if self.face.is_going_away || self.face.is_finishing => Err(Error::GoingAway),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses the requests that no task has taken.
+    pub(super) fn reject_incoming(&mut self) {
+        while let Some(key) = self.face.incoming.pop_front() {
+            if let Some(exchange) = self.face.all.get_mut(key) {
+                exchange.is_queued = false;
+                exchange.send.cancel(Code::REQUEST_REJECTED);
+                exchange.receive.cancel(Code::REQUEST_REJECTED);
+            }
+            self.change(key);
+        }
+    }
+}
+
+/// One request and its response.
+pub(super) struct Exchange {
+    /// Its stream, once there is one.
+    pub(super) stream: Option<u64>,
+    /// How many ends tasks hold.
+    pub(super) handles: u8,
+    is_changed: bool,
+    /// It stands in [`Exchanges::waiting`] or [`Exchanges::incoming`].
+    pub(super) is_queued: bool,
+    pub(super) send: Sending,
+    pub(super) receive: Receiving,
+}
+
+impl Exchange {
+    /// A request that a task makes (client). The task holds both ends.
+    pub(super) fn request(head: Request<()>, totals: &Totals) -> Self {
+        let send = Sending { head: Some(Head::Request(head)), ..Sending::new(&totals.sending) };
+        let receive = Receiving::new(&totals.receiving);
+        Self { stream: None, handles: 2, is_changed: false, is_queued: false, send, receive }
+    }
+
+    /// A request that came on `stream` (server). No task has it yet.
+    pub(super) fn incoming(stream: u64, request: Request<()>, totals: &Totals) -> Self {
+        let receive = Receiving::new(&totals.receiving);
+        let receive = Receiving { head: Some(Head::Request(request)), ..receive };
+        let send = Sending::new(&totals.sending);
+        let stream = Some(stream);
+        Self { stream, handles: 0, is_changed: false, is_queued: true, send, receive }
+    }
+}
+
+/// The beginning of a message.
+pub(super) enum Head {
+    Request(Request<()>),
+    Response(Response<()>),
+}
+
+/// Our message: what the task has given and the transport has not taken.
+pub(super) struct Sending {
+    pub(super) informational: VecDeque<Response<()>>,
+    pub(super) head: Option<Head>,
+    pub(super) buffer: SendBuffer<Error>,
+    /// What comes before the end.
+    pub(super) trailers: Option<HeaderMap>,
+}
+
+impl Sending {
+    /// A message of a connection whose streams hold `total`.
+    fn new(total: &Total) -> Self {
+        Self {
+            informational: VecDeque::new(),
+            head: None,
+            buffer: SendBuffer::new(Some(total)),
+            trailers: None,
+        }
+    }
+
+    /// The message cannot be sent any more.
+    pub(super) fn fail(&mut self, error: &Error, effects: &mut Effects) {
+        if !self.buffer.is_over() {
+            self.end(SendState::Failed(error.clone()), effects);
+        }
+    }
+
+    /// The protocol has the whole message, or will never have it.
+    pub(super) fn end(&mut self, state: SendState<Error>, effects: &mut Effects) {
+        self.informational = VecDeque::new();
+        self.head = None;
+        self.trailers = None;
+        self.buffer.end(state, effects);
+    }
+
+    /// Gives up what has not been handed over. Whether the shard has to do anything for that.
+    pub(super) fn cancel(&mut self, code: Code) -> bool {
+        if self.buffer.is_over() {
+            return false;
+        }
+        self.trailers = None;
+        self.buffer.reset(VarInt::saturating(code.get()));
+        true
+    }
+
+    /// Whether the header section is all there is.
+    pub(super) fn is_head_only(&self) -> bool {
+        let is_finishing = matches!(self.buffer.state(), SendState::Finishing);
+        is_finishing && self.buffer.is_empty() && self.trailers.is_none()
+    }
+
+    /// Why no more is taken.
+    fn check_open(&self) -> Result<(), Error> {
+        match self.buffer.state() {
+            SendState::Open => Ok(()),
+            SendState::Failed(error) => Err(error.clone()),
+            _ => Err(Error::Cancelled),
+        }
+    }
+
+    /// Waits for room: how many bytes there are room for.
+    pub(super) fn poll_room(
+        &mut self,
+        context: &Context<'_>,
+        effects: &mut Effects,
+    ) -> Poll<Result<usize, Error>> {
+        self.check_open()?;
+        self.buffer.poll_room(context, effects).map(Ok)
+    }
+
+    /// Takes `chunk`, whether or not there is room.
+    pub(super) fn push(&mut self, chunk: Bytes) -> Result<(), Error> {
+        self.check_open()?;
+        self.buffer.push(chunk);
+        Ok(())
+    }
+
+    /// The message ends after what was given, with `trailers`.
+    pub(super) fn finish(&mut self, trailers: Option<HeaderMap>) {
+        if self.check_open().is_ok() {
+            self.trailers = trailers;
+            self.buffer.finish();
+        }
+    }
+
+    /// Waits until the protocol has the whole message.
+    pub(super) fn poll_over(
+        &mut self,
+        context: &Context<'_>,
+        effects: &mut Effects,
+    ) -> Poll<Result<(), Error>> {
+        match self.buffer.state() {
+            SendState::Failed(error) => Poll::Ready(Err(error.clone())),
+            _ if self.buffer.is_over() => Poll::Ready(Ok(())),
+            _ => {
+                self.buffer.watch_end(context, effects);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// The peer's message: what came and the task has not taken.
+pub(super) struct Receiving {
+    pub(super) informational: VecDeque<Response<()>>,
+    pub(super) head: Option<Head>,
+    pub(super) buffer: ReceiveBuffer<Error>,
+    pub(super) trailers: Option<HeaderMap>,
+}
+
+impl Receiving {
+    /// A message of a connection whose streams hold `total`.
+    fn new(total: &Total) -> Self {
+        Self {
+            informational: VecDeque::new(),
+            head: None,
+            buffer: ReceiveBuffer::new(Some(total)),
+            trailers: None,
+        }
+    }
+
+    /// Nothing more comes, because of `error`. What came before it can still be read.
+    pub(super) fn fail(&mut self, error: &Error, effects: &mut Effects) {
+        if !self.is_over() {
+            self.buffer.finish(Err(error.clone()), effects);
+        }
+    }
+
+    /// The message is complete.
+    pub(super) fn end(&mut self, effects: &mut Effects) {
+        self.buffer.finish(Ok(()), effects);
+    }
+
+    /// Whether nothing more comes.
+    pub(super) fn is_over(&self) -> bool {
+        self.buffer.end().is_some()
+    }
+
+    /// Gives up what is not read yet. Whether the shard has to do anything for that.
+    pub(super) fn cancel(&mut self, code: Code) -> bool {
+        self.buffer.clear();
+        self.trailers = None;
+        if self.is_over() {
+            return false;
+        }
+        self.buffer.stop(VarInt::saturating(code.get()));
+        true
+    }
+
+    /// Moves everything that came into the empty `chunks`. `Ready(Ok(true))` if the shard has
+    /// something to move up, `Ready(Ok(false))` if not.
+    pub(super) fn poll_take(
+        &mut self,
+        context: &Context<'_>,
+        effects: &mut Effects,
+        chunks: &mut VecDeque<Bytes>,
+    ) -> Poll<Result<bool, Error>> {
+        if !self.buffer.is_empty() {
+            self.buffer.take_all(chunks);
+            return Poll::Ready(Ok(self.buffer.has_more));
+        }
+        match self.buffer.end() {
+            Some(Ok(())) => Poll::Ready(Ok(false)),
+            Some(Err(error)) => Poll::Ready(Err(error.clone())),
+            None => {
+                self.buffer.watch(context, effects);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

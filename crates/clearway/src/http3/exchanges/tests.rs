@@ -1,0 +1,125 @@
+use core::task::Waker;
+
+use super::*;
+use crate::bridge::tests::waiting;
+
+fn request() -> Exchange {
+    Exchange::request(Request::new(()), &Totals::default())
+}
+
+fn take(receive: &mut Receiving, chunks: &mut VecDeque<Bytes>) -> Poll<Result<bool, Error>> {
+    receive.poll_take(&Context::from_waker(Waker::noop()), &mut Effects::default(), chunks)
+}
+
+#[test]
+fn requests_that_nobody_reads_leave_room_for_responses() {
+    let totals = Totals::default();
+    let mut all: Vec<Receiving> = Vec::new();
+    for _ in 0..100 {
+        let mut receive = Exchange::incoming(4, Request::new(()), &totals).receive;
+        while receive.buffer.has_room() {
+            receive.buffer.push(vec![0; 1 << 15].into());
+        }
+        all.push(receive);
+    }
+    let context = Context::from_waker(Waker::noop());
+    let mut send = Exchange::request(Request::new(()), &totals).send;
+    assert!(send.poll_room(&context, &mut Effects::default()).is_ready());
+    let mut taken = VecDeque::new();
+    assert!(take(&mut all[50], &mut taken).is_ready());
+    assert!(all[50].buffer.has_room() && !all[51].buffer.has_room());
+}
+
+#[test]
+fn what_came_before_a_failure_is_read_first() {
+    let mut receive = request().receive;
+    let mut taken = VecDeque::new();
+    assert!(take(&mut receive, &mut taken).is_pending());
+    receive.buffer.push(Bytes::from_static(b"content"));
+    receive.fail(&Error::Closed, &mut Effects::default());
+    assert!(matches!(take(&mut receive, &mut taken), Poll::Ready(Ok(false))));
+    assert_eq!(taken.pop_front().unwrap(), "content");
+    assert!(matches!(take(&mut receive, &mut taken), Poll::Ready(Err(Error::Closed))));
+}
+
+#[test]
+fn nothing_is_taken_after_the_end_of_a_message() {
+    let mut send = request().send;
+    assert!(send.push(Bytes::from_static(b"content")).is_ok());
+    send.finish(None);
+    assert!(matches!(send.push(Bytes::from_static(b"more")), Err(Error::Cancelled)));
+    send.fail(&Error::GoingAway, &mut Effects::default());
+    assert!(matches!(send.push(Bytes::from_static(b"more")), Err(Error::GoingAway)));
+    assert!(!send.cancel(Code::REQUEST_CANCELLED), "it is over");
+}
+
+#[test]
+fn an_exchange_is_forgotten_when_nobody_needs_it() {
+    let mut effects = Effects::default();
+    let mut state = State::default();
+    let key = state.face.all.insert(request());
+    state.face.by_stream.insert(0, key);
+    state.face.all[key].stream = Some(0);
+    state.face.all[key].send.end(SendState::Finished, &mut effects);
+    state.face.retire(key);
+    assert!(state.face.by_stream.contains_key(&0), "the response is still to come");
+    state.face.all[key].receive.end(&mut effects);
+    state.face.retire(key);
+    assert!(state.face.by_stream.is_empty());
+    assert!(state.face.all.contains(key), "tasks hold it");
+    state.face.all[key].handles = 0;
+    state.change(key);
+    state.face.retire(key);
+    assert!(state.face.all.contains(key), "the shard is about to look at it");
+    let mut changed = Vec::new();
+    state.take_changed(&mut changed);
+    assert_eq!(changed, [key]);
+    state.face.retire(key);
+    assert!(!state.face.all.contains(key));
+}
+
+#[test]
+fn the_end_of_the_connection_reaches_every_waiting_task_once() {
+    let (counter, waker) = waiting();
+    let context = Context::from_waker(&waker);
+    let shared = Shared::new(None);
+    assert!(shared.poll_established(&context).is_pending());
+    shared.act(|state, effects| {
+        let key = state.face.all.insert(request());
+        state.face.waiting.push_back(key);
+        state.change(key);
+        let exchange = &mut state.face.all[key];
+        exchange.is_queued = true;
+        assert!(exchange.send.poll_over(&context, effects).is_pending());
+        let taken = exchange.receive.poll_take(&context, effects, &mut VecDeque::new());
+        assert!(taken.is_pending());
+    });
+    shared.fail(Error::Closed);
+    shared.fail(Error::GoingAway);
+    assert_eq!(counter.count(), 3);
+    let mut state = shared.lock();
+    assert!(matches!(state.check_open(), Err(Error::Closed)), "the first reason stays");
+    assert!(state.face.waiting.is_empty());
+    let mut changed = Vec::new();
+    state.take_changed(&mut changed);
+    assert!(changed.is_empty());
+}
+
+#[test]
+fn rejected_requests_are_handed_to_the_shard() {
+    let mut state = State::default();
+    let exchange = Exchange::incoming(4, Request::new(()), &Totals::default());
+    let key = state.face.all.insert(exchange);
+    state.face.incoming.push_back(key);
+    state.reject_incoming();
+    let mut changed = Vec::new();
+    state.take_changed(&mut changed);
+    assert_eq!(changed, [key]);
+    let rejected = VarInt::saturating(Code::REQUEST_REJECTED.get());
+    let exchange = &mut state.face.all[key];
+    assert!(
+        matches!(exchange.send.buffer.state(), SendState::Resetting(code) if *code == rejected)
+    );
+    assert_eq!(exchange.receive.buffer.take_stop(), Some(rejected));
+    assert!(state.face.incoming.is_empty());
+}
