@@ -272,7 +272,7 @@ fn open_streams(
         let Some(reply) = opening.pop_front() else { return };
         let stream = Stream::new(true, direction == Direction::Bidirectional);
         state.face.streams.insert(id, stream);
-        effects.replies.opened.push((reply, Opened::new(shared.clone(), id)));
+        effects.replies().opened.push((reply, Opened::new(shared.clone(), id)));
     }
 }
 
@@ -303,6 +303,6 @@ fn export(connection: &Connection, state: &mut State, effects: &mut Effects) {
         let exported =
             connection.session().export_keying_material(&mut output, &request.label, context);
         let exported = exported.map(|()| output).map_err(|_| ExportError::Tls);
-        effects.replies.exported.push((request.reply, exported));
+        effects.replies().exported.push((request.reply, exported));
     }
 }

@@ -194,11 +194,11 @@ impl Face for Streams {
             }
         }
         for direction in [Direction::Bidirectional, Direction::Unidirectional] {
-            effects.replies.dropped.extend(self.opening.get_mut(direction).drain(..));
+            effects.replies().dropped.extend(self.opening.get_mut(direction).drain(..));
         }
         for request in self.exports.drain(..) {
             let error = ExportError::ConnectionLost(lost(error));
-            effects.replies.exported.push((request.reply, Err(error)));
+            effects.replies().exported.push((request.reply, Err(error)));
         }
     }
 }

@@ -36,33 +36,40 @@ impl Replies for () {
 
 /// What is to be done once the lock is released.
 pub(crate) struct Effects<F: Face> {
+    wakes_shard: bool,
+    /// There is something in `others`.
+    has_others: bool,
+    /// Kept for its memory. Most calls of tasks need none.
+    others: Option<Box<Others<F>>>,
+}
+
+/// What is for tasks.
+struct Others<F: Face> {
     woken: Vec<Waker>,
     dropped: Vec<Waker>,
     signals: [bool; Signal::COUNT],
-    wakes_shard: bool,
-    pub(crate) replies: F::Replies,
+    replies: F::Replies,
 }
 
 impl<F: Face> Default for Effects<F> {
     fn default() -> Self {
-        Self {
-            woken: Vec::new(),
-            dropped: Vec::new(),
-            signals: [false; Signal::COUNT],
-            wakes_shard: false,
-            replies: F::Replies::default(),
-        }
+        Self { wakes_shard: false, has_others: false, others: None }
     }
 }
 
 impl<F: Face> Effects<F> {
     /// Wakes all that wait for `signal`.
     pub(crate) fn signal(&mut self, signal: Signal) {
-        self.signals[signal as usize] = true;
+        self.others().signals[signal as usize] = true;
     }
 
     pub(super) fn signal_all(&mut self) {
-        self.signals = [true; Signal::COUNT];
+        self.others().signals = [true; Signal::COUNT];
+    }
+
+    /// What the face sends to tasks.
+    pub(crate) fn replies(&mut self) -> &mut F::Replies {
+        &mut self.others().replies
     }
 
     /// Has the shard look at what a task did.
@@ -70,11 +77,33 @@ impl<F: Face> Effects<F> {
         self.wakes_shard = true;
     }
 
+    fn others(&mut self) -> &mut Others<F> {
+        self.has_others = true;
+        self.others.get_or_insert_with(|| {
+            Box::new(Others {
+                woken: Vec::new(),
+                dropped: Vec::new(),
+                signals: [false; Signal::COUNT],
+                replies: F::Replies::default(),
+            })
+        })
+    }
+
     /// Does all of it; nothing is left. Not to be called with the lock held.
     pub(crate) fn carry_out(&mut self, shared: &Shared<F>) {
         if core::mem::take(&mut self.wakes_shard) {
             shared.wake_shard();
         }
+        if core::mem::take(&mut self.has_others)
+            && let Some(others) = &mut self.others
+        {
+            others.carry_out(shared);
+        }
+    }
+}
+
+impl<F: Face> Others<F> {
+    fn carry_out(&mut self, shared: &Shared<F>) {
         self.woken.drain(..).for_each(Waker::wake);
         self.dropped.clear();
         self.replies.send();
@@ -95,18 +124,26 @@ impl WakerSlot {
     pub(crate) fn register<F: Face>(&mut self, context: &Context<'_>, effects: &mut Effects<F>) {
         match &self.0 {
             Some(waker) if waker.will_wake(context.waker()) => {}
-            _ => effects.dropped.extend(self.0.replace(context.waker().clone())),
+            _ => {
+                if let Some(waker) = self.0.replace(context.waker().clone()) {
+                    effects.others().dropped.push(waker);
+                }
+            }
         }
     }
 
     /// Wakes the task, if one waits.
     pub(crate) fn wake<F: Face>(&mut self, effects: &mut Effects<F>) {
-        effects.woken.extend(self.0.take());
+        if let Some(waker) = self.0.take() {
+            effects.others().woken.push(waker);
+        }
     }
 
     /// Nobody waits any more.
     pub(crate) fn clear<F: Face>(&mut self, effects: &mut Effects<F>) {
-        effects.dropped.extend(self.0.take());
+        if let Some(waker) = self.0.take() {
+            effects.others().dropped.push(waker);
+        }
     }
 
     /// Whether a task waits.

@@ -226,9 +226,11 @@ impl Streams {
     pub(crate) fn received_reset(&mut self, id: StreamId) -> Result<Option<VarInt>, UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
         let receive = stream.receive.as_mut().ok_or(UnknownStream)?;
-        let code = receive.received_reset();
-        self.settle(key);
-        code
+        let code = receive.received_reset()?;
+        if code.is_some() {
+            self.settle(key);
+        }
+        Ok(code)
     }
 
     /// Permits the peer as many bytes more as were read ahead and are now used.
