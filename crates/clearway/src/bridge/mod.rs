@@ -49,6 +49,9 @@ pub(crate) struct Shared<F: Face> {
     /// Set when the shard has made the connection.
     waker: OnceLock<ConnectionWaker>,
     signals: [Notify; Signal::COUNT],
+    /// How often the lock was taken.
+    #[cfg(test)]
+    pub(crate) locks: core::sync::atomic::AtomicUsize,
 }
 
 /// What is behind the lock.
@@ -89,11 +92,15 @@ impl<F: Face> Shared<F> {
             state: Mutex::new(state),
             waker: OnceLock::new(),
             signals: Default::default(),
+            #[cfg(test)]
+            locks: Default::default(),
         })
     }
 
     /// For the shard, which carries out the effects itself; and for what has none.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State<F>> {
+        #[cfg(test)]
+        self.locks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
         // Nothing that panics leaves the state between two consistent ones.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -200,6 +200,7 @@ impl Connection {
     pub fn on_readable<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         if self.requests.contains_key(&stream) {
             self.drive_request(transport, stream);
+            self.notice_reset(transport, stream);
         } else if self.unidirectional.contains_key(&stream) {
             self.drive_unidirectional(transport, stream);
         }

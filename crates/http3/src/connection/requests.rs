@@ -69,10 +69,6 @@ impl Connection {
                         request.data_told = true;
                         self.events.push_back(Event::Data { stream });
                     }
-                    // A reset overtakes content that nobody reads.
-                    if let Err(ReadEnd::Reset(code)) = transport.read(stream, 0) {
-                        self.peer_reset(transport, stream, Code::new(code));
-                    }
                     return;
                 }
                 Ok(Step::Section(section)) => {
@@ -84,6 +80,17 @@ impl Connection {
                 Ok(Step::Reset(code)) => self.peer_reset(transport, stream, code),
                 Err(fault) => self.fault(transport, stream, fault),
             }
+        }
+    }
+
+    /// A reset overtakes content that nobody reads.
+    pub(super) fn notice_reset<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
+        let awaits_reader =
+            |request: &RequestStream| !request.receive.is_ended() && request.receive.has_content();
+        if self.requests.get(&stream).is_some_and(awaits_reader)
+            && let Err(ReadEnd::Reset(code)) = transport.read(stream, 0)
+        {
+            self.peer_reset(transport, stream, Code::new(code));
         }
     }
 

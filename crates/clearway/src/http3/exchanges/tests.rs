@@ -1,5 +1,10 @@
+use core::pin::Pin;
 use core::task::Waker;
 
+use tokio::io::AsyncWrite;
+
+use super::super::recv_body::ReceiveEnd;
+use super::super::{RecvBody, SendBody};
 use super::*;
 use crate::bridge::tests::waiting;
 
@@ -122,4 +127,30 @@ fn rejected_requests_are_handed_to_the_shard() {
     );
     assert_eq!(exchange.receive.buffer.take_stop(), Some(rejected));
     assert!(state.face.incoming.is_empty());
+}
+
+#[test]
+fn a_write_or_a_read_that_finds_something_takes_one_lock() {
+    let shared = Shared::new(None);
+    let key = shared.act(|state, _| state.face.all.insert(request()));
+    let locks = || shared.locks.load(core::sync::atomic::Ordering::Relaxed);
+    let context = &mut Context::from_waker(Waker::noop());
+
+    let mut send = SendBody::new(shared.clone(), key, false);
+    let before = locks();
+    assert!(send.poll_write_chunk(context, &mut Bytes::from_static(b"content")).is_ready());
+    assert_eq!(locks() - before, 1);
+    let written = Pin::new(&mut send).poll_write(context, b"content");
+    assert!(matches!(written, Poll::Ready(Ok(7))));
+    assert_eq!(locks() - before, 2);
+    assert!(matches!(send.push(Bytes::from_static(b"content")), Ok(true)));
+    assert_eq!(locks() - before, 3);
+
+    let mut receive = RecvBody::new(ReceiveEnd::new(shared.clone(), key, true));
+    shared.act(|state, _| {
+        state.face.all[key].receive.buffer.push(Bytes::from_static(b"content"));
+    });
+    let before = locks();
+    assert!(matches!(receive.poll_chunk(context), Poll::Ready(Some(Ok(_)))));
+    assert_eq!(locks() - before, 1);
 }
