@@ -229,7 +229,7 @@ fn read(
                 break;
             }
             // The transport forgets a stream only after its end was read here.
-            Err(transport::ReadError::UnknownStream) => break,
+            Err(_) => break,
         }
     }
     if has_news {

@@ -93,7 +93,7 @@ impl Transport for QuicStreams<'_> {
             return match self.connection.received_reset(id) {
                 Ok(None) => Ok(None),
                 Ok(Some(code)) => Err(ReadEnd::Reset(code.get())),
-                Err(transport::UnknownStream) => Err(GONE),
+                Err(_) => Err(GONE),
             };
         }
         match self.connection.read(self.now, id, max) {
@@ -102,7 +102,8 @@ impl Transport for QuicStreams<'_> {
             Ok(ReadOutcome::Blocked) => Ok(None),
             Ok(ReadOutcome::Finished) => Err(ReadEnd::Finished),
             Err(ReadError::Reset(code)) => Err(ReadEnd::Reset(code.get())),
-            Err(ReadError::UnknownStream) => Err(GONE),
+            // There is no such stream, or it is over.
+            Err(_) => Err(GONE),
         }
     }
 
@@ -114,6 +115,7 @@ impl Transport for QuicStreams<'_> {
 fn write_error(error: transport::WriteError) -> WriteError {
     match error {
         transport::WriteError::Stopped(code) => WriteError::Stopped(code.get()),
-        transport::WriteError::Closed | transport::WriteError::UnknownStream => WriteError::Closed,
+        // It has ended, or there is no such stream.
+        _ => WriteError::Closed,
     }
 }
