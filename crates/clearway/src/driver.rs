@@ -287,7 +287,7 @@ fn read(
                 break;
             }
             // The transport forgets a stream only after its end was read here.
-            Err(transport::ReadError::UnknownStream) => break,
+            Err(_) => break,
         }
     }
     if has_news && let Some((stream, connection)) = connection.receive_windows(id) {
@@ -362,6 +362,6 @@ fn export(connection: &Connection, state: &mut State, effects: &mut Effects) {
         let context = request.context.as_deref();
         let exported =
             connection.session().export_keying_material(&mut output, &request.label, context);
-        effects.export(request.reply, exported.map(|()| output).map_err(|_| ExportError::Tls));
+        effects.export(request.reply, exported.map(|()| output).map_err(ExportError::Tls));
     }
 }

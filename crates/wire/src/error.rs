@@ -2,6 +2,7 @@ use core::fmt;
 
 /// Why bytes are not what they claim to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum DecodeError {
     /// The input ended inside `field`.
     Truncated {
@@ -41,6 +42,7 @@ impl core::error::Error for DecodeError {}
 /// The output buffer is too small for what should be written, or the value has no encoding. Nothing was
 /// written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct EncodeError;
 
 impl fmt::Display for EncodeError {

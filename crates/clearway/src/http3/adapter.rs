@@ -88,7 +88,7 @@ impl Transport for Streams<'_> {
             Ok(ReadOutcome::Finished) => Err(ReadEnd::Finished),
             Err(ReadError::Reset(code)) => Err(ReadEnd::Reset(code.get())),
             // Never an end: a message that is cut off must not look complete.
-            Err(ReadError::UnknownStream) => Err(ReadEnd::Reset(Code::REQUEST_CANCELLED.get())),
+            Err(_) => Err(ReadEnd::Reset(Code::REQUEST_CANCELLED.get())),
         }
     }
 
@@ -100,9 +100,7 @@ impl Transport for Streams<'_> {
 fn write_error(error: clearway_transport::WriteError) -> WriteError {
     match error {
         clearway_transport::WriteError::Stopped(code) => WriteError::Stopped(code.get()),
-        clearway_transport::WriteError::Closed | clearway_transport::WriteError::UnknownStream => {
-            WriteError::Closed
-        }
+        _ => WriteError::Closed,
     }
 }
 

@@ -257,7 +257,7 @@ impl Transport for Streams<'_> {
             Ok(ReadOutcome::Blocked) => Ok(None),
             Ok(ReadOutcome::Finished) => Err(ReadEnd::Finished),
             Err(ReadError::Reset(code)) => Err(ReadEnd::Reset(code.get())),
-            Err(ReadError::UnknownStream) => Err(ReadEnd::Reset(Code::REQUEST_CANCELLED.get())),
+            Err(_) => Err(ReadEnd::Reset(Code::REQUEST_CANCELLED.get())),
         }
     }
 
@@ -269,8 +269,6 @@ impl Transport for Streams<'_> {
 fn write_error(error: clearway_transport::WriteError) -> WriteError {
     match error {
         clearway_transport::WriteError::Stopped(code) => WriteError::Stopped(code.get()),
-        clearway_transport::WriteError::Closed | clearway_transport::WriteError::UnknownStream => {
-            WriteError::Closed
-        }
+        _ => WriteError::Closed,
     }
 }
