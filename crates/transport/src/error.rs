@@ -71,7 +71,7 @@ impl TransportError {
         match &self.cause {
             TransportErrorCause::Rule { what, .. } => what,
             TransportErrorCause::Decode(
-                DecodeError::Truncated { field } | DecodeError::Invalid { field },
+                DecodeError::Truncated { field } | DecodeError::Invalid { field, .. },
             ) => field,
             TransportErrorCause::Decode(DecodeError::UnknownFrame { .. }) => "unknown frame type",
             TransportErrorCause::Decode(DecodeError::DuplicateParameter { .. }) => {
