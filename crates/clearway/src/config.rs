@@ -48,8 +48,8 @@ impl ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(found.certs);
         if roots.is_empty() {
-            let why = found.errors.first().map_or("none was found".to_owned(), ToString::to_string);
-            return Err(ConfigError::NoNativeRoots(why));
+            let why = found.errors.into_iter().next();
+            return Err(ConfigError::NoNativeRoots(why.map(|error| Arc::new(error) as _)));
         }
         Ok(Self::with_roots(roots))
     }

@@ -302,7 +302,7 @@ fn export(connection: &Connection, state: &mut State, effects: &mut Effects) {
         let context = request.context.as_deref();
         let exported =
             connection.session().export_keying_material(&mut output, &request.label, context);
-        let exported = exported.map(|()| output).map_err(|_| ExportError::Tls);
+        let exported = exported.map(|()| output).map_err(ExportError::Tls);
         effects.replies().exported.push((request.reply, exported));
     }
 }

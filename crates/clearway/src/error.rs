@@ -2,19 +2,20 @@
 
 use core::fmt;
 use std::io;
+use std::sync::Arc;
 
 use clearway_io::ConnectFailure;
-use clearway_transport::{ConnectionError, SessionError};
+use clearway_transport::{ConnectionError, ExportError as TlsExportError, SessionError};
 use clearway_wire::VarInt;
 
 /// A configuration cannot be used.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// TLS does not accept it.
     Tls(SessionError),
-    /// The platform has no certificates to trust.
-    NoNativeRoots(String),
+    /// The platform has no certificates to trust; with the first failure to read some, if there was one.
+    NoNativeRoots(Option<Arc<dyn core::error::Error + Send + Sync>>),
     /// The endpoint has no configuration for clients: see
     /// [`set_default_client_config`](crate::Endpoint::set_default_client_config).
     NoClientConfig,
@@ -25,14 +26,26 @@ impl fmt::Display for ConfigError {
         match self {
             Self::Tls(error) => error.fmt(f),
             Self::NoNativeRoots(why) => {
-                write!(f, "the platform has no root certificates to trust: {why}")
+                f.write_str("the platform has no root certificates to trust: ")?;
+                match why {
+                    Some(error) => error.fmt(f),
+                    None => f.write_str("none was found"),
+                }
             }
             Self::NoClientConfig => f.write_str("the endpoint has no client configuration"),
         }
     }
 }
 
-impl core::error::Error for ConfigError {}
+impl core::error::Error for ConfigError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Tls(error) => Some(error),
+            Self::NoNativeRoots(Some(error)) => Some(&**error),
+            Self::NoNativeRoots(None) | Self::NoClientConfig => None,
+        }
+    }
+}
 
 impl From<SessionError> for ConfigError {
     fn from(error: SessionError) -> Self {
@@ -99,7 +112,14 @@ impl fmt::Display for ConnectError {
     }
 }
 
-impl core::error::Error for ConnectError {}
+impl core::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::NotStarted(error) => Some(error),
+            Self::Lost(error) => Some(error),
+        }
+    }
+}
 
 impl From<ConnectError> for io::Error {
     fn from(error: ConnectError) -> Self {
@@ -134,7 +154,14 @@ impl fmt::Display for ReadError {
     }
 }
 
-impl core::error::Error for ReadError {}
+impl core::error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::ConnectionLost(error) => Some(error),
+            Self::Reset(_) | Self::ClosedStream => None,
+        }
+    }
+}
 
 impl From<ReadError> for io::Error {
     fn from(error: ReadError) -> Self {
@@ -168,7 +195,14 @@ impl fmt::Display for ReadToEndError {
     }
 }
 
-impl core::error::Error for ReadToEndError {}
+impl core::error::Error for ReadToEndError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Read(error) => Some(error),
+            Self::TooLong { .. } => None,
+        }
+    }
+}
 
 /// Nothing more can be written to a stream.
 #[derive(Clone, PartialEq, Debug)]
@@ -194,7 +228,14 @@ impl fmt::Display for WriteError {
     }
 }
 
-impl core::error::Error for WriteError {}
+impl core::error::Error for WriteError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::ConnectionLost(error) => Some(error),
+            Self::Stopped(_) | Self::ClosedStream => None,
+        }
+    }
+}
 
 impl From<WriteError> for io::Error {
     fn from(error: WriteError) -> Self {
@@ -222,6 +263,7 @@ fn connection_lost(error: ConnectionError) -> io::Error {
 
 /// The stream was finished, reset or stopped before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct StreamClosed;
 
 impl fmt::Display for StreamClosed {
@@ -262,14 +304,21 @@ impl fmt::Display for SendDatagramError {
     }
 }
 
-impl core::error::Error for SendDatagramError {}
+impl core::error::Error for SendDatagramError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::ConnectionLost(error) => Some(error),
+            Self::Unsupported | Self::TooLarge { .. } | Self::QueueFull => None,
+        }
+    }
+}
 
 /// Keying material was not exported.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum ExportError {
     /// TLS cannot derive so many bytes.
-    Tls,
+    Tls(TlsExportError),
     /// The connection ended.
     ConnectionLost(ConnectionError),
 }
@@ -277,10 +326,17 @@ pub enum ExportError {
 impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tls => f.write_str("TLS cannot export such keying material"),
+            Self::Tls(_) => f.write_str("TLS cannot export such keying material"),
             Self::ConnectionLost(error) => write!(f, "the connection ended: {error}"),
         }
     }
 }
 
-impl core::error::Error for ExportError {}
+impl core::error::Error for ExportError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::ConnectionLost(error) => Some(error),
+            Self::Tls(error) => Some(error),
+        }
+    }
+}

@@ -47,6 +47,7 @@ impl fmt::Display for Algorithm {
 
 /// A name that no controller has.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct UnknownAlgorithm(String);
 
 impl fmt::Display for UnknownAlgorithm {

@@ -93,6 +93,7 @@ impl fmt::Debug for Code {
 
 /// What the peer did that ends the connection (RFC 9114 §8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ConnectionError {
     /// The code the connection is closed with.
     pub code: Code,
@@ -116,6 +117,7 @@ impl core::error::Error for ConnectionError {}
 
 /// What the peer did that ends one request stream (RFC 9114 §8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct StreamError {
     /// The code the stream is abandoned with.
     pub code: Code,
@@ -144,6 +146,7 @@ impl core::error::Error for StreamError {}
 
 /// Why something could not be sent. Nothing of it was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum SendError {
     /// The connection is closed.
     ConnectionClosed,

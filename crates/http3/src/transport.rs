@@ -1,3 +1,5 @@
+use core::fmt;
+
 use bytes::Bytes;
 
 /// One QUIC connection as HTTP/3 sees it. Streams are named by their QUIC stream IDs
@@ -54,12 +56,26 @@ pub trait Transport {
 
 /// Why a stream takes no more data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum WriteError {
     /// The peer asked to stop sending, with this application error code.
     Stopped(u64),
     /// The sending part has ended, or the stream or the connection does not exist any more.
     Closed,
 }
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped(code) => {
+                write!(f, "the peer stopped the stream with error code {code:#x}")
+            }
+            Self::Closed => f.write_str("the stream takes no more data"),
+        }
+    }
+}
+
+impl core::error::Error for WriteError {}
 
 /// Why a stream gives no more data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -82,6 +82,7 @@ pub struct ConnectRequest {
 
 /// Why a connection could not be started.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum ConnectFailure {
     /// The socket cannot send to such an address: it is of another family, or has no host or port.
     UnsupportedAddress(SocketAddr),
@@ -103,4 +104,11 @@ impl fmt::Display for ConnectFailure {
     }
 }
 
-impl core::error::Error for ConnectFailure {}
+impl core::error::Error for ConnectFailure {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Endpoint(error) => Some(error),
+            Self::UnsupportedAddress(_) | Self::ShuttingDown => None,
+        }
+    }
+}

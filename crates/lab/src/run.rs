@@ -223,7 +223,14 @@ impl core::fmt::Display for RunError {
     }
 }
 
-impl core::error::Error for RunError {}
+impl core::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::UnknownController(error) => Some(error),
+            Self::UnknownProperty(error) => Some(error),
+        }
+    }
+}
 
 impl From<UnknownAlgorithm> for RunError {
     fn from(error: UnknownAlgorithm) -> Self {

@@ -9,6 +9,7 @@ use crate::Probability;
 
 /// What could not be understood; says what was expected.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ParseError {
     /// Not a duration.
     Duration {

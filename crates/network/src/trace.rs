@@ -28,6 +28,7 @@ pub struct Trace {
 
 /// Why something is not a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum TraceError {
     /// A line that is not a whole number of milliseconds.
     NotANumber {

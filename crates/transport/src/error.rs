@@ -1,22 +1,57 @@
+mod tls;
+
 use core::fmt;
+use std::sync::Arc;
 
 use clearway_wire::{DecodeError, TransportErrorCode};
 
 /// A reason to close the connection with a CONNECTION_CLOSE of type 0x1c (RFC 9000 §20.1).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct TransportError {
-    /// The code that the peer is told.
+    /// The code that is sent to the peer.
     pub code: TransportErrorCode,
     /// The type of the frame that caused it, if one did.
     pub frame_type: Option<u64>,
-    /// What happened, for people.
-    pub reason: &'static str,
+    /// What happened.
+    pub cause: TransportErrorCause,
+}
+
+/// What made an endpoint close a connection.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum TransportErrorCause {
+    /// The peer broke a rule or exceeded a limit that the rule lets this end set, or the rule forbids this end to go on.
+    Rule {
+        /// What happened.
+        what: &'static str,
+        /// The section with the rule, such as "RFC 9000 §4.1".
+        section: &'static str,
+    },
+    /// Frames or transport parameters of the peer cannot be decoded.
+    Decode(DecodeError),
+    /// TLS failed: for a certificate that is not accepted, this is
+    /// [`InvalidCertificate`](rustls::Error::InvalidCertificate) with what is wrong with it.
+    Tls(Arc<rustls::Error>),
+    /// A failure or a limit of this end, which no peer's mistake explains.
+    Internal(&'static str),
 }
 
 impl TransportError {
-    /// An error that no single frame caused.
-    pub const fn new(code: TransportErrorCode, reason: &'static str) -> Self {
-        Self { code, frame_type: None, reason }
+    /// `what` happened, and the rule in `section`, such as "RFC 9000 §4.1", makes it an error.
+    pub const fn rule(code: TransportErrorCode, what: &'static str, section: &'static str) -> Self {
+        Self { code, frame_type: None, cause: TransportErrorCause::Rule { what, section } }
+    }
+
+    /// This end cannot go on (INTERNAL_ERROR), for this reason.
+    pub const fn internal(reason: &'static str) -> Self {
+        let code = TransportErrorCode::INTERNAL_ERROR;
+        Self { code, frame_type: None, cause: TransportErrorCause::Internal(reason) }
+    }
+
+    /// TLS failed; `code` holds the alert (RFC 9001 §4.8).
+    pub fn tls(code: TransportErrorCode, error: rustls::Error) -> Self {
+        Self { code, frame_type: None, cause: TransportErrorCause::Tls(Arc::new(error)) }
     }
 
     /// The same error, caused by a frame of `frame_type`. Keeps a type that is already known.
@@ -24,11 +59,34 @@ impl TransportError {
         self.frame_type = self.frame_type.or(Some(frame_type));
         self
     }
+
+    /// The same error with another code.
+    pub(crate) fn with_code(self, code: TransportErrorCode) -> Self {
+        Self { code, ..self }
+    }
+
+    /// What happened in a few words without its particulars: the reason phrase of the CONNECTION_CLOSE
+    /// (RFC 9000 §19.19).
+    pub fn reason(&self) -> &'static str {
+        match &self.cause {
+            TransportErrorCause::Rule { what, .. } => what,
+            TransportErrorCause::Decode(
+                DecodeError::Truncated { field } | DecodeError::Invalid { field, .. },
+            ) => field,
+            TransportErrorCause::Decode(DecodeError::UnknownFrame { .. }) => "unknown frame type",
+            TransportErrorCause::Decode(DecodeError::DuplicateParameter { .. }) => {
+                "a transport parameter came twice"
+            }
+            TransportErrorCause::Decode(_) => "what came cannot be decoded",
+            TransportErrorCause::Tls(error) => tls::reason(error),
+            TransportErrorCause::Internal(reason) => reason,
+        }
+    }
 }
 
 impl fmt::Display for TransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code, self.reason)?;
+        write!(f, "{}: {}", self.code, self.cause)?;
         match self.frame_type {
             Some(frame_type) => write!(f, " (frame type {frame_type:#x})"),
             None => Ok(()),
@@ -36,7 +94,26 @@ impl fmt::Display for TransportError {
     }
 }
 
-impl core::error::Error for TransportError {}
+impl fmt::Display for TransportErrorCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule { what, section } => write!(f, "{what} ({section})"),
+            Self::Decode(error) => error.fmt(f),
+            Self::Tls(error) => f.write_str(tls::reason(error)),
+            Self::Internal(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl core::error::Error for TransportError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match &self.cause {
+            TransportErrorCause::Decode(error) => Some(error),
+            TransportErrorCause::Tls(error) => Some(&**error),
+            TransportErrorCause::Rule { .. } | TransportErrorCause::Internal(_) => None,
+        }
+    }
+}
 
 impl From<DecodeError> for TransportError {
     fn from(error: DecodeError) -> Self {
@@ -44,11 +121,9 @@ impl From<DecodeError> for TransportError {
             DecodeError::DuplicateParameter { .. } => TransportErrorCode::TRANSPORT_PARAMETER_ERROR,
             _ => TransportErrorCode::FRAME_ENCODING_ERROR,
         };
-        let reason = match error {
-            DecodeError::Truncated { field } | DecodeError::Invalid { field } => field,
-            DecodeError::UnknownFrame { .. } => "unknown frame type",
-            DecodeError::DuplicateParameter { .. } => "a transport parameter came twice",
-        };
-        Self::new(code, reason)
+        Self { code, frame_type: None, cause: TransportErrorCause::Decode(error) }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -47,7 +47,8 @@ pub enum Event {
 }
 
 /// Why a connection ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum ConnectionError {
     /// This end's application closed it.
     LocallyClosed,
@@ -116,4 +117,11 @@ fn write_reason(f: &mut fmt::Formatter<'_>, reason: &Bytes) -> fmt::Result {
     write!(f, ": {}", String::from_utf8_lossy(reason).escape_debug())
 }
 
-impl core::error::Error for ConnectionError {}
+impl core::error::Error for ConnectionError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::TransportError(error) => Some(error),
+            _ => None,
+        }
+    }
+}

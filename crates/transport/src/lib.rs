@@ -37,10 +37,10 @@ pub use config::TransportConfig;
 pub use connection::{Arrival, Connection, Statistics, Transmit};
 pub use datagram::{DatagramError, DatagramStatistics};
 pub use endpoint::{
-    ClientConfig, ConnectError, ConnectionHandle, Endpoint, EndpointConfig, Incoming, Received,
-    ServerConfig,
+    AcceptError, ClientConfig, ConnectError, ConnectionHandle, Endpoint, EndpointConfig, Incoming,
+    Received, ServerConfig,
 };
-pub use error::TransportError;
+pub use error::{TransportError, TransportErrorCause};
 pub use event::{ConnectionError, Event};
 pub use handshake::{
     ClientSessions, ExportError, KeySchedule, NewKeys, RETRY_INTEGRITY_TAG_LEN, ServerSessions,

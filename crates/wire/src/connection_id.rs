@@ -20,7 +20,7 @@ impl ConnectionId {
         let space = id
             .bytes
             .get_mut(..bytes.len())
-            .ok_or(DecodeError::Invalid { field: "Connection ID Length" })?;
+            .ok_or(DecodeError::invalid("Connection ID Length", "is above 20"))?;
         space.copy_from_slice(bytes);
         id.length = bytes.len() as u8;
         Ok(id)
@@ -30,7 +30,7 @@ impl ConnectionId {
     pub fn decode(reader: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
         let length = usize::from(reader.u8(field)?);
         if length > Self::MAX_LEN {
-            return Err(DecodeError::Invalid { field });
+            return Err(DecodeError::invalid(field, "is longer than 20 bytes"));
         }
         Self::new(reader.bytes(length, field)?)
     }

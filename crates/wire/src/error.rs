@@ -2,6 +2,7 @@ use core::fmt;
 
 /// Why bytes are not what they claim to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum DecodeError {
     /// The input ended inside `field`.
     Truncated {
@@ -12,6 +13,8 @@ pub enum DecodeError {
     Invalid {
         /// The field that was being read, in the RFC's words.
         field: &'static str,
+        /// What is wrong with it, such as "is empty".
+        problem: &'static str,
     },
     /// A frame type that no supported specification defines (RFC 9000 §12.4).
     UnknownFrame {
@@ -25,11 +28,18 @@ pub enum DecodeError {
     },
 }
 
+impl DecodeError {
+    /// `field` is forbidden because of `problem`.
+    pub(crate) const fn invalid(field: &'static str, problem: &'static str) -> Self {
+        Self::Invalid { field, problem }
+    }
+}
+
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Truncated { field } => write!(f, "the input ends inside {field}"),
-            Self::Invalid { field } => write!(f, "{field} holds a value that is not allowed"),
+            Self::Invalid { field, problem } => write!(f, "{field} {problem}"),
             Self::UnknownFrame { frame_type } => write!(f, "unknown frame type {frame_type:#x}"),
             Self::DuplicateParameter { id } => write!(f, "transport parameter {id:#x} came twice"),
         }
@@ -41,6 +51,7 @@ impl core::error::Error for DecodeError {}
 /// The output buffer is too small for what should be written, or the value has no encoding. Nothing was
 /// written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct EncodeError;
 
 impl fmt::Display for EncodeError {

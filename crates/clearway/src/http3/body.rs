@@ -251,6 +251,7 @@ impl BodySender {
 
 /// Nobody wants the content any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct BodyUnwanted;
 
 impl fmt::Display for BodyUnwanted {

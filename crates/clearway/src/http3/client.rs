@@ -61,7 +61,7 @@ impl Client {
         server_name: &str,
         http3: Config,
     ) -> Result<Self, Error> {
-        let seed = clearway_io::seed().map_err(|_| Error::NoSeed)?;
+        let seed = clearway_io::seed().map_err(|error| Error::NoSeed(Arc::new(error)))?;
         let shared = Shared::new(None);
         // If the connection cannot be made, dropping this tells so.
         let driver = Driver::client(shared.clone(), http3, &mut Random::from_seed(seed));

@@ -14,7 +14,7 @@ pub enum Error {
     /// The configuration cannot be used.
     Config(ConfigError),
     /// The operating system has no random seed to give.
-    NoSeed,
+    NoSeed(Arc<std::io::Error>),
     /// The connection could not be started.
     NotStarted(ConnectFailure),
     /// The peer speaks another application protocol.
@@ -92,7 +92,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(error) => error.fmt(f),
-            Self::NoSeed => f.write_str("the operating system has no random seed to give"),
+            Self::NoSeed(error) => {
+                write!(f, "the operating system has no random seed to give: {error}")
+            }
             Self::NotStarted(failure) => failure.fmt(f),
             Self::WrongProtocol => f.write_str("the peer does not speak HTTP/3"),
             Self::Connection(ConnectionError::ApplicationClosed { error_code, reason }) => {
@@ -122,6 +124,7 @@ impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Config(error) => Some(error),
+            Self::NoSeed(error) => Some(&**error),
             Self::NotStarted(failure) => Some(failure),
             Self::Connection(error) => Some(error),
             Self::Protocol(error) => Some(error),

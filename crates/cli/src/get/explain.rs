@@ -4,7 +4,9 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use clearway::http3::Error;
-use clearway::transport::TransportError;
+use clearway::rustls::{self, AlertDescription, CertificateError, OtherError};
+use clearway::transport::{TransportError, TransportErrorCause};
+use clearway::wire::TransportErrorCode;
 use clearway::{ConnectError, ConnectionError};
 
 use crate::failure::Failure;
@@ -40,41 +42,54 @@ impl Server {
             ConnectionError::HandshakeTimedOut | ConnectionError::TimedOut => self
                 .failure("no answer from")
                 .advise("check the address and the port, and that nothing on the way blocks UDP"),
-            ConnectionError::TransportError(error) => self.refused_by_us(error),
-            // The alert no_application_protocol (RFC 9001 §8.1).
+            ConnectionError::TransportError(error) => match &error.cause {
+                TransportErrorCause::Tls(tls) => self.refused_by_us(error, tls),
+                _ => Failure::new(format!("cannot connect to {self}: {error}")),
+            },
             ConnectionError::ConnectionClosed { error_code, .. }
-                if error_code.alert() == Some(120) =>
+                if *error_code == no_protocol() =>
             {
-                self.failure("this protocol is not spoken by")
-                    .advise("with --http09 it is hq-interop, without it is h3")
+                self.without_protocol()
             }
             error => Failure::new(format!("cannot connect to {self}: {error}")),
         }
     }
 
-    /// TLS did not accept the server, or the server broke a rule.
-    fn refused_by_us(&self, error: &TransportError) -> Failure {
-        let text = format!("cannot trust {self}: {}", error.reason);
-        match error.code.alert() {
-            Some(_) if error.reason.contains("another name") => Failure::new(text)
-                .advise("use the name that its certificate has, with --connect if need be"),
-            Some(_)
-                if error.reason.contains("expired") || error.reason.contains("not valid yet") =>
-            {
-                Failure::new(text).advise("tell who runs it, if the clock of this machine is right")
+    /// TLS at this end ended the handshake with `error`.
+    fn refused_by_us(&self, error: &TransportError, tls: &rustls::Error) -> Failure {
+        let certificate = match tls {
+            rustls::Error::InvalidCertificate(certificate) => certificate,
+            rustls::Error::NoApplicationProtocol => return self.without_protocol(),
+            _ => return Failure::new(format!("cannot connect to {self}: {error}; {tls}")),
+        };
+        let text = format!("cannot trust {self}: {}", error.reason());
+        let failure = Failure::new(text.as_str());
+        match certificate {
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                failure.advise("use the name that its certificate has, with --connect if need be")
+            }
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. } => {
+                failure.advise("tell who runs it, if the clock of this machine is right")
             }
             // A bad signature: an issuer of that name is trusted, but has another key.
-            Some(_) if error.reason.contains("issuer") || error.reason.contains("signature") => {
-                Failure::new(text).advise("give its certificate or its issuer's with --ca FILE")
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+                failure.advise("give its certificate or its issuer's with --ca FILE")
             }
             // What a server shows must not be an authority's certificate (RFC 5280 §4.2.1.9); many tools make such.
-            Some(_) if error.reason.contains("not acceptable") => Failure::new(text).advise(
+            CertificateError::Other(other) if is_of_an_authority(other) => failure.advise(
                 "it has to be a server's own, not an authority's: openssl req -x509 needs \
                  -addext basicConstraints=critical,CA:FALSE",
             ),
-            Some(_) => Failure::new(text),
-            None => Failure::new(format!("cannot connect to {self}: {error}")),
+            other => Failure::new(format!("{text} ({other})")),
         }
+    }
+
+    fn without_protocol(&self) -> Failure {
+        self.failure("this protocol is not spoken by")
+            .advise("with --http09 it is hq-interop, without it is h3")
     }
 
     /// Why a connection over HTTP/3 was not established.
@@ -99,4 +114,15 @@ impl Server {
         Failure::new(format!("{url} was cut off after {progress}: {why}"))
             .advise(format!("nothing was kept; ask {} again", self.name))
     }
+}
+
+/// What a server answers that speaks none of the protocols offered (RFC 9001 §8.1).
+fn no_protocol() -> TransportErrorCode {
+    TransportErrorCode::crypto(u8::from(AlertDescription::NoApplicationProtocol))
+}
+
+/// Whether a server shows the certificate of an authority. rustls has no variant for it and hands on the error of
+/// webpki, which verifies certificates for it.
+fn is_of_an_authority(error: &OtherError) -> bool {
+    matches!(error.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }

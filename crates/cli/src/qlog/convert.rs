@@ -88,6 +88,7 @@ fn write(
                 .with_exit_status(UNREADABLE)
         }
         ConvertError::Write(error) => failed(error),
+        error => Failure::new(format!("cannot convert {}: {error}", input.display())),
     })
 }
 

@@ -7,6 +7,7 @@ mod lab;
 mod link;
 mod many;
 mod page;
+mod refusals;
 mod serve_get;
 mod support;
 mod traces;

@@ -126,6 +126,7 @@ impl core::fmt::Display for Property {
 
 /// An ID that no property has.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct UnknownProperty(String);
 
 impl core::fmt::Display for UnknownProperty {

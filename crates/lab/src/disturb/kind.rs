@@ -36,6 +36,7 @@ pub enum Kind {
 
 /// A name of a disturbance, or a moment, that is not understood; says what there is.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct UnknownName(pub(super) String);
 
 impl fmt::Display for UnknownName {

@@ -98,7 +98,8 @@ fn unknown(what: &str, word: &str, candidates: &[&str]) -> String {
     }
 }
 
-/// serde's message about an unknown key or name lists what is known; people need the nearest one first.
+/// serde's message about an unknown key or name lists what is known; people need the nearest one first. The TOML reader
+/// hands on nothing of it but the message, so it is read out of that.
 fn in_our_words(message: &str) -> String {
     let rewritten = [("unknown field `", "key"), ("unknown variant `", "name")]
         .into_iter()

@@ -145,9 +145,10 @@ impl NullSession {
 /// What marks the server's Finished.
 const LAST: &[u8] = b"finished";
 
-const BROKEN: TransportError = TransportError::new(
+const BROKEN: TransportError = TransportError::rule(
     TransportErrorCode::PROTOCOL_VIOLATION,
     "a handshake message came out of turn",
+    "RFC 8446 §4",
 );
 
 impl Session for NullSession {

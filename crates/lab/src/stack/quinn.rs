@@ -250,6 +250,7 @@ impl Stack for QuinnStack {
 
 /// Why an end of quinn's cannot be made.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum QuinnError {
     /// It has no congestion controller of this name.
     UnknownController(String),
@@ -272,7 +273,15 @@ impl fmt::Display for QuinnError {
     }
 }
 
-impl core::error::Error for QuinnError {}
+impl core::error::Error for QuinnError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Tls(error) => Some(error),
+            Self::Connect(error) => Some(error),
+            Self::UnknownController(_) => None,
+        }
+    }
+}
 
 impl From<LabCertificateError> for QuinnError {
     fn from(error: LabCertificateError) -> Self {

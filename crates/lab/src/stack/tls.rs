@@ -23,7 +23,7 @@ fn identity() -> Result<&'static Identity, LabCertificateError> {
 
 /// Ed25519, because all its signatures have one size.
 fn make_identity() -> Result<Identity, LabCertificateError> {
-    let failed = |error: rcgen::Error| LabCertificateError(error.to_string());
+    let failed = |error: rcgen::Error| LabCertificateError(Arc::new(error));
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).map_err(failed)?;
     let parameters = rcgen::CertificateParams::new(vec![SERVER_NAME.to_owned()]).map_err(failed)?;
     let certificate = CertificateDer::from(parameters.self_signed(&key).map_err(failed)?);
@@ -32,7 +32,8 @@ fn make_identity() -> Result<Identity, LabCertificateError> {
 
 /// No certificate could be made.
 #[derive(Clone, Debug)]
-pub struct LabCertificateError(String);
+#[non_exhaustive]
+pub struct LabCertificateError(Arc<dyn core::error::Error + Send + Sync>);
 
 impl core::fmt::Display for LabCertificateError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
@@ -40,17 +41,21 @@ impl core::fmt::Display for LabCertificateError {
     }
 }
 
-impl core::error::Error for LabCertificateError {}
+impl core::error::Error for LabCertificateError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        Some(&*self.0)
+    }
+}
 
 impl From<rustls::Error> for LabCertificateError {
     fn from(error: rustls::Error) -> Self {
-        Self(error.to_string())
+        Self(Arc::new(error))
     }
 }
 
 impl From<SessionError> for LabCertificateError {
     fn from(error: SessionError) -> Self {
-        Self(error.to_string())
+        Self(Arc::new(error))
     }
 }
 

@@ -22,6 +22,7 @@ const MAX_WAITING: usize = 1 << 16;
 
 /// Why a file cannot be converted.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum ConvertError {
     /// It cannot be read.
     Open(OpenError),

@@ -12,6 +12,7 @@ const CHUNK: usize = 128 << 10;
 
 /// Why a file cannot be read at all.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum OpenError {
     /// It cannot be opened, or its first bytes cannot be read.
     Io {

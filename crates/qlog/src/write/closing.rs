@@ -13,10 +13,9 @@ pub(super) fn write(json: &mut Object<'_>, error: &ConnectionError) {
         ConnectionError::TransportError(_) => ("local", "error"),
         ConnectionError::Reset => ("remote", "stateless_reset"),
         ConnectionError::TimedOut => ("local", "idle_timeout"),
-        ConnectionError::HandshakeTimedOut
-        | ConnectionError::Refused
-        | ConnectionError::Unreachable => ("local", "aborted"),
         ConnectionError::VersionMismatch => ("local", "version_mismatch"),
+        // HandshakeTimedOut, Refused, Unreachable.
+        _ => ("local", "aborted"),
     };
     json.text("initiator", initiator);
     match error {
@@ -31,7 +30,7 @@ pub(super) fn write(json: &mut Object<'_>, error: &ConnectionError) {
         }
         ConnectionError::TransportError(error) => {
             transport_error(json, "connection_error", error.code);
-            json.text("reason", error.reason);
+            json.text("reason", error.reason());
         }
         error => json.text("reason", &error.to_string()),
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 /// Why a log could not be begun, ended early or has gaps. The connection that it is about goes on.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum QlogError {
     /// The folder cannot be made, or no file can be made in it.
     Directory {

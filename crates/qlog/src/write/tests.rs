@@ -348,7 +348,8 @@ fn every_way_to_end() {
         frame_type: 6,
         reason: vec![b'n', 0xff].into(),
     };
-    let local_error = TransportError::new(TransportErrorCode::crypto(109), "no parameters");
+    let local_error =
+        TransportError::rule(TransportErrorCode::crypto(109), "no parameters", "RFC 9001 §8.2");
     for (error, expected) in [
         (
             ConnectionError::LocallyClosed,

@@ -34,7 +34,7 @@ impl Connection {
 
     /// Closes the connection with INTERNAL_ERROR (RFC 9000 §20.1): for when what uses it cannot go on.
     pub fn close_with_internal_error(&mut self, now: Timestamp, reason: &'static str) {
-        let error = TransportError::new(TransportErrorCode::INTERNAL_ERROR, reason);
+        let error = TransportError::internal(reason);
         self.close_by_transport(now, error);
     }
 
@@ -63,7 +63,7 @@ impl Connection {
                 frame_type: VarInt::saturating(error.frame_type.unwrap_or(0)),
             },
             error_code: error.code.0,
-            reason: error.reason.as_bytes().to_vec(),
+            reason: error.reason().as_bytes().to_vec(),
         };
         self.enter_closing(now, close, ConnectionError::TransportError(error));
     }

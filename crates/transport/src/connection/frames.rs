@@ -202,17 +202,19 @@ impl Connection {
 
     fn receive_handshake_done(&mut self, now: Timestamp) -> Result<(), TransportError> {
         if self.side.is_server() {
-            return Err(TransportError::new(
+            return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
                 "HANDSHAKE_DONE from a client",
+                "RFC 9000 §19.20",
             ));
         }
         // Only 1-RTT packets carry it, and those are opened only with the handshake's keys; but TLS
         // may still be going on, and then a peer that confirms it breaks the rules.
         if !self.handshake.is_complete() {
-            return Err(TransportError::new(
+            return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
                 "HANDSHAKE_DONE before the handshake is complete",
+                "RFC 9000 §19.20",
             ));
         }
         self.confirm_handshake(now);
@@ -221,9 +223,10 @@ impl Connection {
 
     fn receive_new_token(&mut self, token: &[u8]) -> Result<(), TransportError> {
         if self.side.is_server() {
-            return Err(TransportError::new(
+            return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
                 "NEW_TOKEN from a client",
+                "RFC 9000 §19.7",
             ));
         }
         // A server has no reason to give more than a few; the rest is dropped.

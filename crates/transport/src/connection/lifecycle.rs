@@ -231,10 +231,7 @@ impl Connection {
         };
         let parameters =
             TransportParameters::decode(bytes, self.side.peer().initiator()).map_err(|error| {
-                TransportError {
-                    code: TransportErrorCode::TRANSPORT_PARAMETER_ERROR,
-                    ..TransportError::from(error)
-                }
+                TransportError::from(error).with_code(TransportErrorCode::TRANSPORT_PARAMETER_ERROR)
             })?;
         self.check_connection_ids(&parameters)?;
         self.observe(
@@ -260,8 +257,8 @@ impl Connection {
 
     /// RFC 9000 §7.3: the connection IDs of the handshake are authenticated.
     fn check_connection_ids(&self, peer: &TransportParameters) -> Result<(), TransportError> {
-        let mismatch =
-            |reason| TransportError::new(TransportErrorCode::TRANSPORT_PARAMETER_ERROR, reason);
+        let code = TransportErrorCode::TRANSPORT_PARAMETER_ERROR;
+        let mismatch = |violation| TransportError::rule(code, violation, "RFC 9000 §7.3");
         if peer.initial_source_connection_id != Some(self.remote_ids.handshake_id()) {
             return Err(mismatch("initial_source_connection_id is not the one of the packets"));
         }
@@ -279,9 +276,9 @@ impl Connection {
 
     fn complete_handshake(&mut self, now: Timestamp) -> Result<(), TransportError> {
         if !self.peer.parameters_are_known {
-            // RFC 9001 §8.2: the extension must be there.
             let missing = TransportErrorCode::crypto(109);
-            return Err(TransportError::new(missing, "the peer sent no transport parameters"));
+            let violation = "the peer sent no transport parameters";
+            return Err(TransportError::rule(missing, violation, "RFC 9001 §8.2"));
         }
         self.lifecycle = Lifecycle::Complete;
         self.observe(now, &Observation::StateUpdated(ConnectionState::HandshakeComplete));

@@ -110,7 +110,11 @@ impl Connection {
             }
             Some(PathChange::Failed) => {
                 let code = TransportErrorCode::NO_VIABLE_PATH;
-                let error = TransportError::new(code, "the peer's address could not be validated");
+                let error = TransportError::rule(
+                    code,
+                    "the peer's address could not be validated",
+                    "RFC 9000 §8.2.4",
+                );
                 self.abandon(now, ConnectionError::TransportError(error));
             }
         }

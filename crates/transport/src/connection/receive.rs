@@ -192,9 +192,10 @@ impl Connection {
             with_previous_keys: opened.with_previous_keys,
         };
         let result = if opened.reserved_bits_set {
-            Err(TransportError::new(
+            Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
                 "reserved bits of a packet header are not zero",
+                "RFC 9000 §17",
             ))
         } else {
             self.receive_payload(now, &context, opened.payload)
@@ -261,9 +262,10 @@ impl Connection {
         payload: &[u8],
     ) -> Result<PacketEffect, TransportError> {
         if payload.is_empty() {
-            return Err(TransportError::new(
+            return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
                 "a packet without frames",
+                "RFC 9000 §12.4",
             ));
         }
         let mut effect = PacketEffect { is_probing_only: true, ..PacketEffect::default() };
@@ -274,9 +276,10 @@ impl Connection {
             effect.is_probing_only &= frame.is_probing();
             effect.acknowledges |= matches!(frame, Frame::Ack(_));
             if !frame.is_allowed_in(context.packet_type) {
-                return Err(TransportError::new(
+                return Err(TransportError::rule(
                     TransportErrorCode::PROTOCOL_VIOLATION,
                     "a frame in a packet type that must not carry it",
+                    "RFC 9000 §12.4",
                 )
                 .in_frame(frame.frame_type()));
             }

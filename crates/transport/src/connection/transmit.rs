@@ -1,7 +1,7 @@
 //! A byte out: asks each part for its interest, in one fixed order, and fills datagrams in place.
 
 use clearway_units::Timestamp;
-use clearway_wire::{Frame, TransportErrorCode, Writer, frame};
+use clearway_wire::{Frame, Writer, frame};
 
 use super::packet::{Draft, HeaderPlan};
 use super::{Connection, Transmit};
@@ -417,8 +417,7 @@ impl Connection {
     }
 }
 
-const TOO_LONG: TransportError =
-    TransportError::new(TransportErrorCode::INTERNAL_ERROR, "a packet outgrew its Length field");
+const TOO_LONG: TransportError = TransportError::internal("a packet outgrew its Length field");
 
 /// The exponent by which this end scales ACK Delay: the default (RFC 9000 §18.2).
 pub(super) const LOCAL_ACK_DELAY_EXPONENT: u8 = 3;

@@ -18,6 +18,7 @@ const CHUNK: usize = 16 << 10;
 
 /// Why a datagram cannot be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum DatagramError {
     /// The peer does not take datagrams.
     Unsupported,
@@ -189,9 +190,10 @@ impl Datagrams {
     ) -> Result<(), TransportError> {
         let least_frame = frame::Datagram::header_len(None).saturating_add(frame.data.len());
         if least_frame as u64 > self.config.max_frame_size {
-            return Err(TransportError::new(
+            return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
                 "a datagram larger than max_datagram_frame_size permits",
+                "RFC 9221 §3",
             ));
         }
         self.has_news = true;

@@ -44,8 +44,47 @@ pub struct ClientConfig {
     pub token: Vec<u8>,
 }
 
+/// Why a client was not accepted.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum AcceptError {
+    /// The endpoint has no configuration for servers.
+    NotAServer,
+    /// The endpoint has all the connections that it may have; the client is refused.
+    TooManyConnections,
+    /// The client's first packet was changed on its way or made up (RFC 9001 §5.2); it is dropped.
+    NotAuthentic,
+    /// TLS could not be started.
+    Session(SessionError),
+    /// The connection could not be started.
+    Transport(TransportError),
+}
+
+impl core::fmt::Display for AcceptError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::NotAServer => f.write_str("the endpoint is not a server"),
+            Self::TooManyConnections => f.write_str("the endpoint has too many connections"),
+            Self::NotAuthentic => f.write_str("the client's first packet is not authentic"),
+            Self::Session(error) => error.fmt(f),
+            Self::Transport(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for AcceptError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Session(error) => Some(error),
+            Self::Transport(error) => Some(error),
+            Self::NotAServer | Self::TooManyConnections | Self::NotAuthentic => None,
+        }
+    }
+}
+
 /// Why a connection could not be started.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// The endpoint has all the connections that it may have.
     TooManyConnections,
@@ -65,4 +104,12 @@ impl core::fmt::Display for ConnectError {
     }
 }
 
-impl core::error::Error for ConnectError {}
+impl core::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Session(error) => Some(error),
+            Self::Transport(error) => Some(error),
+            Self::TooManyConnections => None,
+        }
+    }
+}

@@ -20,14 +20,14 @@ use clearway_wire::{
 };
 use slab::Slab;
 
+use crate::Side;
 use crate::connection::{
     Arrival, Connection, MINIMUM_INITIAL_SIZE, Start, Transmit, local_parameters,
 };
 use crate::ids::{LocalIds, RoutingChange};
 use crate::observer::Observer;
-use crate::{Side, TransportError};
 
-pub use config::{ClientConfig, ConnectError, EndpointConfig, ServerConfig};
+pub use config::{AcceptError, ClientConfig, ConnectError, EndpointConfig, ServerConfig};
 use reset::ResetLimiter;
 use routes::{InitialKey, Routes};
 use token::TokenKey;
@@ -274,21 +274,18 @@ impl Endpoint {
     /// Takes the client in.
     ///
     /// # Errors
-    /// PROTOCOL_VIOLATION if the client's packet is not authentic: it is dropped without an answer.
-    /// CONNECTION_REFUSED if there is no room or this is not a server; INTERNAL_ERROR from TLS.
+    /// If this is not a server, there is no room, the client's packet is not authentic, or TLS cannot begin. The
+    /// client gets an answer only if there is no room: CONNECTION_REFUSED.
     pub fn accept(
         &mut self,
         now: Timestamp,
         mut incoming: Incoming,
         observer: Option<Box<dyn Observer>>,
-    ) -> Result<ConnectionHandle, TransportError> {
-        let refused = TransportErrorCode::CONNECTION_REFUSED;
-        let Some(server) = self.server.clone() else {
-            return Err(TransportError::new(refused, "this endpoint is not a server"));
-        };
+    ) -> Result<ConnectionHandle, AcceptError> {
+        let Some(server) = self.server.clone() else { return Err(AcceptError::NotAServer) };
         if self.connections.len() >= self.config.max_connections {
-            self.refuse_with(incoming, refused);
-            return Err(TransportError::new(refused, "too many connections"));
+            self.refuse(incoming);
+            return Err(AcceptError::TooManyConnections);
         }
         let local_id = self.config.id_generator.generate(&mut self.random);
         let parameters = TransportParameters {
@@ -297,9 +294,11 @@ impl Endpoint {
             stateless_reset_token: Some(self.config.reset_key.token(&local_id)),
             ..local_parameters(&server.transport, local_id)
         };
-        let session = server.sessions.clone().accept(self.encode(&parameters)).map_err(|_| {
-            TransportError::new(TransportErrorCode::INTERNAL_ERROR, "TLS could not be started")
-        })?;
+        let session = server
+            .sessions
+            .clone()
+            .accept(self.encode(&parameters))
+            .map_err(AcceptError::Session)?;
         let new_token =
             self.token_key.seal_new_token(incoming.arrival.remote.ip(), now, &mut self.random);
         let start = Start {
@@ -320,13 +319,12 @@ impl Endpoint {
             server_name: None,
             observer,
         };
-        let mut connection = Connection::new(now, start)?;
+        let mut connection = Connection::new(now, start).map_err(AcceptError::Transport)?;
         connection.receive(now, incoming.arrival, &mut incoming.datagram);
         // What was changed on its way, or made up, may name wrong connection IDs: it must not stand in
         // the way of the true one.
         if connection.statistics().packets_received == 0 {
-            let code = TransportErrorCode::PROTOCOL_VIOLATION;
-            return Err(TransportError::new(code, "the client's first packet is not authentic"));
+            return Err(AcceptError::NotAuthentic);
         }
         let key = (incoming.destination, incoming.arrival.remote);
         let handle = self.insert(connection, local_id, Some(key));

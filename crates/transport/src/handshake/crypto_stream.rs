@@ -187,9 +187,10 @@ impl ReceiveBuffer {
     fn insert(&mut self, offset: u64, data: &[u8]) -> Result<(), TransportError> {
         let end = offset.saturating_add(data.len() as u64);
         if end > self.read_offset.saturating_add(RECEIVE_WINDOW) {
-            return Err(TransportError::new(
+            return Err(TransportError::rule(
                 TransportErrorCode::CRYPTO_BUFFER_EXCEEDED,
                 "a CRYPTO frame lies beyond what is buffered",
+                "RFC 9000 §7.5",
             ));
         }
         self.received_end = self.received_end.max(end);
@@ -228,9 +229,10 @@ impl ReceiveBuffer {
             return Ok(());
         }
         if self.fragments.len() >= MAX_FRAGMENTS {
-            return Err(TransportError::new(
+            return Err(TransportError::rule(
                 TransportErrorCode::CRYPTO_BUFFER_EXCEEDED,
                 "too many CRYPTO frames out of order",
+                "RFC 9000 §7.5",
             ));
         }
         self.fragments.insert(gap.start, bytes.to_vec());

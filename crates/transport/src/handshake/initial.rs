@@ -2,7 +2,7 @@
 //! and Retry packets (§5.8).
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use clearway_wire::{ConnectionId, TransportErrorCode};
+use clearway_wire::ConnectionId;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::{Keys, Version};
 
@@ -17,10 +17,8 @@ const RETRY_KEY: [u8; 16] = [
 const RETRY_NONCE: [u8; 12] =
     [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb];
 
-const NO_AEAD: TransportError = TransportError::new(
-    TransportErrorCode::INTERNAL_ERROR,
-    "the cryptographic library lacks AEAD_AES_128_GCM",
-);
+const NO_AEAD: TransportError =
+    TransportError::internal("the cryptographic library lacks AEAD_AES_128_GCM");
 
 /// The Initial keys of `side` that follow from the Destination Connection ID of the client's first
 /// Initial packet (RFC 9001 §5.2).

@@ -129,9 +129,10 @@ impl Handshake {
             return if end > stream.received_end() { Err(LEFTOVER) } else { Ok(()) };
         }
         if space == SpaceId::Application && end > MAX_POST_HANDSHAKE_BYTES {
-            return Err(TransportError::new(
+            return Err(TransportError::rule(
                 TransportErrorCode::CRYPTO_BUFFER_EXCEEDED,
                 "too much TLS after the handshake",
+                "RFC 9000 §7.5",
             ));
         }
         stream.receive(crypto.offset.get(), crypto.data)
@@ -255,9 +256,10 @@ impl fmt::Debug for Handshake {
     }
 }
 
-const LEFTOVER: TransportError = TransportError::new(
+const LEFTOVER: TransportError = TransportError::rule(
     TransportErrorCode::PROTOCOL_VIOLATION,
     "handshake data goes on after a change of keys",
+    "RFC 9001 §4.1.3",
 );
 
 #[cfg(test)]

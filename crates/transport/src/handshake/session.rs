@@ -132,6 +132,7 @@ pub trait ServerSessions: Send + Sync + fmt::Debug {
 
 /// Why a TLS configuration or session cannot be made.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum SessionError {
     /// The server's name is neither a DNS name nor an IP address.
     InvalidServerName,
@@ -161,7 +162,16 @@ impl fmt::Display for SessionError {
     }
 }
 
-impl core::error::Error for SessionError {}
+impl core::error::Error for SessionError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Tls(error) => Some(error),
+            Self::InvalidServerName | Self::NoApplicationProtocol | Self::NoInitialCipherSuite => {
+                None
+            }
+        }
+    }
+}
 
 impl From<rustls::Error> for SessionError {
     fn from(error: rustls::Error) -> Self {

@@ -263,7 +263,7 @@ impl Session for TlsSession {
         let was_handshaking = self.connection.is_handshaking();
         self.connection
             .read_hs(message_bytes)
-            .map_err(|error| transport_error(&error, self.connection.alert(), was_handshaking))
+            .map_err(|error| transport_error(error, self.connection.alert(), was_handshaking))
     }
 
     fn produce(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {

@@ -125,8 +125,8 @@ impl LocalIds {
         destination: ConnectionId,
         random: &mut Random,
     ) -> Result<(), TransportError> {
-        let violation =
-            |reason| Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        let code = TransportErrorCode::PROTOCOL_VIOLATION;
+        let violation = |violation| Err(TransportError::rule(code, violation, "RFC 9000 §19.16"));
         let sequence = retired.sequence.get();
         if sequence >= self.next_sequence {
             return violation("a connection ID was retired that was never issued");

@@ -118,9 +118,10 @@ impl RemoteIds {
         new: &frame::NewConnectionId,
     ) -> Result<(), TransportError> {
         if self.current().is_empty() {
-            return Err(TransportError::new(
+            return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
                 "NEW_CONNECTION_ID from a peer that uses no connection IDs",
+                "RFC 9000 §19.15",
             ));
         }
         let sequence = new.sequence.get();
@@ -136,15 +137,17 @@ impl RemoteIds {
         }
         self.retire_before(new.retire_prior_to.get())?;
         if self.active.len() as u64 > self.limit {
-            return Err(TransportError::new(
+            return Err(TransportError::rule(
                 TransportErrorCode::CONNECTION_ID_LIMIT_ERROR,
                 "more active connection IDs than were allowed",
+                "RFC 9000 §5.1.1",
             ));
         }
         if self.retiring.len() as u64 > self.limit.saturating_mul(MAX_RETIRING_FACTOR) {
-            return Err(TransportError::new(
+            return Err(TransportError::rule(
                 TransportErrorCode::CONNECTION_ID_LIMIT_ERROR,
                 "connection IDs are retired faster than that is acknowledged",
+                "RFC 9000 §5.1.2",
             ));
         }
         Ok(())
@@ -161,9 +164,10 @@ impl RemoteIds {
             same_sequence != same_id || (same_sequence && !same_token)
         });
         if disagrees {
-            return Err(TransportError::new(
+            return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
                 "two NEW_CONNECTION_ID frames disagree",
+                "RFC 9000 §19.15",
             ));
         }
         Ok(())
@@ -196,9 +200,10 @@ impl RemoteIds {
         if self.active.is_empty() {
             // The frame itself carries an ID that is not below its own Retire Prior To, so this
             // cannot be reached with a frame that was decoded; but a peer must never empty the list.
-            return Err(TransportError::new(
+            return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
                 "all connection IDs were retired",
+                "RFC 9000 §19.15",
             ));
         }
         Ok(())

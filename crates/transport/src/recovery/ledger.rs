@@ -1,6 +1,6 @@
 use clearway_congestion::{DeliverySnapshot, SendIndex, SentPacket};
 use clearway_units::Timestamp;
-use clearway_wire::{PacketNumber, TransportErrorCode};
+use clearway_wire::PacketNumber;
 
 use super::sent_space::SentSpace;
 use crate::space_id::PerSpace;
@@ -340,17 +340,18 @@ impl Ledger {
 
 /// Adds, or fails.
 pub(super) fn add(sum: &mut u64, amount: u64) -> Result<(), TransportError> {
-    *sum = sum.checked_add(amount).ok_or(broken("a counter of the ledger overflowed"))?;
+    *sum = sum.checked_add(amount).ok_or_else(|| broken("a counter of the ledger overflowed"))?;
     Ok(())
 }
 
 /// Subtracts, or fails.
 pub(super) fn subtract(sum: &mut u64, amount: u64) -> Result<(), TransportError> {
-    *sum = sum.checked_sub(amount).ok_or(broken("a counter of the ledger fell below zero"))?;
+    *sum =
+        sum.checked_sub(amount).ok_or_else(|| broken("a counter of the ledger fell below zero"))?;
     Ok(())
 }
 
 /// An invariant of the ledger does not hold.
 pub(super) const fn broken(reason: &'static str) -> TransportError {
-    TransportError::new(TransportErrorCode::INTERNAL_ERROR, reason)
+    TransportError::internal(reason)
 }

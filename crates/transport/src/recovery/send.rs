@@ -27,10 +27,10 @@ impl Recovery {
             self.ledger.space_mut(space).skip();
             self.choose_next_skip();
         }
-        PacketNumber::new(self.ledger.space(space).next_number()).ok_or(TransportError::new(
-            TransportErrorCode::INTERNAL_ERROR,
-            "all packet numbers are used up",
-        ))
+        PacketNumber::new(self.ledger.space(space).next_number()).ok_or_else(|| {
+            let violation = "all packet numbers are used up";
+            TransportError::rule(TransportErrorCode::INTERNAL_ERROR, violation, "RFC 9000 §12.3")
+        })
     }
 
     /// The gap grows with the window, so that about one number in every window or two is missing.

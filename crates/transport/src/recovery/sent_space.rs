@@ -40,10 +40,11 @@ pub(super) const MAX_LOST_REMEMBERED: usize = 1 << 14;
 /// tempted to acknowledge.
 const MAX_SKIPPED_REMEMBERED: usize = 32;
 
-/// The peer acknowledged what was not sent (RFC 9000 §13.1, §21.4).
-const NEVER_SENT: TransportError = TransportError::new(
+/// The peer acknowledged what was not sent (see also RFC 9000 §21.4).
+const NEVER_SENT: TransportError = TransportError::rule(
     TransportErrorCode::PROTOCOL_VIOLATION,
     "a packet number was acknowledged that was never sent",
+    "RFC 9000 §13.1",
 );
 
 /// The sent packets of one packet number space, by their numbers. As long as few are settled between others, none
@@ -305,7 +306,8 @@ impl SentSpace {
         if self.is_discarded {
             return Ok(None);
         }
-        let packet = self.packet_mut(number).ok_or(broken("a packet was sent but never built"))?;
+        let packet =
+            self.packet_mut(number).ok_or_else(|| broken("a packet was sent but never built"))?;
         if packet.state != PacketState::Staged {
             return Err(broken("a packet was sent twice"));
         }
@@ -411,7 +413,7 @@ impl SentSpace {
         loss_event: u64,
         left_address_at: SendIndex,
     ) -> Result<LedgerPacket, TransportError> {
-        let packet = self.packet_mut(number).ok_or(broken("an unknown packet was lost"))?;
+        let packet = self.packet_mut(number).ok_or_else(|| broken("an unknown packet was lost"))?;
         if packet.state != PacketState::Outstanding {
             return Err(broken("a packet was lost that was not outstanding"));
         }

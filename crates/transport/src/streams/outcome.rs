@@ -31,6 +31,7 @@ pub struct StreamProgress {
 
 /// Why nothing more can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ReadError {
     /// The peer reset the stream, with this application error code (RFC 9000 §19.4).
     Reset(VarInt),
@@ -53,6 +54,7 @@ impl core::error::Error for ReadError {}
 
 /// Why nothing more can be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum WriteError {
     /// The peer asked to stop, with this application error code (RFC 9000 §19.5), and the stream was
     /// reset with the same code.
@@ -79,6 +81,7 @@ impl core::error::Error for WriteError {}
 
 /// There is no such stream, or it is over, or it does not carry data that way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct UnknownStream;
 
 impl fmt::Display for UnknownStream {

@@ -130,7 +130,8 @@ impl Streams {
         let is_local = self.is_local(id);
         let direction = id.direction();
         if direction == Direction::Unidirectional && is_local != (part == Part::Sending) {
-            return Err(state_error("a frame for the part that a unidirectional stream lacks"));
+            let violation = "a frame for the part that a unidirectional stream lacks";
+            return Err(state_error(violation, "RFC 9000 §2.1"));
         }
         if let Some(key) = self.table.key(id) {
             return Ok(Some(key));
@@ -139,13 +140,17 @@ impl Streams {
             let is_over = id.index() < self.local.get(direction).opened();
             return match is_over {
                 true => Ok(None),
-                false => Err(state_error("a frame for a stream that this end has not opened")),
+                false => {
+                    let violation = "a frame for a stream that this end has not opened";
+                    Err(state_error(violation, "RFC 9000 §19.8"))
+                }
             };
         }
         let new = self.remote.get_mut(direction).on_used(id.index()).map_err(|TooManyStreams| {
-            TransportError::new(
+            TransportError::rule(
                 TransportErrorCode::STREAM_LIMIT_ERROR,
                 "the peer opened more streams than it may",
+                "RFC 9000 §4.6",
             )
         })?;
         if new.is_empty() {
@@ -161,6 +166,6 @@ impl Streams {
     }
 }
 
-fn state_error(reason: &'static str) -> TransportError {
-    TransportError::new(TransportErrorCode::STREAM_STATE_ERROR, reason)
+fn state_error(violation: &'static str, section: &'static str) -> TransportError {
+    TransportError::rule(TransportErrorCode::STREAM_STATE_ERROR, violation, section)
 }

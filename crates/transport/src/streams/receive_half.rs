@@ -129,7 +129,7 @@ impl ReceiveHalf {
 
     /// The final size never changes, and no data lies beyond it (RFC 9000 §4.5).
     fn check_final_size(&self, end: u64, is_final: bool) -> Result<(), TransportError> {
-        let reason = match self.final_size {
+        let violation = match self.final_size {
             Some(final_size) if end > final_size => "data beyond the final size of a stream",
             Some(final_size) if is_final && end != final_size => "a stream's final size changed",
             None if is_final && end < self.window.received() => {
@@ -137,7 +137,7 @@ impl ReceiveHalf {
             }
             _ => return Ok(()),
         };
-        Err(TransportError::new(TransportErrorCode::FINAL_SIZE_ERROR, reason))
+        Err(TransportError::rule(TransportErrorCode::FINAL_SIZE_ERROR, violation, "RFC 9000 §4.5"))
     }
 
     /// The stream reaches to `end`: both limits have to permit that (RFC 9000 §4.1).
@@ -148,9 +148,9 @@ impl ReceiveHalf {
         end: u64,
     ) -> Result<u64, TransportError> {
         let added = end.saturating_sub(self.window.received());
-        let exceeded = |reason| {
-            move |Exceeded| TransportError::new(TransportErrorCode::FLOW_CONTROL_ERROR, reason)
-        };
+        let code = TransportErrorCode::FLOW_CONTROL_ERROR;
+        let exceeded =
+            |violation| move |Exceeded| TransportError::rule(code, violation, "RFC 9000 §4.1");
         self.window.receive(now, added).map_err(exceeded("data beyond the limit of a stream"))?;
         connection
             .receive(now, added)
@@ -316,8 +316,5 @@ impl ReceiveHalf {
 }
 
 fn too_many_gaps(TooManyGaps: TooManyGaps) -> TransportError {
-    TransportError::new(
-        TransportErrorCode::INTERNAL_ERROR,
-        "a stream came in more fragments than are held",
-    )
+    TransportError::internal("a stream came in more fragments than are held")
 }

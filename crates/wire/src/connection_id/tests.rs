@@ -7,11 +7,11 @@ use crate::strategies::{bytes, connection_id};
 fn twenty_bytes_are_the_most() {
     let id = ConnectionId::new(&[7; 20]).unwrap();
     assert_eq!((id.as_bytes(), id.len(), id.is_empty()), (&[7; 20][..], 20, false));
-    let invalid = DecodeError::Invalid { field: "Connection ID Length" };
+    let invalid = DecodeError::invalid("Connection ID Length", "is above 20");
     assert_eq!(ConnectionId::new(&[7; 21]), Err(invalid));
     let mut encoded = [7; 30];
     encoded[0] = 21;
-    let invalid = DecodeError::Invalid { field: "Field" };
+    let invalid = DecodeError::invalid("Field", "is longer than 20 bytes");
     assert_eq!(ConnectionId::decode(&mut Reader::new(&encoded), "Field"), Err(invalid));
 }
 

@@ -66,11 +66,11 @@ impl<'a> Ack<'a> {
         let range_count = VarInt::decode(reader, "ACK Range Count")?;
         let first_range = VarInt::decode(reader, "First ACK Range")?;
         let largest = PacketNumber::new(largest.get())
-            .ok_or(DecodeError::Invalid { field: "Largest Acknowledged" })?;
+            .ok_or(DecodeError::invalid("Largest Acknowledged", "is no packet number"))?;
         let mut smallest = largest
             .get()
             .checked_sub(first_range.get())
-            .ok_or(DecodeError::Invalid { field: "First ACK Range" })?;
+            .ok_or(DecodeError::invalid("First ACK Range", "reaches below packet number 0"))?;
         let start = reader.rest();
         // Each turn takes at least two bytes from the reader: the count cannot make this spin.
         for _ in 0..range_count.get() {
@@ -223,10 +223,10 @@ fn decode_range(reader: &mut Reader<'_>, smallest: u64) -> Result<(u64, u64), De
     let largest = smallest
         .checked_sub(gap.get())
         .and_then(|largest| largest.checked_sub(2))
-        .ok_or(DecodeError::Invalid { field: "Gap" })?;
+        .ok_or(DecodeError::invalid("Gap", "reaches below packet number 0"))?;
     let smallest = largest
         .checked_sub(length.get())
-        .ok_or(DecodeError::Invalid { field: "ACK Range Length" })?;
+        .ok_or(DecodeError::invalid("ACK Range Length", "reaches below packet number 0"))?;
     Ok((largest, smallest))
 }
 

@@ -17,7 +17,7 @@ impl<'a> Crypto<'a> {
         let offset = VarInt::decode(reader, "Offset")?;
         let data = reader.length_prefixed("Crypto Data")?;
         if !check_end(offset, data.len()) {
-            return Err(DecodeError::Invalid { field: "Offset" });
+            return Err(DecodeError::invalid("Offset", "and the length reach beyond 2^62-1"));
         }
         Ok(Self { offset, data })
     }

@@ -241,7 +241,7 @@ fn decode_type(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
     let before = reader.remaining();
     let frame_type = VarInt::decode(reader, "Frame Type")?;
     if before.saturating_sub(reader.remaining()) != frame_type.encoded_len() {
-        return Err(DecodeError::Invalid { field: "Frame Type" });
+        return Err(DecodeError::invalid("Frame Type", "is not in its shortest encoding"));
     }
     Ok(frame_type.get())
 }
@@ -266,7 +266,7 @@ fn varints_len(fields: &[VarInt]) -> usize {
 fn decode_stream_count(reader: &mut Reader<'_>) -> Result<VarInt, DecodeError> {
     let count = VarInt::decode(reader, "Maximum Streams")?;
     if count.get() > 1 << 60 {
-        return Err(DecodeError::Invalid { field: "Maximum Streams" });
+        return Err(DecodeError::invalid("Maximum Streams", "is above 2^60"));
     }
     Ok(count)
 }

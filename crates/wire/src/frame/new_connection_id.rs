@@ -21,11 +21,11 @@ impl NewConnectionId {
         let sequence = VarInt::decode(reader, "Sequence Number")?;
         let retire_prior_to = VarInt::decode(reader, "Retire Prior To")?;
         if retire_prior_to > sequence {
-            return Err(DecodeError::Invalid { field: "Retire Prior To" });
+            return Err(DecodeError::invalid("Retire Prior To", "is above the Sequence Number"));
         }
         let id = ConnectionId::decode(reader, "Connection ID")?;
         if id.is_empty() {
-            return Err(DecodeError::Invalid { field: "Connection ID Length" });
+            return Err(DecodeError::invalid("Connection ID Length", "is zero"));
         }
         let reset_token = ResetToken::new(reader.array("Stateless Reset Token")?);
         Ok(Self { sequence, retire_prior_to, id, reset_token })

@@ -14,7 +14,7 @@ impl<'a> NewToken<'a> {
     pub(super) fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         let token = reader.length_prefixed("Token")?;
         if token.is_empty() {
-            return Err(DecodeError::Invalid { field: "Token" });
+            return Err(DecodeError::invalid("Token", "is empty"));
         }
         Ok(Self { token })
     }

@@ -32,7 +32,7 @@ impl<'a> Stream<'a> {
             _ => reader.length_prefixed("Stream Data")?,
         };
         if !check_end(offset, data.len()) {
-            return Err(DecodeError::Invalid { field: "Offset" });
+            return Err(DecodeError::invalid("Offset", "and the length reach beyond 2^62-1"));
         }
         Ok(Self { stream_id, offset, fin: wire_type & Self::FIN != 0, data })
     }

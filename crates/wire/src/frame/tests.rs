@@ -79,7 +79,7 @@ fn unknown_types() {
 
 #[test]
 fn a_type_has_to_be_in_its_shortest_encoding() {
-    let longer = DecodeError::Invalid { field: "Frame Type" };
+    let longer = DecodeError::invalid("Frame Type", "is not in its shortest encoding");
     assert_eq!(decode(&[0x40, 0x01]), Err(longer));
     assert_eq!(decode(&[0x80, 0, 0, 0x01]), Err(longer));
     assert_eq!(decode(&[0xc0, 0, 0, 0, 0, 0, 0, 0x01]), Err(longer));

@@ -39,7 +39,7 @@ impl<'a> Retry<'a> {
             .split_last_chunk()
             .ok_or(DecodeError::Truncated { field: "Retry Integrity Tag" })?;
         if token.is_empty() {
-            return Err(DecodeError::Invalid { field: "Retry Token" });
+            return Err(DecodeError::invalid("Retry Token", "is empty"));
         }
         let without_tag_len = datagram.len().saturating_sub(Self::INTEGRITY_TAG_LEN);
         let without_tag = datagram.get(..without_tag_len).unwrap_or_default();

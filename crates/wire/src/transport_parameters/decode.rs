@@ -14,7 +14,7 @@ pub(super) fn decode(bytes: &[u8], from: Initiator) -> Result<P, DecodeError> {
         let id = VarInt::decode(&mut reader, "Transport Parameter ID")?.get();
         let value = reader.length_prefixed("Transport Parameter Value")?;
         if from == Initiator::Client && is_server_only(id) {
-            return Err(DecodeError::Invalid { field: name(id) });
+            return Err(DecodeError::invalid(name(id), "comes from a client"));
         }
         if is_known(id) {
             let bit = 1_u64.checked_shl(id as u32).unwrap_or(0);
@@ -25,24 +25,25 @@ pub(super) fn decode(bytes: &[u8], from: Initiator) -> Result<P, DecodeError> {
             let mut value = Reader::new(value);
             decode_value(&mut parameters, id, &mut value)?;
             if !value.is_empty() {
-                return Err(DecodeError::Invalid { field: name(id) });
+                return Err(DecodeError::invalid(name(id), "is longer than its value"));
             }
         }
     }
     // A server without connection IDs cannot be told from another at a second address.
     let has_no_id = parameters.initial_source_connection_id.is_some_and(|id| id.is_empty());
     if parameters.preferred_address.is_some() && has_no_id {
-        return Err(DecodeError::Invalid { field: "preferred_address" });
+        let problem = "comes from a server without connection IDs";
+        return Err(DecodeError::invalid("preferred_address", problem));
     }
     Ok(parameters)
 }
 
 /// Reads the value of a parameter that [`is_known`].
 fn decode_value(parameters: &mut P, id: u64, value: &mut Reader<'_>) -> Result<(), DecodeError> {
-    let invalid = DecodeError::Invalid { field: name(id) };
     if let Some((integer, allowed)) = integer(parameters, id) {
         *integer = VarInt::decode(value, name(id))?;
-        return if allowed.contains(&integer.get()) { Ok(()) } else { Err(invalid) };
+        let out_of_range = DecodeError::invalid(name(id), "is out of the range of RFC 9000 §18.2");
+        return if allowed.contains(&integer.get()) { Ok(()) } else { Err(out_of_range) };
     }
     match id {
         P::STATELESS_RESET_TOKEN => {
@@ -53,8 +54,10 @@ fn decode_value(parameters: &mut P, id: u64, value: &mut Reader<'_>) -> Result<(
         }
         P::DISABLE_ACTIVE_MIGRATION => parameters.disable_active_migration = true,
         _ => {
-            let connection_id = ConnectionId::new(value.take_rest()).map_err(|_| invalid)?;
-            *connection_id_field(parameters, id).ok_or(invalid)? = Some(connection_id);
+            let too_long = DecodeError::invalid(name(id), "is longer than 20 bytes");
+            let connection_id = ConnectionId::new(value.take_rest()).map_err(|_| too_long)?;
+            let unknown = DecodeError::invalid(name(id), "is not known");
+            *connection_id_field(parameters, id).ok_or(unknown)? = Some(connection_id);
         }
     }
     Ok(())

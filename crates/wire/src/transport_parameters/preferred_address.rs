@@ -32,7 +32,7 @@ impl PreferredAddress {
         );
         let connection_id = ConnectionId::decode(reader, "preferred_address Connection ID")?;
         if connection_id.is_empty() {
-            return Err(DecodeError::Invalid { field: "preferred_address Connection ID" });
+            return Err(DecodeError::invalid("preferred_address Connection ID", "is empty"));
         }
         let token = reader.array("preferred_address Stateless Reset Token")?;
         Ok(Self {

@@ -16,9 +16,16 @@ fn encoded(parameters: &TransportParameters) -> Vec<u8> {
     output
 }
 
-fn invalid(field: &'static str) -> Result<TransportParameters, DecodeError> {
-    Err(DecodeError::Invalid { field })
+fn invalid(field: &'static str, problem: &'static str) -> Result<TransportParameters, DecodeError> {
+    Err(DecodeError::invalid(field, problem))
 }
+
+const OUT_OF_RANGE: &str = "is out of the range of RFC 9000 §18.2";
+const EMPTY: &str = "is empty";
+const LONG: &str = "is longer than its value";
+const LONG_ID: &str = "is longer than 20 bytes";
+const WITHOUT_IDS: &str = "comes from a server without connection IDs";
+const FROM_CLIENT: &str = "comes from a client";
 
 #[test]
 fn nothing_means_the_defaults() {
@@ -55,32 +62,38 @@ fn client_hello_of_the_rfc() {
 #[test]
 fn values_that_the_rfc_forbids() {
     assert!(from_server("0302 44b0").is_ok());
-    assert_eq!(from_server("0302 44af"), invalid("max_udp_payload_size"));
+    assert_eq!(from_server("0302 44af"), invalid("max_udp_payload_size", OUT_OF_RANGE));
     assert!(from_server("0a01 14").is_ok());
-    assert_eq!(from_server("0a01 15"), invalid("ack_delay_exponent"));
+    assert_eq!(from_server("0a01 15"), invalid("ack_delay_exponent", OUT_OF_RANGE));
     assert!(from_server("0b02 7fff").is_ok());
-    assert_eq!(from_server("0b04 80004000"), invalid("max_ack_delay"));
+    assert_eq!(from_server("0b04 80004000"), invalid("max_ack_delay", OUT_OF_RANGE));
     assert!(from_server("0e01 02").is_ok());
-    assert_eq!(from_server("0e01 01"), invalid("active_connection_id_limit"));
-    assert_eq!(from_server("0e01 00"), invalid("active_connection_id_limit"));
+    assert_eq!(from_server("0e01 01"), invalid("active_connection_id_limit", OUT_OF_RANGE));
+    assert_eq!(from_server("0e01 00"), invalid("active_connection_id_limit", OUT_OF_RANGE));
     assert!(from_server("0808 d000000000000000").is_ok());
-    assert_eq!(from_server("0808 d000000000000001"), invalid("initial_max_streams_bidi"));
+    assert_eq!(
+        from_server("0808 d000000000000001"),
+        invalid("initial_max_streams_bidi", OUT_OF_RANGE)
+    );
     assert!(from_server("0908 d000000000000000").is_ok());
-    assert_eq!(from_server("0908 d000000000000001"), invalid("initial_max_streams_uni"));
+    assert_eq!(
+        from_server("0908 d000000000000001"),
+        invalid("initial_max_streams_uni", OUT_OF_RANGE)
+    );
 }
 
 #[test]
 fn lengths_that_do_not_match() {
-    assert_eq!(from_server("0102 0505"), invalid("max_idle_timeout"));
-    assert_eq!(from_server("0c01 00"), invalid("disable_active_migration"));
+    assert_eq!(from_server("0102 0505"), invalid("max_idle_timeout", LONG));
+    assert_eq!(from_server("0c01 00"), invalid("disable_active_migration", LONG));
     let cut = |field| Err(DecodeError::Truncated { field });
     assert_eq!(from_server("0100"), cut("max_idle_timeout"));
     assert_eq!(from_server("0101 40"), cut("max_idle_timeout"));
     assert_eq!(from_server(&format!("020f {}", "aa".repeat(15))), cut("stateless_reset_token"));
     let long = format!("0211 {}", "aa".repeat(17));
-    assert_eq!(from_server(&long), invalid("stateless_reset_token"));
+    assert_eq!(from_server(&long), invalid("stateless_reset_token", LONG));
     let long = format!("0f15 {}", "aa".repeat(21));
-    assert_eq!(from_server(&long), invalid("initial_source_connection_id"));
+    assert_eq!(from_server(&long), invalid("initial_source_connection_id", LONG_ID));
     assert_eq!(from_server("0102 05"), cut("Transport Parameter Value"));
     assert_eq!(from_server("01 ffffffffffffffff 05"), cut("Transport Parameter Value"));
     assert_eq!(from_server("01"), cut("Transport Parameter Value"));
@@ -114,7 +127,7 @@ fn a_client_may_not_send_what_only_servers_send() {
     ] {
         assert!(from_server(&bytes).is_ok(), "{name}");
         let result = TransportParameters::decode(&hex(&bytes), Initiator::Client);
-        assert_eq!(result, invalid(name));
+        assert_eq!(result, invalid(name, FROM_CLIENT));
     }
 }
 
@@ -145,17 +158,17 @@ fn preferred_address_needs_connection_ids() {
     let token = "aa".repeat(16);
     let address = "01".repeat(24);
     let empty = format!("0d29 {address} 00 {token}");
-    assert_eq!(from_server(&empty), invalid("preferred_address Connection ID"));
+    assert_eq!(from_server(&empty), invalid("preferred_address Connection ID", EMPTY));
     let long = format!("0d3e {address} 15 {} {token}", "bb".repeat(21));
-    assert_eq!(from_server(&long), invalid("preferred_address Connection ID"));
+    assert_eq!(from_server(&long), invalid("preferred_address Connection ID", LONG_ID));
     // In either order with the server's own empty connection ID.
     let bytes = format!("0d2a {address} 01 bb {token} 0f00");
-    assert_eq!(from_server(&bytes), invalid("preferred_address"));
+    assert_eq!(from_server(&bytes), invalid("preferred_address", WITHOUT_IDS));
     let bytes = format!("0f00 0d2a {address} 01 bb {token}");
-    assert_eq!(from_server(&bytes), invalid("preferred_address"));
+    assert_eq!(from_server(&bytes), invalid("preferred_address", WITHOUT_IDS));
     assert!(from_server(&format!("0f01 cc 0d2a {address} 01 bb {token}")).is_ok());
     let trailing = format!("0d2b {address} 01 bb {token} 00");
-    assert_eq!(from_server(&trailing), invalid("preferred_address"));
+    assert_eq!(from_server(&trailing), invalid("preferred_address", LONG));
 }
 
 #[test]

@@ -120,17 +120,20 @@ impl ApplicationKeys {
                 // §6.4: higher packet numbers never have older keys.
                 let previous_highest = self.previous.as_ref().and_then(|keys| keys.highest);
                 if previous_highest.is_some_and(|highest| highest > number) {
-                    return Err(key_update_error("older keys protect a higher packet number"));
+                    let violation = "older keys protect a higher packet number";
+                    return Err(key_update_error(violation, "RFC 9001 §6.4"));
                 }
                 self.note_received(number, now, probe_timeout);
             }
             Phase::Next => {
                 if self.received.is_some_and(|received| received.highest > number) {
-                    return Err(key_update_error("older keys protect a higher packet number"));
+                    let violation = "older keys protect a higher packet number";
+                    return Err(key_update_error(violation, "RFC 9001 §6.4"));
                 }
                 // The peer may update only when it has an acknowledgment from this phase (§6.2).
                 if self.first_sealed.is_none() {
-                    return Err(key_update_error("the keys were updated without waiting"));
+                    let violation = "the keys were updated without waiting";
+                    return Err(key_update_error(violation, "RFC 9001 §6.2"));
                 }
                 self.rotate();
                 self.note_received(number, now, probe_timeout);
@@ -141,7 +144,8 @@ impl ApplicationKeys {
 
     fn on_opened_with_previous(&mut self, number: PacketNumber) -> Result<(), TransportError> {
         if self.received.is_some_and(|received| received.lowest < number) {
-            return Err(key_update_error("old keys were used after newer ones"));
+            let violation = "old keys were used after newer ones";
+            return Err(key_update_error(violation, "RFC 9001 §6.4"));
         }
         if let Some(previous) = &mut self.previous {
             previous.highest = previous.highest.max(Some(number));
@@ -193,7 +197,8 @@ impl ApplicationKeys {
         }
         // §6.2: the peer saw newer keys and did not follow.
         if with_previous_keys {
-            return Err(key_update_error("an update was acknowledged but not followed"));
+            let violation = "an update was acknowledged but not followed";
+            return Err(key_update_error(violation, "RFC 9001 §6.2"));
         }
         self.acknowledged_at.get_or_insert(now);
         Ok(())
@@ -227,6 +232,6 @@ impl ApplicationKeys {
     }
 }
 
-const fn key_update_error(reason: &'static str) -> TransportError {
-    TransportError::new(TransportErrorCode::KEY_UPDATE_ERROR, reason)
+const fn key_update_error(violation: &'static str, section: &'static str) -> TransportError {
+    TransportError::rule(TransportErrorCode::KEY_UPDATE_ERROR, violation, section)
 }

@@ -64,7 +64,7 @@ pub(crate) struct Opened<'a> {
 }
 
 /// Why a packet cannot be opened. The packet's bytes are scrambled then.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) enum OpenError {
     /// The keys are not there (yet, or any more). Nothing was changed.
     NoKeys,
@@ -262,9 +262,10 @@ impl Protection {
     fn on_authentication_failure(&mut self, integrity_limit: u64) -> OpenError {
         self.authentication_failures = self.authentication_failures.saturating_add(1);
         if self.authentication_failures > integrity_limit {
-            return OpenError::Close(TransportError::new(
+            return OpenError::Close(TransportError::rule(
                 TransportErrorCode::AEAD_LIMIT_REACHED,
                 "too many packets failed authentication",
+                "RFC 9001 §6.6",
             ));
         }
         OpenError::Authentication
@@ -330,8 +331,7 @@ impl Protection {
     }
 }
 
-const CANNOT_SEAL: TransportError =
-    TransportError::new(TransportErrorCode::INTERNAL_ERROR, "a packet cannot be sealed");
+const CANNOT_SEAL: TransportError = TransportError::internal("a packet cannot be sealed");
 
 fn remote_packet_key(fixed: &FixedKeys) -> &dyn PacketKey {
     &*fixed.keys.remote.packet

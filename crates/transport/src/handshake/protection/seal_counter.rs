@@ -11,9 +11,10 @@ impl SealCounter {
     /// Counts one more packet, or refuses it.
     pub(super) fn count(&mut self, key: &dyn PacketKey) -> Result<(), TransportError> {
         if self.0 >= key.confidentiality_limit() {
-            return Err(TransportError::new(
+            return Err(TransportError::rule(
                 TransportErrorCode::AEAD_LIMIT_REACHED,
                 "as many packets were sealed as the AEAD allows with one key",
+                "RFC 9001 §6.6",
             ));
         }
         self.0 = self.0.saturating_add(1);

@@ -76,7 +76,7 @@ fn ecn_counts_on_the_wire() {
 
 #[test]
 fn packet_numbers_below_zero() {
-    let error = |field| Err(DecodeError::Invalid { field });
+    let error = |field| Err(DecodeError::invalid(field, "reaches below packet number 0"));
     assert!(decode(&hex("02 05 00 00 05")).is_ok());
     assert_eq!(decode(&hex("02 05 00 00 06")), error("First ACK Range"));
     // 5, then a gap of 1 or more packets: the next range ends at 3 - gap.

@@ -16,7 +16,7 @@ fn on_the_wire() {
 fn data_beyond_the_last_offset() {
     let last = Crypto { offset: number(VarInt::MAX.get() - 1), data: b"a" };
     check_round_trip(Frame::Crypto(last));
-    let beyond = DecodeError::Invalid { field: "Offset" };
+    let beyond = DecodeError::invalid("Offset", "and the length reach beyond 2^62-1");
     assert_eq!(decode(&hex("06 ffffffffffffffff 01 61")), Err(beyond));
     let mut buffer = [0; 20];
     let mut writer = Writer::new(&mut buffer);

@@ -22,16 +22,16 @@ fn on_the_wire() {
 #[test]
 fn retiring_more_than_there_are() {
     assert!(decode(&hex(&format!("18 02 02 01 aa {TOKEN}"))).is_ok());
-    let invalid = DecodeError::Invalid { field: "Retire Prior To" };
+    let invalid = DecodeError::invalid("Retire Prior To", "is above the Sequence Number");
     assert_eq!(decode(&hex(&format!("18 02 03 01 aa {TOKEN}"))), Err(invalid));
 }
 
 #[test]
 fn connection_ids_of_forbidden_length() {
-    let empty = DecodeError::Invalid { field: "Connection ID Length" };
+    let empty = DecodeError::invalid("Connection ID Length", "is zero");
     assert_eq!(decode(&hex(&format!("18 02 01 00 {TOKEN}"))), Err(empty));
     let id = "aa".repeat(21);
-    let long = DecodeError::Invalid { field: "Connection ID" };
+    let long = DecodeError::invalid("Connection ID", "is longer than 20 bytes");
     assert_eq!(decode(&hex(&format!("18 02 01 15 {id} {TOKEN}"))), Err(long));
 }
 

@@ -13,7 +13,7 @@ fn on_the_wire() {
 
 #[test]
 fn an_empty_token() {
-    assert_eq!(decode(&[0x07, 0x00]), Err(DecodeError::Invalid { field: "Token" }));
+    assert_eq!(decode(&[0x07, 0x00]), Err(DecodeError::invalid("Token", "is empty")));
 }
 
 proptest! {

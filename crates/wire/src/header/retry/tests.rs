@@ -25,7 +25,7 @@ fn retry_of_the_rfc() {
 #[test]
 fn an_empty_token() {
     let datagram = [hex("f0 00000001 00 00").as_slice(), &[0; 16]].concat();
-    let empty = DecodeError::Invalid { field: "Retry Token" };
+    let empty = DecodeError::invalid("Retry Token", "is empty");
     assert_eq!(ProtectedHeader::decode(&datagram, 0), Err(empty));
     let cut = DecodeError::Truncated { field: "Retry Integrity Tag" };
     assert_eq!(ProtectedHeader::decode(&datagram[..22], 0), Err(cut));

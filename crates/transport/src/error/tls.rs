@@ -1,0 +1,42 @@
+//! What a failure of TLS is called in a reason phrase.
+
+use rustls::{CertificateError, Error, PeerMisbehaved};
+
+pub(super) fn reason(error: &Error) -> &'static str {
+    match error {
+        Error::InvalidCertificate(error) => certificate_reason(error),
+        Error::NoApplicationProtocol => "no application protocol in common",
+        Error::NoCertificatesPresented => "the peer has no certificate",
+        Error::PeerIncompatible(_) => "TLS: the peer supports nothing that suits",
+        Error::PeerMisbehaved(PeerMisbehaved::MissingQuicTransportParameters) => {
+            "the peer sent no transport parameters"
+        }
+        Error::PeerMisbehaved(PeerMisbehaved::KeyUpdateReceivedInQuicConnection) => {
+            "TLS KeyUpdate has no place in QUIC"
+        }
+        Error::PeerMisbehaved(_) => "TLS: the peer broke the protocol",
+        Error::InvalidMessage(_) => "TLS: a message cannot be decoded",
+        Error::InappropriateHandshakeMessage { .. } | Error::InappropriateMessage { .. } => {
+            "TLS: a message came out of turn"
+        }
+        _ => "TLS failed",
+    }
+}
+
+fn certificate_reason(error: &CertificateError) -> &'static str {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the peer's certificate has expired"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the peer's certificate is not valid yet"
+        }
+        CertificateError::Revoked => "the peer's certificate was revoked",
+        CertificateError::UnknownIssuer => "the peer's certificate has an unknown issuer",
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the peer's certificate is for another name"
+        }
+        CertificateError::BadSignature => "the peer's certificate has a bad signature",
+        _ => "the peer's certificate is not acceptable",
+    }
+}
