@@ -3,12 +3,11 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use clearway_congestion::{Controller, Phase, RateSample, RttSnapshot, Snapshot};
+use clearway_congestion::{Controller, Phase, RateSample, RttSnapshot, SendLimit, Snapshot};
 use clearway_units::{Rate, ReleaseTime, Timestamp};
 use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters};
 
 use crate::event::ConnectionError;
-use crate::recovery::SendLimit;
 use crate::{Side, SpaceId};
 
 /// Watches one connection. It is called at the moment things happen and must not block.

@@ -11,6 +11,7 @@ use crate::TransportError;
 use crate::contents::PacketContents;
 use crate::event::ConnectionError;
 use crate::observer::{ConnectionState, Observation};
+use crate::path::MINIMUM_INITIAL_SIZE;
 use crate::space_id::SpaceId;
 
 /// The content of a CONNECTION_CLOSE.
@@ -133,7 +134,7 @@ impl Connection {
         // Without room, as before an unvalidated address is heard again, it stays owed.
         let last = self.outgoing.drafts.last_mut()?;
         if self.side.is_client() && has_initial {
-            last.pad_datagram(&mut writer, super::transmit::MINIMUM_INITIAL_SIZE);
+            last.pad_datagram(&mut writer, MINIMUM_INITIAL_SIZE);
         }
         let size = writer.written();
         self.lifecycle.on_close_told(is_code_first);

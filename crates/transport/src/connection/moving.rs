@@ -6,12 +6,11 @@ use clearway_wire::{ConnectionId, Frame, TransportErrorCode, Writer, frame};
 
 use super::packet::{Draft, HeaderPlan};
 use super::receive::PacketContext;
-use super::transmit::MINIMUM_INITIAL_SIZE;
 use super::{Connection, Transmit};
 use crate::TransportError;
 use crate::event::{ConnectionError, Event};
 use crate::observer::Observation;
-use crate::path::{OffPathProbe, PathChange, ProbeFrame};
+use crate::path::{MINIMUM_INITIAL_SIZE, OffPathProbe, PathChange, ProbeFrame};
 use crate::space_id::SpaceId;
 
 impl Connection {

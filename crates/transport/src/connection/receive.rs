@@ -6,10 +6,11 @@ use clearway_wire::{
     ConnectionId, Frame, PacketNumber, PacketType, Reader, ResetToken, TransportErrorCode,
 };
 
-use super::{Arrival, Connection, MINIMUM_INITIAL_SIZE};
+use super::Connection;
 use crate::event::ConnectionError;
 use crate::handshake::OpenError;
 use crate::observer::{DropReason, Observation, PacketObservation};
+use crate::path::{Arrival, MINIMUM_INITIAL_SIZE};
 use crate::space_id::SpaceId;
 use crate::{Side, TransportError, endpoint};
 

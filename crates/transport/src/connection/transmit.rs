@@ -1,5 +1,6 @@
 //! A byte out: asks each part for its interest, in one fixed order, and fills datagrams in place.
 
+use clearway_congestion::SendLimit;
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, TransportErrorCode, Writer, frame};
 
@@ -8,12 +9,11 @@ use super::{Connection, Transmit};
 use crate::TransportError;
 use crate::contents::PacketContents;
 use crate::observer::{Observation, PacketObservation};
-use crate::recovery::{SendLimit, StagedPacket};
+use crate::path::MINIMUM_INITIAL_SIZE;
+use crate::recovery::StagedPacket;
 use crate::space_id::SpaceId;
 use crate::token::Token;
 
-/// Datagrams that carry Initial packets have at least this many bytes (RFC 9000 §14.1).
-pub(crate) const MINIMUM_INITIAL_SIZE: usize = 1200;
 /// With less credit than this nothing is built for an unvalidated address: a 1-RTT packet with the
 /// longest header, a PATH_CHALLENGE and a small ACK.
 const SMALLEST_DATAGRAM: usize = 64;

@@ -20,11 +20,10 @@ use clearway_wire::{
 };
 use slab::Slab;
 
-use crate::connection::{
-    Arrival, Connection, MINIMUM_INITIAL_SIZE, Start, Transmit, local_parameters,
-};
+use crate::connection::{Connection, Start, Transmit, local_parameters};
 use crate::ids::{LocalIds, RoutingChange};
 use crate::observer::Observer;
+use crate::path::{Arrival, MINIMUM_INITIAL_SIZE};
 use crate::{Side, TransportError};
 
 pub use config::{ClientConfig, ConnectError, EndpointConfig, ServerConfig};

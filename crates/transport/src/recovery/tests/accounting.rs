@@ -1,8 +1,8 @@
 //! Law 2: what is in flight, and whose signals a controller hears.
 
 use crate::SpaceId;
+use crate::recovery::StagedPacket;
 use crate::recovery::testing::{Bench, at, connecting_client, ms, token};
-use crate::recovery::{SendLimit, StagedPacket};
 
 const APPLICATION: SpaceId = SpaceId::Application;
 
