@@ -1,5 +1,7 @@
 //! Law 2: what is in flight, and whose signals a controller hears.
 
+use clearway_congestion::SendLimit;
+
 use crate::SpaceId;
 use crate::recovery::StagedPacket;
 use crate::recovery::testing::{Bench, at, connecting_client, ms, token};
