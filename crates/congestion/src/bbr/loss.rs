@@ -5,6 +5,7 @@ use super::Bbr;
 use super::gain::Gain;
 use super::long_term::is_too_high;
 use super::state::State;
+use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, SendIndex, SentPacket};
 
 /// A loss episode, bounded by a send index (law 3).
@@ -162,6 +163,14 @@ impl Bbr {
         }
         let window = event.bytes_in_flight.saturating_add(self.size());
         self.window.set(window, self.minimum_window(), self.maximum_window());
+    }
+}
+
+impl Inspect for Episode {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { boundary, is_open } = *self;
+        visit("recovery_boundary", StateValue::Index(boundary));
+        visit("is_in_recovery", StateValue::Flag(is_open));
     }
 }
 

@@ -1,6 +1,6 @@
 //! What has to hold at every move.
 
-use clearway_congestion::{Phase, SendIndex, Snapshot};
+use clearway_congestion::{Inspect, Phase, SendIndex, Snapshot, StateValue, Visit};
 
 use super::sender::{SIZE, Step};
 use crate::checker::Property;
@@ -38,6 +38,15 @@ pub(super) struct Aim {
     pub(super) window: u64,
     /// How much less the cut left.
     pub(super) gap: u64,
+}
+
+impl Inspect for Books {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { boundary, aim } = *self;
+        visit("boundary", StateValue::Index(boundary));
+        // How long the curve takes follows from where it begins and where it ends, so the gap is known.
+        visit("aim", StateValue::optional(aim, |Aim { window, gap: _ }| StateValue::Bytes(window)));
+    }
 }
 
 impl Rules {
