@@ -39,6 +39,7 @@ use self::watch::{Watch, space_of};
 use crate::setup::Setup;
 use crate::world::{EndId, Side};
 
+pub(crate) use self::expectations::{Kind, Regrowth};
 pub use self::properties::{Place, Property, PropertySet, UnknownProperty};
 
 /// A property that did not hold.

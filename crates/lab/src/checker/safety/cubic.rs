@@ -23,7 +23,6 @@ use core::time::Duration;
 use clearway_congestion::Phase;
 
 use crate::checker::books::Books;
-use crate::checker::expectations::Kind;
 use crate::checker::properties::Property;
 use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
@@ -92,7 +91,7 @@ impl Rule for CubicCurve {
     const PROPERTY: Property = Property::S24;
 
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
-        if books.terms.kind != Kind::Cubic {
+        if !books.terms.kind.follows_cubic_curve() {
             return Ok(());
         }
         if report.change.is_cut || report.change.is_undo {
