@@ -16,7 +16,7 @@ use crate::config::TransportConfig;
 use crate::datagram::Datagrams;
 use crate::event::Event;
 use crate::handshake::{Handshake, retry};
-use crate::observer::{ConnectionState, Observation};
+use crate::observer::{ConnectionState, Observation, TimerKind};
 use crate::path::Paths;
 use crate::recovery::{Recovery, RecoveryConfig};
 use crate::space::ReceivedPackets;
@@ -178,7 +178,7 @@ impl Connection {
                 observer: start.observer,
                 phase: None,
                 lost: Vec::new(),
-                timers: [None; 7],
+                timers: [None; TimerKind::COUNT],
                 in_flight: 0,
             },
             config,

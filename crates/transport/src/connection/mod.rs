@@ -34,7 +34,7 @@ use crate::datagram::Datagrams;
 use crate::event::{ConnectionError, Event};
 use crate::handshake::{Handshake, Session};
 use crate::ids::{LocalIds, RemoteIds, RoutingChange};
-use crate::observer::{LostPacket, Observation, Observer};
+use crate::observer::{LostPacket, Observation, Observer, TimerKind};
 use crate::path::{Arrival, Paths};
 use crate::recovery::{PtoContext, Recovery};
 use crate::space::ReceivedPackets;
@@ -155,7 +155,7 @@ struct Watch {
     observer: Option<Box<dyn Observer>>,
     phase: Option<Phase>,
     lost: Vec<LostPacket>,
-    timers: [Option<Timestamp>; 7],
+    timers: [Option<Timestamp>; TimerKind::COUNT],
     in_flight: u64,
 }
 

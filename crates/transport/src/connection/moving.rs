@@ -94,9 +94,6 @@ impl Connection {
     }
 
     pub(super) fn on_path_deadline(&mut self, now: Timestamp) {
-        if self.paths.deadline().is_none_or(|deadline| deadline > now) {
-            return;
-        }
         let failed = *self.paths.current();
         match self.paths.on_deadline(now, &mut self.random) {
             None => {}
