@@ -2,7 +2,7 @@
 
 use clearway_congestion::SendLimit;
 use clearway_units::Timestamp;
-use clearway_wire::{Frame, TransportErrorCode, Writer, frame};
+use clearway_wire::{ConnectionId, Frame, TransportErrorCode, Writer, frame};
 
 use super::packet::{Draft, HeaderPlan};
 use super::{Connection, Transmit};
@@ -161,33 +161,44 @@ impl Connection {
         if !(ack_due || may_elicit && self.has_something_for(space)) {
             return;
         }
-        let Ok(number) = self.recovery.next_packet_number(space) else { return };
-        let token = if space == SpaceId::Initial {
-            core::mem::take(&mut self.identity.token)
-        } else {
-            Vec::new()
-        };
+        let destination = self.remote_ids.current();
+        let draft = self.draft(space, destination, writer, |connection, contents| {
+            connection.fill(now, space, may_elicit, probe, contents);
+        });
+        if let Some(draft) = draft {
+            draft.is_probe = probe && draft.is_ack_eliciting;
+        }
+    }
+
+    /// Drafts the next packet of `space` behind what `writer` holds: its header for `destination`, the frames that `fill`
+    /// writes, and room for the tag. `None` if there was no room, `fill` wrote nothing, or packet numbers are used up.
+    pub(super) fn draft(
+        &mut self,
+        space: SpaceId,
+        destination: ConnectionId,
+        writer: &mut Writer<'_>,
+        fill: impl FnOnce(&mut Self, &mut PacketContents<'_, '_>),
+    ) -> Option<&mut Draft> {
+        let number = self.recovery.next_packet_number(space).ok()?;
+        let is_initial = space == SpaceId::Initial;
+        let token = if is_initial { core::mem::take(&mut self.identity.token) } else { Vec::new() };
         let plan = HeaderPlan {
             space,
             number,
             largest_acknowledged: self.recovery.largest_acknowledged(space),
             source: self.identity.local,
-            destination: self.remote_ids.current(),
+            destination,
             token: &token,
             key_phase: self.handshake.protection().key_phase(),
         };
         let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));
-        let draft = Draft::write(writer, &plan, &mut tokens, |contents| {
-            self.fill(now, space, may_elicit, probe, contents);
-        });
+        let draft = Draft::write(writer, &plan, &mut tokens, |contents| fill(self, contents));
         *self.outgoing.tokens.get_mut(space) = tokens;
-        if space == SpaceId::Initial {
+        if is_initial {
             self.identity.token = token;
         }
-        if let Some(mut draft) = draft {
-            draft.is_probe = probe && draft.is_ack_eliciting;
-            self.outgoing.drafts.push(draft);
-        }
+        self.outgoing.drafts.push(draft?);
+        self.outgoing.drafts.last_mut()
     }
 
     /// Whether `space` has anything ack-eliciting to send.
