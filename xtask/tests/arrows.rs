@@ -9,7 +9,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The rooms, each with the path of its modules in its crate.
-const ROOMS: [(&str, &[&str]); 1] = [("crates/transport/src", &[])];
+const ROOMS: [(&str, &[&str]); 3] = [
+    ("crates/transport/src", &[]),
+    ("crates/lab/src", &[]),
+    ("crates/lab/src/checker", &["checker"]),
+];
 
 /// Which modules a module uses, by name.
 type Arrows = BTreeMap<String, BTreeSet<String>>;
@@ -171,6 +175,15 @@ fn modules_of_a_room_use_each_other_one_way() {
         let arrows = arrows(&root().join(room), path);
         assert!(arrows.values().map(BTreeSet::len).sum::<usize>() > 20, "{room}: {arrows:#?}");
         assert_eq!(circle(arrows), Arrows::new(), "{room}: these use each other in a circle");
+    }
+}
+
+/// The checker's rules need its books, and what a rule is; never another rule, or what asks them.
+#[test]
+fn a_rule_needs_its_books_and_nothing_else() {
+    let arrows = arrows(&root().join("crates/lab/src/checker"), &["checker"]);
+    for rules in ["safety", "liveness"] {
+        assert_eq!(arrows.get(rules), Some(&set(&["books", "properties", "rule"])), "{rules}");
     }
 }
 

@@ -6,17 +6,15 @@
 //! trusted. The properties are in [`Property`]; each has its rule in `safety/` or `liveness/`, what is
 //! expected of which controller is in `expectations.rs`.
 //!
-//! To add a property: its name in `properties.rs`, its texts in `catalogue.rs`, a file with a rule, a line in `rules.rs`, and
+//! To add a property: its name and its texts in `properties/`, a file with a rule, a line in `rules.rs`, and
 //! tests of a history that violates it and of the nearest one that does not.
 
 mod books;
-mod catalogue;
 mod contents;
 mod expectations;
 mod history;
 mod liveness;
 mod properties;
-mod report;
 mod rule;
 mod rules;
 mod safety;
@@ -36,8 +34,8 @@ use self::history::{Happening, History};
 use self::rules::Failure;
 use self::terms::Terms;
 use self::watch::{Watch, space_of};
+use crate::end::{EndId, Side};
 use crate::setup::Setup;
-use crate::world::{EndId, Side};
 
 pub(crate) use self::expectations::{Kind, Regrowth};
 pub use self::properties::{Place, Property, PropertySet, UnknownProperty};

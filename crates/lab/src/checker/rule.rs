@@ -3,9 +3,8 @@
 use clearway_transport::{Metrics, SpaceId};
 use clearway_units::Timestamp;
 
-use super::books::{Books, Lost};
+use super::books::{Books, Lost, Report};
 use super::properties::Property;
-use super::report::Report;
 
 /// What is wrong, in words with figures.
 pub(super) type Verdict = Result<(), String>;

@@ -10,9 +10,8 @@ use core::time::Duration;
 
 use clearway_units::Rate;
 
-use crate::checker::books::{Books, Round};
+use crate::checker::books::{Books, Report, Round};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 /// Over so many rounds throughput is measured.

@@ -19,9 +19,8 @@ use core::time::Duration;
 use clearway_congestion::Phase;
 use clearway_units::Rate;
 
-use crate::checker::books::{Books, Round};
+use crate::checker::books::{Books, Report, Round};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 /// Over so many rounds growth is averaged.

@@ -22,9 +22,8 @@ use core::time::Duration;
 
 use clearway_congestion::Phase;
 
-use crate::checker::books::Books;
+use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 /// C (RFC 9438 §5), in datagrams per second cubed.

@@ -5,9 +5,8 @@ use core::time::Duration;
 
 use clearway_units::Timestamp;
 
-use crate::checker::books::Books;
+use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 /// What is sent at once, however short the path is (BBR: send_quantum).
