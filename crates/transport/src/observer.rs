@@ -35,7 +35,7 @@ pub enum Observation<'a> {
     },
     /// Transport parameters are known.
     ParametersSet {
-        /// Whose.
+        /// The end whose parameters they are.
         owner: Side,
         /// All of them.
         parameters: &'a TransportParameters,
@@ -52,7 +52,7 @@ pub enum Observation<'a> {
     PacketDropped {
         /// Its size in bytes.
         size: usize,
-        /// Why.
+        /// Why it was not used.
         reason: DropReason,
     },
     /// A packet was put aside until its keys are there.
@@ -82,7 +82,7 @@ pub enum Observation<'a> {
     },
     /// A timer was set, cancelled or went off.
     TimerUpdated {
-        /// Which.
+        /// The timer.
         timer: TimerKind,
         /// What happened to it.
         change: TimerChange,

@@ -36,7 +36,7 @@ pub(super) struct Settled {
 
 /// The check of one property at one end. A rule implements what it has to hear of.
 pub(super) trait Rule: Default {
-    /// Which.
+    /// The property that it checks.
     const PROPERTY: Property;
 
     /// A packet was sent.

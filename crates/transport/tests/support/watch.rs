@@ -49,15 +49,15 @@ struct Book {
 #[derive(Clone, Default)]
 pub struct Watch(Arc<Mutex<Book>>);
 
-struct Eye(Side, Watch);
+struct EndObserver(Side, Watch);
 
 impl Watch {
     pub fn client(&self) -> Box<dyn Observer> {
-        Box::new(Eye(Side::Client, self.clone()))
+        Box::new(EndObserver(Side::Client, self.clone()))
     }
 
     pub fn server(&self) -> Box<dyn Observer> {
-        Box::new(Eye(Side::Server, self.clone()))
+        Box::new(EndObserver(Side::Server, self.clone()))
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -113,7 +113,7 @@ impl Watch {
     }
 }
 
-impl Observer for Eye {
+impl Observer for EndObserver {
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
         let Self(side, watch) = self;
         let mut book = watch.book();
