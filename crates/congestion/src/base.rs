@@ -5,6 +5,7 @@ use clearway_units::Rate;
 
 use crate::episode::Episode;
 use crate::hystart::{HyStart, Verdict};
+use crate::inspect::{Inspect, StateValue, Visit};
 use crate::prr::Prr;
 use crate::{
     Acknowledgement, ControllerParameters, Figure, Phase, RttSnapshot, SentPacket, Snapshot,
@@ -291,6 +292,38 @@ impl Base {
         if let Some(prr) = &self.prr {
             prr.figures(tell);
         }
+    }
+}
+
+impl Inspect for Base {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self {
+            parameters: _,
+            window,
+            slow_start_threshold,
+            episode,
+            prr,
+            hystart,
+            carry,
+            is_untouched,
+            suppressors: _,
+            congestion_events: _,
+            undone_events: _,
+        } = self;
+        visit("window", StateValue::Bytes(*window));
+        let threshold = StateValue::optional(*slow_start_threshold, StateValue::Bytes);
+        visit("slow_start_threshold", threshold);
+        episode.inspect(visit);
+        visit("has_prr", StateValue::Flag(prr.is_some()));
+        if let Some(prr) = prr {
+            prr.inspect(visit);
+        }
+        visit("has_hystart", StateValue::Flag(hystart.is_some()));
+        if let Some(hystart) = hystart {
+            hystart.inspect(visit);
+        }
+        visit("carry", StateValue::Bytes(*carry));
+        visit("is_untouched", StateValue::Flag(*is_untouched));
     }
 }
 

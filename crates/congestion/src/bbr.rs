@@ -90,6 +90,7 @@ use self::short_term::ShortTerm;
 use self::state::State;
 use self::undo::Undo;
 use self::window::Window;
+use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{
     Acknowledgement, Controller, ControllerParameters, Figure, Phase, Quantity, RttSnapshot,
     SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,
@@ -307,5 +308,53 @@ impl Controller for Bbr {
                 tell(Figure { name, quantity });
             }
         }
+    }
+}
+
+impl Inspect for Bbr {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self {
+            parameters: _,
+            // The numbers that are drawn later; the wait that was drawn is the cycle's.
+            random: _,
+            state,
+            rounds,
+            bandwidth,
+            rate,
+            minimum_rtt,
+            longer_path,
+            aggregation,
+            full_pipe,
+            latest,
+            short_term,
+            long_term,
+            cycle,
+            probe_rtt,
+            episode,
+            undo: _,
+            window,
+            pacing: Pacing { rate: pacing_rate },
+            is_restarting,
+            suppressors: _,
+            congestion_events: _,
+            undone_events: _,
+        } = self;
+        visit("state", StateValue::Word(state.name()));
+        rounds.inspect(visit);
+        bandwidth.inspect(visit);
+        visit("bw", StateValue::Rate(*rate));
+        minimum_rtt.inspect(visit);
+        longer_path.inspect(visit);
+        aggregation.inspect(visit);
+        full_pipe.inspect(visit);
+        latest.inspect(visit);
+        short_term.inspect(visit);
+        long_term.inspect(visit);
+        cycle.inspect(visit);
+        probe_rtt.inspect(visit);
+        episode.inspect(visit);
+        window.inspect(visit);
+        visit("pacing_rate", StateValue::optional(*pacing_rate, StateValue::Rate));
+        visit("idle_restart", StateValue::Flag(*is_restarting));
     }
 }

@@ -10,6 +10,7 @@ use crate::{
 
 mod curve;
 
+use crate::inspect::{Inspect, StateValue, Visit};
 use curve::Curve;
 
 /// beta_cubic (RFC 9438 §4.6).
@@ -183,6 +184,20 @@ impl Controller for Cubic {
         self.base.figures(tell);
         if let Some(curve) = &self.anchor.curve {
             curve.figures(tell);
+        }
+    }
+}
+
+impl Inspect for Cubic {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { base, anchor, before_cut: _ } = self;
+        let Anchor { w_max, prior, curve } = anchor;
+        base.inspect(visit);
+        visit("w_max", StateValue::Bytes(*w_max));
+        visit("cwnd_prior", StateValue::optional(*prior, StateValue::Bytes));
+        visit("has_curve", StateValue::Flag(curve.is_some()));
+        if let Some(curve) = curve {
+            curve.inspect(visit);
         }
     }
 }

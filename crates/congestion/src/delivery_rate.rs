@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::inspect::{Inspect, StateValue, Visit};
 use clearway_units::{Rate, Timestamp};
 
 /// What the sampler notes when a packet is handed to the network.
@@ -137,6 +138,50 @@ impl DeliveryRateSampler {
     /// Bytes declared lost so far.
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+}
+
+impl Inspect for DeliverySnapshot {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self {
+            delivered,
+            delivered_at,
+            first_sent_at,
+            in_flight,
+            lost,
+            is_application_limited,
+        } = *self;
+        visit("sent_when_delivered", StateValue::Delivered(delivered));
+        visit("sent_after_delivery_at", StateValue::Time(delivered_at));
+        visit("flight_began_at", StateValue::Time(first_sent_at));
+        visit("sent_when_in_flight", StateValue::Bytes(in_flight));
+        visit("sent_when_lost", StateValue::Lost(lost));
+        visit("sent_when_application_limited", StateValue::Flag(is_application_limited));
+    }
+}
+
+impl Inspect for DeliveryRateSampler {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self {
+            delivered,
+            delivered_at,
+            first_sent_at,
+            lost,
+            application_limited_until,
+            newest,
+        } = *self;
+        visit("delivered", StateValue::Delivered(delivered));
+        visit("delivered_at", StateValue::Time(delivered_at));
+        visit("first_sent_at", StateValue::Time(first_sent_at));
+        visit("lost", StateValue::Lost(lost));
+        visit("application_limited_until", StateValue::Bytes(application_limited_until));
+        visit("has_newest", StateValue::Flag(newest.is_some()));
+        if let Some(crate::SentPacket { index, bytes, sent_at, delivery }) = newest {
+            visit("newest_index", StateValue::Index(index));
+            visit("newest_bytes", StateValue::Bytes(bytes));
+            visit("newest_sent_at", StateValue::Time(sent_at));
+            delivery.inspect(visit);
+        }
     }
 }
 

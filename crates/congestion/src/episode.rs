@@ -1,5 +1,6 @@
 //! When to answer a loss, and when the losses of one cut are repaired (RFC 9002 §7.3.2).
 
+use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, SendIndex};
 
 /// The recovery boundary (law 3): a send index, fixed until the next episode. It is never a time, and
@@ -65,5 +66,14 @@ impl Episode {
     pub(crate) fn growing_bytes(&self, event: &Acknowledgement<'_>) -> u64 {
         let grows = event.acked.iter().filter(|packet| packet.index >= self.boundary);
         grows.fold(0, |sum, packet| sum.saturating_add(packet.bytes))
+    }
+}
+
+impl Inspect for Episode {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { boundary, collapsed, is_open } = *self;
+        visit("recovery_boundary", StateValue::Index(boundary));
+        visit("collapse_boundary", StateValue::Index(collapsed));
+        visit("is_in_recovery", StateValue::Flag(is_open));
     }
 }

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, Figure, Quantity, SendIndex};
 
 const MIN_RTT_THRESHOLD: Duration = Duration::from_millis(4);
@@ -130,6 +131,22 @@ impl HyStart {
 impl Round {
     fn is_sampled(&self) -> bool {
         self.samples >= N_RTT_SAMPLE
+    }
+}
+
+impl Inspect for HyStart {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { round_end, last, current, conservative } = *self;
+        visit("hystart_round_end", StateValue::Index(round_end));
+        for Round { minimum, samples } in [last, current] {
+            visit("hystart_minimum", StateValue::optional(minimum, StateValue::Duration));
+            visit("hystart_samples", StateValue::Count(u64::from(samples)));
+        }
+        visit("is_conservative", StateValue::Flag(conservative.is_some()));
+        if let Some(Conservative { baseline, rounds }) = conservative {
+            visit("css_baseline", StateValue::Duration(baseline));
+            visit("css_rounds", StateValue::Count(u64::from(rounds)));
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod cubic;
 mod delivery_rate;
 mod episode;
 mod hystart;
+mod inspect;
 mod limitation;
 mod pacer;
 mod prr;
@@ -29,6 +30,7 @@ pub use controller::{
 };
 pub use cubic::Cubic;
 pub use delivery_rate::{DeliveryRateSampler, DeliverySnapshot, RateSample};
+pub use inspect::{Inspect, StateValue, Visit};
 pub use limitation::{Held, Limitation, SendLimit};
 pub use pacer::Pacer;
 pub use reno::Reno;

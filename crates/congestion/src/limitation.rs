@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::inspect::{Inspect, StateValue, Visit};
 use clearway_units::{ReleaseTime, Timestamp};
 
 /// Why sending stopped: a fact, recorded at the end of every attempt to send (law 4).
@@ -114,6 +115,28 @@ impl Limitation {
             was_window_limited: self.window_limited_round.is_some_and(is_recent),
             limited_time,
         }
+    }
+}
+
+impl Inspect for Limitation {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self {
+            held_since,
+            held,
+            limited_round,
+            held_by_window,
+            window_limited_round,
+            pacer_deadline,
+            is_application_limited,
+        } = *self;
+        visit("held_since", StateValue::optional(held_since, StateValue::Time));
+        visit("held", StateValue::Duration(held));
+        visit("limited_round", StateValue::optional(limited_round, StateValue::Round));
+        visit("held_by_window", StateValue::Flag(held_by_window));
+        let round = StateValue::optional(window_limited_round, StateValue::Round);
+        visit("window_limited_round", round);
+        visit("pacer_deadline", StateValue::optional(pacer_deadline, StateValue::Time));
+        visit("is_application_limited", StateValue::Flag(is_application_limited));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::inspect::{Inspect, StateValue, Visit};
 use clearway_units::{Rate, ReleaseTime, Timestamp};
 
 /// A burst of this many datagrams needs no pacing: the initial window (RFC 9002 §7.7).
@@ -173,6 +174,17 @@ const fn scaled(bytes: u64) -> u64 {
 fn gained(rate: Rate, elapsed: Duration) -> u64 {
     let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
     rate.bytes_per_second().saturating_mul(elapsed)
+}
+
+impl Inspect for Pacer {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { max_datagram_size: _, level, capacity, filled_at, rate, may_save } = *self;
+        visit("pacer_level", StateValue::Count(level));
+        visit("pacer_capacity", StateValue::Count(capacity));
+        visit("pacer_filled_at", StateValue::Time(filled_at));
+        visit("pacer_rate", StateValue::optional(rate, StateValue::Rate));
+        visit("may_save", StateValue::Flag(may_save));
+    }
 }
 
 #[cfg(test)]

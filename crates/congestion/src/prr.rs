@@ -9,6 +9,7 @@
 //! with the first acknowledgement of a packet sent in it (RFC 9002 §7.3.2), after one round trip.
 //! Persistent congestion and undo end it too; then nothing of it is left.
 
+use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, Figure, Quantity};
 
 /// One episode. All numbers are bytes.
@@ -107,6 +108,16 @@ impl Prr {
 fn is_safe(event: &Acknowledgement<'_>) -> bool {
     let leads_on = event.acked.last().is_some_and(|p| Some(p.index) == event.largest_acked);
     leads_on && event.lost.is_empty() && event.newly_ce_marked == 0
+}
+
+impl Inspect for Prr {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { recover_fs, prr_delivered, prr_out, window } = *self;
+        visit("recover_fs", StateValue::Bytes(recover_fs));
+        visit("prr_delivered", StateValue::Bytes(prr_delivered));
+        visit("prr_out", StateValue::Bytes(prr_out));
+        visit("prr_window", StateValue::Bytes(window));
+    }
 }
 
 #[cfg(test)]

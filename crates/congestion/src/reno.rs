@@ -1,6 +1,7 @@
 use clearway_units::Rate;
 
 use crate::base::{Base, BeforeCut};
+use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{
     Acknowledgement, Controller, ControllerParameters, Figure, RttSnapshot, SentPacket, Snapshot,
     SpuriousLoss,
@@ -92,6 +93,14 @@ impl Controller for Reno {
 
     fn figures(&self, tell: &mut dyn FnMut(Figure)) {
         self.base.figures(tell);
+    }
+}
+
+impl Inspect for Reno {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { base, carry, before_cut: _ } = self;
+        base.inspect(visit);
+        visit("carry", StateValue::Bytes(*carry));
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use aws_lc_rs::digest::{Context, SHA256};
 use clearway_units::Timestamp;
 
-use crate::world::{EndId, Side};
+use crate::end::{EndId, Side};
 
 /// SHA-256 over every datagram in the order of sending: when, by whom, to where, and what.
 #[derive(Clone)]

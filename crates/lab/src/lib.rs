@@ -9,6 +9,7 @@ pub mod application;
 pub mod checker;
 mod digest;
 pub mod disturb;
+pub mod end;
 pub mod explore;
 pub mod log;
 pub mod report;

@@ -7,9 +7,9 @@ use clearway_congestion::UnknownAlgorithm;
 use clearway_qlog::{ErrorHandler, QlogObserver, RecoveryParameters, ReferenceTime, TraceOptions};
 use clearway_transport::Observer;
 
+use crate::end::{EndId, Side};
 use crate::run::{Candidate, MakeObserver, transport_config};
 use crate::setup::Setup;
-use crate::world::{EndId, Side};
 
 /// What writes a log of the connection that a run is about to `writer`: at the end that sends the
 /// content of the first flow that has to finish. `on_error` is told why the log is not whole, if it is

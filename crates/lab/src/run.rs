@@ -13,12 +13,13 @@ use clearway_units::{Random, Timestamp};
 use crate::application::{Client, Server};
 use crate::checker::{Checker, UnknownProperty, Violation};
 use crate::digest::Digest;
+use crate::end::{EndId, Side};
 use crate::samples::Sample;
 use crate::setup::{EndSetup, Flow, SessionKind, Setup, StackKind};
 #[cfg(feature = "quinn")]
 use crate::stack::QuinnStack;
 use crate::stack::{ClearwayStack, Stack, Vitals};
-use crate::world::{End, EndId, FlowPlan, Side, Stop, World};
+use crate::world::{End, FlowPlan, Stop, World};
 
 /// Makes an observer for an end that is to have one.
 pub type MakeObserver = Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>;

@@ -14,55 +14,10 @@ use clearway_units::Timestamp;
 use crate::application::{Application, Progress};
 use crate::checker::Checker;
 use crate::digest::Digest;
+use crate::end::{EndId, Side};
 use crate::samples::{Queueing, Sample, Sampler};
 use crate::setup::Acting;
 use crate::stack::{Stack, Vitals};
-
-/// A side of a flow.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Side {
-    /// The end that connects.
-    Client,
-    /// The end that is connected to.
-    Server,
-}
-
-impl Side {
-    /// Both of them.
-    pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
-
-    /// What it is called.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Server => "server",
-        }
-    }
-
-    /// The direction in which this side sends.
-    pub const fn way(self) -> Way {
-        match self {
-            Self::Client => Way::ToServer,
-            Self::Server => Way::ToClient,
-        }
-    }
-
-    const fn receiver(way: Way) -> Self {
-        match way {
-            Way::ToServer => Self::Server,
-            Way::ToClient => Self::Client,
-        }
-    }
-}
-
-/// An end of a flow.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct EndId {
-    /// Which flow, in the order of the scenario.
-    pub flow: usize,
-    /// Which side of it.
-    pub side: Side,
-}
 
 /// A stack with what runs on it.
 pub struct End {

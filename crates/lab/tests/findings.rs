@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+use clearway_lab::end::{EndId, Side};
 use clearway_lab::run::{Candidate, Extras, run, transport_config};
 use clearway_lab::scenario::{Scenario, Variant};
 use clearway_lab::setup::{StackKind, Traffic};
-use clearway_lab::world::{EndId, Side};
 use clearway_qlog::findings::{FindingId, Report, find};
 use clearway_qlog::read::QlogReader;
 use clearway_qlog::{QlogObserver, RecoveryParameters, TraceOptions};

@@ -33,8 +33,10 @@ mod space_id;
 mod streams;
 mod token;
 
+pub use clearway_congestion::SendLimit;
 pub use config::TransportConfig;
-pub use connection::{Arrival, Connection, Statistics, Transmit};
+
+pub use connection::{Connection, Statistics, Transmit};
 pub use datagram::{DatagramError, DatagramStatistics};
 pub use endpoint::{
     AcceptError, ClientConfig, ConnectError, ConnectionHandle, Endpoint, EndpointConfig, Incoming,
@@ -52,7 +54,8 @@ pub use observer::{
     ConnectionState, DropReason, LossThresholds, LossTrigger, LostPacket, Metrics, Observation,
     Observer, PacketObservation, TimerChange, TimerKind,
 };
-pub use recovery::{PacketCounts, RecoveryStats, SendLimit};
+pub use path::Arrival;
+pub use recovery::{PacketCounts, RecoveryStats};
 pub use side::Side;
 pub use space_id::SpaceId;
 pub use streams::{

@@ -3,12 +3,11 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use clearway_congestion::{Controller, Phase, RateSample, RttSnapshot, Snapshot};
+use clearway_congestion::{Controller, Phase, RateSample, RttSnapshot, SendLimit, Snapshot};
 use clearway_units::{Rate, ReleaseTime, Timestamp};
 use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters};
 
 use crate::event::ConnectionError;
-use crate::recovery::SendLimit;
 use crate::{Side, SpaceId};
 
 /// Watches one connection. It is called at the moment things happen and must not block.
@@ -36,7 +35,7 @@ pub enum Observation<'a> {
     },
     /// Transport parameters are known.
     ParametersSet {
-        /// Whose.
+        /// The end whose parameters they are.
         owner: Side,
         /// All of them.
         parameters: &'a TransportParameters,
@@ -53,7 +52,7 @@ pub enum Observation<'a> {
     PacketDropped {
         /// Its size in bytes.
         size: usize,
-        /// Why.
+        /// Why it was not used.
         reason: DropReason,
     },
     /// A packet was put aside until its keys are there.
@@ -83,7 +82,7 @@ pub enum Observation<'a> {
     },
     /// A timer was set, cancelled or went off.
     TimerUpdated {
-        /// Which.
+        /// The timer.
         timer: TimerKind,
         /// What happened to it.
         change: TimerChange,
@@ -223,21 +222,36 @@ pub enum DropReason {
 
 /// A timer of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum TimerKind {
-    /// Loss detection by time.
-    Loss,
-    /// The probe timeout.
+    /// The end of the closing or draining state (RFC 9000 §10.2).
+    Closing,
+    /// The idle timeout (RFC 9000 §10.1).
+    Idle,
+    /// How long a handshake may take.
+    Handshake,
+    /// The next PING that keeps an idle connection alive (RFC 9000 §10.1.2).
+    KeepAlive,
+    /// The next PING of a client that waits for data of the server's.
+    Answer,
+    /// The next DATA_BLOCKED or STREAM_DATA_BLOCKED of a sender that flow control holds back (RFC 9000 §4.1).
+    Blocked,
+    /// The previous 1-RTT keys are discarded (RFC 9001 §6.5).
+    KeyDiscard,
+    /// Path validation (RFC 9000 §8.2.4).
+    PathValidation,
+    /// The probe timeout (RFC 9002 §6.2).
     ProbeTimeout,
-    /// An acknowledgement that may wait.
+    /// Loss detection by time (RFC 9002 §6.1.2).
+    Loss,
+    /// An acknowledgement that may wait (RFC 9000 §13.2.1).
     Ack,
     /// The pacer.
     Pacing,
-    /// The idle timeout.
-    Idle,
-    /// The end of the handshake's patience.
-    Handshake,
-    /// Path validation.
-    PathValidation,
+}
+
+impl TimerKind {
+    pub(crate) const COUNT: usize = 12;
 }
 
 /// What happened to a timer.

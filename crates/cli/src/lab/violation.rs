@@ -101,8 +101,8 @@ pub(super) fn record(
 #[cfg(test)]
 mod tests {
     use clearway::Timestamp;
+    use clearway_lab::end::{EndId, Side};
     use clearway_lab::scenario::Scenario;
-    use clearway_lab::world::{EndId, Side};
 
     use super::super::matrix::Matrix;
     use super::super::selection::Selection;

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::inspect::{Inspect, StateValue, Visit};
 use clearway_units::{Random, Timestamp};
 
 /// The least time between two probes.
@@ -18,6 +19,18 @@ pub(super) enum Feedback {
     ProbeStarting,
     Probe,
     ProbeStopping,
+}
+
+impl Feedback {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Refilling => "refilling",
+            Self::ProbeStarting => "probe_starting",
+            Self::Probe => "probe",
+            Self::ProbeStopping => "probe_stopping",
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -49,5 +62,26 @@ impl Cycle {
     /// HasElapsedInPhase of the wait.
     pub(super) fn has_waited(&self, now: Timestamp) -> bool {
         now > self.began_at + self.wait
+    }
+}
+
+impl Inspect for Cycle {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self {
+            feedback,
+            is_probe_sample,
+            was_too_high,
+            was_precautionary,
+            drain_began_in,
+            began_at,
+            wait,
+        } = *self;
+        visit("ack_phase", StateValue::Word(feedback.name()));
+        visit("is_bw_probe_sample", StateValue::Flag(is_probe_sample));
+        visit("prev_probe_too_high", StateValue::Flag(was_too_high));
+        visit("prev_probe_precautionary", StateValue::Flag(was_precautionary));
+        visit("drain_start_round", StateValue::Count(drain_began_in));
+        visit("cycle_stamp", StateValue::Time(began_at));
+        visit("bw_probe_wait", StateValue::Duration(wait));
     }
 }

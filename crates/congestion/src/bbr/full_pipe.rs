@@ -8,6 +8,7 @@ use clearway_units::Rate;
 
 use super::gain::Gain;
 use super::sample::Sample;
+use crate::inspect::{Inspect, StateValue, Visit};
 
 /// A round in which the rate grew by less than to this does not count as growth.
 const GROWTH: Gain = Gain(125);
@@ -63,6 +64,17 @@ impl FullPipe {
     pub(super) fn set_reached(&mut self) {
         self.is_reached = true;
         self.was_reached = true;
+    }
+}
+
+impl Inspect for FullPipe {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { baseline, greatest, rounds, is_reached, was_reached } = *self;
+        visit("full_bw", StateValue::Rate(baseline));
+        visit("full_bw_greatest", StateValue::Rate(greatest));
+        visit("full_bw_count", StateValue::Count(u64::from(rounds)));
+        visit("full_bw_now", StateValue::Flag(is_reached));
+        visit("full_bw_reached", StateValue::Flag(was_reached));
     }
 }
 

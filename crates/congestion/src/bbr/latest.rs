@@ -4,6 +4,7 @@
 use clearway_units::Rate;
 
 use super::sample::Sample;
+use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{SendIndex, SentPacket};
 
 #[derive(Clone, Debug, Default)]
@@ -84,5 +85,28 @@ impl Latest {
     /// How many ranges were lost in the round that ended; the count starts anew.
     pub(super) fn take_lost_ranges(&mut self) -> u64 {
         core::mem::take(&mut self.ranges)
+    }
+}
+
+impl Inspect for Latest {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self {
+            rate,
+            in_flight,
+            has_loss,
+            round_started,
+            round_ends_at,
+            ranges,
+            last_lost,
+            marked,
+        } = *self;
+        visit("bw_latest", StateValue::Rate(rate));
+        visit("inflight_latest", StateValue::Bytes(in_flight));
+        visit("is_loss_in_round", StateValue::Flag(has_loss));
+        visit("loss_round_start", StateValue::Flag(round_started));
+        visit("loss_round_delivered", StateValue::Delivered(round_ends_at));
+        visit("lost_ranges", StateValue::Count(ranges));
+        visit("last_lost", StateValue::optional(last_lost, StateValue::Index));
+        visit("marked", StateValue::Bytes(marked));
     }
 }

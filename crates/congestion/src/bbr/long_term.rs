@@ -5,6 +5,7 @@ use super::Bbr;
 use super::gain::Gain;
 use super::sample::Sample;
 use super::state::State;
+use crate::inspect::{Inspect, StateValue, Visit};
 
 /// The growth of a round is 2 to the power of at most this, in datagrams.
 const MAXIMUM_DOUBLINGS: u32 = 30;
@@ -94,6 +95,17 @@ impl Bbr {
 /// IsInflightTooHigh: more than 2 % of what was in flight was lost.
 pub(super) fn is_too_high(lost: u64, in_flight: u64) -> bool {
     u128::from(lost) * 100 > u128::from(in_flight) * u128::from(Gain::LOSS_THRESHOLD.0)
+}
+
+impl Inspect for LongTerm {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { bound, rounds, acked, acked_per_increase } = *self;
+        visit("inflight_longterm", StateValue::optional(bound, StateValue::Bytes));
+        visit("bw_probe_up_rounds", StateValue::Count(u64::from(rounds)));
+        visit("bw_probe_up_acked", StateValue::Bytes(acked));
+        let increase = StateValue::optional(acked_per_increase, StateValue::Bytes);
+        visit("probe_up_acked_per_inc", increase);
+    }
 }
 
 #[cfg(test)]

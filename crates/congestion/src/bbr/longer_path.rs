@@ -19,6 +19,7 @@ use super::Bbr;
 use super::gain::Gain;
 use super::sample::Sample;
 use super::state::State;
+use crate::inspect::{Inspect, StateValue, Visit};
 
 /// Flows that know the path keep no more than this many times their bandwidth-delay product in flight, so that their
 /// queues make the round trip no longer than so many times the least.
@@ -162,5 +163,37 @@ impl Bbr {
         let has_stayed = measured >= STAYED.of_time(probe.before?);
         (self.longer_path.has_jumped && was_cut && has_stayed && self.is_beyond_queues(measured))
             .then_some(measured)
+    }
+}
+
+impl Inspect for LongerPath {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self {
+            least,
+            greatest,
+            samples,
+            is_longer,
+            last_round,
+            is_suspected,
+            last,
+            has_jumped,
+            was_probed,
+            probe,
+        } = self;
+        let duration = |rtt: Option<Duration>| StateValue::optional(rtt, StateValue::Duration);
+        visit("round_least_rtt", duration(*least));
+        visit("round_greatest_rtt", StateValue::Duration(*greatest));
+        visit("round_samples", StateValue::Count(u64::from(*samples)));
+        visit("round_is_longer", StateValue::Flag(*is_longer));
+        visit("last_round_least_rtt", duration(*last_round));
+        visit("is_longer_path_suspected", StateValue::Flag(*is_suspected));
+        visit("last_sample_sent_at", StateValue::optional(*last, |(at, _)| StateValue::Time(at)));
+        visit("last_sample_rtt", duration(last.map(|(_, rtt)| rtt)));
+        visit("rtt_has_jumped", StateValue::Flag(*has_jumped));
+        visit("longer_path_was_probed", StateValue::Flag(*was_probed));
+        let Probe { in_flight_before, before, least } = probe;
+        visit("inflight_before_probe_rtt", StateValue::Bytes(*in_flight_before));
+        visit("rtt_before_probe_rtt", duration(*before));
+        visit("rtt_in_probe_rtt", duration(*least));
     }
 }

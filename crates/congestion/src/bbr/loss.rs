@@ -5,6 +5,7 @@ use super::Bbr;
 use super::gain::Gain;
 use super::long_term::is_too_high;
 use super::state::State;
+use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, SendIndex, SentPacket};
 
 /// A loss episode, bounded by a send index (law 3).
@@ -42,7 +43,7 @@ impl Episode {
 
 /// What was lost of what was in flight when a packet was sent.
 #[derive(Clone, Copy, Debug)]
-struct Toll {
+struct LossSample {
     /// RS.tx_in_flight, the packet included.
     in_flight: u64,
     /// RS.lost, the packet included.
@@ -52,7 +53,7 @@ struct Toll {
     is_application_limited: bool,
 }
 
-impl Toll {
+impl LossSample {
     /// InflightAtLoss: with how much in flight the losses passed the threshold.
     fn in_flight_at_loss(&self) -> u64 {
         let in_flight = self.in_flight.saturating_sub(self.bytes);
@@ -104,7 +105,7 @@ impl Bbr {
         self.latest.note_lost_packet(packet);
         self.judge(
             event,
-            Toll {
+            LossSample {
                 in_flight: packet.delivery.in_flight,
                 lost: total_lost.saturating_sub(packet.delivery.lost),
                 bytes: packet.bytes,
@@ -125,7 +126,7 @@ impl Bbr {
         let lost = lost.saturating_add(self.latest.marked);
         self.judge(
             event,
-            Toll {
+            LossSample {
                 in_flight: newest.delivery.in_flight,
                 lost,
                 bytes: newest.bytes,
@@ -136,15 +137,15 @@ impl Bbr {
 
     /// HandleInflightTooHigh, if what is acknowledged now was sent to probe for bandwidth, and more was
     /// lost of it than may be. Answers once per probe.
-    fn judge(&mut self, event: &Acknowledgement<'_>, toll: Toll) {
-        if !self.cycle.is_probe_sample || !is_too_high(toll.lost, toll.in_flight) {
+    fn judge(&mut self, event: &Acknowledgement<'_>, sample: LossSample) {
+        if !self.cycle.is_probe_sample || !is_too_high(sample.lost, sample.in_flight) {
             return;
         }
         self.cycle.was_too_high = true;
         self.cycle.is_probe_sample = false;
-        if !toll.is_application_limited {
+        if !sample.is_application_limited {
             let least = Gain::BETA.of(self.target_in_flight());
-            self.long_term.bound = Some(toll.in_flight_at_loss().max(least));
+            self.long_term.bound = Some(sample.in_flight_at_loss().max(least));
         }
         if self.state == State::ProbeUp {
             self.undo.note_transition(State::ProbeUp);
@@ -162,6 +163,14 @@ impl Bbr {
         }
         let window = event.bytes_in_flight.saturating_add(self.size());
         self.window.set(window, self.minimum_window(), self.maximum_window());
+    }
+}
+
+impl Inspect for Episode {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { boundary, is_open } = *self;
+        visit("recovery_boundary", StateValue::Index(boundary));
+        visit("is_in_recovery", StateValue::Flag(is_open));
     }
 }
 

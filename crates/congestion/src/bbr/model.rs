@@ -5,6 +5,7 @@ use core::time::Duration;
 use clearway_units::{Rate, Timestamp};
 
 use super::sample::Sample;
+use crate::inspect::{Inspect, StateValue, Visit};
 
 /// BBR.MinRTTFilterLen, in intervals between two ProbeRTTs.
 const MINIMUM_RTT_LIFETIME: u32 = 2;
@@ -138,6 +139,41 @@ impl Aggregation {
     /// BBR.extra_acked in bytes.
     pub(super) fn maximum(&self) -> u64 {
         self.maximum
+    }
+}
+
+impl Inspect for Bandwidth {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { previous, current } = *self;
+        visit("max_bw_previous", StateValue::Rate(previous));
+        visit("max_bw_current", StateValue::Rate(current));
+    }
+}
+
+impl Inspect for MinimumRtt {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { minimum, recent, is_due } = *self;
+        for (name, stamp, measured) in [
+            ("min_rtt", "min_rtt_stamp", minimum),
+            ("probe_rtt_min_delay", "probe_rtt_min_stamp", recent),
+        ] {
+            visit(name, StateValue::optional(measured, |(rtt, _)| StateValue::Duration(rtt)));
+            visit(stamp, StateValue::optional(measured, |(_, at)| StateValue::Time(at)));
+        }
+        visit("probe_rtt_expired", StateValue::Flag(is_due));
+    }
+}
+
+impl Inspect for Aggregation {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { began_at, delivered, excess, maximum } = self;
+        visit("extra_acked_interval_start", StateValue::Time(*began_at));
+        visit("extra_acked_delivered", StateValue::Bytes(*delivered));
+        for (round, excess) in excess {
+            visit("excess_round", StateValue::Count(*round));
+            visit("excess", StateValue::Bytes(*excess));
+        }
+        visit("extra_acked", StateValue::Bytes(*maximum));
     }
 }
 

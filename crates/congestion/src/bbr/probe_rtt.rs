@@ -9,6 +9,7 @@ use super::Bbr;
 use super::cycle::Feedback;
 use super::sample::Sample;
 use super::state::State;
+use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{SendIndex, SentPacket};
 
 /// BBR.ProbeRTTDuration.
@@ -121,5 +122,17 @@ impl Bbr {
     /// with it.
     fn goes_on_probing(&self) -> bool {
         self.probe_rtt.broke_off_probe && !self.cycle.was_too_high && !self.is_restarting
+    }
+}
+
+impl Inspect for ProbeRtt {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { reached_at, is_round_done, broke_off_probe, marked } = *self;
+        visit("probe_rtt_reached_at", StateValue::optional(reached_at, StateValue::Time));
+        visit("probe_rtt_round_done", StateValue::Flag(is_round_done));
+        visit("broke_off_probe", StateValue::Flag(broke_off_probe));
+        let (from, until) = (marked.map(|(from, _)| from), marked.map(|(_, until)| until));
+        visit("marked_from", StateValue::optional(from, StateValue::Index));
+        visit("marked_until", StateValue::optional(until, StateValue::Delivered));
     }
 }

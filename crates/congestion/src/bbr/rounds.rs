@@ -1,6 +1,7 @@
 //! Packet-timed round trips (draft, "BBR.round_count").
 
 use super::sample::Sample;
+use crate::inspect::{Inspect, StateValue, Visit};
 
 /// Counts rounds. BBR has its own count: a round begins anew whenever a phase does.
 #[derive(Clone, Debug, Default)]
@@ -29,5 +30,15 @@ impl Rounds {
     /// `total_delivered` bytes are delivered.
     pub(super) fn begin(&mut self, total_delivered: u64) {
         self.ends_at = total_delivered;
+    }
+}
+
+impl Inspect for Rounds {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { count, is_start, since_probe_up, ends_at } = *self;
+        visit("round_count", StateValue::Count(count));
+        visit("round_start", StateValue::Flag(is_start));
+        visit("rounds_since_probe_up", StateValue::Count(since_probe_up));
+        visit("next_round_delivered", StateValue::Delivered(ends_at));
     }
 }

@@ -5,6 +5,7 @@ use clearway_units::Rate;
 
 use super::Bbr;
 use super::gain::Gain;
+use crate::inspect::{Inspect, StateValue, Visit};
 
 /// `None` is the draft's Infinity.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,5 +43,13 @@ impl Bbr {
         let in_flight = self.short_term.in_flight.unwrap_or(self.window.bytes());
         self.short_term.rate = Some(Gain::BETA.of_rate(rate).max(self.latest.rate));
         self.short_term.in_flight = Some(Gain::BETA.of(in_flight).max(self.latest.in_flight));
+    }
+}
+
+impl Inspect for ShortTerm {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { rate, in_flight } = *self;
+        visit("bw_shortterm", StateValue::optional(rate, StateValue::Rate));
+        visit("inflight_shortterm", StateValue::optional(in_flight, StateValue::Bytes));
     }
 }

@@ -5,6 +5,7 @@ use clearway_units::Rate;
 use super::Bbr;
 use super::gain::Gain;
 use super::state::State;
+use crate::inspect::{Inspect, StateValue, Visit};
 
 /// BBR.MinPipeCwnd in datagrams.
 const MINIMUM_DATAGRAMS: u64 = 4;
@@ -131,5 +132,14 @@ impl Bbr {
     pub(super) fn is_long_term_bound(&self) -> bool {
         let is_in_force = !matches!(self.state, State::Startup | State::Drain);
         is_in_force && self.long_term.bound.is_some_and(|it| it < self.maximum_in_flight())
+    }
+}
+
+impl Inspect for Window {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { bytes, saved, is_touched } = *self;
+        visit("window", StateValue::Bytes(bytes));
+        visit("prior_cwnd", StateValue::Bytes(saved));
+        visit("is_touched", StateValue::Flag(is_touched));
     }
 }

@@ -5,6 +5,7 @@
 
 use core::time::Duration;
 
+use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Figure, Quantity};
 
 /// C (RFC 9438 §5), in datagrams per second cubed.
@@ -151,6 +152,17 @@ fn cube_root(value: f64) -> f64 {
         root -= (root * root * root - reduced) / (3.0 * root * root);
     }
     root * scale
+}
+
+impl Inspect for Curve {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { datagram: _, w_max, k, time, estimate, carry } = *self;
+        visit("curve_w_max", StateValue::Fraction(w_max));
+        visit("curve_k", StateValue::Fraction(k));
+        visit("curve_time", StateValue::Fraction(time));
+        visit("w_est", StateValue::Fraction(estimate));
+        visit("carry", StateValue::Fraction(carry));
+    }
 }
 
 #[cfg(test)]

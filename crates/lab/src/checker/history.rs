@@ -3,7 +3,7 @@
 use clearway_transport::{SendLimit, SpaceId};
 use clearway_units::Timestamp;
 
-use crate::world::{EndId, Side};
+use crate::end::{EndId, Side};
 
 /// How much is remembered.
 const LENGTH: usize = 64;

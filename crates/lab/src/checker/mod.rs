@@ -6,17 +6,15 @@
 //! trusted. The properties are in [`Property`]; each has its rule in `safety/` or `liveness/`, what is
 //! expected of which controller is in `expectations.rs`.
 //!
-//! To add a property: its name in `properties.rs`, its texts in `catalogue.rs`, a file with a rule, a line in `rules.rs`, and
+//! To add a property: its name and its texts in `properties/`, a file with a rule, a line in `rules.rs`, and
 //! tests of a history that violates it and of the nearest one that does not.
 
 mod books;
-mod catalogue;
 mod contents;
 mod expectations;
 mod history;
 mod liveness;
 mod properties;
-mod report;
 mod rule;
 mod rules;
 mod safety;
@@ -36,9 +34,10 @@ use self::history::{Happening, History};
 use self::rules::Failure;
 use self::terms::Terms;
 use self::watch::{Watch, space_of};
+use crate::end::{EndId, Side};
 use crate::setup::Setup;
-use crate::world::{EndId, Side};
 
+pub(crate) use self::expectations::{Kind, Regrowth};
 pub use self::properties::{Place, Property, PropertySet, UnknownProperty};
 
 /// A property that did not hold.
@@ -46,9 +45,9 @@ pub use self::properties::{Place, Property, PropertySet, UnknownProperty};
 pub struct Violation {
     /// Its ID, such as "L1".
     pub property: &'static str,
-    /// When.
+    /// When it was found.
     pub at: Timestamp,
-    /// At which end.
+    /// The end whose books show it.
     pub end: EndId,
     /// What was seen, and what should have been.
     pub explanation: String,
@@ -64,7 +63,7 @@ pub struct Checker(Arc<Mutex<State>>);
 struct State {
     /// Whether anything is checked; if not, only the windows are looked at.
     is_checking: bool,
-    flows: Vec<[Seat; 2]>,
+    flows: Vec<[WatchedEnd; 2]>,
     history: History,
     violation: Option<Violation>,
     /// A run goes on after a violation.
@@ -75,7 +74,7 @@ struct State {
 
 /// An end of a flow.
 #[derive(Debug)]
-struct Seat {
+struct WatchedEnd {
     watch: Watch,
     /// The smallest window that was reported, and the least that its controller ever sets.
     lowest: Option<(u64, u64)>,
@@ -103,11 +102,11 @@ impl Checker {
         is_checking: bool,
     ) -> Result<Self, UnknownProperty> {
         let on = properties(setup)?;
-        let seat = |index, side| {
+        let watched = |index, side| {
             let watch = Watch::new(side, Terms::of(setup, index, side, controller), on);
-            Seat { watch, lowest: None }
+            WatchedEnd { watch, lowest: None }
         };
-        let flows = (0..setup.flows.len()).map(|index| Side::BOTH.map(|side| seat(index, side)));
+        let flows = (0..setup.flows.len()).map(|index| Side::BOTH.map(|side| watched(index, side)));
         Ok(Self(Arc::new(Mutex::new(State {
             is_checking,
             flows: flows.collect(),
@@ -129,18 +128,18 @@ impl Checker {
 
     /// What watches the connection at `end`.
     pub fn observer(&self, end: EndId) -> Box<dyn Observer> {
-        Box::new(Eye { end, checker: self.clone() })
+        Box::new(EndObserver { end, checker: self.clone() })
     }
 
     /// A datagram of `size` bytes was handed to the network, for `to`.
     pub fn on_submitted(&self, now: Timestamp, from: EndId, to: SocketAddr, size: usize) {
         let mut state = self.state();
-        let watch = &mut state.seat_mut(from).watch;
+        let watch = &mut state.end_mut(from).watch;
         let verdict = watch.on_submitted(to, size as u64);
         if watch.has_other_connection() {
             // Which of them the client's packets reach is not known.
             let client = EndId { side: Side::Client, ..from };
-            state.seat_mut(client).watch.on_peer_unknown();
+            state.end_mut(client).watch.on_peer_unknown();
         }
         state.judge(now, from, verdict);
     }
@@ -148,11 +147,11 @@ impl Checker {
     /// The network delivered `datagram`, which came from `from`.
     pub fn on_delivered(&self, _now: Timestamp, to: EndId, from: SocketAddr, datagram: &[u8]) {
         let mut state = self.state();
-        state.seat_mut(to).watch.books.resets.on_delivered(datagram);
+        state.end_mut(to).watch.books.resets.on_delivered(datagram);
         if to.side == Side::Client {
             return;
         }
-        state.seat_mut(to).watch.on_delivered(from, datagram);
+        state.end_mut(to).watch.on_delivered(from, datagram);
     }
 
     /// An end has done all that it can do now. Its application has handed over `written` bytes of content
@@ -165,7 +164,7 @@ impl Checker {
         written: u64,
     ) -> bool {
         let mut state = self.state();
-        let verdict = state.seat_mut(end).watch.on_settled(now, deadline, written);
+        let verdict = state.end_mut(end).watch.on_settled(now, deadline, written);
         state.judge(now, end, verdict);
         state.is_spinning || (state.violation.is_some() && !state.goes_on)
     }
@@ -176,9 +175,9 @@ impl Checker {
         let unfinished = state
             .flows
             .iter()
-            .position(|ends| ends.iter().any(|seat| !seat.watch.books.stage.is_closed));
+            .position(|ends| ends.iter().any(|watched| !watched.watch.books.stage.is_closed));
         let end = EndId { flow: unfinished.unwrap_or(0), side: Side::Server };
-        if state.seat_mut(end).watch.is_on(Property::L9) {
+        if state.end_mut(end).watch.is_on(Property::L9) {
             let explanation = "nothing will ever happen again, and transfers are not complete";
             let failure = Failure::new(Property::L9, explanation.to_owned());
             state.judge(now, end, Err(failure));
@@ -198,18 +197,18 @@ impl Checker {
     /// How many stages of CUBIC's congestion avoidance S24 has judged for several rounds.
     #[cfg(test)]
     pub(crate) fn stages_judged(&self) -> u64 {
-        self.state().flows.iter().flatten().map(|seat| seat.watch.stages_judged()).sum()
+        self.state().flows.iter().flatten().map(|watched| watched.watch.stages_judged()).sum()
     }
 
     /// Whether the window of the sender at `end` reached the least that its controller ever sets.
     pub fn reached_floor(&self, end: EndId) -> bool {
-        let lowest = self.state().seat_mut(end).lowest;
+        let lowest = self.state().end_mut(end).lowest;
         lowest.is_some_and(|(window, minimum)| window <= minimum)
     }
 }
 
 impl State {
-    fn seat_mut(&mut self, end: EndId) -> &mut Seat {
+    fn end_mut(&mut self, end: EndId) -> &mut WatchedEnd {
         &mut self.flows[end.flow][end.side as usize]
     }
 
@@ -231,12 +230,12 @@ impl State {
             Observation::PacketLost(lost) => {
                 let (space, number) = (lost.space, lost.number.get());
                 self.history.note(now, end, Happening::Lost { space, number });
-                self.seat_mut(end).watch.on_lost(now, lost)
+                self.end_mut(end).watch.on_lost(now, lost)
             }
             Observation::Metrics(metrics) => self.on_metrics(now, end, metrics),
             Observation::SendLimitUpdated { new, .. } => {
                 self.history.note(now, end, Happening::Limit(*new));
-                self.seat_mut(end).watch.on_limit(now, *new);
+                self.end_mut(end).watch.on_limit(now, *new);
                 Ok(())
             }
             Observation::TimerUpdated { timer: TimerKind::Pacing, change } => {
@@ -301,7 +300,7 @@ impl State {
         end: EndId,
         packet: &PacketObservation<'_>,
     ) -> Result<(), Failure> {
-        let verdict = self.seat_mut(end).watch.on_sent(now, packet);
+        let verdict = self.end_mut(end).watch.on_sent(now, packet);
         let (number, size) = (packet.number.get(), packet.size as u32);
         let (space, is_probe) = (space_of(packet.packet_type), packet.is_probe);
         let elicits = *verdict.as_ref().unwrap_or(&true);
@@ -331,13 +330,13 @@ impl State {
     }
 
     fn on_metrics(&mut self, now: Timestamp, end: EndId, metrics: &Metrics) -> Result<(), Failure> {
-        let seat = self.seat_mut(end);
-        seat.note_window(metrics);
+        let watched = self.end_mut(end);
+        watched.note_window(metrics);
         let before =
-            seat.watch.books.metrics.map(|before| {
+            watched.watch.books.metrics.map(|before| {
                 (before.congestion.window, before.congestion.phase, before.pto_count)
             });
-        let verdict = seat.watch.on_metrics(now, metrics);
+        let verdict = watched.watch.on_metrics(now, metrics);
         let congestion = &metrics.congestion;
         let (window, phase) = (congestion.window, congestion.phase);
         if before.is_none_or(|(_, _, count)| count < metrics.pto_count) && metrics.pto_count > 0 {
@@ -362,23 +361,23 @@ impl State {
             let until = Happening::PacedUntil(release.deadline());
             self.history.note(now, end, until);
         }
-        self.seat_mut(end).watch.on_pacing(now, change)
+        self.end_mut(end).watch.on_pacing(now, change)
     }
 }
 
-impl Seat {
+impl WatchedEnd {
     fn note_window(&mut self, metrics: &Metrics) {
         let seen = (metrics.congestion.window, metrics.congestion.minimum_window);
         self.lowest = Some(self.lowest.map_or(seen, |lowest| lowest.min(seen)));
     }
 }
 
-struct Eye {
+struct EndObserver {
     end: EndId,
     checker: Checker,
 }
 
-impl Observer for Eye {
+impl Observer for EndObserver {
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
         if let Observation::TimerUpdated { timer, .. } = observation
             && *timer != TimerKind::Pacing
@@ -389,7 +388,7 @@ impl Observer for Eye {
         if state.is_checking {
             state.observe(now, self.end, observation);
         } else if let Observation::Metrics(metrics) = observation {
-            state.seat_mut(self.end).note_window(metrics);
+            state.end_mut(self.end).note_window(metrics);
         }
     }
 }

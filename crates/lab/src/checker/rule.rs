@@ -3,9 +3,8 @@
 use clearway_transport::{Metrics, SpaceId};
 use clearway_units::Timestamp;
 
-use super::books::{Books, Lost};
+use super::books::{Books, Lost, Report};
 use super::properties::Property;
-use super::report::Report;
 
 /// What is wrong, in words with figures.
 pub(super) type Verdict = Result<(), String>;
@@ -37,7 +36,7 @@ pub(super) struct Settled {
 
 /// The check of one property at one end. A rule implements what it has to hear of.
 pub(super) trait Rule: Default {
-    /// Which.
+    /// The property that it checks.
     const PROPERTY: Property;
 
     /// A packet was sent.

@@ -3,7 +3,7 @@
 use clearway_transport::Metrics;
 use clearway_units::Timestamp;
 
-use super::books::{Books, Lost};
+use super::books::{Books, Lost, Report};
 use super::liveness::armed::Armed;
 use super::liveness::escape::Escape;
 use super::liveness::estimate::Estimate;
@@ -15,7 +15,6 @@ use super::liveness::silence::Silence;
 use super::liveness::suppressors::Suppression;
 use super::liveness::wake::Wake;
 use super::properties::{Property, PropertySet};
-use super::report::Report;
 use super::rule::{Rule, SentEvent, Settled};
 use super::safety::acknowledgement::Acknowledgement;
 use super::safety::bandwidth::Bandwidth;

@@ -6,8 +6,8 @@ use clearway_network::{Conditions, Corrupt, Effect, Fate, LinkConfig};
 use clearway_units::Rate;
 
 use super::expectations::Kind;
+use crate::end::Side;
 use crate::setup::{EndSetup, Setup, StackKind};
-use crate::world::Side;
 
 /// RFC 9002 §6.1.1.
 const LEAST_PACKET_THRESHOLD: u64 = 3;

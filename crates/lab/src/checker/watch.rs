@@ -10,14 +10,15 @@ use clearway_transport::{
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, PacketType, frame};
 
-use super::books::{Arrival, Beginning, Books, Episode, Fate, Packet, Round};
+use super::books::{
+    Arrival, Beginning, Books, Change, Fate, Packet, Report, Round, Tally, reckoned_window,
+};
 use super::contents;
 use super::properties::{Property, PropertySet};
-use super::report::{Change, Report, Tally, reckoned_window};
 use super::rule::{SentEvent, Settled};
 use super::rules::{Failure, Rules};
 use super::terms::Terms;
-use crate::world::Side;
+use crate::end::Side;
 
 /// The books of an end and its rules.
 #[derive(Debug)]
@@ -474,26 +475,6 @@ fn acknowledge(
             Err(format!("{space:?} {number} was acknowledged and has not arrived"))
         }
         _ => Ok(()),
-    }
-}
-
-impl Tally {
-    /// A packet of the current path is acknowledged; it is given as it was before.
-    fn note(&mut self, packet: &Packet, episode: &Episode) {
-        self.largest_acked = self.largest_acked.max(Some(packet.index));
-        if packet.fate == Fate::Lost {
-            if !packet.is_exempt {
-                self.spurious += 1;
-                self.spurious_bytes += packet.bytes;
-                self.returned += u64::from(packet.loss_event >= episode.event);
-            }
-            return;
-        }
-        self.largest_delivered = self.largest_delivered.max(Some(packet.index));
-        self.acked += packet.bytes;
-        if packet.index >= episode.boundary {
-            self.growing += packet.bytes;
-        }
     }
 }
 

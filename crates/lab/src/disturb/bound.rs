@@ -29,10 +29,10 @@
 
 use core::time::Duration;
 
-use clearway_congestion::Algorithm;
 use clearway_network::{Conditions, LinkConfig};
 
 use super::{Baseline, Event, Kind, kind};
+use crate::checker::{self, Regrowth};
 use crate::setup::Setup;
 
 /// What bounds of a setup with a controller are made of.
@@ -52,18 +52,12 @@ pub struct Bounds<'a> {
     initial_rtt: Duration,
     /// Bytes of content in all.
     content: u64,
-    is_bbr: bool,
+    /// Of the controller whose window grows again most slowly.
+    regrowth: Regrowth,
 }
 
-/// The smallest window of loss-based controllers, in datagrams (RFC 9002 §7.2).
-const SMALLEST_WINDOW: f64 = 2.0;
 /// Half of the initial window, in datagrams (RFC 9002 §7.2).
 const HALF_THE_INITIAL_WINDOW: f64 = 5.0;
-/// BBR's smallest window, in datagrams.
-const SMALLEST_WINDOW_OF_BBR: f64 = 4.0;
-/// How long BBR may wait for the next probe, beside rounds (property L8).
-const BBR_CYCLE: Duration = Duration::from_secs(3);
-const BBR_CYCLE_ROUNDS: f64 = 17.0;
 /// Content in a full datagram, at least, in bytes.
 const CONTENT: u64 = 1100;
 /// The first PING of a client that awaits an answer: so many probe timeouts, at least so long.
@@ -96,10 +90,10 @@ impl<'a> Bounds<'a> {
         let first_bytes = setup.flows.iter().zip(&baseline.outcome.flows).map(|(flow, outcome)| {
             flow.start.saturating_add(outcome.first_byte.unwrap_or(setup.limit))
         });
-        let is_bbr = setup
-            .flows
-            .iter()
-            .any(|flow| flow.controller.as_deref().unwrap_or(controller) == Algorithm::Bbr.name());
+        let controllers =
+            setup.flows.iter().map(|flow| flow.controller.as_deref().unwrap_or(controller));
+        let regrowth = controllers.map(|name| checker::Kind::named(name).regrowth());
+        let regrowth = regrowth.max_by_key(|regrowth| regrowth.time);
         let took = baseline.outcome.took().unwrap_or(setup.limit);
         let expected = match is_random(network) {
             true => expected.unwrap_or(setup.limit),
@@ -118,7 +112,7 @@ impl<'a> Bounds<'a> {
             max_ack_delay: ends().map(|end| end.max_ack_delay).max().unwrap_or_default(),
             initial_rtt: ends().map(|end| end.initial_rtt).max().unwrap_or_default(),
             content,
-            is_bbr,
+            regrowth: regrowth.unwrap_or(Regrowth::BY_ACKNOWLEDGEMENTS),
         }
     }
 
@@ -208,27 +202,21 @@ impl<'a> Bounds<'a> {
         let is_one = events.len() == 1 && events.iter().all(|(_, kind)| kind.needs_datagram());
         let is_full_window = self.baseline.outcome.network.to_client.dropped() == 0
             && self.baseline.outcome.network.to_server.dropped() == 0;
+        let regrowth = self.regrowth;
         let mut window = match () {
             () if is_one && is_full_window => HALF_THE_INITIAL_WINDOW,
-            () if self.is_bbr => SMALLEST_WINDOW_OF_BBR,
-            () => SMALLEST_WINDOW,
+            () => regrowth.smallest,
         };
         let round = self.longest_round_trip.max(GRANULARITY).as_secs_f64();
-        let cycle = BBR_CYCLE_ROUNDS + BBR_CYCLE.as_secs_f64() / round;
+        let cycle = regrowth.rounds + regrowth.time.as_secs_f64() / round;
         let mut rounds = 0.0;
         while left > 0.0 {
             // So many round trips go by until the window is larger.
-            let steps = if goes_on {
-                left / window
-            } else if self.is_bbr {
-                cycle
-            } else {
-                1.0
-            };
+            let steps = if goes_on { left / window } else { cycle };
             let steps = steps.min((left / window).ceil()).max(1.0);
             left -= steps * window;
             rounds += steps;
-            window = if self.is_bbr { window * 1.25 } else { window + 0.5 };
+            window = window * regrowth.factor + regrowth.datagrams;
         }
         rounds
     }

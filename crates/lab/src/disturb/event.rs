@@ -8,8 +8,8 @@ use clearway_network::{Moment, Way, parse_duration};
 
 use super::Kind;
 use super::kind::UnknownName;
+use crate::end::Side;
 use crate::setup::Setup;
-use crate::world::Side;
 
 /// One disturbance at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

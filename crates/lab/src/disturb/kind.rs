@@ -6,8 +6,8 @@ use core::time::Duration;
 
 use clearway_network::{Disturbance, Effect, Fate, LinkConfig, Moment, Probability, Reorder, Way};
 
+use crate::end::Side;
 use crate::setup::Setup;
-use crate::world::Side;
 
 /// A disturbance without its moment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,8 +1,9 @@
 //! States that differ only in when they came about are one state.
 //!
-//! A state is told by the `Debug` text of its parts, which is read and hashed. [`unit()`] is the list of fields that are
-//! told apart in a way of their own, or not at all, each with its reason. A field that is not in it is told apart, so that
-//! one which is new, or has another name, costs time and hides nothing.
+//! A state is known by the values that its parts give ([`Inspect`]), which are hashed. What a value's variant and name
+//! mean here is in [`Form::value`]; [`unit()`] is the list of names that are told apart in a way of their own, or not at all,
+//! each with its reason. A value whose name is not in it is told apart, so that one which is new, or has another name,
+//! costs time and hides nothing.
 //!
 //! # What loses nothing
 //!
@@ -12,7 +13,7 @@
 //! - What nothing depends on any more is not told apart: a slow start threshold, a W_max and a cwnd_prior that the window
 //!   has grown beyond; more samples than HyStart++ asks for; a CUBIC curve so high that every window that is explored
 //!   grows as fast as it may.
-//! - Parameters, counters, what observers are told, and what an undo would restore: no loss is spurious here.
+//! - Parameters, counters for observers, and what an undo would restore, which no part gives: no loss is spurious here.
 //!
 //! # What is an abstraction
 //!
@@ -28,16 +29,12 @@
 //! - BBR: the random wait for the next probe and the numbers that are drawn later, and how long each excess of
 //!   aggregation still counts (the greatest is told apart).
 
-use core::fmt::{Debug, Write};
-use core::mem;
-
-use clearway_congestion::{Controller, DeliverySnapshot};
+use clearway_congestion::{Controller, Inspect, StateValue};
 use clearway_units::Timestamp;
 
 use super::hashing::Folded;
 use super::rules::Books;
 use super::sender::{ROUND_TRIP, SIZE, Sender, TICK};
-use super::text::{Text, Value};
 
 /// Times shorter than this are none, in nanoseconds: half a round trip.
 const MOMENT: u64 = ROUND_TRIP.as_nanos() as u64 / 2;
@@ -50,13 +47,17 @@ const OUT_OF_REACH: f64 = 40.0;
 const SAMPLES: u64 = 8;
 
 /// What stands for all states that are the same but for the time.
-pub(super) fn canonical<C: Controller>(sender: &Sender<C>, books: &Books, is_rated: bool) -> u64 {
+pub(super) fn canonical<C: Controller + Inspect>(
+    sender: &Sender<C>,
+    books: &Books,
+    is_rated: bool,
+) -> u64 {
     let mut form = Form::new(Origin::of(sender));
     form.sender(sender, is_rated);
-    form.write(&sender.limitation);
-    form.write(&sender.pacer);
-    form.write(&sender.controller);
-    form.write(books);
+    form.inspect(&sender.limitation);
+    form.inspect(&sender.pacer);
+    form.inspect(&sender.controller);
+    form.inspect(books);
     form.hash.finish()
 }
 
@@ -90,19 +91,13 @@ impl Origin {
     }
 }
 
-/// How the numbers of a field are told apart.
+/// How a value is told apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unit {
-    /// By what the number is: see the top of this file.
+    /// By what the value is: see the top of this file.
     Standard,
-    /// Not at all, and nothing below it.
+    /// Not at all.
     LeftOut,
-    /// Bytes delivered so far: whether packets sent from now on, or still outstanding, were sent before that.
-    Delivered,
-    /// Bytes lost so far.
-    Lost,
-    /// A round of the sender's.
-    Round,
     /// The round that a controller is in, by its own count.
     OwnRound,
     /// A round by that count.
@@ -129,45 +124,31 @@ enum Unit {
     Estimate,
 }
 
-/// How `field` of `structure` is told apart.
-fn unit(structure: &str, field: &str) -> Unit {
+/// How the value of this name is told apart.
+fn unit(name: &str) -> Unit {
     use Unit::*;
-    match (structure, field) {
-        // They never change here.
-        (_, "parameters" | "max_datagram_size") => LeftOut,
-        // Which random numbers come next.
-        ("Bbr", "random") => LeftOut,
-        // Counters and what observers are told decide nothing.
-        (_, "congestion_events" | "undone_events" | "suppressors") => LeftOut,
-        // No loss is spurious here, so nothing is taken back.
-        (_, "before_cut") | ("Bbr", "undo") => LeftOut,
+    match name {
         // Growth of less than a byte.
-        (_, "carry") => LeftOut,
+        "carry" => LeftOut,
         // What follows from the controller's rate when the pacer is asked next.
-        ("Pacer", "rate" | "capacity") => LeftOut,
-        ("Pacer", "level") => Level,
-        ("Limitation", "limited_round" | "window_limited_round") => Round,
-        ("Rounds", "count") => OwnRound,
-        ("Rounds", "ends_at") | ("Latest", "round_ends_at") | ("ProbeRtt", "marked") => Delivered,
-        ("DeliveryRateSampler", "delivered") => Delivered,
-        ("DeliveryRateSampler", "application_limited_until") => Until,
-        ("DeliveryRateSampler", "lost") => Lost,
-        ("Round", "samples") => Samples,
-        ("Base", "window") => Window,
+        "pacer_rate" | "pacer_capacity" => LeftOut,
+        "pacer_level" => Level,
+        "round_count" => OwnRound,
+        "drain_start_round" => SinceOwnRound,
+        "application_limited_until" => Until,
+        "hystart_samples" => Samples,
+        "window" => Window,
         // Until the next cut, which sets them anew, a window only grows. What it has grown beyond is behind it for ever.
-        ("Base", "slow_start_threshold") | ("Anchor", "w_max") | ("Aim", "window") => BeyondWindow,
-        ("Anchor", "prior") => Prior,
-        ("Cycle", "drain_began_in") => SinceOwnRound,
+        "slow_start_threshold" | "w_max" | "aim" => BeyondWindow,
+        "cwnd_prior" => Prior,
         // A random time.
-        ("Cycle", "wait") => LeftOut,
-        // How long the curve takes follows from where it begins and where it ends.
-        ("Curve", "datagram") | ("Aim", "gap") => LeftOut,
-        ("Curve", "w_max") => CurveEnd,
-        ("Curve", "k") => CurveLength,
-        ("Curve", "time") => CurveTime,
-        ("Curve", "estimate") => Estimate,
+        "bw_probe_wait" => LeftOut,
+        "curve_w_max" => CurveEnd,
+        "curve_k" => CurveLength,
+        "curve_time" => CurveTime,
+        "w_est" => Estimate,
         // How long each of them still counts; the greatest is told apart.
-        ("Aggregation", "excess") => LeftOut,
+        "excess" | "excess_round" => LeftOut,
         _ => Standard,
     }
 }
@@ -176,7 +157,6 @@ fn unit(structure: &str, field: &str) -> Unit {
 struct Form {
     hash: Folded,
     origin: Origin,
-    buffer: String,
     /// What was read of the part at hand, and what comes later in it depends on.
     own: Own,
 }
@@ -192,30 +172,18 @@ struct Own {
 
 impl Form {
     fn new(origin: Origin) -> Self {
-        Self {
-            hash: Folded::new(),
-            origin,
-            buffer: String::with_capacity(2048),
-            own: Own::default(),
-        }
+        Self { hash: Folded::new(), origin, own: Own::default() }
     }
 
     fn number(&mut self, number: i64) {
         self.hash.number(number.cast_unsigned());
     }
 
-    fn write(&mut self, part: &impl Debug) {
-        let mut buffer = mem::take(&mut self.buffer);
-        buffer.clear();
-        // Writing to memory does not fail.
-        let _ = write!(buffer, "{part:?}");
-        for (unit, value) in Text::new(&buffer, unit, Unit::Standard, Unit::LeftOut) {
-            self.value(unit, value);
-        }
-        self.buffer = buffer;
+    fn inspect(&mut self, part: &impl Inspect) {
+        part.inspect(&mut |name, value| self.value(unit(name), value));
     }
 
-    /// What is known of a sender without a text.
+    /// What is known of a sender beside its parts.
     fn sender<C: Controller>(&mut self, sender: &Sender<C>, is_rated: bool) {
         let outstanding = &sender.outstanding;
         self.number(waiting(sender));
@@ -233,20 +201,11 @@ impl Form {
             self.duration(rtt.minimum.as_nanos() as u64);
         }
         if is_rated {
-            self.write(&sender.sampler);
+            self.inspect(&sender.sampler);
             for packet in outstanding {
-                self.delivery(&packet.delivery);
+                self.inspect(&packet.delivery);
             }
         }
-    }
-
-    fn delivery(&mut self, noted: &DeliverySnapshot) {
-        self.plain(Unit::Delivered, noted.delivered);
-        self.time(noted.delivered_at);
-        self.time(noted.first_sent_at);
-        self.bytes(noted.in_flight);
-        self.plain(Unit::Lost, noted.lost);
-        self.number(i64::from(noted.is_application_limited));
     }
 
     fn time(&mut self, time: Timestamp) {
@@ -272,18 +231,28 @@ impl Form {
         self.number((bytes / (SIZE / 2)) as i64);
     }
 
-    fn value(&mut self, unit: Unit, value: Value<'_>) {
+    fn value(&mut self, unit: Unit, value: StateValue) {
+        let origin = self.origin;
         match value {
-            Value::Word(word) => self.hash.word(word),
-            Value::Wrapped("Timestamp" | "ReleaseTime", number) => self.nanoseconds(number),
-            Value::Wrapped("SendIndex", number) => self.index(number),
-            Value::Wrapped("Rate", number) => {
-                let in_tick = u128::from(number) * TICK.as_nanos() / 1_000_000_000;
-                self.bytes(in_tick as u64);
+            _ if unit == Unit::LeftOut => {}
+            StateValue::Absent => self.hash.word("absent"),
+            StateValue::Flag(holds) => self.number(i64::from(holds)),
+            StateValue::Word(word) => self.hash.word(word),
+            StateValue::Time(time) => self.time(time),
+            StateValue::Duration(duration) => self.duration(duration.as_nanos() as u64),
+            StateValue::Index(index) => self.index(index.0),
+            StateValue::Rate(rate) => self.bytes(rate.bytes_in(TICK)),
+            StateValue::Fraction(number) => self.fraction(unit, number),
+            // Whether packets sent from now on, or still outstanding, were sent before that.
+            StateValue::Delivered(number) => {
+                let behind = origin.delivered.saturating_sub(number.max(origin.oldest_delivered));
+                self.bytes(behind);
             }
-            Value::Duration(nanoseconds) => self.duration(nanoseconds),
-            Value::Millionths(number) => self.fraction(unit, number as f64 / 1e6),
-            Value::Wrapped(_, number) | Value::Number(number) => self.plain(unit, number),
+            StateValue::Lost(number) => self.bytes(origin.lost.saturating_sub(number)),
+            StateValue::Round(number) => {
+                self.number(origin.round.saturating_sub(number).min(3) as i64);
+            }
+            StateValue::Count(number) | StateValue::Bytes(number) => self.plain(unit, number),
         }
     }
 
@@ -318,16 +287,10 @@ impl Form {
     fn plain(&mut self, unit: Unit, number: u64) {
         let origin = self.origin;
         match unit {
-            Unit::Delivered => {
-                let behind = origin.delivered.saturating_sub(number.max(origin.oldest_delivered));
-                self.bytes(behind);
-            }
             Unit::Until => {
                 self.number(i64::from(number > 0));
                 self.bytes(number.saturating_sub(origin.delivered));
             }
-            Unit::Lost => self.bytes(origin.lost.saturating_sub(number)),
-            Unit::Round => self.number(origin.round.saturating_sub(number).min(3) as i64),
             Unit::OwnRound => self.own.round = number,
             Unit::SinceOwnRound => {
                 self.number(self.own.round.saturating_sub(number).min(9) as i64);

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use clearway_congestion::{Controller, Phase};
+use clearway_congestion::{Controller, Inspect, Phase};
 
 use super::canonical::canonical;
 use super::hashing::{Folded, Plain};
@@ -43,7 +43,7 @@ impl<'a> Liveness<'a> {
     }
 
     /// Whether the window grows from `sender` on, whatever the rhythm.
-    pub(super) fn check<C: Controller + Clone>(
+    pub(super) fn check<C: Controller + Inspect + Clone>(
         &mut self,
         sender: &Sender<C>,
         books: &Books,
@@ -63,7 +63,7 @@ impl<'a> Liveness<'a> {
     }
 
     /// After how many rounds in `rhythm`, which has that number, the window grows, at most.
-    fn rounds<C: Controller + Clone>(
+    fn rounds<C: Controller + Inspect + Clone>(
         &mut self,
         sender: &Sender<C>,
         books: &Books,
@@ -100,7 +100,7 @@ impl<'a> Liveness<'a> {
 
     /// CUBIC is back where it was before the last cut, or where fast convergence aims, when its curve is: after K
     /// (RFC 9438 §4.2), and not later than a few rounds.
-    fn check_return<C: Controller + Clone>(
+    fn check_return<C: Controller + Inspect + Clone>(
         &self,
         sender: &Sender<C>,
         books: &Books,
@@ -126,7 +126,12 @@ impl<'a> Liveness<'a> {
         Ok(())
     }
 
-    fn key<C: Controller>(&self, sender: &Sender<C>, books: &Books, number: usize) -> u64 {
+    fn key<C: Controller + Inspect>(
+        &self,
+        sender: &Sender<C>,
+        books: &Books,
+        number: usize,
+    ) -> u64 {
         let mut hash = Folded::new();
         hash.number(canonical(sender, books, self.rules.is_rated()));
         hash.number(number as u64);

@@ -14,11 +14,10 @@ mod moves;
 mod rules;
 mod search;
 mod sender;
-mod text;
 
 use std::sync::atomic::AtomicBool;
 
-use clearway_congestion::{Algorithm, Bbr, Controller, ControllerParameters, Cubic, Reno};
+use clearway_congestion::{Algorithm, Bbr, Controller, ControllerParameters, Cubic, Inspect, Reno};
 
 use self::search::Search;
 
@@ -104,11 +103,11 @@ pub fn explore_algorithm(
     }
 }
 
-/// Makes all histories with controllers that `make` makes.
+/// Makes all histories with controllers that `make` makes. States are the same if their values are ([`Inspect`]).
 ///
 /// `on_progress` is told from time to time. When `is_ended` is set, the search ends soon, with what it has found until
 /// then. It also ends with the first few faults: what is deeper follows from them.
-pub fn explore<C: Controller + Clone>(
+pub fn explore<C: Controller + Inspect + Clone>(
     make: impl Fn(&ControllerParameters) -> C + Sync,
     manner: Manner,
     is_ended: &AtomicBool,

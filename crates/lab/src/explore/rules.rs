@@ -1,9 +1,9 @@
 //! What has to hold at every move.
 
-use clearway_congestion::{Phase, SendIndex, Snapshot};
+use clearway_congestion::{Inspect, Phase, SendIndex, Snapshot, StateValue, Visit};
 
 use super::sender::{SIZE, Step};
-use crate::checker::Property;
+use crate::checker::{Kind, Property};
 
 /// What a controller is held to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,21 +40,24 @@ pub(super) struct Aim {
     pub(super) gap: u64,
 }
 
+impl Inspect for Books {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { boundary, aim } = *self;
+        visit("boundary", StateValue::Index(boundary));
+        // How long the curve takes follows from where it begins and where it ends, so the gap is known.
+        visit("aim", StateValue::optional(aim, |Aim { window, gap: _ }| StateValue::Bytes(window)));
+    }
+}
+
 impl Rules {
     pub(super) fn new(controller: &str, maximum: u64) -> Self {
-        let beta_tenths = match controller {
-            "reno" => Some(5),
-            "cubic" => Some(7),
-            _ => None,
-        };
+        let kind = Kind::named(controller);
         Self {
-            beta_tenths,
+            beta_tenths: kind.beta_tenths(),
             maximum: maximum * SIZE,
-            has_curve: controller == "cubic",
-            is_rated: beta_tenths.is_none(),
-            // Reno grows with every acknowledgement: L1's four rounds, the recovery that they may begin with, and the
-            // one that its end falls into. A curve may lie below the window for a while, and BBR has cycles.
-            clean_rounds: if controller == "reno" { 6 } else { 80 },
+            has_curve: kind.follows_cubic_curve(),
+            is_rated: !kind.is_loss_based(),
+            clean_rounds: kind.explored_rounds(),
         }
     }
 

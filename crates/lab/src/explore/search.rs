@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use clearway_congestion::{Controller, ControllerParameters};
+use clearway_congestion::{Controller, ControllerParameters, Inspect};
 
 use super::canonical::canonical;
 use super::cursor::{Cursor, MAXIMUM, State};
@@ -65,7 +65,7 @@ struct Part {
 
 impl<'a, C, F> Search<'a, F>
 where
-    C: Controller + Clone,
+    C: Controller + Inspect + Clone,
     F: Fn(&ControllerParameters) -> C + Sync,
 {
     pub(super) fn new(make: &'a F, manner: Manner) -> Self {

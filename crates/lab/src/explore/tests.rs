@@ -1,7 +1,8 @@
 use std::sync::atomic::Ordering;
 
 use clearway_congestion::{
-    Acknowledgement, Phase, RttSnapshot, SentPacket, Snapshot, SpuriousLoss, Suppressors,
+    Acknowledgement, Phase, RttSnapshot, SentPacket, Snapshot, SpuriousLoss, StateValue,
+    Suppressors, Visit,
 };
 use clearway_units::Rate;
 
@@ -84,6 +85,12 @@ impl Controller for Stuck {
             congestion_events: 0,
             undone_events: 0,
         }
+    }
+}
+
+impl Inspect for Stuck {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        visit("window", StateValue::Bytes(self.0));
     }
 }
 

@@ -6,12 +6,13 @@ use clearway_network::LinkConfig;
 use clearway_units::Timestamp;
 
 use crate::checker::Violation;
+use crate::end::{EndId, Side};
 use crate::run::{FlowOutcome, Outcome};
 use crate::samples::Sample;
 use crate::setup::{EndSetup, Flow, SessionKind, Setup, Traffic};
 use crate::stack::Vitals;
 use crate::sweep::Run;
-use crate::world::{EndId, Side, Stop};
+use crate::world::Stop;
 
 pub(super) fn flow(name: &str, size: u64) -> Flow {
     Flow {

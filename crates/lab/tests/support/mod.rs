@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use clearway_lab::end::{EndId, Side};
 use clearway_lab::run::{Extras, Outcome, run};
 use clearway_lab::scenario::Scenario;
 use clearway_lab::setup::Setup;
-use clearway_lab::world::{EndId, Side};
 use clearway_transport::{Observation, Observer};
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, Reader};

@@ -94,9 +94,9 @@ pub(super) const fn blocked_reason(limit: SendLimit) -> Option<&'static str> {
 }
 
 /// quic-events §5.21. What the draft calls `ack` is the timer of RFC 9002 §6.1.2 that runs after an
-/// ACK came, not the one after which an ACK goes.
-pub(super) const fn timer(timer: TimerKind) -> &'static str {
-    match timer {
+/// ACK came, not the one after which an ACK goes. `None` for those that the draft does not know.
+pub(super) const fn timer(timer: TimerKind) -> Option<&'static str> {
+    Some(match timer {
         TimerKind::Loss => "ack",
         TimerKind::ProbeTimeout => "pto",
         TimerKind::Ack => "delayed_ack",
@@ -104,7 +104,8 @@ pub(super) const fn timer(timer: TimerKind) -> &'static str {
         TimerKind::Idle => "idle_timeout",
         TimerKind::Handshake => "handshake_timeout",
         TimerKind::PathValidation => "path_validation",
-    }
+        _ => return None,
+    })
 }
 
 pub(super) const fn suppressor(suppressor: Suppressor) -> &'static str {

@@ -1,8 +1,6 @@
 use core::net::SocketAddr;
 
-use clearway_transport::{
-    ConnectionState, Observation, SendLimit, Side, SpaceId, TimerChange, TimerKind,
-};
+use clearway_transport::{ConnectionState, Observation, SendLimit, Side, SpaceId, TimerChange};
 use clearway_units::Timestamp;
 use clearway_wire::{ConnectionId, TransportParameters, Version};
 
@@ -126,9 +124,11 @@ impl Trace {
                 });
             }
             Observation::TimerUpdated { timer, change } => {
-                records.event(now, "quic:timer_updated", |json| {
-                    timer_updated(json, now, timer, change);
-                });
+                if let Some(name) = names::timer(timer) {
+                    records.event(now, "quic:timer_updated", |json| {
+                        timer_updated(json, now, name, change);
+                    });
+                }
             }
             _ => self.observe_life(now, observation),
         }
@@ -261,8 +261,8 @@ fn data_blocked(json: &mut Object<'_>, old: Option<SendLimit>, new: SendLimit) {
 }
 
 /// The data of `timer_updated` (quic-events §5.21).
-fn timer_updated(json: &mut Object<'_>, now: Timestamp, timer: TimerKind, change: TimerChange) {
-    json.text("timer_type", names::timer(timer));
+fn timer_updated(json: &mut Object<'_>, now: Timestamp, name: &str, change: TimerChange) {
+    json.text("timer_type", name);
     let (event_type, deadline) = match change {
         TimerChange::Set(deadline) => ("set", Some(deadline)),
         TimerChange::Paced(release) => ("set", Some(release.deadline())),

@@ -52,10 +52,10 @@ impl Connection {
         })
     }
 
-    /// The wait is over.
-    pub(super) fn say_blocked_again(&mut self) {
+    /// The wait is over: the frames that tell the peer are sent once more.
+    pub(super) fn repeat_blocked(&mut self) {
         self.blocked.repeated = self.blocked.repeated.saturating_add(1);
-        self.streams.say_blocked_again();
+        self.streams.repeat_blocked();
     }
 }
 

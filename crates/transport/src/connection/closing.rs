@@ -5,12 +5,12 @@ use clearway_wire::frame::{self, CloseKind};
 use clearway_wire::{Frame, TransportErrorCode, VarInt, Writer};
 
 use super::lifecycle::Lifecycle;
-use super::packet::{Draft, HeaderPlan};
 use super::{Connection, Transmit};
 use crate::TransportError;
 use crate::contents::PacketContents;
 use crate::event::ConnectionError;
 use crate::observer::{ConnectionState, Observation};
+use crate::path::MINIMUM_INITIAL_SIZE;
 use crate::space_id::SpaceId;
 
 /// The content of a CONNECTION_CLOSE.
@@ -126,14 +126,18 @@ impl Connection {
         self.outgoing.drafts.clear();
         for space in SpaceId::ALL {
             if self.is_close_wanted_in(space) && !(is_code_first && space == SpaceId::Handshake) {
-                self.draft_close(space, &close, &mut writer);
+                let destination = self.remote_ids.current();
+                let write = |_: &mut Self, contents: &mut PacketContents<'_, '_>| {
+                    close.write(space, contents);
+                };
+                self.draft(space, destination, &mut writer, write);
             }
         }
         let has_initial = self.outgoing.drafts.iter().any(|draft| draft.space == SpaceId::Initial);
         // Without room, as before an unvalidated address is heard again, it stays owed.
         let last = self.outgoing.drafts.last_mut()?;
         if self.side.is_client() && has_initial {
-            last.pad_datagram(&mut writer, super::transmit::MINIMUM_INITIAL_SIZE);
+            last.pad_datagram(&mut writer, MINIMUM_INITIAL_SIZE);
         }
         let size = writer.written();
         self.lifecycle.on_close_told(is_code_first);
@@ -168,24 +172,6 @@ impl Connection {
             && close.kind == CloseKind::Application
             && self.handshake.is_complete()
             && self.handshake.protection().can_seal(SpaceId::Handshake)
-    }
-
-    fn draft_close(&mut self, space: SpaceId, close: &Close, writer: &mut Writer<'_>) {
-        let Ok(number) = self.recovery.next_packet_number(space) else { return };
-        let plan = HeaderPlan {
-            space,
-            number,
-            largest_acknowledged: self.recovery.largest_acknowledged(space),
-            source: self.identity.local,
-            destination: self.remote_ids.current(),
-            token: if space == SpaceId::Initial { &self.identity.token } else { &[] },
-            key_phase: self.handshake.protection().key_phase(),
-        };
-        let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));
-        let draft =
-            Draft::write(writer, &plan, &mut tokens, |contents| close.write(space, contents));
-        *self.outgoing.tokens.get_mut(space) = tokens;
-        self.outgoing.drafts.extend(draft);
     }
 }
 

@@ -11,17 +11,17 @@ use super::closing::Close;
 use super::receive::HeldPackets;
 use super::timers::IdleTimer;
 use super::{Connection, Flags, Identity, Outgoing, Peer, Start, Watch};
+use crate::TransportError;
 use crate::config::TransportConfig;
 use crate::datagram::Datagrams;
 use crate::event::Event;
-use crate::handshake::Handshake;
-use crate::observer::{ConnectionState, Observation};
+use crate::handshake::{Handshake, retry};
+use crate::observer::{ConnectionState, Observation, TimerKind};
 use crate::path::Paths;
 use crate::recovery::{Recovery, RecoveryConfig};
 use crate::space::ReceivedPackets;
 use crate::space_id::{PerSpace, SpaceId};
 use crate::streams::Streams;
-use crate::{TransportError, endpoint};
 
 /// Where a connection is in its life.
 #[derive(Debug)]
@@ -178,7 +178,7 @@ impl Connection {
                 observer: start.observer,
                 phase: None,
                 lost: Vec::new(),
-                timers: [None; 7],
+                timers: [None; TimerKind::COUNT],
                 in_flight: 0,
             },
             config,
@@ -329,8 +329,7 @@ impl Connection {
             && self.identity.retry_source.is_none()
             && packet.destination == self.identity.local
             && packet.source != self.identity.original_destination;
-        if !acceptable || !endpoint::retry::is_authentic(packet, self.identity.original_destination)
-        {
+        if !acceptable || !retry::is_authentic(packet, self.identity.original_destination) {
             return;
         }
         self.identity.retry_source = Some(packet.source);

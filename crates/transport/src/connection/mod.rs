@@ -22,22 +22,21 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use clearway_congestion::Phase;
+use clearway_congestion::{Phase, SendLimit};
 use clearway_units::{Random, Timestamp};
 use clearway_wire::{ConnectionId, ResetToken, TransportParameters, VarInt};
 
 pub(crate) use lifecycle::local_parameters;
 pub use statistics::Statistics;
-pub(crate) use transmit::MINIMUM_INITIAL_SIZE;
 
 use crate::config::TransportConfig;
 use crate::datagram::Datagrams;
 use crate::event::{ConnectionError, Event};
 use crate::handshake::{Handshake, Session};
 use crate::ids::{LocalIds, RemoteIds, RoutingChange};
-use crate::observer::{LostPacket, Observation, Observer};
-use crate::path::Paths;
-use crate::recovery::{PtoContext, Recovery, SendLimit};
+use crate::observer::{LostPacket, Observation, Observer, TimerKind};
+use crate::path::{Arrival, Paths};
+use crate::recovery::{PtoContext, Recovery};
 use crate::space::ReceivedPackets;
 use crate::space_id::{PerSpace, SpaceId};
 use crate::streams::Streams;
@@ -47,15 +46,6 @@ use crate::{Side, TransportError};
 use lifecycle::Lifecycle;
 use packet::Draft;
 use receive::HeldPackets;
-
-/// Where a datagram came from, and where to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrival {
-    /// The sender.
-    pub remote: SocketAddr,
-    /// The local address that it was sent to, where the socket tells.
-    pub local_ip: Option<IpAddr>,
-}
 
 /// Datagrams in the caller's buffer, to be handed to the kernel in one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,7 +155,7 @@ struct Watch {
     observer: Option<Box<dyn Observer>>,
     phase: Option<Phase>,
     lost: Vec<LostPacket>,
-    timers: [Option<Timestamp>; 7],
+    timers: [Option<Timestamp>; TimerKind::COUNT],
     in_flight: u64,
 }
 

@@ -4,14 +4,12 @@
 use clearway_units::Timestamp;
 use clearway_wire::{ConnectionId, Frame, TransportErrorCode, Writer, frame};
 
-use super::packet::{Draft, HeaderPlan};
 use super::receive::PacketContext;
-use super::transmit::MINIMUM_INITIAL_SIZE;
 use super::{Connection, Transmit};
 use crate::TransportError;
 use crate::event::{ConnectionError, Event};
 use crate::observer::Observation;
-use crate::path::{OffPathProbe, PathChange, ProbeFrame};
+use crate::path::{MINIMUM_INITIAL_SIZE, OffPathProbe, PathChange, ProbeFrame};
 use crate::space_id::SpaceId;
 
 impl Connection {
@@ -95,9 +93,6 @@ impl Connection {
     }
 
     pub(super) fn on_path_deadline(&mut self, now: Timestamp) {
-        if self.paths.deadline().is_none_or(|deadline| deadline > now) {
-            return;
-        }
         let failed = *self.paths.current();
         match self.paths.on_deadline(now, &mut self.random) {
             None => {}
@@ -172,32 +167,18 @@ impl Connection {
         let credit = usize::try_from(probe.credit).unwrap_or(usize::MAX);
         let room = buffer.get_mut(..MINIMUM_INITIAL_SIZE.min(credit))?;
         let mut writer = Writer::new(room);
-        let space = SpaceId::Application;
-        let plan = HeaderPlan {
-            space,
-            number: self.recovery.next_packet_number(space).ok()?,
-            largest_acknowledged: self.recovery.largest_acknowledged(space),
-            source: self.identity.local,
-            destination,
-            token: &[],
-            key_phase: self.handshake.protection().key_phase(),
-        };
-        let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));
-        let draft = Draft::write(&mut writer, &plan, &mut tokens, |contents| {
+        self.outgoing.drafts.clear();
+        let draft = self.draft(SpaceId::Application, destination, &mut writer, |_, contents| {
             let frame = match probe.frame {
                 ProbeFrame::Challenge(data) => Frame::PathChallenge(frame::PathChallenge { data }),
                 ProbeFrame::Response(data) => Frame::PathResponse(frame::PathResponse { data }),
             };
             // The room is at least that of an answer to a datagram that held such a frame.
             let _ = contents.push(&frame, None);
-        });
-        *self.outgoing.tokens.get_mut(space) = tokens;
-        let mut draft = draft?;
+        })?;
         draft.is_path_probe = true;
         draft.pad_datagram(&mut writer, MINIMUM_INITIAL_SIZE);
         let size = writer.written();
-        self.outgoing.drafts.clear();
-        self.outgoing.drafts.push(draft);
         match self.protect_and_stage(now, writer.filled_mut()) {
             Ok(()) => Some(size),
             Err(error) => {

@@ -1,8 +1,6 @@
 //! Probes: packets that make a silent peer speak (RFC 9002 §6.2.4), and the haste with which a handshake
 //! that lost packets goes on (RFC 9002 §6.2.3).
 
-use clearway_units::Timestamp;
-
 use super::Connection;
 use crate::recovery::Expired;
 use crate::space_id::SpaceId;
@@ -14,7 +12,7 @@ const MAX_EARLY_PROBES: u8 = 4;
 const HANDSHAKE_PROBES: u8 = 2;
 
 impl Connection {
-    pub(super) fn on_recovery_expired(&mut self, now: Timestamp, expired: Expired) {
+    pub(super) fn on_recovery_expired(&mut self, expired: Expired) {
         match expired {
             Expired::Nothing => {}
             Expired::Losses => self.dispatch_tokens(),
@@ -23,7 +21,6 @@ impl Connection {
             }
             Expired::Probes { space, .. } => self.probe_handshake(Some(space), HANDSHAKE_PROBES),
         }
-        self.observe_recovery(now);
     }
 
     /// A packet says that the peer lacks something that was sent: it repeats what it said before, or

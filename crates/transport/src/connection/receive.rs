@@ -6,12 +6,14 @@ use clearway_wire::{
     ConnectionId, Frame, PacketNumber, PacketType, Reader, ResetToken, TransportErrorCode,
 };
 
-use super::{Arrival, Connection, MINIMUM_INITIAL_SIZE};
+use super::Connection;
 use crate::event::ConnectionError;
-use crate::handshake::OpenError;
+use crate::handshake::{OpenError, version};
+use crate::ids::MINIMUM_RESET_SIZE;
 use crate::observer::{DropReason, Observation, PacketObservation};
+use crate::path::{Arrival, MINIMUM_INITIAL_SIZE};
 use crate::space_id::SpaceId;
-use crate::{Side, TransportError, endpoint};
+use crate::{Side, TransportError};
 
 /// Packets that came before their keys. Few, and only during the handshake.
 #[derive(Debug, Default)]
@@ -68,7 +70,7 @@ impl Connection {
         self.paths.on_datagram_received(arrival, datagram.len());
         // Opening changes the bytes even when it fails, and a reset is recognised by the last of them.
         let tail = datagram.last_chunk().copied();
-        let tail = tail.filter(|_| datagram.len() >= endpoint::reset::MINIMUM_SIZE);
+        let tail = tail.filter(|_| datagram.len() >= MINIMUM_RESET_SIZE);
         let opened = self.counters.packets_opened;
         self.receive_packets(now, arrival, datagram);
         // RFC 9000 §10.3.1: whatever it looks like, if nothing of it could be opened.
@@ -150,7 +152,7 @@ impl Connection {
         let is_first = self.side.is_client()
             && !self.flags.initial_from_server_seen
             && self.identity.retry_source.is_none();
-        if is_answer && is_first && endpoint::version::is_final(packet) {
+        if is_answer && is_first && version::is_final(packet) {
             self.abandon(now, ConnectionError::VersionMismatch);
         }
     }

@@ -14,9 +14,10 @@ use proptest::prelude::*;
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
+use super::Connection;
 use super::packet::{Draft, HeaderPlan};
-use super::{Arrival, Connection};
 use crate::event::{ConnectionError, Event};
+use crate::path::Arrival;
 use crate::space_id::SpaceId;
 use crate::{
     ClientConfig, ConnectionHandle, Endpoint, EndpointConfig, RandomIds, Received, ResetKey,

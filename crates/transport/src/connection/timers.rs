@@ -80,100 +80,117 @@ impl IdleTimer {
     }
 }
 
+/// A timer of a connection: when it expires, derived from the state whenever it is asked for, and what happens then.
+pub(super) struct Timer {
+    pub(super) kind: TimerKind,
+    pub(super) deadline: fn(&Connection) -> Option<Timestamp>,
+    expire: fn(&mut Connection, Timestamp),
+}
+
+/// All timers of a connection. Those that are due at the same time expire in this order, as long as those before them
+/// leave them due.
+pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
+    Timer {
+        kind: TimerKind::Closing,
+        deadline: Connection::closing_deadline,
+        expire: |connection, now| connection.abandon(now, ConnectionError::LocallyClosed),
+    },
+    Timer {
+        kind: TimerKind::Idle,
+        deadline: Connection::idle_deadline,
+        expire: |connection, now| connection.abandon(now, ConnectionError::TimedOut),
+    },
+    Timer {
+        kind: TimerKind::Handshake,
+        deadline: Connection::handshake_deadline,
+        expire: |connection, now| connection.abandon(now, ConnectionError::HandshakeTimedOut),
+    },
+    Timer {
+        kind: TimerKind::KeepAlive,
+        deadline: Connection::keep_alive_deadline,
+        expire: |connection, _| connection.flags.ping_owed = true,
+    },
+    Timer {
+        kind: TimerKind::Answer,
+        deadline: Connection::answer_deadline,
+        expire: |connection, _| connection.ask_for_answer(),
+    },
+    Timer {
+        kind: TimerKind::Blocked,
+        deadline: Connection::blocked_deadline,
+        expire: |connection, _| connection.repeat_blocked(),
+    },
+    Timer {
+        kind: TimerKind::KeyDiscard,
+        deadline: |connection| connection.handshake.protection().deadline(),
+        expire: |connection, now| connection.handshake.protection_mut().on_deadline(now),
+    },
+    Timer {
+        kind: TimerKind::PathValidation,
+        deadline: |connection| connection.paths.deadline(),
+        expire: Connection::on_path_deadline,
+    },
+    // Before the loss timer, in whose stead it does not run: what is lost is sent before anything is probed for.
+    Timer {
+        kind: TimerKind::ProbeTimeout,
+        deadline: |connection| connection.recovery.probe_deadline(&connection.pto_context()),
+        expire: Connection::on_recovery_deadline,
+    },
+    Timer {
+        kind: TimerKind::Loss,
+        deadline: |connection| connection.recovery.loss_deadline(),
+        expire: Connection::on_recovery_deadline,
+    },
+    Timer { kind: TimerKind::Ack, deadline: Connection::ack_deadline, expire: transmit_follows },
+    Timer {
+        kind: TimerKind::Pacing,
+        deadline: |connection| connection.recovery.pacer_deadline(),
+        expire: transmit_follows,
+    },
+];
+
+/// What is due is sent by [`Connection::transmit`], which is asked after each deadline.
+fn transmit_follows(_: &mut Connection, _: Timestamp) {}
+
+impl Timer {
+    /// When it expires; `None` while it is not set. Once the connection is over, only the timer that ends it is.
+    fn deadline_of(&self, connection: &Connection) -> Option<Timestamp> {
+        let is_closing = self.kind == TimerKind::Closing;
+        if connection.lifecycle.is_closed() != is_closing {
+            return None;
+        }
+        (self.deadline)(connection)
+    }
+}
+
 impl Connection {
     /// When [`on_deadline`](Self::on_deadline) has to be called; `None` if there is nothing to wait
     /// for.
     pub fn deadline(&self) -> Option<Timestamp> {
-        match self.lifecycle {
-            Lifecycle::Drained => return None,
-            Lifecycle::Closing { until, .. } | Lifecycle::Draining { until } => return Some(until),
-            _ => {}
-        }
-        // What came with keys that are discarded meanwhile is not acknowledged any more; and nothing
-        // is while the peer's address permits no datagram.
-        let protection = self.handshake.protection();
-        let may_send = !self.at_amplification_limit();
-        let acks = self
-            .received
-            .iter()
-            .filter(|(space, _)| may_send && protection.can_seal(*space))
-            .filter_map(|(_, received)| received.deadline())
-            .min();
-        [
-            acks,
-            self.recovery.deadline(&self.pto_context()),
-            self.recovery.pacer_deadline(),
-            self.idle.deadline(self.probe_timeout()),
-            self.keep_alive_deadline(),
-            self.answer_deadline(),
-            self.blocked_deadline(),
-            self.handshake_deadline(),
-            self.paths.deadline(),
-            self.handshake.protection().deadline(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        TIMERS.iter().filter_map(|timer| timer.deadline_of(self)).min()
     }
 
     /// Does what is due at `now`. Calling it early does no harm.
     pub fn on_deadline(&mut self, now: Timestamp) {
-        match self.lifecycle {
-            Lifecycle::Drained => return,
-            Lifecycle::Closing { until, .. } | Lifecycle::Draining { until } => {
-                if until <= now {
-                    self.abandon(now, ConnectionError::LocallyClosed);
-                }
-                return;
+        for timer in &TIMERS {
+            if timer.deadline_of(self).is_some_and(|at| at <= now) {
+                (timer.expire)(self, now);
             }
-            _ => {}
         }
-        let is_due = |deadline: Option<Timestamp>| deadline.is_some_and(|at| at <= now);
-        if is_due(self.idle.deadline(self.probe_timeout())) {
-            self.abandon(now, ConnectionError::TimedOut);
-            return;
-        }
-        if is_due(self.handshake_deadline()) {
-            self.abandon(now, ConnectionError::HandshakeTimedOut);
-            return;
-        }
-        if is_due(self.keep_alive_deadline()) {
-            self.flags.ping_owed = true;
-        }
-        if is_due(self.answer_deadline()) {
-            self.ask_for_answer();
-        }
-        if is_due(self.blocked_deadline()) {
-            self.say_blocked_again();
-        }
-        self.handshake.protection_mut().on_deadline(now);
-        self.on_path_deadline(now);
-        let context = self.pto_context();
-        match self.recovery.on_deadline(now, &context) {
-            Ok(expired) => self.on_recovery_expired(now, expired),
-            Err(error) => self.fail(now, error),
+        if !self.lifecycle.is_closed() {
+            self.observe_recovery(now);
         }
     }
 
-    /// Tells the observer which timers changed since it was last told.
+    /// Tells the observer which timers have changed since the last call.
     pub(super) fn observe_timers(&mut self, now: Timestamp) {
         if self.watch.observer.is_none() {
             return;
         }
-        let recovery = self.recovery.deadline(&self.pto_context());
-        let loss = self.recovery.loss_deadline();
-        let acks = self.received.iter().filter_map(|(_, received)| received.deadline()).min();
-        let timers = [
-            (TimerKind::Loss, loss),
-            (TimerKind::ProbeTimeout, recovery.filter(|_| loss.is_none())),
-            (TimerKind::Ack, acks),
-            (TimerKind::Pacing, self.recovery.pacer_deadline()),
-            (TimerKind::Idle, self.idle.deadline(self.probe_timeout())),
-            (TimerKind::Handshake, self.handshake_deadline()),
-            (TimerKind::PathValidation, self.paths.deadline()),
-        ];
-        let known = core::mem::replace(&mut self.watch.timers, timers.map(|(_, at)| at));
-        for ((timer, at), before) in timers.into_iter().zip(known) {
+        let timers = TIMERS.each_ref().map(|timer| timer.deadline_of(self));
+        let known = core::mem::replace(&mut self.watch.timers, timers);
+        for ((timer, at), before) in TIMERS.iter().zip(timers).zip(known) {
+            let timer = timer.kind;
             let change = match (at, before) {
                 _ if at == before => continue,
                 (Some(at), _) if timer == TimerKind::Pacing => {
@@ -185,6 +202,37 @@ impl Connection {
             };
             self.observe(now, &Observation::TimerUpdated { timer, change });
         }
+    }
+
+    fn on_recovery_deadline(&mut self, now: Timestamp) {
+        let context = self.pto_context();
+        match self.recovery.on_deadline(now, &context) {
+            Ok(expired) => self.on_recovery_expired(expired),
+            Err(error) => self.fail(now, error),
+        }
+    }
+
+    fn closing_deadline(&self) -> Option<Timestamp> {
+        match self.lifecycle {
+            Lifecycle::Closing { until, .. } | Lifecycle::Draining { until } => Some(until),
+            _ => None,
+        }
+    }
+
+    fn idle_deadline(&self) -> Option<Timestamp> {
+        self.idle.deadline(self.probe_timeout())
+    }
+
+    /// What came with keys that are discarded meanwhile is not acknowledged any more; and nothing is while the peer's
+    /// address permits no datagram.
+    fn ack_deadline(&self) -> Option<Timestamp> {
+        let protection = self.handshake.protection();
+        let may_send = !self.at_amplification_limit();
+        self.received
+            .iter()
+            .filter(|(space, _)| may_send && protection.can_seal(*space))
+            .filter_map(|(_, received)| received.deadline())
+            .min()
     }
 
     fn keep_alive_deadline(&self) -> Option<Timestamp> {
@@ -202,3 +250,6 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,19 +1,19 @@
 //! A byte out: asks each part for its interest, in one fixed order, and fills datagrams in place.
 
+use clearway_congestion::SendLimit;
 use clearway_units::Timestamp;
-use clearway_wire::{Frame, Writer, frame};
+use clearway_wire::{ConnectionId, Frame, Writer, frame};
 
 use super::packet::{Draft, HeaderPlan};
 use super::{Connection, Transmit};
 use crate::TransportError;
 use crate::contents::PacketContents;
 use crate::observer::{Observation, PacketObservation};
-use crate::recovery::{SendLimit, StagedPacket};
+use crate::path::MINIMUM_INITIAL_SIZE;
+use crate::recovery::StagedPacket;
 use crate::space_id::SpaceId;
 use crate::token::Token;
 
-/// Datagrams that carry Initial packets have at least this many bytes (RFC 9000 §14.1).
-pub(crate) const MINIMUM_INITIAL_SIZE: usize = 1200;
 /// With less credit than this nothing is built for an unvalidated address: a 1-RTT packet with the
 /// longest header, a PATH_CHALLENGE and a small ACK.
 const SMALLEST_DATAGRAM: usize = 64;
@@ -161,33 +161,44 @@ impl Connection {
         if !(ack_due || may_elicit && self.has_something_for(space)) {
             return;
         }
-        let Ok(number) = self.recovery.next_packet_number(space) else { return };
-        let token = if space == SpaceId::Initial {
-            core::mem::take(&mut self.identity.token)
-        } else {
-            Vec::new()
-        };
+        let destination = self.remote_ids.current();
+        let draft = self.draft(space, destination, writer, |connection, contents| {
+            connection.fill(now, space, may_elicit, probe, contents);
+        });
+        if let Some(draft) = draft {
+            draft.is_probe = probe && draft.is_ack_eliciting;
+        }
+    }
+
+    /// Drafts the next packet of `space` behind what `writer` holds: its header for `destination`, the frames that `fill`
+    /// writes, and room for the tag. `None` if there was no room, `fill` wrote nothing, or packet numbers are used up.
+    pub(super) fn draft(
+        &mut self,
+        space: SpaceId,
+        destination: ConnectionId,
+        writer: &mut Writer<'_>,
+        fill: impl FnOnce(&mut Self, &mut PacketContents<'_, '_>),
+    ) -> Option<&mut Draft> {
+        let number = self.recovery.next_packet_number(space).ok()?;
+        let is_initial = space == SpaceId::Initial;
+        let token = if is_initial { core::mem::take(&mut self.identity.token) } else { Vec::new() };
         let plan = HeaderPlan {
             space,
             number,
             largest_acknowledged: self.recovery.largest_acknowledged(space),
             source: self.identity.local,
-            destination: self.remote_ids.current(),
+            destination,
             token: &token,
             key_phase: self.handshake.protection().key_phase(),
         };
         let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));
-        let draft = Draft::write(writer, &plan, &mut tokens, |contents| {
-            self.fill(now, space, may_elicit, probe, contents);
-        });
+        let draft = Draft::write(writer, &plan, &mut tokens, |contents| fill(self, contents));
         *self.outgoing.tokens.get_mut(space) = tokens;
-        if space == SpaceId::Initial {
+        if is_initial {
             self.identity.token = token;
         }
-        if let Some(mut draft) = draft {
-            draft.is_probe = probe && draft.is_ack_eliciting;
-            self.outgoing.drafts.push(draft);
-        }
+        self.outgoing.drafts.push(draft?);
+        self.outgoing.drafts.last_mut()
     }
 
     /// Whether `space` has anything ack-eliciting to send.

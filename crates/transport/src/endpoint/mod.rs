@@ -3,9 +3,7 @@
 mod config;
 mod refusal;
 pub(crate) mod reset;
-pub(crate) mod retry;
 mod token;
-pub(crate) mod version;
 
 mod routes;
 
@@ -20,12 +18,12 @@ use clearway_wire::{
 };
 use slab::Slab;
 
-use crate::Side;
-use crate::connection::{
-    Arrival, Connection, MINIMUM_INITIAL_SIZE, Start, Transmit, local_parameters,
-};
-use crate::ids::{LocalIds, RoutingChange};
+use crate::connection::{Connection, Start, Transmit, local_parameters};
+use crate::handshake::{retry, version};
+use crate::ids::{LocalIds, MINIMUM_RESET_SIZE, RoutingChange};
 use crate::observer::Observer;
+use crate::path::{Arrival, MINIMUM_INITIAL_SIZE};
+use crate::Side;
 
 pub use config::{AcceptError, ClientConfig, ConnectError, EndpointConfig, ServerConfig};
 use reset::ResetLimiter;
@@ -248,7 +246,7 @@ impl Endpoint {
         arrival: Arrival,
         datagram: &[u8],
     ) -> Option<ConnectionHandle> {
-        let tail = datagram.last_chunk().filter(|_| datagram.len() >= reset::MINIMUM_SIZE)?;
+        let tail = datagram.last_chunk().filter(|_| datagram.len() >= MINIMUM_RESET_SIZE)?;
         if !self.routes.expects_reset_from(arrival.remote) {
             return None;
         }

@@ -5,9 +5,8 @@ use core::time::Duration;
 use clearway_units::{Random, Timestamp};
 use clearway_wire::ResetToken;
 
-/// The smallest datagram that can be a stateless reset: 5 bytes of header and unpredictable bits, and
-/// the token (§10.3).
-pub(crate) const MINIMUM_SIZE: usize = 21;
+use crate::ids::MINIMUM_RESET_SIZE;
+
 /// Large enough to look like any short-header packet, small enough to cost little (§10.3).
 const USUAL_SIZE: usize = 43;
 
@@ -19,7 +18,7 @@ pub(super) fn build(
     random: &mut Random,
 ) -> Option<Vec<u8>> {
     let size = trigger_len.checked_sub(1)?.min(USUAL_SIZE);
-    let unpredictable = size.checked_sub(ResetToken::LEN).filter(|_| size >= MINIMUM_SIZE)?;
+    let unpredictable = size.checked_sub(ResetToken::LEN).filter(|_| size >= MINIMUM_RESET_SIZE)?;
     let mut reset = vec![0; unpredictable];
     random.fill(&mut reset);
     if let Some(first) = reset.first_mut() {

@@ -5,9 +5,11 @@ mod crypto_stream;
 mod initial;
 mod protection;
 mod ranges;
+pub(crate) mod retry;
 mod session;
 mod tls;
 mod tls_error;
+pub(crate) mod version;
 
 use core::fmt;
 

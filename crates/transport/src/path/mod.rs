@@ -10,17 +10,28 @@ use std::collections::VecDeque;
 use clearway_units::{Random, Timestamp};
 use clearway_wire::{ConnectionId, Frame, frame};
 
-use crate::connection::{Arrival, MINIMUM_INITIAL_SIZE};
 use crate::contents::PacketContents;
 
 use validation::{Answer, Outcome, Validation};
 
+/// Datagrams that carry Initial packets, and those that validate a path, have at least this many bytes
+/// (RFC 9000 §14.1, §8.2.1).
+pub(crate) const MINIMUM_INITIAL_SIZE: usize = 1200;
 /// RFC 9000 §8.1: before the peer's address is validated, at most this many times what it sent.
 const AMPLIFICATION_FACTOR: u64 = 3;
 /// Responses that wait to be sent. A flood of challenges pushes out the oldest and costs nothing more.
 const MAX_RESPONSES: usize = 4;
 /// Addresses beside the current path's that are remembered; the one heard of longest ago is forgotten.
 const MAX_ELSEWHERE: usize = 4;
+
+/// The addresses of a received datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// The sender's address.
+    pub remote: SocketAddr,
+    /// The local address that it was sent to, if the socket reports it.
+    pub local_ip: Option<IpAddr>,
+}
 
 /// Where the peer is, and how much may be sent there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -46,7 +46,6 @@ pub(crate) use self::ledger::StagedPacket;
 pub(crate) use self::pto::PtoContext;
 pub use self::stats::RecoveryStats;
 pub(crate) use self::timers::Expired;
-pub use clearway_congestion::SendLimit;
 
 /// What [`Recovery`] is told before it begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,8 +1,9 @@
+use clearway_congestion::SendLimit;
 use clearway_units::{Rate, Timestamp};
 use clearway_wire::{PacketNumber, TransportErrorCode};
 
+use super::Recovery;
 use super::ledger::StagedPacket;
-use super::{Recovery, SendLimit};
 use crate::token::Token;
 use crate::{SpaceId, TransportError};
 

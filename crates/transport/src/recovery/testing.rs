@@ -257,7 +257,7 @@ impl Bench {
     }
 
     pub(super) fn deadline(&self) -> Option<Timestamp> {
-        self.recovery.deadline(&self.context)
+        self.recovery.loss_deadline().or_else(|| self.recovery.probe_deadline(&self.context))
     }
 
     pub(super) fn expire(&mut self, now: Timestamp) -> Expired {

@@ -26,12 +26,14 @@ pub(crate) enum Expired {
 }
 
 impl Recovery {
-    /// When [`on_deadline`](Self::on_deadline) has to be called. Whenever something is outstanding
-    /// that the peer has to acknowledge there is a deadline (law 8), unless a server may not send at
-    /// all (RFC 9002 §6.2.2.1). The pacer's is apart: [`pacer_deadline`](Self::pacer_deadline).
-    pub(crate) fn deadline(&self, context: &PtoContext) -> Option<Timestamp> {
-        // RFC 9002 §6.2.1: the probe timer is not set while the loss timer is.
-        self.earliest_loss_time().or_else(|| self.next_probe(context).map(|(time, _)| time))
+    /// When the probe timer expires. It is not set while the loss timer is (RFC 9002 §6.2.1). Whenever something is
+    /// outstanding that the peer has to acknowledge one of them is set (law 8), unless a server may not send at
+    /// all (RFC 9002 §6.2.2.1).
+    pub(crate) fn probe_deadline(&self, context: &PtoContext) -> Option<Timestamp> {
+        match self.earliest_loss_time() {
+            Some(_) => None,
+            None => self.next_probe(context).map(|(time, _)| time),
+        }
     }
 
     /// When packets will be late enough to be lost, if the loss timer is set.

@@ -60,7 +60,7 @@ impl Streams {
     }
 
     /// The peer is to be told once more of every limit that holds data back.
-    pub(crate) fn say_blocked_again(&mut self) {
+    pub(crate) fn repeat_blocked(&mut self) {
         self.flow.send.on_report_lost();
         let keys: Vec<usize> = self.table.keys().collect();
         for key in keys {

@@ -1,8 +1,11 @@
 //! Observers that write down the packets of both ends.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use clearway_transport::{DropReason, Observation, Observer, PacketObservation, Side};
+use clearway_transport::{
+    DropReason, Observation, Observer, PacketObservation, Side, TimerChange, TimerKind,
+};
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, PacketType, Reader};
 
@@ -36,6 +39,8 @@ struct Book {
     keeps_no_packets: bool,
     drops: Vec<(Side, DropReason)>,
     lowest_window: Option<u64>,
+    /// The timers that were ever set, and until when those are that are set now.
+    timers: HashMap<(Side, TimerKind), Option<Timestamp>>,
     handshake_packets_at_server: usize,
     acks_of_handshake_at_client: usize,
 }
@@ -44,15 +49,15 @@ struct Book {
 #[derive(Clone, Default)]
 pub struct Watch(Arc<Mutex<Book>>);
 
-struct Eye(Side, Watch);
+struct EndObserver(Side, Watch);
 
 impl Watch {
     pub fn client(&self) -> Box<dyn Observer> {
-        Box::new(Eye(Side::Client, self.clone()))
+        Box::new(EndObserver(Side::Client, self.clone()))
     }
 
     pub fn server(&self) -> Box<dyn Observer> {
-        Box::new(Eye(Side::Server, self.clone()))
+        Box::new(EndObserver(Side::Server, self.clone()))
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -82,6 +87,18 @@ impl Watch {
         self.book().drops.iter().filter(|drop| **drop == (side, reason)).count()
     }
 
+    /// Whether `side` ever set a timer of this kind.
+    pub fn has_set(&self, side: Side, timer: TimerKind) -> bool {
+        self.book().timers.contains_key(&(side, timer))
+    }
+
+    /// When the first of the timers of `side` expires, by what its observer was told.
+    pub fn deadline(&self, side: Side) -> Option<Timestamp> {
+        let book = self.book();
+        let own = book.timers.iter().filter(|((of, _), _)| *of == side);
+        own.filter_map(|(_, at)| *at).min()
+    }
+
     /// The smallest congestion window that the server had.
     pub fn lowest_window(&self) -> Option<u64> {
         self.book().lowest_window
@@ -96,7 +113,7 @@ impl Watch {
     }
 }
 
-impl Observer for Eye {
+impl Observer for EndObserver {
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
         let Self(side, watch) = self;
         let mut book = watch.book();
@@ -118,6 +135,14 @@ impl Observer for Eye {
                     book.acks_of_handshake_at_client += usize::from(packet.has(ACK));
                 }
                 book.packets.push(packet);
+            }
+            Observation::TimerUpdated { timer, change } => {
+                let at = match change {
+                    TimerChange::Set(at) => Some(*at),
+                    TimerChange::Paced(release) => Some(release.deadline()),
+                    TimerChange::Expired | TimerChange::Cancelled => None,
+                };
+                book.timers.insert((*side, *timer), at);
             }
             Observation::PacketDropped { reason, .. } => book.drops.push((*side, *reason)),
             Observation::Metrics(metrics) if side.is_server() => {

@@ -5,17 +5,17 @@ use crate::{Bbr, Controller, SendIndex};
 
 #[test]
 fn in_flight_at_loss_is_where_the_losses_passed_the_threshold() {
-    let toll = |in_flight, lost, bytes| {
-        Toll { in_flight, lost, bytes, is_application_limited: false }.in_flight_at_loss()
+    let sample = |in_flight, lost, bytes| {
+        LossSample { in_flight, lost, bytes, is_application_limited: false }.in_flight_at_loss()
     };
     // Nothing lost of 98,000, then a burst of 10,000: 2,000 of it would have been 2 %.
-    assert_eq!(toll(108_000, 10_000, 10_000), 100_000);
+    assert_eq!(sample(108_000, 10_000, 10_000), 100_000);
     // 2 % of 49,000 were lost before the packet: no part of it fitted.
-    assert_eq!(toll(50_000, 1980, 1000), 49_000);
+    assert_eq!(sample(50_000, 1980, 1000), 49_000);
     // More than the threshold was lost before: the loss happened earlier.
-    assert_eq!(toll(50_000, 5000, 1000), 49_000 - 3081);
-    assert_eq!(toll(1000, 1_000_000, 1000), 0);
-    assert_eq!(toll(u64::MAX, u64::MAX, 1), 0);
+    assert_eq!(sample(50_000, 5000, 1000), 49_000 - 3081);
+    assert_eq!(sample(1000, 1_000_000, 1000), 0);
+    assert_eq!(sample(u64::MAX, u64::MAX, 1), 0);
 }
 
 fn probing() -> Bbr {

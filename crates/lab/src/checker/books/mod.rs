@@ -7,10 +7,12 @@ mod episode;
 mod held;
 mod ledger;
 mod probes;
+mod report;
 mod resets;
 mod round_trip;
 mod rounds;
 mod streams;
+mod tally;
 
 use core::time::Duration;
 
@@ -18,9 +20,8 @@ use clearway_transport::{Metrics, SendLimit, SpaceId};
 use clearway_units::Timestamp;
 use clearway_wire::TransportParameters;
 
-use super::report::Tally;
 use super::terms::Terms;
-use crate::world::Side;
+use crate::end::Side;
 
 pub(super) use addresses::Addresses;
 pub(super) use delivery::Delivery;
@@ -28,10 +29,12 @@ pub(super) use episode::{Beginning, Episode};
 pub(super) use held::{Held, HeldTime};
 pub(super) use ledger::{Arrival, Fate, Ledger, Lost, Packet};
 pub(super) use probes::{Expiry, ProbeBooks};
+pub(super) use report::{Change, Report, reckoned_window};
 pub(super) use resets::Resets;
 pub(super) use round_trip::RttBooks;
 pub(super) use rounds::{Round, Rounds};
 pub(super) use streams::Streams;
+pub(super) use tally::Tally;
 
 /// What is known of one end.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use clearway_transport::{SendLimit, SpaceId};
 use crate::checker::books::Books;
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Settled, Verdict};
-use crate::world::Side;
+use crate::end::Side;
 
 /// The backoff doubles so often at most.
 const MAX_EXPONENT: u32 = 16;

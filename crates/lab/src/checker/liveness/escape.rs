@@ -10,15 +10,12 @@ use core::time::Duration;
 
 use clearway_units::Rate;
 
-use crate::checker::books::{Books, Round};
-use crate::checker::expectations::Kind;
+use crate::checker::books::{Books, Report, Round};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 /// Over so many rounds throughput is measured.
 const MEASURED: u64 = 8;
-const OTHERS_TIME: Duration = Duration::from_millis(6_600);
 
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Escape {
@@ -56,7 +53,7 @@ impl Rule for Escape {
             self.stretch.get_or_insert_with(|| Stretch::new(books, round, rate, threshold));
         stretch.add(round);
         let is_due = stretch.rounds > stretch.bound
-            && (books.terms.kind.is_loss_based() || stretch.time > OTHERS_TIME);
+            && books.terms.kind.escape_time().is_none_or(|least| stretch.time > least);
         if !is_due || stretch.measured < MEASURED {
             return Ok(());
         }
@@ -86,13 +83,8 @@ impl Stretch {
         let knee = threshold.unwrap_or(product).min(product).max(window);
         let doublings = u64::from((knee / window).ilog2()) + 1;
         let linear = product.saturating_sub(knee) / books.datagram();
-        let bound = match books.terms.kind {
-            Kind::Reno => doublings + 8 + linear * 10 / 9,
-            Kind::Cubic => doublings + 8 + 2 * linear,
-            Kind::Bbr | Kind::Other => 3 * doublings + 8,
-        };
         // Conservative slow start grows at a quarter of the speed, for five rounds.
-        let bound = bound + 8;
+        let bound = books.terms.kind.escape_rounds(doublings, linear) + 8;
         Self { rounds: 0, time: Duration::ZERO, bound, acked: 0, over: Duration::ZERO, measured: 0 }
     }
 

@@ -4,10 +4,8 @@
 
 use core::time::Duration;
 
-use crate::checker::books::Books;
-use crate::checker::expectations::Kind;
+use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 /// Two cycles of ProbeBW.
@@ -25,10 +23,8 @@ impl Rule for Estimate {
 
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         let path = &books.terms.path;
-        let applies = books.terms.kind == Kind::Bbr
-            && path.is_steady
-            && path.is_alone
-            && path.returns_at_once;
+        let Some(cruising) = books.terms.kind.cruising_phase() else { return Ok(()) };
+        let applies = path.is_steady && path.is_alone && path.returns_at_once;
         let Some(bottleneck) = path.bottleneck.filter(|_| applies) else { return Ok(()) };
         if let Some(round) = &report.round {
             if round.is_clean_and_held() {
@@ -43,7 +39,7 @@ impl Rule for Estimate {
         }
         let Some(rate) = report.after.pacing_rate else { return Ok(()) };
         let (least, most) = (bottleneck.scaled(8, 10), bottleneck.scaled(11, 10));
-        let is_cruising = report.after.congestion.phase.name() == "probe_bw_cruise";
+        let is_cruising = report.after.congestion.phase == cruising;
         if is_cruising && !(least..=most).contains(&rate) {
             return Err(format!(
                 "after {:?} of clean rounds it cruises at {} bytes/s; the bottleneck gives {}",

@@ -19,10 +19,8 @@ use core::time::Duration;
 use clearway_congestion::Phase;
 use clearway_units::Rate;
 
-use crate::checker::books::{Books, Round};
-use crate::checker::expectations::Kind;
+use crate::checker::books::{Books, Report, Round};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 /// Over so many rounds growth is averaged.
@@ -107,10 +105,9 @@ impl Stage {
     }
 
     fn add(&mut self, books: &Books, round: &Round) {
-        let window = match books.terms.kind {
-            // More than whole datagrams is never in flight.
-            Kind::Cubic => round.window_after / books.datagram() * books.datagram(),
-            _ => round.window_after,
+        let window = match books.terms.kind.counts_whole_datagrams() {
+            true => round.window_after / books.datagram() * books.datagram(),
+            false => round.window_after,
         };
         self.rounds += 1;
         self.windows += (round.acked * 1000 / window.max(1)).min(1000);
@@ -135,9 +132,8 @@ impl WindowGrowth {
             return if round.is_clean_and_held() { check_slow_start(books, round) } else { Ok(()) };
         }
         if !round.is_clean_and_held() {
-            // Reno's growth depends on nothing but what is acknowledged; CUBIC's goes on from where it was.
             // A round of loss belongs to the stage that the loss ends or begins.
-            if books.terms.kind == Kind::Reno {
+            if books.terms.kind.grows_by_acknowledgements_only() {
                 self.stage = None;
             } else if let Some(stage) = &mut self.stage {
                 (stage.since_mark, stage.rounds_since_mark) = (Duration::ZERO, 0);
@@ -154,7 +150,8 @@ impl WindowGrowth {
         }
         stage.add(books, round);
         let verdict = check_stage(books, stage, round);
-        if books.terms.kind == Kind::Reno && stage.rounds >= ROUNDS + MORE_ROUNDS {
+        let is_averaged = stage.rounds >= ROUNDS + MORE_ROUNDS;
+        if books.terms.kind.grows_by_acknowledgements_only() && is_averaged {
             self.stage = Some(Stage::new(round.window_after, false));
         }
         verdict
@@ -175,7 +172,8 @@ impl WindowGrowth {
             });
             return Ok(());
         };
-        cycle.is_interrupted |= report.after.congestion.phase.name() == "probe_rtt";
+        let phase = report.after.congestion.phase;
+        cycle.is_interrupted |= books.terms.kind.interrupts_probe(phase);
         let lowest = &mut cycle.lowest;
         let has_grown = budget.window > lowest.window || budget.rate > lowest.rate.scaled(23, 20);
         lowest.window = lowest.window.min(budget.window);
@@ -225,13 +223,11 @@ fn check_slow_start(books: &Books, round: &Round) -> Verdict {
 fn check_stage(books: &Books, stage: &Stage, round: &Round) -> Verdict {
     let datagram = books.datagram();
     let grown = round.window_after.saturating_sub(stage.window_before);
-    let (tenths, is_due) = match books.terms.kind {
-        Kind::Cubic => (5, stage.is_whole),
-        _ => (9, true),
-    };
+    let growth = books.terms.kind.stage_growth();
+    let is_due = stage.is_whole || !growth.needs_beginning;
     // Of the recovery that it may begin with nothing is due.
     let counted = stage.windows.saturating_sub(1000 * MORE_ROUNDS);
-    let due = counted * tenths / 10 * datagram / 1000;
+    let due = counted * growth.tenths / 10 * datagram / 1000;
     if is_due && stage.rounds >= ROUNDS + MORE_ROUNDS && grown < due {
         return Err(format!(
             "in {} clean rounds, in which data waited, the window grew by {grown} bytes, from {} to {}; \

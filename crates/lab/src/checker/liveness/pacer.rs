@@ -4,9 +4,8 @@ use core::time::Duration;
 
 use clearway_units::{Rate, Timestamp};
 
-use crate::checker::books::Books;
+use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 /// Timers are no finer.

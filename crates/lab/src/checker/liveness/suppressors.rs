@@ -7,9 +7,8 @@ use core::time::Duration;
 
 use clearway_congestion::Suppressor;
 
-use crate::checker::books::Books;
+use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]

@@ -4,9 +4,8 @@
 use clearway_units::{Rate, Timestamp};
 use core::time::Duration;
 
-use crate::checker::books::Books;
+use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, SentEvent, Verdict};
 
 /// What is sent at once if the rate gives it in a millisecond (BBR: send_quantum; timers are no finer).

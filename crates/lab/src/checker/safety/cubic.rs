@@ -22,10 +22,8 @@ use core::time::Duration;
 
 use clearway_congestion::Phase;
 
-use crate::checker::books::Books;
-use crate::checker::expectations::Kind;
+use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 /// C (RFC 9438 §5), in datagrams per second cubed.
@@ -92,7 +90,7 @@ impl Rule for CubicCurve {
     const PROPERTY: Property = Property::S24;
 
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
-        if books.terms.kind != Kind::Cubic {
+        if !books.terms.kind.follows_cubic_curve() {
             return Ok(());
         }
         if report.change.is_cut || report.change.is_undo {

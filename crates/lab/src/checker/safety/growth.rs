@@ -2,9 +2,8 @@
 
 use clearway_congestion::Phase;
 
-use crate::checker::books::{Books, Round};
+use crate::checker::books::{Books, Report, Round};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]

@@ -4,9 +4,8 @@
 use clearway_congestion::Phase;
 use clearway_units::Timestamp;
 
-use crate::checker::books::{Books, Round};
+use crate::checker::books::{Books, Report, Round};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, SentEvent, Verdict};
 
 /// So many rounds after an idle time are looked at.

@@ -5,10 +5,8 @@ use core::time::Duration;
 
 use clearway_units::Timestamp;
 
-use crate::checker::books::Books;
-use crate::checker::expectations::Kind;
+use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 /// What is sent at once, however short the path is (BBR: send_quantum).
@@ -31,15 +29,13 @@ impl Rule for Queue {
 
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         let path = &books.terms.path;
-        let applies = books.terms.kind == Kind::Bbr
-            && books.is_held()
-            && path.is_alone
-            && path.is_steady
-            && path.bottleneck.is_some();
+        let Some(cruising) = books.terms.kind.cruising_phase() else { return Ok(()) };
+        let applies =
+            books.is_held() && path.is_alone && path.is_steady && path.bottleneck.is_some();
         let Some(one_way) = report.tally.one_way.filter(|_| applies) else { return Ok(()) };
         let least = self.least.map_or(one_way, |least| least.min(one_way));
         self.least = Some(least);
-        if report.after.congestion.phase.name() != "probe_bw_cruise" {
+        if report.after.congestion.phase != cruising {
             self.since = None;
             return Ok(());
         }

@@ -2,9 +2,8 @@
 
 use clearway_units::Rate;
 
-use crate::checker::books::Books;
+use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]

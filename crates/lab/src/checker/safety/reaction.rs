@@ -1,8 +1,7 @@
 //! S16: the window reacts to losses, to all of them and to nothing else.
 
-use crate::checker::books::Books;
+use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]

@@ -5,9 +5,8 @@ use core::time::Duration;
 use clearway_congestion::Phase;
 use clearway_units::Timestamp;
 
-use crate::checker::books::{Books, Fate, Packet};
+use crate::checker::books::{Books, Fate, Packet, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]

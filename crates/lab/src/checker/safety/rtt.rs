@@ -4,9 +4,8 @@ use core::time::Duration;
 
 use clearway_congestion::RttSnapshot;
 
-use crate::checker::books::Books;
+use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 /// A clock need not be finer: samples below this are reported as this.

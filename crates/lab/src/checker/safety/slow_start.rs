@@ -4,9 +4,8 @@ use core::time::Duration;
 
 use clearway_congestion::Phase;
 
-use crate::checker::books::Books;
+use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 const MIN_RTT_THRESHOLD: Duration = Duration::from_millis(4);

@@ -5,9 +5,8 @@ use core::time::Duration;
 use clearway_transport::Metrics;
 use clearway_units::Timestamp;
 
-use crate::checker::books::Books;
+use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 /// A sample on a path that takes no time is said to be this long.

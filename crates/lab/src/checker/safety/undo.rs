@@ -1,8 +1,7 @@
 //! S14: taking a reduction back.
 
-use crate::checker::books::Books;
+use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 #[derive(Debug, Default)]

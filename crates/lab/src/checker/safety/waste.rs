@@ -3,9 +3,8 @@
 use clearway_units::Timestamp;
 use core::time::Duration;
 
-use crate::checker::books::Books;
+use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
-use crate::checker::report::Report;
 use crate::checker::rule::{Rule, Verdict};
 
 /// What part of all that is sent may be declared lost and arrive, where nothing is reordered ...

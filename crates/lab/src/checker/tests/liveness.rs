@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use super::story::{SIZE, Story, ms, respects, violates};
 use crate::checker::Property::{L1, L2, L3, L4, L5, L6, L7, L8, L9, L11};
-use crate::world::{EndId, Side};
+use crate::end::{EndId, Side};
 
 #[test]
 fn l1_slow_start_doubles() {

@@ -8,7 +8,7 @@ use super::story::{SIZE, Story, ms, respects, violates};
 use crate::checker::Property::{
     S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S16, S17, S18, S19,
 };
-use crate::world::{EndId, Side};
+use crate::end::{EndId, Side};
 
 #[test]
 fn s1_bytes_in_flight() {

@@ -13,8 +13,8 @@ use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters,
 use clearway_wire::{Frame, Writer, frame};
 
 use crate::checker::{Checker, Property};
+use crate::end::{EndId, Side};
 use crate::setup::{EndSetup, Flow, SessionKind, Setup, Traffic, Turns};
-use crate::world::{EndId, Side};
 
 pub(crate) const SIZE: u64 = 1200;
 const SERVER: EndId = EndId { flow: 0, side: Side::Server };

@@ -1,28 +1,15 @@
-use clearway_congestion::{Cubic, Reno, SendIndex};
+use clearway_congestion::{Bbr, Cubic, Reno, SendIndex, Visit};
 use clearway_units::{Rate, Timestamp};
 
 use super::*;
 use crate::explore::moves::Move;
 
-#[derive(Debug)]
-#[expect(dead_code, reason = "it is read as text")]
-struct Parts {
-    since: Option<Timestamp>,
-    boundary: SendIndex,
-    limited_round: u64,
-    window: u64,
-    rate: Rate,
-    is_open: bool,
-}
+/// A part that gives these values.
+struct Values<'a>(&'a [(&'static str, StateValue)]);
 
-fn parts(later: u64) -> Parts {
-    Parts {
-        since: Some(Timestamp::from_nanos(4_000_000_000 + later * (40 * MOMENT))),
-        boundary: SendIndex(60 + later),
-        limited_round: 8 + later,
-        window: 7300,
-        rate: Rate::from_bytes_per_second(90_000),
-        is_open: false,
+impl Inspect for Values<'_> {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        self.0.iter().for_each(|(name, value)| visit(name, *value));
     }
 }
 
@@ -38,45 +25,79 @@ fn origin(later: u64) -> Origin {
     }
 }
 
-#[derive(Debug)]
-#[expect(dead_code, reason = "it is read as text")]
-struct Limitation {
-    limited_round: u64,
-}
-
-fn form(part: &impl Debug, origin: Origin) -> u64 {
+fn form(values: &[(&'static str, StateValue)], origin: Origin) -> u64 {
     let mut form = Form::new(origin);
-    form.write(part);
+    form.inspect(&Values(values));
     form.hash.finish()
 }
 
 #[test]
 fn what_is_relative_is_the_same_later() {
-    let without_round = |later| Parts { limited_round: 0, ..parts(later) };
-    assert_eq!(form(&without_round(0), origin(0)), form(&without_round(3), origin(3)));
-    assert_ne!(form(&without_round(0), origin(0)), form(&without_round(3), origin(4)));
-    let round = |later: u64| Limitation { limited_round: 8 + later };
-    assert_eq!(form(&round(0), origin(0)), form(&round(3), origin(3)));
-    assert_ne!(form(&round(0), origin(0)), form(&round(0), origin(1)));
+    let at = |later: u64, origin| {
+        let since = Timestamp::from_nanos(4_000_000_000 + later * (40 * MOMENT));
+        let values = [
+            ("since", StateValue::Time(since)),
+            ("boundary", StateValue::Index(SendIndex(60 + later))),
+            ("window", StateValue::Bytes(7300)),
+            ("rate", StateValue::Rate(Rate::from_bytes_per_second(90_000))),
+            ("is_open", StateValue::Flag(false)),
+        ];
+        form(&values, origin)
+    };
+    assert_eq!(at(0, origin(0)), at(3, origin(3)));
+    assert_ne!(at(0, origin(0)), at(3, origin(4)));
+    let of = |value: fn(u64) -> StateValue, number: u64, later: u64| {
+        form(&[("some", value(number))], origin(later))
+    };
+    assert_eq!(of(StateValue::Round, 8, 0), of(StateValue::Round, 11, 3));
+    assert_ne!(of(StateValue::Round, 8, 0), of(StateValue::Round, 8, 1));
+    let (delivered, lost) = (StateValue::Delivered, StateValue::Lost);
+    assert_eq!(of(delivered, 22_000, 0), of(delivered, 22_000 + 3 * SIZE, 3));
+    assert_ne!(of(delivered, 22_000, 0), of(delivered, 22_000, 1));
+    assert_eq!(of(lost, 0, 0), of(lost, 3 * SIZE, 3));
+    assert_ne!(of(lost, 0, 0), of(lost, 0, 3));
 }
 
 #[test]
 fn sizes_count_in_halves_of_a_datagram() {
-    let with = |window| form(&Parts { window, ..parts(0) }, origin(0));
+    let with = |window| form(&[("inflight", StateValue::Bytes(window))], origin(0));
     assert_eq!(with(7300), with(7799));
     assert_ne!(with(7300), with(7800));
-    assert_ne!(form(&Parts { is_open: true, ..parts(0) }, origin(0)), with(7300));
+}
+
+/// A name that no line is about costs time and hides nothing.
+#[test]
+fn a_value_of_an_unknown_name_is_told_apart() {
+    let with = |value| form(&[("nobody_knows_it", value)], origin(0));
+    let values = [
+        StateValue::Absent,
+        StateValue::Flag(true),
+        StateValue::Word("startup"),
+        StateValue::Word("drain"),
+        StateValue::Count(7),
+        StateValue::Bytes(2400),
+        StateValue::Fraction(1.5),
+    ];
+    for (place, one) in values.into_iter().enumerate() {
+        for other in &values[place + 1..] {
+            assert_ne!(with(one), with(*other), "{one:?} {other:?}");
+        }
+    }
 }
 
 #[test]
 fn an_index_before_all_that_is_outstanding_is_any_such_index() {
-    let with = |index| form(&Parts { boundary: SendIndex(index), ..parts(0) }, origin(0));
+    let with = |index| form(&[("boundary", StateValue::Index(SendIndex(index)))], origin(0));
     assert_eq!(with(3), with(58));
     assert_ne!(with(58), with(59));
 }
 
 /// The forms of states that come one after the other.
-fn forms<C: Controller + Clone>(mut sender: Sender<C>, moves: &[Move], is_rated: bool) -> Vec<u64> {
+fn forms<C: Controller + Inspect + Clone>(
+    mut sender: Sender<C>,
+    moves: &[Move],
+    is_rated: bool,
+) -> Vec<u64> {
     let form = |step: &Move| {
         sender.make(*step);
         canonical(&sender, &Books::default(), is_rated)
@@ -95,37 +116,80 @@ fn a_cycle_of_round_trips_leads_to_the_same_states_again() {
     assert_ne!(states[0], states[1]);
 }
 
-#[derive(Debug)]
-#[expect(dead_code, reason = "it is read as text")]
-struct Base {
-    window: u64,
-    slow_start_threshold: Option<u64>,
-}
-
 #[test]
 fn what_the_window_has_grown_beyond_is_not_told_apart() {
     let with = |window, threshold| {
-        let slow_start_threshold = Some(threshold);
-        form(&Base { window, slow_start_threshold }, origin(0))
+        let window = ("window", StateValue::Bytes(window));
+        form(&[window, ("slow_start_threshold", StateValue::Bytes(threshold))], origin(0))
     };
     assert_eq!(with(12_000, 12_000), with(12_000, 2_400));
     assert_ne!(with(12_000, 12_000), with(12_000, 14_400));
     assert_ne!(with(12_000, 14_400), with(12_000, 18_000));
 }
 
-#[derive(Debug)]
-#[expect(dead_code, reason = "it is read as text")]
-struct Curve {
-    w_max: f64,
-    k: f64,
-    time: f64,
-}
-
 #[test]
 fn a_curve_is_told_apart_until_it_is_out_of_reach() {
-    let at = |time| form(&Curve { w_max: 16.0, k: 2.0, time }, origin(0));
+    let at = |time| {
+        let values = [
+            ("curve_w_max", StateValue::Fraction(16.0)),
+            ("curve_k", StateValue::Fraction(2.0)),
+            ("curve_time", StateValue::Fraction(time)),
+        ];
+        form(&values, origin(0))
+    };
     assert_eq!(at(1.1), at(1.4));
     assert_ne!(at(1.4), at(1.6));
     assert_ne!(at(1.6), at(5.0));
     assert_eq!(at(6.0), at(60.0));
+}
+
+/// The names of the values that a sender's parts give.
+fn names<C: Controller + Inspect>(sender: &Sender<C>) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    sender.limitation.inspect(&mut |name, _| names.push(name));
+    sender.pacer.inspect(&mut |name, _| names.push(name));
+    sender.controller.inspect(&mut |name, _| names.push(name));
+    sender.sampler.inspect(&mut |name, _| names.push(name));
+    names
+}
+
+#[test]
+fn every_name_that_is_told_apart_in_a_way_of_its_own_is_given_by_a_part() {
+    let lossy = [Move::SendBurst, Move::LoseOne, Move::AckAll, Move::SendBurst, Move::AckAll];
+    let mut given = names(&Sender::new(Reno::new, 10, 64));
+    let mut cubic = Sender::new(Cubic::new, 10, 64);
+    for step in lossy {
+        cubic.make(step);
+    }
+    given.extend(names(&cubic));
+    given.extend(names(&Sender::new(Bbr::new, 10, 64)));
+    given.push("aim");
+    let own = [
+        "carry",
+        "pacer_rate",
+        "pacer_capacity",
+        "pacer_level",
+        "round_count",
+        "drain_start_round",
+        "application_limited_until",
+        "hystart_samples",
+        "window",
+        "slow_start_threshold",
+        "w_max",
+        "cwnd_prior",
+        "bw_probe_wait",
+        "curve_w_max",
+        "curve_k",
+        "curve_time",
+        "w_est",
+        "excess",
+        "excess_round",
+        "aim",
+    ];
+    for name in own {
+        assert_ne!(unit(name), Unit::Standard, "{name}");
+        assert!(given.contains(&name), "{name}");
+    }
+    let own_units = given.iter().filter(|name| unit(name) != Unit::Standard);
+    assert!(own_units.into_iter().all(|name| own.contains(name)));
 }

@@ -10,10 +10,10 @@ fn a_reset_looks_like_a_packet_and_is_smaller_than_what_caused_it() {
     let mut random = Random::from_number(1);
     for trigger in 0..1500 {
         let Some(reset) = build(trigger, &token(), &mut random) else {
-            assert!(trigger <= MINIMUM_SIZE, "{trigger}");
+            assert!(trigger <= MINIMUM_RESET_SIZE, "{trigger}");
             continue;
         };
-        assert!(reset.len() < trigger && (MINIMUM_SIZE..=USUAL_SIZE).contains(&reset.len()));
+        assert!(reset.len() < trigger && (MINIMUM_RESET_SIZE..=USUAL_SIZE).contains(&reset.len()));
         assert_eq!(reset[0] & 0xc0, 0x40);
         assert!(reset.ends_with(&[0xab; 16]));
     }

@@ -1,8 +1,10 @@
 //! Law 2: what is in flight, and whose signals a controller hears.
 
+use clearway_congestion::SendLimit;
+
 use crate::SpaceId;
+use crate::recovery::StagedPacket;
 use crate::recovery::testing::{Bench, at, connecting_client, ms, token};
-use crate::recovery::{SendLimit, StagedPacket};
 
 const APPLICATION: SpaceId = SpaceId::Application;
 

@@ -1,9 +1,9 @@
 //! Law 4: why sending stopped, and what the controller and the sampler make of it.
 
+use clearway_congestion::SendLimit;
 use clearway_units::{Rate, ReleaseTime};
 
 use crate::SpaceId;
-use crate::recovery::SendLimit;
 use crate::recovery::testing::{Bench, at, ms};
 
 #[test]

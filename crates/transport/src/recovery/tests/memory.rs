@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
+use clearway_congestion::SendLimit;
 use clearway_wire::TransportErrorCode;
 
 use crate::SpaceId;
-use crate::recovery::SendLimit;
 use crate::recovery::sent_space::SentSpace;
 use crate::recovery::testing::{Bench, SIZE, at, config, token};
 use crate::recovery::{RecoveryConfig, StagedPacket};

@@ -10,13 +10,13 @@ const SUPPORTED: Version = Version::V1;
 const MINIMUM_TRIGGER: usize = 1200;
 
 /// Whether connections of `version` can be accepted.
-pub(super) fn is_supported(version: Version) -> bool {
+pub(crate) fn is_supported(version: Version) -> bool {
     version == SUPPORTED
 }
 
 /// The answer to a datagram of `trigger_len` bytes with an unknown version, from `source` to
 /// `destination`; `None` if it is too small to be answered.
-pub(super) fn negotiate(
+pub(crate) fn negotiate(
     trigger_len: usize,
     destination: &[u8],
     source: &[u8],

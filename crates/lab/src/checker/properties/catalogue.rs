@@ -1,6 +1,6 @@
 //! What each property demands, and how that is checked: the texts.
 
-use super::properties::Property::{self, *};
+use super::Property::{self, *};
 
 /// What is said of a property.
 pub(super) struct Entry {

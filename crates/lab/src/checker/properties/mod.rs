@@ -1,6 +1,8 @@
 //! What a run is checked for.
 
-use super::catalogue::entry;
+mod catalogue;
+
+use self::catalogue::entry;
 
 /// A property. Its ID and meaning are those of the field notes: S are safety properties, which name
 /// something that must never happen; L are liveness properties, each with a bound, so that a run can

@@ -3,10 +3,10 @@
 use clearway_wire::header::Retry;
 use clearway_wire::{ConnectionId, Version, Writer};
 
-use crate::handshake::retry_integrity_tag;
+use super::initial::retry_integrity_tag;
 
 /// A Retry from `source` to `destination`, in answer to an Initial sent to `original_destination`.
-pub(super) fn build(
+pub(crate) fn build(
     destination: ConnectionId,
     source: ConnectionId,
     original_destination: ConnectionId,

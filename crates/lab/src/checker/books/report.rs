@@ -1,0 +1,51 @@
+//! What a stack reports of itself after an event, beside what the books say of that event.
+
+use clearway_congestion::Phase;
+use clearway_transport::Metrics;
+
+use super::{Round, Tally};
+
+/// What changed in a controller from one report to the next.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::checker) struct Change {
+    /// The window that it reckons with: in recovery the one that recovery leads to, which is the slow
+    /// start threshold (RFC 9937).
+    pub(in crate::checker) before: u64,
+    pub(in crate::checker) after: u64,
+    /// It reduced its window in answer to congestion.
+    pub(in crate::checker) is_cut: bool,
+    /// It took a reduction back.
+    pub(in crate::checker) is_undo: bool,
+}
+
+/// The window that a controller reckons with.
+pub(in crate::checker) fn reckoned_window(metrics: &Metrics) -> u64 {
+    let congestion = &metrics.congestion;
+    match (congestion.phase, congestion.slow_start_threshold) {
+        (Phase::Recovery, Some(threshold)) => threshold,
+        _ => congestion.window,
+    }
+}
+
+impl Change {
+    pub(in crate::checker) fn between(before: &Metrics, after: &Metrics) -> Self {
+        let (old, new) = (&before.congestion, &after.congestion);
+        Self {
+            before: reckoned_window(before),
+            after: reckoned_window(after),
+            is_cut: new.congestion_events > old.congestion_events,
+            is_undo: new.undone_events > old.undone_events,
+        }
+    }
+}
+
+/// A report, seen beside the books.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::checker) struct Report<'a> {
+    pub(in crate::checker) before: &'a Metrics,
+    pub(in crate::checker) after: &'a Metrics,
+    pub(in crate::checker) tally: &'a Tally,
+    pub(in crate::checker) change: Change,
+    /// The round that this event ended.
+    pub(in crate::checker) round: Option<Round>,
+}

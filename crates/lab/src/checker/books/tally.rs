@@ -1,0 +1,65 @@
+//! What wire events brought since the last report.
+
+use core::time::Duration;
+
+use super::{Episode, Fate, Held, Packet};
+
+/// What wire events brought since the last report.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::checker) struct Tally {
+    /// ACK frames received that have not been reported on yet.
+    pub(in crate::checker) pending: u32,
+    /// Bytes in flight before the first of these events.
+    pub(in crate::checker) prior_in_flight: Option<u64>,
+    /// Bytes on the current path newly acknowledged that had not been declared lost.
+    pub(in crate::checker) acked: u64,
+    /// Of these, those sent after the last reduction.
+    pub(in crate::checker) growing: u64,
+    /// The latest packet acknowledged, in the order of sending.
+    pub(in crate::checker) largest_acked: Option<u64>,
+    /// The latest of those that had not been declared lost.
+    pub(in crate::checker) largest_delivered: Option<u64>,
+    /// Packets lost that count for congestion control, and their bytes.
+    pub(in crate::checker) lost: u64,
+    pub(in crate::checker) lost_bytes: u64,
+    /// The latest of them.
+    pub(in crate::checker) largest_lost: Option<u64>,
+    /// Packets that had been declared lost and were acknowledged after all, and their bytes.
+    pub(in crate::checker) spurious: u64,
+    pub(in crate::checker) spurious_bytes: u64,
+    /// Of those, how many were lost in the current recovery period.
+    pub(in crate::checker) returned: u64,
+    /// The round-trip time of the latest ACK that gives a sample (RFC 9002 §5.1).
+    pub(in crate::checker) rtt: Option<Duration>,
+    /// The one-way delay of the packet that it was measured with, if it is known.
+    pub(in crate::checker) one_way: Option<Duration>,
+    /// A packet of this round was acknowledged.
+    pub(in crate::checker) ends_round: bool,
+    /// What congestion control held back since packets were last acknowledged or lost.
+    pub(in crate::checker) held: Held,
+}
+
+impl Tally {
+    /// Whether anything happened that a controller is told of.
+    pub(in crate::checker) fn has_event(&self) -> bool {
+        self.acked > 0 || self.lost > 0 || self.spurious > 0
+    }
+
+    /// A packet of the current path is acknowledged; it is given as it was before.
+    pub(in crate::checker) fn note(&mut self, packet: &Packet, episode: &Episode) {
+        self.largest_acked = self.largest_acked.max(Some(packet.index));
+        if packet.fate == Fate::Lost {
+            if !packet.is_exempt {
+                self.spurious += 1;
+                self.spurious_bytes += packet.bytes;
+                self.returned += u64::from(packet.loss_event >= episode.event);
+            }
+            return;
+        }
+        self.largest_delivered = self.largest_delivered.max(Some(packet.index));
+        self.acked += packet.bytes;
+        if packet.index >= episode.boundary {
+            self.growing += packet.bytes;
+        }
+    }
+}

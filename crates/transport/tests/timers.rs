@@ -1,0 +1,90 @@
+//! Law 8: timers are one table, from which follow when a connection is to be woken and what observers see.
+
+mod support;
+
+use clearway_network::{LinkConfig, QueueLimit, Rebind};
+use clearway_transport::{Side, TimerKind, TransportConfig};
+use clearway_units::Rate;
+use clearway_wire::{Direction, VarInt};
+use support::{Pair, delayed, milliseconds, pattern, quiet, seconds};
+
+const KINDS: [TimerKind; 12] = [
+    TimerKind::Closing,
+    TimerKind::Idle,
+    TimerKind::Handshake,
+    TimerKind::KeepAlive,
+    TimerKind::Answer,
+    TimerKind::Blocked,
+    TimerKind::KeyDiscard,
+    TimerKind::PathValidation,
+    TimerKind::ProbeTimeout,
+    TimerKind::Loss,
+    TimerKind::Ack,
+    TimerKind::Pacing,
+];
+
+/// What observers were told of timers is what the connections derive from their state.
+fn check(pair: &mut Pair) {
+    let deadlines = [pair.client().deadline(), pair.server().deadline()];
+    let told = [Side::Client, Side::Server].map(|side| pair.watch.deadline(side));
+    assert_eq!(deadlines, told, "at {:?}", pair.now);
+}
+
+/// Lets time pass, with a check after every step.
+fn watch_for(pair: &mut Pair, milliseconds: u64) {
+    pair.run_until(support::milliseconds(milliseconds), |pair| {
+        pair.settle();
+        check(pair);
+        false
+    });
+}
+
+/// A client that keeps its connection alive and whose window the server fills, over a path that loses what does not
+/// fit, and where the client's port changes after two seconds.
+fn pair() -> Pair {
+    let mut link = delayed(20, 1);
+    link.to_client.rate = Some(Rate::from_bits_per_second(6_000_000));
+    link.to_client.queue = QueueLimit { packets: Some(20), bytes: None };
+    let rebind = Rebind { first: seconds(2), every: None, address: false };
+    let client = TransportConfig {
+        max_idle_timeout: Some(seconds(30)),
+        keep_alive_interval: Some(seconds(5)),
+        initial_stream_receive_window: 64 << 10,
+        max_stream_receive_window: 64 << 10,
+        ..quiet()
+    };
+    Pair::with(LinkConfig { rebind: Some(rebind), ..link }, client, quiet())
+}
+
+#[test]
+fn every_kind_of_timer_is_set_and_told() {
+    let mut pair = pair();
+    pair.establish();
+    watch_for(&mut pair, 200);
+    // The client awaits data, of which the server sends as much as the client's window permits.
+    let stream = pair.client().open(Direction::Bidirectional).unwrap();
+    pair.client().write_slice(stream, b"give").unwrap();
+    watch_for(&mut pair, 200);
+    assert_eq!(pair.server().accept(Direction::Bidirectional), Some(stream));
+    pair.write_rest(stream, &mut pattern(400_000));
+    watch_for(&mut pair, 3000);
+    let now = pair.now;
+    assert!(pair.client().update_keys(now));
+    pair.client().ping();
+    watch_for(&mut pair, 10_000);
+    let mut received = Vec::new();
+    pair.read_all(stream, &mut received);
+    watch_for(&mut pair, 20_000);
+    let now = pair.now;
+    pair.client().close(now, VarInt::ZERO, b"done");
+    pair.settle();
+    check(&mut pair);
+    for kind in KINDS {
+        let is_set =
+            [Side::Client, Side::Server].into_iter().any(|side| pair.watch.has_set(side, kind));
+        assert!(is_set, "{kind:?}");
+    }
+    // What ends the connection is all that it still waits for.
+    let end = pair.client().deadline().unwrap();
+    assert!(end > now && end < now + milliseconds(1000));
+}
