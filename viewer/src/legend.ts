@@ -67,7 +67,7 @@ export class Legend {
     const smoothed = shown.flatMap(({ trace }) => trace.curves.filter((curve) => curve.unit === this.unit && curve.id === "smoothed_rtt" && (curve.time[0] as number) < sampledFrom(trace, curve)));
     const first = smoothed[0];
     this.initial.hidden = first === undefined;
-    if (first !== undefined) write(this.initial, `${quantity(first.value[0] as number, this.unit)} is the initial RTT, before the first sample; not to scale`);
+    if (first !== undefined) write(this.initial, `${quantity(first.value[0] as number, this.unit)} is the initial RTT (no sample yet); off scale`);
   }
 
   /** Names the button that shows the switches of so many details. */

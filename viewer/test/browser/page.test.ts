@@ -187,7 +187,7 @@ test("everything by keyboard", async () => {
     reached.push(await page.evaluate(() => document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.textContent ?? ""));
   }
   for (const name of ["Trace", "Overlay", "time", "round trips", "All", "Ruler", "?", "Packets"]) assert.ok(reached.includes(name), `Tab reaches ${name}`);
-  for (const part of ["congestion window", "smoothed RTT", "The window stays"]) assert.ok(reached.some((text) => text.startsWith(part)), `Tab reaches ${part}`);
+  for (const part of ["congestion window", "smoothed RTT", "Congestion window pinned"]) assert.ok(reached.some((text) => text.startsWith(part)), `Tab reaches ${part}`);
   const outline = await page.evaluate(() => getComputedStyle(document.activeElement as Element).outlineStyle);
   assert.equal(outline, "solid");
   assert.deepEqual(errors, []);
