@@ -6,7 +6,7 @@ export function empty(): HTMLElement {
     "main",
     { class: "empty" },
     element("h1", {}, "Clearway"),
-    element("p", {}, "This page shows what a QUIC sender did, and why. It has no trace yet. To see one:"),
+    element("p", {}, "This page shows what a QUIC sender did, and why. No trace is loaded. To load one:"),
     element("pre", {}, "clearway view FILE…\nclearway view FILE… --html OUT.html\nclearway view --live ADDRESS"),
     element("p", {}, "FILE is any qlog file (.qlog, .sqlog, .gz, .zst)."),
   );
@@ -17,7 +17,7 @@ export function waiting(): HTMLElement {
     "main",
     { class: "empty", role: "status" },
     element("h1", {}, "Clearway"),
-    element("p", {}, "There is no connection yet: the next one is shown as it goes."),
+    element("p", {}, "No connection yet. The next one will be shown live."),
   );
 }
 
@@ -26,7 +26,7 @@ export function reading(): HTMLElement {
     "main",
     { class: "empty", role: "status" },
     element("h1", {}, "Clearway"),
-    element("p", {}, "The trace is being read. The terminal says how far that is."),
+    element("p", {}, "The trace is being read. The terminal shows the progress."),
   );
 }
 
@@ -36,6 +36,6 @@ export function failed(error: unknown): HTMLElement {
     { class: "empty", role: "alert" },
     element("h1", {}, "Clearway"),
     element("p", {}, `The trace cannot be shown: ${error instanceof Error ? error.message : String(error)}.`),
-    element("p", {}, "Make the page anew with the same version of clearway that reads the trace."),
+    element("p", {}, "Create the page again with the current version of clearway."),
   );
 }

@@ -1,6 +1,7 @@
 /** What became of each packet that one end of a connection sent, once both ends lie on one clock. */
 import { median } from "./median.ts";
-import { Curve, LOST, Marks, NO_PACKET, SENT, type Packets } from "./model.ts";
+import { Curve, LOST, Marks, SENT, type Packets } from "./model.ts";
+import { NO_PACKET } from "./protocol.ts";
 
 /** How many packets of one end had which fate, and how long they took in ms. */
 export interface Tally {
@@ -37,7 +38,7 @@ export class Fates {
     const [kind, arrived] = [this.sent.kind[row], this.arrivals[row] !== NO_PACKET];
     if (kind === LOST) return arrived ? "arrived after all" : "";
     if (kind !== SENT || !this.isNumbered(row)) return "";
-    if (!arrived) return this.isJudged(row) ? "never arrived" : "on its way";
+    if (!arrived) return this.isJudged(row) ? "never arrived" : "in transit";
     const delay = this.delay(row);
     return `arrived ${delay < 0 ? "−" : "+"}${Math.abs(delay).toFixed(2)} ms`;
   }

@@ -1,7 +1,8 @@
-/** The list of what is wrong, worst first. */
+/** The list of findings, worst first. */
 import { element } from "./dom.ts";
 import { duration, instant, roundTrips } from "./format.ts";
-import type { Finding, Trace } from "./model.ts";
+import type { Trace } from "./model.ts";
+import type { Finding } from "./protocol.ts";
 import type { Shown } from "./overlay.ts";
 
 /** A finding and the trace that it was made in. */
@@ -42,7 +43,7 @@ export class Findings {
     if (same && this.list.querySelectorAll(".tag").length === this.found.filter(({ tag }) => tag !== "").length) return;
     this.heading.textContent = this.found.length === 0 ? "Findings" : `Findings (${this.found.length})`;
     this.list.replaceChildren(
-      ...(this.found.length === 0 ? [element("li", { class: "none" }, "Nothing was found to be wrong.")] : this.found.map((found) => this.item(found))),
+      ...(this.found.length === 0 ? [element("li", { class: "none" }, "No findings.")] : this.found.map((found) => this.item(found))),
     );
     this.mark();
   }
@@ -78,11 +79,11 @@ export class Findings {
     const trips = trace.roundTrip === null ? "" : ` · ${roundTrips((end - begin) / trace.roundTrip)}`;
     const when = end > begin ? `${instant(begin, span)} – ${instant(end, span)} (${duration(end - begin)}${trips})` : `at ${instant(begin, span)}`;
     const grade = gradeOf(finding, trace.duration);
-    const cost = element("span", { class: "grade", title: "How bad it is, and about how much time it cost" }, `${grade} · ${duration(finding.severity * 1000)}`);
+    const cost = element("span", { class: "grade", title: "Severity and estimated time lost" }, `${grade} · ${duration(finding.severity * 1000)}`);
     const button = element(
       "button",
       { type: "button", title: "Zoom to it", "aria-expanded": "false" },
-      element("span", { class: "finding-title" }, ...(tag ? [element("span", { class: "tag" }, tag), " "] : []), finding.title),
+      element("span", { class: "finding-title" }, ...(tag ? [element("span", { class: "tag" }, tag), " "] : []), finding.headline),
       cost,
       element("span", { class: "when" }, when),
     );
@@ -98,15 +99,15 @@ export function gradeOf({ severity }: Finding, duration_ms: number): "severe" | 
   return severity >= 0.1 || share >= 0.01 ? "moderate" : "minor";
 }
 
-/** The figures as a list, then what they mean and what usually causes it. A trace without figures has a sentence. */
-function explanation({ id, explanation: sentence, figures = [], meaning, causes }: Finding): HTMLElement {
+/** The figures as a list, then what they mean and what usually causes it. */
+function explanation({ id, figures, meaning, causes }: Finding): HTMLElement {
   const rows = figures.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)));
   return element(
     "div",
     { class: "explanation" },
-    rows.length > 0 ? element("dl", { class: "figures" }, ...rows) : element("p", {}, sentence),
-    ...(meaning === undefined ? [] : [element("p", {}, meaning)]),
-    ...(causes === undefined ? [] : [element("p", {}, element("strong", {}, "Causes: "), causes)]),
+    element("dl", { class: "figures" }, ...rows),
+    element("p", {}, meaning),
+    element("p", {}, element("strong", {}, "Usual causes: "), causes),
     element("code", {}, id),
   );
 }

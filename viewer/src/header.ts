@@ -24,7 +24,7 @@ export class HeaderBar {
   private overlays: HTMLElement[] = [];
   /** The main trace for which overlays are on offer. */
   private offered: number | null = null;
-  private readonly otherLabel = element("label", {}, "over ", this.other);
+  private readonly otherLabel = element("label", {}, "overlay ", this.other);
   private readonly about = element("p", { class: "about" });
   private readonly axes: Record<Axis, HTMLButtonElement>;
   private readonly ruler: HTMLButtonElement;
@@ -34,13 +34,13 @@ export class HeaderBar {
   constructor(orders: Orders) {
     const button = (text: string, hint: string, run: () => void): HTMLButtonElement => element("button", { type: "button", title: hint, onclick: run }, text);
     this.axes = {
-      time: button("time", "The axis shows time (t)", () => orders.axis("time")),
-      round_trips: button("round trips", "The axis counts round trips (t)", () => orders.axis("round_trips")),
+      time: button("time", "Show time on the axis (t)", () => orders.axis("time")),
+      round_trips: button("round trips", "Show round trips on the axis (t)", () => orders.axis("round_trips")),
     };
-    this.ruler = button("Ruler", "Measure between two places (r, or Shift and drag)", orders.ruler);
-    this.following = button("Follow", "Keep the newest in view (f)", orders.follow);
+    this.ruler = button("Ruler", "Measure between two points (r, or Shift + drag)", orders.ruler);
+    this.following = button("Follow", "Keep the newest events in view (f)", orders.follow);
     this.following.hidden = true;
-    this.theme = button("auto", "Theme: the system's, light or dark (d)", orders.theme);
+    this.theme = button("auto", "Theme: system, light, dark (d)", orders.theme);
     this.main.addEventListener("change", () => orders.choose(Number(this.main.value)));
     this.other.addEventListener("change", () => orders.overlay(this.other.value === "" ? null : Number(this.other.value)));
     this.host = element(
@@ -51,7 +51,7 @@ export class HeaderBar {
       this.about,
       element("div", { class: "tools", role: "toolbar", "aria-label": "View" },
         element("div", { class: "switch", role: "group", "aria-label": "Unit of the axis" }, this.axes.time, this.axes.round_trips),
-        this.following, button("All", "Everything in view (0, or double click)", orders.all), this.ruler, this.theme, button("?", "Keys (?)", orders.help)),
+        this.following, button("All", "Show the whole trace (0, or double-click)", orders.all), this.ruler, this.theme, button("?", "Help (?)", orders.help)),
     );
   }
 
@@ -59,7 +59,7 @@ export class HeaderBar {
   names(names: string[]): void {
     const options = (): HTMLElement[] => names.map((name, index) => element("option", { value: String(index), title: name }, shortName(name)));
     this.main.replaceChildren(...options());
-    this.overlays = [element("option", { value: "" }, "nothing"), ...options()];
+    this.overlays = [element("option", { value: "" }, "none"), ...options()];
     this.offered = null;
     this.otherLabel.hidden = names.length < 2;
   }
@@ -88,7 +88,7 @@ export class HeaderBar {
 
   /** What is known of the main trace. */
   describe(trace: Trace, live: boolean): void {
-    const seen = trace.vantage === "unknown" ? "" : `seen by the ${trace.vantage}`;
+    const seen = trace.vantage === "unknown" ? "" : `recorded by the ${trace.vantage}`;
     const facts = [seen, trace.dialect, duration(trace.duration), live ? "live" : `${count(trace.events)} events`];
     this.about.textContent = facts.filter((fact) => fact !== "").join(" · ");
     this.about.title = this.about.textContent;

@@ -1,14 +1,14 @@
-/** The help: every key, and what the mouse does. */
+/** The help: keys, mouse and touch. */
 import { element } from "./dom.ts";
 import type { Command } from "./keyboard.ts";
 
 const MOUSE: readonly [string, string][] = [
-  ["drag", "zoom to a stretch"],
-  ["wheel", "zoom at the cursor; with Shift, or sideways: move"],
-  ["double click", "everything"],
-  ["click", "keep the cursor there; again, or Esc: let go"],
-  ["Shift + drag", "the ruler"],
-  ["finger", "one moves, two zoom, a tap keeps the cursor"],
+  ["drag", "zoom to the selected range"],
+  ["wheel", "zoom at the cursor; with Shift, or sideways: pan"],
+  ["double-click", "show the whole trace"],
+  ["click", "pin the cursor; click again or press Esc to release it"],
+  ["Shift + drag", "ruler"],
+  ["touch", "one finger pans, two zoom, a tap pins the cursor"],
 ];
 
 export class Help {
@@ -21,9 +21,9 @@ export class Help {
     this.host = element(
       "dialog",
       { "aria-label": "Help" },
-      element("h2", {}, "Keys"),
+      element("h2", {}, "Keyboard"),
       element("table", {}, ...rows(commands.map(({ shown, does }) => [shown, does] as const))),
-      element("h2", {}, "Mouse and fingers"),
+      element("h2", {}, "Mouse and touch"),
       element("table", {}, ...rows(MOUSE)),
       element("p", {}, close),
     );

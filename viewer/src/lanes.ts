@@ -2,7 +2,7 @@
 import { element } from "./dom.ts";
 import { words } from "./format.ts";
 import type { Geometry } from "./geometry.ts";
-import type { Finding } from "./model.ts";
+import type { Finding } from "./protocol.ts";
 import { rowsOf, type Row } from "./rows.ts";
 import type { Scene } from "./plot.ts";
 import { paintFindings, paintMarks, paintStates } from "./paint.ts";
@@ -19,7 +19,7 @@ export class Lanes {
     private readonly view: View,
     private readonly geometry: Geometry,
   ) {
-    this.host = element("section", { class: "lanes", role: "img", "aria-label": "States, reasons for waiting and marks over time" }, this.names, this.canvas);
+    this.host = element("section", { class: "lanes", role: "img", "aria-label": "States, what blocked sending, and marks over time" }, this.names, this.canvas);
   }
 
   /** Takes up the rows of the traces on the screen. */

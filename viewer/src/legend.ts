@@ -18,7 +18,7 @@ export class Legend {
   private readonly hidden = new Set<string>();
   /** Details are hidden when they come up, and later only if they were switched off. */
   private readonly met = new Set<string>();
-  private readonly more = element("button", { type: "button", class: "more", title: "What the congestion controller computes with", onclick: () => this.unfold() });
+  private readonly more = element("button", { type: "button", class: "more", title: "Internal variables of the congestion controller", onclick: () => this.unfold() });
   private unfolded = false;
   private readonly key = element("span", { class: "key" }, element("span", { class: "stroke" }), "A ", element("span", { class: "stroke dashed" }), "B");
   private readonly initial = element("span", { class: "initial", hidden: true });
@@ -67,7 +67,7 @@ export class Legend {
     const smoothed = shown.flatMap(({ trace }) => trace.curves.filter((curve) => curve.unit === this.unit && curve.id === "smoothed_rtt" && (curve.time[0] as number) < sampledFrom(trace, curve)));
     const first = smoothed[0];
     this.initial.hidden = first === undefined;
-    if (first !== undefined) write(this.initial, `${quantity(first.value[0] as number, this.unit)} is the initial RTT, before a sample: not on the scale`);
+    if (first !== undefined) write(this.initial, `${quantity(first.value[0] as number, this.unit)} is the initial RTT (no sample yet); off scale`);
   }
 
   /** Names the button that shows the switches of so many details. */
@@ -113,7 +113,7 @@ export class Legend {
     const value = element("span", { class: "value" });
     if (curve.detail && !this.met.has(curve.id)) this.hidden.add(curve.id);
     this.met.add(curve.id);
-    const button = element("button", { type: "button", "aria-pressed": String(!this.hidden.has(curve.id)), title: "Hide or show this curve" }, swatch, curve.title, value);
+    const button = element("button", { type: "button", "aria-pressed": String(!this.hidden.has(curve.id)), title: "Show or hide this curve" }, swatch, curve.title, value);
     button.addEventListener("click", () => this.toggle(curve.id, button));
     button.classList.toggle("detail", curve.detail);
     this.more.before(button);

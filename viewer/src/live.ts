@@ -1,15 +1,6 @@
 /** A trace that is still being written: rows come as server-sent events. */
-import { decode, emptyCurve, NO_PACKET, type Curve, type Finding, type Header, type Lane, type Marks, type SeriesHeader, type Trace } from "./model.ts";
-
-/** What one message adds. */
-export interface Rows {
-  /** Series that the header did not know. */
-  declared?: SeriesHeader[];
-  series?: Record<string, [time: number, value: number | null][]>;
-  lanes?: Record<string, [begin: number, end: number | null, name: string][]>;
-  marks?: Record<string, [time: number, count?: number][]>;
-  findings?: Finding[];
-}
+import { decode, emptyCurve, type Curve, type Lane, type Marks, type Trace } from "./model.ts";
+import { NO_PACKET, type Header, type Rows } from "./protocol.ts";
 
 /** What happens to the stream. */
 export interface Listener {
@@ -47,11 +38,11 @@ export function follow(address: string, listener: Listener): Promise<boolean> {
 
 /** Adds rows to a trace. */
 export function append(trace: Trace, rows: Rows): void {
-  for (const series of rows.declared ?? []) trace.curves.push(emptyCurve(series));
-  for (const curve of trace.curves) for (const [time, value] of rows.series?.[curve.id] ?? []) addSample(trace, curve, time, value);
-  for (const lane of trace.lanes) for (const [begin, end, name] of rows.lanes?.[lane.id] ?? []) addSegment(trace, lane, begin, end, name);
-  for (const marks of trace.marks) for (const [time, count] of rows.marks?.[marks.id] ?? []) addMark(trace, marks, time, count);
-  if (rows.findings !== undefined) trace.findings = rows.findings;
+  for (const series of rows.declared) trace.curves.push(emptyCurve(series));
+  for (const curve of trace.curves) for (const [time, value] of rows.series[curve.id] ?? []) addSample(trace, curve, time, value);
+  for (const lane of trace.lanes) for (const [begin, end, name] of rows.lanes[lane.id] ?? []) addSegment(trace, lane, begin, end, name);
+  for (const marks of trace.marks) for (const [time, count] of rows.marks[marks.id] ?? []) addMark(trace, marks, time, count);
+  trace.findings = rows.findings;
   trace.roundTrip ??= median(trace);
 }
 
@@ -87,12 +78,12 @@ function addSegment(trace: Trace, lane: Lane, begin: number, end: number | null,
   trace.duration = Math.max(trace.duration, end ?? begin);
 }
 
-function addMark(trace: Trace, marks: Marks, time: number, count: number | undefined): void {
+function addMark(trace: Trace, marks: Marks, time: number, count: number | null): void {
   marks.time = roomFor(marks.time, marks.length);
   marks.packet = roomFor(marks.packet, marks.length);
   marks.time[marks.length] = time;
   marks.packet[marks.length] = NO_PACKET;
-  if (count !== undefined) {
+  if (count !== null) {
     marks.count = roomFor(marks.count ?? new Float64Array(marks.time.length), marks.length);
     marks.count[marks.length] = count;
   }

@@ -1,5 +1,6 @@
 /** Where traces come from: script elements of the page itself, or the program that serves it. */
-import { columnsLength, decode, type Header, type Trace } from "./model.ts";
+import { columnsLength, decode, type Trace } from "./model.ts";
+import type { Header, TraceName } from "./protocol.ts";
 
 /** A trace that can be loaded. */
 export interface Source {
@@ -14,7 +15,7 @@ export async function sources(): Promise<Source[]> {
   if (inside.length > 0 || !location.protocol.startsWith("http")) return inside;
   const answer = await fetch("traces.json");
   if (!answer.ok) return [];
-  const list = (await answer.json()) as { name: string }[];
+  const list = (await answer.json()) as TraceName[];
   return list.map(({ name }, index) => ({ name, load: once(() => served(index)) }));
 }
 
@@ -44,7 +45,7 @@ function embedded(): Source[] {
     const columns = document.getElementById(`trace-${index}-columns`);
     if (header === null || columns === null) return found;
     const read = JSON.parse(header.textContent ?? "") as Header;
-    found.push({ name: read.title ?? `trace ${index + 1}`, load: once(() => unpack(read, columns)) });
+    found.push({ name: read.title, load: once(() => unpack(read, columns)) });
   }
 }
 

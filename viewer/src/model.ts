@@ -1,8 +1,7 @@
 /** A trace as the page holds it, and how it is read from its header and its columns. README.md describes the format. */
 import { Extremes } from "./thin.ts";
 import { lastAtOrBefore } from "./search.ts";
-
-export const VERSION = 1;
+import { VERSION, type ColumnPlace, type Damage, type Finding, type Header, type LaneHeader, type MarksHeader, type SeriesHeader, type VantagePoint } from "./protocol.ts";
 
 /** A quantity over time. */
 export class Curve {
@@ -96,10 +95,7 @@ export function sampledFrom(trace: Pick<Trace, "curves">, curve: Curve): number 
   return latest === undefined || latest.length === 0 ? -Infinity : (latest.time[0] as number);
 }
 
-export const NO_PACKET = 0xffffffff;
-
-/** What becomes of packets, by the number in the column `kind`. */
-export const KINDS = ["sent", "received", "lost", "dropped"] as const;
+/** The places of these in `KINDS`. */
 export const [SENT, RECEIVED, LOST] = [0, 1, 2] as const;
 
 export class Packets {
@@ -133,30 +129,16 @@ function later(times: Float64Array, by: number): Float64Array {
   return moved;
 }
 
-export interface Finding {
-  readonly id: string;
-  readonly title: string;
-  /** Seconds lost: what findings are ordered by. */
-  readonly severity: number;
-  readonly begin_ms: number;
-  readonly end_ms: number;
-  readonly explanation: string;
-  /** What was measured: names, and values with their units. */
-  readonly figures?: [name: string, value: string][];
-  readonly meaning?: string;
-  readonly causes?: string;
-}
-
 export interface Trace {
   readonly title: string;
-  readonly vantage: string;
+  readonly vantage: VantagePoint;
   /** The Original Destination Connection ID in lower-case hexadecimal: the same at both ends of a connection. null: unknown. */
   readonly connection: string | null;
   readonly dialect: string;
   duration: number;
   events: number;
   readonly unused: [string, number][];
-  readonly damage: { offset: number; why: string } | null;
+  readonly damage: Damage | null;
   readonly thinned: boolean;
   /** The median smoothed round-trip time in ms, the unit of the axis in round trips. */
   roundTrip: number | null;
@@ -167,53 +149,7 @@ export interface Trace {
   findings: Finding[];
 }
 
-/** Where a column lies: `offset` in bytes, `length` in elements. */
-export interface ColumnPlace {
-  offset: number;
-  length: number;
-  type: "f64" | "f32" | "u32" | "u16" | "u8";
-}
-
-export interface SeriesHeader {
-  id: string;
-  title?: string;
-  unit: string;
-  step?: boolean;
-  detail?: boolean;
-  time?: ColumnPlace;
-  value?: ColumnPlace;
-}
-
-/** The header as it comes; a live trace declares its series, lanes and marks without columns. */
-export interface Header {
-  version: number;
-  title?: string;
-  vantage?: string;
-  connection?: string | null;
-  dialect?: string;
-  duration_ms?: number;
-  events?: number;
-  unused?: [string, number][];
-  damage?: { offset: number; why: string } | null;
-  thinned?: boolean;
-  round_trip_ms?: number | null;
-  series?: SeriesHeader[];
-  lanes?: { id: string; title?: string; names?: string[]; begin?: ColumnPlace; end?: ColumnPlace; state?: ColumnPlace }[];
-  marks?: { id: string; title?: string; time?: ColumnPlace; packet?: ColumnPlace; count?: ColumnPlace }[];
-  packets?: {
-    spaces: string[];
-    time: ColumnPlace;
-    kind: ColumnPlace;
-    space: ColumnPlace;
-    number: ColumnPlace;
-    size: ColumnPlace;
-    frames: ColumnPlace;
-  };
-  text?: ColumnPlace;
-  findings?: Finding[];
-}
-
-const TYPES = { f64: Float64Array, f32: Float32Array, u32: Uint32Array, u16: Uint16Array, u8: Uint8Array } as const;
+const TYPES = { f64: Float64Array, u32: Uint32Array, u16: Uint16Array, u8: Uint8Array } as const;
 
 /** How many bytes of columns a header speaks of. */
 export function columnsLength(header: unknown): number {
@@ -268,21 +204,21 @@ export function decode(header: Header, bytes: ArrayBuffer): Trace {
   if (header.version !== VERSION) throw new Error(`the trace is of version ${header.version}; this page reads version ${VERSION}`);
   const reader = new Reader(bytes);
   return {
-    title: header.title ?? "trace",
-    vantage: header.vantage ?? "unknown",
-    connection: header.connection ?? null,
-    dialect: header.dialect ?? "",
-    duration: header.duration_ms ?? 0,
-    events: header.events ?? 0,
-    unused: header.unused ?? [],
-    damage: header.damage ?? null,
-    thinned: header.thinned ?? false,
-    roundTrip: header.round_trip_ms ?? null,
-    curves: (header.series ?? []).map((series) => decodeCurve(series, reader)),
-    lanes: (header.lanes ?? []).map((lane) => decodeLane(lane, reader)),
-    marks: (header.marks ?? []).map((marks) => decodeMarks(marks, reader)),
+    title: header.title,
+    vantage: header.vantage,
+    connection: header.connection,
+    dialect: header.dialect,
+    duration: header.duration_ms,
+    events: header.events,
+    unused: header.unused,
+    damage: header.damage,
+    thinned: header.thinned,
+    roundTrip: header.round_trip_ms,
+    curves: header.series.map((series) => decodeCurve(series, reader)),
+    lanes: header.lanes.map((lane) => decodeLane(lane, reader)),
+    marks: header.marks.map((marks) => decodeMarks(marks, reader)),
     packets: decodePackets(header, reader),
-    findings: header.findings ?? [],
+    findings: header.findings,
   };
 }
 
@@ -290,7 +226,7 @@ function decodeCurve(series: SeriesHeader, reader: Reader): Curve {
   const time = reader.f64(series.time);
   const value = reader.f64(series.value);
   if (time.length !== value.length) throw new Error(`the series ${series.id} has ${time.length} times and ${value.length} values`);
-  return new Curve(series.id, series.title ?? series.id, series.unit, series.step ?? false, time, value, time.length, series.detail ?? false);
+  return new Curve(series.id, series.title, series.unit, series.step, time, value, time.length, series.detail);
 }
 
 /** A curve of which nothing is known yet. */
@@ -298,17 +234,17 @@ export function emptyCurve(series: SeriesHeader): Curve {
   return decodeCurve(series, new Reader(new ArrayBuffer(0)));
 }
 
-function decodeLane(lane: NonNullable<Header["lanes"]>[number], reader: Reader): Lane {
+function decodeLane(lane: LaneHeader, reader: Reader): Lane {
   const [begin, end, state] = [reader.f64(lane.begin), reader.f64(lane.end), reader.u16(lane.state)];
   if (begin.length !== end.length || begin.length !== state.length) throw new Error(`the columns of the lane ${lane.id} differ in length`);
-  return new Lane(lane.id, lane.title ?? lane.id, [...(lane.names ?? [])], begin, end, state, begin.length);
+  return new Lane(lane.id, lane.title, [...lane.names], begin, end, state, begin.length);
 }
 
-function decodeMarks(marks: NonNullable<Header["marks"]>[number], reader: Reader): Marks {
+function decodeMarks(marks: MarksHeader, reader: Reader): Marks {
   const [time, packet] = [reader.f64(marks.time), reader.u32(marks.packet)];
   const count = marks.count === undefined ? null : reader.f64(marks.count);
   if ((packet.length !== 0 && time.length !== packet.length) || (count !== null && time.length !== count.length)) throw new Error(`the columns of the marks ${marks.id} differ in length`);
-  return new Marks(marks.id, marks.title ?? marks.id, time, packet, time.length, count);
+  return new Marks(marks.id, marks.title, time, packet, time.length, count);
 }
 
 function decodePackets(header: Header, reader: Reader): Packets {

@@ -1,4 +1,4 @@
-/** What the reader must know of a trace before believing it. */
+/** What is missing from a trace. */
 import { element } from "./dom.ts";
 import { count } from "./format.ts";
 import type { Shown } from "./overlay.ts";
@@ -20,13 +20,13 @@ function about({ trace, tag }: Shown): HTMLElement[] {
   const prefix = tag ? `${tag}: ` : "";
   const notices: HTMLElement[] = [];
   if (trace.damage !== null) {
-    notices.push(element("p", { class: "notice damage", role: "alert" }, `${prefix}The file is damaged at byte ${count(trace.damage.offset)}: ${trace.damage.why}. What came before it is shown.`));
+    notices.push(element("p", { class: "notice damage", role: "alert" }, `${prefix}The file is damaged at byte ${count(trace.damage.offset)}: ${trace.damage.why}. Only what comes before is shown.`));
   }
-  if (trace.thinned) notices.push(element("p", { class: "notice" }, `${prefix}The trace was too long for a page: samples were left out, of each stretch the extremes were kept.`));
+  if (trace.thinned) notices.push(element("p", { class: "notice" }, `${prefix}Some samples or packets are left out because the trace is long; minima and maxima are kept.`));
   if (trace.unused.length > 0) {
     const all = trace.unused.reduce((sum, [, times]) => sum + times, 0);
     const names = trace.unused.map(([name, times]) => `${name} (${count(times)})`).join(", ");
-    notices.push(element("details", { class: "notice" }, element("summary", {}, `${prefix}${count(all)} events of ${trace.unused.length} kinds are not shown`), names));
+    notices.push(element("details", { class: "notice" }, element("summary", {}, `${prefix}${count(all)} events of ${trace.unused.length} types are not shown`), names));
   }
   return notices;
 }

@@ -2,14 +2,15 @@
 import { element, write } from "./dom.ts";
 import type { Fates } from "./fates.ts";
 import { count } from "./format.ts";
-import { KINDS, type Packets } from "./model.ts";
+import type { Packets } from "./model.ts";
 import type { Shown } from "./overlay.ts";
+import { KINDS } from "./protocol.ts";
 import { firstAtOrAfter } from "./search.ts";
 
 const ROW = 22;
 /** Browsers cannot make elements of any height: above this, the bar is coarser than a row. */
 const TALLEST = 4_000_000;
-const COLUMNS = ["time", "what", "space", "number", "size", "arrived", "frames"] as const;
+const COLUMNS = ["time", "event", "type", "number", "size", "arrived", "frames"] as const;
 
 export class PacketTable {
   readonly host: HTMLElement;

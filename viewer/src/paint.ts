@@ -1,6 +1,7 @@
 /** The contents of lanes on a canvas. */
 import { words } from "./format.ts";
-import type { Finding, Lane, Marks } from "./model.ts";
+import type { Lane, Marks } from "./model.ts";
+import type { Finding } from "./protocol.ts";
 import { markColour, stateColour, type Theme } from "./palette.ts";
 import { firstAtOrAfter, lastAtOrBefore } from "./search.ts";
 import { labelsOf, runsOf, type Run } from "./turns.ts";

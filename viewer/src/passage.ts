@@ -1,5 +1,6 @@
 /** Which packet that came to one end is which that the other sent: both ends write down its space and its number. */
-import { LOST, NO_PACKET, RECEIVED, SENT, type Packets } from "./model.ts";
+import { LOST, RECEIVED, SENT, type Packets } from "./model.ts";
+import { NO_PACKET } from "./protocol.ts";
 import { firstAtOrAfter } from "./search.ts";
 
 /** How many packets were compared, and how many are the same at both ends; by size in bytes. */

@@ -22,7 +22,7 @@ export class Readout {
     const end = (place: number): string => (axis === "time" ? instant(place / first.factor, span) : roundTrips(place));
     const view = `${end(min)} – ${end(max)} in view`;
     write(this.range, note === "" ? view : `${note} · ${view}`);
-    write(this.place, place === null ? "point at a place, or press Shift →" : where(first, place, span));
+    write(this.place, place === null ? "point at a plot or press Shift →" : where(first, place, span));
     this.place.classList.toggle("nowhere", place === null);
     write(this.said, place === null ? "" : states);
   }

@@ -1,6 +1,7 @@
 /** Which lanes there are, and how high. */
 import { words } from "./format.ts";
-import { Lane, type Finding, type Marks } from "./model.ts";
+import { Lane, type Marks } from "./model.ts";
+import type { Finding } from "./protocol.ts";
 import type { Shown } from "./overlay.ts";
 
 interface Place {
@@ -18,7 +19,7 @@ export type Row = Place &
 const LABELS: Record<string, string> = {
   congestion_state: "state",
   blocked: "blocked",
-  suppressors: "held",
+  suppressors: "no growth",
   lost: "lost",
   lost_counted: "lost",
   pto: "PTO",

@@ -80,7 +80,7 @@ export class Ruler {
     const rows = shown.flatMap((one) => curveRows(one, stretch));
     this.body.replaceChildren(
       element("p", {}, element("strong", {}, extent(first, stretch)), this.open ? " — press r to set the end" : ""),
-      ...(this.heights ? [element("p", {}, `as drawn: Δ ${difference(this.heights[1].value - this.heights[0].value, this.heights[0].unit)}`)] : []),
+      ...(this.heights ? [element("p", {}, `vertical: Δ ${difference(this.heights[1].value - this.heights[0].value, this.heights[0].unit)}`)] : []),
       element("table", {}, ...rows),
     );
   }

@@ -18,7 +18,7 @@ export class States {
   private written = 0;
 
   constructor() {
-    this.host = element("section", { class: "panel panel-states", "aria-label": "How the time in view was spent" }, element("h2", {}, "Time in view"), this.body);
+    this.host = element("section", { class: "panel panel-states", "aria-label": "Time spent in each state" }, element("h2", {}, "Time in view"), this.body);
   }
 
   /** Writes the panel as soon as the view rests; where it `follows`, at a steady pace. */
@@ -40,7 +40,7 @@ export class States {
 
 function block(shown: Shown, lane: Lane, stayed: Stay, span: number, theme: Theme): HTMLElement {
   const heading = element("h3", {}, ...(shown.tag ? [element("span", { class: "tag" }, shown.tag), " "] : []), lane.title);
-  if (stayed.dwells.length === 0) return element("div", { class: "stay" }, heading, element("p", { class: "none" }, "Nothing in view."));
+  if (stayed.dwells.length === 0) return element("div", { class: "stay" }, heading, element("p", { class: "none" }, "None in view."));
   const parts: Node[] = [heading, bar(stayed, theme), table(stayed, theme)];
   if (lane.id === "congestion_state" && stayed.transitions > 0) parts.push(pace(shown, stayed, span), matrix(stayed));
   return element("div", { class: "stay" }, ...parts);
@@ -60,7 +60,7 @@ function bar(stayed: Stay, theme: Theme): HTMLElement {
 }
 
 function table(stayed: Stay, theme: Theme): HTMLElement {
-  const head = element("tr", {}, ...["", "share", "times", "median", "longest"].map((name) => element("th", { scope: "col" }, name)));
+  const head = element("tr", {}, ...["", "share", "count", "median", "longest"].map((name) => element("th", { scope: "col" }, name)));
   const rows = stayed.dwells.map((dwell) => {
     const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
     swatch.style.background = stateColour(dwell.name, theme);
@@ -74,8 +74,8 @@ function table(stayed: Stay, theme: Theme): HTMLElement {
 function pace(shown: Shown, stayed: Stay, span: number): HTMLElement {
   const told = (period: number): string => `${duration(period)}${shown.trace.roundTrip === null ? "" : ` = ${roundTrips(period / shown.trace.roundTrip)}`}`;
   const period = span / stayed.transitions;
-  const back = stayed.transitions > 3 ? `, there and back in ${told(period * 2)}` : "";
-  return element("p", {}, stayed.transitions === 1 ? "1 change of state." : `${count(stayed.transitions)} changes of state: one each ${told(period)}${back}.`);
+  const back = stayed.transitions > 3 ? `; a full cycle takes ${told(period * 2)}` : "";
+  return element("p", {}, stayed.transitions === 1 ? "1 state change." : `${count(stayed.transitions)} state changes, one every ${told(period)}${back}.`);
 }
 
 function matrix(stayed: Stay): HTMLElement {
@@ -85,7 +85,7 @@ function matrix(stayed: Stay): HTMLElement {
   const rows = names.map((name, from) =>
     element("tr", {}, element("th", { scope: "row" }, name), ...(stayed.matrix[from] as number[]).map((times) => cell(times, most))),
   );
-  return element("table", { class: "matrix" }, element("caption", {}, "Which state followed which"), element("thead", {}, head), element("tbody", {}, ...rows));
+  return element("table", { class: "matrix" }, element("caption", {}, "Transitions between states"), element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
 function cell(times: number, most: number): HTMLElement {

@@ -111,7 +111,7 @@ export class Viewer {
         this.frames.request("data");
       },
       connected: (now) => {
-        this.note = now ? "" : "not connected; trying again";
+        this.note = now ? "" : "disconnected; reconnecting";
         this.frames.request("cursor");
       },
     };
@@ -231,7 +231,7 @@ export class Viewer {
   private async load(index: number, then: (trace: Trace) => void): Promise<void> {
     const source = this.sources[index];
     if (source === undefined) return;
-    this.note = `reading ${source.name}`;
+    this.note = `loading ${source.name}`;
     this.frames.request("cursor");
     then(await source.load());
     this.note = "";

@@ -1,10 +1,9 @@
 /** Writes models as the program does: a header, one block of columns, and the page that carries both. */
 import { gzipSync } from "node:zlib";
-import type { ColumnPlace, Header } from "../src/model.ts";
+import { VERSION, type ColumnPlace, type Finding, type Header, type LaneHeader, type MarksHeader, type Rows, type SeriesHeader } from "../src/protocol.ts";
 
 const NAMES = new Map<unknown, ColumnPlace["type"]>([
   [Float64Array, "f64"],
-  [Float32Array, "f32"],
   [Uint32Array, "u32"],
   [Uint16Array, "u16"],
   [Uint8Array, "u8"],
@@ -15,7 +14,7 @@ export class Columns {
   private readonly parts: Uint8Array[] = [];
   private length = 0;
 
-  add(column: Float64Array | Float32Array | Uint32Array | Uint16Array | Uint8Array): ColumnPlace {
+  add(column: Float64Array | Uint32Array | Uint16Array | Uint8Array): ColumnPlace {
     const type = NAMES.get(column.constructor);
     if (type === undefined) throw new Error("not a column");
     const place = { offset: this.length, length: column.length, type };
@@ -29,6 +28,32 @@ export class Columns {
   bytes(): Buffer {
     return Buffer.concat(this.parts);
   }
+}
+
+/** A header with what a test is about. */
+export function header(more: Partial<Header> = {}): Header {
+  const known = { version: VERSION, title: "trace", vantage: "unknown" as const, connection: null, dialect: "", duration_ms: 0, events: 0, unused: [] };
+  return { ...known, damage: null, thinned: false, round_trip_ms: null, series: [], lanes: [], marks: [], findings: [], ...more };
+}
+
+export function series(id: string, unit: SeriesHeader["unit"], more: Partial<SeriesHeader> = {}): SeriesHeader {
+  return { id, title: id, unit, step: false, detail: false, ...more };
+}
+
+export function lane(id: string, more: Partial<LaneHeader> = {}): LaneHeader {
+  return { id, title: id, names: [], ...more };
+}
+
+export function marks(id: string, more: Partial<MarksHeader> = {}): MarksHeader {
+  return { id, title: id, ...more };
+}
+
+export function finding(id: string, headline: string, severity: number, begin_ms: number, end_ms: number, figures: Finding["figures"] = []): Finding {
+  return { id, headline, severity, begin_ms, end_ms, figures, meaning: "What it means.", causes: "What causes it." };
+}
+
+export function rows(more: Partial<Rows>): Rows {
+  return { declared: [], series: {}, lanes: {}, marks: {}, findings: [], ...more };
 }
 
 export interface Model {

@@ -1,6 +1,6 @@
 /** Traces that were never measured: a healthy sender, one that is stuck as the published bug was, and a very long one. The same bytes every time. */
-import type { Finding, Header } from "../src/model.ts";
-import { Columns, type Model } from "./model_writer.ts";
+import type { Finding, Header, LaneHeader, SeriesHeader } from "../src/protocol.ts";
+import { Columns, finding, header as headerWith, series, type Model } from "./model_writer.ts";
 
 /** A small generator of numbers between 0 and 1. */
 function generator(seed: number): () => number {
@@ -54,20 +54,15 @@ class Draft {
 
   write(title: string, duration: number, roundTrip: number, more: Partial<Header> = {}): Model {
     const columns = new Columns();
-    const header: Header = {
-      version: 1,
+    const header = headerWith({
       title,
       vantage: "server",
       dialect: "qlog 0.4, quic-12",
       duration_ms: duration,
       events: this.packets.length + [...this.series.values()].reduce((sum, samples) => sum + samples.length, 0),
-      unused: [],
-      damage: null,
-      thinned: false,
       round_trip_ms: roundTrip,
       series: [...this.series].map(([id, samples]) => ({
-        id,
-        ...(SERIES[id] as { title: string; unit: string; detail?: boolean }),
+        ...(SERIES[id] as SeriesHeader),
         step: id !== "latest_rtt" && id !== "goodput",
         time: columns.add(Float64Array.from(samples, ([time]) => time)),
         value: columns.add(Float64Array.from(samples, ([, value]) => value)),
@@ -81,27 +76,29 @@ class Draft {
       })),
       findings: this.findings,
       ...more,
-    };
+    });
     writePackets(columns, header, this.packets);
     return { header, columns: columns.bytes() };
   }
 }
 
-const SERIES: Record<string, { title: string; unit: string; detail?: boolean }> = {
-  congestion_window: { title: "congestion window", unit: "bytes" },
-  bytes_in_flight: { title: "bytes in flight", unit: "bytes" },
-  slow_start_threshold: { title: "ssthresh", unit: "bytes" },
-  pacing_rate: { title: "pacing rate", unit: "bytes/s" },
-  goodput: { title: "goodput", unit: "bytes/s" },
-  smoothed_rtt: { title: "smoothed RTT", unit: "ms" },
-  latest_rtt: { title: "latest RTT", unit: "ms" },
-  minimum_rtt: { title: "minimum RTT", unit: "ms" },
-  "controller.w_max": { title: "w_max", unit: "bytes", detail: true },
-};
-const LANES: Record<string, string> = { congestion_state: "Congestion state", blocked: "Why sending stopped", suppressors: "What holds growth back" };
+const SERIES = Object.fromEntries(
+  [
+    series("congestion_window", "bytes", { title: "congestion window" }),
+    series("bytes_in_flight", "bytes", { title: "bytes in flight" }),
+    series("slow_start_threshold", "bytes", { title: "slow start threshold" }),
+    series("pacing_rate", "bytes/s", { title: "pacing rate" }),
+    series("goodput", "bytes/s"),
+    series("smoothed_rtt", "ms", { title: "smoothed RTT" }),
+    series("latest_rtt", "ms", { title: "latest RTT" }),
+    series("minimum_rtt", "ms", { title: "minimum RTT" }),
+    series("controller.w_max", "bytes", { title: "w_max", detail: true }),
+  ].map((declared) => [declared.id, declared]),
+);
+const LANES: Record<string, string> = { congestion_state: "congestion state", blocked: "sending blocked by", suppressors: "growth suppressed by" };
 const MARKS: Record<string, string> = { lost: "Lost packets", pto: "Probe timeouts", congestion_event: "Congestion events", spurious: "Spurious losses", ce: "CE marks" };
 
-function writeLane(columns: Columns, id: string, segments: [number, number, string][], duration: number): NonNullable<Header["lanes"]>[number] {
+function writeLane(columns: Columns, id: string, segments: [number, number, string][], duration: number): LaneHeader {
   const names = [...new Set(segments.map(([, , name]) => name))];
   return {
     id,
@@ -213,9 +210,13 @@ export function pinned(): Model {
     draft.sample("congestion_window", time, window);
   }
   draft.findings.push(
-    { id: "Q1", title: "The window stays at its floor although nothing is lost", severity: 6.98, begin_ms: 2010, end_ms: 8990, explanation: "For 6.98 s the congestion window was 2700 bytes, its floor, data waited, and no packet was declared lost. The state changed 1396 times, once in each 5 ms; a flip takes 10 ms, and the round trip is 11.5 ms: each acknowledgment of a window begins a recovery period anew." },
-    { id: "Q4", title: "The congestion state flaps with the period of the round trip", severity: 6.9, begin_ms: 2010, end_ms: 8990, explanation: "Recovery and congestion avoidance took turns 698 times." },
-    { id: "Q9", title: "Many probe timeouts", severity: 0.4, begin_ms: 80, end_ms: 1990, explanation: "Probe timeouts came while 30 % of the packets were lost." },
+    finding("Q1", "Congestion window pinned at its floor (2 datagrams) for 7.0 s without loss", 6.98, 2010, 8990, [
+      ["congestion window", "2,700 bytes (2 datagrams)"],
+      ["duration", "7.0 s"],
+      ["into recovery and back every", "10.0 ms (one round trip)"],
+    ]),
+    finding("Q4", "Recovery entered 698 times in 7.0 s without loss", 6.9, 2010, 8990, [["entries into recovery", "698"]]),
+    finding("Q9", "40 probe timeouts in 1.9 s", 0.4, 80, 1990, [["packets lost", "30 %"]]),
   );
   const model = draft.write("the published bug: <pinned> at two packets", 9000, 11.5);
   model.header.unused = [["transport:datagrams_sent", 1204], ["security:key_updated", 4]];
@@ -265,7 +266,7 @@ export function million(): Model {
   const inFlight = draft.series.get("bytes_in_flight") as [number, number][];
   const place = inFlight.findIndex(([time]) => time >= SPIKE.time);
   inFlight[place] = [SPIKE.time, SPIKE.value];
-  draft.findings.push({ id: "Q7", title: "A spike of one sample", severity: 1, begin_ms: SPIKE.time - 20, end_ms: SPIKE.time + 20, explanation: "Bytes in flight rise to 900 kB once." });
+  draft.findings.push(finding("Q7", "Bytes in flight rise to 900 kB once", 1, SPIKE.time - 20, SPIKE.time + 20));
   return draft.write("a million events", end, 48);
 }
 

@@ -27,6 +27,7 @@ The project's chores.
         --json               one object per case
   cargo xtask cost           instructions of single operations with few and with many streams, connections, lost
                              packets and fragments (needs valgrind)
+  cargo xtask viewer --types the TypeScript types of what the program sends the viewer's page, from the Rust ones
   cargo xtask gallery        the field's published bugs, put into our code one at a time
         --only NAME          only this patch, or the patches of this row; may be given several times
         --marked             only rows whose account was published in full
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         ["cost", rest @ ..] => cost::run(rest),
         ["gallery", rest @ ..] => gallery::run(rest),
         ["mutants", rest @ ..] => mutants::run(rest),
+        ["viewer", "--types"] => viewer::write_types(),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

@@ -26,6 +26,13 @@ pub(crate) fn run() -> Result<(), String> {
     command::run("testing the viewer", npm(&["test"]).env("CLEARWAY", program))
 }
 
+/// Writes `viewer/src/protocol.ts` from the types in `crates/qlog/src/model/header.rs`. A test of that crate compares them.
+pub(crate) fn write_types() -> Result<(), String> {
+    let test = "model::protocol::write_the_types_of_the_viewer";
+    let words = ["test", "-p", "clearway-qlog", "--lib", "--", "--ignored", "--exact", test];
+    command::run("writing the viewer's types", &mut command::cargo(&words))
+}
+
 /// The search path, with the folder of a newer Node in front if `prepare.sh` names one.
 fn path(named: &str) -> Result<OsString, String> {
     let present = env::var_os("PATH").unwrap_or_default();

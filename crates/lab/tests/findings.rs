@@ -104,7 +104,7 @@ fn findings(scenario: &Scenario, variant: &Variant, controller: &str, seed: u64)
                     .iter()
                     .any(|(name, id, _)| *name == scenario.name && *id == finding.id);
                 if !is_true {
-                    found.push(format!("{who}: {} {}", finding.id, finding.explanation));
+                    found.push(format!("{who}: {} {}", finding.id, finding.headline));
                 }
             }
         }

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use clearway_qlog::convert::to_0_3;
-use clearway_qlog::findings::{FindingId, Report, find};
+use clearway_qlog::findings::{Finding, FindingId, Report, find};
 use clearway_qlog::read::{QlogReader, VantagePoint};
 
 fn report(name: &str) -> Report {
@@ -16,9 +16,11 @@ fn report(name: &str) -> Report {
     reports.remove(0)
 }
 
-fn says(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "{part:?} is not in {text:?}");
+/// A finding has these figures, among others.
+fn has(finding: &Finding, figures: &[(&str, &str)]) {
+    for (name, value) in figures {
+        let known = finding.figures.iter().find(|(known, _)| known == name);
+        assert_eq!(known.map(|(_, value)| value.as_str()), Some(*value), "{name}: {finding:?}");
     }
 }
 
@@ -28,31 +30,34 @@ fn the_published_bug_in_our_stack() {
     assert_eq!(report.reading.damage, None);
     let first = &report.findings[0];
     assert_eq!(first.id, FindingId::WindowAtFloor);
-    let parts = [
-        "floor of 2,700 bytes",
-        "for 7.9 s",
-        "no packet was lost",
-        "each 10.1 ms, which is the round trip",
+    let headline = "Congestion window pinned at its floor (2 datagrams) for 7.9 s without loss";
+    assert_eq!(first.headline, headline);
+    let figures = [
+        ("floor", "2,700 bytes"),
+        ("packets lost", "0"),
+        ("bytes in flight fall to 0 every", "10.1 ms (one round trip)"),
     ];
-    says(&first.explanation, &parts);
+    has(first, &figures);
 }
 
 #[test]
 fn the_published_bug_in_the_stack_that_it_was_published_of() {
     let report = report("quiche-0.30-idle-fix-off-pinned.sqlog.gz");
     // The process was killed while it wrote.
-    assert_eq!(report.reading.damage.as_ref().unwrap().why, "the last record ends early");
+    assert_eq!(report.reading.damage.as_ref().unwrap().why, "the last record is truncated");
     assert_eq!(report.reading.vantage_point, VantagePoint::Server);
     let first = &report.findings[0];
     assert_eq!(first.id, FindingId::WindowAtFloor);
-    let parts = [
-        "floor of 2,700 bytes (2.0 datagrams)",
-        "for 7.7 s",
-        "480 round trips of 16.0 ms",
-        "no packet was lost",
-        "a flip to and fro each 16.0 ms, which is the round trip",
+    let headline = "Congestion window pinned at its floor (2 datagrams) for 7.7 s without loss";
+    assert_eq!(first.headline, headline);
+    let figures = [
+        ("floor", "2,700 bytes"),
+        ("round trips", "480"),
+        ("mean round-trip time", "16.0 ms"),
+        ("packets lost", "0"),
+        ("into recovery and back every", "16.0 ms (one round trip)"),
     ];
-    says(&first.explanation, &parts);
+    has(first, &figures);
     let ids: Vec<_> = report.findings.iter().map(|finding| finding.id).collect();
     assert_eq!(ids[1..], [FindingId::StateFlapping, FindingId::RecoveryWithoutLoss]);
 }
@@ -62,10 +67,9 @@ fn the_published_bug_when_jitter_frees_it() {
     let report = report("quiche-0.30-idle-fix-off-slow.sqlog.gz");
     let first = &report.findings[0];
     assert_eq!(first.id, FindingId::WindowAtFloor);
-    says(
-        &first.explanation,
-        &["in all the window was at its floor itself for 2.2 s", "which is the round trip"],
-    );
+    has(first, &[("total time exactly at the floor", "2.2 s")]);
+    let periods = first.figures.iter().filter(|(_, value)| value.ends_with("(one round trip)"));
+    assert_eq!(periods.count(), 1, "{first:?}");
 }
 
 #[test]
@@ -75,7 +79,7 @@ fn nothing_in_healthy_traces_of_other_stacks() {
         let report = report(name);
         assert_eq!(report.findings, [], "{name}");
         assert_eq!(report.reading.vantage_point, VantagePoint::Server, "{name}");
-        let misread = report.reading.unused.keys().find(|name| name.contains("not as expected"));
+        let misread = report.reading.unused.keys().find(|name| name.contains("(unexpected data)"));
         assert_eq!(misread, None, "{name}");
     }
 }
@@ -86,7 +90,9 @@ fn a_process_that_did_not_run() {
     let report = report("aioquic-small.qlog.gz");
     let ids: Vec<_> = report.findings.iter().map(|finding| finding.id).collect();
     assert_eq!(ids, [FindingId::ProbeOverdue]);
-    says(&report.findings[0].explanation, &["for 1.1 s (0.952 s to 2.045 s)"]);
+    let finding = &report.findings[0];
+    assert_eq!(finding.headline, "No probe sent for 1.1 s while packets were unacknowledged");
+    assert_eq!((finding.begin.as_millis(), finding.end.as_millis()), (952, 2045));
     assert_eq!(report.reading.dialect, "0.3");
     assert_eq!(report.reading.vantage_point, VantagePoint::Server);
 }

@@ -24,9 +24,9 @@ for (const size of ["wide", "narrow"] as Size[]) {
     await page.selectOption("select[aria-label=Overlay]", "1");
     await settled(page);
     const panel = (await page.textContent(".panel-between")) ?? "";
-    assert.match(panel, /A \(server\) and B \(client\) are the two ends of one connection\. Clocks aligned: the shortest ways there and back are taken to be equal; B begins 5 ms before A\./);
+    assert.match(panel, /A \(server\) and B \(client\) are the two endpoints of one connection\. Clocks aligned by assuming equal minimum delays in both directions; B begins 5 ms before A\./);
     const cells = await page.locator(".panel-between tbody tr").allTextContents();
-    assert.deepEqual(cells, ["packets sent400391", "never arrived10 (2.5 %)4 (1.0 %)", "declared lost, but arrived10", "least delay10 ms10 ms", "median delay10 ms10 ms"]);
+    assert.deepEqual(cells, ["packets sent400391", "never arrived10 (2.5 %)4 (1.0 %)", "declared lost, but arrived10", "minimum delay10 ms10 ms", "median delay10 ms10 ms"]);
     assert.match(await inView(page), /– 2\.060 s$|– 2060 ms$/);
     const rows = await page.locator(".lane-names span").evaluateAll((names) => names.map((name) => [name.textContent, name.getAttribute("title")]));
     assert.deepEqual(rows.slice(1), [["missing A", "never arrived: 10 (A)"], ["missing B", "never arrived: 4 (B)"], ["not lost A", "declared lost, but arrived: 1 (A)"]]);

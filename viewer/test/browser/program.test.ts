@@ -62,7 +62,7 @@ async function looksAtTheBug(page: Page): Promise<void> {
   await page.click(".findings li:first-child button");
   await settled(page);
   assert.notEqual(await inView(page), whole);
-  assert.match((await page.textContent(".findings li:first-child .explanation")) ?? "", /which is the round trip/);
+  assert.match((await page.textContent(".findings li:first-child .explanation")) ?? "", /\(one round trip\)/);
 }
 
 test("the program serves traces: a finding, and another trace laid over", async () => {
@@ -155,7 +155,7 @@ test("what the link lost is what never arrived, by the traces of both ends", asy
   const never = cells.map((cell) => Number(/^\d+/.exec(cell)?.[0]));
   // The last few may have been on their way when a trace ended: the client is gone when it has all.
   never.forEach((count, way) => assert.ok(count > 0 && Math.abs(count - (lost[way] as number)) <= 8, `${count} of ${lost[way]}`));
-  const least = await page.locator(".panel-between tbody tr:has-text('least delay') td").allTextContents();
+  const least = await page.locator(".panel-between tbody tr:has-text('minimum delay') td").allTextContents();
   least.forEach((delay) => assert.match(delay, /^1\d(\.\d)? ms$/));
   await settled(page);
   await picture(page, "program-7-ends", true);
@@ -174,7 +174,7 @@ test("the program follows a demonstration as it goes", async () => {
   const errors: string[] = [];
   page.on("pageerror", (error) => errors.push(error.message));
   await page.goto(address);
-  await page.waitForSelector("text=There is no connection yet");
+  await page.waitForSelector("text=No connection yet");
   await picture(page, "program-5-waiting");
   const words = ["demo", "--controller", "cubic", "--runs", "3", "--limit", "60s", "--live", origin, "--qlog", qlog];
   await start(words, /view --live (\S+)/);

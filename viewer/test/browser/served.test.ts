@@ -4,6 +4,8 @@ import type { AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import type { Browser } from "playwright-core";
+import type { Rows } from "../../src/protocol.ts";
+import { finding, header as headerWith, lane, marks, rows, series } from "../model_writer.ts";
 import { healthy, pinned } from "../synthetic.ts";
 import { browser, BUILT, open, picture, settled } from "./support.ts";
 
@@ -65,19 +67,18 @@ test("served traces are loaded when they are wanted", async () => {
 test("a live trace moves as rows come, stands still while the reader looks, and follows again", async () => {
   let stream: ServerResponse | null = null;
   const send = (event: string, data: unknown): void => void stream?.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
-  const header = {
-    version: 1,
+  const header = headerWith({
     title: "demo, live",
     vantage: "server",
     dialect: "clearway",
     series: [
-      { id: "congestion_window", title: "congestion window", unit: "bytes", step: true },
-      { id: "pacing_rate", title: "pacing rate", unit: "bytes/s", step: true },
-      { id: "smoothed_rtt", title: "smoothed RTT", unit: "ms", step: true },
+      series("congestion_window", "bytes", { title: "congestion window", step: true }),
+      series("pacing_rate", "bytes/s", { title: "pacing rate", step: true }),
+      series("smoothed_rtt", "ms", { title: "smoothed RTT", step: true }),
     ],
-    lanes: [{ id: "congestion_state", title: "Congestion state", names: [] }],
-    marks: [{ id: "lost", title: "Lost packets" }],
-  };
+    lanes: [lane("congestion_state", { title: "congestion state" })],
+    marks: [marks("lost")],
+  });
   const address = await serve({
     "/": html,
     "/live": (answer) => {
@@ -90,36 +91,36 @@ test("a live trace moves as rows come, stands still while the reader looks, and 
   const page = await context.newPage();
   await page.goto(address);
   await page.waitForSelector(".viewer");
-  const rows = (from: number): unknown => {
+  const rowsFrom = (from: number): Rows => {
     const times = Array.from({ length: 50 }, (_, index) => from + index * 20);
     const pairs = (value: (time: number) => number): [number, number][] => times.map((time) => [time, value(time)]);
-    return {
+    return rows({
       series: { congestion_window: pairs((time) => 20_000 + (time % 3000) * 30), pacing_rate: pairs((time) => 1e6 + (time % 3000) * 500), smoothed_rtt: pairs(() => 25) },
       lanes: { congestion_state: [[from, null, (from / 1000) % 3 === 0 ? "recovery" : "congestion_avoidance"]] },
-      marks: { lost: (from / 1000) % 3 === 0 ? [[from]] : [] },
-      findings: from > 20_000 ? [{ id: "Q4", title: "It flaps", severity: 1, begin_ms: 1000, end_ms: from, explanation: "Every second." }] : [],
-    };
+      marks: { lost: (from / 1000) % 3 === 0 ? [[from, null]] : [] },
+      findings: from > 20_000 ? [finding("Q4", "Recovery entered every second", 1, 1000, from)] : [],
+    });
   };
   const range = async (): Promise<string> => {
     await settled(page);
     return (await page.textContent(".readout .range")) ?? "";
   };
-  for (let second = 0; second < 40; second += 1) send("rows", rows(second * 1000));
+  for (let second = 0; second < 40; second += 1) send("rows", rowsFrom(second * 1000));
   await page.waitForFunction(() => /^9\.98 s – 39\.98 s/.test(document.querySelector(".readout .range")?.textContent ?? ""));
   assert.equal(await page.getAttribute("button:text-is('Follow')", "aria-pressed"), "true");
-  assert.match((await page.textContent(".findings")) ?? "", /It flaps/);
+  assert.match((await page.textContent(".findings")) ?? "", /Recovery entered every second/);
   await settled(page);
   await picture(page, "wide-light-10-live");
   await page.keyboard.press("ArrowUp");
   const still = await range();
-  for (let second = 40; second < 45; second += 1) send("rows", rows(second * 1000));
+  for (let second = 40; second < 45; second += 1) send("rows", rowsFrom(second * 1000));
   assert.equal(await range(), still);
   await page.keyboard.press("f");
   await page.waitForFunction(() => /^14\.98 s – 44\.98 s/.test(document.querySelector(".readout .range")?.textContent ?? ""));
   // The view does not rest while rows come, and what it says of the time in view is of now all the same.
   let next = 45;
   const sending = setInterval(() => {
-    send("rows", { ...(rows(next * 1000) as object), lanes: { congestion_state: [[next * 1000, null, "slow_start"]] } });
+    send("rows", { ...rowsFrom(next * 1000), lanes: { congestion_state: [[next * 1000, null, "slow_start"]] } });
     next += 1;
   }, 10);
   await page.waitForFunction(() => /slow start/.test(document.querySelector(".panel-states")?.textContent ?? ""), null, { timeout: 10_000 });

@@ -5,7 +5,7 @@ import { append } from "../../src/live.ts";
 import { decode, Lane } from "../../src/model.ts";
 import { CURVES, MARKS, OTHER_CURVES, OTHER_STATES, STATES } from "../../src/palette.ts";
 import { labelsOf, runsOf } from "../../src/turns.ts";
-import { Columns } from "../model_writer.ts";
+import { Columns, header, marks as marksOf, rows } from "../model_writer.ts";
 
 function lane(lengths: number[]): Lane {
   const ends = lengths.map((_, index) => lengths.slice(0, index + 1).reduce((sum, length) => sum + length, 0));
@@ -51,10 +51,10 @@ test("one colour stands for one thing", () => {
 
 test("losses that are only counted are marks, each of so many packets", () => {
   const columns = new Columns();
-  const marks = [{ id: "lost_counted", time: columns.add(Float64Array.of(5, 9)), count: columns.add(Float64Array.of(3, 7)) }];
+  const marks = [marksOf("lost_counted", { time: columns.add(Float64Array.of(5, 9)), count: columns.add(Float64Array.of(3, 7)) })];
   const bytes = columns.bytes();
-  const trace = decode({ version: 1, marks }, bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer);
+  const trace = decode(header({ marks }), bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length) as ArrayBuffer);
   assert.equal(trace.marks[0]?.total, 10);
-  append(trace, { marks: { lost_counted: [[12, 4]] } });
+  append(trace, rows({ marks: { lost_counted: [[12, 4]] } }));
   assert.deepEqual([trace.marks[0]?.length, trace.marks[0]?.total], [3, 14]);
 });

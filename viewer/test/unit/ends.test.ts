@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { endsOf, type End, type Ends } from "../../src/ends.ts";
 import { median } from "../../src/median.ts";
-import { decode, Packets, type Header, type Marks, type Trace } from "../../src/model.ts";
+import { decode, Packets, type Marks, type Trace } from "../../src/model.ts";
 import { Comparison } from "../../src/overlay.ts";
+import type { Header, VantagePoint } from "../../src/protocol.ts";
+import { finding, header as headerWith, lane } from "../model_writer.ts";
 
 const TYPES = ["initial", "handshake", "0RTT", "1RTT"];
 
@@ -44,8 +46,8 @@ function packetsOf(rows: Row[]): Packets {
   );
 }
 
-function traceOf(packets: Packets, vantage: string, header: Partial<Header> = {}): Trace {
-  const trace = decode({ version: 1, vantage, duration_ms: packets.time[packets.length - 1] ?? 0, ...header }, new ArrayBuffer(0));
+function traceOf(packets: Packets, vantage: VantagePoint, header: Partial<Header> = {}): Trace {
+  const trace = decode(headerWith({ vantage, duration_ms: packets.time[packets.length - 1] ?? 0, ...header }), new ArrayBuffer(0));
   return { ...trace, packets };
 }
 
@@ -153,8 +155,8 @@ test("clocks are laid on one so that the shortest ways are equal, and the later 
 test("everything of a trace is moved with it, and the trace itself stays", () => {
   const { client, server } = traces(download(50), { client: 0, server: 12 }, {
     ...KNOWN,
-    findings: [{ id: "Q1", title: "", severity: 1, begin_ms: 5, end_ms: 9, explanation: "" }],
-    lanes: [{ id: "blocked" }],
+    findings: [finding("Q1", "", 1, 5, 9)],
+    lanes: [lane("blocked")],
   });
   (server.lanes[0] as unknown as { begin: Float64Array }).begin = Float64Array.of(4);
   (server.lanes[0] as unknown as { end: Float64Array }).end = Float64Array.of(Infinity);
@@ -188,14 +190,14 @@ test("each packet arrived, never arrived, or arrived after all", () => {
   assert.deepEqual([told(0, 0), told(0, 7), told(0, 60), told(2, 60), told(2, 7), told(1, 60)], ["arrived +10.00 ms", "never arrived", "arrived +45.00 ms", "arrived after all", "", ""]);
 });
 
-test("what was sent in the last round trip is on its way", () => {
+test("what was sent in the last round trip is in transit", () => {
   const sendings = download(100, (sending) => ({ ...sending, takes: sending.from === "client" && sending.number >= 60 ? null : 10 }));
   const { client, server } = traces(sendings, SAME_CLOCK, { ...KNOWN, round_trip_ms: 25 });
   const { main, other } = both(client, server);
   assert.deepEqual([server.duration, main.tally.neverArrived, main.tally.onTheirWay], [119, 25, 15]);
   assert.deepEqual([other.tally.neverArrived, other.tally.onTheirWay], [0, 0]);
   const last = client.packets.kind.lastIndexOf(0);
-  assert.equal(main.fates.told(last), "on its way");
+  assert.equal(main.fates.told(last), "in transit");
 });
 
 test("an end takes no more packets once the connection is closed", () => {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { columnsLength, decode, type Header } from "../../src/model.ts";
-import { Columns, pageWith, PLACEHOLDER } from "../model_writer.ts";
+import { columnsLength, decode } from "../../src/model.ts";
+import type { Header } from "../../src/protocol.ts";
+import { Columns, header as headerWith, lane, marks, pageWith, PLACEHOLDER, series as seriesOf } from "../model_writer.ts";
 import { healthy, pinned } from "../synthetic.ts";
 
 function bytesOf(buffer: Buffer): ArrayBuffer {
@@ -27,13 +28,13 @@ test("a model is read as it was written", () => {
 
 test("columns of a narrower type are widened", () => {
   const columns = new Columns();
-  const series = [{ id: "x", unit: "ms", time: columns.add(Uint32Array.of(1, 2)), value: columns.add(Float32Array.of(0.5, 4)) }];
-  const trace = decode({ version: 1, series }, bytesOf(columns.bytes()));
+  const series = [seriesOf("x", "ms", { time: columns.add(Uint32Array.of(1, 2)), value: columns.add(Uint16Array.of(3, 4)) })];
+  const trace = decode(headerWith({ series }), bytesOf(columns.bytes()));
   assert.equal(trace.curves[0]?.at(2), 4);
 });
 
 test("a header without columns is a trace without rows", () => {
-  const trace = decode({ version: 1, series: [{ id: "x", unit: "ms" }], lanes: [{ id: "blocked" }], marks: [{ id: "lost" }] }, new ArrayBuffer(0));
+  const trace = decode(headerWith({ series: [seriesOf("x", "ms")], lanes: [lane("blocked")], marks: [marks("lost")] }), new ArrayBuffer(0));
   assert.deepEqual([trace.curves[0]?.length, trace.lanes[0]?.length, trace.marks[0]?.length, trace.packets.length], [0, 0, 0, 0]);
 });
 
@@ -42,7 +43,7 @@ test("what does not fit is named", () => {
   assert.throws(() => decode({ ...header, version: 2 }, bytesOf(columns)), /version 2/);
   assert.throws(() => decode(header, bytesOf(columns).slice(0, 800)), /ends at byte/);
   const place = { offset: 0, length: 2, type: "f64" as const };
-  assert.throws(() => decode({ version: 1, series: [{ id: "x", unit: "ms", time: place, value: { ...place, length: 1 } }] }, new ArrayBuffer(16)), /2 times and 1 values/);
+  assert.throws(() => decode(headerWith({ series: [seriesOf("x", "ms", { time: place, value: { ...place, length: 1 } })] }), new ArrayBuffer(16)), /2 times and 1 values/);
 });
 
 test("a page takes models at its one placeholder, whatever their titles are", () => {

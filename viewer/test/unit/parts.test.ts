@@ -7,6 +7,7 @@ import { decode, Lane } from "../../src/model.ts";
 import { Comparison } from "../../src/overlay.ts";
 import { rowsOf } from "../../src/rows.ts";
 import { View } from "../../src/view.ts";
+import { header, lane as laneOf, marks, rows, series } from "../model_writer.ts";
 
 function lane(segments: [number, number, number][], names = ["recovery", "avoidance", "never"]): Lane {
   const column = (index: 0 | 1): Float64Array => Float64Array.from(segments, (segment) => segment[index]);
@@ -64,8 +65,8 @@ test("the view keeps the place under the cursor and stays within what there is",
 
 test("two traces lie on one axis by time or by round trips", () => {
   const comparison = new Comparison();
-  comparison.main = decode({ version: 1, duration_ms: 1000, round_trip_ms: 10 }, new ArrayBuffer(0));
-  comparison.other = decode({ version: 1, duration_ms: 3000, round_trip_ms: 50 }, new ArrayBuffer(0));
+  comparison.main = decode(header({ duration_ms: 1000, round_trip_ms: 10 }), new ArrayBuffer(0));
+  comparison.other = decode(header({ duration_ms: 3000, round_trip_ms: 50 }), new ArrayBuffer(0));
   assert.equal(comparison.end(), 3000);
   comparison.axis = "round_trips";
   assert.deepEqual(comparison.shown().map(({ tag, factor }) => [tag, factor]), [["A", 0.1], ["B", 0.02]]);
@@ -75,10 +76,10 @@ test("two traces lie on one axis by time or by round trips", () => {
 });
 
 test("states that overlap have a row each", () => {
-  const trace = decode({ version: 1, lanes: [{ id: "suppressors" }] }, new ArrayBuffer(0));
+  const trace = decode(header({ lanes: [laneOf("suppressors")] }), new ArrayBuffer(0));
   trace.lanes[0] = lane([[0, 10, 0], [5, 20, 1], [12, 14, 0]]);
-  const rows = rowsOf([{ trace, tag: "", factor: 1 }]);
-  assert.deepEqual(rows.map((row) => [row.label, row.kind === "states" && row.lane.length]), [["recovery", 2], ["avoidance", 1]]);
+  const shown = rowsOf([{ trace, tag: "", factor: 1 }]);
+  assert.deepEqual(shown.map((row) => [row.label, row.kind === "states" && row.lane.length]), [["recovery", 2], ["avoidance", 1]]);
 });
 
 test("names of traces show what they differ in", () => {
@@ -87,20 +88,20 @@ test("names of traces show what they differ in", () => {
 });
 
 test("a live trace gets series that come up later", () => {
-  const trace = decode({ version: 1, series: [{ id: "congestion_window", unit: "bytes" }] }, new ArrayBuffer(0));
-  append(trace, { series: { "controller.k": [[1, 2]] } });
-  append(trace, { declared: [{ id: "controller.k", title: "k", unit: "ms", step: true, detail: true }], series: { "controller.k": [[3, 4], [5, null]] } });
+  const trace = decode(header({ series: [series("congestion_window", "bytes")] }), new ArrayBuffer(0));
+  append(trace, rows({ series: { "controller.k": [[1, 2]] } }));
+  append(trace, rows({ declared: [series("controller.k", "ms", { title: "k", detail: true })], series: { "controller.k": [[3, 4], [5, null]] } }));
   const added = trace.curves[1];
   assert.deepEqual([added?.title, added?.unit, added?.detail, added?.length], ["k", "ms", true, 2]);
   assert.deepEqual([added?.at(2), added?.at(4), added?.at(6)], [null, 4, null]);
 });
 
 test("rows of a live trace are added, and an open segment gets its end", () => {
-  const trace = decode({ version: 1, series: [{ id: "smoothed_rtt", unit: "ms" }], lanes: [{ id: "congestion_state" }], marks: [{ id: "lost" }] }, new ArrayBuffer(0));
-  append(trace, { series: { smoothed_rtt: Array.from({ length: 600 }, (_, index): [number, number] => [index, 20 + (index % 3)]) } });
-  append(trace, { lanes: { congestion_state: [[0, null, "slow_start"]] } });
-  append(trace, { lanes: { congestion_state: [[100, null, "recovery"]] }, marks: { lost: [[99]] } });
-  append(trace, { lanes: { congestion_state: [[100, 150, "recovery"], [150, null, "slow_start"]] }, findings: [] });
+  const trace = decode(header({ series: [series("smoothed_rtt", "ms")], lanes: [laneOf("congestion_state")], marks: [marks("lost")] }), new ArrayBuffer(0));
+  append(trace, rows({ series: { smoothed_rtt: Array.from({ length: 600 }, (_, index): [number, number] => [index, 20 + (index % 3)]) } }));
+  append(trace, rows({ lanes: { congestion_state: [[0, null, "slow_start"]] } }));
+  append(trace, rows({ lanes: { congestion_state: [[100, null, "recovery"]] }, marks: { lost: [[99, null]] } }));
+  append(trace, rows({ lanes: { congestion_state: [[100, 150, "recovery"], [150, null, "slow_start"]] }, findings: [] }));
   const [curve, state] = [trace.curves[0], trace.lanes[0] as Lane];
   assert.equal(curve?.at(599), 22);
   assert.deepEqual([...state.end.subarray(0, state.length)], [100, 150, Infinity]);

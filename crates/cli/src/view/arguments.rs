@@ -5,41 +5,40 @@ use clap::Args;
 
 use super::live::Origin;
 
-/// See what happened on a connection, from its qlog file.
+/// Show what happened on a connection, from its qlog file.
 ///
-/// A page with curves, states, packets and what is wrong opens in the browser; it is served by this program, which runs
-/// until it is interrupted (Ctrl-C). With --html it is written to a file that needs neither this program nor a network.
+/// Opens a page in the browser with curves, states, packets and findings. The program serves the page until it is
+/// interrupted (Ctrl-C). With --html, the page is written to a file instead, which needs neither this program nor a
+/// network.
 ///
-/// Files of any dialect are read: JSON text sequences and contained JSON, qlog 0.3 and the drafts until 2026, as
-/// Clearway, quiche, quic-go, aioquic, quinn and others write them, plain or compressed (.gz, .zst). A file that is
-/// truncated or damaged is read up to there, and that is said.
+/// Any qlog file can be read: JSON text sequences and contained JSON, qlog 0.3 and the drafts up to 2026, as written by
+/// Clearway, quiche, quic-go, aioquic, quinn and others, plain or compressed (.gz, .zst). A truncated or damaged file is
+/// read up to the damage, and the damage is reported.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ViewCommand {
-    /// The qlog files; on the page, one may be laid over another.
+    /// The qlog files. The page can overlay one trace on another.
     #[arg(value_name = "FILE", required_unless_present_any = ["catalogue", "live"])]
     pub(super) files: Vec<PathBuf>,
-    /// Print what is wrong instead, worst first, and set the exit status: 0 nothing, 1 findings, 2 a file that cannot
-    /// be read.
+    /// Print the findings instead, worst first. Exit status: 0 no findings, 1 findings, 2 a file could not be read.
     #[arg(long, conflicts_with_all = ["html", "live", "listen", "no_open"])]
     pub(super) findings: bool,
-    /// Print all findings that there are, what they mean, what causes them, and from when on.
+    /// Print every finding that this program can report: what it means, its usual causes, and when it is reported.
     #[arg(long, conflicts_with_all = ["files", "findings", "html", "live", "listen", "no_open"])]
     pub(super) catalogue: bool,
-    /// With --findings or --catalogue: print one JSON object per trace, or per entry of the catalogue, a line each.
+    /// Print JSON, one object per line: one per trace with --findings (implied), one per finding with --catalogue.
     #[arg(long, conflicts_with_all = ["html", "live", "listen", "no_open"])]
     pub(super) json: bool,
-    /// Write the page, with the traces in it, to this file instead.
+    /// Write the page and the traces to this file instead of serving them.
     #[arg(long, value_name = "OUT", conflicts_with_all = ["live", "listen", "no_open"])]
     pub(super) html: Option<PathBuf>,
-    /// Follow the connections of a server that runs with --live ADDRESS, as they go; ADDRESS/NAME for one of them.
+    /// Follow connections of a server running with --live ADDRESS as they happen; ADDRESS/NAME follows one of them.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "files")]
     pub(super) live: Option<Origin>,
-    /// Where to serve the page; port 0 takes any.
+    /// The address to serve the page at; port 0 means any free port.
     #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))]
     pub(super) listen: SocketAddr,
-    /// Answer those who ask for the page by this name of the machine, too, and not only by its address. May be given
-    /// several times.
+    /// Also accept requests for the page under this host name, not only under the address. May be repeated.
     #[arg(long = "name", value_name = "NAME", conflicts_with_all = ["html", "findings", "catalogue"])]
     pub(super) names: Vec<String>,
     /// Do not open a browser.
@@ -49,16 +48,16 @@ pub(crate) struct ViewCommand {
 
 const AFTER_HELP: &str = "\
 Examples:
-  Look at a download, and at another laid over it:
+  Compare two downloads:
     clearway view target/demo/cubic-1.sqlog target/demo/bbr-1.sqlog
-  A page to send to somebody:
+  Make a page to send to somebody:
     clearway view --html slow.html server.sqlog.gz
   Watch a congestion collapse as it happens:
     clearway view --live 127.0.0.1:4480 &
     clearway demo --live 127.0.0.1:4480
-  What is wrong with a download that did not come to its end:
+  Find out why a download did not finish:
     clearway view --findings server.sqlog.gz
   In a script:
-    clearway view --findings --json qlog/*.sqlog > findings.json || echo there are some
-  What the findings mean:
+    clearway view --findings --json qlog/*.sqlog > findings.json || echo \"findings or errors\"
+  Explain all findings:
     clearway view --catalogue";

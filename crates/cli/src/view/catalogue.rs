@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::output;
 
-/// Prints all findings that there are. As text it is `docs/findings.md`.
+/// Prints the catalogue of findings. As text it is `docs/findings.md`.
 pub(super) fn print(as_json: bool) -> Result<(), Failure> {
     if as_json {
         CATALOGUE.iter().try_for_each(|entry| output::result(&object(entry)))
@@ -29,10 +29,11 @@ fn object(entry: &Entry) -> String {
 /// The catalogue as a page.
 fn page() -> String {
     let mut lines = vec![
-        "# What `clearway view --findings` finds".to_owned(),
+        "# Findings of `clearway view --findings`".to_owned(),
         String::new(),
-        "Each finding has a name, a range of time, and an explanation with figures. L1 to L11 and S1 to S19 are properties \
-         of `clearway lab properties`; a bound is wider than theirs where a trace shows less than the lab sees."
+        "Each finding has a name, a headline, a range of time, and figures. Below, a *clean round trip* is one in which \
+         no packet was lost or marked and data was waiting throughout. L1 to L11 and S1 to S19 are the properties that \
+         `clearway lab properties` lists; the limits here are wider, because a trace contains less than the lab observes."
             .to_owned(),
     ];
     for entry in &CATALOGUE {
@@ -43,7 +44,7 @@ fn page() -> String {
             entry.meaning.to_owned(),
             String::new(),
             format!("- Usual causes: {}", entry.causes),
-            format!("- Found from: {}", entry.bound),
+            format!("- Reported from: {}", entry.bound),
         ]);
     }
     lines.join("\n")
@@ -57,7 +58,7 @@ mod tests {
     fn the_page_in_docs_is_this_one() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings.md");
         let written = std::fs::read_to_string(path).unwrap_or_default();
-        let advice = "write it anew: clearway view --catalogue > docs/findings.md";
+        let advice = "regenerate it: clearway view --catalogue > docs/findings.md";
         assert_eq!(written.trim_end(), page(), "{advice}");
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn write(out: &Path, traces: &[Trace]) -> Result<(), Failure> {
         file.finish()
     });
     written.map_err(|error| unwritten(out, &error, "--html"))?;
-    output::status(&format!("{} is ready; it needs no network", out.display()));
+    output::status(&format!("wrote {}; it can be opened without a network", out.display()));
     Ok(())
 }
 
@@ -31,7 +31,7 @@ fn fill(file: &mut impl Write, traces: &[Trace]) -> io::Result<()> {
     for (number, trace) in traces.iter().enumerate() {
         write!(file, r#"<script type="application/json" id="trace-{number}-header">"#)?;
         // What ends the element, or begins a comment, begins with this character.
-        let header = trace.model.header.to_string().replace('<', "\\u003c");
+        let header = serde_json::to_string(&trace.model.header)?.replace('<', "\\u003c");
         file.write_all(header.as_bytes())?;
         write!(file, r#"</script><script type="text/plain" id="trace-{number}-columns">"#)?;
         let encoder = EncoderWriter::new(&mut *file, &STANDARD);
@@ -69,7 +69,8 @@ mod tests {
             &rest[rest.find('>').unwrap() + 1..rest.find("</script>").unwrap()]
         };
         assert!(!part("header").contains('<'));
-        assert_eq!(serde_json::from_str::<serde_json::Value>(part("header")).unwrap(), header);
+        let read: serde_json::Value = serde_json::from_str(part("header")).unwrap();
+        assert_eq!(read, serde_json::json!(header));
         let packed = STANDARD.decode(part("columns")).unwrap();
         let mut unpacked = Vec::new();
         flate2::read::GzDecoder::new(&*packed).read_to_end(&mut unpacked).unwrap();

@@ -52,7 +52,7 @@ fn reports(path: &Path) -> Result<Vec<Report>, Failure> {
     Ok(find(reader, |bytes| progress.advance(bytes)))
 }
 
-/// Why nothing of a file was read, if nothing was: that nothing is found there says nothing.
+/// Why no event of a file was read, if none was: then an absence of findings means nothing.
 fn nothing_read(reports: &[Report]) -> Option<String> {
     let has_events = reports.iter().any(|report| report.reading.events > 0);
     let damage = reports.iter().find_map(|report| report.reading.damage.as_ref());
@@ -79,7 +79,7 @@ fn paragraph(path: &Path, report: &Report) -> String {
         lines.push(format!("  limited by: {}", limits.join(", ")));
     }
     if let Some(damage) = &reading.damage {
-        lines.push(format!("  damaged: {damage}; what stands before it was read"));
+        lines.push(format!("  damaged: {damage}; only what comes before was read"));
     }
     if let Some(unused) = unused(report) {
         lines.push(format!("  not used: {unused}"));
@@ -101,25 +101,21 @@ fn unused(report: &Report) -> Option<String> {
     let named = names.iter().take(MAX_NAMES).map(|(name, count)| format!("{count} {name}"));
     let mut text = named.collect::<Vec<_>>().join(", ");
     if let Some(rest) = all.checked_sub(MAX_NAMES).filter(|rest| *rest > 0) {
-        text.push_str(&format!(" and {rest} other kinds"));
+        text.push_str(&format!(" and {rest} other types"));
     }
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// A headline, the figures as a list, then what it means and what usually causes it.
+/// The headline, where it is, the figures as a list, then what it means and what usually causes it.
 fn finding_text(finding: &Finding, place: usize) -> String {
     let entry = finding.id.entry();
-    let headline = format!(
-        "{place:>3}. {}, {:.3} s to {:.3} s: {}",
-        entry.name,
-        finding.begin.as_secs_f64(),
-        finding.end.as_secs_f64(),
-        entry.title
-    );
-    let cost = format!("- costs about: {:.1} s", finding.severity);
+    let headline = format!("{place:>3}. {}", finding.headline);
+    let (begin, end) = (finding.begin.as_secs_f64(), finding.end.as_secs_f64());
+    let range = format!("{}, {begin:.3} s to {end:.3} s", entry.name);
+    let cost = format!("- estimated cost: {:.1} s", finding.severity);
     let figures = finding.figures.iter().map(|(name, value)| format!("- {name}: {value}"));
-    let told = [format!("meaning: {}", entry.meaning), format!("causes: {}", entry.causes)];
-    let lines = core::iter::once(cost).chain(figures).chain(told);
+    let texts = [format!("Meaning: {}", entry.meaning), format!("Usual causes: {}", entry.causes)];
+    let lines = [range, cost].into_iter().chain(figures).chain(texts);
     let lines: Vec<_> = lines.map(|line| format!("     {line}")).collect();
     format!("{headline}\n{}", lines.join("\n"))
 }
@@ -134,9 +130,8 @@ fn object(path: &Path, report: &Report) -> String {
             "severity": finding.severity,
             "begin": finding.begin.as_secs_f64(),
             "end": finding.end.as_secs_f64(),
-            "headline": entry.title,
+            "headline": finding.headline,
             "figures": finding.figures.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Vec<_>>(),
-            "explanation": finding.explanation,
             "meaning": entry.meaning,
             "causes": entry.causes,
         })

@@ -7,7 +7,6 @@ mod findings;
 mod live;
 mod page;
 mod progress;
-mod remarks;
 mod trace;
 
 pub(crate) use arguments::ViewCommand;
@@ -52,7 +51,7 @@ fn open(path: &Path) -> Result<QlogReader, Failure> {
             _ => format!("cannot read {}: {error}", path.display()),
         };
         Failure::new(why)
-            .advise("it takes qlog files, plain, .gz or .zst")
+            .advise("only qlog files can be read, plain or compressed (.gz, .zst)")
             .with_exit_status(UNREADABLE)
     })
 }

@@ -9,10 +9,10 @@ use axum::extract::{Path, State};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
+use clearway_qlog::model::{Header, TraceName};
 use clearway_qlog::read::QlogReader;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -34,7 +34,7 @@ pub(super) const PLACEHOLDER: &str = "<!--clearway:traces-->";
 #[derive(Debug)]
 struct Served {
     name: String,
-    header: Value,
+    header: Header,
     columns: Bytes,
 }
 
@@ -72,7 +72,7 @@ impl Traces {
 
 async fn list(State(traces): State<Traces>) -> Result<Response, StatusCode> {
     let traces = traces.read().await?;
-    let names: Vec<Value> = traces.iter().map(|trace| json!({ "name": trace.name })).collect();
+    let names: Vec<_> = traces.iter().map(|trace| TraceName { name: trace.name.clone() }).collect();
     Ok(axum::Json(names).into_response())
 }
 
@@ -103,13 +103,13 @@ pub(super) async fn serve(command: &ViewCommand, content: Router) -> Result<(), 
     let page = format!("http://{address}/");
     output::result(&format!("the page is at {page}"))?;
     if !command.no_open && open::that_detached(&page).is_err() {
-        output::status("no browser could be started: open the page yourself");
+        output::status("could not start a browser; open the page yourself");
     }
     let router =
         host_check::guard(content.route("/", get(|| async { Html(PAGE) })), &command.names);
     tokio::select! {
         served = async { axum::serve(listener, router).await } => {
-            served.map_err(|error| Failure::new(format!("the page cannot be served any more: {error}")))
+            served.map_err(|error| Failure::new(format!("cannot serve the page any longer: {error}")))
         }
         _ = interrupt.heard() => Ok(()),
     }

@@ -7,13 +7,10 @@ use std::thread::{self, JoinHandle};
 
 use clearway_qlog::findings::FindingsBuilder;
 use clearway_qlog::model::{Model, ModelBuilder};
-use clearway_qlog::read::{Event, Item, QlogReader, Reading};
+use clearway_qlog::read::{Event, QlogReader, Reading, TraceVisitor, visit_traces};
 
 use super::progress::Progress;
-use super::remarks::remarks;
 
-/// Events between two reports of progress.
-const INTERVAL: u64 = 1 << 14;
 /// Events that are passed from one thread to another at once.
 const BATCH: usize = 1 << 10;
 /// So many batches wait at most.
@@ -31,47 +28,24 @@ pub(super) fn read_all(files: Vec<(PathBuf, QlogReader)>) -> Vec<Trace> {
     files.into_iter().flat_map(|(path, reader)| read(&path, reader)).collect()
 }
 
-fn read(path: &Path, mut reader: QlogReader) -> Vec<Trace> {
+fn read(path: &Path, reader: QlogReader) -> Vec<Trace> {
     let mut progress = Progress::start(path);
-    let mut builder = Builder::default();
-    let mut traces = Vec::new();
-    let mut items = 0_u64;
-    while let Some(item) = reader.next() {
-        match item {
-            Item::Trace => {
-                let reading = reader.take_finished().unwrap_or_default();
-                traces.push(std::mem::take(&mut builder).finish(path, traces.len(), reading));
-            }
-            Item::Event(event) => builder.on_event(event),
-        }
-        items += 1;
-        if items.is_multiple_of(INTERVAL) {
-            progress.advance(reader.offset());
-        }
-    }
-    traces.push(builder.finish(path, traces.len(), reader.reading().clone()));
-    traces
+    let mut count = 0_usize;
+    let begin = |_: &Reading| {
+        count += 1;
+        Builder::start(path, count)
+    };
+    visit_traces(reader, begin, |bytes| progress.advance(bytes))
 }
 
 /// A trace of which a part is read: findings are made here, and the model by a thread of its own.
 struct Builder {
+    name: String,
     findings: FindingsBuilder,
-    /// Events that the findings know, and the model does not.
+    /// Events that were passed to the findings, and not yet to the model.
     batch: Vec<Event>,
     to_model: SyncSender<Vec<Event>>,
     model: JoinHandle<ModelBuilder>,
-}
-
-impl Default for Builder {
-    fn default() -> Self {
-        let (to_model, batches) = sync_channel(MAX_BATCHES);
-        Self {
-            findings: FindingsBuilder::default(),
-            batch: Vec::new(),
-            to_model,
-            model: thread::spawn(move || build(&batches)),
-        }
-    }
 }
 
 fn build(batches: &Receiver<Vec<Event>>) -> ModelBuilder {
@@ -83,6 +57,28 @@ fn build(batches: &Receiver<Vec<Event>>) -> ModelBuilder {
 }
 
 impl Builder {
+    /// For trace `number`, counted from 1, of the file at `path`.
+    fn start(path: &Path, number: usize) -> Self {
+        let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        let name = match number {
+            1 => file.into_owned(),
+            _ => format!("{file} #{number}"),
+        };
+        let (to_model, batches) = sync_channel(MAX_BATCHES);
+        let model = thread::spawn(move || build(&batches));
+        Self { name, findings: FindingsBuilder::default(), batch: Vec::new(), to_model, model }
+    }
+
+    fn pass_on(&mut self) {
+        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
+        // The receiver outlives this end of the channel unless it panics, which shows when it is joined.
+        let _ = self.to_model.send(batch);
+    }
+}
+
+impl TraceVisitor for Builder {
+    type Output = Trace;
+
     fn on_event(&mut self, event: Event) {
         self.findings.on_event(&event);
         self.batch.push(event);
@@ -91,27 +87,15 @@ impl Builder {
         }
     }
 
-    fn pass_on(&mut self) {
-        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
-        // Who takes them ends after this end of the channel, unless it panics; that is seen when it is joined.
-        let _ = self.to_model.send(batch);
-    }
-
-    /// The trace `number` of the file at `path`.
-    fn finish(mut self, path: &Path, number: usize, reading: Reading) -> Trace {
+    fn finish(mut self, reading: Reading) -> Trace {
         self.pass_on();
-        let Self { findings, to_model, model, .. } = self;
+        let Self { name, findings, to_model, model, .. } = self;
         drop(to_model);
         let report = findings.finish(reading);
         let mut reading = report.reading;
-        let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        let name = match number {
-            0 => file.into_owned(),
-            _ => format!("{file} #{}", number + 1),
-        };
         let title = reading.title.take().filter(|title| !title.is_empty());
         reading.title = Some(title.map_or(name.clone(), |title| format!("{name}: {title}")));
         let model = model.join().unwrap_or_else(|panic| resume_unwind(panic));
-        Trace { name, model: model.finish(&reading, &remarks(&report.findings)) }
+        Trace { name, model: model.finish(&reading, &report.findings) }
     }
 }

@@ -59,19 +59,15 @@ impl Detector for AboveWindow {
             severity: self.last.saturating_sub(first).as_secs_f64() / 4.0,
             begin: first,
             end: self.last,
-
+            headline: format!(
+                "{} packets sent although the congestion window was full",
+                text::count(self.count)
+            ),
             figures: vec![
                 ("packets", text::count(self.count)),
-                ("most in flight", text::bytes(self.most.0)),
+                ("bytes in flight at the largest excess", text::bytes(self.most.0)),
                 ("congestion window then", text::bytes(self.most.1)),
             ],
-            explanation: format!(
-                "{} packets that were no probes were sent though the window was full: with {} in flight at a \
-                 congestion window of {} at most",
-                self.count,
-                text::bytes(self.most.0),
-                text::bytes(self.most.1)
-            ),
         }]
     }
 }
@@ -132,19 +128,16 @@ impl Detector for GhostBytes {
             severity: end.saturating_sub(begin).as_secs_f64() / 4.0,
             begin,
             end,
-
+            headline: format!(
+                "Bytes in flight overstated by at least {} for {}",
+                text::bytes(least),
+                text::time(end.saturating_sub(begin))
+            ),
             figures: vec![
                 ("duration", text::time(end.saturating_sub(begin))),
                 ("round trips", text::count(rounds)),
-                ("counted too much, at least", text::bytes(least)),
+                ("smallest excess", text::bytes(least)),
             ],
-            explanation: format!(
-                "for {} ({}), {rounds} round trips, at least {} more counted as in flight than was sent and neither \
-                 acknowledged nor lost",
-                text::time(end.saturating_sub(begin)),
-                text::span(begin, end),
-                text::bytes(least)
-            ),
         }]
     }
 }

@@ -1,6 +1,6 @@
 use core::fmt;
 
-/// What can be found. The names that people see are [`FindingId::name`]'s.
+/// The findings. [`FindingId::name`] gives the names that are printed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the catalogue says what each is")]
@@ -35,17 +35,17 @@ pub enum FindingId {
 /// What there is to know about a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Which.
+    /// Its ID.
     pub id: FindingId,
     /// Its name, as it is printed.
     pub name: &'static str,
-    /// What it is, in twelve words at most: the headline.
+    /// What it is, in general; a finding's own headline has figures.
     pub title: &'static str,
     /// What it means.
     pub meaning: &'static str,
     /// What usually causes it.
     pub causes: &'static str,
-    /// From when on it is one, and from which property or section that comes.
+    /// From which measure on it is reported, and the property or section which that follows.
     pub bound: &'static str,
 }
 
@@ -73,204 +73,264 @@ pub static CATALOGUE: [Entry; 25] = [
     Entry {
         id: FindingId::WindowAtFloor,
         name: "window-at-floor",
-        title: "the congestion window stays at its floor without loss",
-        meaning: "The window is at the least its controller ever sets, or less than a datagram above, so that no more goes; packets are acknowledged, none is lost or \
-                  marked, data waits, and it does not grow: a transfer that crawls and may never end.",
-        causes: "A recovery period whose end moves on with each round trip (a flip of state each round trip tells it); idle time computed where there is none; growth in \
-                 fractions that are thrown away; a slow start threshold at the floor together with a congestion avoidance that counts in whole datagrams.",
-        bound: "16 clean round trips with data waiting (L5: recovery ends in 2; L1: half a datagram a round over 4); for BBR, at the floor itself, 128 and 7 s, two probe cycles.",
+        title: "Congestion window pinned at its floor without loss",
+        meaning: "The window is the smallest that the controller ever sets, or less than a datagram above it. Packets \
+                  are acknowledged, none is lost or marked, data is waiting, and yet the window does not grow. The \
+                  transfer is extremely slow and may never finish.",
+        causes: "A recovery period that is extended by every round trip (the figures then show a period of one round trip); idle time computed where there was none; window growth in fractions that are rounded \
+                  away; a slow start threshold at the floor together with congestion avoidance that counts whole \
+                  datagrams.",
+        bound: "16 clean round trips (L5: recovery ends within 2; L1: half a datagram per round trip, over 4). For \
+                  BBR: exactly at the floor for 128 clean round trips and 7 s, which is two probe cycles.",
     },
     Entry {
         id: FindingId::StateFlapping,
         name: "state-flapping",
-        title: "the congestion state goes to and fro",
-        meaning: "Recovery is entered again and again without a loss between. Where the period is the round trip, every window's acknowledgement leads back into recovery.",
-        causes: "A recovery boundary that is a point in time which idle time or another adjustment moves; one that every packet sent crosses.",
-        bound: "16 entries in a row without a loss or a mark, no more than 4 round trips and 100 ms apart (S4).",
+        title: "Congestion state alternates without loss",
+        meaning: "The sender enters recovery again and again although nothing was lost in between. If this repeats \
+                  every round trip, the acknowledgement of each window puts the sender back into recovery.",
+        causes: "A recovery boundary that is a point in time and is moved by idle time or another adjustment; a \
+                  recovery boundary that every newly sent packet crosses.",
+        bound: "16 entries into recovery in a row without loss or ECN-CE mark, each at most 4 round trips and 100 ms \
+                  after the one before (S4).",
     },
     Entry {
         id: FindingId::RecoveryWithoutLoss,
         name: "recovery-without-loss",
-        title: "recovery begins without a loss",
-        meaning: "The controller reacts to something that is no sign of congestion, and the window does not grow meanwhile.",
-        causes: "A boundary of recovery in the future; losses of MTU probes or of packets of other spaces taken for congestion; probe timeouts taken for losses.",
-        bound: "5 entries with neither a loss nor a mark since the recovery before, nor a round trip before or after (S4, S16).",
+        title: "Recovery entered without loss",
+        meaning: "The controller reacts to something that is not a sign of congestion. The window does not grow during \
+                  recovery.",
+        causes: "A recovery boundary in the future; lost path MTU probes, or losses in other packet number spaces, \
+                  treated as congestion; probe timeouts treated as losses.",
+        bound: "5 entries into recovery with neither a loss nor an ECN-CE mark since the previous recovery or within \
+                  a round trip of the entry (S4, S16).",
     },
     Entry {
         id: FindingId::WindowBelowMinimum,
         name: "window-below-minimum",
-        title: "the congestion window is below its minimum",
-        meaning: "The window is smaller than any controller may make it. Below a datagram, nothing is ever sent again.",
-        causes: "A reduction without a lower bound; a minimum in datagrams of another size; arithmetic that wraps.",
-        bound: "Any moment below the minimum that the trace states, else below two datagrams of 1,200 bytes (RFC 9002 §7.2, S3).",
+        title: "Congestion window below its minimum",
+        meaning: "The window is smaller than any controller is allowed to set. Below one datagram, nothing can be sent \
+                  at all.",
+        causes: "A reduction without a lower bound; a minimum computed from another datagram size; arithmetic that \
+                  wraps around.",
+        bound: "Any time below the minimum that the trace states, or else below two datagrams of 1,200 bytes (RFC \
+                  9002, section 7.2; S3).",
     },
     Entry {
         id: FindingId::NoGrowth,
         name: "no-growth",
-        title: "the congestion window does not grow",
-        meaning: "A loss-based window stays where it is, above its floor, though packets are acknowledged, none is lost and data waits.",
-        causes: "Pacing or bursts taken for an application that has nothing to send; a curve whose epoch begins anew with each round; growth by acknowledgement rather than by byte, \
-                 with rounding.",
-        bound: "32 clean round trips with data waiting and 5.5 s (L1: CUBIC's curve is flat for a datagram in 2.72 s). Not judged from 1 MiB on, where a maximum may be configured.",
+        title: "Congestion window does not grow",
+        meaning: "The window of a loss-based controller stays the same, above its floor, although packets are \
+                  acknowledged, none is lost, and data is waiting.",
+        causes: "Pacing or bursts mistaken for an application that has nothing to send; a CUBIC epoch that restarts \
+                  every round trip; growth per acknowledgement instead of per byte, rounded down to zero.",
+        bound: "32 clean round trips and 5.5 s (L1: CUBIC's curve is flat within one datagram for 2.72 s). Windows \
+                  of 1 MiB and more are not judged, because they may be a configured maximum.",
     },
     Entry {
         id: FindingId::SuppressorHeld,
         name: "suppressor-held",
-        title: "something suppresses growth for too long",
-        meaning: "What keeps the window from growing (recovery, not being limited by the window, conservative slow start, a state of BBR's cycle) does not let go.",
-        causes: "A condition that the state it leads to keeps true; a round that is never counted as over.",
-        bound: "16 clean round trips with data waiting, for what belongs to BBR's cycle 128 and 7 s (L8). Only traces with events of namespace clearway.",
+        title: "Window growth suppressed for too long",
+        meaning: "A condition that keeps the window from growing (recovery, a window that is not fully used, \
+                  conservative slow start, a phase of BBR's cycle) does not end.",
+        causes: "A condition kept true by the state that it causes; a round that is never counted as complete.",
+        bound: "16 clean round trips; for phases of BBR's cycle 128 and 7 s (L8). Only for traces with events of the \
+                  namespace clearway.",
     },
     Entry {
         id: FindingId::ApplicationLimitedClaim,
         name: "application-limited-claim",
-        title: "taken for application-limited though the window is full",
-        meaning: "The controller says that the application has nothing to send, and does not grow; but the window is full.",
-        causes: "A judgement made before the packets of a burst are counted; one made while the pacer, not the application, holds data back.",
-        bound: "16 clean round trips with a full window, the claim at every moment of them (L8).",
+        title: "Treated as application-limited although the congestion window is full",
+        meaning: "The controller assumes that the application has too little to send, and does not let the window \
+                  grow. But the window is full.",
+        causes: "A check made before the packets of a burst are counted; a check made while the pacer, and not the \
+                  application, holds data back.",
+        bound: "16 clean round trips with a full window, treated as application-limited throughout (L8).",
     },
     Entry {
         id: FindingId::PhaseWithoutEnd,
         name: "phase-without-end",
-        title: "a state of the controller does not end",
-        meaning: "Recovery, conservative slow start, Drain, ProbeRTT or a part of ProbeBW lasts longer than its rule allows.",
-        causes: "An end that waits for bytes in flight to fall where they are miscounted; a round that never ends.",
-        bound: "Four times what L5 allows: recovery 8 clean round trips with data waiting, conservative slow start (while the window grows as it does there) and Drain 20, ProbeRTT 24 and 0.8 s, Refill 8, Down 16 and 12 s.",
+        title: "Controller stays in one state for too long",
+        meaning: "Recovery, conservative slow start, Drain, ProbeRTT, or a phase of ProbeBW lasts longer than its \
+                  rules allow.",
+        causes: "A state that ends when bytes in flight fall, while these are miscounted; a round \
+                  that never ends.",
+        bound: "Four times what L5 allows, in clean round trips: recovery 8; conservative slow start (while the \
+                  window grows as slowly as it does there) 20; Drain 20; ProbeRTT 24 and 0.8 s; ProbeBW_REFILL 8; \
+                  ProbeBW_DOWN 16 and 12 s.",
     },
     Entry {
         id: FindingId::IdleWithData,
         name: "idle-with-data",
-        title: "nothing is in flight though data waits",
-        meaning: "The sender has data, the peer's limits and the window let it go, nothing is on its way, and nothing is sent.",
-        causes: "An acknowledgement that empties the flight and wakes nobody; a pacer whose release time lies far in the future; a transmit that is only tried when the application writes.",
-        bound: "Pauses of more than 4 round trips and 100 ms, 0.5 s together (L4). Only traces that say why sending is blocked or what the application wrote.",
+        title: "Nothing in flight although data could be sent",
+        meaning: "The sender has data, flow control and the congestion window allow it to be sent, nothing is in \
+                  flight, and nothing is sent.",
+        causes: "An acknowledgement that leaves nothing in flight and does not trigger sending; a pacer whose next \
+                  release time is far in the future; sending attempted only when the application writes.",
+        bound: "Pauses of more than 4 round trips and 100 ms each, 0.5 s in total (L4). Only for traces that say why \
+                  sending is blocked or what the application wrote.",
     },
     Entry {
         id: FindingId::NotWoken,
         name: "not-woken",
-        title: "a raised limit wakes nobody",
-        meaning: "Data waited for the peer's flow control; the limit was raised, and they still waited.",
-        causes: "MAX_DATA or MAX_STREAM_DATA that changes a number and schedules nothing.",
-        bound: "More than 4 round trips and 100 ms from the frame to the next stream data (L4).",
+        title: "No data sent after the peer raised its limit",
+        meaning: "Data was blocked by the peer's flow control. The peer raised the limit, and the data was still not \
+                  sent.",
+        causes: "MAX_DATA or MAX_STREAM_DATA updates the limit but does not trigger sending.",
+        bound: "More than 4 round trips and 100 ms from the frame until stream data is sent (L4).",
     },
     Entry {
         id: FindingId::ProbeOverdue,
         name: "probe-overdue",
-        title: "no probe though packets are outstanding",
-        meaning: "Packets wait for their acknowledgement, and the timer that has to ask for them is not set, or far too late. If nothing comes from the peer either, the connection hangs.",
-        causes: "A probe timer that is not set anew after it ran out, or after keys are discarded; a backoff without end; a process that did not run.",
-        bound: "Twice the probe timeout with its backoff, and 0.5 s, without a packet that asks for an answer (L3, RFC 9002 §6.2).",
+        title: "No probe sent while packets were unacknowledged",
+        meaning: "Packets are unacknowledged, but the probe timeout is not armed or expires far too late. If the peer \
+                  sends nothing either, the connection hangs.",
+        causes: "A probe timer that is not armed again after it expires, or after keys are discarded; a backoff \
+                  without an upper bound; a process that was suspended.",
+        bound: "Twice the probe timeout including backoff, plus 0.5 s, without an ack-eliciting packet (L3; RFC \
+                  9002, section 6.2).",
     },
     Entry {
         id: FindingId::PacerStarves,
         name: "pacer-starves",
-        title: "the pacer lets less go than the window",
-        meaning: "The pacing rate, not the congestion window, decides the throughput, and is too low for it.",
-        causes: "A rate from a round-trip time that was never measured, or from a sample of bandwidth that was limited by the application; bits and bytes.",
-        bound: "16 clean round trips with less than half a window each; for BBR less than half a datagram (L6, RFC 9002 §7.7).",
+        title: "Pacing rate too low for the congestion window",
+        meaning: "The pacing rate limits throughput instead of the congestion window, and is too low for it.",
+        causes: "A pacing rate computed from an initial RTT that was never measured, or from a bandwidth sample taken \
+                  while application-limited; bits mistaken for bytes.",
+        bound: "16 clean round trips in each of which the pacing rate allows less than half a window; for BBR, less \
+                  than half a datagram (L6; RFC 9002, section 7.7).",
     },
     Entry {
         id: FindingId::AboveWindow,
         name: "above-window",
-        title: "packets are sent above the window",
-        meaning: "Ordinary packets are sent though bytes in flight are above the congestion window, without a recent reduction that would explain it.",
-        causes: "A send queue that is not counted; a window that is asked once for a whole burst; probes that are never counted.",
-        bound: "32 packets more than two datagrams above, outside recovery, three round trips after any loss or cut (S2).",
+        title: "Packets sent although the congestion window was full",
+        meaning: "Packets other than probes are sent although bytes in flight exceed the congestion window, and no \
+                  recent reduction explains it.",
+        causes: "Packets waiting in a send queue are not counted; the window is checked once for a whole burst; \
+                  probes are never counted.",
+        bound: "32 packets sent with bytes in flight more than two datagrams above the window, outside recovery and \
+                  three round trips after any loss or reduction (S2).",
     },
     Entry {
         id: FindingId::GhostBytes,
         name: "ghost-bytes-in-flight",
-        title: "bytes in flight that are not",
-        meaning: "More counts as in flight than was sent and is neither acknowledged nor lost. It takes away from the window for ever.",
-        causes: "Packets that leave the ledger without being subtracted: dropped with keys, lost twice, acknowledged after they were declared lost.",
-        bound: "Two datagrams too many at every moment of 64 round trips, and for 1 s (S1).",
+        title: "Bytes in flight overstated",
+        meaning: "More bytes are counted as in flight than were sent and are neither acknowledged nor lost. The excess \
+                  takes up room in the congestion window for good.",
+        causes: "Packets removed without subtracting their bytes: discarded with their keys, or acknowledged after \
+                  they were declared lost.",
+        bound: "An excess of two datagrams throughout 64 round trips and 1 s (S1).",
     },
     Entry {
         id: FindingId::FlowControlStall,
         name: "flow-control-stall",
-        title: "the peer's flow control holds data up",
-        meaning: "Data waits for a limit that the receiver sets: its windows are smaller than the path, or raised too late.",
-        causes: "A receive window below bandwidth times round trip; limits raised only when all was read; lost updates that nobody repeats.",
-        bound: "One stall of 1 s and 16 round trips, or stalls for half the time and 2 s together. What is held up while data in flight stand in a queue (a round trip twice the least) does not count: the path is used.",
+        title: "Peer's flow control blocks sending",
+        meaning: "Data waits for a limit set by the receiver: its flow control windows are too small for the path, or \
+                  it raises its limits too late.",
+        causes: "A receive window smaller than the bandwidth-delay product; limits raised only after all data was \
+                  read; lost MAX_DATA or MAX_STREAM_DATA frames that are not sent again.",
+        bound: "One stall of 1 s and 16 round trips, or stalls that make up half of the time and 2 s in total. \
+                  Stalls while data in flight fills a queue (RTT at least twice the minimum) are not counted, because \
+                  the path is fully used.",
     },
     Entry {
         id: FindingId::PeerStoppedReading,
         name: "peer-stopped-reading",
-        title: "the peer has stopped reading",
-        meaning: "The peer's transport acknowledges everything, but raises no limit: its application takes nothing.",
-        causes: "An application that is busy, paused or stuck; a client that shows a video and has enough of it.",
+        title: "Peer has stopped reading",
+        meaning: "The peer acknowledges everything but raises no flow control limit: its application does not read.",
+        causes: "An application that is busy, paused, or hung; a video player whose buffer is full.",
         bound: "2 s and 8 round trips with everything acknowledged and no limit raised.",
     },
     Entry {
         id: FindingId::AmplificationStall,
         name: "amplification-stall",
-        title: "the amplification limit holds the server up",
-        meaning: "The server may not send before it hears more of its client (RFC 9000 §8.1), and the client is silent: both wait.",
-        causes: "A client that does not probe while it waits in the handshake (RFC 9002 §6.2.2.1); a long certificate chain on a lossy path.",
-        bound: "5 s: a client probes after 1 s, and if that is lost after 2 s more.",
+        title: "Server blocked by the anti-amplification limit",
+        meaning: "The server has sent three times what it received and must wait for the client (RFC 9000, section \
+                  8.1), but the client sends nothing.",
+        causes: "A client that sends no probes during the handshake (RFC 9002, section 6.2.2.1); a long certificate \
+                  chain on a path with loss.",
+        bound: "5 s: a client sends a probe after 1 s, and if that is lost another 2 s later.",
     },
     Entry {
         id: FindingId::AckStarvation,
         name: "ack-starvation",
-        title: "the peer does not acknowledge",
-        meaning: "Packets come from the peer, but no ACK frame is in them, though some of ours wait for one.",
-        causes: "ACKs that wait for room in a window they do not count in; a scheduler that always finds something more important.",
-        bound: "8 packets without an ACK frame, within no less than 1 s and 8 round trips.",
+        title: "Peer sends no acknowledgements",
+        meaning: "Packets arrive from the peer, but none contains an ACK frame, although packets sent to it are \
+                  unacknowledged.",
+        causes: "ACK frames held back by the congestion window, which does not apply to them; a scheduler that always \
+                  puts other frames first.",
+        bound: "8 packets in a row without an ACK frame, over at least 1 s and 8 round trips.",
     },
     Entry {
         id: FindingId::LateAcknowledgements,
         name: "late-acknowledgements",
-        title: "acknowledgements are held back",
-        meaning: "The peer says itself that it held acknowledgements back for longer than its max_ack_delay. Probe timers run out for nothing.",
-        causes: "A receiver that is out of processor time; delays of a batching network card; a max_ack_delay that is a wish.",
-        bound: "32 ACKs and half of all, each later than twice max_ack_delay and 20 ms (S19).",
+        title: "Acknowledgements delayed beyond max_ack_delay",
+        meaning: "By its own ACK Delay field, the peer delays acknowledgements for longer than the max_ack_delay that \
+                  it announced. This causes needless probe timeouts.",
+        causes: "A receiver without enough processor time; interrupt coalescing in a network card; a max_ack_delay \
+                  that the implementation does not keep to.",
+        bound: "32 ACK frames, and half of all, with an ACK Delay above twice max_ack_delay plus 20 ms (S19).",
     },
     Entry {
         id: FindingId::TimedOutWithData,
         name: "timed-out-with-data",
-        title: "the connection timed out with data outstanding",
-        meaning: "The peer fell silent in the middle of a transfer, and the idle timeout ended the connection.",
-        causes: "A peer that crashed, or whose path died; a NAT that forgot the flow; an address of the peer's that changed and was not followed.",
-        bound: "Closed by the idle timeout, or without a reason after as long a silence, with packets unacknowledged or data unsent.",
+        title: "Idle timeout with data unacknowledged",
+        meaning: "The peer fell silent during a transfer, and the idle timeout ended the connection.",
+        causes: "A peer that crashed, or a path that failed; a NAT binding that expired; a change of the peer's \
+                  address that was not followed.",
+        bound: "Closed by the idle timeout, or without a reason after a silence as long as it, with packets \
+                  unacknowledged or data unsent.",
     },
     Entry {
         id: FindingId::DeadPeerKept,
         name: "dead-peer-kept",
-        title: "a dead peer is not given up",
-        meaning: "Nothing was heard for longer than the idle timeout, and the connection still sends.",
-        causes: "An idle timer that sending restarts every time, rather than once.",
-        bound: "A quarter and 1 s more than the idle timeout, or three probe timeouts, since the first packet without an answer (L11, RFC 9000 §10.1).",
+        title: "Connection kept open to a silent peer",
+        meaning: "Nothing was received for longer than the idle timeout, and the connection keeps sending.",
+        causes: "An idle timer restarted by every packet sent, instead of only by the first one since a packet was \
+                  received.",
+        bound: "1.25 times the idle timeout (or three probe timeouts, if longer) plus 1 s since the first \
+                  ack-eliciting packet without an answer (L11; RFC 9000, section 10.1).",
     },
     Entry {
         id: FindingId::LossDeclaredEarly,
         name: "loss-declared-early",
-        title: "packets are declared lost too early",
-        meaning: "Packets are given up before three later ones are acknowledged and before a round trip is over, and then they are acknowledged.",
-        causes: "A time threshold without the round-trip time's noise; a threshold in packets below three; a clock that is read once for several things.",
-        bound: "8 such packets, and one of a hundred sent (RFC 9002 §6.1, S17).",
+        title: "Packets declared lost too early",
+        meaning: "Packets are declared lost before three later ones are acknowledged and before a round trip has \
+                  passed, and are acknowledged afterwards.",
+        causes: "A time threshold without allowance for RTT variation; a packet threshold below three; one clock \
+                  reading used for several events.",
+        bound: "8 such packets, and 1 % of all packets sent (RFC 9002, section 6.1; S17).",
     },
     Entry {
         id: FindingId::SpuriousLoss,
         name: "spurious-loss",
-        title: "reordering is taken for loss",
-        meaning: "Most packets that were declared lost had arrived. They are sent twice, and the window is reduced for nothing.",
-        causes: "A path that reorders by more than three packets or an eighth of a round trip; a sender that neither adapts its thresholds nor takes the reduction back.",
-        bound: "32 packets, half of all losses, one of a hundred sent, and most reductions not taken back (S14, S17). Not for BBR, which repairs its model.",
+        title: "Reordering mistaken for loss",
+        meaning: "Most packets that were declared lost had arrived. Their data is sent again and the window is \
+                  reduced, both needlessly.",
+        causes: "A path that reorders by more than three packets or an eighth of a round trip, with a sender that \
+                  neither adapts its thresholds nor undoes the reduction.",
+        bound: "32 packets, half of all declared lost and 1 % of all sent, with most reductions not undone (S14, \
+                  S17). Not for BBR, which corrects its model.",
     },
     Entry {
         id: FindingId::MtuBlackHole,
         name: "mtu-black-hole",
-        title: "large packets do not arrive",
-        meaning: "All packets above 1,200 bytes are lost for a while, and small ones between them arrive: the path has become narrower.",
-        causes: "A tunnel or a change of route; an MTU that was raised by a probe which another path carried; no black-hole detection (RFC 8899 §4.3).",
-        bound: "8 large packets and no arrival of one, with small ones sent between them that arrive, three times over.",
+        title: "Large packets do not arrive",
+        meaning: "For a while, all packets above 1,200 bytes are lost while smaller ones sent between them arrive: the \
+                  path MTU has decreased.",
+        causes: "A tunnel or a change of route; an MTU confirmed by a probe that took another path; no black hole \
+                  detection (RFC 8899, section 4.3).",
+        bound: "8 large packets lost and none acknowledged, with small packets sent between them arriving on three \
+                  occasions.",
     },
     Entry {
         id: FindingId::EcnBlackHole,
         name: "ecn-black-hole",
-        title: "marked packets do not arrive",
-        meaning: "ECN is being tested, nothing is acknowledged, and packets are still marked.",
-        causes: "A path that drops packets with ECN marks, and a sender that does not stop to mark (RFC 9000 §13.4.2).",
-        bound: "More than 10 packets and 6 probe timeouts without an acknowledgement (L10). Only traces that say how far ECN's test is.",
+        title: "ECN-marked packets do not arrive",
+        meaning: "ECN validation is in progress, nothing is acknowledged, and packets are still sent with ECN marks.",
+        causes: "A path that drops ECN-marked packets, and a sender that does not stop marking (RFC 9000, section \
+                  13.4.2).",
+        bound: "More than 10 packets and 6 probe timeouts without an acknowledgement (L10). Only for traces that \
+                  contain the state of ECN validation.",
     },
 ];

@@ -74,16 +74,14 @@ impl Detector for Endings {
                 severity: end.saturating_sub(begin).as_secs_f64(),
                 begin,
                 end,
-                figures: vec![
-                    ("silence", text::time(end.saturating_sub(begin))),
-                    ("packets without an answer", text::count(unanswered)),
-                ],
-                explanation: format!(
-                    "nothing was heard of the peer for {} ({}), {unanswered} packets stayed without an answer, and the \
-                     connection ended by its idle timeout with data unacknowledged",
-                    text::time(end.saturating_sub(begin)),
-                    text::span(begin, end)
+                headline: format!(
+                    "Idle timeout after {} of silence, with data unacknowledged",
+                    text::time(end.saturating_sub(begin))
                 ),
+                figures: vec![
+                    ("time since the peer's last packet", text::time(end.saturating_sub(begin))),
+                    ("ack-eliciting packets without an answer", text::count(unanswered)),
+                ],
             });
         }
         if let Some((begin, end, bound)) = self.kept {
@@ -92,16 +90,15 @@ impl Detector for Endings {
                 severity: end.saturating_sub(begin).as_secs_f64() / 4.0,
                 begin,
                 end,
-                figures: vec![
-                    ("silence", text::time(end.saturating_sub(begin))),
-                    ("idle timeout", text::time(bound)),
-                ],
-                explanation: format!(
-                    "nothing was heard of the peer for {} ({}), and the connection went on, though its idle timeout is {}",
+                headline: format!(
+                    "Still sending after {} without an answer (idle timeout {})",
                     text::time(end.saturating_sub(begin)),
-                    text::span(begin, end),
                     text::time(bound)
                 ),
+                figures: vec![
+                    ("time without an answer", text::time(end.saturating_sub(begin))),
+                    ("idle timeout", text::time(bound)),
+                ],
             });
         }
         findings

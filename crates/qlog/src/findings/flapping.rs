@@ -76,8 +76,8 @@ impl Detector for Flapping {
         let period = worst.period();
         let ratio = period.as_secs_f64() / worst.rtt.as_secs_f64().max(1e-9);
         let equals = match ratio {
-            0.85..=1.15 => ", which is the round trip".to_owned(),
-            ratio => format!(", {ratio:.1} round trips"),
+            0.85..=1.15 => " (one round trip)".to_owned(),
+            ratio => format!(" ({ratio:.1} round trips)"),
         };
         let per_second = 2.0 / period.as_secs_f64().max(1e-9);
         vec![Finding {
@@ -86,21 +86,19 @@ impl Detector for Flapping {
             severity: self.total.as_secs_f64() / 2.0,
             begin: worst.begin,
             end: worst.end,
+            headline: format!(
+                "Recovery entered {} times in {} without loss",
+                text::count(worst.entries),
+                text::time(worst.length())
+            ),
             figures: vec![
                 ("entries into recovery", text::count(worst.entries)),
-                ("losses between them", text::count(0)),
+                ("packets lost in between", text::count(0)),
                 ("duration", text::time(worst.length())),
-                ("time from entry to entry", format!("{}{equals}", text::time(period))),
-                ("round-trip time", text::time(worst.rtt)),
+                ("time between entries", format!("{}{equals}", text::time(period))),
+                ("state changes per second", format!("{per_second:.0}")),
+                ("smoothed RTT", text::time(worst.rtt)),
             ],
-            explanation: format!(
-                "recovery was entered {} times in {} ({}) without a loss between: {per_second:.0} changes of \
-                 state a second, once each {}{equals}",
-                worst.entries,
-                text::time(worst.length()),
-                text::span(worst.begin, worst.end),
-                text::time(period),
-            ),
         }]
     }
 }
@@ -177,16 +175,15 @@ impl Detector for RecoveryWithoutLoss {
             severity: self.rtt.as_secs_f64() * self.without as f64 / 4.0,
             begin: first,
             end: self.last,
-
+            headline: format!(
+                "Recovery entered {} of {} times without loss or ECN-CE mark",
+                text::count(self.without),
+                text::count(self.entries)
+            ),
             figures: vec![
                 ("entries into recovery", text::count(self.entries)),
-                ("without loss or mark", text::count(self.without)),
+                ("without loss or ECN-CE mark", text::count(self.without)),
             ],
-            explanation: format!(
-                "{} of {} entries into recovery had no loss and no mark of congestion since the one before, nor \
-                 within a round trip",
-                self.without, self.entries
-            ),
         }]
     }
 }

@@ -128,30 +128,23 @@ impl Stalls {
         if !is_long && !is_much {
             return Vec::new();
         }
-        let limit = match longest.limit {
-            Some(limit) => format!(" at a limit of {}", text::bytes(limit)),
-            None => String::new(),
-        };
+        let mut figures = vec![("longest stall", text::time(longest.length()))];
+        figures.extend(longest.limit.map(|limit| ("limit", text::bytes(limit))));
+        figures.extend([
+            ("stalls", text::count(self.count)),
+            ("total duration", text::time(self.total)),
+            ("out of", text::time(all)),
+        ]);
         vec![Finding {
             id: FindingId::FlowControlStall,
             severity: others.as_secs_f64(),
             begin: longest.begin,
             end: longest.end,
-
-            figures: vec![
-                ("longest stall", text::time(longest.length())),
-                ("stalls", text::count(self.count)),
-                ("together", text::time(self.total)),
-                ("of", text::time(all)),
-            ],
-            explanation: format!(
-                "the peer's flow control held data up{limit} for {} ({}); {} such stalls take {} of {}",
-                text::time(longest.length()),
-                text::span(longest.begin, longest.end),
-                self.count,
-                text::time(self.total),
-                text::time(all)
+            headline: format!(
+                "Peer's flow control blocks sending for {}",
+                text::time(longest.length())
             ),
+            figures,
         }]
     }
 }
@@ -231,16 +224,14 @@ impl Detector for Stalls {
                 severity: self.stopped_total.as_secs_f64(),
                 begin: stopped.begin,
                 end: stopped.end,
+                headline: format!(
+                    "Peer acknowledges everything but raises no limit for {}",
+                    text::time(stopped.waited())
+                ),
                 figures: vec![
                     ("longest wait", text::time(stopped.waited())),
-                    ("together", text::time(self.stopped_total)),
+                    ("total duration", text::time(self.stopped_total)),
                 ],
-                explanation: format!(
-                    "the peer had acknowledged all that its limits let go, and raised no limit for {} ({}); {} in all",
-                    text::time(stopped.waited()),
-                    text::span(stopped.begin, stopped.end),
-                    text::time(self.stopped_total)
-                ),
             });
         }
         // That the application wrote more than was sent has to be known, or it may just have had nothing.
@@ -250,14 +241,14 @@ impl Detector for Stalls {
                 severity: end.saturating_sub(begin).as_secs_f64(),
                 begin,
                 end,
-                figures: vec![
-                    ("time until data was sent", text::time(end.saturating_sub(begin))),
-                ],
-                explanation: format!(
-                    "the peer raised a limit that data had waited for, and nothing was sent for {} ({})",
-                    text::time(end.saturating_sub(begin)),
-                    text::span(begin, end)
+                headline: format!(
+                    "No data sent for {} after the peer raised its limit",
+                    text::time(end.saturating_sub(begin))
                 ),
+                figures: vec![(
+                    "time until stream data was sent",
+                    text::time(end.saturating_sub(begin)),
+                )],
             });
         }
         findings

@@ -88,21 +88,17 @@ impl Detector for NoGrowth {
             severity: self.total.as_secs_f64() / 2.0,
             begin: worst.begin,
             end: worst.end,
-
+            headline: format!(
+                "Congestion window stuck at {} for {} without loss",
+                text::bytes(worst.window),
+                text::time(worst.length())
+            ),
             figures: vec![
                 ("congestion window", text::bytes(worst.window)),
                 ("duration", text::time(worst.length())),
                 ("round trips", text::count(worst.rounds)),
                 ("packets lost", text::count(0)),
             ],
-            explanation: format!(
-                "the congestion window did not grow above {} in {} ({}), {} round trips in which no packet was \
-                 lost and data waited",
-                text::bytes(worst.window),
-                text::time(worst.length()),
-                text::span(worst.begin, worst.end),
-                worst.rounds
-            ),
         }]
     }
 }
@@ -197,20 +193,17 @@ impl Detector for Suppressors {
                 severity: length.as_secs_f64() / 2.0,
                 begin: held.begin,
                 end: held.end,
+                headline: format!(
+                    "Window growth suppressed for {} without loss: {}",
+                    text::time(length),
+                    name.replace('_', " ")
+                ),
                 figures: vec![
-                    ("kept by", name.replace('_', " ")),
+                    ("suppressed by", name.replace('_', " ")),
                     ("duration", text::time(length)),
                     ("round trips", text::count(held.rounds)),
                     ("packets lost", text::count(0)),
                 ],
-                explanation: format!(
-                    "{:?} kept the congestion window from growing for {} ({}), {} round trips in which no packet \
-                     was lost and data waited",
-                    name.replace('_', " "),
-                    text::time(length),
-                    text::span(held.begin, held.end),
-                    held.rounds
-                ),
             }
         });
         findings.collect()
@@ -267,14 +260,11 @@ impl Detector for ApplicationLimitedClaim {
             severity: length.as_secs_f64() / 2.0,
             begin,
             end,
-
-            figures: vec![("duration", text::time(length)), ("round trips", text::count(rounds))],
-            explanation: format!(
-                "for {} ({}), {rounds} round trips, the controller took the connection for limited by its \
-                 application, and did not grow, though the congestion window was full",
-                text::time(length),
-                text::span(begin, end)
+            headline: format!(
+                "Treated as application-limited for {} despite a full congestion window",
+                text::time(length)
             ),
+            figures: vec![("duration", text::time(length)), ("round trips", text::count(rounds))],
         }]
     }
 }

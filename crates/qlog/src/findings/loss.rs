@@ -124,16 +124,14 @@ impl Detector for Spurious {
                 severity: self.early.packets as f64 * state.rtt().unwrap_or_default().as_secs_f64(),
                 begin: first,
                 end: self.early.last,
+                headline: format!(
+                    "{} packets declared lost too early, then acknowledged",
+                    text::count(self.early.packets)
+                ),
                 figures: vec![
                     ("packets", text::count(self.early.packets)),
-                    ("share of those sent", text::percent(self.early.packets, sent)),
+                    ("share of all packets sent", text::percent(self.early.packets, sent)),
                 ],
-                explanation: format!(
-                    "{} packets ({} of those sent) were declared lost before they were late by packets or by time, and \
-                     were acknowledged after all",
-                    self.early.packets,
-                    text::percent(self.early.packets, sent)
-                ),
             });
         }
         let all =
@@ -154,20 +152,18 @@ impl Detector for Spurious {
                 severity: all.packets as f64 * state.rtt().unwrap_or_default().as_secs_f64() / 4.0,
                 begin: first,
                 end: all.last,
-                figures: vec![
-                    ("declared lost", text::count(state.lost)),
-                    ("arrived after all", text::count(all.packets)),
-                    ("sent twice for nothing", text::bytes(all.bytes)),
-                    ("reductions of the window", text::count(cuts)),
-                    ("taken back", text::count(undone)),
-                ],
-                explanation: format!(
-                    "{} of {} packets that were declared lost had arrived, only later ({} sent twice for nothing), and \
-                     the congestion window was reduced {cuts} times",
-                    all.packets,
-                    state.lost,
-                    text::bytes(all.bytes)
+                headline: format!(
+                    "{} of {} packets declared lost were only reordered",
+                    text::count(all.packets),
+                    text::count(state.lost)
                 ),
+                figures: vec![
+                    ("packets declared lost", text::count(state.lost)),
+                    ("acknowledged afterwards", text::count(all.packets)),
+                    ("retransmitted needlessly", text::bytes(all.bytes)),
+                    ("window reductions", text::count(cuts)),
+                    ("reductions undone", text::count(undone)),
+                ],
             });
         }
         findings

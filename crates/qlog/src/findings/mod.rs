@@ -30,7 +30,7 @@ mod window;
 
 use core::time::Duration;
 
-use crate::read::{Event, Item, QlogReader, Reading, VantagePoint};
+use crate::read::{Event, QlogReader, Reading, TraceVisitor, VantagePoint, visit_traces};
 
 pub use catalogue::{CATALOGUE, Entry, FindingId};
 pub use shares::Shares;
@@ -48,10 +48,10 @@ pub struct Finding {
     pub begin: Duration,
     /// When it ended.
     pub end: Duration,
-    /// What was measured, each by its name, with its unit.
+    /// What was found, with the figures that matter most, in twelve words at most.
+    pub headline: String,
+    /// What was measured: names, and values with their units.
     pub figures: Vec<(&'static str, String)>,
-    /// What was seen, with figures and their units, in one sentence.
-    pub explanation: String,
 }
 
 /// What is wrong with a trace, and what it is about.
@@ -170,29 +170,22 @@ impl core::fmt::Debug for FindingsBuilder {
     }
 }
 
-/// Reads all of a file: a report for each trace in it. `progress` is told from time to time how many bytes
-/// were read.
-pub fn find(mut reader: QlogReader, mut progress: impl FnMut(u64)) -> Vec<Report> {
-    /// Events between two reports of progress.
-    const INTERVAL: u32 = 1 << 14;
-    let mut reports = Vec::new();
-    let mut builder = FindingsBuilder::default();
-    let mut waiting = 0_u32;
-    while let Some(item) = reader.next() {
-        match item {
-            Item::Trace => {
-                let reading = reader.take_finished().unwrap_or_default();
-                reports.push(core::mem::take(&mut builder).finish(reading));
-            }
-            Item::Event(event) => builder.on_event(&event),
-        }
-        waiting = waiting.wrapping_add(1);
-        if waiting.is_multiple_of(INTERVAL) {
-            progress(reader.offset());
-        }
+impl TraceVisitor for FindingsBuilder {
+    type Output = Report;
+
+    fn on_event(&mut self, event: Event) {
+        Self::on_event(self, &event);
     }
-    reports.push(builder.finish(reader.reading().clone()));
-    reports
+
+    fn finish(self, reading: Reading) -> Report {
+        Self::finish(self, reading)
+    }
+}
+
+/// Reads a whole file: a report for each trace in it. `progress` is called from time to time with the number of bytes
+/// read.
+pub fn find(reader: QlogReader, progress: impl FnMut(u64)) -> Vec<Report> {
+    visit_traces(reader, |_| FindingsBuilder::default(), progress)
 }
 
 #[cfg(test)]

@@ -88,20 +88,18 @@ impl Detector for BlackHole {
             severity: length.as_secs_f64(),
             begin: worst.begin,
             end: worst.end,
-
+            headline: format!(
+                "All {} packets of {} or more lost for {}",
+                text::count(worst.lost),
+                text::bytes(worst.least),
+                text::time(length)
+            ),
             figures: vec![
                 ("duration", text::time(length)),
                 ("packets lost", text::count(worst.lost)),
-                ("smallest of them", text::bytes(worst.least)),
+                ("smallest packet lost", text::bytes(worst.least)),
+                ("packets that arrived, at most", text::bytes(LEAST_DATAGRAM)),
             ],
-            explanation: format!(
-                "for {} ({}) all {} packets of {} and more were lost, while packets of up to {} between them arrived",
-                text::time(length),
-                text::span(worst.begin, worst.end),
-                worst.lost,
-                text::bytes(worst.least),
-                text::bytes(LEAST_DATAGRAM)
-            ),
         }]
     }
 }
@@ -147,18 +145,16 @@ impl Detector for Ecn {
             severity: end.saturating_sub(begin).as_secs_f64(),
             begin,
             end,
-
+            headline: format!(
+                "No ECN-marked packet acknowledged for {} ({} sent)",
+                text::time(end.saturating_sub(begin)),
+                text::count(sent)
+            ),
             figures: vec![
                 ("duration", text::time(end.saturating_sub(begin))),
-                ("packets sent", text::count(sent)),
+                ("marked packets sent", text::count(sent)),
                 ("acknowledged", text::count(0)),
             ],
-            explanation: format!(
-                "for {} ({}) ECN was being tested, {sent} packets were sent, and none was acknowledged; packets were \
-                 still marked",
-                text::time(end.saturating_sub(begin)),
-                text::span(begin, end)
-            ),
         }]
     }
 }

@@ -86,22 +86,17 @@ impl Detector for Pacer {
             severity: worst.length().as_secs_f64() / 2.0,
             begin: worst.begin,
             end: worst.end,
-
+            headline: format!(
+                "Pacing limits sending to {} per round trip for {}",
+                text::bytes(worst.paced as u64),
+                text::time(worst.length())
+            ),
             figures: vec![
-                ("paced in a round trip, at least", text::bytes(worst.paced as u64)),
-                ("wanted by the window", text::bytes(worst.wanted as u64)),
+                ("lowest pacing rate, per round trip", text::bytes(worst.paced as u64)),
+                ("at least expected", text::bytes(worst.wanted as u64)),
                 ("duration", text::time(worst.length())),
                 ("round trips", text::count(worst.rounds)),
             ],
-            explanation: format!(
-                "the pacing rate let as little as {} go in a round trip, where the congestion window asked for more \
-                 than {}, for {} ({}), {} round trips with data waiting",
-                text::bytes(worst.paced as u64),
-                text::bytes(worst.wanted as u64),
-                text::time(worst.length()),
-                text::span(worst.begin, worst.end),
-                worst.rounds
-            ),
         }]
     }
 }

@@ -80,17 +80,14 @@ impl Detector for Amplification {
             severity: self.total.as_secs_f64(),
             begin,
             end,
-
+            headline: format!(
+                "Server blocked by the anti-amplification limit for {}",
+                text::time(end.saturating_sub(begin))
+            ),
             figures: vec![
                 ("longest stall", text::time(end.saturating_sub(begin))),
-                ("together", text::time(self.total)),
+                ("total duration", text::time(self.total)),
             ],
-            explanation: format!(
-                "the server had sent three times what it had received and could not go on for {} ({}), because nothing \
-                 came from its client",
-                text::time(end.saturating_sub(begin)),
-                text::span(begin, end)
-            ),
         }]
     }
 }
@@ -150,18 +147,16 @@ impl Detector for AckStarvation {
             severity: self.total.as_secs_f64(),
             begin,
             end,
-
+            headline: format!(
+                "No ACK frame in {} packets from the peer for {}",
+                text::count(packets),
+                text::time(end.saturating_sub(begin))
+            ),
             figures: vec![
                 ("longest time without an ACK frame", text::time(end.saturating_sub(begin))),
-                ("packets of the peer in it", text::count(packets)),
-                ("together", text::time(self.total)),
+                ("packets from the peer meanwhile", text::count(packets)),
+                ("total duration", text::time(self.total)),
             ],
-            explanation: format!(
-                "for {} ({}) the peer sent {packets} packets and not one ACK frame, though packets waited to be \
-                 acknowledged",
-                text::time(end.saturating_sub(begin)),
-                text::span(begin, end)
-            ),
         }]
     }
 }
@@ -212,20 +207,18 @@ impl Detector for LateAcknowledgements {
             severity: self.longest.as_secs_f64() * self.late as f64 / 4.0,
             begin: first,
             end: self.last,
-
+            headline: format!(
+                "{} of {} ACK frames delayed beyond max_ack_delay ({})",
+                text::count(self.late),
+                text::count(self.acks),
+                text::time(self.announced)
+            ),
             figures: vec![
                 ("ACK frames", text::count(self.acks)),
-                ("late", text::count(self.late)),
+                ("delayed for too long", text::count(self.late)),
                 ("max_ack_delay", text::time(self.announced)),
-                ("longest delay", text::time(self.longest)),
+                ("longest ACK delay", text::time(self.longest)),
             ],
-            explanation: format!(
-                "the peer held {} of {} acknowledgements back for longer than the {} it announced, {} at most",
-                self.late,
-                self.acks,
-                text::time(self.announced),
-                text::time(self.longest)
-            ),
         }]
     }
 }

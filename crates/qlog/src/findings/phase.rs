@@ -97,19 +97,17 @@ impl Detector for Phases {
             severity: length.as_secs_f64() / 2.0,
             begin,
             end,
-
+            headline: format!(
+                "Controller stays in {} for {} ({rounds} round trips)",
+                state.name(),
+                text::time(length)
+            ),
             figures: vec![
                 ("state", state.name().to_owned()),
                 ("duration", text::time(length)),
                 ("round trips", text::count(rounds)),
+                ("packets lost", text::count(0)),
             ],
-            explanation: format!(
-                "the controller was in {} for {} ({}), {rounds} round trips in which no packet was lost and data \
-                 waited",
-                state.name(),
-                text::time(length),
-                text::span(begin, end)
-            ),
         }]
     }
 }

@@ -79,20 +79,15 @@ impl Detector for IdleWithData {
             severity: self.total.as_secs_f64(),
             begin,
             end,
-
+            headline: format!(
+                "Nothing in flight for {} although data could be sent",
+                text::time(end.saturating_sub(begin))
+            ),
             figures: vec![
                 ("longest pause", text::time(end.saturating_sub(begin))),
                 ("pauses", text::count(self.count)),
-                ("together", text::time(self.total)),
+                ("total duration", text::time(self.total)),
             ],
-            explanation: format!(
-                "nothing was in flight for {} ({}) though data waited and neither flow control nor the path was in \
-                 the way; {} such pauses, {} together",
-                text::time(end.saturating_sub(begin)),
-                text::span(begin, end),
-                self.count,
-                text::time(self.total)
-            ),
         }]
     }
 }
@@ -171,19 +166,15 @@ impl Detector for ProbeOverdue {
             severity: self.total.as_secs_f64(),
             begin,
             end,
-
-            figures: vec![
-                ("longest silence", text::time(end.saturating_sub(begin))),
-                ("allowed at most", text::time(allowed)),
-                ("above that, together", text::time(self.total)),
-            ],
-            explanation: format!(
-                "packets were unacknowledged, and for {} ({}) nothing was sent to ask for them; the probe timeout \
-                 allowed {} at most, with its backoff doubled",
-                text::time(end.saturating_sub(begin)),
-                text::span(begin, end),
-                text::time(allowed)
+            headline: format!(
+                "No probe sent for {} while packets were unacknowledged",
+                text::time(end.saturating_sub(begin))
             ),
+            figures: vec![
+                ("longest time without a probe", text::time(end.saturating_sub(begin))),
+                ("at most expected (twice the probe timeout)", text::time(allowed)),
+                ("total time beyond that", text::time(self.total)),
+            ],
         }]
     }
 }

@@ -18,9 +18,10 @@ pub(super) fn time(duration: Duration) -> String {
     }
 }
 
-/// From when to when.
-pub(super) fn span(begin: Duration, end: Duration) -> String {
-    format!("{:.3} s to {:.3} s", begin.as_secs_f64(), end.as_secs_f64())
+/// A number with one decimal place, if that is not zero.
+pub(super) fn number(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").unwrap_or(&text).to_owned()
 }
 
 /// Bytes, with a comma for each three digits.
@@ -51,7 +52,7 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bytes, percent, span, time};
+    use super::{bytes, number, percent, time};
     use core::time::Duration;
 
     #[test]
@@ -66,6 +67,6 @@ mod tests {
         assert_eq!(bytes(2700), "2,700 bytes");
         assert_eq!(bytes(1_234_567), "1,234,567 bytes");
         assert_eq!(percent(1, 8), "12.5 %");
-        assert_eq!(span(Duration::ZERO, Duration::from_millis(1500)), "0.000 s to 1.500 s");
+        assert_eq!((number(2.04), number(2.07)), ("2".to_owned(), "2.1".to_owned()));
     }
 }

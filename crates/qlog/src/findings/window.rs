@@ -35,7 +35,7 @@ struct Stretch {
     most: u64,
 }
 
-/// What goes to and fro while the window stays at its floor.
+/// What alternates while the window stays at its floor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Swing {
     /// The congestion state.
@@ -50,7 +50,7 @@ fn is_about(period: Duration, round_trip: Duration) -> bool {
 }
 
 impl Stretch {
-    /// What goes to and fro meanwhile, and how often: once each this long.
+    /// What alternates meanwhile, and with which period.
     fn rhythm(&self) -> Option<(Swing, Duration)> {
         let period = |swings: f64| self.length().div_f64(swings.max(1.0));
         if self.state_changes >= self.rounds {
@@ -62,42 +62,13 @@ impl Stretch {
         }
     }
 
-    /// What goes to and fro meanwhile, how fast, and whether the round trip is its clock.
-    fn flips(&self, mean_rtt: Duration) -> String {
-        let Some((swing, period)) = self.rhythm() else { return String::new() };
-        let is_round_trip = is_about(period, mean_rtt);
-        let (changes, period) = (self.state_changes, text::time(period));
-        match swing {
-            Swing::State => {
-                let equals = match is_round_trip {
-                    true => {
-                        ", which is the round trip: each one puts the sender back into recovery"
-                    }
-                    false => "",
-                };
-                format!(
-                    "; the congestion state changed {changes} times, a flip to and fro each {period}{equals}"
-                )
-            }
-            Swing::Flight => {
-                let equals = match is_round_trip {
-                    true => ", which is the round trip: with each one the end of recovery moves on",
-                    false => "",
-                };
-                format!(
-                    "; the controller did not leave recovery, and the flight fell to zero and back each {period}{equals}"
-                )
-            }
-        }
-    }
-
     /// The same as a figure.
     fn swing_figure(&self, mean_rtt: Duration) -> Option<(&'static str, String)> {
         let (swing, period) = self.rhythm()?;
-        let equals = if is_about(period, mean_rtt) { ", which is the round trip" } else { "" };
+        let equals = if is_about(period, mean_rtt) { " (one round trip)" } else { "" };
         let name = match swing {
-            Swing::State => "state to and fro each",
-            Swing::Flight => "flight to zero and back each",
+            Swing::State => "into recovery and back every",
+            Swing::Flight => "bytes in flight fall to 0 every",
         };
         Some((name, format!("{}{equals}", text::time(period))))
     }
@@ -113,7 +84,6 @@ struct TimeAtFloor {
     total: Duration,
     since: Option<Duration>,
     first: Option<Duration>,
-    last: Duration,
     /// What the floor was taken for: it may turn out to be lower.
     floor: u64,
 }
@@ -135,7 +105,6 @@ impl TimeAtFloor {
     fn leave(&mut self, now: Duration) {
         if let Some(since) = self.since.take() {
             self.total = self.total.saturating_add(now.saturating_sub(since));
-            self.last = now;
         }
     }
 }
@@ -175,72 +144,56 @@ impl AtFloor {
         }
     }
 
-    /// The window, in words.
+    fn headline(&self, worst: &Stretch) -> String {
+        let place = if worst.least > self.floor { "just above" } else { "at" };
+        let datagrams = text::number(self.datagrams(worst.least));
+        let length = text::time(worst.length());
+        format!(
+            "Congestion window pinned {place} its floor ({datagrams} datagrams) for {length} without loss"
+        )
+    }
+
+    fn datagrams(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.datagram.max(1) as f64
+    }
+
+    /// The smallest and the largest window.
     fn window(&self, worst: &Stretch) -> String {
-        let datagrams = worst.least as f64 / self.datagram.max(1) as f64;
-        let least = text::bytes(worst.least);
-        match worst.least.checked_sub(self.floor) {
-            Some(above @ 1..) => {
-                let above = text::bytes(above);
-                format!(
-                    "at {least} ({datagrams:.1} datagrams), {above} above its floor and no datagram more,"
-                )
-            }
-            _ if worst.most > worst.least => format!(
-                "at its floor of {least} ({datagrams:.1} datagrams), or less than a datagram above,"
-            ),
-            _ => format!("at its floor of {least} ({datagrams:.1} datagrams)"),
+        let size = |bytes| {
+            let datagrams = text::number(self.datagrams(bytes));
+            format!("{} ({datagrams} datagrams)", text::bytes(bytes))
+        };
+        match worst.most > worst.least {
+            true => format!("{} to {}", size(worst.least), size(worst.most)),
+            false => size(worst.least),
         }
     }
 
     fn figures(&self, worst: &Stretch) -> Vec<(&'static str, String)> {
         let mean_rtt = worst.round_trips.div_f64(worst.rounds.max(1) as f64);
         let mut figures = vec![
-            ("congestion window", text::bytes(worst.least)),
+            ("congestion window", self.window(worst)),
             ("floor", text::bytes(self.floor)),
             ("duration", text::time(worst.length())),
             ("round trips", text::count(worst.rounds)),
-            ("mean round trip", text::time(mean_rtt)),
+            ("mean round-trip time", text::time(mean_rtt)),
             ("packets lost", text::count(0)),
         ];
+        if worst.in_recovery > 0 {
+            figures.push(("round trips in recovery", text::count(worst.in_recovery)));
+        }
         if worst.state_changes > 0 {
-            figures.push(("changes of state", text::count(worst.state_changes)));
+            figures.push(("state changes", text::count(worst.state_changes)));
         }
         figures.extend(worst.swing_figure(mean_rtt));
         if self.count > 1 {
-            figures.push(("stretches like it", text::count(self.count)));
-            figures.push(("together", text::time(self.total)));
+            figures.push(("periods like this one", text::count(self.count)));
+            figures.push(("their total duration", text::time(self.total)));
+        }
+        if self.at_floor.first.is_some() {
+            figures.push(("total time exactly at the floor", text::time(self.at_floor.total)));
         }
         figures
-    }
-
-    fn explain(&self, worst: &Stretch) -> String {
-        let mean_rtt = worst.round_trips.div_f64(worst.rounds.max(1) as f64);
-        let mut said = format!(
-            "the congestion window stayed {} for {} ({}), {} round trips of {}, in which no packet was lost and \
-             data waited",
-            self.window(worst),
-            text::time(worst.length()),
-            text::span(worst.begin, worst.end),
-            worst.rounds,
-            text::time(mean_rtt),
-        );
-        said.push_str(&worst.flips(mean_rtt));
-        if self.count > 1 {
-            said.push_str(&format!(
-                "; this is the longest of {} such stretches, {} together",
-                self.count,
-                text::time(self.total)
-            ));
-        }
-        if let Some(first) = self.at_floor.first {
-            said.push_str(&format!(
-                "; in all the window was at its floor itself for {} (within {})",
-                text::time(self.at_floor.total),
-                text::span(first, self.at_floor.last)
-            ));
-        }
-        said
     }
 }
 
@@ -300,8 +253,8 @@ impl Detector for AtFloor {
             severity: self.total.as_secs_f64(),
             begin: worst.begin,
             end: worst.end,
+            headline: self.headline(&worst),
             figures: self.figures(&worst),
-            explanation: self.explain(&worst),
         }]
     }
 }
@@ -351,18 +304,16 @@ impl Detector for BelowMinimum {
             severity: self.total.as_secs_f64(),
             begin: first,
             end: self.last,
-
-            figures: vec![
-                ("least congestion window", text::bytes(least)),
-                ("minimum", text::bytes(minimum)),
-                ("time below it", text::time(self.total)),
-            ],
-            explanation: format!(
-                "the congestion window fell to {}, below the least of {}, and was below it for {} in all",
-                text::bytes(least),
+            headline: format!(
+                "Congestion window below its minimum ({}) for {}",
                 text::bytes(minimum),
                 text::time(self.total)
             ),
+            figures: vec![
+                ("smallest congestion window", text::bytes(least)),
+                ("minimum", text::bytes(minimum)),
+                ("total time below it", text::time(self.total)),
+            ],
         }]
     }
 }

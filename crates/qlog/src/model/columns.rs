@@ -1,6 +1,6 @@
 //! Arrays of little-endian numbers, one after the other.
 
-use serde_json::{Value, json};
+use super::header::{ColumnPlace, ColumnType};
 
 /// What every array's offset is a multiple of, so that a browser may take it in place.
 const ALIGNMENT: usize = 8;
@@ -11,34 +11,34 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    pub(super) fn f64(&mut self, values: impl IntoIterator<Item = f64>) -> Value {
-        self.write("f64", values.into_iter().map(f64::to_le_bytes))
+    pub(super) fn f64(&mut self, values: impl IntoIterator<Item = f64>) -> ColumnPlace {
+        self.write(ColumnType::F64, values.into_iter().map(f64::to_le_bytes))
     }
 
-    pub(super) fn u32(&mut self, values: impl IntoIterator<Item = u32>) -> Value {
-        self.write("u32", values.into_iter().map(u32::to_le_bytes))
+    pub(super) fn u32(&mut self, values: impl IntoIterator<Item = u32>) -> ColumnPlace {
+        self.write(ColumnType::U32, values.into_iter().map(u32::to_le_bytes))
     }
 
-    pub(super) fn u16(&mut self, values: impl IntoIterator<Item = u16>) -> Value {
-        self.write("u16", values.into_iter().map(u16::to_le_bytes))
+    pub(super) fn u16(&mut self, values: impl IntoIterator<Item = u16>) -> ColumnPlace {
+        self.write(ColumnType::U16, values.into_iter().map(u16::to_le_bytes))
     }
 
-    pub(super) fn u8(&mut self, values: impl IntoIterator<Item = u8>) -> Value {
-        self.write("u8", values.into_iter().map(u8::to_le_bytes))
+    pub(super) fn u8(&mut self, values: impl IntoIterator<Item = u8>) -> ColumnPlace {
+        self.write(ColumnType::U8, values.into_iter().map(u8::to_le_bytes))
     }
 
-    pub(super) fn text(&mut self, text: &str) -> Value {
+    pub(super) fn text(&mut self, text: &str) -> ColumnPlace {
         let offset = self.align();
         self.bytes.extend_from_slice(text.as_bytes());
-        json!({ "offset": offset, "length": text.len(), "type": "u8" })
+        ColumnPlace { offset, length: text.len(), kind: ColumnType::U8 }
     }
 
     /// The array's place, as the header names it.
     fn write<const N: usize>(
         &mut self,
-        name: &str,
+        kind: ColumnType,
         values: impl Iterator<Item = [u8; N]>,
-    ) -> Value {
+    ) -> ColumnPlace {
         let offset = self.align();
         let mut length = 0_usize;
         self.bytes.reserve(values.size_hint().0.saturating_mul(N));
@@ -46,7 +46,7 @@ impl Columns {
             self.bytes.extend_from_slice(&value);
             length = length.saturating_add(1);
         }
-        json!({ "offset": offset, "length": length, "type": name })
+        ColumnPlace { offset, length, kind }
     }
 
     /// Where the next array begins.

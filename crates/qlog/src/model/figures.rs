@@ -2,9 +2,8 @@
 
 use core::time::Duration;
 
-use serde_json::{Value, json};
-
 use super::MAX_POINTS;
+use super::header::{SeriesHeader, Unit};
 use super::series::Series;
 use crate::read::{Figure, FigureUnit};
 
@@ -30,13 +29,21 @@ impl FigureSeries {
     }
 
     /// As the header names it; the page shows it if it is asked to.
-    pub(super) fn declaration(&self) -> Value {
+    pub(super) fn declaration(&self) -> SeriesHeader {
         let unit = match self.unit {
-            FigureUnit::Bytes => "bytes",
-            FigureUnit::Milliseconds => "ms",
-            FigureUnit::BitsPerSecond => "bytes/s",
+            FigureUnit::Bytes => Unit::Bytes,
+            FigureUnit::Milliseconds => Unit::Milliseconds,
+            FigureUnit::BitsPerSecond => Unit::BytesPerSecond,
         };
-        json!({ "id": self.id(), "title": self.name, "unit": unit, "step": true, "detail": true })
+        SeriesHeader {
+            id: self.id(),
+            title: self.name.clone(),
+            unit,
+            step: true,
+            detail: true,
+            time: None,
+            value: None,
+        }
     }
 
     /// A value in the unit of the page.

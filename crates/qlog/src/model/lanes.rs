@@ -2,10 +2,9 @@
 
 use core::time::Duration;
 
-use serde_json::{Value, json};
-
 use super::MAX_POINTS;
 use super::columns::Columns;
+use super::header::LaneHeader;
 use super::series::milliseconds;
 
 /// Names that a lane tells apart, and the length in characters at which they are cut off.
@@ -100,11 +99,17 @@ impl Lane {
         self.spans.is_empty()
     }
 
-    pub(super) fn write(&self, columns: &mut Columns) -> Value {
+    pub(super) fn write(&self, columns: &mut Columns) -> LaneHeader {
         let begin = columns.f64(self.spans.iter().map(|(begin, _, _)| *begin));
         let end = columns.f64(self.spans.iter().map(|(_, end, _)| *end));
         let state = columns.u16(self.spans.iter().map(|(_, _, state)| *state));
-        let (id, title, names) = (self.id, self.title, &self.names);
-        json!({ "id": id, "title": title, "names": names, "begin": begin, "end": end, "state": state })
+        LaneHeader {
+            id: self.id.to_owned(),
+            title: self.title.to_owned(),
+            names: self.names.clone(),
+            begin: Some(begin),
+            end: Some(end),
+            state: Some(state),
+        }
     }
 }

@@ -1,17 +1,19 @@
 //! What is new of a trace that is still being written.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 use super::figures::FigureSeries;
+use super::header::{FindingHeader, Header, LaneHeader, MarksHeader, Rows};
 use super::series::Series;
-use super::{LOST_COUNTED, MARKS, ModelBuilder, Remark, SERIES, declaration, header};
+use super::{LOST_COUNTED, MARKS, ModelBuilder, SERIES, declaration};
+use crate::findings::Finding;
 use crate::read::Reading;
 
-/// How much of a trace a page has been told.
+/// How much of a trace was sent to a page.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Follower {
     series: [usize; SERIES.len()],
-    /// Of what the controller computes with: those that were declared.
+    /// Of the controller's own figures: those that were declared.
     figures: Vec<usize>,
     lanes: [usize; 3],
     marks: [usize; MARKS.len()],
@@ -19,82 +21,89 @@ pub struct Follower {
 
 impl Follower {
     /// The header of a trace of which nothing is known yet but what `reading` says: everything that may come, by its ID.
-    pub fn header(builder: &ModelBuilder, reading: &Reading) -> Value {
-        let mut header = header::header(reading, builder.last, None, false);
-        let series = SERIES.each_ref().map(declaration);
-        let lanes = builder.lanes().map(|lane| json!({ "id": lane.id(), "title": lane.title() }));
-        let marks = MARKS.map(|(id, title)| json!({ "id": id, "title": title }));
-        if let Some(fields) = header.as_object_mut() {
-            fields.insert("series".to_owned(), series.into());
-            fields.insert("lanes".to_owned(), lanes.into());
-            fields.insert("marks".to_owned(), marks.into());
-            fields.insert("findings".to_owned(), json!([]));
+    pub fn header(builder: &ModelBuilder, reading: &Reading) -> Header {
+        let lanes = builder.lanes().map(|lane| LaneHeader {
+            id: lane.id().to_owned(),
+            title: lane.title().to_owned(),
+            names: Vec::new(),
+            begin: None,
+            end: None,
+            state: None,
+        });
+        let marks = MARKS.map(|(id, title)| MarksHeader {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            time: None,
+            packet: None,
+            count: None,
+        });
+        Header {
+            series: SERIES.iter().map(declaration).collect(),
+            lanes: lanes.to_vec(),
+            marks: marks.to_vec(),
+            ..Header::new(reading, builder.last)
         }
-        header
     }
 
-    /// Whether what was told is not all there any more: a series was thinned. Then a page has to begin anew, with a header
-    /// and a new follower.
+    /// Whether some of what was sent no longer exists, because a series was thinned. Then a page has to begin anew, with a
+    /// header and a new follower.
     pub fn is_outrun(&self, builder: &ModelBuilder) -> bool {
         let series =
-            self.series.iter().enumerate().any(|(index, told)| {
-                builder.known(index).is_some_and(|series| series.len() < *told)
+            self.series.iter().enumerate().any(|(index, sent)| {
+                builder.known(index).is_some_and(|series| series.len() < *sent)
             });
         let figures = self.figures.iter().zip(builder.figures.iter());
-        let figures = figures.into_iter().any(|(told, figure)| figure.series.len() < *told);
+        let figures = figures.into_iter().any(|(sent, figure)| figure.series.len() < *sent);
         series
             || figures
-            || self.marks.iter().zip(builder.marks()).any(|(told, marks)| marks.len() < *told)
+            || self.marks.iter().zip(builder.marks()).any(|(sent, marks)| marks.len() < *sent)
     }
 
-    /// What came since this was last asked, and what is wrong so far.
-    pub fn rows(&mut self, builder: &ModelBuilder, remarks: &[Remark]) -> Value {
-        let mut series = Map::new();
-        for (index, ((id, ..), told)) in SERIES.iter().zip(&mut self.series).enumerate() {
-            insert(&mut series, id, points(builder.known(index), told));
+    /// What came since this was last called, and all findings so far.
+    pub fn rows(&mut self, builder: &ModelBuilder, findings: &[Finding]) -> Rows {
+        let mut rows = Rows {
+            declared: builder
+                .figures
+                .iter()
+                .skip(self.figures.len())
+                .map(FigureSeries::declaration)
+                .collect(),
+            findings: findings.iter().map(FindingHeader::from).collect(),
+            ..Rows::default()
+        };
+        for (index, ((id, ..), sent)) in SERIES.iter().zip(&mut self.series).enumerate() {
+            insert(&mut rows.series, id, points(builder.known(index), sent));
         }
-        let declared: Vec<Value> = builder
-            .figures
-            .iter()
-            .skip(self.figures.len())
-            .map(FigureSeries::declaration)
-            .collect();
         self.figures.resize(builder.figures.len(), 0);
-        for (figure, told) in builder.figures.iter().zip(&mut self.figures) {
-            let id = figure.id();
-            insert(&mut series, &id, points(Some(&figure.series), told));
+        for (figure, sent) in builder.figures.iter().zip(&mut self.figures) {
+            insert(&mut rows.series, &figure.id(), points(Some(&figure.series), sent));
         }
-        let mut lanes = Map::new();
-        for (lane, told) in builder.lanes().into_iter().zip(&mut self.lanes) {
-            let spans: Vec<_> = lane.since(*told).collect();
-            *told = lane.len();
-            insert(&mut lanes, lane.id(), spans);
+        for (lane, sent) in builder.lanes().into_iter().zip(&mut self.lanes) {
+            let spans = lane.since(*sent).map(|(begin, end, name)| (begin, end, name.to_owned()));
+            insert(&mut rows.lanes, lane.id(), spans.collect());
+            *sent = lane.len();
         }
-        let mut marks = Map::new();
-        for (((id, _), known), told) in MARKS.iter().zip(builder.marks()).zip(&mut self.marks) {
-            let new = points(Some(known), told);
-            let times: Vec<Vec<f64>> = if *id == LOST_COUNTED {
-                new.into_iter().map(|(time, count)| vec![time, count]).collect()
-            } else {
-                new.into_iter().map(|(time, _)| vec![time]).collect()
-            };
-            insert(&mut marks, id, times);
+        for (((id, _), known), sent) in MARKS.iter().zip(builder.marks()).zip(&mut self.marks) {
+            let new = points(Some(known), sent).into_iter();
+            let marks = new.map(|(time, count)| (time, count.filter(|_| *id == LOST_COUNTED)));
+            insert(&mut rows.marks, id, marks.collect());
         }
-        let findings: Vec<Value> = remarks.iter().map(header::remark).collect();
-        json!({ "declared": declared, "series": series, "lanes": lanes, "marks": marks, "findings": findings })
+        rows
     }
 }
 
-fn points(series: Option<&Series>, told: &mut usize) -> Vec<(f64, f64)> {
+/// The points that were not sent yet.
+fn points(series: Option<&Series>, sent: &mut usize) -> Vec<(f64, Option<f64>)> {
     let Some(series) = series else { return Vec::new() };
-    let new = series.since(*told).to_vec();
-    *told = series.len();
-    new
+    let new = series.since(*sent).iter();
+    let new = new.map(|(time, value)| (*time, Some(*value).filter(|value| !value.is_nan())));
+    *sent = series.len();
+    new.collect()
 }
 
-/// Nothing new is not told.
-fn insert<T: serde::Serialize>(map: &mut Map<String, Value>, id: &str, rows: Vec<T>) {
+/// Leaves out what has nothing new.
+fn insert<T>(map: &mut BTreeMap<String, Vec<T>>, id: &str, rows: Vec<T>) {
     if !rows.is_empty() {
-        map.insert(id.to_owned(), json!(rows));
+        map.insert(id.to_owned(), rows);
     }
 }

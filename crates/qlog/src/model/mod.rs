@@ -17,12 +17,13 @@ mod packets;
 mod series;
 
 #[cfg(test)]
+mod protocol;
+#[cfg(test)]
 mod tests;
 
 use core::time::Duration;
 
-use serde_json::{Value, json};
-
+use crate::findings::Finding;
 use crate::read::{CongestionState, Event, EventKind, Lost, Metrics, Packet, Reading, TimerEvent};
 
 use self::delivery::Deliveries;
@@ -31,6 +32,10 @@ use self::lanes::Lane;
 use self::packets::{Kind, Packets};
 use self::series::Series;
 
+pub use header::{
+    ColumnPlace, ColumnType, DamageHeader, FindingHeader, Header, LaneHeader, MarksHeader,
+    PacketsHeader, Rows, SeriesHeader, TraceName, Unit,
+};
 pub use live::Follower;
 
 /// How many points a series has at most, and how many rows a table.
@@ -40,32 +45,9 @@ pub const MAX_POINTS: usize = 1 << 21;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Model {
     /// What there is, and where in the columns.
-    pub header: Value,
+    pub header: Header,
     /// Arrays of little-endian numbers, each at a multiple of eight bytes.
     pub columns: Vec<u8>,
-}
-
-/// Something that a trace shows to be wrong, for the list beside the curves.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Remark {
-    /// Its ID in the catalogue.
-    pub id: String,
-    /// What it is, in a few words.
-    pub title: String,
-    /// How bad, in seconds that it cost; the worst come first.
-    pub severity: f64,
-    /// When it began, from the trace's beginning.
-    pub begin: Duration,
-    /// When it ended.
-    pub end: Duration,
-    /// What was measured: names, and values with their units.
-    pub figures: Vec<(String, String)>,
-    /// What it means.
-    pub meaning: String,
-    /// What usually causes it.
-    pub causes: String,
-    /// What was seen, with figures, in one sentence.
-    pub explanation: String,
 }
 
 /// Keeps of events what a page shows.
@@ -94,32 +76,40 @@ pub struct ModelBuilder {
 }
 
 /// Each series: its ID, its title, its unit, and whether a value holds until the next.
-const SERIES: [(&str, &str, &str, bool); 8] = [
-    ("congestion_window", "congestion window", "bytes", true),
-    ("bytes_in_flight", "bytes in flight", "bytes", true),
-    ("slow_start_threshold", "slow start threshold", "bytes", true),
-    ("pacing_rate", "pacing rate", "bytes/s", true),
-    ("smoothed_rtt", "smoothed RTT", "ms", true),
-    ("latest_rtt", "latest RTT", "ms", false),
-    ("minimum_rtt", "minimum RTT", "ms", true),
-    ("goodput", "goodput", "bytes/s", true),
+const SERIES: [(&str, &str, Unit, bool); 8] = [
+    ("congestion_window", "congestion window", Unit::Bytes, true),
+    ("bytes_in_flight", "bytes in flight", Unit::Bytes, true),
+    ("slow_start_threshold", "slow start threshold", Unit::Bytes, true),
+    ("pacing_rate", "pacing rate", Unit::BytesPerSecond, true),
+    ("smoothed_rtt", "smoothed RTT", Unit::Milliseconds, true),
+    ("latest_rtt", "latest RTT", Unit::Milliseconds, false),
+    ("minimum_rtt", "minimum RTT", Unit::Milliseconds, true),
+    ("goodput", "goodput", Unit::BytesPerSecond, true),
 ];
 /// The marks, by ID and title.
 const MARKS: [(&str, &str); 5] = [
     ("lost", "lost"),
-    (LOST_COUNTED, "lost, as the sender counts"),
+    (LOST_COUNTED, "lost (counter)"),
     ("pto", "probe timeout"),
     ("congestion_event", "congestion event"),
-    ("spurious", "loss that was none"),
+    ("spurious", "spurious loss"),
 ];
 /// Its marks have a count of packets each, and no rows of the table.
 const LOST_COUNTED: &str = "lost_counted";
 const GOODPUT: usize = 7;
 const SMOOTHED_RTT: usize = 4;
 
-/// A series as the header names it.
-fn declaration((id, title, unit, step): &(&str, &str, &str, bool)) -> Value {
-    json!({ "id": id, "title": title, "unit": unit, "step": step })
+/// A series without its points.
+fn declaration((id, title, unit, step): &(&str, &str, Unit, bool)) -> SeriesHeader {
+    SeriesHeader {
+        id: (*id).to_owned(),
+        title: (*title).to_owned(),
+        unit: *unit,
+        step: *step,
+        detail: false,
+        time: None,
+        value: None,
+    }
 }
 
 /// The state that a sender begins in.
@@ -133,8 +123,8 @@ impl Default for ModelBuilder {
             series: core::array::from_fn(|_| Series::new(MAX_POINTS)),
             figures: Figures::default(),
             state: Lane::new("congestion_state", "congestion state"),
-            blocked: Lane::new("blocked", "why sending stopped"),
-            suppressors: Lane::new("suppressors", "what keeps the window from growing"),
+            blocked: Lane::new("blocked", "sending blocked by"),
+            suppressors: Lane::new("suppressors", "growth suppressed by"),
             lost: Series::new(MAX_POINTS),
             lost_counted: Series::new(MAX_POINTS),
             lost_total: 0,
@@ -284,68 +274,61 @@ impl ModelBuilder {
         self.packets.is_empty() && self.series.iter().all(Series::is_empty)
     }
 
-    /// All of it, with what is known of the file, and what is wrong.
-    pub fn finish(mut self, reading: &Reading, remarks: &[Remark]) -> Model {
-        let goodput = self.deliveries.finish(self.last);
+    /// The whole model, with what is known of the file, and what is wrong.
+    pub fn finish(mut self, reading: &Reading, findings: &[Finding]) -> Model {
+        let goodput = core::mem::take(&mut self.deliveries).finish(self.last);
         if let Some(series) = self.series.get_mut(GOODPUT) {
             *series = goodput;
         }
-        let round_trip = self.series.get(SMOOTHED_RTT).and_then(Series::median);
-        let mut columns = columns::Columns::default();
         let figures = || self.figures.iter().map(|figure| &figure.series);
-        let is_thinned =
+        let thinned =
             self.packets.is_cut() || self.series.iter().chain(figures()).any(Series::is_thinned);
-        let mut header = header::header(reading, self.last, round_trip, is_thinned);
+        let mut columns = columns::Columns::default();
+        let series = self.write_series(&mut columns);
+        let marks = self.write_marks(&mut columns);
+        let lanes = [self.state, self.blocked, self.suppressors].map(|lane| lane.finish(self.last));
+        let lanes = lanes.iter().filter(|lane| !lane.is_empty());
+        let lanes = lanes.map(|lane| lane.write(&mut columns)).collect();
+        let (packets, text) = self.packets.write(&mut columns);
+        let header = Header {
+            thinned,
+            round_trip_ms: self.series.get(SMOOTHED_RTT).and_then(Series::median),
+            series,
+            lanes,
+            marks,
+            packets: Some(packets),
+            text: Some(text),
+            findings: findings.iter().map(FindingHeader::from).collect(),
+            ..Header::new(reading, self.last)
+        };
+        Model { header, columns: columns.into_bytes() }
+    }
+
+    fn write_series(&self, columns: &mut columns::Columns) -> Vec<SeriesHeader> {
         let known = SERIES.iter().zip(&self.series).filter(|(_, series)| !series.is_empty());
         let known = known.map(|(of, series)| (declaration(of), series));
-        let told = self.figures.iter().map(|figure| (figure.declaration(), &figure.series));
-        let series: Vec<Value> = known
-            .chain(told)
-            .map(|(mut declared, series)| {
-                let (time, value) = series.write(&mut columns);
-                if let Some(fields) = declared.as_object_mut() {
-                    fields.insert("time".to_owned(), time);
-                    fields.insert("value".to_owned(), value);
-                }
-                declared
-            })
-            .collect();
-        let lanes = [self.state, self.blocked, self.suppressors].map(|lane| lane.finish(self.last));
-        let lanes: Vec<Value> = lanes
-            .iter()
-            .filter(|lane| !lane.is_empty())
-            .map(|lane| lane.write(&mut columns))
-            .collect();
-        let marks = [
-            &self.lost,
-            &self.lost_counted,
-            &self.timeouts,
-            &self.congestion_events,
-            &self.spurious,
-        ];
-        let marks: Vec<Value> = MARKS
-            .iter()
-            .zip(marks)
-            .filter(|(_, series)| !series.is_empty())
-            .map(|((id, title), series)| {
-                if *id == LOST_COUNTED {
-                    let (time, count) = series.write(&mut columns);
-                    return json!({ "id": id, "title": title, "time": time, "count": count });
-                }
-                let (time, packet) = series.write_marks(&mut columns);
-                json!({ "id": id, "title": title, "time": time, "packet": packet })
-            })
-            .collect();
-        let (packets, text) = self.packets.write(&mut columns);
-        if let Some(fields) = header.as_object_mut() {
-            fields.insert("series".to_owned(), Value::Array(series));
-            fields.insert("lanes".to_owned(), Value::Array(lanes));
-            fields.insert("marks".to_owned(), Value::Array(marks));
-            fields.insert("packets".to_owned(), packets);
-            fields.insert("text".to_owned(), text);
-            let remarks = remarks.iter().map(header::remark).collect();
-            fields.insert("findings".to_owned(), Value::Array(remarks));
-        }
-        Model { header, columns: columns.into_bytes() }
+        let figures = self.figures.iter().map(|figure| (figure.declaration(), &figure.series));
+        let written = known.chain(figures).map(|(declared, series)| {
+            let (time, value) = series.write(columns);
+            SeriesHeader { time: Some(time), value: Some(value), ..declared }
+        });
+        written.collect()
+    }
+
+    fn write_marks(&self, columns: &mut columns::Columns) -> Vec<MarksHeader> {
+        let known = MARKS.iter().zip(self.marks()).filter(|(_, series)| !series.is_empty());
+        let written = known.map(|((id, title), series)| {
+            let is_counted = *id == LOST_COUNTED;
+            let (time, of_each) =
+                if is_counted { series.write(columns) } else { series.write_marks(columns) };
+            MarksHeader {
+                id: (*id).to_owned(),
+                title: (*title).to_owned(),
+                time: Some(time),
+                packet: Some(of_each).filter(|_| !is_counted),
+                count: Some(of_each).filter(|_| is_counted),
+            }
+        });
+        written.collect()
     }
 }

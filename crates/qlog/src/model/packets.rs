@@ -3,10 +3,9 @@
 use core::fmt::Write;
 use core::time::Duration;
 
-use serde_json::{Value, json};
-
 use super::MAX_POINTS;
 use super::columns::Columns;
+use super::header::{ColumnPlace, PacketsHeader};
 use super::series::milliseconds;
 use crate::read::{Frame, Packet, PacketType};
 
@@ -29,12 +28,17 @@ const TYPES: [PacketType; 7] = [
 
 /// What happened to a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(test, derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub(super) enum Kind {
     Sent = 0,
     Received = 1,
     Lost = 2,
     Dropped = 3,
 }
+
+/// All of [`Kind`], in the order of their numbers.
+#[cfg(test)]
+pub(super) const KINDS: [Kind; 4] = [Kind::Sent, Kind::Received, Kind::Lost, Kind::Dropped];
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Row {
@@ -98,18 +102,18 @@ impl Packets {
         self.rows.is_empty()
     }
 
-    pub(super) fn write(&self, columns: &mut Columns) -> (Value, Value) {
+    pub(super) fn write(&self, columns: &mut Columns) -> (PacketsHeader, ColumnPlace) {
         let rows = || self.rows.iter();
         let end = u32::try_from(self.text.len()).unwrap_or(u32::MAX);
-        let packets = json!({
-            "time": columns.f64(rows().map(|row| row.time)),
-            "kind": columns.u8(rows().map(|row| row.kind)),
-            "space": columns.u8(rows().map(|row| row.space)),
-            "spaces": TYPES.map(PacketType::name),
-            "number": columns.f64(rows().map(|row| row.number)),
-            "size": columns.u32(rows().map(|row| row.size)),
-            "frames": columns.u32(rows().map(|row| row.text).chain([end])),
-        });
+        let packets = PacketsHeader {
+            time: columns.f64(rows().map(|row| row.time)),
+            kind: columns.u8(rows().map(|row| row.kind)),
+            space: columns.u8(rows().map(|row| row.space)),
+            spaces: TYPES.map(|of| of.name().to_owned()).to_vec(),
+            number: columns.f64(rows().map(|row| row.number)),
+            size: columns.u32(rows().map(|row| row.size)),
+            frames: columns.u32(rows().map(|row| row.text).chain([end])),
+        };
         (packets, columns.text(&self.text))
     }
 }

@@ -2,9 +2,8 @@
 
 use core::time::Duration;
 
-use serde_json::Value;
-
 use super::columns::Columns;
+use super::header::ColumnPlace;
 
 /// Of so many neighbours the smallest and the largest stay.
 const NEIGHBOURS: usize = 4;
@@ -61,13 +60,13 @@ impl Series {
     }
 
     /// The places of its times and values.
-    pub(super) fn write(&self, columns: &mut Columns) -> (Value, Value) {
+    pub(super) fn write(&self, columns: &mut Columns) -> (ColumnPlace, ColumnPlace) {
         let times = columns.f64(self.points.iter().map(|(time, _)| *time));
         (times, columns.f64(self.points.iter().map(|(_, value)| *value)))
     }
 
     /// The places of its times, and of its values as rows of a table.
-    pub(super) fn write_marks(&self, columns: &mut Columns) -> (Value, Value) {
+    pub(super) fn write_marks(&self, columns: &mut Columns) -> (ColumnPlace, ColumnPlace) {
         let times = columns.f64(self.points.iter().map(|(time, _)| *time));
         (times, columns.u32(self.points.iter().map(|(_, row)| *row as u32)))
     }

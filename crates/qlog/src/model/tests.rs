@@ -1,6 +1,9 @@
 use core::time::Duration;
 
-use super::{Follower, Model, ModelBuilder, Remark, Series};
+use serde_json::{Value, json};
+
+use super::{Follower, Model, ModelBuilder, Series};
+use crate::findings::{Finding, FindingId};
 use crate::read::{
     Blocked, BlockedUpdate, CongestionState, Event, EventKind, Figure, FigureUnit, Frame, Lost,
     Metrics, Packet, PacketType, Reading, RecoveryParameters, Timer, TimerEvent,
@@ -29,14 +32,26 @@ fn stream(offset: u64) -> Frame {
     Frame::Stream { stream: 4, offset, length: Some(1000), is_last: false }
 }
 
-fn built(events: &[Event]) -> Model {
+/// A model as it is written.
+struct Written {
+    header: Value,
+    columns: Vec<u8>,
+}
+
+impl From<Model> for Written {
+    fn from(Model { header, columns }: Model) -> Self {
+        Self { header: json!(header), columns }
+    }
+}
+
+fn built(events: &[Event]) -> Written {
     let mut builder = ModelBuilder::default();
     events.iter().for_each(|event| builder.on_event(event));
-    builder.finish(&Reading::default(), &[])
+    builder.finish(&Reading::default(), &[]).into()
 }
 
 /// The numbers of a column of `f64`.
-fn numbers(model: &Model, column: &serde_json::Value) -> Vec<f64> {
+fn numbers(model: &Written, column: &Value) -> Vec<f64> {
     assert_eq!(column["type"], "f64");
     let offset = column["offset"].as_u64().unwrap() as usize;
     assert_eq!(offset % 8, 0);
@@ -45,7 +60,7 @@ fn numbers(model: &Model, column: &serde_json::Value) -> Vec<f64> {
     bytes.chunks(8).map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap())).collect()
 }
 
-fn of<'a>(list: &'a serde_json::Value, id: &str) -> &'a serde_json::Value {
+fn of<'a>(list: &'a Value, id: &str) -> &'a Value {
     list.as_array().unwrap().iter().find(|entry| entry["id"] == id).unwrap()
 }
 
@@ -73,7 +88,7 @@ fn a_lane_ends_where_the_next_state_begins_and_with_the_trace() {
         at(9, window(1)),
     ]);
     let lane = of(&model.header["lanes"], "congestion_state");
-    assert_eq!(lane["names"], serde_json::json!(["slow start", "recovery"]));
+    assert_eq!(lane["names"], json!(["slow start", "recovery"]));
     assert_eq!(numbers(&model, &lane["begin"]), [0.0, 4.0]);
     assert_eq!(numbers(&model, &lane["end"]), [4.0, 9.0]);
     let lane = of(&model.header["lanes"], "blocked");
@@ -111,7 +126,7 @@ fn a_probe_timeout_that_is_told_twice_is_marked_once() {
     let count = |count| {
         EventKind::Metrics(Box::new(Metrics { pto_count: Some(count), ..Metrics::default() }))
     };
-    let marks = |model: &Model| numbers(model, &of(&model.header["marks"], "pto")["time"]);
+    let marks = |model: &Written| numbers(model, &of(&model.header["marks"], "pto")["time"]);
     assert_eq!(marks(&built(&[at(5, count(1)), at(9, count(0))])), [5.0]);
     let told =
         [at(0, timer(TimerEvent::Set(None))), at(5, timer(TimerEvent::Expired)), at(5, count(1))];
@@ -146,8 +161,8 @@ fn a_spike_of_one_sample_survives_thinning() {
     assert!(series.is_thinned());
     let mut columns = super::columns::Columns::default();
     let (time, value) = series.write(&mut columns);
-    let model = Model { header: serde_json::Value::Null, columns: columns.into_bytes() };
-    let (times, values) = (numbers(&model, &time), numbers(&model, &value));
+    let model = Written { header: Value::Null, columns: columns.into_bytes() };
+    let (times, values) = (numbers(&model, &json!(time)), numbers(&model, &json!(value)));
     assert!(times.len() <= 64 && times.is_sorted());
     let spikes: Vec<_> =
         times.iter().zip(&values).filter(|(_, value)| value.abs() == 1e6).collect();
@@ -155,25 +170,28 @@ fn a_spike_of_one_sample_survives_thinning() {
 }
 
 #[test]
-fn remarks_are_told_as_they_are() {
-    let remark = Remark {
-        id: "floor".to_owned(),
-        title: "window at its floor".to_owned(),
+fn findings_are_in_the_header_with_what_the_catalogue_says() {
+    let finding = Finding {
+        id: FindingId::WindowAtFloor,
         severity: 2.5,
         begin: Duration::from_millis(10),
         end: Duration::from_millis(2_510),
-        figures: vec![("window".to_owned(), "2,700 bytes".to_owned())],
-        meaning: "a transfer that crawls".to_owned(),
-        causes: "a recovery period without an end".to_owned(),
-        explanation: "…".to_owned(),
+        headline: "Congestion window pinned at its floor".to_owned(),
+        figures: vec![("congestion window", "2,700 bytes".to_owned())],
     };
-    let model = ModelBuilder::default().finish(&Reading::default(), &[remark]);
-    let told = &model.header["findings"][0];
-    assert_eq!(told["figures"], serde_json::json!([["window", "2,700 bytes"]]));
-    assert_eq!(told["meaning"], "a transfer that crawls");
-    assert_eq!(told["causes"], "a recovery period without an end");
-    assert_eq!(model.header["findings"][0]["begin_ms"], 10.0);
-    assert_eq!(model.header["findings"][0]["severity"], 2.5);
+    let model = ModelBuilder::default().finish(&Reading::default(), &[finding]);
+    let entry = FindingId::WindowAtFloor.entry();
+    let expected = json!({
+        "id": "window-at-floor",
+        "headline": "Congestion window pinned at its floor",
+        "severity": 2.5,
+        "begin_ms": 10.0,
+        "end_ms": 2_510.0,
+        "figures": [["congestion window", "2,700 bytes"]],
+        "meaning": entry.meaning,
+        "causes": entry.causes,
+    });
+    assert_eq!(json!(model.header)["findings"], json!([expected]));
 }
 
 fn figure(name: &str, unit: FigureUnit, value: Option<f64>) -> EventKind {
@@ -222,16 +240,16 @@ fn a_thinned_series_still_ends_where_it_ended() {
 #[test]
 fn a_follower_hears_of_a_figure_when_it_comes_up() {
     let (mut builder, mut follower) = (ModelBuilder::default(), Follower::default());
-    assert_eq!(follower.rows(&builder, &[])["declared"], serde_json::json!([]));
+    assert_eq!(follower.rows(&builder, &[]).declared, []);
     for (time, name) in [(1, "w_max"), (2, "k"), (3, "w_max")] {
         let unit = if name == "k" { FigureUnit::Milliseconds } else { FigureUnit::Bytes };
         builder.on_event(&at(time, figure(name, unit, Some(time as f64))));
-        let rows = follower.rows(&builder, &[]);
+        let rows = json!(follower.rows(&builder, &[]));
         let declared = rows["declared"].as_array().unwrap();
         let id = format!("controller.{name}");
         assert_eq!(declared.len(), usize::from(time < 3), "it is declared once");
         assert!(declared.iter().all(|series| series["id"] == id.as_str()));
-        let told = serde_json::json!({ id: [[time as f64, time as f64]] });
+        let told = json!({ id: [[time as f64, time as f64]] });
         assert_eq!(rows["series"], told);
     }
     assert!(!follower.is_outrun(&builder));
@@ -240,22 +258,19 @@ fn a_follower_hears_of_a_figure_when_it_comes_up() {
 #[test]
 fn a_follower_is_told_everything_once() {
     let (mut builder, mut follower) = (ModelBuilder::default(), Follower::default());
-    let header = Follower::header(&builder, &Reading::default());
+    let header = json!(Follower::header(&builder, &Reading::default()));
     assert_eq!(of(&header["series"], "congestion_window")["unit"], "bytes");
     builder.on_event(&at(1, window(12_000)));
     builder.on_event(&at(2, EventKind::CongestionState(CongestionState::SlowStart)));
-    let rows = follower.rows(&builder, &[]);
-    assert_eq!(rows["series"], serde_json::json!({ "congestion_window": [[1.0, 12_000.0]] }));
-    assert_eq!(
-        rows["lanes"],
-        serde_json::json!({ "congestion_state": [[1.0, null, "slow start"]] })
-    );
+    let rows = json!(follower.rows(&builder, &[]));
+    assert_eq!(rows["series"], json!({ "congestion_window": [[1.0, 12_000.0]] }));
+    assert_eq!(rows["lanes"], json!({ "congestion_state": [[1.0, null, "slow start"]] }));
     builder.on_event(&at(5, EventKind::CongestionState(CongestionState::Recovery)));
-    let rows = follower.rows(&builder, &[]);
-    assert_eq!(rows["series"], serde_json::json!({}));
+    let rows = json!(follower.rows(&builder, &[]));
+    assert_eq!(rows["series"], json!({}));
     assert_eq!(
         rows["lanes"]["congestion_state"],
-        serde_json::json!([[1.0, 5.0, "slow start"], [5.0, null, "recovery"]])
+        json!([[1.0, 5.0, "slow start"], [5.0, null, "recovery"]])
     );
 }
 
@@ -269,16 +284,16 @@ fn the_state_lane_begins_with_the_state_that_a_sender_begins_in() {
     let state = |state| EventKind::CongestionState(state);
     // A trace that tells of changes alone.
     let (names, begin) = lane(&[at(1, window(12_000)), at(40, state(CongestionState::Recovery))]);
-    assert_eq!((names, begin), (serde_json::json!(["slow start", "recovery"]), vec![1.0, 40.0]));
+    assert_eq!((names, begin), (json!(["slow start", "recovery"]), vec![1.0, 40.0]));
     let (names, begin) = lane(&[at(1, window(12_000)), at(40, state(CongestionState::Drain))]);
-    assert_eq!((names, begin), (serde_json::json!(["Startup", "Drain"]), vec![1.0, 40.0]));
+    assert_eq!((names, begin), (json!(["Startup", "Drain"]), vec![1.0, 40.0]));
     // One that names its controller, and whose state never changes.
     for (controller, initial) in [("cubic", "slow start"), ("bbr", "Startup")] {
         let controller = Some(controller.into());
         let parameters = RecoveryParameters { controller, ..RecoveryParameters::default() };
         let parameters = EventKind::RecoveryParameters(Box::new(parameters));
         let (names, begin) = lane(&[at(0, parameters), at(90, window(24_000))]);
-        assert_eq!((names, begin), (serde_json::json!([initial]), vec![0.0]));
+        assert_eq!((names, begin), (json!([initial]), vec![0.0]));
     }
     // One that tells of the first state in the same moment needs no other.
     let told = at(1, state(CongestionState::Recovery));
@@ -311,8 +326,8 @@ fn losses_that_are_only_counted_are_marked_with_their_count() {
 fn a_follower_hears_of_counted_losses_until_losses_are_listed() {
     let (mut builder, mut follower) = (ModelBuilder::default(), Follower::default());
     builder.on_event(&at(5, lost_packets(3)));
-    let rows = follower.rows(&builder, &[]);
-    assert_eq!(rows["marks"], serde_json::json!({ "lost_counted": [[5.0, 3.0]] }));
+    let rows = json!(follower.rows(&builder, &[]));
+    assert_eq!(rows["marks"], json!({ "lost_counted": [[5.0, 3.0]] }));
     builder.on_event(&at(6, EventKind::PacketLost(Lost::default())));
     assert!(follower.is_outrun(&builder), "the page begins anew");
 }

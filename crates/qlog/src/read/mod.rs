@@ -4,7 +4,7 @@
 //! or a separator of its own, `contained` inside one JSON object), `dialect` knows the formats of time
 //! and the names of events through the drafts, `envelope` reads what all events have, `data`, `frames` and `figures` what
 //! only some have, `event` is the vocabulary. `prepare` reads a part by itself, in `pool` by several threads, `state` knows the trace that
-//! they are of, and `records` and [`QlogReader`] put them together.
+//! they are of, `records` and [`QlogReader`] put them together, and [`visit_traces`] is the loop over a whole file.
 //!
 //! Nothing is kept of what was read: memory is bounded by the longest record that is accepted.
 
@@ -25,6 +25,7 @@ mod records;
 mod source;
 mod split;
 mod state;
+mod visit;
 
 pub use event::{
     Blocked, BlockedUpdate, CongestionState, Event, EventKind, Frame, LossTrigger, Lost, Metrics,
@@ -35,6 +36,7 @@ pub use reader::{Item, QlogReader};
 pub use reading::{Damage, Reading, VantagePoint};
 pub use source::OpenError;
 pub use split::MAX_RECORD_BYTES;
+pub use visit::{TraceVisitor, visit_traces};
 
 pub(crate) use prepare::Content;
 pub(crate) use records::{Record, Records};

@@ -66,16 +66,16 @@ fn record<T: Content>(json: &[u8]) -> Option<Prepared<T>> {
 /// The same, whatever the order of its members, and with what is wrong with it.
 fn in_any_order<T: Content>(json: &[u8]) -> Option<Prepared<T>> {
     if json.trim_ascii_start().starts_with(b"[") {
-        let why = "the events are arrays (drafts before 02 are not read)";
+        let why = "the events are arrays (drafts before 02 are not supported)";
         return Some(Prepared::Broken(why.to_owned()));
     }
     let record: Record<'_> = match serde_json::from_slice(json) {
         Ok(record) => record,
         Err(error) if error.is_eof() => {
-            return Some(Prepared::Broken("the last record ends early".to_owned()));
+            return Some(Prepared::Broken("the last record is truncated".to_owned()));
         }
         Err(error) => {
-            return Some(Prepared::Broken(format!("a record is not as expected: {error}")));
+            return Some(Prepared::Broken(format!("unexpected record: {error}")));
         }
     };
     let name = record.name.as_deref()?;

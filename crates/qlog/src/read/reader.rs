@@ -75,10 +75,10 @@ impl Iterator for QlogReader {
         match &told.kind {
             EventKind::Other(name) if told.is_as_expected => reading.count_unused(name),
             EventKind::Other(name) => {
-                reading.count_unused(&format!("{name} (its data are not as expected)"));
+                reading.count_unused(&format!("{name} (unexpected data)"));
             }
             kind if lacks_packet_type(kind) => {
-                reading.count_unused("(packets of no known type)");
+                reading.count_unused("(packets of unknown type)");
             }
             _ => {}
         }

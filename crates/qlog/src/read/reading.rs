@@ -55,7 +55,9 @@ impl Reading {
 }
 
 /// Which end a trace was written at.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "lowercase")]
 pub enum VantagePoint {
     /// The client.
     Client,

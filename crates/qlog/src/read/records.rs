@@ -91,7 +91,7 @@ impl<T: Content> Records<T> {
                     }
                     Step::Trace => {
                         self.state.go_back();
-                        let why = format!("there are more than {MAX_TRACES} traces in the file");
+                        let why = format!("the file contains more than {MAX_TRACES} traces");
                         Some(Damage { offset: self.parts.offset(), why })
                     }
                     Step::Nothing => continue,
@@ -117,7 +117,7 @@ fn begin(source: Source) -> Result<(Splitter, State), OpenError> {
     let header: FileHeader<'_> =
         serde_json::from_slice(json).map_err(|error| not_qlog(error.to_string()))?;
     if !header.is_qlog() {
-        return Err(not_qlog("it names neither a version nor a schema of qlog".to_owned()));
+        return Err(not_qlog("it states neither a qlog version nor a qlog schema".to_owned()));
     }
     let state = State::begin(&header);
     Ok((splitter, state))

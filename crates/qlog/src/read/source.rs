@@ -37,8 +37,8 @@ impl fmt::Display for OpenError {
                 write!(formatter, "cannot read {}: {source}", path.display())
             }
             Self::Io { path: None, source } => write!(formatter, "cannot read: {source}"),
-            Self::Empty => formatter.write_str("there is nothing in it"),
-            Self::NotQlog { why } => write!(formatter, "it is not qlog: {why}"),
+            Self::Empty => formatter.write_str("the file is empty"),
+            Self::NotQlog { why } => write!(formatter, "not a qlog file: {why}"),
         }
     }
 }

@@ -51,7 +51,7 @@ impl Splitter {
             b'{' if first_line_is_a_record(&mut window) => Ok(Self::Lines(Lines::of_lines(window))),
             b'{' => Ok(Self::Contained(Box::new(Contained::new(window)))),
             _ => Err(OpenError::NotQlog {
-                why: "it begins neither with a JSON object nor with a record separator".to_owned(),
+                why: "it starts with neither a JSON object nor a record separator".to_owned(),
             }),
         }
     }
@@ -179,10 +179,10 @@ impl Window {
         let offset = self.offset.saturating_add(self.buffer.len() as u64);
         let why = match &self.failure {
             Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                "the compressed data end early".to_owned()
+                "the compressed data is truncated".to_owned()
             }
-            Some(error) => format!("the data cannot be read further: {error}"),
-            None => "the data end early".to_owned(),
+            Some(error) => format!("the rest cannot be read: {error}"),
+            None => "the data is truncated".to_owned(),
         };
         Damage { offset, why }
     }

@@ -39,7 +39,7 @@ impl State {
             Prepared::Header { of_trace, json } => self.header(of_trace, &json),
             Prepared::Trace => self.another_trace(),
             Prepared::TooLong => {
-                self.reading.count_unused("(records that are too long)");
+                self.reading.count_unused("(records too long to read)");
                 Step::Nothing
             }
             Prepared::Nothing => Step::Nothing,
@@ -75,7 +75,7 @@ impl State {
         reading.cut_off();
         match applied {
             Ok(()) => Step::Nothing,
-            Err(error) => Step::Broken(format!("a header is not as expected: {error}")),
+            Err(error) => Step::Broken(format!("unexpected header: {error}")),
         }
     }
 

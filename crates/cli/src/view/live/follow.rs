@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::Duration;
 
-use clearway_qlog::read::{Item, QlogReader};
+use clearway_qlog::read::{Event, QlogReader, Reading, TraceVisitor, visit_traces};
 
 use super::origin::{Listed, Origin};
 use super::state::Known;
@@ -30,9 +30,7 @@ pub(super) fn follow(origin: &Origin, known: &Known) {
             }
             Err(why) if complaint.as_ref() != Some(&why) => {
                 let authority = origin.authority();
-                output::status(&format!(
-                    "waiting for a server with --live {authority}; nothing yet: {why}"
-                ));
+                output::status(&format!("waiting for a server with --live {authority}: {why}"));
                 complaint = Some(why);
             }
             Err(_) => {}
@@ -56,12 +54,24 @@ fn show(origin: &Origin, name: &str, known: &Known) {
         Err(why) => return output::status(&format!("cannot follow {name}: {why}")),
     };
     output::status(&format!("following {name}"));
-    known.begin(name, reader.reading());
-    for item in reader {
-        if let Item::Event(event) = item {
-            known.on_event(&event);
-        }
+    let begin = |reading: &Reading| {
+        known.begin(name, reading);
+        Followed(known)
+    };
+    visit_traces(reader, begin, |_| {});
+}
+
+/// A log whose events are shown as they come.
+struct Followed<'a>(&'a Known);
+
+impl TraceVisitor for Followed<'_> {
+    type Output = ();
+
+    fn on_event(&mut self, event: Event) {
+        self.0.on_event(&event);
     }
+
+    fn finish(self, _reading: Reading) {}
 }
 
 #[cfg(test)]

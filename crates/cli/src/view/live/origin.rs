@@ -26,7 +26,7 @@ impl FromStr for Origin {
         let authority: http::uri::Authority =
             authority.parse().map_err(|error| format!("{error}"))?;
         if authority.port().is_none() {
-            return Err("the address has no port; as 127.0.0.1:4480".to_owned());
+            return Err("the address has no port (example: 127.0.0.1:4480)".to_owned());
         }
         let name = Some(name.to_owned()).filter(|name| !name.is_empty());
         Ok(Self { authority: authority.to_string(), name })
@@ -54,7 +54,7 @@ impl Origin {
     pub(super) fn list(&self) -> Result<Vec<Listed>, String> {
         let text = self.get("")?.into_body().read_to_string().map_err(|error| error.to_string())?;
         let entries: Vec<Value> = serde_json::from_str(&text)
-            .map_err(|_| "what answers there does not offer traces".to_owned())?;
+            .map_err(|_| "it answers, but not with a list of traces".to_owned())?;
         let listed = entries.iter().filter_map(|entry| {
             let name = entry.get("name")?.as_str()?.to_owned();
             Some(Listed { name, has_ended: entry.get("has_ended")?.as_bool()? })

@@ -3,15 +3,13 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use clearway_qlog::findings::FindingsBuilder;
-use clearway_qlog::model::{Follower, ModelBuilder, Remark};
+use clearway_qlog::findings::{Finding, FindingsBuilder};
+use clearway_qlog::model::{Follower, ModelBuilder};
 use clearway_qlog::read::{Event, Reading};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::view::remarks::remarks;
-
-/// What is wrong is found out anew so often.
-const REMARKS_INTERVAL: Duration = Duration::from_millis(500);
+/// How often findings are made anew.
+const FINDINGS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// All that pages are told.
 #[derive(Debug, Default)]
@@ -25,10 +23,10 @@ struct Connection {
     events: u64,
     reading: Reading,
     model: ModelBuilder,
-    findings: FindingsBuilder,
-    remarks: Vec<Remark>,
-    /// When they were found, and after how many events.
-    remarked: Option<(Instant, u64)>,
+    detectors: FindingsBuilder,
+    findings: Vec<Finding>,
+    /// When they were made, and after how many events.
+    found: Option<(Instant, u64)>,
 }
 
 /// What a page was told.
@@ -36,7 +34,7 @@ struct Connection {
 pub(super) struct Told {
     connection: u64,
     events: u64,
-    remarks: usize,
+    findings: usize,
     follower: Follower,
 }
 
@@ -59,7 +57,7 @@ impl Known {
         let connection = &mut *self.lock();
         connection.events += 1;
         connection.model.on_event(event);
-        connection.findings.on_event(event);
+        connection.detectors.on_event(event);
     }
 
     /// What a page has to be told next: the name of the message, and its data.
@@ -70,28 +68,31 @@ impl Known {
         }
         if told.connection != connection.number || told.follower.is_outrun(&connection.model) {
             *told = Told { connection: connection.number, ..Told::default() };
-            return Some(("header", Follower::header(&connection.model, &connection.reading)));
+            return Some((
+                "header",
+                json!(Follower::header(&connection.model, &connection.reading)),
+            ));
         }
-        connection.find_remarks();
-        let is_news = told.events != connection.events || told.remarks != connection.remarks.len();
+        connection.find();
+        let is_news =
+            told.events != connection.events || told.findings != connection.findings.len();
         if !is_news {
             return None;
         }
-        (told.events, told.remarks) = (connection.events, connection.remarks.len());
-        Some(("rows", told.follower.rows(&connection.model, &connection.remarks)))
+        (told.events, told.findings) = (connection.events, connection.findings.len());
+        Some(("rows", json!(told.follower.rows(&connection.model, &connection.findings))))
     }
 }
 
 impl Connection {
     /// What is wrong so far, as if the trace ended here.
-    fn find_remarks(&mut self) {
+    fn find(&mut self) {
         let is_due = self
-            .remarked
-            .is_none_or(|(at, events)| events != self.events && at.elapsed() >= REMARKS_INTERVAL);
+            .found
+            .is_none_or(|(at, events)| events != self.events && at.elapsed() >= FINDINGS_INTERVAL);
         if is_due {
-            let report = self.findings.clone().finish(self.reading.clone());
-            self.remarks = remarks(&report.findings);
-            self.remarked = Some((Instant::now(), self.events));
+            self.findings = self.detectors.clone().finish(self.reading.clone()).findings;
+            self.found = Some((Instant::now(), self.events));
         }
     }
 }

@@ -15,6 +15,17 @@ pub(super) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
+/// A figure of a finding, by its name.
+pub(super) fn figure<'a>(finding: &'a Finding, name: &str) -> &'a str {
+    let known = finding.figures.iter().find(|(known, _)| *known == name);
+    known.map_or_else(|| panic!("no {name:?} in {finding:?}"), |(_, value)| value)
+}
+
+/// The words of a headline; a number and its unit are one.
+fn words(headline: &str) -> usize {
+    headline.split_whitespace().filter(|word| !["s", "ms", "µs", "%"].contains(word)).count()
+}
+
 /// A server that sends a download, as its trace tells it.
 pub(super) struct Story {
     builder: FindingsBuilder,
@@ -167,7 +178,11 @@ impl Story {
     }
 
     pub(super) fn finish(self) -> Vec<Finding> {
-        self.builder.finish(Reading::default()).findings
+        let findings = self.builder.finish(Reading::default()).findings;
+        for Finding { headline, .. } in &findings {
+            assert!(words(headline) <= 12, "more than twelve words: {headline:?}");
+        }
+        findings
     }
 
     pub(super) fn finds(self) -> Vec<FindingId> {

@@ -1,4 +1,4 @@
-use super::story::{DATAGRAM, ROUND_TRIP, Story, ms};
+use super::story::{DATAGRAM, ROUND_TRIP, Story, figure, ms};
 use crate::findings::FindingId::{
     AboveWindow, ApplicationLimitedClaim, GhostBytes, NoGrowth, PacerStarves, PhaseWithoutEnd,
     RecoveryWithoutLoss, StateFlapping, SuppressorHeld, WindowAtFloor, WindowBelowMinimum,
@@ -16,8 +16,10 @@ fn a_window_at_its_floor() {
     assert_eq!(at_floor(15).finds(), []);
     let findings = at_floor(40).finish();
     assert_eq!(findings[0].id, WindowAtFloor);
-    let text = &findings[0].explanation;
-    assert!(text.contains("2,400 bytes (2.0 datagrams)") && text.contains("of 10.0 ms"), "{text}");
+    let headline = "Congestion window pinned at its floor (2 datagrams) for 400 ms without loss";
+    assert_eq!(findings[0].headline, headline);
+    assert_eq!(figure(&findings[0], "congestion window"), "2,400 bytes (2 datagrams)");
+    assert_eq!(figure(&findings[0], "mean round-trip time"), "10.0 ms");
 
     // Each loss is a reason to stay, and each mark; an application that has nothing to send as well.
     let mut lossy = Story::begin(2 * DATAGRAM);
@@ -53,9 +55,9 @@ fn a_window_less_than_a_datagram_above_its_floor() {
     let findings = above_floor(2 * DATAGRAM + 170);
     let ids: Vec<_> = findings.iter().map(|finding| finding.id).collect();
     assert_eq!(ids, [WindowAtFloor]);
-    let text = &findings[0].explanation;
-    assert!(text.contains("at its floor of 2,400 bytes (2.0 datagrams), or less than"), "{text}");
-    assert!(text.contains("at its floor itself for 10.0 ms"), "{text}");
+    let window = "2,400 bytes (2 datagrams) to 2,570 bytes (2.1 datagrams)";
+    assert_eq!(figure(&findings[0], "congestion window"), window);
+    assert_eq!(figure(&findings[0], "total time exactly at the floor"), "10.0 ms");
     let ids: Vec<_> = above_floor(3 * DATAGRAM).iter().map(|finding| finding.id).collect();
     assert_eq!(ids, [NoGrowth]);
 }
@@ -89,9 +91,8 @@ fn a_flip_in_each_round_trip() {
     let findings = story.finish();
     let ids: Vec<_> = findings.iter().map(|finding| finding.id).collect();
     assert_eq!(ids, [WindowAtFloor, StateFlapping, RecoveryWithoutLoss]);
-    for finding in &findings[..2] {
-        assert!(finding.explanation.contains("which is the round trip"), "{}", finding.explanation);
-    }
+    assert_eq!(figure(&findings[0], "into recovery and back every"), "10.0 ms (one round trip)");
+    assert_eq!(figure(&findings[1], "time between entries"), "10.0 ms (one round trip)");
 
     // With a loss each time it is what recovery is for.
     let mut story = Story::begin(20 * DATAGRAM);
