@@ -26,6 +26,8 @@ mod connection;
 mod error;
 mod event;
 mod frame;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod message;
 mod qpack;
 mod settings;
