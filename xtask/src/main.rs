@@ -3,6 +3,7 @@
 mod bench;
 mod command;
 mod cost;
+mod fuzz;
 mod gallery;
 mod measure;
 mod mutants;
@@ -19,6 +20,7 @@ The project's chores.
         --gallery            also the marked patches of the gallery (without it they only have to apply)
         --viewer             also the viewer's page: that it is what its source makes, and its tests in a browser
         --cost       also `cargo xtask cost`
+        --fuzz       also `cargo xtask fuzz`
   cargo xtask bench bulk     1 GiB over one connection, Clearway and quinn in turn
         --case h3|raw        only one of the two cases
         --size BYTES         how much (default 1073741824)
@@ -28,6 +30,8 @@ The project's chores.
   cargo xtask cost           instructions of single operations with few and with many streams, connections, lost
                              packets and fragments (needs valgrind)
   cargo xtask viewer --types the TypeScript types of what the program sends the viewer's page, from the Rust ones
+  cargo xtask fuzz [TARGET]… every decoder of a peer's bytes and of files, with inputs that grow to cover its code
+        --seconds N          how long each target runs (default 20)
   cargo xtask gallery        the field's published bugs, put into our code one at a time
         --only NAME          only this patch, or the patches of this row; may be given several times
         --marked             only rows whose account was published in full
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => test::run(rest),
         ["bench", "bulk", rest @ ..] => bench::run(rest),
         ["cost", rest @ ..] => cost::run(rest),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
         ["gallery", rest @ ..] => gallery::run(rest),
         ["mutants", rest @ ..] => mutants::run(rest),
         ["viewer", "--types"] => viewer::write_types(),

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::command::{self, cargo, root, target};
-use crate::{cost, gallery, viewer};
+use crate::{cost, fuzz, gallery, viewer};
 
 /// The tests against other stacks live in this package; they need the peers.
 const INTEROP: &str = "clearway-interop";
@@ -21,6 +21,8 @@ struct Options {
     viewer: bool,
     /// No operation costs more the more a peer has made of something; needs valgrind.
     cost: bool,
+    /// Each fuzz target runs for a short while.
+    fuzz: bool,
 }
 
 fn run_all(options: &Options) -> Result<(), String> {
@@ -53,6 +55,9 @@ fn run_all(options: &Options) -> Result<(), String> {
     if options.cost {
         cost::run(&[])?;
     }
+    if options.fuzz {
+        fuzz::run(&[])?;
+    }
     if options.peers { run_peers() } else { Ok(()) }
 }
 
@@ -75,9 +80,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             "--gallery" => options.gallery = true,
             "--viewer" => options.viewer = true,
             "--cost" => options.cost = true,
+            "--fuzz" => options.fuzz = true,
             other => {
                 return Err(format!(
-                    "test takes --peers, --gallery, --viewer and --cost, not {other}"
+                    "test takes --peers, --gallery, --viewer, --cost and --fuzz, not {other}"
                 ));
             }
         }

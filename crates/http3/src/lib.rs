@@ -31,6 +31,8 @@ mod connection;
 mod error;
 mod event;
 mod frame;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod message;
 #[cfg(feature = "transport")]
 mod over_transport;

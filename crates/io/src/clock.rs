@@ -4,18 +4,18 @@ use clearway_units::Timestamp;
 
 /// The clock of a shard: monotonic, and its own start is the origin.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     origin: Instant,
 }
 
 impl Clock {
     /// A clock that starts now.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self { origin: Instant::now() }
     }
 
     /// The time since the clock was started.
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_origin(self.origin.elapsed())
     }
 }

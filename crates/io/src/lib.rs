@@ -5,7 +5,11 @@
 //! built, and the connection's [`Application`] is called, once per batch, without a lock or a task hop.
 //! Other threads reach a shard through its handle, with at most one lock per batch.
 //!
-//! Unix only: shards sleep in `ppoll`.
+//! Linux only: a shard sleeps in `ppoll`, is woken through an `eventfd`, and reads what ICMP says from the error queue of
+//! its socket.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("clearway-io needs Linux; clearway-transport and clearway-http3 need no sockets");
 
 mod application;
 mod clock;
@@ -21,11 +25,8 @@ pub use application::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
     ServerSetup,
 };
-pub use clock::Clock;
 pub use mailbox::{ConnectionWaker, ShardHandle};
 pub use random::seed;
 pub use running::halt;
 pub use shard::spawn;
-pub use socket::{Meta, SendOutcome, Socket};
 pub use statistics::ShardStatistics;
-pub use timers::Timers;

@@ -25,18 +25,18 @@ const MAX_ERRORS: usize = 32;
 
 /// Where a datagram came from and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Meta {
+pub(crate) struct Meta {
     /// The sender.
-    pub remote: SocketAddr,
+    pub(crate) remote: SocketAddr,
     /// The local address that it was sent to.
-    pub local_ip: Option<IpAddr>,
+    pub(crate) local_ip: Option<IpAddr>,
     /// Its ECN field (RFC 3168), if it is ECN-capable.
-    pub ecn: Option<EcnCodepoint>,
+    pub(crate) ecn: Option<EcnCodepoint>,
 }
 
 /// What became of a batch.
 #[derive(Debug)]
-pub enum SendOutcome {
+pub(crate) enum SendOutcome {
     /// The kernel has it all.
     Sent,
     /// The socket has no room now. Send it again, with the same progress, when there is some.
@@ -47,7 +47,7 @@ pub enum SendOutcome {
 
 /// A non-blocking UDP socket with segmentation offload and ECN where the platform has them.
 #[derive(Debug)]
-pub struct Socket {
+pub(crate) struct Socket {
     socket: UdpSocket,
     state: UdpSocketState,
     local_address: SocketAddr,
@@ -63,7 +63,7 @@ impl Socket {
     ///
     /// # Errors
     /// What the operating system says: for example that the address is in use.
-    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket =
             socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() {
@@ -90,17 +90,17 @@ impl Socket {
     }
 
     /// The socket's own address.
-    pub fn local_address(&self) -> SocketAddr {
+    pub(crate) fn local_address(&self) -> SocketAddr {
         self.local_address
     }
 
     /// How many datagrams of one size the kernel takes in one call; 1 where it cannot.
-    pub fn max_gso_segments(&self) -> usize {
+    pub(crate) fn max_gso_segments(&self) -> usize {
         self.state.max_gso_segments()
     }
 
     /// `remote` as this socket names it; `None` if this socket cannot send there.
-    pub fn destination(&self, remote: SocketAddr) -> Option<SocketAddr> {
+    pub(crate) fn destination(&self, remote: SocketAddr) -> Option<SocketAddr> {
         if remote.port() == 0 || remote.ip().is_unspecified() {
             return None;
         }
@@ -123,7 +123,7 @@ impl Socket {
     /// # Errors
     /// What the operating system says, except that there is nothing (which is `Ok(0)`) and what its
     /// network says about earlier datagrams (which is for [`unreachable`](Self::unreachable)).
-    pub fn receive(&mut self, mut each: impl FnMut(Meta, &mut [u8])) -> io::Result<usize> {
+    pub(crate) fn receive(&mut self, mut each: impl FnMut(Meta, &mut [u8])) -> io::Result<usize> {
         let mut metas = [RecvMeta::default(); RECEIVE_BUFFERS];
         let mut chunks = self.receive_buffer.chunks_mut(RECEIVE_BUFFER_SIZE);
         let mut buffers: [IoSliceMut<'_>; RECEIVE_BUFFERS] =
@@ -155,14 +155,14 @@ impl Socket {
     }
 
     /// Whether [`receive`](Self::receive) may find something without waiting.
-    pub fn may_have_more(&self) -> bool {
+    pub(crate) fn may_have_more(&self) -> bool {
         self.may_have_more
     }
 
     /// Sends a batch, beginning after the `progress` bytes that an earlier call has handed over, and
     /// counts on. A batch of several datagrams goes in one call to the kernel, or one by one where it
     /// turns out that the network's driver cannot.
-    pub fn send(
+    pub(crate) fn send(
         &mut self,
         transmit: &Transmit,
         contents: &[u8],
@@ -203,7 +203,7 @@ impl Socket {
 
     /// Destinations of which the network says that nobody receives there. Whoever is on the path can
     /// make such reports up, so they are believed only about strangers.
-    pub fn unreachable(&mut self, mut each: impl FnMut(SocketAddr)) {
+    pub(crate) fn unreachable(&mut self, mut each: impl FnMut(SocketAddr)) {
         if !std::mem::take(&mut self.has_errors) {
             return;
         }
@@ -250,7 +250,6 @@ fn is_network_report(error: &io::Error) -> bool {
 }
 
 /// Takes an entry from the error queue: the destination of the datagram that it is about.
-#[cfg(any(target_os = "linux", target_os = "android"))]
 fn next_error(socket: &UdpSocket) -> rustix::io::Result<Option<SocketAddr>> {
     let mut payload = [0; 1];
     let mut space = [MaybeUninit::uninit(); 256];
@@ -258,12 +257,6 @@ fn next_error(socket: &UdpSocket) -> rustix::io::Result<Option<SocketAddr>> {
     let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
     let message = recvmsg(socket, &mut [IoSliceMut::new(&mut payload)], &mut control, flags)?;
     Ok(message.address.and_then(|address| SocketAddr::try_from(address).ok()))
-}
-
-/// Elsewhere there is no such queue.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn next_error(_socket: &UdpSocket) -> rustix::io::Result<Option<SocketAddr>> {
-    Err(rustix::io::Errno::WOULDBLOCK)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use clearway_units::Timestamp;
 /// grown to the number of its keys. Keys are small numbers that are used again, such as
 /// [`ConnectionHandle::index`](clearway_transport::ConnectionHandle::index).
 #[derive(Debug, Default)]
-pub struct Timers {
+pub(crate) struct Timers {
     heap: Vec<(Timestamp, usize)>,
     /// For each key its place in the heap, or [`ABSENT`].
     places: Vec<usize>,
@@ -16,12 +16,12 @@ const ABSENT: usize = usize::MAX;
 
 impl Timers {
     /// No deadlines.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Sets the deadline of `key`, in place of the one that it had; `None` removes it.
-    pub fn set(&mut self, key: usize, deadline: Option<Timestamp>) {
+    pub(crate) fn set(&mut self, key: usize, deadline: Option<Timestamp>) {
         let place = self.places.get(key).copied().unwrap_or(ABSENT);
         match deadline {
             None if place == ABSENT => {}
@@ -43,12 +43,12 @@ impl Timers {
     }
 
     /// The earliest deadline.
-    pub fn earliest(&self) -> Option<Timestamp> {
+    pub(crate) fn earliest(&self) -> Option<Timestamp> {
         self.heap.first().map(|(deadline, _)| *deadline)
     }
 
     /// Takes out a key whose deadline is not after `now`, the earliest first.
-    pub fn pop_due(&mut self, now: Timestamp) -> Option<usize> {
+    pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<usize> {
         let (deadline, key) = *self.heap.first()?;
         if deadline > now {
             return None;

@@ -52,6 +52,8 @@
 
 pub mod convert;
 pub mod findings;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod model;
 pub mod read;
 mod write;

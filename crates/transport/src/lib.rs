@@ -22,6 +22,12 @@ mod datagram;
 mod endpoint;
 mod error;
 mod event;
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    //! What has to hold of bytes that only this crate decodes, for the fuzz targets alone.
+
+    pub use crate::endpoint::check_token;
+}
 mod handshake;
 mod ids;
 mod observer;
@@ -45,9 +51,8 @@ pub use endpoint::{
 pub use error::{TransportError, TransportErrorCause};
 pub use event::{ConnectionError, Event};
 pub use handshake::{
-    ClientSessions, ExportError, KeySchedule, NewKeys, RETRY_INTEGRITY_TAG_LEN, ServerSessions,
-    Session, SessionError, TlsClientConfig, TlsServerConfig, initial_keys, is_retry_authentic,
-    prepare_randomness, retry_integrity_tag,
+    ClientSessions, ExportError, KeySchedule, NewKeys, ServerSessions, Session, SessionError,
+    TlsClientConfig, TlsServerConfig, initial_keys, prepare_randomness,
 };
 pub use ids::{ConnectionIdGenerator, RandomIds, ResetKey};
 pub use observer::{

@@ -11,6 +11,10 @@ mod static_table;
 
 pub(crate) use decoder::{DecodeFailure, Decoder, Field};
 pub(crate) use encoder::Encoder;
+#[cfg(fuzzing)]
+pub(crate) use huffman::{
+    decode as decode_huffman, encode as encode_huffman, encoded_len as huffman_len,
+};
 pub(crate) use instructions::{DecoderInstructions, check_encoder_instructions};
 
 /// What every field costs beyond its name and value (RFC 9114 §4.2.2, RFC 9204 §3.2.1).

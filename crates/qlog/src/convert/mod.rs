@@ -67,6 +67,15 @@ pub fn to_0_3(path: &Path, output: &mut dyn Write) -> Result<Conversion, Convert
     convert(Records::open(path).map_err(ConvertError::Open)?, output)
 }
 
+/// The same from bytes.
+#[cfg(fuzzing)]
+pub(crate) fn bytes_to_0_3(
+    bytes: Vec<u8>,
+    output: &mut dyn Write,
+) -> Result<Conversion, ConvertError> {
+    convert(Records::new(std::io::Cursor::new(bytes)).map_err(ConvertError::Open)?, output)
+}
+
 fn convert(
     mut reader: Records<OldEvent>,
     output: &mut dyn Write,

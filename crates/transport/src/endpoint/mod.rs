@@ -29,6 +29,8 @@ pub use config::{AcceptError, ClientConfig, ConnectError, EndpointConfig, Server
 use reset::ResetLimiter;
 use routes::{InitialKey, Routes};
 use token::TokenKey;
+#[cfg(fuzzing)]
+pub use token::fuzzing::check_token;
 
 /// Which of an endpoint's connections.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -176,5 +176,8 @@ fn check_age(issued: Timestamp, now: Timestamp, lifetime: Duration) -> Result<()
     }
 }
 
+#[cfg(fuzzing)]
+pub(super) mod fuzzing;
+
 #[cfg(test)]
 mod tests;

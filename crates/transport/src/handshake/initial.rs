@@ -2,14 +2,12 @@
 //! and Retry packets (§5.8).
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use clearway_wire::header::{Retry, retry_pseudo_packet};
 use clearway_wire::ConnectionId;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::{Keys, Version};
 
 use crate::{Side, TransportError};
-
-/// Bytes of a Retry Integrity Tag.
-pub const RETRY_INTEGRITY_TAG_LEN: usize = 16;
 
 const RETRY_KEY: [u8; 16] = [
     0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e,
@@ -40,31 +38,17 @@ pub fn keys(side: Side, destination_connection_id: &ConnectionId) -> Result<Keys
 ///
 /// # Errors
 /// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM.
-pub fn retry_integrity_tag(
+pub(crate) fn retry_integrity_tag(
     original_destination_connection_id: &ConnectionId,
     packet: &[u8],
-) -> Result<[u8; RETRY_INTEGRITY_TAG_LEN], TransportError> {
-    let id = original_destination_connection_id.as_bytes();
-    let mut pseudo_packet = Vec::with_capacity(packet.len().saturating_add(21));
-    pseudo_packet.push(original_destination_connection_id.len() as u8);
-    pseudo_packet.extend_from_slice(id);
-    pseudo_packet.extend_from_slice(packet);
+) -> Result<[u8; Retry::INTEGRITY_TAG_LEN], TransportError> {
+    let pseudo_packet = retry_pseudo_packet(original_destination_connection_id, packet);
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &RETRY_KEY).map_err(|_| NO_AEAD)?);
     let nonce = Nonce::assume_unique_for_key(RETRY_NONCE);
     let tag = key
         .seal_in_place_separate_tag(nonce, Aad::from(pseudo_packet), &mut [])
         .map_err(|_| NO_AEAD)?;
     tag.as_ref().try_into().map_err(|_| NO_AEAD)
-}
-
-/// Whether a received Retry packet, tag included, answers an Initial packet with that destination.
-pub fn is_retry_authentic(
-    original_destination_connection_id: &ConnectionId,
-    packet: &[u8],
-) -> bool {
-    packet.split_last_chunk::<RETRY_INTEGRITY_TAG_LEN>().is_some_and(|(packet, tag)| {
-        retry_integrity_tag(original_destination_connection_id, packet).as_ref() == Ok(tag)
-    })
 }
 
 #[cfg(test)]

@@ -16,9 +16,8 @@ use core::fmt;
 use clearway_wire::{ConnectionId, TransportErrorCode, frame};
 
 pub(crate) use crypto_stream::CryptoStream;
-pub use initial::{
-    RETRY_INTEGRITY_TAG_LEN, is_retry_authentic, keys as initial_keys, retry_integrity_tag,
-};
+pub use initial::keys as initial_keys;
+pub(crate) use initial::retry_integrity_tag;
 pub(crate) use protection::{OpenError, Protection};
 pub use session::{
     ClientSessions, ExportError, KeySchedule, NewKeys, ServerSessions, Session, SessionError,

@@ -21,10 +21,15 @@ pub(crate) fn build(
     Some(writer.filled().to_vec())
 }
 
-/// Whether the packet was made by someone who saw our Initial.
+/// The Fixed Bit of a long header.
+const FIXED_BIT: u8 = 0x40;
+
+/// Whether the packet was made by someone who saw our Initial. One without the Fixed Bit is no packet of this version
+/// (RFC 9000 §17.2), whatever its tag is.
 pub(crate) fn is_authentic(packet: &Retry<'_>, original_destination: ConnectionId) -> bool {
-    retry_integrity_tag(&original_destination, packet.without_tag).as_ref()
-        == Ok(&packet.integrity_tag)
+    packet.without_tag.first().is_some_and(|first| first & FIXED_BIT != 0)
+        && retry_integrity_tag(&original_destination, packet.without_tag).as_ref()
+            == Ok(&packet.integrity_tag)
 }
 
 #[cfg(test)]

@@ -22,18 +22,8 @@ const LOST_REMEMBERED_PTOS: u32 = 3;
 pub(crate) struct AckOutcome {
     /// It acknowledged something that was not acknowledged before.
     pub(crate) newly_acked_any: bool,
-    /// An ack-eliciting packet was among that.
-    pub(crate) newly_acked_ack_eliciting: bool,
-    /// Its largest packet number is larger than any that was acknowledged before.
-    pub(crate) is_largest_new: bool,
     /// It gave a sample of the round-trip time.
     pub(crate) has_rtt_sample: bool,
-    /// Packets that it caused to be declared lost, of those that congestion control hears of.
-    pub(crate) lost: u64,
-    /// Packets that had been declared lost and arrived after all, likewise.
-    pub(crate) spuriously_lost: u64,
-    /// The losses prove persistent congestion (RFC 9002 §7.6).
-    pub(crate) persistent_congestion: bool,
 }
 
 /// What the ranges of an ACK frame newly acknowledged.
@@ -70,7 +60,6 @@ impl Recovery {
         self.max_ack_delay = context.max_ack_delay;
         let prior_in_flight = self.ledger.bytes_in_flight();
         let prior_round = self.path.rounds.current();
-        let prior_largest = self.ledger.space(space).largest_acknowledged();
         let newly = self.acknowledge_ranges(space, now, ack)?;
         if !newly.any {
             return Ok(AckOutcome::default());
@@ -79,15 +68,6 @@ impl Recovery {
         self.path.persistent.begin(self.acknowledged_elsewhere(space));
         self.detect_losses(space, now)?;
         let persistent_congestion = self.conclude_persistent_congestion(context);
-        let outcome = AckOutcome {
-            newly_acked_any: true,
-            newly_acked_ack_eliciting: newly.ack_eliciting,
-            is_largest_new: prior_largest.is_none_or(|largest| largest < ack.largest),
-            has_rtt_sample: rtt_is_new,
-            lost: self.batch.lost.len() as u64,
-            spuriously_lost: self.batch.spurious.len() as u64,
-            persistent_congestion,
-        };
         self.tell_controller(EventFacts {
             now,
             prior_in_flight,
@@ -96,7 +76,7 @@ impl Recovery {
             persistent_congestion,
         })?;
         self.on_progress(space, now, context);
-        Ok(outcome)
+        Ok(AckOutcome { newly_acked_any: true, has_rtt_sample: rtt_is_new })
     }
 
     /// Checks that all that `ack` names was sent, before anything changes; and keeps its ranges,

@@ -10,7 +10,6 @@ use clearway_congestion::{
 use clearway_units::{Random, Rate, Timestamp};
 use clearway_wire::{Frame, PacketNumber, Reader, VarInt, Writer, frame::Ack};
 
-use super::acknowledge::AckOutcome;
 use super::{Expired, PtoContext, Recovery, RecoveryConfig, StagedPacket};
 use crate::token::Token;
 use crate::{SpaceId, TransportError};
@@ -40,6 +39,18 @@ pub(super) struct Heard {
     pub(super) was_window_limited: bool,
     pub(super) totals: (u64, u64),
     pub(super) limited_time: Duration,
+}
+
+/// What an ACK frame changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Acked {
+    pub(super) newly_acked_any: bool,
+    pub(super) has_rtt_sample: bool,
+    /// Packets that the controller heard to be lost.
+    pub(super) lost: u64,
+    /// Packets that had been declared lost and arrived after all.
+    pub(super) spuriously_lost: u64,
+    pub(super) persistent_congestion: bool,
 }
 
 /// What all recorders of a test share.
@@ -231,7 +242,7 @@ impl Bench {
         now: Timestamp,
         ack_delay: Duration,
         ranges: &[(u64, u64)],
-    ) -> Result<AckOutcome, TransportError> {
+    ) -> Result<Acked, TransportError> {
         let mut buffer = [0; 1500];
         let mut writer = Writer::new(&mut buffer);
         let number = |value| PacketNumber::new(value).unwrap();
@@ -240,7 +251,19 @@ impl Bench {
         assert_eq!(written, ranges.len());
         let frame = Frame::decode(&mut Reader::new(writer.filled())).unwrap();
         let Frame::Ack(ack) = frame else { panic!("an ACK was written") };
-        self.recovery.on_ack(space, now, &ack, ack_delay, &self.context)
+        let (heard, before) = (self.heard().len(), self.recovery.stats());
+        let outcome = self.recovery.on_ack(space, now, &ack, ack_delay, &self.context)?;
+        let after = self.recovery.stats();
+        let lost = self.heard().iter().skip(heard).map(|heard| heard.lost.len() as u64).sum();
+        Ok(Acked {
+            newly_acked_any: outcome.newly_acked_any,
+            has_rtt_sample: outcome.has_rtt_sample,
+            lost,
+            spuriously_lost: after.counts.packets_spuriously_lost
+                - before.counts.packets_spuriously_lost,
+            persistent_congestion: after.persistent_congestion_total
+                > before.persistent_congestion_total,
+        })
     }
 
     pub(super) fn ack_in(
@@ -248,11 +271,11 @@ impl Bench {
         space: SpaceId,
         now: Timestamp,
         ranges: &[(u64, u64)],
-    ) -> AckOutcome {
+    ) -> Acked {
         self.try_ack(space, now, Duration::ZERO, ranges).unwrap()
     }
 
-    pub(super) fn ack(&mut self, now: Timestamp, ranges: &[(u64, u64)]) -> AckOutcome {
+    pub(super) fn ack(&mut self, now: Timestamp, ranges: &[(u64, u64)]) -> Acked {
         self.ack_in(SpaceId::Application, now, ranges)
     }
 

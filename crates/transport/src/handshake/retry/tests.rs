@@ -43,3 +43,23 @@ fn only_an_answer_to_our_initial_is_authentic() {
 fn a_token_that_does_not_fit_makes_no_packet() {
     assert_eq!(build(id(&[1; 8]), id(&[2; 8]), id(&[3; 8]), &[0; 1200], 0), None);
 }
+
+/// RFC 9000 §17.2: such packets are to be discarded.
+#[test]
+fn a_retry_without_the_fixed_bit_is_not_authentic_although_its_tag_is_right() {
+    let original = id(&[1; 8]);
+    let mut packet = build(id(&[3; 8]), id(&[2; 8]), original, b"token", 0).unwrap();
+    let is_authentic = |packet: &[u8]| {
+        let Ok(HeaderKind::Retry(retry)) =
+            ProtectedHeader::decode(packet, 8).map(|header| header.kind)
+        else {
+            panic!("a Retry was built")
+        };
+        is_authentic(&retry, original)
+    };
+    assert!(is_authentic(&packet));
+    packet[0] &= !FIXED_BIT;
+    let (content, tag) = packet.split_last_chunk_mut().unwrap();
+    *tag = retry_integrity_tag(&original, content).unwrap();
+    assert!(!is_authentic(&packet));
+}

@@ -29,7 +29,7 @@ fn acks_that_are_never_acknowledged_are_forgotten() {
     // The newest are remembered, and what the peer says of older ones is no error.
     bench.acked();
     let outcome = bench.ack(at(15_000), &[(139_999, 140_000), (50_000, 50_001), (0, 0)]);
-    assert!(outcome.newly_acked_ack_eliciting);
+    assert!(outcome.newly_acked_any);
     assert_eq!(bench.acked(), [0, 139_999, 140_000]);
     assert_eq!(bench.in_flight(), 0);
     assert!(
@@ -50,7 +50,7 @@ fn the_largest_that_is_acknowledged_counts_although_it_is_forgotten() {
         bench.send_ack_only(at(1));
     }
     let outcome = bench.ack(at(40), &[(0, forgotten)]);
-    assert!(outcome.newly_acked_ack_eliciting && !outcome.has_rtt_sample);
+    assert!(outcome.newly_acked_any && !outcome.has_rtt_sample);
     let largest = bench.recovery.largest_acknowledged(SpaceId::Application);
     assert_eq!(largest.map(|number| number.get()), Some(forgotten));
 }

@@ -1,0 +1,7 @@
+//! HTTP/3 frame headers: the same frames however the stream is cut.
+#![no_main]
+
+use clearway_http3::fuzzing::check_frames;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| check_frames(data));

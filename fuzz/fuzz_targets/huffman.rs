@@ -1,0 +1,7 @@
+//! A Huffman coded string: it has one code, and every string has one.
+#![no_main]
+
+use clearway_http3::fuzzing::check_huffman;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| check_huffman(data));

@@ -1,0 +1,7 @@
+//! A file that is taken for qlog, plain or compressed: events, findings, columns, conversion.
+#![no_main]
+
+use clearway_qlog::fuzzing::check_file;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| check_file(data));

@@ -1,0 +1,7 @@
+//! The QPACK encoder and decoder streams: the same verdict however they are cut.
+#![no_main]
+
+use clearway_http3::fuzzing::check_instructions;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| check_instructions(data));

@@ -1,0 +1,19 @@
+//! A scenario: understood, or refused with a place in the file.
+#![no_main]
+
+use std::path::Path;
+
+use clearway_lab::scenario::Scenario;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    match Scenario::parse("fuzz", text, Path::new("/nonexistent")) {
+        Ok(scenario) => {
+            assert!(!scenario.variants.is_empty() && !scenario.controllers.is_empty());
+            for variant in &scenario.variants {
+                assert!(variant.seeds(scenario.seeds) <= scenario.seeds);
+            }
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+});

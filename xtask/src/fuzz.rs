@@ -1,0 +1,232 @@
+//! `cargo xtask fuzz`: the targets in `fuzz/`, each for a while, as many at a time as there are cores.
+//!
+//! Built with what the compiler offers on every channel: libFuzzer needs the coverage counters of LLVM's pass, and
+//! nothing here is `unsafe`, for which sanitizers would look.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::command::{self, cargo, output, root, target};
+
+/// How long each target runs where nothing else is said.
+const SECONDS: u64 = 20;
+/// Between two lines about a target that runs.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// No input may take longer, in seconds.
+const TIMEOUT: u64 = 20;
+/// No input may need more memory, in MiB.
+const MEMORY: u64 = 2048;
+/// Inputs are at most this long, in bytes.
+const LONGEST: u64 = 16_384;
+/// How much of what a target said is shown when it failed.
+const LINES: usize = 40;
+
+const FLAGS: &str = "--cfg fuzzing \
+    -Cpasses=sancov-module \
+    -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// What is read of `fuzz/Cargo.toml`.
+#[derive(Deserialize)]
+struct Manifest {
+    bin: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let mut seconds = SECONDS;
+    let mut wanted = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match *argument {
+            "--seconds" => {
+                let value = rest.next().and_then(|value| value.parse().ok());
+                seconds = value.ok_or("--seconds takes a whole number")?;
+            }
+            option if option.starts_with('-') => {
+                return Err(format!("fuzz takes --seconds N and names of targets, not {option}"));
+            }
+            name => wanted.push(name),
+        }
+    }
+    let targets = select(names()?, &wanted)?;
+    let programs = build()?;
+    let start = Instant::now();
+    let failed = run_all(&programs, &targets, seconds)?;
+    eprintln!("xtask: {} fuzz targets in {} s", targets.len(), start.elapsed().as_secs());
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("fuzz targets failed: {}", failed.join(", ")))
+    }
+}
+
+/// All targets.
+fn names() -> Result<Vec<String>, String> {
+    let path = root().join("fuzz/Cargo.toml");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let manifest: Manifest =
+        toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(manifest.bin.into_iter().map(|target| target.name).collect())
+}
+
+fn select(names: Vec<String>, wanted: &[&str]) -> Result<Vec<String>, String> {
+    if let Some(unknown) = wanted.iter().find(|wanted| !names.iter().any(|name| name == *wanted)) {
+        return Err(format!("there is no fuzz target {unknown}; there are {}", names.join(", ")));
+    }
+    let is_wanted = |name: &String| wanted.is_empty() || wanted.contains(&name.as_str());
+    Ok(names.into_iter().filter(is_wanted).collect())
+}
+
+/// Builds all targets: the folder of their programs.
+fn build() -> Result<PathBuf, String> {
+    let version = output("asking for the host", Command::new("rustc").arg("-vV"))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.ok_or("rustc does not name its host")?;
+    let folder = target().join("fuzz");
+    // With the target named, what runs during the build is built without the counters.
+    let mut build = cargo(&["build", "--release", "--locked", "--quiet", "--target", host]);
+    build.arg("--manifest-path").arg(root().join("fuzz/Cargo.toml"));
+    build.arg("--target-dir").arg(&folder).env("RUSTFLAGS", FLAGS);
+    command::run("building the fuzz targets", &mut build)?;
+    Ok(folder.join(host).join("release"))
+}
+
+/// Runs the targets: the names of those that failed.
+fn run_all(programs: &Path, targets: &[String], seconds: u64) -> Result<Vec<String>, String> {
+    let waiting: Mutex<VecDeque<&String>> = Mutex::new(targets.iter().collect());
+    let failed = Mutex::new(Vec::new());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = || waiting.lock().map_err(|_| "a target's thread panicked".to_owned());
+    std::thread::scope(|scope| {
+        let work = || -> Result<(), String> {
+            loop {
+                let Some(name) = next()?.pop_front() else { return Ok(()) };
+                if let Err(error) = attempt(programs, name, seconds) {
+                    eprintln!("xtask: {error}");
+                    failed.lock().map_err(|_| "a target's thread panicked")?.push(name.clone());
+                }
+            }
+        };
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().map_err(|_| "a target's thread panicked")?)
+    })?;
+    failed.into_inner().map_err(|_| "a target's thread panicked".to_owned())
+}
+
+/// Runs one target; an error has what it said.
+fn attempt(programs: &Path, name: &str, seconds: u64) -> Result<(), String> {
+    let artifacts = target().join("fuzz/artifacts");
+    let found = target().join("fuzz/corpus").join(name);
+    for folder in [&artifacts, &found] {
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    let mut command = Command::new(programs.join(name));
+    command
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-timeout={TIMEOUT}"))
+        .arg(format!("-rss_limit_mb={MEMORY}"))
+        .arg(format!("-max_len={LONGEST}"))
+        .arg(format!("-artifact_prefix={}/{name}-", artifacts.display()))
+        // What is new goes into the first folder.
+        .args([&found, &root().join("fuzz/corpus").join(name)])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null());
+    let start = Instant::now();
+    let mut child = command.spawn().map_err(|error| format!("{name} cannot be run: {error}"))?;
+    let mut lines = VecDeque::new();
+    let mut status = Status::default();
+    let mut told = start;
+    let said = child.stderr.take().ok_or("a target's output cannot be read")?;
+    for line in BufReader::new(said).split(b'\n') {
+        let line = line.map_err(|error| format!("{name}: {error}"))?;
+        let line = String::from_utf8_lossy(&line).into_owned();
+        status.update(&line);
+        if told.elapsed() >= INTERVAL {
+            told = Instant::now();
+            eprintln!("xtask: {name}: {status} so far");
+        }
+        lines.truncate(LINES - 1);
+        lines.push_front(line);
+    }
+    let outcome = child.wait().map_err(|error| format!("{name}: {error}"))?;
+    let took = start.elapsed().as_secs();
+    if outcome.success() {
+        eprintln!("xtask: {name}: {status} in {took} s, nothing found");
+        return Ok(());
+    }
+    let lines: Vec<String> = lines.into_iter().rev().collect();
+    Err(format!("{name} failed after {status} in {took} s:\n{}", lines.join("\n")))
+}
+
+/// How far a target is.
+#[derive(Default, PartialEq, Eq, Debug)]
+struct Status {
+    runs: u64,
+    edges: u64,
+}
+
+impl Status {
+    /// Takes in a line such as `#4096  pulse  cov: 312 ft: 1204 …`.
+    fn update(&mut self, line: &str) {
+        let mut words = line.split_whitespace();
+        let runs = words.next().and_then(|word| word.strip_prefix('#')?.parse().ok());
+        let Some(runs) = runs else { return };
+        self.runs = runs;
+        let edges = words.skip_while(|word| *word != "cov:").nth(1);
+        self.edges = edges.and_then(|word| word.parse().ok()).unwrap_or(self.edges);
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} runs, {} edges covered", self.runs, self.edges)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Status, names};
+
+    #[test]
+    fn every_target_has_a_program_and_seeds() {
+        let fuzz = crate::command::root().join("fuzz");
+        let names = names().unwrap();
+        for name in &names {
+            assert!(fuzz.join(format!("fuzz_targets/{name}.rs")).is_file(), "{name}");
+            let seeds = fuzz.join("corpus").join(name).read_dir();
+            assert!(seeds.is_ok_and(|mut seeds| seeds.next().is_some()), "{name} has no seeds");
+        }
+        let files = fuzz.join("fuzz_targets").read_dir().unwrap();
+        assert_eq!(files.count(), names.len(), "a target is not in fuzz/Cargo.toml");
+    }
+
+    #[test]
+    fn runs_and_coverage_are_read_from_the_lines_that_have_them() {
+        let mut status = Status::default();
+        for line in [
+            "INFO: Running with entropic power schedule (0xFF, 100).",
+            "#2\tINITED cov: 31 ft: 32 corp: 1/1b exec/s: 0 rss: 27Mb",
+            "#4096\tpulse  cov: 312 ft: 1204 corp: 99/1423b",
+            "Done 5000 runs in 2 second(s)",
+        ] {
+            status.update(line);
+        }
+        assert_eq!(status, Status { runs: 4096, edges: 312 });
+    }
+}
