@@ -33,7 +33,7 @@ mod space_id;
 mod streams;
 mod token;
 
-pub use config::TransportConfig;
+pub use config::{InvalidSetting, TransportConfig, TransportConfigBuilder};
 pub use connection::{Arrival, Connection, Statistics, Transmit};
 pub use datagram::{DatagramError, DatagramStatistics};
 pub use endpoint::{
