@@ -25,11 +25,13 @@ struct End {
 
 /// Downloads `size` bytes and prints the time spent in either end.
 pub(crate) fn run(size: usize) {
-    let transport = Arc::new(TransportConfig {
-        max_datagram_size: 1452,
-        initial_window: Some(1 << 20),
-        ..TransportConfig::default()
-    });
+    let transport = Arc::new(
+        TransportConfig::builder()
+            .max_datagram_size(1452)
+            .initial_window(Some(1 << 20))
+            .build()
+            .unwrap(),
+    );
     let (client_tls, server_tls) = tls();
     let mut now = Timestamp::from_nanos(1);
     let mut server = End {

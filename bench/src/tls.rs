@@ -19,12 +19,12 @@ pub(crate) fn write_certificate(certificate: &Path, key: &Path) -> Outcome {
 
 /// Windows that do not limit a download over loopback.
 fn transport(mtu: u16) -> TransportConfig {
-    TransportConfig {
-        max_datagram_size: mtu,
-        initial_stream_receive_window: 16 << 20,
-        initial_connection_receive_window: 24 << 20,
-        ..TransportConfig::default()
-    }
+    TransportConfig::builder()
+        .max_datagram_size(mtu)
+        .initial_stream_receive_window(16 << 20)
+        .initial_connection_receive_window(24 << 20)
+        .build()
+        .unwrap()
 }
 
 pub(crate) fn server(

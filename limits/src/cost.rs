@@ -65,16 +65,17 @@ fn counted_operation(operation: &mut dyn FnMut()) {
 }
 
 fn roomy() -> TransportConfig {
-    TransportConfig {
-        max_concurrent_bidirectional_streams: 20_000,
-        max_concurrent_unidirectional_streams: 20_000,
-        initial_stream_receive_window: 1 << 20,
-        initial_connection_receive_window: 1 << 28,
-        max_connection_receive_window: 1 << 28,
-        initial_window: Some(1 << 26),
-        send_buffer: 1 << 26,
-        ..settings()
-    }
+    settings()
+        .to_builder()
+        .max_concurrent_bidirectional_streams(20_000)
+        .max_concurrent_unidirectional_streams(20_000)
+        .initial_stream_receive_window(1 << 20)
+        .initial_connection_receive_window(1 << 28)
+        .max_connection_receive_window(1 << 28)
+        .initial_window(Some(1 << 26))
+        .send_buffer(1 << 26)
+        .build()
+        .unwrap()
 }
 
 fn scene(application: Application, connections: usize) -> Scene {

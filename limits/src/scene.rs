@@ -76,12 +76,12 @@ fn arrival(remote: SocketAddr) -> Arrival {
 
 /// The settings of both ends: the defaults, with DATAGRAM frames allowed and no end by silence.
 pub fn settings() -> TransportConfig {
-    TransportConfig {
-        max_idle_timeout: None,
-        max_datagram_frame_size: Some(1_200),
-        skip_packet_numbers: false,
-        ..TransportConfig::default()
-    }
+    TransportConfig::builder()
+        .max_idle_timeout(None)
+        .max_datagram_frame_size(Some(1_200))
+        .skip_packet_numbers(false)
+        .build()
+        .unwrap()
 }
 
 /// An endpoint whose connections have these settings; a server if `is_server`.

@@ -115,7 +115,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Whoever sends has to have the controller: here the server.
     let transport =
-        TransportConfig { controller: Arc::new(HalfAndQuarter), ..TransportConfig::default() };
+        TransportConfig::builder().controller(Arc::new(HalfAndQuarter)).build().unwrap();
     let config = ServerConfig::new(vec![certified.cert.into()], key.into())
         .application_protocols([PROTOCOL])
         .transport(transport);

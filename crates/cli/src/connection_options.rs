@@ -34,11 +34,11 @@ pub(crate) struct ConnectionOptions {
 impl ConnectionOptions {
     /// The transport's settings.
     pub(crate) fn transport(&self) -> TransportConfig {
-        TransportConfig {
-            controller: Arc::new(self.controller),
-            max_idle_timeout: Some(self.idle_timeout).filter(|timeout| !timeout.is_zero()),
-            ..TransportConfig::default()
-        }
+        TransportConfig::builder()
+            .controller(Arc::new(self.controller))
+            .max_idle_timeout(Some(self.idle_timeout).filter(|timeout| !timeout.is_zero()))
+            .build()
+            .unwrap()
     }
 
     /// What writes the qlog files, if they are wanted, and what shows the connections to who follows them.

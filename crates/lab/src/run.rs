@@ -342,25 +342,25 @@ fn plan(
 }
 
 fn transport(end: &EndSetup, candidate: &Candidate) -> TransportConfig {
-    TransportConfig {
-        max_datagram_size: end.max_datagram_size,
-        ack_eliciting_threshold: end.ack_eliciting_threshold,
-        max_ack_delay: end.max_ack_delay,
-        max_idle_timeout: end.max_idle_timeout,
-        keep_alive_interval: end.keep_alive_interval,
-        handshake_timeout: end.handshake_timeout,
-        initial_rtt: end.initial_rtt,
-        packet_threshold: end.packet_threshold,
-        initial_window: end.initial_window,
-        maximum_window: end.maximum_window,
-        initial_stream_receive_window: end.initial_stream_receive_window,
-        max_stream_receive_window: end.max_stream_receive_window,
-        initial_connection_receive_window: end.initial_connection_receive_window,
-        max_connection_receive_window: end.max_connection_receive_window,
-        send_buffer: end.send_buffer,
-        controller: candidate.factory.clone(),
-        ..TransportConfig::default()
-    }
+    TransportConfig::builder()
+        .max_datagram_size(end.max_datagram_size)
+        .ack_eliciting_threshold(end.ack_eliciting_threshold)
+        .max_ack_delay(end.max_ack_delay)
+        .max_idle_timeout(end.max_idle_timeout)
+        .keep_alive_interval(end.keep_alive_interval)
+        .handshake_timeout(end.handshake_timeout)
+        .initial_rtt(end.initial_rtt)
+        .packet_threshold(end.packet_threshold)
+        .initial_window(end.initial_window)
+        .maximum_window(end.maximum_window)
+        .initial_stream_receive_window(end.initial_stream_receive_window)
+        .max_stream_receive_window(end.max_stream_receive_window)
+        .initial_connection_receive_window(end.initial_connection_receive_window)
+        .max_connection_receive_window(end.max_connection_receive_window)
+        .send_buffer(end.send_buffer)
+        .controller(candidate.factory.clone())
+        .build()
+        .unwrap()
 }
 
 fn outcome(

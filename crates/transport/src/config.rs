@@ -1,5 +1,7 @@
 //! What a connection may be told before it begins.
 
+mod builder;
+
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -9,56 +11,48 @@ use clearway_wire::VarInt;
 use crate::datagram::DatagramsConfig;
 use crate::streams::StreamsConfig;
 
-/// The transport's settings for one connection. Every field may be changed; the defaults suit a
-/// client or server on the Internet.
+pub use self::builder::{InvalidSetting, TransportConfigBuilder};
+
+/// The transport's settings for one connection. The defaults suit a client or server on the Internet;
+/// others are made with [`TransportConfig::builder`], which checks them.
+///
+/// ```
+/// use clearway_transport::TransportConfig;
+/// use std::time::Duration;
+///
+/// let config = TransportConfig::builder()
+///     .max_idle_timeout(Some(Duration::from_secs(10)))
+///     .max_datagram_size(1400)
+///     .build()?;
+/// assert_eq!(config.max_datagram_size(), 1400);
+///
+/// let error = TransportConfig::builder().max_datagram_size(70_000).build().unwrap_err();
+/// assert_eq!(error.setting, "max_datagram_size");
+/// # Ok::<(), clearway_transport::InvalidSetting>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
-    /// After how much silence the connection is given up; `None` never (RFC 9000 §10.1).
-    pub max_idle_timeout: Option<Duration>,
-    /// A PING is sent after this much silence; `None` sends none.
-    pub keep_alive_interval: Option<Duration>,
-    /// For how long a handshake may go on before it is given up.
-    pub handshake_timeout: Duration,
-    /// UDP payloads sent are never larger than this many bytes; 1200 to 65527. There is no path MTU
-    /// discovery yet, so more than 1200 needs a path that is known to carry it (RFC 9000 §14).
-    pub max_datagram_size: u16,
-    /// Streams that the peer may open at a time, per kind.
-    pub max_concurrent_bidirectional_streams: u64,
-    /// Streams that the peer may open at a time, per kind.
-    pub max_concurrent_unidirectional_streams: u64,
-    /// The receive window of a stream to begin with, in bytes. It tunes itself up to
-    /// `max_stream_receive_window`.
-    pub initial_stream_receive_window: u64,
-    /// The largest receive window of a stream, in bytes.
-    pub max_stream_receive_window: u64,
-    /// The receive window of the connection to begin with, in bytes.
-    pub initial_connection_receive_window: u64,
-    /// The largest receive window of the connection, in bytes.
-    pub max_connection_receive_window: u64,
-    /// How many bytes that the application wrote are kept at most, sent or not, until they are
-    /// acknowledged. It is fewer, but at least 256 KiB, while the congestion window could not use them.
-    pub send_buffer: u64,
-    /// Received DATAGRAM payloads (RFC 9221) up to this many bytes are accepted; `None` refuses them.
-    pub max_datagram_frame_size: Option<u64>,
-    /// How long an acknowledgement may wait (RFC 9000 §13.2.1).
-    pub max_ack_delay: Duration,
-    /// How many ack-eliciting packets may come before one is acknowledged (RFC 9000 §13.2.2).
-    pub ack_eliciting_threshold: u32,
-    /// The round-trip time assumed until there is a sample; used for timers only (RFC 9002 §6.2.2).
-    pub initial_rtt: Duration,
-    /// Reordering tolerated in packets before loss is declared, until more was seen (RFC 9002 §6.1.1).
-    pub packet_threshold: u64,
-    /// Makes the congestion controllers.
-    pub controller: Arc<dyn ControllerFactory>,
-    /// The congestion window to begin with, in bytes; `None` as RFC 9002 §7.2 has it.
-    pub initial_window: Option<u64>,
-    /// The congestion window never exceeds this many bytes.
-    pub maximum_window: u64,
-    /// Packet numbers are skipped at random, to catch peers that acknowledge what they have not
-    /// received (RFC 9000 §21.4).
-    pub skip_packet_numbers: bool,
-    /// A key update is started after this many packets; `None` only where the AEAD's limit demands it.
-    pub key_update_after: Option<u64>,
+    pub(crate) max_idle_timeout: Option<Duration>,
+    pub(crate) keep_alive_interval: Option<Duration>,
+    pub(crate) handshake_timeout: Duration,
+    pub(crate) max_datagram_size: u16,
+    pub(crate) max_concurrent_bidirectional_streams: u64,
+    pub(crate) max_concurrent_unidirectional_streams: u64,
+    pub(crate) initial_stream_receive_window: u64,
+    pub(crate) max_stream_receive_window: u64,
+    pub(crate) initial_connection_receive_window: u64,
+    pub(crate) max_connection_receive_window: u64,
+    pub(crate) send_buffer: u64,
+    pub(crate) max_datagram_frame_size: Option<u64>,
+    pub(crate) max_ack_delay: Duration,
+    pub(crate) ack_eliciting_threshold: u32,
+    pub(crate) initial_rtt: Duration,
+    pub(crate) packet_threshold: u64,
+    pub(crate) controller: Arc<dyn ControllerFactory>,
+    pub(crate) initial_window: Option<u64>,
+    pub(crate) maximum_window: u64,
+    pub(crate) skip_packet_numbers: bool,
+    pub(crate) key_update_after: Option<u64>,
 }
 
 impl Default for TransportConfig {
@@ -90,6 +84,46 @@ impl Default for TransportConfig {
 }
 
 impl TransportConfig {
+    /// Settings to change, beginning with the defaults.
+    pub fn builder() -> TransportConfigBuilder {
+        Self::default().to_builder()
+    }
+
+    /// Settings to change, beginning with these.
+    pub fn to_builder(&self) -> TransportConfigBuilder {
+        TransportConfigBuilder::from(self.clone())
+    }
+
+    /// The largest UDP payload that is sent, in bytes.
+    pub fn max_datagram_size(&self) -> u16 {
+        self.max_datagram_size
+    }
+
+    /// What makes the congestion controllers.
+    pub fn controller(&self) -> &Arc<dyn ControllerFactory> {
+        &self.controller
+    }
+
+    /// The congestion window to begin with, in bytes; `None` as RFC 9002 §7.2 has it.
+    pub fn initial_window(&self) -> Option<u64> {
+        self.initial_window
+    }
+
+    /// The largest congestion window, in bytes.
+    pub fn maximum_window(&self) -> u64 {
+        self.maximum_window
+    }
+
+    /// The reordering that is tolerated to begin with, in packets (RFC 9002 §6.1.1).
+    pub fn packet_threshold(&self) -> u64 {
+        self.packet_threshold
+    }
+
+    /// The round-trip time that is assumed until there is a sample (RFC 9002 §6.2.2).
+    pub fn initial_rtt(&self) -> Duration {
+        self.initial_rtt
+    }
+
     /// The idle timeout as a transport parameter, in milliseconds; 0 for none.
     pub(crate) fn idle_timeout_parameter(&self) -> VarInt {
         let milliseconds = self.max_idle_timeout.map_or(0, |timeout| timeout.as_millis());
@@ -118,7 +152,7 @@ impl TransportConfig {
 
     /// The largest UDP payload that is sent to a peer that takes `max_udp_payload_size` bytes
     /// (RFC 9000 §18.2).
-    pub(crate) fn max_datagram_size(&self, max_udp_payload_size: VarInt) -> usize {
+    pub(crate) fn max_datagram_size_towards(&self, max_udp_payload_size: VarInt) -> usize {
         let peer = usize::try_from(max_udp_payload_size.get()).unwrap_or(usize::MAX);
         usize::from(self.max_datagram_size).min(peer)
     }
@@ -135,3 +169,6 @@ const UNRELIABLE_BUFFER: u64 = 1 << 20;
 /// The first byte, the longest connection ID, the longest packet number.
 const MAX_SHORT_HEADER: usize = 1 + 20 + 4;
 const TAG: usize = 16;
+
+#[cfg(test)]
+mod tests;

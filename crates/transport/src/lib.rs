@@ -40,8 +40,7 @@ mod streams;
 mod token;
 
 pub use clearway_congestion::SendLimit;
-pub use config::TransportConfig;
-
+pub use config::{InvalidSetting, TransportConfig, TransportConfigBuilder};
 pub use connection::{Connection, Statistics, Transmit};
 pub use datagram::{DatagramError, DatagramStatistics};
 pub use endpoint::{

@@ -159,7 +159,7 @@ fn who_repeats_itself_is_answered_again() {
 /// need more than the second timeout for it.
 #[test]
 fn heavy_loss_does_not_exhaust_the_usual_patience() {
-    let usual = || TransportConfig { max_idle_timeout: None, ..TransportConfig::default() };
+    let usual = || TransportConfig::builder().max_idle_timeout(None).build().unwrap();
     let mut slow = 0;
     for seed in 0..200 {
         let mut pair = Pair::with(lossy(30.0, 15, seed), usual(), usual());

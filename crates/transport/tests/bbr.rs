@@ -18,7 +18,7 @@ fn share(megabits: u64, delay: u64, packets: usize, size: usize) -> f64 {
         queue: QueueLimit { packets: Some(packets), bytes: None },
         ..Conditions::default()
     };
-    let server = TransportConfig { controller: Arc::new(Algorithm::Bbr), ..quiet() };
+    let server = quiet().to_builder().controller(Arc::new(Algorithm::Bbr)).build().unwrap();
     let mut pair = Pair::with(both(wire, 3), quiet(), server);
     pair.watch.keep_no_packets();
     let took = pair.download(size, seconds(60)).expect("not finished");

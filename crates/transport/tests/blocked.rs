@@ -13,13 +13,14 @@ const DATA_BLOCKED: u64 = 0x14;
 const STREAM_DATA_BLOCKED: u64 = 0x15;
 
 fn small_windows() -> TransportConfig {
-    TransportConfig {
-        initial_stream_receive_window: 64 << 10,
-        max_stream_receive_window: 64 << 10,
-        initial_connection_receive_window: 96 << 10,
-        max_connection_receive_window: 96 << 10,
-        ..quiet()
-    }
+    quiet()
+        .to_builder()
+        .initial_stream_receive_window(64 << 10)
+        .max_stream_receive_window(64 << 10)
+        .initial_connection_receive_window(96 << 10)
+        .max_connection_receive_window(96 << 10)
+        .build()
+        .unwrap()
 }
 
 /// Half of what the client sends is lost, and its window is that of two round trips at the path's rate. It

@@ -196,8 +196,8 @@ fn a_closing_end_answers_rarely_and_a_draining_one_never() {
 
 fn idle(client: u64, server: u64) -> (TransportConfig, TransportConfig) {
     let timeout = |of: u64| (of > 0).then(|| seconds(of));
-    let client = TransportConfig { max_idle_timeout: timeout(client), ..quiet() };
-    let server = TransportConfig { max_idle_timeout: timeout(server), ..quiet() };
+    let client = quiet().to_builder().max_idle_timeout(timeout(client)).build().unwrap();
+    let server = quiet().to_builder().max_idle_timeout(timeout(server)).build().unwrap();
     (client, server)
 }
 
@@ -241,7 +241,7 @@ fn a_dead_peer_is_noticed_within_the_idle_timeout() {
 /// §10.1: at least three times the probe timeout, so that probes can be lost.
 #[test]
 fn a_short_idle_timeout_leaves_room_for_probes() {
-    let short = TransportConfig { max_idle_timeout: Some(milliseconds(10)), ..quiet() };
+    let short = quiet().to_builder().max_idle_timeout(Some(milliseconds(10))).build().unwrap();
     let mut pair = Pair::with(delayed(100, 1), short.clone(), short);
     pair.establish();
     pair.client().ping();
@@ -252,8 +252,8 @@ fn a_short_idle_timeout_leaves_room_for_probes() {
 /// §10.1.2.
 #[test]
 fn keep_alive_keeps_both_ends_alive() {
-    let (mut client, server) = idle(10, 10);
-    client.keep_alive_interval = Some(seconds(4));
+    let (client, server) = idle(10, 10);
+    let client = client.to_builder().keep_alive_interval(Some(seconds(4))).build().unwrap();
     let mut pair = Pair::with(delayed(10, 1), client, server);
     pair.establish();
     let before = pair.watch.sent(Side::Client).len();
@@ -265,7 +265,7 @@ fn keep_alive_keeps_both_ends_alive() {
 
 #[test]
 fn a_handshake_that_does_not_complete_is_given_up() {
-    let config = TransportConfig { handshake_timeout: seconds(10), ..quiet() };
+    let config = quiet().to_builder().handshake_timeout(seconds(10)).build().unwrap();
     let mut pair = Pair::with(delayed(10, 1), config.clone(), config);
     let start = pair.now;
     pair.filter = Some(Box::new(|_, way, _| way == Way::ToServer));

@@ -37,7 +37,7 @@ fn collapsing(seed: u64) -> LinkConfig {
 fn recovers(algorithm: Algorithm, within: Duration, floor: u64) {
     for seed in 0..20 {
         let controller = Arc::new(algorithm);
-        let server = TransportConfig { controller, ..quiet() };
+        let server = quiet().to_builder().controller(controller).build().unwrap();
         let mut pair = Pair::with(collapsing(seed), quiet(), server);
         pair.watch.keep_no_packets();
         let took = pair.download(SIZE, seconds(60));
@@ -69,7 +69,7 @@ fn bbr_recovers_from_the_collapse_on_every_seed() {
 /// How long the download of 2 MiB takes on each of 200 seeds, ascending.
 fn completion_times(algorithm: Algorithm) -> Vec<Duration> {
     let took = |seed| {
-        let server = TransportConfig { controller: Arc::new(algorithm), ..quiet() };
+        let server = quiet().to_builder().controller(Arc::new(algorithm)).build().unwrap();
         let mut pair = Pair::with(collapsing(seed), quiet(), server);
         pair.watch.keep_no_packets();
         pair.download(2 << 20, seconds(60)).expect("not finished")

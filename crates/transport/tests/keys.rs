@@ -9,7 +9,7 @@ use clearway_wire::Direction;
 use support::{Pair, both, delayed, lossy, milliseconds, probability, quiet, seconds};
 
 fn updating() -> TransportConfig {
-    TransportConfig { key_update_after: Some(100), ..quiet() }
+    quiet().to_builder().key_update_after(Some(100)).build().unwrap()
 }
 
 #[test]

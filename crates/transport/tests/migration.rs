@@ -21,7 +21,7 @@ fn rebinding(first: u64, every: Option<u64>, address: bool, seed: u64) -> LinkCo
 }
 
 fn keeping_alive() -> TransportConfig {
-    TransportConfig { keep_alive_interval: Some(milliseconds(500)), ..quiet() }
+    quiet().to_builder().keep_alive_interval(Some(milliseconds(500))).build().unwrap()
 }
 
 fn moves(pair: &Pair) -> usize {
@@ -244,7 +244,7 @@ fn a_rebinding_under_loss_is_survived_on_every_seed() {
 /// an error of its own making.
 #[test]
 fn a_peer_that_moves_and_dies_times_out() {
-    let config = TransportConfig { max_idle_timeout: Some(seconds(10)), ..quiet() };
+    let config = quiet().to_builder().max_idle_timeout(Some(seconds(10))).build().unwrap();
     let mut pair = Pair::with(delayed(10, 8), config.clone(), config);
     pair.establish();
     pair.run_for(seconds(1));

@@ -53,7 +53,7 @@ impl Story {
 
     fn of(size: usize, link: LinkConfig, traffic: Traffic, tls: &Tls) -> Self {
         let keep_alive = (traffic == Traffic::Push).then_some(milliseconds(500));
-        let client = TransportConfig { keep_alive_interval: keep_alive, ..quiet() };
+        let client = quiet().to_builder().keep_alive_interval(keep_alive).build().unwrap();
         let pair = Pair::with_tls(link, client, quiet(), tls);
         Self {
             pair,

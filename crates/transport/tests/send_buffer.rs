@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use clearway_network::{Conditions, LinkConfig, QueueLimit};
-use clearway_transport::{Event, TransportConfig};
+use clearway_transport::Event;
 use clearway_units::Rate;
 use clearway_wire::Direction;
 use support::{Pair, both, delayed, milliseconds, pattern, quiet, seconds};
@@ -40,7 +40,7 @@ fn fast_paths_are_filled() {
 
 /// A client that asks and then does not read, on a server that writes as much as it may.
 fn stalled(send_buffer: u64) -> Pair {
-    let server = TransportConfig { send_buffer, ..quiet() };
+    let server = quiet().to_builder().send_buffer(send_buffer).build().unwrap();
     let mut pair = Pair::with(delayed(10, 1), quiet(), server);
     pair.establish();
     let stream = pair.client().open(Direction::Bidirectional).unwrap();

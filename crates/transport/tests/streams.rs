@@ -84,7 +84,7 @@ fn both_halves_of_a_bidirectional_stream_end_apart() {
 /// §4.6: no more streams than the peer permits, and more when some have ended.
 #[test]
 fn many_streams_wait_for_the_limit_and_all_are_served() {
-    let server = TransportConfig { max_concurrent_bidirectional_streams: 10, ..quiet() };
+    let server = quiet().to_builder().max_concurrent_bidirectional_streams(10).build().unwrap();
     let mut pair = Pair::with(lossy(5.0, 5, 4), quiet(), server);
     pair.establish();
     let (mut asked, mut answered) = (Vec::new(), 0);
@@ -155,13 +155,14 @@ fn what_matters_more_arrives_first() {
 }
 
 fn small_windows() -> TransportConfig {
-    TransportConfig {
-        initial_stream_receive_window: 5000,
-        max_stream_receive_window: 5000,
-        initial_connection_receive_window: 8000,
-        max_connection_receive_window: 8000,
-        ..quiet()
-    }
+    quiet()
+        .to_builder()
+        .initial_stream_receive_window(5000)
+        .max_stream_receive_window(5000)
+        .initial_connection_receive_window(8000)
+        .max_connection_receive_window(8000)
+        .build()
+        .unwrap()
 }
 
 /// §4: a sender does not exceed the limits of a reader that does not read, waits without a timer of its
@@ -211,7 +212,7 @@ fn the_limit_of_the_connection_holds_over_all_streams() {
 }
 
 fn with_datagrams() -> TransportConfig {
-    TransportConfig { max_datagram_frame_size: Some(1100), ..quiet() }
+    quiet().to_builder().max_datagram_frame_size(Some(1100)).build().unwrap()
 }
 
 /// RFC 9221 §5: what arrives is whole; what is lost is not sent again.
@@ -262,7 +263,8 @@ fn unreliable_datagrams_that_cannot_be_sent_are_refused() {
 /// of stream and connection, the limit on streams.
 #[test]
 fn every_blocked_sender_wakes() {
-    let limited = TransportConfig { max_concurrent_unidirectional_streams: 2, ..small_windows() };
+    let limited =
+        small_windows().to_builder().max_concurrent_unidirectional_streams(2).build().unwrap();
     for seed in 0..6 {
         let mut pair =
             Pair::with(lossy(f64::from(seed as u32) * 4.0, 20, seed), limited.clone(), quiet());

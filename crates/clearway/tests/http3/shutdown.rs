@@ -127,10 +127,10 @@ fn dropping_the_server_rejects_what_nobody_accepted() {
 #[test]
 fn a_server_that_is_gone_is_noticed() {
     run(async {
-        let transport = TransportConfig {
-            max_idle_timeout: Some(Duration::from_millis(300)),
-            ..TransportConfig::default()
-        };
+        let transport = TransportConfig::builder()
+            .max_idle_timeout(Some(Duration::from_millis(300)))
+            .build()
+            .unwrap();
         let pair = Pair::with(transport);
         let client = pair.client().await;
         let pending = client.start(get("/")).unwrap();

@@ -32,13 +32,15 @@ impl AsyncRead for Counted {
 #[test]
 fn many_responses_that_nobody_reads_are_not_produced() {
     run(async {
-        let pair = Pair::with(TransportConfig {
-            // What is not read on some streams must not use up the credit of the others.
-            initial_connection_receive_window: 24 << 20,
-            max_stream_receive_window: 256 << 10,
-            send_buffer: 256 << 10,
-            ..TransportConfig::default()
-        });
+        let pair = Pair::with(
+            TransportConfig::builder()
+                // What is not read on some streams must not use up the credit of the others.
+                .initial_connection_receive_window(24 << 20)
+                .max_stream_receive_window(256 << 10)
+                .send_buffer(256 << 10)
+                .build()
+                .unwrap(),
+        );
         let produced = Arc::new(AtomicUsize::new(0));
         let counter = produced.clone();
         pair.serve(move |request| {

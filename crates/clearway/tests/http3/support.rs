@@ -113,10 +113,10 @@ pub(crate) fn pattern(length: usize) -> Bytes {
 
 /// A transport that lets little be in flight, so that what is buffered is what this crate buffers.
 pub(crate) fn small_windows() -> TransportConfig {
-    TransportConfig {
-        initial_stream_receive_window: 64 << 10,
-        max_stream_receive_window: 64 << 10,
-        send_buffer: 64 << 10,
-        ..TransportConfig::default()
-    }
+    TransportConfig::builder()
+        .initial_stream_receive_window(64 << 10)
+        .max_stream_receive_window(64 << 10)
+        .send_buffer(64 << 10)
+        .build()
+        .unwrap()
 }

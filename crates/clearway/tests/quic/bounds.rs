@@ -14,16 +14,16 @@ const STREAM_WINDOW: u64 = 64 << 10;
 const CONNECTION_WINDOW: u64 = 256 << 10;
 
 fn narrow() -> TransportConfig {
-    TransportConfig {
-        max_concurrent_bidirectional_streams: STREAMS,
-        max_concurrent_unidirectional_streams: STREAMS,
-        initial_stream_receive_window: STREAM_WINDOW,
-        max_stream_receive_window: STREAM_WINDOW,
-        initial_connection_receive_window: CONNECTION_WINDOW,
-        max_connection_receive_window: CONNECTION_WINDOW,
-        max_datagram_frame_size: Some(1000),
-        ..TransportConfig::default()
-    }
+    TransportConfig::builder()
+        .max_concurrent_bidirectional_streams(STREAMS)
+        .max_concurrent_unidirectional_streams(STREAMS)
+        .initial_stream_receive_window(STREAM_WINDOW)
+        .max_stream_receive_window(STREAM_WINDOW)
+        .initial_connection_receive_window(CONNECTION_WINDOW)
+        .max_connection_receive_window(CONNECTION_WINDOW)
+        .max_datagram_frame_size(Some(1000))
+        .build()
+        .unwrap()
 }
 
 /// Who fills the other's memory.

@@ -100,11 +100,11 @@ fn a_dead_peer_does_not_end_other_connections() {
 #[test]
 fn silence_ends_a_connection() {
     run(async {
-        let transport = TransportConfig {
-            max_idle_timeout: Some(Duration::from_millis(200)),
-            initial_rtt: Duration::from_millis(10),
-            ..TransportConfig::default()
-        };
+        let transport = TransportConfig::builder()
+            .max_idle_timeout(Some(Duration::from_millis(200)))
+            .initial_rtt(Duration::from_millis(10))
+            .build()
+            .unwrap();
         let pair = Pair::with(transport, |server| server);
         let (client, server) = pair.connect().await;
         let (ours, theirs) = tokio::join!(client.closed(), server.closed());
@@ -321,7 +321,7 @@ fn closing_an_endpoint_closes_its_connections() {
 fn datagrams_go_both_ways() {
     run(async {
         let transport =
-            TransportConfig { max_datagram_frame_size: Some(1200), ..TransportConfig::default() };
+            TransportConfig::builder().max_datagram_frame_size(Some(1200)).build().unwrap();
         let pair = Pair::with(transport, |server| server);
         let (client, server) = pair.connect().await;
         let maximum = client.max_datagram_size().unwrap();

@@ -89,10 +89,8 @@ fn a_hundred_streams_at_once() {
 #[test]
 fn more_streams_than_the_peer_permits_wait_their_turn() {
     run(async {
-        let transport = TransportConfig {
-            max_concurrent_bidirectional_streams: 3,
-            ..TransportConfig::default()
-        };
+        let transport =
+            TransportConfig::builder().max_concurrent_bidirectional_streams(3).build().unwrap();
         let pair = Pair::with(transport, |server| server);
         let (client, server) = pair.connect().await;
         tokio::spawn(echo(server));
@@ -125,10 +123,8 @@ impl Wake for Woken {
 #[test]
 fn a_stream_opened_for_nobody_costs_no_place() {
     run(async {
-        let transport = TransportConfig {
-            max_concurrent_bidirectional_streams: 1,
-            ..TransportConfig::default()
-        };
+        let transport =
+            TransportConfig::builder().max_concurrent_bidirectional_streams(1).build().unwrap();
         let pair = Pair::with(transport, |server| server);
         let (client, server) = pair.connect().await;
         tokio::spawn(echo(server));
@@ -152,12 +148,12 @@ fn a_stream_opened_for_nobody_costs_no_place() {
 #[test]
 fn a_reader_that_does_not_read_stops_the_writer() {
     run(async {
-        let transport = TransportConfig {
-            initial_stream_receive_window: 64 << 10,
-            max_stream_receive_window: 64 << 10,
-            send_buffer: 256 << 10,
-            ..TransportConfig::default()
-        };
+        let transport = TransportConfig::builder()
+            .initial_stream_receive_window(64 << 10)
+            .max_stream_receive_window(64 << 10)
+            .send_buffer(256 << 10)
+            .build()
+            .unwrap();
         let pair = Pair::with(transport, |server| server);
         let (client, server) = pair.connect().await;
         let mut send = client.open_uni().await.unwrap();
@@ -290,11 +286,11 @@ fn too_long_a_stream_is_noticed() {
 fn what_was_delivered_can_be_read_after_the_close() {
     run(async {
         let window = 4 << 20;
-        let transport = TransportConfig {
-            initial_stream_receive_window: window,
-            initial_connection_receive_window: window,
-            ..TransportConfig::default()
-        };
+        let transport = TransportConfig::builder()
+            .initial_stream_receive_window(window)
+            .initial_connection_receive_window(window)
+            .build()
+            .unwrap();
         let pair = Pair::with(transport, |server| server);
         let (client, server) = pair.connect().await;
         // More than waits for the task: the transport has the rest.

@@ -51,7 +51,13 @@ pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
         })?
     };
     let keep_alive_interval = Some(command.keep_alive).filter(|interval| !interval.is_zero());
-    let transport = TransportConfig { keep_alive_interval, ..command.connection.transport() };
+    let transport = command
+        .connection
+        .transport()
+        .to_builder()
+        .keep_alive_interval(keep_alive_interval)
+        .build()
+        .unwrap();
     let observers = command.connection.observers(&transport, None)?;
     let protocol = match command.http09 {
         true => http09::PROTOCOL,

@@ -199,7 +199,7 @@ fn a_shard_that_never_sleeps_keeps_its_deadlines() {
     let client = client();
     let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
     let transport =
-        TransportConfig { handshake_timeout: Duration::from_millis(100), ..Default::default() };
+        TransportConfig::builder().handshake_timeout(Duration::from_millis(100)).build().unwrap();
     let config =
         ClientConfig { sessions: Arc::new(tls), transport: Arc::new(transport), token: Vec::new() };
     let (events_in, events) = mpsc::channel();

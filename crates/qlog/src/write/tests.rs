@@ -286,7 +286,7 @@ fn the_smallest_window_is_known_to_readers() {
 
 #[test]
 fn the_constants_of_recovery_are_those_of_the_configuration() {
-    let config = TransportConfig { max_datagram_size: 1300, ..TransportConfig::default() };
+    let config = TransportConfig::builder().max_datagram_size(1300).build().unwrap();
     let parameters = RecoveryParameters::of(&config);
     assert_eq!(parameters.minimum_congestion_window, Some(2600));
     assert_eq!(parameters.initial_congestion_window, Some(13_000));

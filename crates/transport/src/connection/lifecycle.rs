@@ -239,7 +239,7 @@ impl Connection {
             &Observation::ParametersSet { owner: self.side.peer(), parameters: &parameters },
         );
         self.streams.set_peer_parameters(&parameters);
-        let datagram_size = self.config.max_datagram_size(parameters.max_udp_payload_size);
+        let datagram_size = self.config.max_datagram_size_towards(parameters.max_udp_payload_size);
         let packet_room = TransportConfig::packet_room(datagram_size);
         self.datagrams.set_peer_parameters(&parameters, packet_room);
         self.local_ids

@@ -299,7 +299,7 @@ impl Connection {
     /// The largest UDP payload that is sent, in bytes. Until the peer's parameters are known that is the
     /// configured one, as their default permits any.
     fn max_datagram_size(&self) -> usize {
-        self.config.max_datagram_size(self.peer.parameters.max_udp_payload_size)
+        self.config.max_datagram_size_towards(self.peer.parameters.max_udp_payload_size)
     }
 
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {

@@ -85,7 +85,7 @@ pub(super) fn datagrams(
 impl Wire {
     /// Both ends have confirmed the handshake.
     pub(super) fn new() -> Self {
-        Self::with(TransportConfig { max_datagram_frame_size: None, ..TransportConfig::default() })
+        Self::with(TransportConfig::builder().max_datagram_frame_size(None).build().unwrap())
     }
 
     pub(super) fn with(transport: TransportConfig) -> Self {

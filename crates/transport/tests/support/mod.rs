@@ -116,11 +116,11 @@ pub fn large_tls() -> &'static Tls {
 
 /// A configuration in which nothing but what is outstanding keeps a timer running.
 pub fn quiet() -> TransportConfig {
-    TransportConfig {
-        max_idle_timeout: None,
-        handshake_timeout: Duration::from_secs(36_000),
-        ..TransportConfig::default()
-    }
+    TransportConfig::builder()
+        .max_idle_timeout(None)
+        .handshake_timeout(Duration::from_secs(36_000))
+        .build()
+        .unwrap()
 }
 
 fn endpoint_config(seed: u8) -> EndpointConfig {

@@ -167,7 +167,7 @@ fn answers_to_challenges_from_many_addresses_keep_to_the_window() {
 #[test]
 fn datagrams_are_no_larger_than_the_peer_takes() {
     let largest = |limit: u32| {
-        let transport = TransportConfig { max_datagram_size: 1400, ..TransportConfig::default() };
+        let transport = TransportConfig::builder().max_datagram_size(1400).build().unwrap();
         let mut wire = Wire::with(transport);
         wire.server().peer.parameters.max_udp_payload_size = VarInt::from_u32(limit);
         let stream = wire.server().open(clearway_wire::Direction::Unidirectional).unwrap();
