@@ -20,7 +20,7 @@ pub(crate) fn write_certificate(certificate: &Path, key: &Path) -> Outcome {
 /// Windows that do not limit a download over loopback.
 fn transport(mtu: u16) -> TransportConfig {
     TransportConfig::builder()
-        .max_datagram_size(mtu)
+        .max_datagram_size(mtu.into())
         .initial_stream_receive_window(16 << 20)
         .initial_connection_receive_window(24 << 20)
         .build()

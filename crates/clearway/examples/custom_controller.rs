@@ -114,8 +114,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     roots.add(certified.cert.der().clone())?;
 
     // Whoever sends has to have the controller: here the server.
-    let transport =
-        TransportConfig::builder().controller(Arc::new(HalfAndQuarter)).build().unwrap();
+    let transport = TransportConfig::builder().controller(Arc::new(HalfAndQuarter)).build()?;
     let config = ServerConfig::new(vec![certified.cert.into()], key.into())
         .application_protocols([PROTOCOL])
         .transport(transport);

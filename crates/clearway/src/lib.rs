@@ -66,7 +66,8 @@ pub use clearway_io::{
 };
 pub use clearway_transport as transport;
 pub use clearway_transport::{
-    ConnectionError, Event, Observation, Observer, Side, Statistics, TransportConfig,
+    ConnectionError, Event, InvalidSetting, Observation, Observer, Side, Statistics,
+    TransportConfig, TransportConfigBuilder,
 };
 pub use clearway_units::{Rate, Timestamp};
 pub use clearway_wire as wire;

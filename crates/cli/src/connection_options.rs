@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use clearway::congestion::Algorithm;
-use clearway::{ObserverFactory, Side, TransportConfig};
+use clearway::{ObserverFactory, Side, TransportConfig, TransportConfigBuilder};
 use clearway_network::parse_duration;
 use clearway_qlog::{QlogDirectory, RecoveryParameters, ReferenceTime, TraceOptions};
 
@@ -32,13 +32,11 @@ pub(crate) struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
-    /// The transport's settings.
-    pub(crate) fn transport(&self) -> TransportConfig {
+    /// The transport's settings, to which others may be added.
+    pub(crate) fn transport(&self) -> TransportConfigBuilder {
         TransportConfig::builder()
             .controller(Arc::new(self.controller))
             .max_idle_timeout(Some(self.idle_timeout).filter(|timeout| !timeout.is_zero()))
-            .build()
-            .unwrap()
     }
 
     /// What writes the qlog files, if they are wanted, and what shows the connections to who follows them.

@@ -60,6 +60,12 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+impl From<clearway::InvalidSetting> for Failure {
+    fn from(error: clearway::InvalidSetting) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Failure;

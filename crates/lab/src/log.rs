@@ -3,12 +3,11 @@
 use std::cell::Cell;
 use std::io::Write;
 
-use clearway_congestion::UnknownAlgorithm;
 use clearway_qlog::{ErrorHandler, QlogObserver, RecoveryParameters, ReferenceTime, TraceOptions};
 use clearway_transport::Observer;
 
 use crate::end::{EndId, Side};
-use crate::run::{Candidate, MakeObserver, transport_config};
+use crate::run::{Candidate, MakeObserver, RunError, transport_config};
 use crate::setup::Setup;
 
 /// What writes a log of the connection that a run is about to `writer`: at the end that sends the
@@ -23,7 +22,7 @@ pub fn log(
     title: String,
     writer: impl Write + Send + 'static,
     on_error: ErrorHandler,
-) -> Result<MakeObserver, UnknownAlgorithm> {
+) -> Result<MakeObserver, RunError> {
     let counts = |(_, flow): &(usize, &crate::setup::Flow)| !flow.is_optional;
     let Some((index, flow)) = setup.flows.iter().enumerate().find(counts) else {
         return Ok(Box::new(|_| None));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clearway_congestion::{Algorithm, ControllerFactory, UnknownAlgorithm};
 use clearway_network::{Link, LinkConfig};
-use clearway_transport::{Observer, TransportConfig};
+use clearway_transport::{InvalidSetting, Observer, TransportConfig};
 use clearway_units::{Random, Timestamp};
 
 use crate::application::{Client, Server};
@@ -188,13 +188,13 @@ pub fn validate(setup: &Setup, candidate: &Candidate) -> Result<(), RunError> {
 /// The transport's settings at `end`, one of the two of `flow`, in a run with `candidate`.
 ///
 /// # Errors
-/// If the flow names a controller that there is not.
+/// If the flow names a controller that there is not, or the end has a setting that it must not have.
 pub fn transport_config(
     flow: &Flow,
     end: &EndSetup,
     candidate: &Candidate,
-) -> Result<TransportConfig, UnknownAlgorithm> {
-    Ok(transport(end, &candidate_of(flow, candidate)?))
+) -> Result<TransportConfig, RunError> {
+    Ok(transport(end, &candidate_of(flow, candidate)?)?)
 }
 
 /// What controls a flow: its own controller, if it names one.
@@ -213,6 +213,8 @@ pub enum RunError {
     UnknownController(UnknownAlgorithm),
     /// The setup turns off a property that there is not.
     UnknownProperty(UnknownProperty),
+    /// An end has a setting that it must not have.
+    InvalidSetting(InvalidSetting),
 }
 
 impl core::fmt::Display for RunError {
@@ -220,6 +222,7 @@ impl core::fmt::Display for RunError {
         match self {
             Self::UnknownController(error) => error.fmt(formatter),
             Self::UnknownProperty(error) => error.fmt(formatter),
+            Self::InvalidSetting(error) => error.fmt(formatter),
         }
     }
 }
@@ -229,6 +232,7 @@ impl core::error::Error for RunError {
         match self {
             Self::UnknownController(error) => Some(error),
             Self::UnknownProperty(error) => Some(error),
+            Self::InvalidSetting(error) => Some(error),
         }
     }
 }
@@ -236,6 +240,12 @@ impl core::error::Error for RunError {
 impl From<UnknownAlgorithm> for RunError {
     fn from(error: UnknownAlgorithm) -> Self {
         Self::UnknownController(error)
+    }
+}
+
+impl From<InvalidSetting> for RunError {
+    fn from(error: InvalidSetting) -> Self {
+        Self::InvalidSetting(error)
     }
 }
 
@@ -290,6 +300,7 @@ fn plan(
         let client: Box<dyn Stack> = match flow.client.stack {
             StackKind::Clearway => {
                 let transport = transport(&flow.client, &candidate);
+                let transport = transport.map_err(|error| error.to_string())?;
                 let random = random.fork();
                 let observer = watch(Side::Client);
                 let stack = ClearwayStack::client(
@@ -315,6 +326,7 @@ fn plan(
         let server: Box<dyn Stack> = match flow.server.stack {
             StackKind::Clearway => {
                 let transport = transport(&flow.server, &candidate);
+                let transport = transport.map_err(|error| error.to_string())?;
                 let random = random.fork();
                 let observer = watch(Side::Server);
                 let stack = ClearwayStack::server(now, flow.session, transport, random, observer);
@@ -341,9 +353,9 @@ fn plan(
     FlowPlan { start, birth: Box::new(birth), is_optional }
 }
 
-fn transport(end: &EndSetup, candidate: &Candidate) -> TransportConfig {
+fn transport(end: &EndSetup, candidate: &Candidate) -> Result<TransportConfig, InvalidSetting> {
     TransportConfig::builder()
-        .max_datagram_size(end.max_datagram_size)
+        .max_datagram_size(end.max_datagram_size.into())
         .ack_eliciting_threshold(end.ack_eliciting_threshold)
         .max_ack_delay(end.max_ack_delay)
         .max_idle_timeout(end.max_idle_timeout)
@@ -360,7 +372,6 @@ fn transport(end: &EndSetup, candidate: &Candidate) -> TransportConfig {
         .send_buffer(end.send_buffer)
         .controller(candidate.factory.clone())
         .build()
-        .unwrap()
 }
 
 fn outcome(

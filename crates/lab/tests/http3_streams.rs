@@ -109,13 +109,15 @@ impl<S: Stack> Harness for Pair<S> {
 
 fn clearway() -> Pair<ClearwayStack> {
     let (now, session) = (Timestamp::from_nanos(1), SessionKind::Null);
-    let config = || TransportConfig {
-        initial_stream_receive_window: WINDOW,
-        max_stream_receive_window: WINDOW,
-        send_buffer: WINDOW,
-        max_concurrent_bidirectional_streams: 8,
-        max_concurrent_unidirectional_streams: 8,
-        ..TransportConfig::default()
+    let config = || {
+        TransportConfig::builder()
+            .initial_stream_receive_window(WINDOW)
+            .max_stream_receive_window(WINDOW)
+            .send_buffer(WINDOW)
+            .max_concurrent_bidirectional_streams(8)
+            .max_concurrent_unidirectional_streams(8)
+            .build()
+            .unwrap()
     };
     let [client, server] = [1, 2].map(Random::from_number);
     let client = ClearwayStack::client(now, SERVER, session, config(), client, None).unwrap();

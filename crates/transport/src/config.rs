@@ -124,6 +124,81 @@ impl TransportConfig {
         self.initial_rtt
     }
 
+    /// See [`TransportConfigBuilder::max_idle_timeout`].
+    pub fn max_idle_timeout(&self) -> Option<Duration> {
+        self.max_idle_timeout
+    }
+
+    /// See [`TransportConfigBuilder::keep_alive_interval`].
+    pub fn keep_alive_interval(&self) -> Option<Duration> {
+        self.keep_alive_interval
+    }
+
+    /// See [`TransportConfigBuilder::handshake_timeout`].
+    pub fn handshake_timeout(&self) -> Duration {
+        self.handshake_timeout
+    }
+
+    /// See [`TransportConfigBuilder::max_concurrent_bidirectional_streams`].
+    pub fn max_concurrent_bidirectional_streams(&self) -> u64 {
+        self.max_concurrent_bidirectional_streams
+    }
+
+    /// See [`TransportConfigBuilder::max_concurrent_unidirectional_streams`].
+    pub fn max_concurrent_unidirectional_streams(&self) -> u64 {
+        self.max_concurrent_unidirectional_streams
+    }
+
+    /// See [`TransportConfigBuilder::initial_stream_receive_window`].
+    pub fn initial_stream_receive_window(&self) -> u64 {
+        self.initial_stream_receive_window
+    }
+
+    /// See [`TransportConfigBuilder::max_stream_receive_window`].
+    pub fn max_stream_receive_window(&self) -> u64 {
+        self.max_stream_receive_window
+    }
+
+    /// See [`TransportConfigBuilder::initial_connection_receive_window`].
+    pub fn initial_connection_receive_window(&self) -> u64 {
+        self.initial_connection_receive_window
+    }
+
+    /// See [`TransportConfigBuilder::max_connection_receive_window`].
+    pub fn max_connection_receive_window(&self) -> u64 {
+        self.max_connection_receive_window
+    }
+
+    /// See [`TransportConfigBuilder::send_buffer`].
+    pub fn send_buffer(&self) -> u64 {
+        self.send_buffer
+    }
+
+    /// See [`TransportConfigBuilder::max_datagram_frame_size`].
+    pub fn max_datagram_frame_size(&self) -> Option<u64> {
+        self.max_datagram_frame_size
+    }
+
+    /// See [`TransportConfigBuilder::max_ack_delay`].
+    pub fn max_ack_delay(&self) -> Duration {
+        self.max_ack_delay
+    }
+
+    /// See [`TransportConfigBuilder::ack_eliciting_threshold`].
+    pub fn ack_eliciting_threshold(&self) -> u32 {
+        self.ack_eliciting_threshold
+    }
+
+    /// See [`TransportConfigBuilder::skip_packet_numbers`].
+    pub fn skip_packet_numbers(&self) -> bool {
+        self.skip_packet_numbers
+    }
+
+    /// See [`TransportConfigBuilder::key_update_after`].
+    pub fn key_update_after(&self) -> Option<u64> {
+        self.key_update_after
+    }
+
     /// The idle timeout as a transport parameter, in milliseconds; 0 for none.
     pub(crate) fn idle_timeout_parameter(&self) -> VarInt {
         let milliseconds = self.max_idle_timeout.map_or(0, |timeout| timeout.as_millis());

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use clearway_congestion::Algorithm;
 use clearway_network::{Conditions, QueueLimit};
-use clearway_transport::TransportConfig;
 use clearway_units::Rate;
 use support::{Pair, both, milliseconds, quiet, seconds};
 

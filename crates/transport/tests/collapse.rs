@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use clearway_congestion::Algorithm;
 use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Way, Window};
-use clearway_transport::TransportConfig;
 use support::{Pair, milliseconds, probability, quiet, seconds};
 
 const SIZE: usize = 10 << 20;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clearway_network::{LinkConfig, Rebind};
-use clearway_transport::{Connection, Event, ReadOutcome, TransportConfig};
+use clearway_transport::{Connection, Event, ReadOutcome};
 use clearway_units::{Random, Timestamp};
 use clearway_wire::{Direction, StreamId};
 use support::{Pair, Tls, delayed, large_tls, milliseconds, pattern, quiet, seconds, tls};

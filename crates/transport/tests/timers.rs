@@ -3,7 +3,7 @@
 mod support;
 
 use clearway_network::{LinkConfig, QueueLimit, Rebind};
-use clearway_transport::{Side, TimerKind, TransportConfig};
+use clearway_transport::{Side, TimerKind};
 use clearway_units::Rate;
 use clearway_wire::{Direction, VarInt};
 use support::{Pair, delayed, milliseconds, pattern, quiet, seconds};
@@ -46,13 +46,14 @@ fn pair() -> Pair {
     link.to_client.rate = Some(Rate::from_bits_per_second(6_000_000));
     link.to_client.queue = QueueLimit { packets: Some(20), bytes: None };
     let rebind = Rebind { first: seconds(2), every: None, address: false };
-    let client = TransportConfig {
-        max_idle_timeout: Some(seconds(30)),
-        keep_alive_interval: Some(seconds(5)),
-        initial_stream_receive_window: 64 << 10,
-        max_stream_receive_window: 64 << 10,
-        ..quiet()
-    };
+    let client = quiet()
+        .to_builder()
+        .max_idle_timeout(Some(seconds(30)))
+        .keep_alive_interval(Some(seconds(5)))
+        .initial_stream_receive_window(64 << 10)
+        .max_stream_receive_window(64 << 10)
+        .build()
+        .unwrap();
     Pair::with(LinkConfig { rebind: Some(rebind), ..link }, client, quiet())
 }
 

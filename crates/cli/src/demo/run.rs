@@ -134,7 +134,7 @@ impl Run {
                 .map_err(|error| Failure::new(format!("cannot trust our own: {error}")))?;
         }
         let controller = Arc::new(self.controller);
-        let transport = TransportConfig::builder().controller(controller).build().unwrap();
+        let transport = TransportConfig::builder().controller(controller).build()?;
         let watch = Watch::default();
         let qlog_error = Arc::new(OnceLock::new());
         let observers = self.observers(&watch, trace_options(&transport), qlog_error.clone())?;

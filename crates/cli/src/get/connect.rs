@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use clearway::http3::{Client, Code};
-use clearway::{ClientConfig, Connection, Endpoint, TransportConfig};
+use clearway::{ClientConfig, Connection, Endpoint};
 
 use super::GetCommand;
 use super::explain::Server;
@@ -51,13 +51,8 @@ pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
         })?
     };
     let keep_alive_interval = Some(command.keep_alive).filter(|interval| !interval.is_zero());
-    let transport = command
-        .connection
-        .transport()
-        .to_builder()
-        .keep_alive_interval(keep_alive_interval)
-        .build()
-        .unwrap();
+    let transport =
+        command.connection.transport().keep_alive_interval(keep_alive_interval).build()?;
     let observers = command.connection.observers(&transport, None)?;
     let protocol = match command.http09 {
         true => http09::PROTOCOL,

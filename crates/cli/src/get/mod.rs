@@ -108,7 +108,7 @@ async fn download_all(command: &GetCommand) -> Result<(), Failure> {
     let jobs: Vec<_> = targets
         .into_iter()
         .map(|target| Ok(Job { file: file(command, &target)?, target }))
-        .collect::<Result<_, _>>()?;
+        .collect::<Result<_, Failure>>()?;
     check_outputs(command, &jobs)?;
     if command.insecure {
         output::status("warning: --insecure believes any server; what comes may be anyone's");

@@ -142,7 +142,7 @@ fn config(
     identity: Identity,
     live: Option<Traces>,
 ) -> Result<ServerConfig, Failure> {
-    let transport = command.connection.transport();
+    let transport = command.connection.transport().build()?;
     let observers = command.connection.observers(&transport, live)?;
     let config = ServerConfig::new(identity.chain, identity.key)
         .transport(transport)

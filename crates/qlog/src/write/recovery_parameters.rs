@@ -52,17 +52,17 @@ impl Default for RecoveryParameters {
 impl RecoveryParameters {
     /// What connections with this configuration use.
     pub fn of(config: &TransportConfig) -> Self {
-        let max_datagram_size = u64::from(config.max_datagram_size);
-        let controller = config.controller.build(&ControllerParameters {
+        let max_datagram_size = u64::from(config.max_datagram_size());
+        let controller = config.controller().build(&ControllerParameters {
             max_datagram_size,
-            initial_window: config.initial_window,
-            maximum_window: config.maximum_window,
+            initial_window: config.initial_window(),
+            maximum_window: config.maximum_window(),
             seed: 0,
         });
         let snapshot = controller.snapshot();
         Self {
-            reordering_threshold: config.packet_threshold,
-            initial_rtt: config.initial_rtt,
+            reordering_threshold: config.packet_threshold(),
+            initial_rtt: config.initial_rtt(),
             max_datagram_size,
             initial_congestion_window: Some(snapshot.window),
             minimum_congestion_window: Some(snapshot.minimum_window),

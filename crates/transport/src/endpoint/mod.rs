@@ -18,12 +18,12 @@ use clearway_wire::{
 };
 use slab::Slab;
 
+use crate::Side;
 use crate::connection::{Connection, Start, Transmit, local_parameters};
 use crate::handshake::{retry, version};
 use crate::ids::{LocalIds, MINIMUM_RESET_SIZE, RoutingChange};
 use crate::observer::Observer;
 use crate::path::{Arrival, MINIMUM_INITIAL_SIZE};
-use crate::Side;
 
 pub use config::{AcceptError, ClientConfig, ConnectError, EndpointConfig, ServerConfig};
 use reset::ResetLimiter;

@@ -2,8 +2,8 @@
 //! and Retry packets (§5.8).
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use clearway_wire::header::{Retry, retry_pseudo_packet};
 use clearway_wire::ConnectionId;
+use clearway_wire::header::{Retry, retry_pseudo_packet};
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic::{Keys, Version};
 

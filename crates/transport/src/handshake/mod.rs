@@ -17,7 +17,6 @@ use clearway_wire::{ConnectionId, TransportErrorCode, frame};
 
 pub(crate) use crypto_stream::CryptoStream;
 pub use initial::keys as initial_keys;
-pub(crate) use initial::retry_integrity_tag;
 pub(crate) use protection::{OpenError, Protection};
 pub use session::{
     ClientSessions, ExportError, KeySchedule, NewKeys, ServerSessions, Session, SessionError,
