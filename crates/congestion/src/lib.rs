@@ -4,6 +4,54 @@
 //! once per received acknowledgement, everything that it taught ([`Controller::on_acknowledgement`]).
 //! A controller answers with a window and a pacing rate. It never guesses: whether the sender was
 //! limited by the window, and for how long, are facts in the event (laws 3, 4 and 6 in ARCHITECTURE.md).
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use clearway_congestion::{
+//!     Acknowledgement, Algorithm, ControllerFactory, ControllerParameters, DeliverySnapshot, RttSnapshot,
+//!     SendIndex, SentPacket,
+//! };
+//! use clearway_units::Timestamp;
+//!
+//! let mut controller = Algorithm::Cubic.build(&ControllerParameters {
+//!     max_datagram_size: 1200,
+//!     initial_window: None,
+//!     maximum_window: 1 << 30,
+//!     seed: 7,
+//! });
+//! assert_eq!(controller.window(), 12_000);
+//!
+//! // One packet is sent, and acknowledged 50 ms later, while more data waits for the window.
+//! let packet = SentPacket {
+//!     index: SendIndex(0),
+//!     bytes: 1200,
+//!     sent_at: Timestamp::from_nanos(1),
+//!     delivery: DeliverySnapshot::default(),
+//! };
+//! controller.on_sent(&packet, 12_000);
+//! let rtt = Duration::from_millis(50);
+//! controller.on_acknowledgement(&Acknowledgement {
+//!     now: packet.sent_at + rtt,
+//!     acked: &[packet],
+//!     lost: &[],
+//!     next_index: SendIndex(10),
+//!     largest_acked: Some(packet.index),
+//!     rtt: Some(RttSnapshot { latest: rtt, smoothed: rtt, minimum: rtt, variation: rtt / 2, is_new: true }),
+//!     prior_in_flight: 12_000,
+//!     bytes_in_flight: 10_800,
+//!     persistent_congestion: false,
+//!     newly_ce_marked: 0,
+//!     rate_sample: None,
+//!     total_delivered: 1200,
+//!     total_lost: 0,
+//!     round: 1,
+//!     was_limited: true,
+//!     was_window_limited: true,
+//!     limited_time: rtt,
+//! });
+//! assert_eq!(controller.window(), 13_200, "slow start: a byte for each byte acknowledged");
+//! ```
 
 mod algorithm;
 mod base;

@@ -6,6 +6,92 @@
 //! An [`Endpoint`] finds the connection that a datagram belongs to; a [`Connection`] is driven by five
 //! verbs (`receive`, `transmit` with `transmitted`, `deadline`, `on_deadline`, `next_event`) and by
 //! what an application does (`open`, `read`, `write`, `close` …).
+//!
+//! # A driver
+//!
+//! Two endpoints and the connection between them, without a socket: what one transmits, the other
+//! receives. A real driver waits on its socket until the earlier of the two deadlines.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use clearway_transport::*;
+//! # use clearway_units::{Random, Timestamp};
+//! # use clearway_wire::Direction;
+//! # fn configs() -> Result<(ClientConfig, ServerConfig), Box<dyn std::error::Error>> {
+//! #     let made = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
+//! #     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+//! #     let mut roots = rustls::RootCertStore::empty();
+//! #     roots.add(made.cert.der().clone())?;
+//! #     let tls = TlsServerConfig::with_certificate(vec![made.cert.into()], key.into(), &[b"x"])?;
+//! #     let server = ServerConfig {
+//! #         sessions: Arc::new(tls),
+//! #         transport: Arc::default(),
+//! #         retry_token_lifetime: std::time::Duration::from_secs(15),
+//! #         new_token_lifetime: std::time::Duration::from_secs(3600),
+//! #     };
+//! #     let tls = TlsClientConfig::with_roots(roots, &[b"x"])?;
+//! #     let sessions = Arc::new(tls);
+//! #     Ok((ClientConfig { sessions, transport: Arc::default(), token: Vec::new() }, server))
+//! # }
+//! # fn endpoint(server: Option<Arc<ServerConfig>>, now: Timestamp) -> Endpoint {
+//! #     let config = EndpointConfig {
+//! #         id_generator: Arc::new(RandomIds),
+//! #         reset_key: ResetKey::new(&[7; 32]),
+//! #         max_connections: 10,
+//! #     };
+//! #     Endpoint::new(config, server, now, Random::from_number(1))
+//! # }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (client_config, server_config) = configs()?;
+//! let mut now = Timestamp::from_nanos(1);
+//! let addresses = ["192.0.2.1:50000".parse()?, "192.0.2.2:443".parse()?];
+//! let mut ends = [endpoint(None, now), endpoint(Some(Arc::new(server_config)), now)];
+//! let client = ends[0].connect(now, &client_config, addresses[1], "localhost", None)?;
+//! let mut handles = [Some(client), None];
+//! let mut buffer = vec![0; 65_536];
+//! let answer = loop {
+//!     for this in [0, 1] {
+//!         let Some(handle) = handles[this] else { continue };
+//!         while let Some(sent) = ends[this].transmit(handle, now, &mut buffer, 10) {
+//!             ends[this].transmitted(handle, now);
+//!             let segment = sent.segment_size.unwrap_or(sent.size);
+//!             for datagram in buffer[..sent.size].chunks_mut(segment) {
+//!                 let arrival = Arrival { remote: addresses[this], local_ip: None };
+//!                 if let Received::Incoming(incoming) = ends[1 - this].receive(now, arrival, datagram) {
+//!                     handles[1 - this] = Some(ends[1 - this].accept(now, incoming, None)?);
+//!                 }
+//!             }
+//!         }
+//!     }
+//!     let connection = ends[0].connection_mut(client).ok_or("the connection is gone")?;
+//!     while let Some(event) = connection.next_event() {
+//!         if event == Event::Connected {
+//!             let stream = connection.open(Direction::Bidirectional).ok_or("no stream permitted")?;
+//!             connection.write_slice(stream, b"hello")?;
+//!             connection.finish(stream)?;
+//!         }
+//!     }
+//!     if let Some(connection) = handles[1].and_then(|handle| ends[1].connection_mut(handle))
+//!         && let Some(stream) = connection.accept(Direction::Bidirectional)
+//!         && let ReadOutcome::Data(data) = connection.read(now, stream, 100)?
+//!     {
+//!         break data;
+//!     }
+//!     let connections = [0, 1].map(|end| handles[end].and_then(|handle| ends[end].connection(handle)));
+//!     let next = connections.into_iter().flatten().filter_map(Connection::deadline).min();
+//!     now = next.ok_or("nothing is outstanding")?.max(now);
+//!     for end in [0, 1] {
+//!         if let Some(connection) = handles[end].and_then(|handle| ends[end].connection_mut(handle))
+//!             && connection.deadline().is_some_and(|deadline| deadline <= now)
+//!         {
+//!             connection.on_deadline(now);
+//!         }
+//!     }
+//! };
+//! assert_eq!(answer, "hello");
+//! # Ok(())
+//! # }
+//! ```
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,
