@@ -34,7 +34,7 @@ pub const LOGLEVEL_SCHEMA: &str = "urn:ietf:params:qlog:events:loglevel-14";
 /// It also adds values where the QUIC schema leaves room for them: the reasons `keys` and
 /// `path_validation` of `quic:connection_data_blocked_updated`, the timers `delayed_ack` and `pacing`
 /// of `quic:timer_updated`, and `congestion_controller` in `quic:recovery_parameters_set`.
-pub const CLEARWAY_SCHEMA: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/qlog/072026/clearway");
+pub const CLEARWAY_SCHEMA: &str = "urn:clearway:qlog:events:clearway-072026";
 
 /// How a log is to be written.
 #[derive(Clone, PartialEq, Debug)]
