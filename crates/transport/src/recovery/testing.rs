@@ -251,10 +251,12 @@ impl Bench {
         assert_eq!(written, ranges.len());
         let frame = Frame::decode(&mut Reader::new(writer.filled())).unwrap();
         let Frame::Ack(ack) = frame else { panic!("an ACK was written") };
-        let (heard, before) = (self.heard().len(), self.recovery.stats());
+        let (heard, before) = (self.record.lock().unwrap().heard.len(), self.recovery.stats());
         let outcome = self.recovery.on_ack(space, now, &ack, ack_delay, &self.context)?;
         let after = self.recovery.stats();
-        let lost = self.heard().iter().skip(heard).map(|heard| heard.lost.len() as u64).sum();
+        let record = self.record.lock().unwrap();
+        let lost = record.heard.iter().skip(heard).map(|heard| heard.lost.len() as u64).sum();
+        drop(record);
         Ok(Acked {
             newly_acked_any: outcome.newly_acked_any,
             has_rtt_sample: outcome.has_rtt_sample,
