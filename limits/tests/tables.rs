@@ -45,8 +45,8 @@ fn root() -> PathBuf {
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     let entries = std::fs::read_dir(folder).expect("a folder of sources");
     for path in entries.map(|entry| entry.expect("an entry").path()) {
-        let stem = path.file_stem().unwrap_or_default();
-        if stem == "tests" || stem == "testing" {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        if stem == "tests" || stem == "testing" || stem.ends_with("_tests") {
             continue;
         }
         if path.is_dir() {

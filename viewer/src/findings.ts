@@ -99,13 +99,13 @@ export function gradeOf({ severity }: Finding, duration_ms: number): "severe" | 
   return severity >= 0.1 || share >= 0.01 ? "moderate" : "minor";
 }
 
-/** The figures as a list, then what they mean and what usually causes it. */
-function explanation({ id, figures, meaning, causes }: Finding): HTMLElement {
-  const rows = figures.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)));
+/** The metrics as a list, then what they mean and what usually causes it. */
+function explanation({ id, metrics, meaning, causes }: Finding): HTMLElement {
+  const rows = metrics.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)));
   return element(
     "div",
     { class: "explanation" },
-    element("dl", { class: "figures" }, ...rows),
+    element("dl", { class: "metrics" }, ...rows),
     element("p", {}, meaning),
     element("p", {}, element("strong", {}, "Usual causes: "), causes),
     element("code", {}, id),

@@ -106,7 +106,7 @@ export type Finding = {
   /** When it ended. */
   end_ms: number,
   /** What was measured: names, and values with their units. */
-  figures: Array<[string, string]>,
+  metrics: Array<[string, string]>,
   /** What it means. */
   meaning: string,
   /** What usually causes it. */

@@ -48,8 +48,8 @@ export function marks(id: string, more: Partial<MarksHeader> = {}): MarksHeader 
   return { id, title: id, ...more };
 }
 
-export function finding(id: string, headline: string, severity: number, begin_ms: number, end_ms: number, figures: Finding["figures"] = []): Finding {
-  return { id, headline, severity, begin_ms, end_ms, figures, meaning: "What it means.", causes: "What causes it." };
+export function finding(id: string, headline: string, severity: number, begin_ms: number, end_ms: number, metrics: Finding["metrics"] = []): Finding {
+  return { id, headline, severity, begin_ms, end_ms, metrics, meaning: "What it means.", causes: "What causes it." };
 }
 
 export function rows(more: Partial<Rows>): Rows {

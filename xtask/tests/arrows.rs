@@ -2,7 +2,7 @@
 //!
 //! Looked at are the modules directly in a folder, each with all that lies below it but its tests. An arrow is a path
 //! in the code that names another of these modules: `crate::path::…`, or `super::books::…` in a file directly in the
-//! folder. A name that the folder's own `mod.rs` or `lib.rs` exports counts as the module that it comes from.
+//! folder. A name that the folder's own file or `lib.rs` exports counts as the module that it comes from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -95,7 +95,10 @@ fn exports(code: &str, modules: &BTreeSet<String>) -> BTreeMap<String, String> {
 }
 
 fn is_of_tests(path: &Path) -> bool {
-    let is_tests = |part: &str| part == "tests" || part == "tests.rs" || part == "testing.rs";
+    let is_tests = |part: &str| {
+        let name = part.strip_suffix(".rs").unwrap_or(part);
+        name == "tests" || name == "testing" || name.ends_with("_tests")
+    };
     path.iter().filter_map(|part| part.to_str()).any(is_tests)
 }
 
@@ -118,11 +121,11 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above")
 }
 
-/// The module that a file of `folder` belongs to; `None` for the folder's own file.
+/// The module that a file of `folder` belongs to; `None` for the crate's own file.
 fn module_of(folder: &Path, file: &Path) -> Option<String> {
     let first = file.strip_prefix(folder).ok()?.iter().next()?.to_str()?;
     let name = first.strip_suffix(".rs").unwrap_or(first);
-    (!["mod", "lib", "main"].contains(&name)).then(|| name.to_owned())
+    (!["lib", "main"].contains(&name)).then(|| name.to_owned())
 }
 
 fn arrows(folder: &Path, path: &[&str]) -> Arrows {
@@ -130,8 +133,9 @@ fn arrows(folder: &Path, path: &[&str]) -> Arrows {
     let modules: BTreeSet<String> =
         files.iter().filter_map(|file| module_of(folder, file)).collect();
     let read = |file: &Path| code(&fs::read_to_string(file).expect("the file can be read"));
-    let own = files.iter().find(|file| module_of(folder, file).is_none());
-    let exports = own.map(|own| exports(&read(own), &modules)).unwrap_or_default();
+    let own = folder.with_extension("rs");
+    let own = if own.is_file() { own } else { folder.join("lib.rs") };
+    let exports = exports(&read(&own), &modules);
     let absolute = path.iter().fold("crate::".to_owned(), |sum, part| format!("{sum}{part}::"));
     let mut arrows: Arrows = modules.iter().map(|it| (it.clone(), BTreeSet::new())).collect();
     for file in &files {
@@ -139,8 +143,7 @@ fn arrows(folder: &Path, path: &[&str]) -> Arrows {
         let code = read(file);
         let mut names = names_after(&code, &absolute);
         let depth = file.strip_prefix(folder).map_or(0, |file| file.iter().count());
-        let ups = depth - usize::from(file.ends_with("mod.rs"));
-        names.extend(names_after(&code, &"super::".repeat(ups)));
+        names.extend(names_after(&code, &"super::".repeat(depth)));
         let used = names.into_iter().filter_map(|name| match modules.contains(&name) {
             true => Some(name),
             false => exports.get(&name).cloned(),

@@ -258,7 +258,7 @@ impl Connection {
         self.established.server_name.as_deref()
     }
 
-    /// The connection's figures, as of the last batch of datagrams.
+    /// The connection's metrics, as of the last batch of datagrams.
     pub fn statistics(&self) -> Statistics {
         self.reference.lock().statistics.unwrap_or(self.established.statistics)
     }

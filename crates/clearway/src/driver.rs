@@ -100,7 +100,7 @@ fn on_event(connection: &mut Connection, state: &mut State, event: Event, effect
         Event::Finished(id) => {
             with_send(state, id, |send| send.buffer.end(SendState::Delivered, effects));
         }
-        Event::PeerMoved(remote) => state.remote_address = Some(remote),
+        Event::PeerMigrated(remote) => state.remote_address = Some(remote),
         Event::NewToken(token) => state.face.new_token = Some(token),
         Event::Closed(error) => {
             read_the_rest(connection, state, effects);

@@ -87,4 +87,5 @@ pub(crate) fn unwritten(target: &Path, error: &io::Error, option: &str) -> Failu
 }
 
 #[cfg(test)]
+#[path = "whole_file_tests.rs"]
 mod tests;

@@ -71,4 +71,5 @@ impl FromStr for Algorithm {
 }
 
 #[cfg(test)]
+#[path = "algorithm_tests.rs"]
 mod tests;

@@ -8,7 +8,7 @@ use crate::hystart::{HyStart, Verdict};
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::prr::Prr;
 use crate::{
-    Acknowledgement, ControllerParameters, Figure, Phase, RttSnapshot, SentPacket, Snapshot,
+    Acknowledgement, ControllerParameters, Metric, Phase, RttSnapshot, SentPacket, Snapshot,
     Suppressor, Suppressors,
 };
 
@@ -285,12 +285,12 @@ impl Base {
     }
 
     /// What slow start and recovery are decided by, while they last.
-    pub(crate) fn figures(&self, tell: &mut dyn FnMut(Figure)) {
+    pub(crate) fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
         if let Some(hystart) = self.hystart.as_ref().filter(|_| self.is_in_slow_start()) {
-            hystart.figures(tell);
+            hystart.metrics(tell);
         }
         if let Some(prr) = &self.prr {
-            prr.figures(tell);
+            prr.metrics(tell);
         }
     }
 }
@@ -328,4 +328,5 @@ impl Inspect for Base {
 }
 
 #[cfg(test)]
+#[path = "base_tests.rs"]
 mod tests;

@@ -69,6 +69,7 @@ mod short_term;
 mod startup;
 mod state;
 #[cfg(test)]
+#[path = "bbr_tests.rs"]
 mod tests;
 mod undo;
 mod window;
@@ -92,7 +93,7 @@ use self::undo::Undo;
 use self::window::Window;
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{
-    Acknowledgement, Controller, ControllerParameters, Figure, Phase, Quantity, RttSnapshot,
+    Acknowledgement, Controller, ControllerParameters, Metric, Phase, Quantity, RttSnapshot,
     SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,
 };
 
@@ -293,7 +294,7 @@ impl Controller for Bbr {
     }
 
     /// The draft's names, without "BBR."; what is Infinity there is not told.
-    fn figures(&self, tell: &mut dyn FnMut(Figure)) {
+    fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
         let known = |rate: Rate| Some(rate).filter(|rate| *rate > Rate::ZERO);
         for (name, quantity) in [
             ("max_bw", known(self.bandwidth.maximum()).map(Quantity::Rate)),
@@ -305,7 +306,7 @@ impl Controller for Bbr {
             ("extra_acked", Some(Quantity::Bytes(self.aggregation.maximum()))),
         ] {
             if let Some(quantity) = quantity {
-                tell(Figure { name, quantity });
+                tell(Metric { name, quantity });
             }
         }
     }

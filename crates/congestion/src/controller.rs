@@ -253,7 +253,7 @@ pub struct Snapshot {
 /// Something that a controller computes with, by the name that its specification gives it, in lower
 /// case. For traces: nothing is decided by it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Figure {
+pub struct Metric {
     /// Lower-case letters, digits and underscores. A name always has the same unit.
     pub name: &'static str,
     /// Its value.
@@ -309,9 +309,9 @@ pub trait Controller: Debug + Send {
     /// The state for observers.
     fn snapshot(&self) -> Snapshot;
 
-    /// Tells what it computes with beside the [`snapshot`](Self::snapshot), for traces. A figure that
+    /// Tells what it computes with beside the [`snapshot`](Self::snapshot), for traces. A metric that
     /// there is not yet, or not any more, is not told.
-    fn figures(&self, _tell: &mut dyn FnMut(Figure)) {}
+    fn metrics(&self, _tell: &mut dyn FnMut(Metric)) {}
 }
 
 /// Makes a [`Controller`] for each new path.
@@ -321,4 +321,24 @@ pub trait ControllerFactory: Debug + Send + Sync {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::{Suppressor, Suppressors};
+
+    #[test]
+    fn a_suppressor_keeps_the_round_it_began_in_until_it_ends() {
+        let mut suppressors = Suppressors::default();
+        for (place, suppressor) in Suppressor::ALL.into_iter().enumerate() {
+            assert_eq!(suppressor as usize, place);
+            assert_eq!(suppressors.since(suppressor), None);
+            suppressors.set(suppressor, true, 7);
+            suppressors.set(suppressor, true, 9);
+            assert_eq!(suppressors.since(suppressor), Some(7));
+        }
+        assert_eq!(suppressors.active().count(), Suppressor::ALL.len());
+        for suppressor in Suppressor::ALL {
+            suppressors.set(suppressor, false, 10);
+            assert_eq!(suppressors.since(suppressor), None);
+        }
+        assert_eq!(suppressors, Suppressors::default());
+    }
+}

@@ -4,7 +4,7 @@ use clearway_units::Rate;
 
 use crate::base::{self, Base};
 use crate::{
-    Acknowledgement, Controller, ControllerParameters, Figure, RttSnapshot, SentPacket, Snapshot,
+    Acknowledgement, Controller, ControllerParameters, Metric, RttSnapshot, SentPacket, Snapshot,
     SpuriousLoss,
 };
 
@@ -180,10 +180,10 @@ impl Controller for Cubic {
         self.base.snapshot()
     }
 
-    fn figures(&self, tell: &mut dyn FnMut(Figure)) {
-        self.base.figures(tell);
+    fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
+        self.base.metrics(tell);
         if let Some(curve) = &self.anchor.curve {
-            curve.figures(tell);
+            curve.metrics(tell);
         }
     }
 }
@@ -203,4 +203,5 @@ impl Inspect for Cubic {
 }
 
 #[cfg(test)]
+#[path = "cubic_tests.rs"]
 mod tests;

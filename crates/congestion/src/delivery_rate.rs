@@ -186,4 +186,5 @@ impl Inspect for DeliveryRateSampler {
 }
 
 #[cfg(test)]
+#[path = "delivery_rate_tests.rs"]
 mod tests;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::inspect::{Inspect, StateValue, Visit};
-use crate::{Acknowledgement, Figure, Quantity, SendIndex};
+use crate::{Acknowledgement, Metric, Quantity, SendIndex};
 
 const MIN_RTT_THRESHOLD: Duration = Duration::from_millis(4);
 const MAX_RTT_THRESHOLD: Duration = Duration::from_millis(16);
@@ -107,14 +107,14 @@ impl HyStart {
     }
 
     /// The variables of RFC 9406 §4.2 that have a value.
-    pub(crate) fn figures(&self, tell: &mut dyn FnMut(Figure)) {
+    pub(crate) fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
         for (name, minimum) in [
             ("last_round_min_rtt", self.last.minimum),
             ("current_round_min_rtt", self.current.minimum),
             ("css_baseline_min_rtt", self.conservative.map(|conservative| conservative.baseline)),
         ] {
             if let Some(minimum) = minimum {
-                tell(Figure { name, quantity: Quantity::Time(minimum) });
+                tell(Metric { name, quantity: Quantity::Time(minimum) });
             }
         }
     }
@@ -151,4 +151,5 @@ impl Inspect for HyStart {
 }
 
 #[cfg(test)]
+#[path = "hystart_tests.rs"]
 mod tests;

@@ -73,7 +73,7 @@ mod testing;
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use bbr::Bbr;
 pub use controller::{
-    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Figure, Phase, Quantity,
+    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Metric, Phase, Quantity,
     RttSnapshot, SendIndex, SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,
 };
 pub use cubic::Cubic;

@@ -141,4 +141,5 @@ impl Inspect for Limitation {
 }
 
 #[cfg(test)]
+#[path = "limitation_tests.rs"]
 mod tests;

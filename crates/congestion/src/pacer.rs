@@ -188,4 +188,5 @@ impl Inspect for Pacer {
 }
 
 #[cfg(test)]
+#[path = "pacer_tests.rs"]
 mod tests;

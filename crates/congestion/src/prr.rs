@@ -10,7 +10,7 @@
 //! Persistent congestion and undo end it too; then nothing of it is left.
 
 use crate::inspect::{Inspect, StateValue, Visit};
-use crate::{Acknowledgement, Figure, Quantity};
+use crate::{Acknowledgement, Metric, Quantity};
 
 /// One episode. All numbers are bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,13 +43,13 @@ impl Prr {
     }
 
     /// The variables of §6.1.
-    pub(crate) fn figures(&self, tell: &mut dyn FnMut(Figure)) {
+    pub(crate) fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
         for (name, bytes) in [
             ("recover_fs", self.recover_fs),
             ("prr_delivered", self.prr_delivered),
             ("prr_out", self.prr_out),
         ] {
-            tell(Figure { name, quantity: Quantity::Bytes(bytes) });
+            tell(Metric { name, quantity: Quantity::Bytes(bytes) });
         }
     }
 
@@ -121,4 +121,5 @@ impl Inspect for Prr {
 }
 
 #[cfg(test)]
+#[path = "prr_tests.rs"]
 mod tests;

@@ -3,7 +3,7 @@ use clearway_units::Rate;
 use crate::base::{Base, BeforeCut};
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{
-    Acknowledgement, Controller, ControllerParameters, Figure, RttSnapshot, SentPacket, Snapshot,
+    Acknowledgement, Controller, ControllerParameters, Metric, RttSnapshot, SentPacket, Snapshot,
     SpuriousLoss,
 };
 
@@ -91,8 +91,8 @@ impl Controller for Reno {
         self.base.snapshot()
     }
 
-    fn figures(&self, tell: &mut dyn FnMut(Figure)) {
-        self.base.figures(tell);
+    fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
+        self.base.metrics(tell);
     }
 }
 
@@ -105,4 +105,5 @@ impl Inspect for Reno {
 }
 
 #[cfg(test)]
+#[path = "reno_tests.rs"]
 mod tests;

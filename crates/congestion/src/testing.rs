@@ -136,8 +136,8 @@ impl Sender {
         self.controller.snapshot()
     }
 
-    pub(crate) fn figures(&self) -> BTreeMap<&'static str, Quantity> {
-        figures(&*self.controller)
+    pub(crate) fn metrics(&self) -> BTreeMap<&'static str, Quantity> {
+        metrics(&*self.controller)
     }
 
     pub(crate) fn next_index(&self) -> u64 {
@@ -388,12 +388,12 @@ impl Sender {
 }
 
 /// What a controller tells for traces, by name.
-pub(crate) fn figures(controller: &dyn Controller) -> BTreeMap<&'static str, Quantity> {
-    let mut figures = BTreeMap::new();
-    controller.figures(&mut |figure| {
-        assert!(figures.insert(figure.name, figure.quantity).is_none(), "{}: twice", figure.name);
+pub(crate) fn metrics(controller: &dyn Controller) -> BTreeMap<&'static str, Quantity> {
+    let mut metrics = BTreeMap::new();
+    controller.metrics(&mut |metric| {
+        assert!(metrics.insert(metric.name, metric.quantity).is_none(), "{}: twice", metric.name);
     });
-    figures
+    metrics
 }
 
 fn target(snapshot: &Snapshot) -> u64 {

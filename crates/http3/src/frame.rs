@@ -138,4 +138,5 @@ pub(crate) fn data_header(scratch: &mut BytesMut, length: u64) -> Bytes {
 }
 
 #[cfg(test)]
+#[path = "frame_tests.rs"]
 mod tests;

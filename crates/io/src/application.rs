@@ -18,7 +18,7 @@ pub trait Application: Send {
     /// [`Connection::next_event`] and does what it wants; the shard sends what comes of it.
     fn process(&mut self, now: Timestamp, connection: &mut Connection);
 
-    /// The connection is gone, and these are its last figures. [`Event::Closed`] came before.
+    /// The connection is gone, and these are its last metrics. [`Event::Closed`] came before.
     ///
     /// [`Event::Closed`]: clearway_transport::Event::Closed
     fn closed(&mut self, statistics: &Statistics) {

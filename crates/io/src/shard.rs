@@ -91,7 +91,7 @@ impl Shard {
                 self.receive();
             }
             let now = self.clock.now();
-            self.obey(now);
+            self.carry_out_commands(now);
             self.connections.fire_timers(now);
             self.connections.process(now);
             // A peer that has an answer finds what led to it counted.
@@ -165,7 +165,7 @@ impl Shard {
         self.receive_failures.paused_until(self.clock.now())
     }
 
-    fn obey(&mut self, now: Timestamp) {
+    fn carry_out_commands(&mut self, now: Timestamp) {
         let mut commands = std::mem::take(&mut self.commands);
         self.mailbox.take(&mut commands);
         for command in commands.drain(..) {
@@ -251,4 +251,5 @@ impl Drop for Shard {
 }
 
 #[cfg(test)]
+#[path = "shard_tests.rs"]
 mod tests;

@@ -260,4 +260,5 @@ fn next_error(socket: &UdpSocket) -> rustix::io::Result<Option<SocketAddr>> {
 }
 
 #[cfg(test)]
+#[path = "socket_tests.rs"]
 mod tests;

@@ -161,4 +161,5 @@ impl Bottleneck {
 }
 
 #[cfg(test)]
+#[path = "bottleneck_tests.rs"]
 mod tests;

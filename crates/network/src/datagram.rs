@@ -187,4 +187,5 @@ impl Outcome {
 }
 
 #[cfg(test)]
+#[path = "datagram_tests.rs"]
 mod tests;

@@ -398,4 +398,5 @@ impl Direction {
 }
 
 #[cfg(test)]
+#[path = "direction_tests.rs"]
 mod tests;

@@ -185,4 +185,5 @@ impl Verdict {
 }
 
 #[cfg(test)]
+#[path = "disturbance_tests.rs"]
 mod tests;

@@ -96,4 +96,5 @@ impl<T> HostState<T> {
 }
 
 #[cfg(test)]
+#[path = "host_tests.rs"]
 mod tests;

@@ -258,4 +258,5 @@ mod properties;
 #[cfg(test)]
 mod strategies;
 #[cfg(test)]
+#[path = "link_tests.rs"]
 mod tests;

@@ -153,4 +153,5 @@ fn burst(start: Probability, maximum_run: u32, left: &mut u32, random: &mut Rand
 }
 
 #[cfg(test)]
+#[path = "loss_tests.rs"]
 mod tests;

@@ -194,4 +194,5 @@ impl Decimal {
 }
 
 #[cfg(test)]
+#[path = "parse_tests.rs"]
 mod tests;

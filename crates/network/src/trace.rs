@@ -204,4 +204,5 @@ impl TraceState {
 }
 
 #[cfg(test)]
+#[path = "trace_tests.rs"]
 mod tests;

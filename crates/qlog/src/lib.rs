@@ -37,7 +37,7 @@
 //! | names that a connection had before | 64 | later ones are taken for its own |
 //! | findings: packets in flight; lost packets that may yet arrive; streams | 131,072; 4,096; 4,096 | the oldest are forgotten, or streams with nothing to send |
 //! | model: points of a series, packets, spans of a lane | 2,097,152 each; frames as text 256 MiB | thinned; the page says that packets are left out |
-//! | model: packets outstanding; names of a lane; figures of a controller | 65,536; 256, of 100 characters; 16, of 64 | the oldest, or the names beyond it, are left out |
+//! | model: packets outstanding; names of a lane; metrics of a controller | 65,536; 256, of 100 characters; 16, of 64 | the oldest, or the names beyond it, are left out |
 //!
 //! What the drafts have no words for is in a namespace of our own, `clearway`, whose schema is
 //! [`CLEARWAY_SCHEMA`].

@@ -16,10 +16,10 @@ fn report(name: &str) -> Report {
     reports.remove(0)
 }
 
-/// A finding has these figures, among others.
-fn has(finding: &Finding, figures: &[(&str, &str)]) {
-    for (name, value) in figures {
-        let known = finding.figures.iter().find(|(known, _)| known == name);
+/// A finding has these metrics, among others.
+fn has(finding: &Finding, metrics: &[(&str, &str)]) {
+    for (name, value) in metrics {
+        let known = finding.metrics.iter().find(|(known, _)| known == name);
         assert_eq!(known.map(|(_, value)| value.as_str()), Some(*value), "{name}: {finding:?}");
     }
 }
@@ -32,12 +32,12 @@ fn the_published_bug_in_our_stack() {
     assert_eq!(first.id, FindingId::WindowAtFloor);
     let headline = "Congestion window pinned at its floor (2 datagrams) for 7.9 s without loss";
     assert_eq!(first.headline, headline);
-    let figures = [
+    let metrics = [
         ("floor", "2,700 bytes"),
         ("packets lost", "0"),
         ("bytes in flight fall to 0 every", "10.1 ms (one round trip)"),
     ];
-    has(first, &figures);
+    has(first, &metrics);
 }
 
 #[test]
@@ -50,14 +50,14 @@ fn the_published_bug_in_the_stack_that_it_was_published_of() {
     assert_eq!(first.id, FindingId::WindowAtFloor);
     let headline = "Congestion window pinned at its floor (2 datagrams) for 7.7 s without loss";
     assert_eq!(first.headline, headline);
-    let figures = [
+    let metrics = [
         ("floor", "2,700 bytes"),
         ("round trips", "480"),
         ("mean round-trip time", "16.0 ms"),
         ("packets lost", "0"),
         ("into recovery and back every", "16.0 ms (one round trip)"),
     ];
-    has(first, &figures);
+    has(first, &metrics);
     let ids: Vec<_> = report.findings.iter().map(|finding| finding.id).collect();
     assert_eq!(ids[1..], [FindingId::StateFlapping, FindingId::RecoveryWithoutLoss]);
 }
@@ -68,7 +68,7 @@ fn the_published_bug_when_jitter_frees_it() {
     let first = &report.findings[0];
     assert_eq!(first.id, FindingId::WindowAtFloor);
     has(first, &[("total time exactly at the floor", "2.2 s")]);
-    let periods = first.figures.iter().filter(|(_, value)| value.ends_with("(one round trip)"));
+    let periods = first.metrics.iter().filter(|(_, value)| value.ends_with("(one round trip)"));
     assert_eq!(periods.count(), 1, "{first:?}");
 }
 

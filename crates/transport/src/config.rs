@@ -246,4 +246,5 @@ const MAX_SHORT_HEADER: usize = 1 + 20 + 4;
 const TAG: usize = 16;
 
 #[cfg(test)]
+#[path = "config_tests.rs"]
 mod tests;

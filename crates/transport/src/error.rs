@@ -126,4 +126,5 @@ impl From<DecodeError> for TransportError {
 }
 
 #[cfg(test)]
+#[path = "error_tests.rs"]
 mod tests;

@@ -39,7 +39,7 @@ pub enum Event {
     /// Unreliable datagrams came; take them with `receive_datagram` until there is none.
     DatagramReceived,
     /// The peer is at another address now.
-    PeerMoved(SocketAddr),
+    PeerMigrated(SocketAddr),
     /// The server gave a token for a later connection to it.
     NewToken(Bytes),
     /// The connection is over. Nothing comes after this.

@@ -62,7 +62,7 @@ pub enum Observation<'a> {
     },
     /// A packet was declared lost.
     PacketLost(LostPacket),
-    /// Recovery's figures after an event.
+    /// Recovery's metrics after an event.
     Metrics(&'a Metrics),
     /// The congestion controller after that event: what it computes with can be asked for.
     Controller(&'a dyn Controller),
@@ -180,7 +180,7 @@ pub enum LossTrigger {
     TimeThreshold,
 }
 
-/// Recovery's figures.
+/// Recovery's metrics.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Metrics {
     /// The round-trip time, once there is a sample.

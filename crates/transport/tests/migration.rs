@@ -25,7 +25,7 @@ fn keeping_alive() -> TransportConfig {
 }
 
 fn moves(pair: &Pair) -> usize {
-    pair.server_events.iter().filter(|event| matches!(event, Event::PeerMoved(_))).count()
+    pair.server_events.iter().filter(|event| matches!(event, Event::PeerMigrated(_))).count()
 }
 
 /// The client's last handshake message is lost, and the NAT forgets its mapping before it is sent again:

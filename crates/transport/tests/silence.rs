@@ -265,7 +265,7 @@ fn a_receiver_whose_nat_rebinds_is_found_again() {
             let mut pair = Pair::new(LinkConfig { rebind: Some(rebind), ..link });
             let took = pair.download(3 << 20, seconds(60));
             assert!(took.is_some_and(|took| took < seconds(10)), "{address}, {seed}: {took:?}");
-            let moved = |event: &Event| matches!(event, Event::PeerMoved(_));
+            let moved = |event: &Event| matches!(event, Event::PeerMigrated(_));
             assert!(pair.server_events.iter().any(moved), "{address}, {seed}");
         }
     }

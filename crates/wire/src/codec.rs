@@ -148,4 +148,5 @@ impl<'a> Writer<'a> {
 }
 
 #[cfg(test)]
+#[path = "codec_tests.rs"]
 mod tests;

@@ -87,4 +87,5 @@ impl PacketNumber {
 }
 
 #[cfg(test)]
+#[path = "packet_number_tests.rs"]
 mod tests;

@@ -76,4 +76,5 @@ impl From<VarInt> for u64 {
 }
 
 #[cfg(test)]
+#[path = "varint_tests.rs"]
 mod tests;

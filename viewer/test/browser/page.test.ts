@@ -243,18 +243,18 @@ test("420 pixels: the findings come first, the packets last", async () => {
   await context.close();
 });
 
-test("a finding has a mark of severity, which outshouts a notice; its figures are a list, and its meaning and causes are told", async () => {
+test("a finding has a mark of severity, which outshouts a notice; its metrics are a list, and its meaning and causes are told", async () => {
   const model = pinned();
   const [worst] = model.header.findings;
   if (worst === undefined) throw new Error("no findings");
-  Object.assign(worst, { figures: [["congestion window", "2,700 bytes"], ["round trips", "607"]], meaning: "A transfer that crawls.", causes: "A recovery without an end." });
-  const { page, context, errors } = await open(chrome, file("figures", [model]), "wide", "light");
+  Object.assign(worst, { metrics: [["congestion window", "2,700 bytes"], ["round trips", "607"]], meaning: "A transfer that crawls.", causes: "A recovery without an end." });
+  const { page, context, errors } = await open(chrome, file("metrics", [model]), "wide", "light");
   assert.deepEqual(await page.locator(".grade").allTextContents(), ["severe · 6.98 s", "severe · 6.90 s", "moderate · 400 ms"]);
   const ground = (selector: string): Promise<string> => page.evaluate((one) => getComputedStyle(document.querySelector(one) as Element).backgroundColor, selector);
   assert.equal(await ground(".severe .grade"), "rgb(179, 38, 30)");
   assert.equal(await ground(".notice.damage"), "rgba(0, 0, 0, 0)");
   await page.click(".findings li:first-child button");
-  const rows = page.locator(".selected .figures > div");
+  const rows = page.locator(".selected .metrics > div");
   assert.deepEqual(await rows.allTextContents(), ["congestion window2,700 bytes", "round trips607"]);
   const told = (await page.textContent(".selected .explanation")) ?? "";
   assert.ok(told.includes("A transfer that crawls.") && told.includes("Usual causes: A recovery without an end."), told);

@@ -189,4 +189,5 @@ fn fields(name: &str, text: &str) -> Result<Vec<(String, String)>, String> {
 }
 
 #[cfg(test)]
+#[path = "patch_tests.rs"]
 mod tests;

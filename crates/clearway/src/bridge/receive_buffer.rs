@@ -149,4 +149,5 @@ impl<E> ReceiveBuffer<E> {
 }
 
 #[cfg(test)]
+#[path = "receive_buffer_tests.rs"]
 mod tests;

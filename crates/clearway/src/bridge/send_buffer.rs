@@ -195,4 +195,5 @@ impl<E> SendBuffer<E> {
 }
 
 #[cfg(test)]
+#[path = "send_buffer_tests.rs"]
 mod tests;

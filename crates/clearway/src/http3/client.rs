@@ -156,7 +156,7 @@ impl Client {
         self.shared().lock().check_open().is_ok()
     }
 
-    /// The figures of the QUIC connection now; its last ones when it is gone.
+    /// The metrics of the QUIC connection now; its last ones when it is gone.
     pub async fn statistics(&self) -> Statistics {
         self.shared().act(|state, effects| {
             state.face.wants_statistics = true;

@@ -332,4 +332,5 @@ impl Receiving {
 }
 
 #[cfg(test)]
+#[path = "exchanges_tests.rs"]
 mod tests;

@@ -39,7 +39,7 @@ pub trait Handler: Send {
         let _ = (stream, code);
     }
 
-    /// The connection is gone, and these are its last figures.
+    /// The connection is gone, and these are its last metrics.
     fn closed(&mut self, statistics: &Statistics) {
         let _ = statistics;
     }

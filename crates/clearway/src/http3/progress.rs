@@ -120,4 +120,5 @@ impl Watch {
 }
 
 #[cfg(test)]
+#[path = "progress_tests.rs"]
 mod tests;

@@ -68,7 +68,7 @@ impl Bar {
     }
 
     fn text(&self, received: u64, time: Duration) -> String {
-        let window = bytes_text(self.watch.figures().window);
+        let window = bytes_text(self.watch.metrics().window);
         let rate = rate_text(goodput(received, time));
         format!("{:5.2} s {rate:>12}  window {window:>9}", time.as_secs_f64())
     }

@@ -176,11 +176,11 @@ impl Run {
     }
 }
 
-/// Ends the server and gives its last figures.
+/// Ends the server and gives its last metrics.
 async fn farewell(server: Endpoint, relay: Relay, watch: &Watch) -> Watched {
     server.close(VarInt::from_u32(0), b"");
-    // The figures are nearly complete without.
+    // The metrics are nearly complete without.
     let _ = tokio::time::timeout(FAREWELL, server.wait_idle()).await;
     relay.stop().await;
-    watch.figures()
+    watch.metrics()
 }

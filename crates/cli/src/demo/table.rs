@@ -112,4 +112,5 @@ fn align(rows: &[Vec<String>]) -> String {
 }
 
 #[cfg(test)]
+#[path = "table_tests.rs"]
 mod tests;

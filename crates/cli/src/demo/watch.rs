@@ -6,7 +6,7 @@ use std::time::Duration;
 use clearway::transport::{LostPacket, Metrics};
 use clearway::{Observation, Observer, Statistics, Timestamp};
 
-/// The figures of one connection.
+/// The metrics of one connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watched {
     /// The window now, in bytes; zero before there is one.
@@ -57,7 +57,7 @@ impl Watched {
         self.lost += 1;
     }
 
-    /// The connection is gone, and these are its last figures.
+    /// The connection is gone, and these are its last metrics.
     fn on_gone(&mut self, statistics: &Statistics) {
         self.congestion_events = statistics.congestion_events;
         self.lost = statistics.packets_lost;
@@ -65,7 +65,7 @@ impl Watched {
     }
 }
 
-/// The figures of a run's connection, for those who show them.
+/// The metrics of a run's connection, for those who show them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch(Arc<Mutex<Watched>>);
 
@@ -74,8 +74,8 @@ impl Watch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The figures now.
-    pub(super) fn figures(&self) -> Watched {
+    /// The metrics now.
+    pub(super) fn metrics(&self) -> Watched {
         self.lock().clone()
     }
 
@@ -84,7 +84,7 @@ impl Watch {
     }
 }
 
-/// It keeps the figures.
+/// It keeps the metrics.
 impl Observer for Watch {
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
         match observation {

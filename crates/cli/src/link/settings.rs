@@ -342,4 +342,5 @@ fn bytes_of_way(value: &str) -> Result<(Way, u64), String> {
 }
 
 #[cfg(test)]
+#[path = "settings_tests.rs"]
 mod tests;

@@ -145,4 +145,5 @@ fn source(to: SocketAddr, addresses: bool, id: u32, generation: u64) -> SocketAd
 }
 
 #[cfg(test)]
+#[path = "flows_tests.rs"]
 mod tests;

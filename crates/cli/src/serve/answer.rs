@@ -169,4 +169,5 @@ fn unreadable(problem: String) -> Answer {
 }
 
 #[cfg(test)]
+#[path = "answer_tests.rs"]
 mod tests;

@@ -153,4 +153,5 @@ fn within(range: Range<u64>) -> Verdict {
 }
 
 #[cfg(test)]
+#[path = "conditions_tests.rs"]
 mod tests;

@@ -254,4 +254,5 @@ impl Wanted {
 }
 
 #[cfg(test)]
+#[path = "files_tests.rs"]
 mod tests;

@@ -249,4 +249,5 @@ impl AsRef<[u8]> for Piece {
 }
 
 #[cfg(test)]
+#[path = "store_tests.rs"]
 mod tests;

@@ -106,16 +106,16 @@ fn unused(report: &Report) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// The headline, where it is, the figures as a list, then what it means and what usually causes it.
+/// The headline, where it is, the metrics as a list, then what it means and what usually causes it.
 fn finding_text(finding: &Finding, place: usize) -> String {
     let entry = finding.id.entry();
     let headline = format!("{place:>3}. {}", finding.headline);
     let (begin, end) = (finding.begin.as_secs_f64(), finding.end.as_secs_f64());
     let range = format!("{}, {begin:.3} s to {end:.3} s", entry.name);
     let cost = format!("- estimated cost: {:.1} s", finding.severity);
-    let figures = finding.figures.iter().map(|(name, value)| format!("- {name}: {value}"));
+    let metrics = finding.metrics.iter().map(|(name, value)| format!("- {name}: {value}"));
     let texts = [format!("Meaning: {}", entry.meaning), format!("Usual causes: {}", entry.causes)];
-    let lines = [range, cost].into_iter().chain(figures).chain(texts);
+    let lines = [range, cost].into_iter().chain(metrics).chain(texts);
     let lines: Vec<_> = lines.map(|line| format!("     {line}")).collect();
     format!("{headline}\n{}", lines.join("\n"))
 }
@@ -131,7 +131,7 @@ fn object(path: &Path, report: &Report) -> String {
             "begin": finding.begin.as_secs_f64(),
             "end": finding.end.as_secs_f64(),
             "headline": finding.headline,
-            "figures": finding.figures.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Vec<_>>(),
+            "metrics": finding.metrics.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Vec<_>>(),
             "meaning": entry.meaning,
             "causes": entry.causes,
         })

@@ -47,8 +47,8 @@ fn findings_are_printed_and_set_the_exit_status() {
     assert_eq!(worst["title"], "Congestion window pinned at its floor without loss");
     let headline = "Congestion window pinned at its floor (2 datagrams) for 7.7 s without loss";
     assert_eq!(worst["headline"], headline);
-    assert_eq!(worst["figures"][0]["name"], "congestion window");
-    assert_eq!(worst["figures"][0]["value"], "2,700 bytes (2 datagrams)");
+    assert_eq!(worst["metrics"][0]["name"], "congestion window");
+    assert_eq!(worst["metrics"][0]["value"], "2,700 bytes (2 datagrams)");
 }
 
 #[test]

@@ -79,4 +79,5 @@ impl Inspect for FullPipe {
 }
 
 #[cfg(test)]
+#[path = "full_pipe_tests.rs"]
 mod tests;

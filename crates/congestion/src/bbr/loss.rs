@@ -175,4 +175,5 @@ impl Inspect for Episode {
 }
 
 #[cfg(test)]
+#[path = "loss_tests.rs"]
 mod tests;

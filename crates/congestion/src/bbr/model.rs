@@ -178,4 +178,5 @@ impl Inspect for Aggregation {
 }
 
 #[cfg(test)]
+#[path = "model_tests.rs"]
 mod tests;

@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use crate::inspect::{Inspect, StateValue, Visit};
-use crate::{Figure, Quantity};
+use crate::{Metric, Quantity};
 
 /// C (RFC 9438 §5), in datagrams per second cubed.
 const C: f64 = 0.4;
@@ -91,7 +91,7 @@ impl Curve {
     }
 
     /// W_max, K, t and W_est of §4.1, the windows in bytes.
-    pub(super) fn figures(&self, tell: &mut dyn FnMut(Figure)) {
+    pub(super) fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
         // The casts saturate.
         let bytes = |windows: f64| Quantity::Bytes((windows * self.datagram) as u64);
         let time = |seconds: f64| Quantity::Time(Duration::from_nanos((seconds * 1e9) as u64));
@@ -101,7 +101,7 @@ impl Curve {
             ("t", time(self.time)),
             ("w_est", bytes(self.estimate)),
         ] {
-            tell(Figure { name, quantity });
+            tell(Metric { name, quantity });
         }
     }
 
@@ -166,4 +166,5 @@ impl Inspect for Curve {
 }
 
 #[cfg(test)]
+#[path = "curve_tests.rs"]
 mod tests;

@@ -173,4 +173,5 @@ fn symbol_at(window: u64) -> (u16, u32) {
 }
 
 #[cfg(test)]
+#[path = "huffman_tests.rs"]
 mod tests;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clearway_congestion::{
-    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Figure, Phase,
+    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Metric, Phase,
     RttSnapshot, SentPacket, Snapshot, SpuriousLoss,
 };
 use clearway_units::{Rate, Timestamp};
@@ -119,7 +119,7 @@ impl Controller for Watched {
         self.inner.snapshot()
     }
 
-    fn figures(&self, tell: &mut dyn FnMut(Figure)) {
-        self.inner.figures(tell);
+    fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
+        self.inner.metrics(tell);
     }
 }

@@ -323,4 +323,5 @@ fn class(number: u64) -> i64 {
 }
 
 #[cfg(test)]
+#[path = "canonical_tests.rs"]
 mod tests;

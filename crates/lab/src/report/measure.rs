@@ -119,4 +119,5 @@ impl<'a> Measured<'a> {
 }
 
 #[cfg(test)]
+#[path = "measure_tests.rs"]
 mod tests;

@@ -146,4 +146,5 @@ fn percentile(times: &[Option<Duration>], percent: usize) -> Option<Duration> {
 }
 
 #[cfg(test)]
+#[path = "statistics_tests.rs"]
 mod tests;

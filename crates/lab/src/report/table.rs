@@ -114,4 +114,5 @@ fn notes(row: &Row) -> Vec<String> {
 }
 
 #[cfg(test)]
+#[path = "table_tests.rs"]
 mod tests;

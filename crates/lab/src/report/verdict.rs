@@ -273,4 +273,5 @@ fn of(part: usize, whole: usize) -> String {
 }
 
 #[cfg(test)]
+#[path = "verdict_tests.rs"]
 mod tests;

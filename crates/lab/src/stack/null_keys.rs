@@ -139,4 +139,5 @@ impl HeaderProtectionKey for NullHeaderKey {
 }
 
 #[cfg(test)]
+#[path = "null_keys_tests.rs"]
 mod tests;

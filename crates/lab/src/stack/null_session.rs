@@ -255,4 +255,5 @@ pub fn null_initial_key() -> impl PacketKey {
 }
 
 #[cfg(test)]
+#[path = "null_session_tests.rs"]
 mod tests;

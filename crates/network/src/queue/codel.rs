@@ -111,4 +111,5 @@ impl CoDelQueue {
 }
 
 #[cfg(test)]
+#[path = "codel_tests.rs"]
 mod tests;

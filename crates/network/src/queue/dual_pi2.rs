@@ -229,4 +229,5 @@ impl DualPi2Queue {
 }
 
 #[cfg(test)]
+#[path = "dual_pi2_tests.rs"]
 mod tests;

@@ -63,7 +63,7 @@ impl Detector for AboveWindow {
                 "{} packets sent although the congestion window was full",
                 text::count(self.count)
             ),
-            figures: vec![
+            metrics: vec![
                 ("packets", text::count(self.count)),
                 ("bytes in flight at the largest excess", text::bytes(self.most.0)),
                 ("congestion window then", text::bytes(self.most.1)),
@@ -133,7 +133,7 @@ impl Detector for GhostBytes {
                 text::bytes(least),
                 text::time(end.saturating_sub(begin))
             ),
-            figures: vec![
+            metrics: vec![
                 ("duration", text::time(end.saturating_sub(begin))),
                 ("round trips", text::count(rounds)),
                 ("smallest excess", text::bytes(least)),

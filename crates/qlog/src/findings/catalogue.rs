@@ -39,7 +39,7 @@ pub struct Entry {
     pub id: FindingId,
     /// Its name, as it is printed.
     pub name: &'static str,
-    /// What it is, in general; a finding's own headline has figures.
+    /// What it is, in general; a finding's own headline has metrics.
     pub title: &'static str,
     /// What it means.
     pub meaning: &'static str,
@@ -77,7 +77,7 @@ pub static CATALOGUE: [Entry; 25] = [
         meaning: "The window is the smallest that the controller ever sets, or less than a datagram above it. Packets \
                   are acknowledged, none is lost or marked, data is waiting, and yet the window does not grow. The \
                   transfer is extremely slow and may never finish.",
-        causes: "A recovery period that is extended by every round trip (the figures then show a period of one round trip); idle time computed where there was none; window growth in fractions that are rounded \
+        causes: "A recovery period that is extended by every round trip (the metrics then show a period of one round trip); idle time computed where there was none; window growth in fractions that are rounded \
                   away; a slow start threshold at the floor together with congestion avoidance that counts whole \
                   datagrams.",
         bound: "16 clean round trips (L5: recovery ends within 2; L1: half a datagram per round trip, over 4). For \

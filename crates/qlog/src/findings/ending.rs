@@ -78,7 +78,7 @@ impl Detector for Endings {
                     "Idle timeout after {} of silence, with data unacknowledged",
                     text::time(end.saturating_sub(begin))
                 ),
-                figures: vec![
+                metrics: vec![
                     ("time since the peer's last packet", text::time(end.saturating_sub(begin))),
                     ("ack-eliciting packets without an answer", text::count(unanswered)),
                 ],
@@ -95,7 +95,7 @@ impl Detector for Endings {
                     text::time(end.saturating_sub(begin)),
                     text::time(bound)
                 ),
-                figures: vec![
+                metrics: vec![
                     ("time without an answer", text::time(end.saturating_sub(begin))),
                     ("idle timeout", text::time(bound)),
                 ],

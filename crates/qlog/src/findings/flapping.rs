@@ -91,7 +91,7 @@ impl Detector for Flapping {
                 text::count(worst.entries),
                 text::time(worst.length())
             ),
-            figures: vec![
+            metrics: vec![
                 ("entries into recovery", text::count(worst.entries)),
                 ("packets lost in between", text::count(0)),
                 ("duration", text::time(worst.length())),
@@ -180,7 +180,7 @@ impl Detector for RecoveryWithoutLoss {
                 text::count(self.without),
                 text::count(self.entries)
             ),
-            figures: vec![
+            metrics: vec![
                 ("entries into recovery", text::count(self.entries)),
                 ("without loss or ECN-CE mark", text::count(self.without)),
             ],

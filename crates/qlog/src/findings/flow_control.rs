@@ -128,9 +128,9 @@ impl Stalls {
         if !is_long && !is_much {
             return Vec::new();
         }
-        let mut figures = vec![("longest stall", text::time(longest.length()))];
-        figures.extend(longest.limit.map(|limit| ("limit", text::bytes(limit))));
-        figures.extend([
+        let mut metrics = vec![("longest stall", text::time(longest.length()))];
+        metrics.extend(longest.limit.map(|limit| ("limit", text::bytes(limit))));
+        metrics.extend([
             ("stalls", text::count(self.count)),
             ("total duration", text::time(self.total)),
             ("out of", text::time(all)),
@@ -144,7 +144,7 @@ impl Stalls {
                 "Peer's flow control blocks sending for {}",
                 text::time(longest.length())
             ),
-            figures,
+            metrics,
         }]
     }
 }
@@ -228,7 +228,7 @@ impl Detector for Stalls {
                     "Peer acknowledges everything but raises no limit for {}",
                     text::time(stopped.waited())
                 ),
-                figures: vec![
+                metrics: vec![
                     ("longest wait", text::time(stopped.waited())),
                     ("total duration", text::time(self.stopped_total)),
                 ],
@@ -245,7 +245,7 @@ impl Detector for Stalls {
                     "No data sent for {} after the peer raised its limit",
                     text::time(end.saturating_sub(begin))
                 ),
-                figures: vec![(
+                metrics: vec![(
                     "time until stream data was sent",
                     text::time(end.saturating_sub(begin)),
                 )],

@@ -93,7 +93,7 @@ impl Detector for NoGrowth {
                 text::bytes(worst.window),
                 text::time(worst.length())
             ),
-            figures: vec![
+            metrics: vec![
                 ("congestion window", text::bytes(worst.window)),
                 ("duration", text::time(worst.length())),
                 ("round trips", text::count(worst.rounds)),
@@ -198,7 +198,7 @@ impl Detector for Suppressors {
                     text::time(length),
                     name.replace('_', " ")
                 ),
-                figures: vec![
+                metrics: vec![
                     ("suppressed by", name.replace('_', " ")),
                     ("duration", text::time(length)),
                     ("round trips", text::count(held.rounds)),
@@ -264,7 +264,7 @@ impl Detector for ApplicationLimitedClaim {
                 "Treated as application-limited for {} despite a full congestion window",
                 text::time(length)
             ),
-            figures: vec![("duration", text::time(length)), ("round trips", text::count(rounds))],
+            metrics: vec![("duration", text::time(length)), ("round trips", text::count(rounds))],
         }]
     }
 }

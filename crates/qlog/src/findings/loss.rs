@@ -128,7 +128,7 @@ impl Detector for Spurious {
                     "{} packets declared lost too early, then acknowledged",
                     text::count(self.early.packets)
                 ),
-                figures: vec![
+                metrics: vec![
                     ("packets", text::count(self.early.packets)),
                     ("share of all packets sent", text::percent(self.early.packets, sent)),
                 ],
@@ -157,7 +157,7 @@ impl Detector for Spurious {
                     text::count(all.packets),
                     text::count(state.lost)
                 ),
-                figures: vec![
+                metrics: vec![
                     ("packets declared lost", text::count(state.lost)),
                     ("acknowledged afterwards", text::count(all.packets)),
                     ("retransmitted needlessly", text::bytes(all.bytes)),

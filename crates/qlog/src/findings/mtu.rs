@@ -94,7 +94,7 @@ impl Detector for BlackHole {
                 text::bytes(worst.least),
                 text::time(length)
             ),
-            figures: vec![
+            metrics: vec![
                 ("duration", text::time(length)),
                 ("packets lost", text::count(worst.lost)),
                 ("smallest packet lost", text::bytes(worst.least)),
@@ -150,7 +150,7 @@ impl Detector for Ecn {
                 text::time(end.saturating_sub(begin)),
                 text::count(sent)
             ),
-            figures: vec![
+            metrics: vec![
                 ("duration", text::time(end.saturating_sub(begin))),
                 ("marked packets sent", text::count(sent)),
                 ("acknowledged", text::count(0)),

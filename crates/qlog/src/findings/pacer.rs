@@ -91,7 +91,7 @@ impl Detector for Pacer {
                 text::bytes(worst.paced as u64),
                 text::time(worst.length())
             ),
-            figures: vec![
+            metrics: vec![
                 ("lowest pacing rate, per round trip", text::bytes(worst.paced as u64)),
                 ("at least expected", text::bytes(worst.wanted as u64)),
                 ("duration", text::time(worst.length())),

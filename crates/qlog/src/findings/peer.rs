@@ -84,7 +84,7 @@ impl Detector for Amplification {
                 "Server blocked by the anti-amplification limit for {}",
                 text::time(end.saturating_sub(begin))
             ),
-            figures: vec![
+            metrics: vec![
                 ("longest stall", text::time(end.saturating_sub(begin))),
                 ("total duration", text::time(self.total)),
             ],
@@ -152,7 +152,7 @@ impl Detector for AckStarvation {
                 text::count(packets),
                 text::time(end.saturating_sub(begin))
             ),
-            figures: vec![
+            metrics: vec![
                 ("longest time without an ACK frame", text::time(end.saturating_sub(begin))),
                 ("packets from the peer meanwhile", text::count(packets)),
                 ("total duration", text::time(self.total)),
@@ -213,7 +213,7 @@ impl Detector for LateAcknowledgements {
                 text::count(self.acks),
                 text::time(self.announced)
             ),
-            figures: vec![
+            metrics: vec![
                 ("ACK frames", text::count(self.acks)),
                 ("delayed for too long", text::count(self.late)),
                 ("max_ack_delay", text::time(self.announced)),

@@ -102,7 +102,7 @@ impl Detector for Phases {
                 state.name(),
                 text::time(length)
             ),
-            figures: vec![
+            metrics: vec![
                 ("state", state.name().to_owned()),
                 ("duration", text::time(length)),
                 ("round trips", text::count(rounds)),

@@ -83,7 +83,7 @@ impl Detector for IdleWithData {
                 "Nothing in flight for {} although data could be sent",
                 text::time(end.saturating_sub(begin))
             ),
-            figures: vec![
+            metrics: vec![
                 ("longest pause", text::time(end.saturating_sub(begin))),
                 ("pauses", text::count(self.count)),
                 ("total duration", text::time(self.total)),
@@ -170,7 +170,7 @@ impl Detector for ProbeOverdue {
                 "No probe sent for {} while packets were unacknowledged",
                 text::time(end.saturating_sub(begin))
             ),
-            figures: vec![
+            metrics: vec![
                 ("longest time without a probe", text::time(end.saturating_sub(begin))),
                 ("at most expected (twice the probe timeout)", text::time(allowed)),
                 ("total time beyond that", text::time(self.total)),

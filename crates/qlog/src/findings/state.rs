@@ -42,7 +42,7 @@ pub(super) struct Step {
 pub(super) struct State {
     pub(super) now: Duration,
     pub(super) step: Step,
-    /// The figures as last written.
+    /// The metrics as last written.
     pub(super) metrics: Metrics,
     pub(super) congestion_state: CongestionState,
     /// The controller is BBR or its like.

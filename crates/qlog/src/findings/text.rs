@@ -1,8 +1,8 @@
-//! Figures for people.
+//! Numbers with their units, as text.
 
 use core::time::Duration;
 
-/// A point in time or a length of time, with three or four figures that count.
+/// A point in time or a length of time, with three or four significant digits.
 pub(super) fn time(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds >= 100.0 {
@@ -56,7 +56,7 @@ mod tests {
     use core::time::Duration;
 
     #[test]
-    fn figures_are_as_long_as_they_mean_something() {
+    fn metrics_are_as_long_as_they_mean_something() {
         let text = |nanoseconds| time(Duration::from_nanos(nanoseconds));
         assert_eq!(text(7_695_000_000), "7.7 s");
         assert_eq!(text(123_400_000_000), "123 s");

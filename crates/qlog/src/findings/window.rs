@@ -62,8 +62,8 @@ impl Stretch {
         }
     }
 
-    /// The same as a figure.
-    fn swing_figure(&self, mean_rtt: Duration) -> Option<(&'static str, String)> {
+    /// The same as a metric.
+    fn swing_metric(&self, mean_rtt: Duration) -> Option<(&'static str, String)> {
         let (swing, period) = self.rhythm()?;
         let equals = if is_about(period, mean_rtt) { " (one round trip)" } else { "" };
         let name = match swing {
@@ -169,9 +169,9 @@ impl AtFloor {
         }
     }
 
-    fn figures(&self, worst: &Stretch) -> Vec<(&'static str, String)> {
+    fn metrics(&self, worst: &Stretch) -> Vec<(&'static str, String)> {
         let mean_rtt = worst.round_trips.div_f64(worst.rounds.max(1) as f64);
-        let mut figures = vec![
+        let mut metrics = vec![
             ("congestion window", self.window(worst)),
             ("floor", text::bytes(self.floor)),
             ("duration", text::time(worst.length())),
@@ -180,20 +180,20 @@ impl AtFloor {
             ("packets lost", text::count(0)),
         ];
         if worst.in_recovery > 0 {
-            figures.push(("round trips in recovery", text::count(worst.in_recovery)));
+            metrics.push(("round trips in recovery", text::count(worst.in_recovery)));
         }
         if worst.state_changes > 0 {
-            figures.push(("state changes", text::count(worst.state_changes)));
+            metrics.push(("state changes", text::count(worst.state_changes)));
         }
-        figures.extend(worst.swing_figure(mean_rtt));
+        metrics.extend(worst.swing_metric(mean_rtt));
         if self.count > 1 {
-            figures.push(("periods like this one", text::count(self.count)));
-            figures.push(("their total duration", text::time(self.total)));
+            metrics.push(("periods like this one", text::count(self.count)));
+            metrics.push(("their total duration", text::time(self.total)));
         }
         if self.at_floor.first.is_some() {
-            figures.push(("total time exactly at the floor", text::time(self.at_floor.total)));
+            metrics.push(("total time exactly at the floor", text::time(self.at_floor.total)));
         }
-        figures
+        metrics
     }
 }
 
@@ -254,7 +254,7 @@ impl Detector for AtFloor {
             begin: worst.begin,
             end: worst.end,
             headline: self.headline(&worst),
-            figures: self.figures(&worst),
+            metrics: self.metrics(&worst),
         }]
     }
 }
@@ -309,7 +309,7 @@ impl Detector for BelowMinimum {
                 text::bytes(minimum),
                 text::time(self.total)
             ),
-            figures: vec![
+            metrics: vec![
                 ("smallest congestion window", text::bytes(least)),
                 ("minimum", text::bytes(minimum)),
                 ("total time below it", text::time(self.total)),

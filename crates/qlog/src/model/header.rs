@@ -216,7 +216,7 @@ pub struct FindingHeader {
     /// When it ended.
     pub end_ms: f64,
     /// What was measured: names, and values with their units.
-    pub figures: Vec<(String, String)>,
+    pub metrics: Vec<(String, String)>,
     /// What it means.
     pub meaning: String,
     /// What usually causes it.
@@ -277,14 +277,14 @@ impl Header {
 impl From<&Finding> for FindingHeader {
     fn from(finding: &Finding) -> Self {
         let entry = finding.id.entry();
-        let figures = finding.figures.iter();
+        let metrics = finding.metrics.iter();
         Self {
             id: entry.name.to_owned(),
             headline: finding.headline.clone(),
             severity: finding.severity,
             begin_ms: milliseconds(finding.begin),
             end_ms: milliseconds(finding.end),
-            figures: figures.map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+            metrics: metrics.map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
             meaning: entry.meaning.to_owned(),
             causes: entry.causes.to_owned(),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::figures::FigureSeries;
+use super::controller_metrics::MetricSeries;
 use super::header::{FindingHeader, Header, LaneHeader, MarksHeader, Rows};
 use super::series::Series;
 use super::{LOST_COUNTED, MARKS, ModelBuilder, SERIES, declaration};
@@ -13,8 +13,8 @@ use crate::read::Reading;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Follower {
     series: [usize; SERIES.len()],
-    /// Of the controller's own figures: those that were declared.
-    figures: Vec<usize>,
+    /// Of the controller's own metrics: those that were declared.
+    controller_metrics: Vec<usize>,
     lanes: [usize; 3],
     marks: [usize; MARKS.len()],
 }
@@ -52,10 +52,10 @@ impl Follower {
             self.series.iter().enumerate().any(|(index, sent)| {
                 builder.known(index).is_some_and(|series| series.len() < *sent)
             });
-        let figures = self.figures.iter().zip(builder.figures.iter());
-        let figures = figures.into_iter().any(|(sent, figure)| figure.series.len() < *sent);
+        let metrics = self.controller_metrics.iter().zip(builder.controller_metrics.iter());
+        let metrics = metrics.into_iter().any(|(sent, metric)| metric.series.len() < *sent);
         series
-            || figures
+            || metrics
             || self.marks.iter().zip(builder.marks()).any(|(sent, marks)| marks.len() < *sent)
     }
 
@@ -63,10 +63,10 @@ impl Follower {
     pub fn rows(&mut self, builder: &ModelBuilder, findings: &[Finding]) -> Rows {
         let mut rows = Rows {
             declared: builder
-                .figures
+                .controller_metrics
                 .iter()
-                .skip(self.figures.len())
-                .map(FigureSeries::declaration)
+                .skip(self.controller_metrics.len())
+                .map(MetricSeries::declaration)
                 .collect(),
             findings: findings.iter().map(FindingHeader::from).collect(),
             ..Rows::default()
@@ -74,9 +74,9 @@ impl Follower {
         for (index, ((id, ..), sent)) in SERIES.iter().zip(&mut self.series).enumerate() {
             insert(&mut rows.series, id, points(builder.known(index), sent));
         }
-        self.figures.resize(builder.figures.len(), 0);
-        for (figure, sent) in builder.figures.iter().zip(&mut self.figures) {
-            insert(&mut rows.series, &figure.id(), points(Some(&figure.series), sent));
+        self.controller_metrics.resize(builder.controller_metrics.len(), 0);
+        for (metric, sent) in builder.controller_metrics.iter().zip(&mut self.controller_metrics) {
+            insert(&mut rows.series, &metric.id(), points(Some(&metric.series), sent));
         }
         for (lane, sent) in builder.lanes().into_iter().zip(&mut self.lanes) {
             let spans = lane.since(*sent).map(|(begin, end, name)| (begin, end, name.to_owned()));

@@ -296,4 +296,5 @@ impl Scanner {
 }
 
 #[cfg(test)]
+#[path = "contained_tests.rs"]
 mod tests;

@@ -6,12 +6,12 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 use serde_json::value::RawValue;
 
+use super::controller_metrics::ControllerData;
 use super::dialect::EventName;
 use super::event::{
     Blocked, BlockedUpdate, CongestionState, EventKind, LossTrigger, Lost, Metrics, Packet,
     PacketType, Parameters, RecoveryParameters, Timer, TimerEvent,
 };
-use super::figures::ControllerData;
 use super::frames::Frames;
 use super::number::{Decimal, Milliseconds, Number, number_or_word};
 
@@ -74,7 +74,7 @@ pub(super) fn event_kind<'de, D: Deserializer<'de>>(
             }
         }
         EventName::Controller => {
-            EventKind::Controller(ControllerData::deserialize(data)?.figures())
+            EventKind::Controller(ControllerData::deserialize(data)?.metrics())
         }
         EventName::SpuriousLoss => {
             EventKind::SpuriousLoss { number: SpuriousLossData::deserialize(data)?.packet_number.0 }

@@ -3,7 +3,7 @@
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-use super::figures::Figure;
+use super::controller_metrics::Metric;
 
 /// Something that happened.
 #[derive(Clone, PartialEq, Debug)]
@@ -30,7 +30,7 @@ pub enum EventKind {
         /// Why.
         reason: Option<Box<str>>,
     },
-    /// Figures of recovery changed; only those that are there did.
+    /// Metrics of recovery changed; only those that are there did.
     Metrics(Box<Metrics>),
     /// The controller is in another state.
     CongestionState(CongestionState),
@@ -76,7 +76,7 @@ pub enum EventKind {
         undone: u64,
     },
     /// What the controller computes with changed (namespace `clearway`).
-    Controller(Vec<Figure>),
+    Controller(Vec<Metric>),
     /// A loss turned out to be none (quic-go).
     SpuriousLoss {
         /// The packet number.
@@ -325,7 +325,7 @@ impl Packet {
     }
 }
 
-/// Figures of recovery.
+/// Metrics of recovery.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Metrics {
     /// The congestion window in bytes.

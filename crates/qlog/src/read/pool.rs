@@ -172,4 +172,5 @@ fn prepare_batches<T: Content>(work: &Mutex<Receiver<Work<T>>>) {
 }
 
 #[cfg(test)]
+#[path = "pool_tests.rs"]
 mod tests;

@@ -90,4 +90,5 @@ fn in_any_order<T: Content>(json: &[u8]) -> Option<Prepared<T>> {
 }
 
 #[cfg(test)]
+#[path = "prepare_tests.rs"]
 mod tests;

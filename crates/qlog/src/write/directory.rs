@@ -154,4 +154,5 @@ impl fmt::Debug for QlogDirectory {
 }
 
 #[cfg(test)]
+#[path = "directory_tests.rs"]
 mod tests;

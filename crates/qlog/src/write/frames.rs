@@ -188,4 +188,5 @@ fn connection_close(json: &mut Object<'_>, frame: &ConnectionClose<'_>) {
 }
 
 #[cfg(test)]
+#[path = "frames_tests.rs"]
 mod tests;

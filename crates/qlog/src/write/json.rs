@@ -205,4 +205,5 @@ fn write_text(output: &mut Vec<u8>, text: &str) {
 }
 
 #[cfg(test)]
+#[path = "json_tests.rs"]
 mod tests;

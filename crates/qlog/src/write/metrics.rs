@@ -11,11 +11,11 @@ use super::{RecoveryParameters, names};
 /// What an absent slow start threshold means (RFC 9002 §B.3).
 const INFINITE: u64 = u64::MAX;
 
-/// Recovery's figures as last written: only what changed is written again.
+/// Recovery's values as last written: only what changed is written again.
 #[derive(Debug)]
 pub(super) struct MetricsLog {
     parameters: RecoveryParameters,
-    last: Figures,
+    last: Values,
     suppressors: Suppressors,
     /// Congestion events, and how many of them were undone.
     congestion_events: (u64, u64),
@@ -23,7 +23,7 @@ pub(super) struct MetricsLog {
 
 /// The members of `recovery_metrics_updated` (quic-events §7.2) that are known, or that changed.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-struct Figures {
+struct Values {
     minimum_rtt: Option<Duration>,
     smoothed_rtt: Option<Duration>,
     latest_rtt: Option<Duration>,
@@ -35,7 +35,7 @@ struct Figures {
     pacing_rate: Option<u64>,
 }
 
-impl Figures {
+impl Values {
     fn of(metrics: &Metrics, before: &Self) -> Self {
         let rtt = |part: fn(&RttSnapshot) -> Duration| metrics.rtt.as_ref().map(part);
         let congestion = &metrics.congestion;
@@ -101,7 +101,7 @@ impl Figures {
 }
 
 impl MetricsLog {
-    /// Writes the constants of recovery; the figures are to come.
+    /// Writes the constants of recovery; the values are to come.
     pub(super) fn begin(
         records: &mut Records,
         now: Timestamp,
@@ -109,7 +109,7 @@ impl MetricsLog {
     ) -> Self {
         let log = Self {
             parameters: parameters.clone(),
-            last: Figures::default(),
+            last: Values::default(),
             suppressors: Suppressors::default(),
             congestion_events: (0, 0),
         };
@@ -127,10 +127,10 @@ impl MetricsLog {
             self.parameters.minimum_congestion_window = minimum_window;
             self.write_parameters(records, now);
         }
-        let figures = Figures::of(metrics, &self.last);
-        let changes = figures.changes(&self.last);
-        self.last = figures;
-        if changes != Figures::default() {
+        let values = Values::of(metrics, &self.last);
+        let changes = values.changes(&self.last);
+        self.last = values;
+        if changes != Values::default() {
             records.event(now, "quic:recovery_metrics_updated", |json| changes.write(json));
         }
         self.update_internals(records, now, metrics);

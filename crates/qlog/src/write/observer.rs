@@ -226,4 +226,5 @@ impl fmt::Debug for QlogObserver {
 }
 
 #[cfg(test)]
+#[path = "observer_tests.rs"]
 mod tests;

@@ -210,4 +210,5 @@ impl fmt::Debug for Records {
 }
 
 #[cfg(test)]
+#[path = "records_tests.rs"]
 mod tests;

@@ -86,4 +86,5 @@ fn is_leap(year: u64) -> bool {
 }
 
 #[cfg(test)]
+#[path = "reference_time_tests.rs"]
 mod tests;

@@ -4,8 +4,8 @@ use clearway_transport::{ConnectionState, Observation, SendLimit, Side, SpaceId,
 use clearway_units::Timestamp;
 use clearway_wire::{ConnectionId, TransportParameters, Version};
 
+use super::controller_metrics::ControllerMetricsLog;
 use super::destination::Destination;
-use super::figures::FiguresLog;
 use super::json::Object;
 use super::metrics::MetricsLog;
 use super::path::{self, Tuples};
@@ -40,7 +40,7 @@ pub(super) struct Trace {
     side: Side,
     state: Option<ConnectionState>,
     metrics: MetricsLog,
-    figures: FiguresLog,
+    controller_metrics: ControllerMetricsLog,
     tuples: Tuples,
     /// How often 1-RTT keys were updated.
     key_phase: u64,
@@ -76,7 +76,7 @@ impl Trace {
             side,
             state: None,
             metrics,
-            figures: FiguresLog::default(),
+            controller_metrics: ControllerMetricsLog::default(),
             tuples: Tuples::new(beginning.remote),
             key_phase: 0,
             ack_delay_exponents: AckDelayExponents {
@@ -111,7 +111,9 @@ impl Trace {
                 records.event(now, "quic:packet_lost", |json| packets::write_lost(json, &packet));
             }
             Observation::Metrics(metrics) => self.metrics.update(records, now, metrics),
-            Observation::Controller(controller) => self.figures.update(records, now, controller),
+            Observation::Controller(controller) => {
+                self.controller_metrics.update(records, now, controller)
+            }
             Observation::CongestionStateUpdated { old, new } => {
                 records.event(now, "quic:congestion_state_updated", |json| {
                     json.text("old", old.name());

@@ -237,4 +237,5 @@ fn work(jobs: &Receiver<Job>, shared: &Shared) {
 }
 
 #[cfg(test)]
+#[path = "writing_thread_tests.rs"]
 mod tests;

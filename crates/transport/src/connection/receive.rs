@@ -416,4 +416,5 @@ fn space_of(packet_type: PacketType) -> Option<SpaceId> {
 }
 
 #[cfg(test)]
+#[path = "receive_tests.rs"]
 mod tests;

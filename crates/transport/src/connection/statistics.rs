@@ -8,7 +8,7 @@ use super::Connection;
 use crate::datagram::DatagramStatistics;
 use crate::streams::StreamsStatistics;
 
-/// A connection's figures at one moment.
+/// A connection's metrics at one moment.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -85,7 +85,7 @@ impl Counters {
 }
 
 impl Connection {
-    /// The connection's figures now.
+    /// The connection's metrics now.
     pub fn statistics(&self) -> Statistics {
         let stats = self.recovery.stats();
         Statistics {

@@ -91,4 +91,5 @@ impl Routes {
 }
 
 #[cfg(test)]
+#[path = "routes_tests.rs"]
 mod tests;

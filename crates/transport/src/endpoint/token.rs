@@ -180,4 +180,5 @@ fn check_age(issued: Timestamp, now: Timestamp, lifetime: Duration) -> Result<()
 pub(super) mod fuzzing;
 
 #[cfg(test)]
+#[path = "token_tests.rs"]
 mod tests;

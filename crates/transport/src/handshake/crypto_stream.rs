@@ -251,4 +251,5 @@ impl ReceiveBuffer {
 }
 
 #[cfg(test)]
+#[path = "crypto_stream_tests.rs"]
 mod tests;

@@ -33,4 +33,5 @@ pub(crate) fn is_authentic(packet: &Retry<'_>, original_destination: ConnectionI
 }
 
 #[cfg(test)]
+#[path = "retry_tests.rs"]
 mod tests;

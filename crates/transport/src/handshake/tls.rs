@@ -362,4 +362,5 @@ impl ServerCertVerifier for AnyCertificate {
 }
 
 #[cfg(test)]
+#[path = "tls_tests.rs"]
 mod tests;

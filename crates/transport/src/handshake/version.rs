@@ -42,4 +42,58 @@ pub(crate) fn is_final(packet: &VersionNegotiation<'_>) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use clearway_wire::header::{HeaderKind, ProtectedHeader};
+
+    use super::*;
+
+    fn versions_of(packet: &[u8]) -> Vec<Version> {
+        match ProtectedHeader::decode(packet, 8).unwrap().kind {
+            HeaderKind::VersionNegotiation(packet) => packet.versions().collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// RFC 9000 §17.2.1: the connection IDs change places, whatever their lengths; §6.3: a reserved
+    /// version is among those listed.
+    #[test]
+    fn the_answer_swaps_the_ids_and_lists_a_reserved_version() {
+        let mut random = Random::from_number(1);
+        for length in [0, 8, 20, 255] {
+            let (destination, source) = (vec![1; length], vec![2; length]);
+            let packet = negotiate(1200, &destination, &source, &mut random).unwrap();
+            let HeaderKind::VersionNegotiation(decoded) =
+                ProtectedHeader::decode(&packet, 8).unwrap().kind
+            else {
+                panic!("{packet:?}")
+            };
+            assert_eq!((decoded.destination, decoded.source), (&source[..], &destination[..]));
+            let versions = versions_of(&packet);
+            assert!(versions.contains(&Version::V1));
+            assert!(versions.iter().any(|version| version.0 & 0x0f0f_0f0f == 0x0a0a_0a0a));
+            assert!(packet.len() < 1200, "never more than what it answers");
+        }
+    }
+
+    #[test]
+    fn small_datagrams_are_not_answered() {
+        assert_eq!(negotiate(1199, &[1; 8], &[2; 8], &mut Random::from_number(1)), None);
+    }
+
+    #[test]
+    fn a_list_with_our_version_is_not_final() {
+        let list = |versions: &[Version]| {
+            let mut buffer = [0; 100];
+            let mut writer = Writer::new(&mut buffer);
+            VersionNegotiation::encode(&mut writer, 0, &[1; 8], &[2; 8], versions).unwrap();
+            let packet = writer.filled().to_vec();
+            match ProtectedHeader::decode(&packet, 8).unwrap().kind {
+                HeaderKind::VersionNegotiation(packet) => is_final(&packet),
+                other => panic!("{other:?}"),
+            }
+        };
+        let other = Version(0x6b33_43cf);
+        assert!(list(&[other]));
+        assert!(!list(&[other, Version::V1]));
+    }
+}

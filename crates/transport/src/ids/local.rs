@@ -159,4 +159,5 @@ impl LocalIds {
 }
 
 #[cfg(test)]
+#[path = "local_tests.rs"]
 mod tests;

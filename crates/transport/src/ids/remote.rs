@@ -318,4 +318,5 @@ impl RemoteIds {
 }
 
 #[cfg(test)]
+#[path = "remote_tests.rs"]
 mod tests;

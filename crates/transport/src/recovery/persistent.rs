@@ -88,4 +88,5 @@ impl PersistentCongestion {
 }
 
 #[cfg(test)]
+#[path = "persistent_tests.rs"]
 mod tests;

@@ -154,4 +154,5 @@ impl ProbeTimer {
 }
 
 #[cfg(test)]
+#[path = "pto_tests.rs"]
 mod tests;

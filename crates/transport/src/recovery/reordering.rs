@@ -95,4 +95,5 @@ impl Reordering {
 }
 
 #[cfg(test)]
+#[path = "reordering_tests.rs"]
 mod tests;

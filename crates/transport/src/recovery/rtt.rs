@@ -123,4 +123,5 @@ fn weighted(old: Duration, new: Duration, parts: u32) -> Duration {
 }
 
 #[cfg(test)]
+#[path = "rtt_tests.rs"]
 mod tests;

@@ -224,4 +224,5 @@ fn to_numbers(range: Range) -> Option<RangeInclusive<PacketNumber>> {
 }
 
 #[cfg(test)]
+#[path = "received_tests.rs"]
 mod tests;

@@ -287,4 +287,5 @@ impl ConnectionFlow {
 }
 
 #[cfg(test)]
+#[path = "flow_tests.rs"]
 mod tests;

@@ -149,4 +149,5 @@ impl RemoteStreams {
 }
 
 #[cfg(test)]
+#[path = "limits_tests.rs"]
 mod tests;

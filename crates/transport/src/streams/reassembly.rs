@@ -206,4 +206,5 @@ fn length(bytes: u64) -> usize {
 }
 
 #[cfg(test)]
+#[path = "reassembly_tests.rs"]
 mod tests;

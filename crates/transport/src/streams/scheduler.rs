@@ -151,4 +151,5 @@ impl Level {
 }
 
 #[cfg(test)]
+#[path = "scheduler_tests.rs"]
 mod tests;

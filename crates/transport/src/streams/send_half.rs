@@ -324,4 +324,5 @@ impl SendHalf {
 }
 
 #[cfg(test)]
+#[path = "send_half_tests.rs"]
 mod tests;

@@ -251,4 +251,5 @@ impl Iterator for AckRanges<'_> {
 }
 
 #[cfg(test)]
+#[path = "ack_tests.rs"]
 mod tests;

@@ -53,4 +53,5 @@ impl NewConnectionId {
 }
 
 #[cfg(test)]
+#[path = "new_connection_id_tests.rs"]
 mod tests;

@@ -52,4 +52,5 @@ impl Frame<'_> {
 }
 
 #[cfg(test)]
+#[path = "rules_tests.rs"]
 mod tests;

@@ -102,4 +102,5 @@ impl<'a> Stream<'a> {
 }
 
 #[cfg(test)]
+#[path = "stream_tests.rs"]
 mod tests;

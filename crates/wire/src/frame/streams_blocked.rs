@@ -40,4 +40,36 @@ impl StreamsBlocked {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Frame;
+    use crate::frame::tests::{check_bytes, check_round_trip, decode, number};
+    use crate::strategies::{direction, hex};
+
+    #[test]
+    fn on_the_wire() {
+        let frame = StreamsBlocked { direction: Direction::Bidirectional, limit: number(5) };
+        check_bytes(Frame::StreamsBlocked(frame), &hex("16 05"));
+        let frame = StreamsBlocked { direction: Direction::Unidirectional, limit: number(0x40) };
+        check_bytes(Frame::StreamsBlocked(frame), &hex("17 4040"));
+    }
+
+    #[test]
+    fn more_streams_than_stream_ids() {
+        let most = StreamsBlocked { direction: Direction::Unidirectional, limit: number(1 << 60) };
+        check_bytes(Frame::StreamsBlocked(most), &hex("17 d000000000000000"));
+        let too_many = DecodeError::invalid("Maximum Streams", "is above 2^60");
+        assert_eq!(decode(&hex("17 d000000000000001")), Err(too_many));
+        assert_eq!(decode(&hex("16 ffffffffffffffff")), Err(too_many));
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(direction in direction(), count in 0..=1_u64 << 60, shift in 0_u32..60) {
+            let frame = StreamsBlocked { direction, limit: number(count >> shift) };
+            check_round_trip(Frame::StreamsBlocked(frame));
+        }
+    }
+}

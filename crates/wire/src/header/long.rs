@@ -124,4 +124,5 @@ pub fn set_length(
 }
 
 #[cfg(test)]
+#[path = "long_tests.rs"]
 mod tests;

@@ -162,4 +162,5 @@ fn decode_long<'a>(
 }
 
 #[cfg(test)]
+#[path = "protected_tests.rs"]
 mod tests;

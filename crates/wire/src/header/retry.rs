@@ -94,4 +94,5 @@ pub fn retry_pseudo_packet(
 }
 
 #[cfg(test)]
+#[path = "retry_tests.rs"]
 mod tests;

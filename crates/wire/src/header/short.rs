@@ -43,4 +43,5 @@ impl ShortHeader {
 }
 
 #[cfg(test)]
+#[path = "short_tests.rs"]
 mod tests;

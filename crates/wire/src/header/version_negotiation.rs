@@ -82,4 +82,5 @@ impl Iterator for SupportedVersions<'_> {
 }
 
 #[cfg(test)]
+#[path = "version_negotiation_tests.rs"]
 mod tests;

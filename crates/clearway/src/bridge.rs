@@ -1,0 +1,279 @@
+//! Between the tasks of an application, on any thread, and the shard that has their connection: one
+//! lock, taken once per batch by the shard and once per call by a task, held only to move pointers, and
+//! never while a task is woken (law 12).
+//!
+//! Raw streams and HTTP/3 are two faces of it: a [`Face`] says what its tasks and its shard share beside
+//! the connection as a whole.
+
+mod effects;
+mod held;
+mod receive_buffer;
+mod send_buffer;
+
+use core::net::SocketAddr;
+use core::pin::pin;
+use core::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use clearway_io::ConnectionWaker;
+use clearway_transport::{Connection, Statistics};
+use clearway_wire::VarInt;
+use rustls::pki_types::CertificateDer;
+use tokio::sync::Notify;
+
+pub(crate) use effects::{Effects, Replies, Signal, WakerSlot};
+pub(crate) use held::Total;
+pub(crate) use receive_buffer::ReceiveBuffer;
+pub(crate) use send_buffer::{SendBuffer, SendState};
+
+/// What one kind of application adds to the connection as a whole.
+pub(crate) trait Face: Default + Sized {
+    /// What names a part that tasks change and the shard looks at: a stream, an exchange.
+    type Key: Copy;
+    /// Why the connection is over.
+    type Error: Clone;
+    /// What is sent to tasks, beside waking them.
+    type Replies: Replies;
+
+    /// Whether the part is among those that tasks have changed; `None` if there is no such part.
+    fn is_changed(&mut self, key: Self::Key) -> Option<&mut bool>;
+
+    /// The connection is over: all that waits for a part of it is to learn why.
+    fn fail(&mut self, error: &Self::Error, effects: &mut Effects<Self>);
+}
+
+/// One connection, as tasks and the shard see it.
+pub(crate) struct Shared<F: Face> {
+    state: Mutex<State<F>>,
+    /// Set when the shard has made the connection.
+    waker: OnceLock<ConnectionWaker>,
+    signals: [Notify; Signal::COUNT],
+    /// How often the lock was taken.
+    #[cfg(test)]
+    pub(crate) locks: core::sync::atomic::AtomicUsize,
+}
+
+/// What is behind the lock.
+pub(crate) struct State<F: Face> {
+    /// Known when the handshake is complete.
+    pub(crate) established: Option<Arc<Established>>,
+    /// Why the connection could not be established or is over.
+    pub(crate) error: Option<F::Error>,
+    /// The shard has forgotten the connection.
+    pub(crate) is_gone: bool,
+    pub(crate) remote_address: Option<SocketAddr>,
+    pub(crate) statistics: Option<Statistics>,
+    /// This end wants the connection closed, with this application error code and reason.
+    pub(crate) close: Option<(VarInt, Bytes)>,
+    /// The task that waits for the connection to be established.
+    connecting: WakerSlot,
+    /// Parts with which tasks did something that the shard has to know.
+    changed: Vec<F::Key>,
+    pub(crate) face: F,
+}
+
+/// What the handshake brought.
+pub(crate) struct Established {
+    pub(crate) application_protocol: Option<Vec<u8>>,
+    pub(crate) peer_certificates: Option<Vec<CertificateDer<'static>>>,
+    pub(crate) server_name: Option<String>,
+    /// The largest DATAGRAM frame that the peer takes, in bytes; 0 for none.
+    pub(crate) peer_datagram_limit: usize,
+    /// At that moment.
+    pub(crate) statistics: Statistics,
+}
+
+impl<F: Face> Shared<F> {
+    /// A connection to `remote_address`, if that is known, whose handshake is not complete.
+    pub(crate) fn new(remote_address: Option<SocketAddr>) -> Arc<Self> {
+        let state = State { remote_address, ..State::default() };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            waker: OnceLock::new(),
+            signals: Default::default(),
+            #[cfg(test)]
+            locks: Default::default(),
+        })
+    }
+
+    /// For the shard, which carries out the effects itself; and for what has none.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State<F>> {
+        #[cfg(test)]
+        self.locks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+        // Nothing that panics leaves the state between two consistent ones.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state; what follows from that is done without the lock.
+    pub(crate) fn act<T>(&self, act: impl FnOnce(&mut State<F>, &mut Effects<F>) -> T) -> T {
+        let mut effects = Effects::default();
+        let outcome = act(&mut self.lock(), &mut effects);
+        effects.carry_out(self);
+        outcome
+    }
+
+    pub(crate) fn set_waker(&self, waker: ConnectionWaker) {
+        // There is one shard, and it makes the connection once.
+        let _ = self.waker.set(waker);
+    }
+
+    /// Has the shard look at what tasks did. Before the shard has made the connection there is no need:
+    /// it looks when it has. Not to be called with the lock held.
+    fn wake_shard(&self) {
+        if let Some(waker) = self.waker.get() {
+            waker.wake();
+        }
+    }
+
+    fn notify(&self, signal: Signal) -> &Notify {
+        &self.signals[signal as usize]
+    }
+
+    /// Waits until `attempt` has a result; it is tried again whenever `signal` is given.
+    pub(crate) async fn wait<T>(
+        &self,
+        signal: Signal,
+        mut attempt: impl FnMut(&mut State<F>) -> Option<T>,
+    ) -> T {
+        // What is there already takes one lock.
+        if let Some(result) = attempt(&mut self.lock()) {
+            return result;
+        }
+        loop {
+            let mut notified = pin!(self.notify(signal).notified());
+            // From here on no signal is missed.
+            notified.as_mut().enable();
+            if let Some(result) = attempt(&mut self.lock()) {
+                return result;
+            }
+            notified.await;
+        }
+    }
+
+    /// Waits until the handshake is complete.
+    pub(crate) fn poll_established(
+        &self,
+        context: &Context<'_>,
+    ) -> Poll<Result<Arc<Established>, F::Error>> {
+        self.act(|state, effects| match (&state.error, &state.established) {
+            (Some(error), _) => Poll::Ready(Err(error.clone())),
+            (None, Some(established)) => Poll::Ready(Ok(established.clone())),
+            (None, None) => {
+                state.connecting.register(context, effects);
+                Poll::Pending
+            }
+        })
+    }
+
+    /// Closes the connection, unless it is over: tasks learn `error` at once, and the shard tells the
+    /// peer.
+    pub(crate) fn close(&self, error_code: VarInt, reason: Bytes, error: F::Error) {
+        self.act(|state, effects| {
+            if state.error.is_none() {
+                state.close = Some((error_code, reason));
+                state.fail(error, effects);
+                effects.wake_shard();
+            }
+        });
+    }
+
+    /// The connection is over because of `error`, unless it was over before.
+    pub(crate) fn fail(&self, error: F::Error) {
+        self.act(|state, effects| state.fail(error, effects));
+    }
+
+    /// The shard has forgotten the connection, or could never make it. If nobody has said why, it is
+    /// because of `error`.
+    pub(crate) fn on_gone(&self, error: F::Error) {
+        self.act(|state, effects| {
+            state.fail(error, effects);
+            state.is_gone = true;
+            effects.signal(Signal::Connection);
+        });
+    }
+}
+
+impl<F: Face> State<F> {
+    /// The handshake is complete.
+    pub(crate) fn establish(&mut self, connection: &Connection, effects: &mut Effects<F>) {
+        let established = Established::new(connection);
+        self.statistics = Some(established.statistics);
+        self.established = Some(Arc::new(established));
+        self.remote_address = Some(connection.remote_address());
+        self.connecting.wake(effects);
+    }
+
+    /// The shard has to look at a part.
+    pub(crate) fn change(&mut self, key: F::Key) {
+        if let Some(is_changed) = self.face.is_changed(key)
+            && !core::mem::replace(is_changed, true)
+        {
+            self.changed.push(key);
+        }
+    }
+
+    /// Moves into the empty `changed` what the shard has to look at.
+    pub(crate) fn take_changed(&mut self, changed: &mut Vec<F::Key>) {
+        core::mem::swap(&mut self.changed, changed);
+        for key in changed.iter() {
+            self.unmark(*key);
+        }
+    }
+
+    fn unmark(&mut self, key: F::Key) {
+        if let Some(is_changed) = self.face.is_changed(key) {
+            *is_changed = false;
+        }
+    }
+
+    /// The connection is over: everybody who waits is to learn it. Does nothing if it was over before.
+    pub(crate) fn fail(&mut self, error: F::Error, effects: &mut Effects<F>) {
+        if self.error.is_some() {
+            return;
+        }
+        // There is nothing left that the shard could do for a part.
+        while let Some(key) = self.changed.pop() {
+            self.unmark(key);
+        }
+        self.face.fail(&error, effects);
+        self.error = Some(error);
+        self.connecting.wake(effects);
+        effects.signal_all();
+    }
+}
+
+impl<F: Face> Default for State<F> {
+    fn default() -> Self {
+        Self {
+            established: None,
+            error: None,
+            is_gone: false,
+            remote_address: None,
+            statistics: None,
+            close: None,
+            connecting: WakerSlot::default(),
+            changed: Vec::new(),
+            face: F::default(),
+        }
+    }
+}
+
+impl Established {
+    fn new(connection: &Connection) -> Self {
+        let session = connection.session();
+        let limit =
+            connection.peer_parameters().map_or(0, |peer| peer.max_datagram_frame_size.get());
+        Self {
+            application_protocol: session.application_protocol().map(<[u8]>::to_vec),
+            peer_certificates: session.peer_certificates().map(<[_]>::to_vec),
+            server_name: session.server_name().map(str::to_owned),
+            peer_datagram_limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            statistics: connection.statistics(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "bridge_tests.rs"]
+pub(crate) mod tests;

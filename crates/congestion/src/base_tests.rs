@@ -1,0 +1,12 @@
+//! What holds for every controller that is built on the base.
+
+#[path = "base_tests/growth.rs"]
+mod growth;
+#[path = "base_tests/loss.rs"]
+mod loss;
+#[path = "base_tests/random.rs"]
+mod random;
+#[path = "base_tests/recovery.rs"]
+mod recovery;
+#[path = "base_tests/response.rs"]
+mod response;

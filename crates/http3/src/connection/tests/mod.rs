@@ -1,9 +1,0 @@
-mod conformance;
-mod exchange;
-mod limits;
-mod link;
-mod malformed;
-mod pair;
-mod robustness;
-mod sending;
-mod streams;

@@ -1,0 +1,398 @@
+//! Watches a run, keeps books of its own, and says which property was violated.
+//!
+//! The checker is an observer of both ends of every flow, and sees every datagram that enters and leaves
+//! the network. From that it keeps its own ledger of what is in flight (`books/`), its own packet-timed
+//! rounds, recovery periods and round-trip times. What a stack says of itself is compared with that, never
+//! trusted. The properties are in [`Property`]; each has its rule in `safety/` or `liveness/`, what is
+//! expected of which controller is in `expectations.rs`.
+//!
+//! To add a property: its name and its texts in `properties/`, a file with a rule, a line in `rules.rs`, and
+//! tests of a history that violates it and of the nearest one that does not.
+
+mod books;
+mod contents;
+mod expectations;
+mod history;
+mod liveness;
+mod properties;
+mod rule;
+mod rules;
+mod safety;
+mod terms;
+mod watch;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clearway_transport::{
+    ConnectionError, Metrics, Observation, Observer, PacketObservation, TimerChange, TimerKind,
+};
+use clearway_units::Timestamp;
+
+use self::books::PeerAcks;
+use self::history::{Happening, History};
+use self::rules::Failure;
+use self::terms::Terms;
+use self::watch::{Watch, space_of};
+use crate::end::{EndId, Side};
+use crate::setup::Setup;
+
+pub(crate) use self::expectations::{Kind, Regrowth};
+pub use self::properties::{Place, Property, PropertySet, UnknownProperty};
+
+/// A property that did not hold.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Violation {
+    /// Its ID, such as "L1".
+    pub property: &'static str,
+    /// When it was found.
+    pub at: Timestamp,
+    /// The end whose books show it.
+    pub end: EndId,
+    /// What was seen, and what should have been.
+    pub explanation: String,
+    /// What happened last, the newest at the end.
+    pub last_events: Vec<String>,
+}
+
+/// Watches all ends of a run. Clones watch the same run.
+#[derive(Clone, Debug)]
+pub struct Checker(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    /// Whether anything is checked; if not, only the windows are looked at.
+    is_checking: bool,
+    flows: Vec<[WatchedEnd; 2]>,
+    history: History,
+    violation: Option<Violation>,
+    /// A run goes on after a violation.
+    goes_on: bool,
+    /// Time does not move on any more (S13).
+    is_spinning: bool,
+}
+
+/// An end of a flow.
+#[derive(Debug)]
+struct WatchedEnd {
+    watch: Watch,
+    /// The smallest window that was reported, and the least that its controller ever sets.
+    lowest: Option<(u64, u64)>,
+}
+
+/// The properties that are checked in a run of `setup`.
+///
+/// # Errors
+/// If the setup turns off what there is not.
+pub fn properties(setup: &Setup) -> Result<PropertySet, UnknownProperty> {
+    setup.properties_off.iter().try_fold(PropertySet::ALL, |on, (id, _reason)| {
+        Property::from_id(id).map(|property| on.without(property))
+    })
+}
+
+impl Checker {
+    /// Watches a run of `setup` in which flows without a controller of their own have the one called
+    /// `controller`. Without `is_checking` it only notes how small windows became.
+    ///
+    /// # Errors
+    /// If the setup turns off a property that there is not.
+    pub fn new(
+        setup: &Setup,
+        controller: &str,
+        is_checking: bool,
+    ) -> Result<Self, UnknownProperty> {
+        let on = properties(setup)?;
+        let watched = |index, side| {
+            let watch = Watch::new(side, Terms::of(setup, index, side, controller), on);
+            WatchedEnd { watch, lowest: None }
+        };
+        let flows = (0..setup.flows.len()).map(|index| Side::BOTH.map(|side| watched(index, side)));
+        Ok(Self(Arc::new(Mutex::new(State {
+            is_checking,
+            flows: flows.collect(),
+            history: History::default(),
+            violation: None,
+            goes_on: false,
+            is_spinning: false,
+        }))))
+    }
+
+    /// From now on a violation ends the run only if the run would not end by itself.
+    pub fn go_on(&self) {
+        self.state().goes_on = true;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What watches the connection at `end`.
+    pub fn observer(&self, end: EndId) -> Box<dyn Observer> {
+        Box::new(EndObserver { end, checker: self.clone() })
+    }
+
+    /// A datagram of `size` bytes was handed to the network, for `to`.
+    pub fn on_submitted(&self, now: Timestamp, from: EndId, to: SocketAddr, size: usize) {
+        let mut state = self.state();
+        let watch = &mut state.end_mut(from).watch;
+        let verdict = watch.on_submitted(to, size as u64);
+        if watch.has_other_connection() {
+            // Which of them the client's packets reach is not known.
+            let client = EndId { side: Side::Client, ..from };
+            state.end_mut(client).watch.on_peer_unknown();
+        }
+        state.judge(now, from, verdict);
+    }
+
+    /// The network delivered `datagram`, which came from `from`.
+    pub fn on_delivered(&self, _now: Timestamp, to: EndId, from: SocketAddr, datagram: &[u8]) {
+        let mut state = self.state();
+        state.end_mut(to).watch.books.resets.on_delivered(datagram);
+        if to.side == Side::Client {
+            return;
+        }
+        state.end_mut(to).watch.on_delivered(from, datagram);
+    }
+
+    /// An end has done all that it can do now. Its application has handed over `written` bytes of content
+    /// so far. Says whether the run is over, as a property was violated.
+    pub fn on_settled(
+        &self,
+        now: Timestamp,
+        end: EndId,
+        deadline: Option<Timestamp>,
+        written: u64,
+    ) -> bool {
+        let mut state = self.state();
+        let verdict = state.end_mut(end).watch.on_settled(now, deadline, written);
+        state.judge(now, end, verdict);
+        state.is_spinning || (state.violation.is_some() && !state.goes_on)
+    }
+
+    /// Nothing will ever happen again, and flows are not finished.
+    pub fn on_standstill(&self, now: Timestamp) {
+        let mut state = self.state();
+        let unfinished = state
+            .flows
+            .iter()
+            .position(|ends| ends.iter().any(|watched| !watched.watch.books.stage.is_closed));
+        let end = EndId { flow: unfinished.unwrap_or(0), side: Side::Server };
+        if state.end_mut(end).watch.is_on(Property::L9) {
+            let explanation = "nothing will ever happen again, and transfers are not complete";
+            let failure = Failure::new(Property::L9, explanation.to_owned());
+            state.judge(now, end, Err(failure));
+        }
+    }
+
+    /// Whether a property was violated.
+    pub fn is_violated(&self) -> bool {
+        self.state().violation.is_some()
+    }
+
+    /// The property that was violated first, if one was.
+    pub fn violation(&self) -> Option<Violation> {
+        self.state().violation.clone()
+    }
+
+    /// How many stages of CUBIC's congestion avoidance S24 has judged for several rounds.
+    #[cfg(test)]
+    pub(crate) fn stages_judged(&self) -> u64 {
+        self.state().flows.iter().flatten().map(|watched| watched.watch.stages_judged()).sum()
+    }
+
+    /// Whether the window of the sender at `end` reached the least that its controller ever sets.
+    pub fn reached_floor(&self, end: EndId) -> bool {
+        let lowest = self.state().end_mut(end).lowest;
+        lowest.is_some_and(|(window, minimum)| window <= minimum)
+    }
+}
+
+impl State {
+    fn end_mut(&mut self, end: EndId) -> &mut WatchedEnd {
+        &mut self.flows[end.flow][end.side as usize]
+    }
+
+    /// Keeps the first violation.
+    fn judge(&mut self, now: Timestamp, end: EndId, verdict: Result<(), Failure>) {
+        let Err(Failure { property, explanation }) = verdict else { return };
+        self.is_spinning |= property == Property::S13;
+        if self.violation.is_none() {
+            let last_events = self.history.tell();
+            let property = property.id();
+            self.violation = Some(Violation { property, at: now, end, explanation, last_events });
+        }
+    }
+
+    fn observe(&mut self, now: Timestamp, end: EndId, observation: &Observation<'_>) {
+        let verdict = match observation {
+            Observation::PacketSent(packet) => self.on_sent(now, end, packet),
+            Observation::PacketReceived(packet) => self.on_received(now, end, packet),
+            Observation::PacketLost(lost) => {
+                let (space, number) = (lost.space, lost.number.get());
+                self.history.note(now, end, Happening::Lost { space, number });
+                self.end_mut(end).watch.on_lost(now, lost)
+            }
+            Observation::Metrics(metrics) => self.on_metrics(now, end, metrics),
+            Observation::SendLimitUpdated { new, .. } => {
+                self.history.note(now, end, Happening::Limit(*new));
+                self.end_mut(end).watch.on_limit(now, *new);
+                Ok(())
+            }
+            Observation::TimerUpdated { timer: TimerKind::Pacing, change } => {
+                self.on_pacing(now, end, *change)
+            }
+            Observation::TimerUpdated { .. } => Ok(()),
+            _ => self.observe_life(now, end, observation),
+        };
+        self.judge(now, end, verdict);
+    }
+
+    /// What happens a few times in the life of a connection.
+    fn observe_life(
+        &mut self,
+        now: Timestamp,
+        end: EndId,
+        observation: &Observation<'_>,
+    ) -> Result<(), Failure> {
+        let watch = &mut self.flows[end.flow][end.side as usize].watch;
+        match observation {
+            Observation::Started { remote, .. } => watch.on_started(now, *remote),
+            Observation::StateUpdated(state) => watch.on_state(now, *state),
+            Observation::ParametersSet { owner, parameters } => {
+                let own = match end.side {
+                    Side::Client => clearway_transport::Side::Client,
+                    Side::Server => clearway_transport::Side::Server,
+                };
+                if *owner != own {
+                    watch.books.streams.set_parameters(own, parameters);
+                    watch.books.peer_acks = PeerAcks::of(parameters);
+                    if let Some(token) = &parameters.stateless_reset_token {
+                        watch.books.resets.on_token(token.as_bytes());
+                    }
+                }
+            }
+            Observation::KeyDiscarded(space) => {
+                self.history.note(now, end, Happening::Discarded(*space));
+                watch.on_discarded(now, *space);
+            }
+            Observation::PathUpdated { remote, is_validated, is_new_path } => {
+                if *is_new_path {
+                    self.history.note(now, end, Happening::Path);
+                    watch.on_new_path(now);
+                }
+                return watch.on_moved(now, *remote, *is_validated);
+            }
+            Observation::Closed(error) => {
+                self.history.note(now, end, Happening::Closed);
+                watch.books.stage.is_closed = true;
+                if matches!(error, ConnectionError::Reset) {
+                    return watch.on_reset();
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn on_sent(
+        &mut self,
+        now: Timestamp,
+        end: EndId,
+        packet: &PacketObservation<'_>,
+    ) -> Result<(), Failure> {
+        let verdict = self.end_mut(end).watch.on_sent(now, packet);
+        let (number, size) = (packet.number.get(), packet.size as u32);
+        let (space, is_probe) = (space_of(packet.packet_type), packet.is_probe);
+        let elicits = *verdict.as_ref().unwrap_or(&true);
+        self.history.note(now, end, Happening::Sent { space, number, size, is_probe, elicits });
+        verdict.map(drop)
+    }
+
+    fn on_received(
+        &mut self,
+        now: Timestamp,
+        end: EndId,
+        packet: &PacketObservation<'_>,
+    ) -> Result<(), Failure> {
+        let (number, size) = (packet.number.get(), packet.size as u32);
+        let space = space_of(packet.packet_type);
+        self.history.note(now, end, Happening::Received { space, number, size });
+        let [client, server] = &mut self.flows[end.flow];
+        let (own, peer) =
+            if end.side == Side::Client { (client, server) } else { (server, client) };
+        let arrival = peer.watch.books.ledger.arrive(space, number, now);
+        let acknowledged = own.watch.on_received(now, packet, arrival)?;
+        if let Some((first, last)) = acknowledged.ranges {
+            let space = acknowledged.space;
+            self.history.note(now, end, Happening::Acked { space, first, last });
+        }
+        Ok(())
+    }
+
+    fn on_metrics(&mut self, now: Timestamp, end: EndId, metrics: &Metrics) -> Result<(), Failure> {
+        let watched = self.end_mut(end);
+        watched.note_window(metrics);
+        let before =
+            watched.watch.books.metrics.map(|before| {
+                (before.congestion.window, before.congestion.phase, before.pto_count)
+            });
+        let verdict = watched.watch.on_metrics(now, metrics);
+        let congestion = &metrics.congestion;
+        let (window, phase) = (congestion.window, congestion.phase);
+        if before.is_none_or(|(_, _, count)| count < metrics.pto_count) && metrics.pto_count > 0 {
+            self.history.note(now, end, Happening::ProbeTimeout(metrics.pto_count));
+        }
+        if verdict.is_err() || before.is_none_or(|(w, p, _)| (w, p) != (window, phase)) {
+            let threshold = congestion.slow_start_threshold;
+            let (in_flight, phase) = (metrics.bytes_in_flight, phase.name());
+            let figures = Happening::Figures { window, threshold, in_flight, phase };
+            self.history.note(now, end, figures);
+        }
+        verdict
+    }
+
+    fn on_pacing(
+        &mut self,
+        now: Timestamp,
+        end: EndId,
+        change: TimerChange,
+    ) -> Result<(), Failure> {
+        if let TimerChange::Paced(release) = change {
+            let until = Happening::PacedUntil(release.deadline());
+            self.history.note(now, end, until);
+        }
+        self.end_mut(end).watch.on_pacing(now, change)
+    }
+}
+
+impl WatchedEnd {
+    fn note_window(&mut self, metrics: &Metrics) {
+        let seen = (metrics.congestion.window, metrics.congestion.minimum_window);
+        self.lowest = Some(self.lowest.map_or(seen, |lowest| lowest.min(seen)));
+    }
+}
+
+struct EndObserver {
+    end: EndId,
+    checker: Checker,
+}
+
+impl Observer for EndObserver {
+    fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
+        if let Observation::TimerUpdated { timer, .. } = observation
+            && *timer != TimerKind::Pacing
+        {
+            return;
+        }
+        let mut state = self.checker.state();
+        if state.is_checking {
+            state.observe(now, self.end, observation);
+        } else if let Observation::Metrics(metrics) = observation {
+            state.end_mut(self.end).note_window(metrics);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "checker_tests.rs"]
+mod tests;

@@ -1,0 +1,18 @@
+//! Each property on hand-made histories: one that violates it, and the nearest that does not.
+
+#[path = "checker_tests/catalogue.rs"]
+mod catalogue;
+#[path = "checker_tests/cubic.rs"]
+mod cubic;
+#[path = "checker_tests/liveness.rs"]
+mod liveness;
+#[path = "checker_tests/recovery.rs"]
+mod recovery;
+#[path = "checker_tests/safety.rs"]
+mod safety;
+#[path = "checker_tests/story.rs"]
+mod story;
+#[path = "checker_tests/windows.rs"]
+mod windows;
+
+pub(super) use story::Story;

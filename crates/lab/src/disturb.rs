@@ -1,0 +1,132 @@
+//! One disturbance at every moment.
+//!
+//! A fault that stops a connection for good often needs one event at one moment: a NAT that forgets its
+//! mapping right after the last handshake message, a silence that begins with the last ACK. Nobody thinks of that
+//! moment beforehand, and random networks seldom meet it. So all moments are tried: [`trials`] puts each
+//! [`Kind`] of disturbance at every datagram of a run, in both directions, and at every millisecond of its
+//! first ten round trips. Each of these runs has to finish within the time that [`Bounds`] derives from what
+//! happened and when, and violates no property of the checker.
+//!
+//! Up to the disturbance a run is the undisturbed one, datagram for datagram: the same seed draws the same.
+
+mod baseline;
+mod bound;
+mod event;
+mod judge;
+mod kind;
+
+use core::time::Duration;
+
+use clearway_network::{Moment, Way};
+use clearway_units::Random;
+
+use crate::scenario::{Scenario, ScenarioError};
+use crate::setup::Setup;
+
+pub use baseline::Baseline;
+pub use bound::Bounds;
+pub use event::{At, Event};
+pub use judge::{Fault, Tally, judge};
+pub use kind::{Kind, UnknownName};
+
+/// Which moments are tried.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The disturbances.
+    pub kinds: Vec<Kind>,
+    /// Only each moment of so many; at least one. Each disturbance begins with another one.
+    pub every: usize,
+    /// Of more datagrams than that in a direction only as many are tried: the first half of this number all,
+    /// the others evenly spread.
+    pub datagrams: u64,
+}
+
+impl Default for Choice {
+    /// Every disturbance, every moment, every datagram of the first thousand.
+    fn default() -> Self {
+        Self { kinds: Kind::ALL.to_vec(), every: 1, datagrams: 1000 }
+    }
+}
+
+/// How many round trips at the beginning of a run are tried at every millisecond.
+const ROUND_TRIPS: u32 = 10;
+
+/// The small transfers that are disturbed if no other scenario is named.
+///
+/// # Errors
+/// If it makes no sense: then a test fails.
+pub fn standard() -> Result<Scenario, ScenarioError> {
+    Scenario::parse("standard", include_str!("disturb/standard.toml"), std::path::Path::new(""))
+}
+
+/// All single disturbances of `setup` that `choice` leaves.
+pub fn trials(choice: &Choice, setup: &Setup, baseline: &Baseline) -> Vec<Event> {
+    let datagrams = datagrams(choice, baseline);
+    let times = times(setup, baseline);
+    let mut trials = Vec::new();
+    for (place, &kind) in choice.kinds.iter().enumerate() {
+        let times = times.iter().filter(|_| !kind.needs_datagram());
+        let moments = datagrams.iter().chain(times).copied();
+        let every = choice.every.max(1);
+        let chosen = moments.skip(place % every).step_by(every);
+        trials.extend(chosen.map(|moment| Event { kind, at: At(moment) }));
+    }
+    trials
+}
+
+/// `count` pairs of different single disturbances, drawn by `seed`; none if there is no pair.
+pub fn pairs(trials: &[Event], count: usize, seed: u64) -> Vec<[Event; 2]> {
+    if trials.len() < 2 {
+        return Vec::new();
+    }
+    let mut random = Random::from_number(seed);
+    let length = trials.len();
+    let draw = |random: &mut Random, below: usize| random.below(below as u64) as usize;
+    let pair = |_| {
+        let first = draw(&mut random, length);
+        let second = draw(&mut random, length - 1);
+        [trials[first], trials[if second < first { second } else { second + 1 }]]
+    };
+    (0..count).map(pair).collect()
+}
+
+/// How many datagrams of the undisturbed run `choice` leaves out for their number alone.
+pub fn left_out(choice: &Choice, baseline: &Baseline) -> u64 {
+    let ways = [Way::ToServer, Way::ToClient];
+    ways.into_iter().map(|way| baseline.datagrams(way).saturating_sub(choice.datagrams)).sum()
+}
+
+fn datagrams(choice: &Choice, baseline: &Baseline) -> Vec<Moment> {
+    let of_way = |way| {
+        let numbers = numbers(baseline.datagrams(way), choice.datagrams);
+        numbers.into_iter().map(move |number| Moment::Datagram { way, number })
+    };
+    [Way::ToServer, Way::ToClient].into_iter().flat_map(of_way).collect()
+}
+
+/// All numbers from 1 to `count`, or only `most` of them.
+fn numbers(count: u64, most: u64) -> Vec<u64> {
+    if count <= most {
+        return (1..=count).collect();
+    }
+    let all_of = most / 2;
+    let spread = most - all_of;
+    let rest = count - all_of;
+    let others = (1..=spread).map(|step| {
+        all_of + (u128::from(rest) * u128::from(step) / u128::from(spread.max(1))) as u64
+    });
+    (1..=all_of).chain(others).collect()
+}
+
+/// Every millisecond of the first round trips, while the run goes on.
+fn times(setup: &Setup, baseline: &Baseline) -> Vec<Moment> {
+    let network = &setup.network;
+    let round_trip = network.to_server.delay.saturating_add(network.to_client.delay);
+    let end = (round_trip * ROUND_TRIPS).min(baseline.outcome.at);
+    let milliseconds = u64::try_from(end.as_millis()).unwrap_or(u64::MAX);
+    (0..=milliseconds).map(|time| Moment::After(Duration::from_millis(time))).collect()
+}
+
+#[cfg(test)]
+#[path = "disturb_tests.rs"]
+mod tests;

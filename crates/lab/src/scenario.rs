@@ -1,0 +1,128 @@
+//! Scenarios: networks, traffic and what is expected, as TOML files.
+//!
+//! A file (see `scenarios/README.md` for every key) is read into a [`Scenario`]: plain data in which
+//! nothing is left open but the seed and the controller of a run. The way from the one to the other:
+//!
+//! 1. `file`: the keys and their types, exactly as they are written. Values with units are understood
+//!    here (`value`).
+//! 2. `resolve`: a variant is laid over the base (`settings`), defaults are filled in, names are
+//!    looked up, and what makes no sense is refused.
+//!
+//! Whatever is wrong is a [`ScenarioError`] that names the line and the column.
+
+mod error;
+mod expectations;
+mod file;
+mod nearest;
+mod resolve;
+mod settings;
+mod value;
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::setup::Setup;
+
+pub use error::ScenarioError;
+pub use expectations::{Expectations, ShareBound};
+
+/// The controllers that scenarios may name.
+pub const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
+
+/// Networks, traffic, and what is expected of them.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Its name: that of its file, without the extension.
+    pub name: String,
+    /// Its file, as it was named by whoever asked for it.
+    pub file: String,
+    /// One line for people.
+    pub summary: String,
+    /// Published figures to be shown beside ours.
+    pub references: Vec<Reference>,
+    /// How many seeds `lab run` uses.
+    pub seeds: u64,
+    /// The controllers to run, at least one.
+    pub controllers: Vec<String>,
+    /// At least one. The first is `base`, unless the file says that its base is none by itself.
+    pub variants: Vec<Variant>,
+}
+
+/// A published figure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reference {
+    /// What was measured, and what came out.
+    pub figure: String,
+    /// Who says so.
+    pub source: String,
+    /// The controller that it is about; `None` if it is about all.
+    pub controller: Option<String>,
+    /// The variant that it is about; `None` if it is about all.
+    pub variant: Option<String>,
+    /// If the figure is the time of a run: that time.
+    pub time: Option<Duration>,
+}
+
+/// One network with its traffic.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// Its name, unique in the scenario.
+    pub name: String,
+    /// What part of the seeds it gets, above 0, at most 1.
+    pub share: f64,
+    /// The network and the traffic.
+    pub setup: Setup,
+    /// What is expected, by controller; every controller of the scenario is there.
+    pub expectations: BTreeMap<String, Expectations>,
+}
+
+impl Variant {
+    /// How many of `seeds` seeds this variant gets: its share, rounded up.
+    pub fn seeds(&self, seeds: u64) -> u64 {
+        let exact = self.share * seeds as f64;
+        (exact.ceil() as u64).clamp(u64::from(seeds > 0), seeds)
+    }
+
+    /// What is expected of runs with `controller`: of one that the scenario does not know, that they
+    /// finish.
+    pub fn expect(&self, controller: &str) -> Expectations {
+        self.expectations.get(controller).cloned().unwrap_or_default()
+    }
+}
+
+impl Scenario {
+    /// Reads a file. The scenario has its name; recorded traces are found beside it.
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError::Unreadable`], or what [`parse`](Self::parse) finds.
+    pub fn load(path: &Path) -> Result<Self, ScenarioError> {
+        let unreadable = |error| ScenarioError::Unreadable { path: path.to_owned(), error };
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
+        let folder = path.parent().unwrap_or(Path::new(""));
+        Self::from_text(&name, &path.display().to_string(), &text, folder)
+    }
+
+    /// Understands `text` as the scenario `name`. Paths in it begin at `folder`.
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError::Invalid`] if it is no TOML, has unknown keys or values of a wrong type or
+    /// unit, or makes no sense.
+    pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Self, ScenarioError> {
+        Self::from_text(name, &format!("{name}.toml"), text, folder)
+    }
+
+    fn from_text(name: &str, file: &str, text: &str, folder: &Path) -> Result<Self, ScenarioError> {
+        let settings = toml::from_str(text).map_err(|error| error::Fault::from_toml(&error));
+        settings
+            .and_then(|settings| resolve::scenario(name, file, &settings, folder))
+            .map_err(|fault| fault.locate(file, text))
+    }
+}
+
+#[cfg(test)]
+#[path = "scenario_tests.rs"]
+mod tests;

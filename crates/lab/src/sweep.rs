@@ -1,0 +1,139 @@
+//! Many runs on all cores.
+//!
+//! Runs are handed out one after the other, in the order of jobs and seeds, to whichever thread is
+//! free. What comes back is sorted again, so that a result is the same whatever the threads did. When a
+//! sweep is ended early, no run is handed out any more; those that have begun are completed, so that
+//! what there is belongs to the first seeds of a job without a gap.
+
+mod collect;
+mod job;
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+use std::time::Instant;
+
+use crate::run::{Extras, Outcome, RunError, run};
+use crate::world::Stop;
+use collect::Collector;
+pub use job::Job;
+
+/// One run of a job.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Run {
+    /// Its seed.
+    pub seed: u64,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of a job.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Swept {
+    /// In the order of seeds; fewer than the job has if the sweep was ended early.
+    pub runs: Vec<Run>,
+    /// Real time from the beginning of its first run to the end of its last.
+    pub wall: Duration,
+}
+
+/// What a sweep tells as it goes on.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// A run of a job is over.
+    RunDone {
+        /// Which job, by its place.
+        job: usize,
+    },
+    /// All runs of a job are over, and all jobs before it have been told.
+    JobDone {
+        /// Which job, by its place.
+        job: usize,
+        /// What came of it.
+        swept: Swept,
+    },
+}
+
+/// A run with its place among all, as it comes from a thread.
+struct Done {
+    job: usize,
+    seed: u64,
+    outcome: Outcome,
+    began: Instant,
+    ended: Instant,
+}
+
+/// Performs `jobs`, so many runs at a time, and at least one, and tells `on_event` on the calling thread
+/// what happens. Ends early once `is_ended` is set; then jobs that have begun are told with the runs that
+/// they have, the others not at all.
+///
+/// # Errors
+/// If a job cannot be run; then none is.
+pub fn sweep(
+    jobs: &[Job<'_>],
+    threads: usize,
+    is_ended: &AtomicBool,
+    on_event: &mut dyn FnMut(Event),
+) -> Result<(), RunError> {
+    for job in jobs {
+        crate::run::validate(job.setup, job.candidate)?;
+    }
+    let next = AtomicUsize::new(0);
+    let ends = job::ends(jobs);
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        for _ in 0..threads.max(1) {
+            let (sender, next, ends) = (sender.clone(), &next, &ends);
+            scope.spawn(move || work(jobs, ends, next, is_ended, &sender));
+        }
+        drop(sender);
+        let mut collector = Collector::new(jobs);
+        for done in receiver {
+            collector.add(done, on_event);
+        }
+        collector.finish(on_event);
+    });
+    Ok(())
+}
+
+/// A thread takes the next run until there is none.
+fn work(
+    jobs: &[Job<'_>],
+    ends: &[usize],
+    next: &AtomicUsize,
+    is_ended: &AtomicBool,
+    sender: &Sender<Done>,
+) {
+    while !is_ended.load(Ordering::Relaxed) {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let Some((job, seed)) = job::locate(jobs, ends, number) else { return };
+        let began = Instant::now();
+        let outcome = perform(&jobs[job], seed);
+        let done = Done { job, seed, outcome, began, ended: Instant::now() };
+        if sender.send(done).is_err() {
+            return;
+        }
+    }
+}
+
+/// A run that panics is a result like any other: it belongs to a seed that can be replayed.
+fn perform(job: &Job<'_>, seed: u64) -> Outcome {
+    let extras = Extras { check: job.check, sample_every: job.sample_every, ..Extras::default() };
+    let attempt = AssertUnwindSafe(|| run(job.setup, job.candidate, seed, extras));
+    match catch_unwind(attempt) {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(error)) => Outcome::stopped(Stop::Broken(error.to_string())),
+        Err(panic) => Outcome::stopped(Stop::Broken(panic_text(&*panic))),
+    }
+}
+
+fn panic_text(panic: &(dyn core::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("panic: {}", text.unwrap_or("without a message"))
+}
+
+#[cfg(test)]
+#[path = "sweep_tests.rs"]
+mod tests;

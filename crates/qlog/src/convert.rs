@@ -1,0 +1,200 @@
+//! Files of any dialect to qlog 0.3, the version that qvis reads.
+//!
+//! qvis looks at `qlog_version`, wants the names that events had in drafts 00 to 04 (`transport:packet_sent`,
+//! `recovery:metrics_updated`) and times relative to the trace's beginning. `names` says how events were called,
+//! `members` how their data were laid out. What version 0.3 has no event for is left out and counted.
+
+mod members;
+mod names;
+
+use core::fmt;
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny};
+use serde_json::{Map, Value, json};
+
+use crate::read::{Content, OpenError, Reading, Record, Records, VantagePoint};
+
+/// Events that wait for the first packet, which tells whose trace it is, if the file does not.
+const MAX_WAITING: usize = 1 << 16;
+
+/// Why a file cannot be converted.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConvertError {
+    /// It cannot be read.
+    Open(OpenError),
+    /// What comes of it cannot be written.
+    Write(io::Error),
+}
+
+impl fmt::Display for ConvertError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open(error) => error.fmt(formatter),
+            Self::Write(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for ConvertError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Open(error) => Some(error),
+            Self::Write(error) => Some(error),
+        }
+    }
+}
+
+/// What came of a conversion.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Conversion {
+    /// What was read; `unused` are the events that were left out.
+    pub reading: Reading,
+    /// Events that were written.
+    pub written: u64,
+    /// The file has more traces than the one that was converted: a sequence holds one.
+    pub has_more_traces: bool,
+}
+
+/// Converts the first trace of the file at `path` to a JSON text sequence of qlog 0.3.
+///
+/// # Errors
+/// If the file is not qlog, or `output` fails.
+pub fn to_0_3(path: &Path, output: &mut dyn Write) -> Result<Conversion, ConvertError> {
+    convert(Records::open(path).map_err(ConvertError::Open)?, output)
+}
+
+/// The same from bytes.
+#[cfg(fuzzing)]
+pub(crate) fn bytes_to_0_3(
+    bytes: Vec<u8>,
+    output: &mut dyn Write,
+) -> Result<Conversion, ConvertError> {
+    convert(Records::new(std::io::Cursor::new(bytes)).map_err(ConvertError::Open)?, output)
+}
+
+fn convert(
+    mut reader: Records<OldEvent>,
+    output: &mut dyn Write,
+) -> Result<Conversion, ConvertError> {
+    let mut sequence = Sequence { output, waiting: Vec::new(), has_begun: false, written: 0 };
+    let mut has_more_traces = false;
+    while let Some(record) = reader.next() {
+        let Record::Event { at, content } = record else {
+            has_more_traces = true;
+            break;
+        };
+        let reading = &mut reader.state.reading;
+        match content.0 {
+            Ok((name, data)) => {
+                // Whole nanoseconds, as exactly as a number of JSON has them.
+                let time = at.as_nanos() as f64 / 1e6;
+                let event = json!({ "time": time, "name": name, "data": data });
+                sequence.event(&event, reading).map_err(ConvertError::Write)?;
+            }
+            Err(name) => reading.count_unused(&name),
+        }
+    }
+    let written = sequence.written;
+    let finished = reader.state.finished.take().filter(|_| has_more_traces);
+    let reading = finished.unwrap_or_else(|| reader.state.reading.clone());
+    sequence.begin(&reading, reading.vantage_point).map_err(ConvertError::Write)?;
+    sequence.output.flush().map_err(ConvertError::Write)?;
+    Ok(Conversion { reading, written, has_more_traces })
+}
+
+/// An event's name and data as version 0.3 has them; else its own name: there is none such, or the data are no object.
+#[derive(Debug)]
+struct OldEvent(Result<(&'static str, Value), Box<str>>);
+
+impl Content for OldEvent {
+    fn read<'de, D: Deserializer<'de>>(name: &str, data: D) -> Result<Self, D::Error> {
+        let Some(old_name) = names::old_name(name) else {
+            IgnoredAny::deserialize(data)?;
+            return Ok(Self::of_name(name));
+        };
+        let Value::Object(data) = Value::deserialize(data)? else { return Ok(Self::of_name(name)) };
+        let data = members::old_data(old_name, data).map(|data| (old_name, data.into()));
+        Ok(Self(data.ok_or_else(|| name.into())))
+    }
+
+    fn of_name(name: &str) -> Self {
+        Self(Err(name.into()))
+    }
+}
+
+/// The file that is written.
+struct Sequence<'a> {
+    output: &'a mut dyn Write,
+    /// What goes behind the header, once that is known.
+    waiting: Vec<u8>,
+    has_begun: bool,
+    written: u64,
+}
+
+impl Sequence<'_> {
+    fn event(&mut self, event: &Value, reading: &Reading) -> io::Result<()> {
+        self.written = self.written.saturating_add(1);
+        record(&mut self.waiting, event);
+        let own = match event.get("name").and_then(Value::as_str) {
+            Some("transport:packet_sent") => Some(VantagePoint::Client),
+            Some("transport:packet_received") => Some(VantagePoint::Server),
+            _ => None,
+        };
+        let vantage_point = match reading.vantage_point {
+            VantagePoint::Unknown => own,
+            known => Some(known),
+        };
+        if let Some(vantage_point) = vantage_point {
+            self.begin(reading, vantage_point)
+        } else if self.waiting.len() > MAX_WAITING {
+            self.begin(reading, VantagePoint::Unknown)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes the header, if it is not there yet, and what waits.
+    fn begin(&mut self, reading: &Reading, vantage_point: VantagePoint) -> io::Result<()> {
+        if !self.has_begun {
+            self.has_begun = true;
+            let mut header = Vec::new();
+            record(&mut header, &self::header(reading, vantage_point));
+            self.output.write_all(&header)?;
+        }
+        self.output.write_all(&self.waiting)?;
+        self.waiting.clear();
+        Ok(())
+    }
+}
+
+/// RFC 7464 §2.2.
+fn record(output: &mut Vec<u8>, value: &Value) {
+    output.push(0x1e);
+    output.extend_from_slice(value.to_string().as_bytes());
+    output.push(b'\n');
+}
+
+fn header(reading: &Reading, vantage_point: VantagePoint) -> Value {
+    let mut vantage = Map::new();
+    if let Some(writer) = &reading.writer {
+        vantage.insert("name".to_owned(), json!(writer));
+    }
+    vantage.insert("type".to_owned(), json!(vantage_point.name()));
+    json!({
+        "qlog_version": "0.3",
+        "qlog_format": "JSON-SEQ",
+        "title": reading.title,
+        "trace": {
+            "vantage_point": vantage,
+            "common_fields": { "time_format": "relative", "reference_time": 0 },
+        },
+    })
+}
+
+#[cfg(test)]
+#[path = "convert_tests.rs"]
+mod tests;

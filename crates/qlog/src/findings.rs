@@ -1,0 +1,193 @@
+//! What is wrong with a connection, from its trace.
+//!
+//! [`FindingsBuilder`] takes events one at a time, in memory that is bounded, and gives a [`Report`] at the end.
+//! `state` turns events into knowledge (with the books of `ledger`, `rounds` and `flow`); a file of detectors for
+//! each family of findings reads it; `catalogue` says what each finding means, what causes it, and from which
+//! property its bound comes. Those properties are called L1 to L11 and S1 to S19, here as in `clearway lab properties`.
+//!
+//! A finding has to be silent on healthy traces: where a property leaves room, the bound here is wider than the
+//! lab's, because a trace may lack what the lab's checker sees.
+
+mod accounting;
+mod catalogue;
+mod ending;
+mod flapping;
+mod flow;
+mod flow_control;
+mod growth;
+mod ledger;
+mod loss;
+mod mtu;
+mod pacer;
+mod peer;
+mod phase;
+mod rounds;
+mod sending;
+mod shares;
+mod state;
+mod text;
+mod window;
+
+use core::time::Duration;
+
+use crate::read::{Event, QlogReader, Reading, TraceVisitor, VantagePoint, visit_traces};
+
+pub use catalogue::{CATALOGUE, Entry, FindingId};
+pub use shares::Shares;
+
+use state::State;
+
+/// Something that a trace shows to be wrong.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Finding {
+    /// Which of the catalogue.
+    pub id: FindingId,
+    /// How bad: about how many seconds it cost. The worst come first.
+    pub severity: f64,
+    /// When it began, from the trace's first event.
+    pub begin: Duration,
+    /// When it ended.
+    pub end: Duration,
+    /// What was found, with the metrics that matter most, in twelve words at most.
+    pub headline: String,
+    /// What was measured: names, and values with their units.
+    pub metrics: Vec<(&'static str, String)>,
+}
+
+/// What is wrong with a trace, and what it is about.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// The trace.
+    pub reading: Reading,
+    /// Its length.
+    pub duration: Duration,
+    /// What is wrong, worst first.
+    pub findings: Vec<Finding>,
+    /// What sending was limited by, as shares of time.
+    pub shares: Shares,
+}
+
+/// What watches for one thing, or for several of one kind.
+trait Detector: Duplicate + Send {
+    /// Takes in an event; `state` knows of it already.
+    fn on_event(&mut self, event: &Event, state: &State);
+
+    /// The trace is at its end: what was found.
+    fn finish(self: Box<Self>, state: &State) -> Vec<Finding>;
+}
+
+/// What can be had twice, whatever it is.
+trait Duplicate {
+    fn duplicate(&self) -> Box<dyn Detector>;
+}
+
+impl<T: Detector + Clone + 'static> Duplicate for T {
+    fn duplicate(&self) -> Box<dyn Detector> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Detector> {
+    fn clone(&self) -> Self {
+        // Not that of the box.
+        (**self).duplicate()
+    }
+}
+
+/// Looks for what is wrong, event by event. A copy that is [finished](Self::finish) says what is wrong so far.
+#[derive(Clone)]
+pub struct FindingsBuilder {
+    state: State,
+    detectors: Vec<Box<dyn Detector>>,
+    shares: shares::Clocks,
+}
+
+impl Default for FindingsBuilder {
+    fn default() -> Self {
+        Self {
+            state: State::default(),
+            detectors: vec![
+                Box::new(window::AtFloor::default()),
+                Box::new(window::BelowMinimum::default()),
+                Box::new(flapping::Flapping::default()),
+                Box::new(flapping::RecoveryWithoutLoss::default()),
+                Box::new(growth::NoGrowth::default()),
+                Box::new(growth::Suppressors::default()),
+                Box::new(growth::ApplicationLimitedClaim::default()),
+                Box::new(phase::Phases::default()),
+                Box::new(sending::IdleWithData::default()),
+                Box::new(sending::ProbeOverdue::default()),
+                Box::new(pacer::Pacer::default()),
+                Box::new(accounting::AboveWindow::default()),
+                Box::new(accounting::GhostBytes::default()),
+                Box::new(flow_control::Stalls::default()),
+                Box::new(peer::Amplification::default()),
+                Box::new(peer::AckStarvation::default()),
+                Box::new(peer::LateAcknowledgements::default()),
+                Box::new(ending::Endings::default()),
+                Box::new(loss::Spurious::default()),
+                Box::new(mtu::BlackHole::default()),
+                Box::new(mtu::Ecn::default()),
+            ],
+            shares: shares::Clocks::default(),
+        }
+    }
+}
+
+impl FindingsBuilder {
+    /// Takes in an event. They come in the order of their times.
+    pub fn on_event(&mut self, event: &Event) {
+        self.shares.until(event.at, &self.state);
+        self.state.update(event);
+        for detector in &mut self.detectors {
+            detector.on_event(event, &self.state);
+        }
+    }
+
+    /// What was found in the trace that `reading` is about.
+    pub fn finish(self, mut reading: Reading) -> Report {
+        let Self { state, detectors, shares } = self;
+        // The first packet tells whose trace it is, where the file does not.
+        reading.vantage_point = match (reading.vantage_point, state.is_server) {
+            (VantagePoint::Unknown, Some(true)) => VantagePoint::Server,
+            (VantagePoint::Unknown, Some(false)) => VantagePoint::Client,
+            (known, _) => known,
+        };
+        let mut findings: Vec<Finding> =
+            detectors.into_iter().flat_map(|detector| detector.finish(&state)).collect();
+        findings.sort_by(|one, other| {
+            let by_severity = other.severity.total_cmp(&one.severity);
+            by_severity.then(one.begin.cmp(&other.begin)).then(one.id.cmp(&other.id))
+        });
+        Report { reading, duration: state.now, findings, shares: shares.shares() }
+    }
+}
+
+impl core::fmt::Debug for FindingsBuilder {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut debug = formatter.debug_struct("FindingsBuilder");
+        debug.field("now", &self.state.now).finish_non_exhaustive()
+    }
+}
+
+impl TraceVisitor for FindingsBuilder {
+    type Output = Report;
+
+    fn on_event(&mut self, event: Event) {
+        Self::on_event(self, &event);
+    }
+
+    fn finish(self, reading: Reading) -> Report {
+        Self::finish(self, reading)
+    }
+}
+
+/// Reads a whole file: a report for each trace in it. `progress` is called from time to time with the number of bytes
+/// read.
+pub fn find(reader: QlogReader, progress: impl FnMut(u64)) -> Vec<Report> {
+    visit_traces(reader, |_| FindingsBuilder::default(), progress)
+}
+
+#[cfg(test)]
+#[path = "findings_tests.rs"]
+mod tests;

@@ -1,0 +1,12 @@
+//! For each finding: a history that shows it, and the nearest that does not.
+
+#[path = "findings_tests/catalogue.rs"]
+mod catalogue;
+#[path = "findings_tests/delivery.rs"]
+mod delivery;
+#[path = "findings_tests/peer.rs"]
+mod peer;
+#[path = "findings_tests/story.rs"]
+mod story;
+#[path = "findings_tests/window.rs"]
+mod window;

@@ -1,0 +1,336 @@
+//! Events to the columns that the viewer's page draws.
+//!
+//! [`ModelBuilder`] takes events one at a time and keeps, in memory that is bounded, what a page shows of them: series of
+//! numbers, lanes of states, marks, and a table of packets. [`Model`] is that as one JSON header and one block of columns:
+//! arrays of little-endian numbers, named in the header by offset, length and type, so that a browser takes them as they are.
+//!
+//! What is longer than [`MAX_POINTS`] is thinned: of neighbours, the smallest and the largest stay, so that a spike of one
+//! sample is still there. `viewer/README.md` has the header's layout.
+
+mod columns;
+mod controller_metrics;
+mod delivery;
+mod header;
+mod lanes;
+mod live;
+mod packets;
+mod series;
+
+#[cfg(test)]
+mod protocol;
+#[cfg(test)]
+#[path = "model_tests.rs"]
+mod tests;
+
+use core::time::Duration;
+
+use crate::findings::Finding;
+use crate::read::{CongestionState, Event, EventKind, Lost, Metrics, Packet, Reading, TimerEvent};
+
+use self::controller_metrics::ControllerMetrics;
+use self::delivery::Deliveries;
+use self::lanes::Lane;
+use self::packets::{Kind, Packets};
+use self::series::Series;
+
+pub use header::{
+    ColumnPlace, ColumnType, DamageHeader, FindingHeader, Header, LaneHeader, MarksHeader,
+    PacketsHeader, Rows, SeriesHeader, TraceName, Unit,
+};
+pub use live::Follower;
+
+/// How many points a series has at most, and how many rows a table.
+pub const MAX_POINTS: usize = 1 << 21;
+
+/// A trace, as a page draws it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Model {
+    /// What there is, and where in the columns.
+    pub header: Header,
+    /// Arrays of little-endian numbers, each at a multiple of eight bytes.
+    pub columns: Vec<u8>,
+}
+
+/// Keeps of events what a page shows.
+#[derive(Debug)]
+pub struct ModelBuilder {
+    series: [Series; SERIES.len()],
+    controller_metrics: ControllerMetrics,
+    state: Lane,
+    blocked: Lane,
+    suppressors: Lane,
+    lost: Series,
+    /// Losses that a stack counts and does not list: how many more there were than before.
+    lost_counted: Series,
+    /// The largest count of lost packets, if the trace has one.
+    lost_total: u64,
+    /// When the first congestion window was known, which is when the first congestion state began.
+    began: Option<Duration>,
+    timeouts: Series,
+    congestion_events: Series,
+    spurious: Series,
+    packets: Packets,
+    deliveries: Deliveries,
+    /// The trace tells when the probe timer is set and runs out.
+    has_timers: bool,
+    last: Duration,
+}
+
+/// Each series: its ID, its title, its unit, and whether a value holds until the next.
+const SERIES: [(&str, &str, Unit, bool); 8] = [
+    ("congestion_window", "congestion window", Unit::Bytes, true),
+    ("bytes_in_flight", "bytes in flight", Unit::Bytes, true),
+    ("slow_start_threshold", "slow start threshold", Unit::Bytes, true),
+    ("pacing_rate", "pacing rate", Unit::BytesPerSecond, true),
+    ("smoothed_rtt", "smoothed RTT", Unit::Milliseconds, true),
+    ("latest_rtt", "latest RTT", Unit::Milliseconds, false),
+    ("minimum_rtt", "minimum RTT", Unit::Milliseconds, true),
+    ("goodput", "goodput", Unit::BytesPerSecond, true),
+];
+/// The marks, by ID and title.
+const MARKS: [(&str, &str); 5] = [
+    ("lost", "lost"),
+    (LOST_COUNTED, "lost (counter)"),
+    ("pto", "probe timeout"),
+    ("congestion_event", "congestion event"),
+    ("spurious", "spurious loss"),
+];
+/// Its marks have a count of packets each, and no rows of the table.
+const LOST_COUNTED: &str = "lost_counted";
+const GOODPUT: usize = 7;
+const SMOOTHED_RTT: usize = 4;
+
+/// A series without its points.
+fn declaration((id, title, unit, step): &(&str, &str, Unit, bool)) -> SeriesHeader {
+    SeriesHeader {
+        id: (*id).to_owned(),
+        title: (*title).to_owned(),
+        unit: *unit,
+        step: *step,
+        detail: false,
+        time: None,
+        value: None,
+    }
+}
+
+/// The state that a sender begins in.
+const fn initial_state(is_model_based: bool) -> CongestionState {
+    if is_model_based { CongestionState::Startup } else { CongestionState::SlowStart }
+}
+
+impl Default for ModelBuilder {
+    fn default() -> Self {
+        Self {
+            series: core::array::from_fn(|_| Series::new(MAX_POINTS)),
+            controller_metrics: ControllerMetrics::default(),
+            state: Lane::new("congestion_state", "congestion state"),
+            blocked: Lane::new("blocked", "sending blocked by"),
+            suppressors: Lane::new("suppressors", "growth suppressed by"),
+            lost: Series::new(MAX_POINTS),
+            lost_counted: Series::new(MAX_POINTS),
+            lost_total: 0,
+            began: None,
+            timeouts: Series::new(MAX_POINTS),
+            congestion_events: Series::new(MAX_POINTS),
+            spurious: Series::new(MAX_POINTS),
+            packets: Packets::default(),
+            deliveries: Deliveries::default(),
+            has_timers: false,
+            last: Duration::ZERO,
+        }
+    }
+}
+
+impl ModelBuilder {
+    /// Takes an event. They come in the order of their times; one that is late counts as of the time that was reached.
+    pub fn on_event(&mut self, event: &Event) {
+        self.last = self.last.max(event.at);
+        let at = self.last;
+        match &event.kind {
+            EventKind::PacketSent(packet) => self.on_sent(at, packet),
+            EventKind::PacketReceived(packet) => self.on_received(at, packet),
+            EventKind::PacketLost(lost) => self.on_lost(at, lost),
+            EventKind::PacketDropped { length, .. } => {
+                self.packets.push(
+                    at,
+                    Kind::Dropped,
+                    &Packet { length: *length, ..Packet::default() },
+                );
+            }
+            EventKind::Metrics(metrics) => self.on_metrics(at, metrics),
+            EventKind::CongestionState(state) => self.on_congestion_state(at, state),
+            EventKind::RecoveryParameters(parameters) => {
+                // Who names its controller tells of each change of state, and not of the first state.
+                if let Some(controller) = &parameters.controller {
+                    let is_model = controller.to_ascii_lowercase().contains("bbr");
+                    self.state.assume(at, initial_state(is_model).name());
+                }
+            }
+            EventKind::Blocked(update) if update.stream.is_none() => {
+                self.blocked.set(at, update.reason.map(crate::read::Blocked::name));
+            }
+            EventKind::Timer(timer) if &*timer.timer == "pto" => {
+                self.has_timers = true;
+                if timer.event == TimerEvent::Expired {
+                    self.timeouts.push(at, packets::NONE);
+                }
+            }
+            EventKind::Suppressors(names) => {
+                let names: Vec<&str> = names.iter().map(|(name, _)| &**name).collect();
+                let joined = names.join(", ");
+                self.suppressors.set(at, Some(joined.as_str()).filter(|names| !names.is_empty()));
+            }
+            EventKind::CongestionEvents { .. } => self.congestion_events.push(at, packets::NONE),
+            EventKind::Controller(metrics) => self.controller_metrics.push(at, metrics),
+            EventKind::SpuriousLoss { .. } => self.spurious.push(at, packets::NONE),
+            _ => {}
+        }
+    }
+
+    fn on_sent(&mut self, at: Duration, packet: &Packet) {
+        self.deliveries.on_sent(packet);
+        self.packets.push(at, Kind::Sent, packet);
+    }
+
+    fn on_received(&mut self, at: Duration, packet: &Packet) {
+        self.deliveries.on_received(at, packet);
+        self.packets.push(at, Kind::Received, packet);
+    }
+
+    /// What came before the first state that a trace tells of is the state that every sender begins in (RFC 9002 §7.3.1).
+    fn on_congestion_state(&mut self, at: Duration, state: &CongestionState) {
+        if let Some(began) = self.began {
+            self.state.assume(began, initial_state(state.is_of_model()).name());
+        }
+        self.state.set(at, Some(state.name()));
+    }
+
+    fn on_lost(&mut self, at: Duration, lost: &Lost) {
+        let Lost { packet_type, number, length, .. } = lost;
+        let packet = Packet {
+            packet_type: *packet_type,
+            number: *number,
+            length: *length,
+            ..Packet::default()
+        };
+        // Who lists losses is not to be counted twice.
+        self.lost_counted = Series::new(MAX_POINTS);
+        self.lost.push(at, self.packets.next_row());
+        self.packets.push(at, Kind::Lost, &packet);
+    }
+
+    fn on_metrics(&mut self, at: Duration, metrics: &Metrics) {
+        let bytes = |value: Option<u64>| value.map(|value| value as f64);
+        let milliseconds = |value: Option<Duration>| value.map(|value| value.as_secs_f64() * 1e3);
+        let values = [
+            bytes(metrics.congestion_window),
+            bytes(metrics.bytes_in_flight),
+            // A threshold that nobody has set is told as the largest number that there is.
+            bytes(metrics.slow_start_threshold.filter(|threshold| *threshold < 1 << 53)),
+            bytes(metrics.pacing_rate).map(|bits| bits / 8.0),
+            milliseconds(metrics.smoothed_rtt),
+            milliseconds(metrics.latest_rtt),
+            milliseconds(metrics.minimum_rtt),
+        ];
+        for (series, value) in self.series.iter_mut().zip(values) {
+            if let Some(value) = value {
+                series.push(at, value);
+            }
+        }
+        if metrics.congestion_window.is_some() {
+            self.began.get_or_insert(at);
+        }
+        if let Some(total) = metrics.lost_packets {
+            let more = total.saturating_sub(self.lost_total);
+            self.lost_total = self.lost_total.max(total);
+            if more > 0 && self.lost.is_empty() {
+                self.lost_counted.push(at, more as f64);
+            }
+        }
+        // Who tells of timers tells this twice.
+        if !self.has_timers && metrics.pto_count.is_some_and(|count| count > 0) {
+            self.timeouts.push(at, packets::NONE);
+        }
+    }
+
+    const fn lanes(&self) -> [&Lane; 3] {
+        [&self.state, &self.blocked, &self.suppressors]
+    }
+
+    /// Of each of [`MARKS`], what happened when.
+    const fn marks(&self) -> [&Series; MARKS.len()] {
+        [&self.lost, &self.lost_counted, &self.timeouts, &self.congestion_events, &self.spurious]
+    }
+
+    /// What there is so far of one of [`SERIES`].
+    fn known(&self, index: usize) -> Option<&Series> {
+        match index {
+            GOODPUT => Some(self.deliveries.so_far()),
+            _ => self.series.get(index),
+        }
+    }
+
+    /// Nothing has come that a page would show.
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty() && self.series.iter().all(Series::is_empty)
+    }
+
+    /// The whole model, with what is known of the file, and what is wrong.
+    pub fn finish(mut self, reading: &Reading, findings: &[Finding]) -> Model {
+        let goodput = core::mem::take(&mut self.deliveries).finish(self.last);
+        if let Some(series) = self.series.get_mut(GOODPUT) {
+            *series = goodput;
+        }
+        let metrics = || self.controller_metrics.iter().map(|metric| &metric.series);
+        let thinned =
+            self.packets.is_cut() || self.series.iter().chain(metrics()).any(Series::is_thinned);
+        let mut columns = columns::Columns::default();
+        let series = self.write_series(&mut columns);
+        let marks = self.write_marks(&mut columns);
+        let lanes = [self.state, self.blocked, self.suppressors].map(|lane| lane.finish(self.last));
+        let lanes = lanes.iter().filter(|lane| !lane.is_empty());
+        let lanes = lanes.map(|lane| lane.write(&mut columns)).collect();
+        let (packets, text) = self.packets.write(&mut columns);
+        let header = Header {
+            thinned,
+            round_trip_ms: self.series.get(SMOOTHED_RTT).and_then(Series::median),
+            series,
+            lanes,
+            marks,
+            packets: Some(packets),
+            text: Some(text),
+            findings: findings.iter().map(FindingHeader::from).collect(),
+            ..Header::new(reading, self.last)
+        };
+        Model { header, columns: columns.into_bytes() }
+    }
+
+    fn write_series(&self, columns: &mut columns::Columns) -> Vec<SeriesHeader> {
+        let known = SERIES.iter().zip(&self.series).filter(|(_, series)| !series.is_empty());
+        let known = known.map(|(of, series)| (declaration(of), series));
+        let metrics =
+            self.controller_metrics.iter().map(|metric| (metric.declaration(), &metric.series));
+        let written = known.chain(metrics).map(|(declared, series)| {
+            let (time, value) = series.write(columns);
+            SeriesHeader { time: Some(time), value: Some(value), ..declared }
+        });
+        written.collect()
+    }
+
+    fn write_marks(&self, columns: &mut columns::Columns) -> Vec<MarksHeader> {
+        let known = MARKS.iter().zip(self.marks()).filter(|(_, series)| !series.is_empty());
+        let written = known.map(|((id, title), series)| {
+            let is_counted = *id == LOST_COUNTED;
+            let (time, of_each) =
+                if is_counted { series.write(columns) } else { series.write_marks(columns) };
+            MarksHeader {
+                id: (*id).to_owned(),
+                title: (*title).to_owned(),
+                time: Some(time),
+                packet: Some(of_each).filter(|_| !is_counted),
+                count: Some(of_each).filter(|_| is_counted),
+            }
+        });
+        written.collect()
+    }
+}

@@ -1,0 +1,62 @@
+//! What a controller computes with, as events of namespace `clearway` tell it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::number::Decimal;
+
+/// What a controller computes with, by the name that its specification gives it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Metric {
+    /// In lower case.
+    pub name: Box<str>,
+    /// The unit of `value`.
+    pub unit: MetricUnit,
+    /// `None` if there is no such metric any more.
+    pub value: Option<f64>,
+}
+
+/// The units of metrics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MetricUnit {
+    /// Bytes.
+    Bytes,
+    /// Milliseconds.
+    Milliseconds,
+    /// Bits per second.
+    BitsPerSecond,
+}
+
+type Named<'a> = BTreeMap<Cow<'a, str>, Option<Decimal>>;
+
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+pub(super) struct ControllerData<'a> {
+    #[serde(borrow)]
+    bytes: Named<'a>,
+    #[serde(borrow)]
+    milliseconds: Named<'a>,
+    #[serde(borrow)]
+    bits_per_second: Named<'a>,
+}
+
+impl ControllerData<'_> {
+    pub(super) fn metrics(&self) -> Vec<Metric> {
+        let units = [
+            (MetricUnit::Bytes, &self.bytes),
+            (MetricUnit::Milliseconds, &self.milliseconds),
+            (MetricUnit::BitsPerSecond, &self.bits_per_second),
+        ];
+        let metrics = units.into_iter().flat_map(|(unit, metrics)| {
+            metrics.iter().map(move |(name, value)| Metric {
+                name: name.as_ref().into(),
+                unit,
+                value: value.map(|value| value.0),
+            })
+        });
+        metrics.collect()
+    }
+}

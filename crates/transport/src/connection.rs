@@ -1,0 +1,334 @@
+//! One QUIC connection: a short struct of parts, and the verbs that move data between them.
+//!
+//! The parts do not know each other. What a datagram brings goes, frame by frame, to the one part that
+//! owns it (`receive`); what a datagram carries is asked of the parts in one fixed order (`transmit`).
+
+mod answer;
+mod application;
+mod blocked;
+mod closing;
+mod frames;
+mod lifecycle;
+mod migration;
+mod packet;
+mod probing;
+mod receive;
+mod statistics;
+mod timers;
+mod transmit;
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use clearway_congestion::{Phase, SendLimit};
+use clearway_units::{Random, Timestamp};
+use clearway_wire::{ConnectionId, ResetToken, TransportParameters, VarInt};
+
+pub(crate) use lifecycle::local_parameters;
+pub use statistics::Statistics;
+
+use crate::config::TransportConfig;
+use crate::datagram::Datagrams;
+use crate::event::{ConnectionError, Event};
+use crate::handshake::{Handshake, Session};
+use crate::ids::{LocalIds, RemoteIds, RoutingChange};
+use crate::observer::{LostPacket, Observation, Observer, TimerKind};
+use crate::path::{Arrival, Paths};
+use crate::recovery::{PtoContext, Recovery};
+use crate::space::ReceivedPackets;
+use crate::space_id::{PerSpace, SpaceId};
+use crate::streams::Streams;
+use crate::token::Token;
+use crate::{Side, TransportError};
+
+use lifecycle::Lifecycle;
+use packet::Draft;
+use receive::HeldPackets;
+
+/// Datagrams in the caller's buffer, to be handed to the kernel in one call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transmit {
+    /// Where to.
+    pub destination: SocketAddr,
+    /// The local address to send from, where it matters.
+    pub source_ip: Option<IpAddr>,
+    /// How many bytes of the buffer are filled.
+    pub size: usize,
+    /// The size of each datagram but the last, if there is more than one.
+    pub segment_size: Option<usize>,
+}
+
+/// One QUIC connection without I/O.
+///
+/// After every verb that may change something, the driver asks [`transmit`](Self::transmit) until it
+/// has nothing more, reports each batch with [`transmitted`](Self::transmitted), and sets its timer to
+/// [`deadline`](Self::deadline).
+pub struct Connection {
+    side: Side,
+    config: Arc<TransportConfig>,
+    random: Random,
+
+    handshake: Handshake,
+    received: PerSpace<ReceivedPackets>,
+    recovery: Recovery,
+    paths: Paths,
+    streams: Streams,
+    datagrams: Datagrams,
+    local_ids: LocalIds,
+    remote_ids: RemoteIds,
+
+    lifecycle: Lifecycle,
+    identity: Identity,
+    peer: Peer,
+    flags: Flags,
+    idle: timers::IdleTimer,
+    answer: answer::AnswerTimer,
+    blocked: blocked::BlockedTimer,
+    held: HeldPackets,
+    outgoing: Outgoing,
+    events: VecDeque<Event>,
+    counters: statistics::Counters,
+    watch: Watch,
+}
+
+/// The connection IDs of the handshake (RFC 9000 §7.3), and the tokens.
+#[derive(Debug)]
+struct Identity {
+    /// The Destination Connection ID of the client's first Initial.
+    original_destination: ConnectionId,
+    /// Our Source Connection ID in the handshake.
+    local: ConnectionId,
+    /// The Source Connection ID of the Retry that this client followed.
+    retry_source: Option<ConnectionId>,
+    /// Whether the peer's Source Connection ID has replaced the one that was made up.
+    remote_is_known: bool,
+    /// What this client puts into its Initial packets.
+    token: Vec<u8>,
+    /// The token that this server gives away, until it is acknowledged.
+    new_token: Option<Vec<u8>>,
+    /// Whom this client meant to reach.
+    server_name: Option<Box<str>>,
+}
+
+/// What the peer has told us.
+#[derive(Debug)]
+struct Peer {
+    parameters: TransportParameters,
+    parameters_are_known: bool,
+}
+
+impl Peer {
+    fn max_ack_delay(&self) -> Duration {
+        Duration::from_millis(self.parameters.max_ack_delay.get())
+    }
+}
+
+/// What is owed to the peer outside any part.
+#[derive(Debug, Default)]
+struct Flags {
+    handshake_done_owed: bool,
+    new_token_owed: bool,
+    ping_owed: bool,
+    initial_from_server_seen: bool,
+    /// How often the handshake was probed before its timer said so.
+    early_probes: u8,
+    /// When a packet was last sent to a new port of the peer's regardless of the window.
+    new_port_probed_at: Option<Timestamp>,
+}
+
+/// What `transmit` keeps between calls: buffers, and the batch that the kernel has not confirmed.
+#[derive(Debug, Default)]
+struct Outgoing {
+    tokens: PerSpace<Vec<Token>>,
+    settled: Vec<(SpaceId, Token)>,
+    drafts: Vec<Draft>,
+    awaits_kernel: bool,
+    batch_elicits_ack: bool,
+    probes: PerSpace<u8>,
+    limit: Option<SendLimit>,
+}
+
+/// The observer, and what it was told last.
+struct Watch {
+    observer: Option<Box<dyn Observer>>,
+    phase: Option<Phase>,
+    lost: Vec<LostPacket>,
+    timers: [Option<Timestamp>; TimerKind::COUNT],
+    in_flight: u64,
+}
+
+/// What an endpoint decides before there is a connection.
+pub(crate) struct Start {
+    pub(crate) side: Side,
+    pub(crate) config: Arc<TransportConfig>,
+    pub(crate) session: Box<dyn Session>,
+    pub(crate) arrival: Arrival,
+    pub(crate) random: Random,
+    pub(crate) local_ids: LocalIds,
+    pub(crate) local_id: ConnectionId,
+    pub(crate) remote_id: ConnectionId,
+    /// The Destination Connection ID that Initial keys are made from.
+    pub(crate) initial_id: ConnectionId,
+    pub(crate) original_destination: ConnectionId,
+    pub(crate) retry_source: Option<ConnectionId>,
+    pub(crate) token: Vec<u8>,
+    pub(crate) new_token: Option<Vec<u8>>,
+    pub(crate) address_is_validated: bool,
+    pub(crate) server_name: Option<Box<str>>,
+    pub(crate) observer: Option<Box<dyn Observer>>,
+}
+
+impl Connection {
+    /// Which end this is.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Where the peer is.
+    pub fn remote_address(&self) -> SocketAddr {
+        self.paths.current().remote()
+    }
+
+    /// Whether the TLS handshake is still going on.
+    pub fn is_handshaking(&self) -> bool {
+        !self.handshake.is_complete()
+    }
+
+    /// Whether the handshake is confirmed (RFC 9001 §4.1.2).
+    pub fn is_confirmed(&self) -> bool {
+        self.lifecycle.is_confirmed()
+    }
+
+    /// Whether the connection is over for the application (closing, draining or gone).
+    pub fn is_closed(&self) -> bool {
+        self.lifecycle.is_closed()
+    }
+
+    /// Whether all its state may go.
+    pub fn is_drained(&self) -> bool {
+        self.lifecycle.is_drained()
+    }
+
+    /// The TLS session, for the protocol that was agreed on, the peer's certificates, and so on.
+    pub fn session(&self) -> &dyn Session {
+        self.handshake.session()
+    }
+
+    /// The peer's transport parameters, once they are known.
+    pub fn peer_parameters(&self) -> Option<&TransportParameters> {
+        self.peer.parameters_are_known.then_some(&self.peer.parameters)
+    }
+
+    /// The next thing that the application should know; `None` when there is none now.
+    pub fn next_event(&mut self) -> Option<Event> {
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
+        }
+        if self.lifecycle.is_closed() {
+            return None;
+        }
+        self.next_part_event()
+    }
+
+    /// Closes the connection: the peer is told `error_code` and `reason` (RFC 9000 §10.2). What was
+    /// not yet delivered is gone.
+    pub fn close(&mut self, now: Timestamp, error_code: VarInt, reason: &[u8]) {
+        self.close_by_application(now, error_code, reason);
+    }
+
+    /// Changes of the connection IDs by which datagrams for this connection are known.
+    pub(crate) fn next_routing_change(&mut self) -> Option<RoutingChange> {
+        self.local_ids.next_routing_change()
+    }
+
+    /// The Destination Connection ID of the client's first Initial packet: it names the connection in
+    /// traces of both ends.
+    pub fn original_destination_id(&self) -> ConnectionId {
+        self.identity.original_destination
+    }
+
+    /// The name by which this client called the server.
+    pub fn server_name(&self) -> Option<&str> {
+        self.identity.server_name.as_deref()
+    }
+
+    /// A datagram that ends with this token, from the peer's address, is a stateless reset.
+    pub(crate) fn reset_token(&self) -> Option<ResetToken> {
+        self.remote_ids.reset_token()
+    }
+
+    /// A stateless reset came: the peer has lost the connection (RFC 9000 §10.3.1).
+    pub(crate) fn receive_reset(&mut self, now: Timestamp) {
+        self.drain(now, ConnectionError::Reset);
+    }
+
+    /// All connection IDs by which datagrams find this connection.
+    pub(crate) fn local_ids(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.local_ids.active()
+    }
+
+    fn pto_context(&self) -> PtoContext {
+        PtoContext {
+            is_client: self.side.is_client(),
+            handshake_confirmed: self.lifecycle.is_confirmed(),
+            peer_completed_address_validation: self.peer_completed_address_validation(),
+            at_amplification_limit: self.at_amplification_limit(),
+            has_handshake_keys: self.handshake.protection().can_seal(SpaceId::Handshake),
+            max_ack_delay: self.peer.max_ack_delay(),
+        }
+    }
+
+    /// RFC 9002 §A.8: servers always assume it; a client knows it from an ACK of a Handshake packet.
+    fn peer_completed_address_validation(&self) -> bool {
+        self.side.is_server()
+            || self.lifecycle.is_confirmed()
+            || self.recovery.largest_acknowledged(SpaceId::Handshake).is_some()
+    }
+
+    fn at_amplification_limit(&self) -> bool {
+        self.paths.current().amplification_credit() < self.smallest_datagram()
+    }
+
+    /// The probe timeout without backoff, for the timers that are counted in it.
+    fn probe_timeout(&self) -> Duration {
+        self.recovery.pto(self.peer.max_ack_delay())
+    }
+
+    /// The largest UDP payload that is sent, in bytes. Until the peer's parameters are known that is the
+    /// configured one, as their default permits any.
+    fn max_datagram_size(&self) -> usize {
+        self.config.max_datagram_size_towards(self.peer.parameters.max_udp_payload_size)
+    }
+
+    fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
+        if let Some(observer) = &mut self.watch.observer {
+            observer.observe(now, observation);
+        }
+    }
+
+    fn fail(&mut self, now: Timestamp, error: TransportError) {
+        self.close_by_transport(now, error);
+    }
+
+    fn report_closed(&mut self, now: Timestamp, error: ConnectionError) {
+        self.observe(now, &Observation::Closed(&error));
+        self.events.push_back(Event::Closed(error));
+    }
+}
+
+impl core::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Connection")
+            .field("side", &self.side)
+            .field("remote", &self.remote_address())
+            .field("local_id", &self.identity.local)
+            .field("lifecycle", &self.lifecycle)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[path = "connection_tests.rs"]
+mod tests;

@@ -1,0 +1,194 @@
+//! A peer that moves: NAT rebinding, path validation, and datagrams off the current path
+//! (RFC 9000 §8.2, §9.3).
+
+use clearway_units::Timestamp;
+use clearway_wire::{ConnectionId, Frame, TransportErrorCode, Writer, frame};
+
+use super::receive::PacketContext;
+use super::{Connection, Transmit};
+use crate::TransportError;
+use crate::event::{ConnectionError, Event};
+use crate::observer::Observation;
+use crate::path::{MINIMUM_INITIAL_SIZE, OffPathProbe, PathChange, ProbeFrame};
+use crate::space_id::SpaceId;
+
+impl Connection {
+    /// A non-probing packet with the highest number so far came (§9.3).
+    ///
+    /// A NAT may forget its mapping during the handshake as well. What the client then sends in
+    /// Handshake packets shows where it is; without that the server would go on to answer nobody.
+    pub(super) fn notice_peer_address(&mut self, now: Timestamp, packet: &PacketContext) {
+        if self.side.is_client() {
+            return;
+        }
+        let (arrival, local_id) = (packet.arrival, packet.destination);
+        let old = *self.paths.current();
+        if arrival.remote == old.remote() {
+            self.paths.current_mut().set_local_id(local_id);
+            return;
+        }
+        let peer_kept_id = local_id == old.local_id();
+        if !self.remote_ids.follow(old.remote(), arrival.remote, peer_kept_id) {
+            // §9.3: without an unused connection ID nothing can be sent there. The next packet from there
+            // may bring one.
+            return;
+        }
+        let probe_timeout = self.probe_timeout();
+        let is_new_address =
+            self.paths.on_peer_moved(now, arrival, local_id, probe_timeout, &mut self.random);
+        self.on_path_replaced(now, is_new_address);
+        self.release_connection_ids();
+    }
+
+    /// Once no path is being validated, the IDs of the paths that are given up go back (§5.1.2).
+    fn release_connection_ids(&mut self) {
+        if self.paths.is_settled() {
+            self.remote_ids.release(|_| true);
+        }
+    }
+
+    fn on_path_replaced(&mut self, now: Timestamp, is_new_address: bool) {
+        let path = *self.paths.current();
+        let datagram_size = self.max_datagram_size() as u64;
+        if is_new_address {
+            if let Err(error) = self.recovery.on_new_path(path.generation(), now, datagram_size) {
+                self.fail(now, error);
+                return;
+            }
+        } else {
+            self.recovery.on_new_port();
+            self.probe_new_port(now);
+        }
+        self.observe(
+            now,
+            &Observation::PathUpdated {
+                remote: path.remote(),
+                is_validated: path.is_validated(),
+                is_new_path: is_new_address,
+            },
+        );
+        self.events.push_back(Event::PeerMigrated(path.remote()));
+    }
+
+    /// What fills the window went to the old port and is lost with it, so that nothing would be sent to the new one
+    /// until the probe timer expires. One packet is, whatever window and pacer say, and it asks for the address to be
+    /// validated; as often as a probe timer would permit, however often the port changes.
+    fn probe_new_port(&mut self, now: Timestamp) {
+        let not_before = self.flags.new_port_probed_at.map(|last| last + self.probe_timeout());
+        if not_before.is_none_or(|time| time <= now) {
+            self.flags.new_port_probed_at = Some(now);
+            self.probe(SpaceId::Application, 1);
+        }
+    }
+
+    pub(super) fn receive_path_response(&mut self, now: Timestamp, data: [u8; 8]) {
+        let probe_timeout = self.probe_timeout();
+        if self.paths.on_response(now, data, probe_timeout, &mut self.random) {
+            let remote = self.paths.current().remote();
+            let updated =
+                Observation::PathUpdated { remote, is_validated: true, is_new_path: false };
+            self.observe(now, &updated);
+            self.release_connection_ids();
+        }
+    }
+
+    pub(super) fn on_path_deadline(&mut self, now: Timestamp) {
+        let failed = *self.paths.current();
+        match self.paths.on_deadline(now, &mut self.random) {
+            None => {}
+            Some(PathChange::Reverted) => {
+                let path = *self.paths.current();
+                let peer_kept_id = failed.local_id() == path.local_id();
+                self.remote_ids.follow(failed.remote(), path.remote(), peer_kept_id);
+                self.on_path_replaced(now, true);
+                self.release_connection_ids();
+            }
+            Some(PathChange::Failed) => {
+                let code = TransportErrorCode::NO_VIABLE_PATH;
+                let error = TransportError::rule(
+                    code,
+                    "the peer's address could not be validated",
+                    "RFC 9000 §8.2.4",
+                );
+                self.abandon(now, ConnectionError::TransportError(error));
+            }
+        }
+    }
+
+    /// A datagram for an address that is not the current path's. It counts against the congestion window as
+    /// any other does (§8.2.2): so a peer that sends challenges from ever more addresses, and acknowledges no
+    /// answer, gets no more of them than the window holds.
+    pub(super) fn transmit_path_probe(
+        &mut self,
+        now: Timestamp,
+        buffer: &mut [u8],
+    ) -> Option<Transmit> {
+        while !self.lifecycle.is_closed()
+            && self.handshake.protection().can_seal(SpaceId::Application)
+            && self.paths.owes_off_path()
+            && self.recovery.may_send(now).is_ok()
+        {
+            let probe = self.paths.next_off_path()?;
+            // What cannot be answered is dropped: the peer will ask again (§8.2.1).
+            let Some(destination) = self.id_elsewhere(&probe) else { continue };
+            let Some(size) = self.build_path_probe(now, buffer, &probe, destination) else {
+                continue;
+            };
+            self.paths.on_sent_off_path(probe.remote, size as u64);
+            return Some(Transmit {
+                destination: probe.remote,
+                source_ip: probe.local_ip,
+                size,
+                segment_size: None,
+            });
+        }
+        None
+    }
+
+    /// The connection ID to send to at another address: one that is used there only, unless the peer's own
+    /// packets from there show that its address changed without its doing (§9.5). `None` if there is no spare
+    /// one: then there is nothing to answer with until the peer has given another.
+    fn id_elsewhere(&mut self, probe: &OffPathProbe) -> Option<ConnectionId> {
+        if probe.peer_kept_id {
+            return Some(self.remote_ids.current());
+        }
+        let paths = &self.paths;
+        self.remote_ids.release(|address| !paths.remembers(address));
+        self.remote_ids.id_elsewhere(probe.remote)
+    }
+
+    fn build_path_probe(
+        &mut self,
+        now: Timestamp,
+        buffer: &mut [u8],
+        probe: &OffPathProbe,
+        destination: ConnectionId,
+    ) -> Option<usize> {
+        let credit = usize::try_from(probe.credit).unwrap_or(usize::MAX);
+        let room = buffer.get_mut(..MINIMUM_INITIAL_SIZE.min(credit))?;
+        let mut writer = Writer::new(room);
+        self.outgoing.drafts.clear();
+        let draft = self.draft(SpaceId::Application, destination, &mut writer, |_, contents| {
+            let frame = match probe.frame {
+                ProbeFrame::Challenge(data) => Frame::PathChallenge(frame::PathChallenge { data }),
+                ProbeFrame::Response(data) => Frame::PathResponse(frame::PathResponse { data }),
+            };
+            // The room is at least that of an answer to a datagram that held such a frame.
+            let _ = contents.push(&frame, None);
+        })?;
+        draft.is_path_probe = true;
+        draft.pad_datagram(&mut writer, MINIMUM_INITIAL_SIZE);
+        let size = writer.written();
+        match self.protect_and_stage(now, writer.filled_mut()) {
+            Ok(()) => Some(size),
+            Err(error) => {
+                self.fail(now, error);
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "migration_tests.rs"]
+mod tests;

@@ -1,0 +1,267 @@
+//! The cryptographic handshake (RFC 9001; RFC 9000 §7): the TLS session, the crypto streams that carry
+//! its messages, and the keys that come out of it.
+
+mod crypto_stream;
+mod initial;
+mod protection;
+mod ranges;
+pub(crate) mod retry;
+mod session;
+mod tls;
+mod tls_error;
+pub(crate) mod version;
+
+use core::fmt;
+
+use clearway_wire::{ConnectionId, TransportErrorCode, frame};
+
+pub(crate) use crypto_stream::CryptoStream;
+pub use initial::keys as initial_keys;
+pub(crate) use protection::{OpenError, Protection};
+pub use session::{
+    ClientSessions, ExportError, KeySchedule, NewKeys, ServerSessions, Session, SessionError,
+};
+pub use tls::{TlsClientConfig, TlsServerConfig, prepare_randomness};
+
+use crate::space_id::PerSpace;
+use crate::{Side, SpaceId, TransportError};
+
+/// How much TLS may say after the handshake, over the life of a connection. Session tickets are the
+/// only use, a few hundred bytes each.
+const MAX_POST_HANDSHAKE_BYTES: u64 = 256 << 10;
+const CRYPTO_FRAME_TYPE: u64 = 0x06;
+
+/// What a step of the handshake brought about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Progress {
+    /// Handshake packets can be sent and opened from now on.
+    pub(crate) handshake_keys_ready: bool,
+    /// 1-RTT packets can be sent from now on; opened only when the handshake is complete.
+    pub(crate) application_keys_ready: bool,
+    /// The handshake is complete (RFC 9001 §4.1.1): the peer is authenticated and its transport
+    /// parameters can be relied on.
+    pub(crate) complete: bool,
+}
+
+/// The handshake of one connection: session, crypto streams and packet protection.
+pub(crate) struct Handshake {
+    side: Side,
+    session: Box<dyn Session>,
+    streams: PerSpace<CryptoStream>,
+    protection: Protection,
+    /// Where TLS messages are sent.
+    send_space: SpaceId,
+    /// Where TLS messages are expected from.
+    receive_space: SpaceId,
+    is_complete: bool,
+    scratch: Vec<u8>,
+}
+
+impl Handshake {
+    /// A handshake whose Initial keys follow from the Destination Connection ID of the client's first
+    /// Initial packet.
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if there are no Initial keys.
+    pub(crate) fn new(
+        side: Side,
+        session: Box<dyn Session>,
+        destination_connection_id: &ConnectionId,
+    ) -> Result<Self, TransportError> {
+        let mut protection = Protection::new();
+        let keys = session.initial_keys(side, destination_connection_id)?;
+        protection.install(SpaceId::Initial, keys);
+        Ok(Self {
+            side,
+            session,
+            streams: PerSpace::new(|_| CryptoStream::default()),
+            protection,
+            send_space: SpaceId::Initial,
+            receive_space: SpaceId::Initial,
+            is_complete: false,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Begins: the client's first message is ready to be sent afterwards. A server waits.
+    ///
+    /// # Errors
+    /// Those of the session.
+    pub(crate) fn start(&mut self) -> Result<Progress, TransportError> {
+        self.advance()
+    }
+
+    /// Goes on after a Retry packet, which changes the Initial keys (RFC 9001 §5.2): what was sent is
+    /// sent again, the ClientHello unchanged.
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if there are no Initial keys.
+    pub(crate) fn restart(
+        &mut self,
+        destination_connection_id: &ConnectionId,
+    ) -> Result<(), TransportError> {
+        let keys = self.session.initial_keys(self.side, destination_connection_id)?;
+        self.protection.install(SpaceId::Initial, keys);
+        self.streams.get_mut(SpaceId::Initial).retransmit_all_unacked();
+        Ok(())
+    }
+
+    /// Takes a CRYPTO frame from a packet of `space`, and drives TLS as far as it goes.
+    ///
+    /// # Errors
+    /// CRYPTO_ERROR from TLS; CRYPTO_BUFFER_EXCEEDED beyond what is buffered; PROTOCOL_VIOLATION for
+    /// messages in the wrong space (RFC 9001 §4.1.3).
+    pub(crate) fn receive_crypto(
+        &mut self,
+        space: SpaceId,
+        crypto: &frame::Crypto<'_>,
+    ) -> Result<Progress, TransportError> {
+        self.buffer(space, crypto)
+            .and_then(|()| self.advance())
+            .map_err(|error| error.in_frame(CRYPTO_FRAME_TYPE))
+    }
+
+    fn buffer(&mut self, space: SpaceId, crypto: &frame::Crypto<'_>) -> Result<(), TransportError> {
+        let end = crypto.offset.get().saturating_add(crypto.data.len() as u64);
+        let stream = self.streams.get_mut(space);
+        if space < self.receive_space {
+            // TLS has moved on: only what came before may come again.
+            return if end > stream.received_end() { Err(LEFTOVER) } else { Ok(()) };
+        }
+        if space == SpaceId::Application && end > MAX_POST_HANDSHAKE_BYTES {
+            return Err(TransportError::rule(
+                TransportErrorCode::CRYPTO_BUFFER_EXCEEDED,
+                "too much TLS after the handshake",
+                "RFC 9000 §7.5",
+            ));
+        }
+        stream.receive(crypto.offset.get(), crypto.data)
+    }
+
+    /// Moves bytes between the crypto streams and the session until nothing moves.
+    fn advance(&mut self) -> Result<Progress, TransportError> {
+        let mut progress = Progress::default();
+        self.collect(&mut progress);
+        while let Some(bytes) = self.streams.get_mut(self.receive_space).read() {
+            self.session.receive(self.receive_space, &bytes)?;
+            self.collect(&mut progress);
+            self.follow_session(&mut progress)?;
+        }
+        Ok(progress)
+    }
+
+    /// Takes everything that the session wants to send, and new keys.
+    fn collect(&mut self, progress: &mut Progress) {
+        loop {
+            self.scratch.clear();
+            let keys = self.session.produce(&mut self.scratch);
+            self.streams.get_mut(self.send_space).write(&self.scratch);
+            match keys {
+                Some(NewKeys::Handshake(keys)) => {
+                    self.protection.install(SpaceId::Handshake, keys);
+                    self.send_space = SpaceId::Handshake;
+                    progress.handshake_keys_ready = true;
+                }
+                Some(NewKeys::Application { keys, next }) => {
+                    self.protection.install_application(keys, next);
+                    self.send_space = SpaceId::Application;
+                    progress.application_keys_ready = true;
+                }
+                None if self.scratch.is_empty() => return,
+                None => {}
+            }
+        }
+    }
+
+    /// Expects messages in the space in which the session now expects them.
+    fn follow_session(&mut self, progress: &mut Progress) -> Result<(), TransportError> {
+        if !self.is_complete && !self.session.is_handshaking() {
+            self.is_complete = true;
+            self.protection.on_handshake_complete();
+            progress.complete = true;
+        }
+        let receive_space = if self.is_complete {
+            SpaceId::Application
+        } else {
+            // The client's Handshake keys come with ServerHello, the server's with ClientHello: the
+            // last messages of the Initial space.
+            self.send_space.min(SpaceId::Handshake)
+        };
+        if receive_space == self.receive_space {
+            return Ok(());
+        }
+        let is_leftover = self.streams.get(self.receive_space).has_unread();
+        self.receive_space = receive_space;
+        if is_leftover { Err(LEFTOVER) } else { Ok(()) }
+    }
+
+    /// Forgets keys and messages of `space` (RFC 9001 §4.9). Nothing of it is sent any more.
+    pub(crate) fn discard(&mut self, space: SpaceId) {
+        self.protection.discard(space);
+        *self.streams.get_mut(space) = CryptoStream::default();
+    }
+
+    /// Whether the handshake is complete (RFC 9001 §4.1.1).
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// Whether `space` has TLS messages to send and the keys to do so.
+    pub(crate) fn has_pending(&self, space: SpaceId) -> bool {
+        self.protection.can_seal(space) && self.streams.get(space).has_pending()
+    }
+
+    /// How much of the peer's TLS messages in `space` has come: it grows with every new byte that ends
+    /// what came before or lets more of it be read.
+    pub(crate) fn received(&self, space: SpaceId) -> (u64, u64) {
+        let stream = self.streams.get(space);
+        (stream.received_end(), stream.read_offset())
+    }
+
+    /// The crypto stream of `space`.
+    #[cfg(test)]
+    pub(crate) fn stream(&self, space: SpaceId) -> &CryptoStream {
+        self.streams.get(space)
+    }
+
+    /// The crypto stream of `space`.
+    pub(crate) fn stream_mut(&mut self, space: SpaceId) -> &mut CryptoStream {
+        self.streams.get_mut(space)
+    }
+
+    /// The keys.
+    pub(crate) fn protection(&self) -> &Protection {
+        &self.protection
+    }
+
+    /// The keys.
+    pub(crate) fn protection_mut(&mut self) -> &mut Protection {
+        &mut self.protection
+    }
+
+    /// The TLS session: transport parameters, application protocol, certificates.
+    pub(crate) fn session(&self) -> &dyn Session {
+        &*self.session
+    }
+}
+
+impl fmt::Debug for Handshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handshake")
+            .field("side", &self.side)
+            .field("send_space", &self.send_space)
+            .field("receive_space", &self.receive_space)
+            .field("is_complete", &self.is_complete)
+            .finish_non_exhaustive()
+    }
+}
+
+const LEFTOVER: TransportError = TransportError::rule(
+    TransportErrorCode::PROTOCOL_VIOLATION,
+    "handshake data goes on after a change of keys",
+    "RFC 9001 §4.1.3",
+);
+
+#[cfg(test)]
+#[path = "handshake_tests.rs"]
+mod tests;

@@ -1,0 +1,402 @@
+//! Packet protection (RFC 9001 §5, §6).
+
+mod application;
+mod seal_counter;
+
+use core::time::Duration;
+
+use application::{ApplicationKeys, Phase};
+use clearway_units::Timestamp;
+use clearway_wire::{PacketNumber, TransportErrorCode};
+use rustls::quic::{HeaderProtectionKey, Keys, PacketKey};
+use seal_counter::SealCounter;
+
+use super::session::KeySchedule;
+use crate::{SpaceId, TransportError};
+
+/// Where the sample begins after the start of the Packet Number field (§5.4.2): as if the number had
+/// four bytes.
+const SAMPLE_OFFSET: usize = PacketNumber::MAX_ENCODED_LEN;
+
+/// The keys of all packet number spaces.
+pub(crate) struct Protection {
+    initial: Option<FixedKeys>,
+    handshake: Option<FixedKeys>,
+    application: Option<ApplicationKeys>,
+    /// 1-RTT packets are not opened before the handshake is complete (§5.7).
+    is_handshake_complete: bool,
+    /// Received packets that failed authentication, over all keys (§6.6).
+    authentication_failures: u64,
+    probe_timeout: Duration,
+    update_after: Option<u64>,
+}
+
+/// Keys that are never updated.
+struct FixedKeys {
+    keys: Keys,
+    sealed: SealCounter,
+}
+
+impl FixedKeys {
+    fn new(keys: Keys) -> Self {
+        Self { keys, sealed: SealCounter::default() }
+    }
+
+    fn sealing(&mut self) -> Result<(&dyn PacketKey, &dyn HeaderProtectionKey), TransportError> {
+        self.sealed.count(&*self.keys.local.packet)?;
+        Ok((&*self.keys.local.packet, &*self.keys.local.header))
+    }
+}
+
+/// A packet without its protection.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Opened<'a> {
+    /// The packet number, whole.
+    pub(crate) number: PacketNumber,
+    /// The frames.
+    pub(crate) payload: &'a [u8],
+    /// Whether the reserved bits are not zero: a PROTOCOL_VIOLATION (RFC 9000 §17.2, §17.3.1).
+    pub(crate) reserved_bits_set: bool,
+    /// Whether this packet began a key update.
+    pub(crate) key_phase_changed: bool,
+    /// Whether it was protected with keys from before the last update.
+    pub(crate) with_previous_keys: bool,
+}
+
+/// Why a packet cannot be opened. The packet's bytes are scrambled then.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum OpenError {
+    /// The keys are not there (yet, or any more). Nothing was changed.
+    NoKeys,
+    /// Too short to be sampled (RFC 9001 §5.4.2). Nothing was changed.
+    TooShort,
+    /// Not from the peer, or damaged. To be dropped.
+    Authentication,
+    /// The connection has to be closed.
+    Close(TransportError),
+}
+
+/// A packet whose header protection is removed.
+struct Unprotected {
+    number: PacketNumber,
+    payload_offset: usize,
+    first_byte: u8,
+}
+
+impl Unprotected {
+    fn is_long(&self) -> bool {
+        self.first_byte & 0x80 != 0
+    }
+
+    fn key_phase(&self) -> bool {
+        self.first_byte & 0x04 != 0
+    }
+
+    fn reserved_bits_set(&self) -> bool {
+        self.first_byte & if self.is_long() { 0x0c } else { 0x18 } != 0
+    }
+}
+
+impl Protection {
+    /// No keys at all. Until it is told better, a probe timeout of one second is assumed.
+    pub(crate) fn new() -> Self {
+        Self {
+            initial: None,
+            handshake: None,
+            application: None,
+            is_handshake_complete: false,
+            authentication_failures: 0,
+            probe_timeout: Duration::from_secs(1),
+            update_after: None,
+        }
+    }
+
+    /// Installs the keys of Initial or Handshake packets. Those of 1-RTT packets come with
+    /// [`Protection::install_application`]; for that space nothing happens.
+    pub(crate) fn install(&mut self, space: SpaceId, keys: Keys) {
+        match space {
+            SpaceId::Initial => self.initial = Some(FixedKeys::new(keys)),
+            SpaceId::Handshake => self.handshake = Some(FixedKeys::new(keys)),
+            SpaceId::Application => {}
+        }
+    }
+
+    /// Installs the keys of 1-RTT packets and their schedule.
+    pub(crate) fn install_application(&mut self, keys: Keys, next: Box<dyn KeySchedule>) {
+        self.application = Some(ApplicationKeys::new(keys, next));
+    }
+
+    /// The handshake is complete: from now on 1-RTT packets may be opened (§5.7).
+    pub(crate) fn on_handshake_complete(&mut self) {
+        self.is_handshake_complete = true;
+    }
+
+    /// Forgets the keys of `space` (§4.9).
+    pub(crate) fn discard(&mut self, space: SpaceId) {
+        match space {
+            SpaceId::Initial => self.initial = None,
+            SpaceId::Handshake => self.handshake = None,
+            SpaceId::Application => self.application = None,
+        }
+    }
+
+    /// Whether packets of `space` can be sent.
+    pub(crate) fn can_seal(&self, space: SpaceId) -> bool {
+        match space {
+            SpaceId::Initial => self.initial.is_some(),
+            SpaceId::Handshake => self.handshake.is_some(),
+            SpaceId::Application => self.application.is_some(),
+        }
+    }
+
+    /// Whether packets of `space` can be opened.
+    pub(crate) fn can_open(&self, space: SpaceId) -> bool {
+        self.can_seal(space) && (space != SpaceId::Application || self.is_handshake_complete)
+    }
+
+    /// Sets the current probe timeout. Three of them are how long old keys are kept, and how long an
+    /// update waits after the one before (§6.5).
+    pub(crate) fn set_probe_timeout(&mut self, probe_timeout: Duration) {
+        self.probe_timeout = probe_timeout;
+    }
+
+    /// An update is wanted after so many packets, or earlier where the AEAD demands it.
+    pub(crate) fn set_update_after(&mut self, packets: Option<u64>) {
+        self.update_after = packets;
+    }
+
+    /// Received packets that failed authentication.
+    pub(crate) fn authentication_failures(&self) -> u64 {
+        self.authentication_failures
+    }
+
+    /// Protects a packet in place. `packet` is exactly header, payload and room for the tag; packet
+    /// number and payload together have at least four bytes.
+    ///
+    /// # Errors
+    /// AEAD_LIMIT_REACHED when the keys are used up (§6.6); INTERNAL_ERROR if the packet is malformed
+    /// or there are no keys.
+    pub(crate) fn seal(
+        &mut self,
+        space: SpaceId,
+        number: PacketNumber,
+        packet_number_offset: usize,
+        payload_offset: usize,
+        packet: &mut [u8],
+    ) -> Result<(), TransportError> {
+        let (packet_key, header_key) = match space {
+            SpaceId::Initial => self.initial.as_mut().ok_or(CANNOT_SEAL)?.sealing()?,
+            SpaceId::Handshake => self.handshake.as_mut().ok_or(CANNOT_SEAL)?.sealing()?,
+            SpaceId::Application => {
+                self.application.as_mut().ok_or(CANNOT_SEAL)?.sealing(number)?
+            }
+        };
+        encrypt(packet_key, number, payload_offset, packet).ok_or(CANNOT_SEAL)?;
+        protect_header(header_key, packet_number_offset, packet).ok_or(CANNOT_SEAL)
+    }
+
+    /// Removes the protection of a packet in place. `largest_received` is that of the packet's space.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub(crate) fn open<'a>(
+        &mut self,
+        space: SpaceId,
+        now: Timestamp,
+        largest_received: Option<PacketNumber>,
+        packet_number_offset: usize,
+        packet: &'a mut [u8],
+    ) -> Result<Opened<'a>, OpenError> {
+        if !self.can_open(space) {
+            return Err(OpenError::NoKeys);
+        }
+        let header_key = match space {
+            SpaceId::Initial => self.initial.as_ref().map(|fixed| &*fixed.keys.remote.header),
+            SpaceId::Handshake => self.handshake.as_ref().map(|fixed| &*fixed.keys.remote.header),
+            SpaceId::Application => self.application.as_ref().map(ApplicationKeys::remote_header),
+        };
+        let header_key = header_key.ok_or(OpenError::NoKeys)?;
+        let header = unprotect_header(header_key, packet_number_offset, largest_received, packet)
+            .ok_or(OpenError::TooShort)?;
+        let (phase, packet_key) = match space {
+            SpaceId::Initial => (Phase::Current, self.initial.as_ref().map(remote_packet_key)),
+            SpaceId::Handshake => (Phase::Current, self.handshake.as_ref().map(remote_packet_key)),
+            SpaceId::Application => self
+                .application
+                .as_ref()
+                .map(|keys| keys.opening(header.key_phase(), header.number))
+                .map_or((Phase::Current, None), |(phase, key)| (phase, Some(key))),
+        };
+        let packet_key = packet_key.ok_or(OpenError::NoKeys)?;
+        let integrity_limit = packet_key.integrity_limit();
+        match decrypt(packet_key, &header, packet) {
+            Some(payload) => self.on_opened(space, phase, &header, now, payload),
+            None => Err(self.on_authentication_failure(integrity_limit)),
+        }
+    }
+
+    fn on_opened<'a>(
+        &mut self,
+        space: SpaceId,
+        phase: Phase,
+        header: &Unprotected,
+        now: Timestamp,
+        payload: &'a [u8],
+    ) -> Result<Opened<'a>, OpenError> {
+        let number = header.number;
+        let key_phase_changed = match &mut self.application {
+            Some(keys) if space == SpaceId::Application => {
+                keys.on_opened(phase, number, now, self.probe_timeout).map_err(OpenError::Close)?
+            }
+            _ => false,
+        };
+        Ok(Opened {
+            number,
+            payload,
+            reserved_bits_set: header.reserved_bits_set(),
+            key_phase_changed,
+            with_previous_keys: phase == Phase::Previous,
+        })
+    }
+
+    fn on_authentication_failure(&mut self, integrity_limit: u64) -> OpenError {
+        self.authentication_failures = self.authentication_failures.saturating_add(1);
+        if self.authentication_failures > integrity_limit {
+            return OpenError::Close(TransportError::rule(
+                TransportErrorCode::AEAD_LIMIT_REACHED,
+                "too many packets failed authentication",
+                "RFC 9001 §6.6",
+            ));
+        }
+        OpenError::Authentication
+    }
+
+    /// The Key Phase bit for packets sent now.
+    pub(crate) fn key_phase(&self) -> bool {
+        self.application.as_ref().is_some_and(ApplicationKeys::key_phase)
+    }
+
+    /// How many key updates there were, by either side.
+    pub(crate) fn key_updates(&self) -> u64 {
+        self.application.as_ref().map_or(0, ApplicationKeys::generation)
+    }
+
+    /// Whether the current 1-RTT keys protected so much that they should be updated.
+    pub(crate) fn wants_update(&self) -> bool {
+        self.application.as_ref().is_some_and(|keys| keys.wants_update(self.update_after))
+    }
+
+    /// Updates the 1-RTT keys, if that is allowed now: the handshake is confirmed, the peer has
+    /// acknowledged a packet of this phase, and three probe timeouts have passed since it did so after
+    /// an earlier update (§6.1, §6.5). Returns whether it did.
+    pub(crate) fn initiate_update(&mut self, now: Timestamp, handshake_confirmed: bool) -> bool {
+        let probe_timeout = self.probe_timeout;
+        handshake_confirmed
+            && self
+                .application
+                .as_mut()
+                .is_some_and(|keys| keys.initiate_update(now, probe_timeout))
+    }
+
+    /// The peer acknowledged packet `number` of `space`: the largest newly acknowledged is enough.
+    /// `with_previous_keys` is that of the packet which carried the ACK frame.
+    ///
+    /// # Errors
+    /// KEY_UPDATE_ERROR if the peer acknowledges an update that it did not follow (§6.2).
+    pub(crate) fn on_acknowledged(
+        &mut self,
+        now: Timestamp,
+        space: SpaceId,
+        number: PacketNumber,
+        with_previous_keys: bool,
+    ) -> Result<(), TransportError> {
+        match &mut self.application {
+            Some(keys) if space == SpaceId::Application => {
+                keys.on_acknowledged(now, number, with_previous_keys)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// When [`Protection::on_deadline`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.application.as_ref().and_then(ApplicationKeys::deadline)
+    }
+
+    /// Discards keys whose time has come.
+    pub(crate) fn on_deadline(&mut self, now: Timestamp) {
+        if let Some(keys) = &mut self.application {
+            keys.on_deadline(now);
+        }
+    }
+}
+
+const CANNOT_SEAL: TransportError = TransportError::internal("a packet cannot be sealed");
+
+fn remote_packet_key(fixed: &FixedKeys) -> &dyn PacketKey {
+    &*fixed.keys.remote.packet
+}
+
+fn encrypt(
+    key: &dyn PacketKey,
+    number: PacketNumber,
+    payload_offset: usize,
+    packet: &mut [u8],
+) -> Option<()> {
+    let payload_end = packet.len().checked_sub(key.tag_len())?;
+    let (packet, tag_room) = packet.split_at_mut_checked(payload_end)?;
+    let (header, payload) = packet.split_at_mut_checked(payload_offset)?;
+    let tag = key.encrypt_in_place(number.get(), header, payload).ok()?;
+    let tag = tag.as_ref().get(..tag_room.len())?;
+    tag_room.copy_from_slice(tag);
+    Some(())
+}
+
+fn decrypt<'a>(
+    key: &dyn PacketKey,
+    header: &Unprotected,
+    packet: &'a mut [u8],
+) -> Option<&'a [u8]> {
+    let (header_bytes, payload) = packet.split_at_mut_checked(header.payload_offset)?;
+    key.decrypt_in_place(header.number.get(), header_bytes, payload).ok()
+}
+
+/// The first byte, the four bytes where the packet number is, and the sample.
+fn header_protection_parts<'a>(
+    key: &dyn HeaderProtectionKey,
+    packet_number_offset: usize,
+    packet: &'a mut [u8],
+) -> Option<(&'a mut u8, &'a mut [u8; SAMPLE_OFFSET], &'a [u8])> {
+    let sample_offset = packet_number_offset.checked_add(SAMPLE_OFFSET)?;
+    let (header, rest) = packet.split_at_mut_checked(sample_offset)?;
+    let (before, number) = header.split_last_chunk_mut::<SAMPLE_OFFSET>()?;
+    Some((before.first_mut()?, number, rest.get(..key.sample_len())?))
+}
+
+fn protect_header(
+    key: &dyn HeaderProtectionKey,
+    packet_number_offset: usize,
+    packet: &mut [u8],
+) -> Option<()> {
+    let (first, number, sample) = header_protection_parts(key, packet_number_offset, packet)?;
+    key.encrypt_in_place(sample, first, number).ok()
+}
+
+fn unprotect_header(
+    key: &dyn HeaderProtectionKey,
+    packet_number_offset: usize,
+    largest_received: Option<PacketNumber>,
+    packet: &mut [u8],
+) -> Option<Unprotected> {
+    let (first, number, sample) = header_protection_parts(key, packet_number_offset, packet)?;
+    key.decrypt_in_place(sample, first, number).ok()?;
+    let first_byte = *first;
+    let number_len = usize::from(first_byte & 0x03).saturating_add(1);
+    let number = PacketNumber::decode_truncated(number.get(..number_len)?, largest_received);
+    let payload_offset = packet_number_offset.checked_add(number_len)?;
+    Some(Unprotected { number, payload_offset, first_byte })
+}
+
+#[cfg(test)]
+#[path = "protection_tests.rs"]
+mod tests;

@@ -1,0 +1,423 @@
+//! The network path: anti-amplification credit, address validation, and peers that move
+//! (RFC 9000 §8 and §9).
+
+mod validation;
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use clearway_units::{Random, Timestamp};
+use clearway_wire::{ConnectionId, Frame, frame};
+
+use crate::contents::PacketContents;
+
+use validation::{Answer, Outcome, Validation};
+
+/// Datagrams that carry Initial packets, and those that validate a path, have at least this many bytes
+/// (RFC 9000 §14.1, §8.2.1).
+pub(crate) const MINIMUM_INITIAL_SIZE: usize = 1200;
+/// RFC 9000 §8.1: before the peer's address is validated, at most this many times what it sent.
+const AMPLIFICATION_FACTOR: u64 = 3;
+/// Responses that wait to be sent. A flood of challenges pushes out the oldest and costs nothing more.
+const MAX_RESPONSES: usize = 4;
+/// Addresses beside the current path's that are remembered; the one heard of longest ago is forgotten.
+const MAX_ELSEWHERE: usize = 4;
+
+/// The addresses of a received datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// The sender's address.
+    pub remote: SocketAddr,
+    /// The local address that it was sent to, if the socket reports it.
+    pub local_ip: Option<IpAddr>,
+}
+
+/// Where the peer is, and how much may be sent there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Path {
+    remote: SocketAddr,
+    local_ip: Option<IpAddr>,
+    /// The connection ID of ours that the peer sends to from there.
+    local_id: ConnectionId,
+    generation: u32,
+    is_validated: bool,
+    received: u64,
+    sent: u64,
+}
+
+impl Path {
+    fn new(arrival: Arrival, local_id: ConnectionId, generation: u32, is_validated: bool) -> Self {
+        let Arrival { remote, local_ip } = arrival;
+        Self { remote, local_ip, local_id, generation, is_validated, received: 0, sent: 0 }
+    }
+
+    /// The connection ID of ours that the peer sends to from there.
+    pub(crate) fn local_id(&self) -> ConnectionId {
+        self.local_id
+    }
+
+    /// The peer sends to this connection ID from there.
+    pub(crate) fn set_local_id(&mut self, local_id: ConnectionId) {
+        self.local_id = local_id;
+    }
+
+    /// Where the peer is.
+    pub(crate) fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// The local address that the peer sends to, if the socket tells.
+    pub(crate) fn local_ip(&self) -> Option<IpAddr> {
+        self.local_ip
+    }
+
+    /// Which of the connection's paths this is: grows with each move.
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Whether this is the path on which the connection began.
+    pub(crate) fn is_first(&self) -> bool {
+        self.generation == 0
+    }
+
+    /// Whether the peer has shown that it receives what is sent there.
+    pub(crate) fn is_validated(&self) -> bool {
+        self.is_validated
+    }
+
+    /// The peer has shown that it receives what is sent there.
+    pub(crate) fn set_validated(&mut self) {
+        self.is_validated = true;
+    }
+
+    /// Bytes that may be sent now.
+    pub(crate) fn amplification_credit(&self) -> u64 {
+        if self.is_validated {
+            return u64::MAX;
+        }
+        self.received.saturating_mul(AMPLIFICATION_FACTOR).saturating_sub(self.sent)
+    }
+
+    /// A UDP payload of `bytes` was built for this path.
+    pub(crate) fn on_sent(&mut self, bytes: u64) {
+        self.sent = self.sent.saturating_add(bytes);
+    }
+}
+
+/// A PATH_RESPONSE that is owed.
+#[derive(Clone, Copy, Debug)]
+struct Response {
+    arrival: Arrival,
+    /// The connection ID of ours to which the challenge was sent.
+    local_id: ConnectionId,
+    data: [u8; 8],
+}
+
+/// An address that is not the current path's and that datagrams came from lately: what came from there
+/// limits what is sent there, and it may become the current path.
+#[derive(Clone, Copy, Debug)]
+struct Elsewhere {
+    remote: SocketAddr,
+    received: u64,
+    sent: u64,
+}
+
+/// A datagram for an address that is not the current path's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OffPathProbe {
+    pub(crate) remote: SocketAddr,
+    pub(crate) local_ip: Option<IpAddr>,
+    pub(crate) frame: ProbeFrame,
+    /// The datagram must not be larger.
+    pub(crate) credit: u64,
+    /// The peer sends from there to the connection ID to which it sends on the current path.
+    pub(crate) peer_kept_id: bool,
+}
+
+/// What an off-path datagram says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ProbeFrame {
+    /// PATH_CHALLENGE.
+    Challenge([u8; 8]),
+    /// PATH_RESPONSE.
+    Response([u8; 8]),
+}
+
+/// What became of the paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PathChange {
+    /// Validation failed, and the connection is back on the path before.
+    Reverted,
+    /// Validation failed, and there is no other path.
+    Failed,
+}
+
+/// The current path, the validated one before it, and what is owed to either.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    current: Path,
+    /// The last validated path, while the current one is being validated.
+    previous: Option<Path>,
+    validation: Option<Validation>,
+    /// A challenge for the previous path is owed (§9.3.3).
+    previous_challenge: Option<[u8; 8]>,
+    responses: VecDeque<Response>,
+    elsewhere: VecDeque<Elsewhere>,
+    pads_current: bool,
+    /// The datagram that is being filled holds the challenge of the current path.
+    holds_challenge: bool,
+}
+
+impl Paths {
+    /// The path of the handshake, on which the peer sends to `local_id`.
+    pub(crate) fn new(arrival: Arrival, local_id: ConnectionId, is_validated: bool) -> Self {
+        Self {
+            current: Path::new(arrival, local_id, 0, is_validated),
+            previous: None,
+            validation: None,
+            previous_challenge: None,
+            responses: VecDeque::new(),
+            elsewhere: VecDeque::new(),
+            pads_current: false,
+            holds_challenge: false,
+        }
+    }
+
+    /// The path in use.
+    pub(crate) fn current(&self) -> &Path {
+        &self.current
+    }
+
+    /// The path in use.
+    pub(crate) fn current_mut(&mut self) -> &mut Path {
+        &mut self.current
+    }
+
+    /// A UDP payload came. Called once for each, however many packets it holds (row 81).
+    pub(crate) fn on_datagram_received(&mut self, arrival: Arrival, bytes: usize) {
+        let bytes = bytes as u64;
+        if arrival.remote == self.current.remote {
+            self.current.received = self.current.received.saturating_add(bytes);
+            self.current.local_ip = arrival.local_ip.or(self.current.local_ip);
+            return;
+        }
+        let known = self.take_elsewhere(arrival.remote);
+        let mut elsewhere =
+            known.unwrap_or(Elsewhere { remote: arrival.remote, received: 0, sent: 0 });
+        elsewhere.received = elsewhere.received.saturating_add(bytes);
+        if self.elsewhere.len() >= MAX_ELSEWHERE {
+            self.elsewhere.pop_front();
+        }
+        self.elsewhere.push_back(elsewhere);
+    }
+
+    fn take_elsewhere(&mut self, remote: SocketAddr) -> Option<Elsewhere> {
+        let position = self.elsewhere.iter().position(|elsewhere| elsewhere.remote == remote)?;
+        self.elsewhere.remove(position)
+    }
+
+    /// A UDP payload of `bytes` was built for `remote`, which is not the current path's address.
+    pub(crate) fn on_sent_off_path(&mut self, remote: SocketAddr, bytes: u64) {
+        if let Some(elsewhere) = self.elsewhere.iter_mut().find(|other| other.remote == remote) {
+            elsewhere.sent = elsewhere.sent.saturating_add(bytes);
+        }
+    }
+
+    /// Bytes that may be sent to an address that is not the current path's.
+    fn credit_elsewhere(&self, remote: SocketAddr) -> u64 {
+        if self.previous.is_some_and(|previous| previous.remote == remote) {
+            return u64::MAX;
+        }
+        self.elsewhere.iter().find(|elsewhere| elsewhere.remote == remote).map_or(0, |elsewhere| {
+            elsewhere.received.saturating_mul(AMPLIFICATION_FACTOR).saturating_sub(elsewhere.sent)
+        })
+    }
+
+    /// Whether `remote`, which is not the current path's address, is still remembered.
+    pub(crate) fn remembers(&self, remote: SocketAddr) -> bool {
+        self.previous.is_some_and(|previous| previous.remote == remote)
+            || self.elsewhere.iter().any(|elsewhere| elsewhere.remote == remote)
+    }
+
+    /// The peer sends from another address: a non-probing packet with the highest number so far came
+    /// from there, for the connection ID `local_id` (§9.3). Returns whether more than the port has changed
+    /// (§9.4).
+    pub(crate) fn on_peer_moved(
+        &mut self,
+        now: Timestamp,
+        arrival: Arrival,
+        local_id: ConnectionId,
+        probe_timeout: Duration,
+        random: &mut Random,
+    ) -> bool {
+        let old = self.current;
+        let generation = old.generation.saturating_add(1);
+        let returns = self.previous.filter(|previous| previous.remote == arrival.remote);
+        self.current = Path::new(arrival, local_id, generation, returns.is_some());
+        if let Some(elsewhere) = self.take_elsewhere(arrival.remote) {
+            self.current.received = elsewhere.received;
+            self.current.sent = elsewhere.sent;
+        }
+        if old.is_validated {
+            self.previous = Some(old);
+        }
+        if returns.is_some() {
+            // Back where it was validated before: nothing to show again.
+            self.previous = None;
+            self.validation = None;
+            self.previous_challenge = None;
+        } else {
+            self.validation = Some(Validation::new(now, probe_timeout, random));
+            self.previous_challenge = self.previous.is_some().then(|| random.array());
+        }
+        old.remote.ip() != arrival.remote.ip()
+    }
+
+    /// PATH_CHALLENGE: the answer goes back the way it came (§8.2.2).
+    pub(crate) fn on_challenge(&mut self, arrival: Arrival, local_id: ConnectionId, data: [u8; 8]) {
+        if self.responses.len() >= MAX_RESPONSES {
+            self.responses.pop_front();
+        }
+        self.responses.push_back(Response { arrival, local_id, data });
+    }
+
+    /// PATH_RESPONSE: `true` if it validates the address of the current path (§8.2.3: whichever way it came).
+    /// If the challenge was in a datagram that the limit on the address kept small, another follows, to see
+    /// whether the path carries datagrams of 1200 bytes (§8.2.1); until then the path before is not given up.
+    pub(crate) fn on_response(
+        &mut self,
+        now: Timestamp,
+        data: [u8; 8],
+        probe_timeout: Duration,
+        random: &mut Random,
+    ) -> bool {
+        let answered = self.validation.as_ref().and_then(|validation| validation.answered_by(data));
+        let Some(answer) = answered else { return false };
+        self.current.is_validated = true;
+        match answer {
+            Answer::Address => {
+                self.validation = Some(Validation::new(now, probe_timeout, random));
+            }
+            Answer::Path => {
+                self.validation = None;
+                self.previous = None;
+                self.previous_challenge = None;
+            }
+        }
+        true
+    }
+
+    /// Whether no path is being validated.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.validation.is_none()
+    }
+
+    /// Whether the current path owes PATH_CHALLENGE or PATH_RESPONSE frames.
+    pub(crate) fn has_frames_pending(&self) -> bool {
+        self.validation.as_ref().is_some_and(Validation::is_challenge_owed)
+            || self.responses.iter().any(|response| response.arrival.remote == self.current.remote)
+    }
+
+    /// Writes the frames that the current path owes.
+    pub(crate) fn write_frames(&mut self, now: Timestamp, contents: &mut PacketContents<'_, '_>) {
+        self.pads_current = false;
+        let remote = self.current.remote;
+        let is_ours = |response: &Response| response.arrival.remote == remote;
+        while let Some(position) = self.responses.iter().position(is_ours) {
+            let Some(response) = self.responses.get(position).copied() else { break };
+            let frame = Frame::PathResponse(frame::PathResponse { data: response.data });
+            if contents.push(&frame, None).is_err() {
+                return;
+            }
+            self.responses.remove(position);
+            self.pads_current = true;
+        }
+        if let Some(validation) = &mut self.validation
+            && let Some(data) = validation.owed_challenge()
+            && contents.push(&Frame::PathChallenge(frame::PathChallenge { data }), None).is_ok()
+        {
+            validation.on_challenge_sent(now);
+            self.pads_current = true;
+            self.holds_challenge = true;
+        }
+    }
+
+    /// A UDP payload of `bytes` was built for the current path.
+    pub(crate) fn on_datagram_built(&mut self, bytes: usize) {
+        self.current.on_sent(bytes as u64);
+        let holds_challenge = core::mem::take(&mut self.holds_challenge);
+        if holds_challenge
+            && bytes >= MINIMUM_INITIAL_SIZE
+            && let Some(validation) = &mut self.validation
+        {
+            validation.on_full_size();
+        }
+    }
+
+    /// Whether the datagram just filled has to be expanded to 1200 bytes (§8.2.1, §8.2.2).
+    pub(crate) fn take_padding(&mut self) -> bool {
+        core::mem::take(&mut self.pads_current)
+    }
+
+    /// Whether a datagram for another address is owed.
+    pub(crate) fn owes_off_path(&self) -> bool {
+        let remote = self.current.remote;
+        self.responses.iter().any(|response| response.arrival.remote != remote)
+            || self.previous.is_some() && self.previous_challenge.is_some()
+    }
+
+    /// A datagram for another address, if one is owed.
+    pub(crate) fn next_off_path(&mut self) -> Option<OffPathProbe> {
+        let remote = self.current.remote;
+        let is_elsewhere = |response: &Response| response.arrival.remote != remote;
+        if let Some(position) = self.responses.iter().position(is_elsewhere) {
+            let response = self.responses.remove(position)?;
+            return Some(OffPathProbe {
+                remote: response.arrival.remote,
+                local_ip: response.arrival.local_ip,
+                frame: ProbeFrame::Response(response.data),
+                credit: self.credit_elsewhere(response.arrival.remote),
+                peer_kept_id: response.local_id == self.current.local_id,
+            });
+        }
+        let previous = self.previous?;
+        let data = self.previous_challenge.take()?;
+        Some(OffPathProbe {
+            remote: previous.remote,
+            local_ip: previous.local_ip,
+            frame: ProbeFrame::Challenge(data),
+            credit: u64::MAX,
+            peer_kept_id: false,
+        })
+    }
+
+    /// When [`on_deadline`](Self::on_deadline) is due.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.validation.as_ref().map(Validation::deadline)
+    }
+
+    /// Sends the challenge again, or gives the path up.
+    pub(crate) fn on_deadline(
+        &mut self,
+        now: Timestamp,
+        random: &mut Random,
+    ) -> Option<PathChange> {
+        match self.validation.as_mut()?.on_deadline(now, random) {
+            Outcome::Waiting => None,
+            Outcome::Failed => {
+                self.validation = None;
+                self.previous_challenge = None;
+                let Some(previous) = self.previous.take() else { return Some(PathChange::Failed) };
+                let generation = self.current.generation.saturating_add(1);
+                self.current = Path { generation, ..previous };
+                Some(PathChange::Reverted)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "path_tests.rs"]
+mod tests;

@@ -1,0 +1,247 @@
+//! Loss detection and what feeds congestion control (RFC 9002).
+//!
+//! [`Recovery`] is the only part that changes what is in flight. The parts in this folder each hold
+//! one matter: `ledger` and `sent_space` the packets, `rtt` the round-trip time, `reordering` how much of it is
+//! tolerated, `pto` the probe timer, `persistent` persistent congestion. The verbs are in `send`,
+//! `acknowledge`, `loss` and `timers`.
+
+mod acknowledge;
+mod ledger;
+mod loss;
+mod persistent;
+mod pto;
+mod reordering;
+mod rounds;
+mod rtt;
+mod send;
+mod sent_space;
+mod stats;
+#[cfg(test)]
+mod testing;
+mod timers;
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use clearway_congestion::{
+    Controller, ControllerFactory, ControllerParameters, DeliveryRateSampler, Limitation, Pacer,
+    RateSample, SendIndex, SentPacket,
+};
+use clearway_units::{Random, Timestamp};
+use clearway_wire::PacketNumber;
+
+use self::ledger::Ledger;
+use self::persistent::PersistentCongestion;
+use self::pto::ProbeTimer;
+use self::reordering::Reordering;
+use self::rounds::Rounds;
+use self::rtt::Rtt;
+use crate::SpaceId;
+use crate::observer::LostPacket;
+use crate::space_id::PerSpace;
+use crate::token::Token;
+
+pub use self::ledger::PacketCounts;
+pub(crate) use self::ledger::StagedPacket;
+pub(crate) use self::pto::PtoContext;
+pub use self::stats::RecoveryStats;
+pub(crate) use self::timers::Expired;
+
+/// What [`Recovery`] is told before it begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RecoveryConfig {
+    /// The round-trip time that timers assume until there is a sample.
+    pub(crate) initial_rtt: Duration,
+    /// Reordering tolerated in packets before any was seen (RFC 9002 §6.1.1).
+    pub(crate) packet_threshold: u64,
+    /// Packet numbers are left out at random (RFC 9000 §21.4).
+    pub(crate) skip_packet_numbers: bool,
+    /// The largest UDP payload that is sent, in bytes.
+    pub(crate) max_datagram_size: u64,
+    /// The congestion window to begin with in bytes; `None` as RFC 9002 §7.2 has it.
+    pub(crate) initial_window: Option<u64>,
+    /// The congestion window is never larger, in bytes.
+    pub(crate) maximum_window: u64,
+}
+
+impl RecoveryConfig {
+    fn controller_parameters(
+        &self,
+        max_datagram_size: u64,
+        random: &mut Random,
+    ) -> ControllerParameters {
+        ControllerParameters {
+            max_datagram_size,
+            initial_window: self.initial_window,
+            maximum_window: self.maximum_window,
+            seed: random.number(),
+        }
+    }
+}
+
+/// Loss detection, the probe timer, and the congestion controller with all that it is told.
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    config: RecoveryConfig,
+    factory: Arc<dyn ControllerFactory>,
+    random: Random,
+    ledger: Ledger,
+    path: PathState,
+    timer: ProbeTimer,
+    /// When a packet of each space will be late enough to count as lost.
+    loss_times: PerSpace<Option<Timestamp>>,
+    /// The next packet number of the Application space that is left out.
+    next_skip: u64,
+    /// ACKs sent since the last packet that elicits one, per space.
+    acks_in_a_row: PerSpace<u32>,
+    last_sent_at: Timestamp,
+    max_datagram_size: u64,
+    /// The peer's, as last heard of.
+    max_ack_delay: Duration,
+    /// Counts what the controller is told: acknowledgements and loss deadlines.
+    event: u64,
+    batch: Batch,
+    acked_tokens: Vec<(SpaceId, Token)>,
+    lost_tokens: Vec<(SpaceId, Token)>,
+    lost_packets: Vec<LostPacket>,
+}
+
+/// All that belongs to one path, and starts anew with the next (RFC 9000 §9.4).
+#[derive(Debug)]
+struct PathState {
+    controller: Box<dyn Controller>,
+    pacer: Pacer,
+    sampler: DeliveryRateSampler,
+    rtt: Rtt,
+    reordering: Reordering,
+    rounds: Rounds,
+    limitation: Limitation,
+    persistent: PersistentCongestion,
+    largest_acknowledged: Option<SendIndex>,
+    last_rate_sample: Option<RateSample>,
+    /// The event in which the controller last reduced its window.
+    episode_began: u64,
+    /// Packets lost in that episode that are still missing.
+    still_lost: u64,
+}
+
+/// Buffers that are used again for every event, so that none allocates.
+#[derive(Debug, Default)]
+struct Batch {
+    staged: Vec<(SpaceId, PacketNumber)>,
+    numbers: Vec<u64>,
+    ranges: Vec<(u64, u64)>,
+    acked: Vec<SentPacket>,
+    lost: Vec<SentPacket>,
+    spurious: Vec<(SentPacket, u64)>,
+}
+
+impl Recovery {
+    /// Nothing sent yet. `factory` makes the controller of this path and of every later one.
+    pub(crate) fn new(
+        now: Timestamp,
+        config: RecoveryConfig,
+        factory: Arc<dyn ControllerFactory>,
+        mut random: Random,
+    ) -> Self {
+        let ledger = Ledger::new();
+        let rtt = Rtt::new(config.initial_rtt);
+        let parameters = config.controller_parameters(config.max_datagram_size, &mut random);
+        let reordering = Reordering::new(config.packet_threshold);
+        let next = ledger.next_index();
+        let path = PathState::new(now, &*factory, &parameters, rtt, reordering, next, 0);
+        let mut recovery = Self {
+            config,
+            factory,
+            random,
+            ledger,
+            path,
+            timer: ProbeTimer::new(now),
+            loss_times: PerSpace::default(),
+            next_skip: u64::MAX,
+            acks_in_a_row: PerSpace::default(),
+            last_sent_at: now,
+            max_datagram_size: config.max_datagram_size,
+            max_ack_delay: Duration::ZERO,
+            event: 0,
+            batch: Batch::default(),
+            acked_tokens: Vec::new(),
+            lost_tokens: Vec::new(),
+            lost_packets: Vec::new(),
+        };
+        recovery.choose_next_skip();
+        recovery
+    }
+
+    /// The largest packet number of `space` that the peer acknowledged.
+    pub(crate) fn largest_acknowledged(&self, space: SpaceId) -> Option<PacketNumber> {
+        self.ledger.space(space).largest_acknowledged()
+    }
+
+    /// The probe timeout without backoff, for the timeouts that are multiples of it
+    /// (RFC 9000 §8.2.4, §10.1, §10.2).
+    pub(crate) fn pto(&self, max_ack_delay: Duration) -> Duration {
+        self.path.rtt.pto_base(max_ack_delay)
+    }
+
+    /// The congestion window, in bytes.
+    pub(crate) fn window(&self) -> u64 {
+        self.path.controller.window()
+    }
+
+    /// Exchanges `into` for what was acknowledged since the last call, in the order in which it
+    /// became known. What was in `into` is dropped; its memory is used again.
+    pub(crate) fn take_acked(&mut self, into: &mut Vec<(SpaceId, Token)>) {
+        into.clear();
+        core::mem::swap(into, &mut self.acked_tokens);
+    }
+
+    /// As [`take_acked`](Self::take_acked), for what was lost. A token may be among the acknowledged
+    /// later: then the packet arrived after all.
+    pub(crate) fn take_lost(&mut self, into: &mut Vec<(SpaceId, Token)>) {
+        into.clear();
+        core::mem::swap(into, &mut self.lost_tokens);
+    }
+
+    /// Swaps `into`, which must be empty, with the packets that were declared lost since.
+    pub(crate) fn take_lost_packets(&mut self, into: &mut Vec<LostPacket>) {
+        into.clear();
+        core::mem::swap(into, &mut self.lost_packets);
+    }
+
+    /// Whether no ack-eliciting packet of `space` waits to be acknowledged.
+    pub(crate) fn is_nothing_outstanding(&self, space: SpaceId) -> bool {
+        !self.ledger.space(space).awaits_acknowledgement()
+    }
+}
+
+impl PathState {
+    fn new(
+        now: Timestamp,
+        factory: &dyn ControllerFactory,
+        parameters: &ControllerParameters,
+        rtt: Rtt,
+        reordering: Reordering,
+        next: SendIndex,
+        event: u64,
+    ) -> Self {
+        Self {
+            controller: factory.build(parameters),
+            pacer: Pacer::new(now, parameters.max_datagram_size),
+            sampler: DeliveryRateSampler::new(now),
+            rtt,
+            reordering,
+            rounds: Rounds::new(next),
+            limitation: Limitation::default(),
+            persistent: PersistentCongestion::new(),
+            largest_acknowledged: None,
+            last_rate_sample: None,
+            episode_began: event,
+            still_lost: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "recovery_tests.rs"]
+mod tests;

@@ -1,7 +1,0 @@
-mod accounting;
-mod identity;
-mod limits;
-mod losses;
-mod memory;
-mod numbers;
-mod probes;

@@ -1,0 +1,328 @@
+//! Streams (RFC 9000 §2, §3, §4): the application's bytes on their way out and in.
+//!
+//! [`Streams`] is all streams of one connection. Its verbs are in four files: `application.rs` (open,
+//! write, read ...), `receive.rs` (frames that came), `transmit.rs` (frames that go) and `delivery.rs`
+//! (what became of them). Each of them changes one stream and then calls [`Streams::settle`], the one
+//! place that decides which queues the stream belongs to; so a queue never holds a stream that has
+//! nothing to do there, nor misses one that has (law 8).
+
+mod application;
+mod delivery;
+mod events;
+mod flow;
+mod limits;
+mod outcome;
+mod range_set;
+mod reassembly;
+mod receive;
+mod receive_half;
+mod scheduler;
+mod send_half;
+mod state;
+mod table;
+mod transmit;
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use clearway_wire::{Direction, StreamId, TransportParameters, VarInt};
+
+pub(crate) use self::outcome::FlowControlBlock;
+pub use self::outcome::{
+    ReadError, ReadOutcome, StreamEvent, StreamProgress, StreamsStatistics, UnknownStream,
+    WriteError,
+};
+
+use self::events::{Events, PerDirection};
+use self::flow::{ConnectionFlow, ReceiveWindow};
+use self::limits::{LocalStreams, RemoteStreams};
+use self::receive_half::ReceiveHalf;
+use self::scheduler::Scheduler;
+use self::send_half::SendHalf;
+use self::table::{Queued, Stream, Table};
+use crate::Side;
+
+/// What the peer may do on streams, and how much is kept for it. The limits are those that the
+/// transport parameters tell the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct StreamsConfig {
+    /// Bidirectional streams that the peer may have open at a time.
+    pub(crate) max_concurrent_bidirectional: u64,
+    /// Unidirectional streams that the peer may have open at a time.
+    pub(crate) max_concurrent_unidirectional: u64,
+    /// A stream's receive window to begin with, in bytes.
+    pub(crate) initial_stream_receive_window: u64,
+    /// A stream's largest receive window, in bytes.
+    pub(crate) max_stream_receive_window: u64,
+    /// The connection's receive window to begin with, in bytes.
+    pub(crate) initial_connection_receive_window: u64,
+    /// The connection's largest receive window, in bytes.
+    pub(crate) max_connection_receive_window: u64,
+    /// How many written bytes are kept at most until they are acknowledged, on all streams together: see
+    /// [`Streams::on_congestion_window`]. A stream may always keep [`STREAM_SEND_SHARE`] bytes, or this if it is less, so that streams whose peer
+    /// does not read cannot silence the others.
+    pub(crate) send_buffer: u64,
+}
+
+/// How many written bytes a stream may keep even when others have filled the send buffer.
+pub(crate) const STREAM_SEND_SHARE: u64 = 64 << 10;
+
+/// So many congestion windows of written bytes are kept: one in flight, one that follows it while a lost
+/// packet holds back the first, one to send while the application is told of room, and one for the window
+/// to grow into.
+const WINDOWS_KEPT: u64 = 4;
+
+/// The window does not make the send buffer smaller than this, so that a connection that has just begun,
+/// or has lost much, does not wake its writers for a few packets.
+const LEAST_SEND_BUFFER: u64 = 256 << 10;
+
+/// The most room that a blocked writer waits for, so that it is not woken for every packet.
+const MAX_WAKING_ROOM: u64 = 16 << 10;
+
+/// What the peer permits on a stream until it says otherwise, by who opened the stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct PeerLimits {
+    are_known: bool,
+    opened_here: PerDirection<u64>,
+    opened_by_peer: u64,
+}
+
+/// All streams of one connection.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    side: Side,
+    config: StreamsConfig,
+    table: Table,
+    local: PerDirection<LocalStreams>,
+    remote: PerDirection<RemoteStreams>,
+    peer: PeerLimits,
+    flow: ConnectionFlow,
+    /// Written bytes that are kept, on all streams.
+    buffered: u64,
+    /// How many may be.
+    send_buffer: u64,
+    /// Streams that owe control frames.
+    control: VecDeque<usize>,
+    /// Streams that can send without credit: what was lost, and bare ends.
+    creditless: Scheduler,
+    /// Streams that have data within their own limit.
+    fresh: Scheduler,
+    /// How many streams their own limit blocks.
+    blocked: usize,
+    /// On how many streams the peer owes data that the application waits for.
+    awaited: usize,
+    /// Streams whose application waits for room.
+    writers: VecDeque<usize>,
+    events: Events,
+    /// Where short writes are gathered.
+    scratch: BytesMut,
+    statistics: StreamsStatistics,
+}
+
+impl Streams {
+    /// The streams of a new connection.
+    pub(crate) fn new(side: Side, config: StreamsConfig) -> Self {
+        let receive = ReceiveWindow::new(
+            config.initial_connection_receive_window,
+            config.max_connection_receive_window,
+        );
+        Self {
+            side,
+            config,
+            table: Table::default(),
+            local: PerDirection::default(),
+            remote: PerDirection::new(
+                RemoteStreams::new(config.max_concurrent_bidirectional),
+                RemoteStreams::new(config.max_concurrent_unidirectional),
+            ),
+            peer: PeerLimits::default(),
+            flow: ConnectionFlow::new(receive),
+            buffered: 0,
+            send_buffer: config.send_buffer.clamp(1, LEAST_SEND_BUFFER),
+            control: VecDeque::new(),
+            creditless: Scheduler::default(),
+            fresh: Scheduler::default(),
+            blocked: 0,
+            awaited: 0,
+            writers: VecDeque::new(),
+            events: Events::default(),
+            scratch: BytesMut::new(),
+            statistics: StreamsStatistics::default(),
+        }
+    }
+
+    /// Takes the limits from the peer's transport parameters: those remembered for 0-RTT, and those
+    /// of the handshake, which are no lower (RFC 9000 §7.4.1).
+    pub(crate) fn set_peer_parameters(&mut self, parameters: &TransportParameters) {
+        self.peer = PeerLimits {
+            are_known: true,
+            opened_here: PerDirection::new(
+                parameters.initial_max_stream_data_bidi_remote.get(),
+                parameters.initial_max_stream_data_uni.get(),
+            ),
+            opened_by_peer: parameters.initial_max_stream_data_bidi_local.get(),
+        };
+        self.flow.send.raise(parameters.initial_max_data.get());
+        let keys: Vec<usize> = self.table.keys().collect();
+        for key in keys {
+            let id = self.table.get(key).map(|stream| stream.id);
+            let limit = id.map_or(0, |id| self.initial_send_limit(id));
+            if let Some(send) = self.table.get_mut(key).and_then(|stream| stream.send.as_mut()) {
+                send.credit_mut().raise(limit);
+            }
+            self.settle(key);
+        }
+        for (direction, maximum) in [
+            (Direction::Bidirectional, parameters.initial_max_streams_bidi),
+            (Direction::Unidirectional, parameters.initial_max_streams_uni),
+        ] {
+            self.raise_stream_count(direction, maximum);
+        }
+    }
+
+    /// Takes the smoothed round-trip time, by which receive windows are tuned.
+    pub(crate) fn on_round_trip(&mut self, smoothed: Duration) {
+        self.flow.round_trip = Some(smoothed);
+    }
+
+    /// The next event for the application.
+    pub(crate) fn next_event(&mut self) -> Option<StreamEvent> {
+        loop {
+            let event = self.events.pop()?;
+            let (StreamEvent::Readable(id) | StreamEvent::Writable(id)) = event else {
+                return Some(event);
+            };
+            // A stream may have come to its end since.
+            let Some((_, stream)) = self.table.find_mut(id) else { continue };
+            match event {
+                StreamEvent::Readable(_) => stream.queued.readable = false,
+                _ => stream.queued.writable = false,
+            }
+            return Some(event);
+        }
+    }
+
+    /// Whether the peer owes data that the application waits for, and may send it. An application that
+    /// does not read is not waiting.
+    pub(crate) fn awaits_peer(&self) -> bool {
+        let window = self.flow.receive_window();
+        self.awaited > 0 && window.received() < window.limit()
+    }
+
+    /// Counts so far.
+    pub(crate) fn statistics(&self) -> StreamsStatistics {
+        StreamsStatistics {
+            open: self.table.len() as u64,
+            bytes_received: self.flow.receive_window().received(),
+            bytes_buffered: self.buffered,
+            ..self.statistics
+        }
+    }
+
+    fn raise_stream_count(&mut self, direction: Direction, maximum: VarInt) {
+        if self.local.get_mut(direction).raise(maximum.get()) {
+            self.events.push_available(direction);
+        }
+    }
+
+    fn is_local(&self, id: StreamId) -> bool {
+        id.initiator() == self.side.initiator()
+    }
+
+    /// What the peer's parameters permit on the stream with `id`.
+    fn initial_send_limit(&self, id: StreamId) -> u64 {
+        if self.is_local(id) {
+            *self.peer.opened_here.get(id.direction())
+        } else {
+            self.peer.opened_by_peer
+        }
+    }
+
+    /// Makes the state of a stream that was just opened.
+    fn create(&mut self, id: StreamId) -> usize {
+        let is_local = self.is_local(id);
+        let is_bidirectional = id.direction() == Direction::Bidirectional;
+        let send =
+            (is_local || is_bidirectional).then(|| SendHalf::new(self.initial_send_limit(id)));
+        let receive = (!is_local || is_bidirectional).then(|| {
+            ReceiveHalf::new(ReceiveWindow::new(
+                self.config.initial_stream_receive_window,
+                self.config.max_stream_receive_window,
+            ))
+        });
+        let opened = match is_local {
+            true => &mut self.statistics.opened,
+            false => &mut self.statistics.opened_by_peer,
+        };
+        *opened = opened.saturating_add(1);
+        self.table.insert(Stream::new(id, send, receive, is_local))
+    }
+
+    /// Puts the stream with `key` where its state says it belongs; if it is over, takes it out.
+    fn settle(&mut self, key: usize) {
+        let Some(stream) = self.table.get_mut(key) else { return };
+        let was = stream.queued;
+        let send = stream.send.as_ref();
+        let is = Queued {
+            control: stream.owes_control(),
+            creditless: send.is_some_and(|send| send.next_creditless().is_some()),
+            fresh: send.is_some_and(|send| send.fresh_allowed() > 0),
+            blocked: send.is_some_and(SendHalf::is_blocked),
+            awaited: stream.awaits_peer(),
+            ..was
+        };
+        let is_done = stream.is_done();
+        if is == was && !is_done {
+            return;
+        }
+        stream.queued = is;
+        let waiting = stream.waiting(key);
+        self.creditless.set(waiting, was.creditless, is.creditless);
+        self.fresh.set(waiting, was.fresh, is.fresh);
+        count(&mut self.blocked, was.blocked, is.blocked);
+        count(&mut self.awaited, was.awaited, is.awaited);
+        match (was.control, is.control) {
+            (false, true) => self.control.push_back(key),
+            (true, false) => remove_key(&mut self.control, key),
+            _ => {}
+        }
+        if is_done {
+            self.retire(key);
+        }
+    }
+
+    /// Forgets a stream whose parts have both come to their end. Frames for it that are still under
+    /// way mean nothing any more, and the peer may open another in its place.
+    fn retire(&mut self, key: usize) {
+        let Some(stream) = self.table.remove(key) else { return };
+        if stream.queued.writers {
+            remove_key(&mut self.writers, key);
+        }
+        if !self.is_local(stream.id) {
+            self.remote.get_mut(stream.id.direction()).on_retired();
+        }
+    }
+}
+
+/// Counts a stream that has come to belong to `number`, or no longer does.
+fn count(number: &mut usize, was: bool, is: bool) {
+    match (was, is) {
+        (false, true) => *number = number.saturating_add(1),
+        (true, false) => *number = number.saturating_sub(1),
+        _ => {}
+    }
+}
+
+/// Takes `key` out of `queue`; quick if it is the first, as it mostly is.
+fn remove_key(queue: &mut VecDeque<usize>, key: usize) {
+    if queue.front() == Some(&key) {
+        queue.pop_front();
+    } else if let Some(place) = queue.iter().position(|other| *other == key) {
+        queue.remove(place);
+    }
+}
+
+#[cfg(test)]
+#[path = "streams_tests.rs"]
+mod tests;

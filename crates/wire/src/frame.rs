@@ -1,0 +1,286 @@
+//! The frames of RFC 9000 §19 and RFC 9221 §4, one file each.
+//!
+//! [`Frame::decode`] reads one frame of a packet's payload; it borrows its data from the packet. Each
+//! frame has `encode`, which writes type and all or nothing, and `encoded_len`.
+
+mod ack;
+mod connection_close;
+mod crypto;
+mod data_blocked;
+mod datagram;
+mod max_data;
+mod max_stream_data;
+mod max_streams;
+mod new_connection_id;
+mod new_token;
+mod padding;
+mod path_challenge;
+mod path_response;
+mod reset_stream;
+mod retire_connection_id;
+mod rules;
+mod stop_sending;
+mod stream;
+mod stream_data_blocked;
+mod streams_blocked;
+
+pub use ack::{Ack, AckRanges, EcnCounts};
+pub use connection_close::{CloseKind, ConnectionClose};
+pub use crypto::Crypto;
+pub use data_blocked::DataBlocked;
+pub use datagram::Datagram;
+pub use max_data::MaxData;
+pub use max_stream_data::MaxStreamData;
+pub use max_streams::MaxStreams;
+pub use new_connection_id::NewConnectionId;
+pub use new_token::NewToken;
+pub use padding::Padding;
+pub use path_challenge::PathChallenge;
+pub use path_response::PathResponse;
+pub use reset_stream::ResetStream;
+pub use retire_connection_id::RetireConnectionId;
+pub use stop_sending::StopSending;
+pub use stream::Stream;
+pub use stream_data_blocked::StreamDataBlocked;
+pub use streams_blocked::StreamsBlocked;
+
+use crate::{DecodeError, Direction, EncodeError, Reader, VarInt, Writer};
+
+/// Any frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Frame<'a> {
+    /// §19.1
+    Padding(Padding),
+    /// §19.2
+    Ping,
+    /// §19.3
+    Ack(Ack<'a>),
+    /// §19.4
+    ResetStream(ResetStream),
+    /// §19.5
+    StopSending(StopSending),
+    /// §19.6
+    Crypto(Crypto<'a>),
+    /// §19.7
+    NewToken(NewToken<'a>),
+    /// §19.8
+    Stream(Stream<'a>),
+    /// §19.9
+    MaxData(MaxData),
+    /// §19.10
+    MaxStreamData(MaxStreamData),
+    /// §19.11
+    MaxStreams(MaxStreams),
+    /// §19.12
+    DataBlocked(DataBlocked),
+    /// §19.13
+    StreamDataBlocked(StreamDataBlocked),
+    /// §19.14
+    StreamsBlocked(StreamsBlocked),
+    /// §19.15
+    NewConnectionId(NewConnectionId),
+    /// §19.16
+    RetireConnectionId(RetireConnectionId),
+    /// §19.17
+    PathChallenge(PathChallenge),
+    /// §19.18
+    PathResponse(PathResponse),
+    /// §19.19
+    ConnectionClose(ConnectionClose<'a>),
+    /// §19.20
+    HandshakeDone,
+    /// RFC 9221 §4
+    Datagram(Datagram<'a>),
+}
+
+const PING: u8 = 0x01;
+const HANDSHAKE_DONE: u8 = 0x1e;
+
+impl<'a> Frame<'a> {
+    /// Reads one frame; a run of PADDING frames counts as one.
+    ///
+    /// # Errors
+    /// Each is a connection error of type FRAME_ENCODING_ERROR (RFC 9000 §12.4): an unknown type, a
+    /// type that is not in its shortest encoding, or a field that is cut short or not allowed.
+    pub fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        use Direction::{Bidirectional, Unidirectional};
+        let frame_type = decode_type(reader)?;
+        // Every known type is a single byte.
+        let wire_type =
+            u8::try_from(frame_type).map_err(|_| DecodeError::UnknownFrame { frame_type })?;
+        Ok(match wire_type {
+            Padding::TYPE => Self::Padding(Padding::decode(reader)),
+            PING => Self::Ping,
+            Ack::TYPE => Self::Ack(Ack::decode(reader, false)?),
+            Ack::TYPE_WITH_ECN => Self::Ack(Ack::decode(reader, true)?),
+            ResetStream::TYPE => Self::ResetStream(ResetStream::decode(reader)?),
+            StopSending::TYPE => Self::StopSending(StopSending::decode(reader)?),
+            Crypto::TYPE => Self::Crypto(Crypto::decode(reader)?),
+            NewToken::TYPE => Self::NewToken(NewToken::decode(reader)?),
+            Stream::TYPE_FIRST..=Stream::TYPE_LAST => {
+                Self::Stream(Stream::decode(reader, wire_type)?)
+            }
+            MaxData::TYPE => Self::MaxData(MaxData::decode(reader)?),
+            MaxStreamData::TYPE => Self::MaxStreamData(MaxStreamData::decode(reader)?),
+            MaxStreams::TYPE_BIDIRECTIONAL => {
+                Self::MaxStreams(MaxStreams::decode(reader, Bidirectional)?)
+            }
+            MaxStreams::TYPE_UNIDIRECTIONAL => {
+                Self::MaxStreams(MaxStreams::decode(reader, Unidirectional)?)
+            }
+            DataBlocked::TYPE => Self::DataBlocked(DataBlocked::decode(reader)?),
+            StreamDataBlocked::TYPE => Self::StreamDataBlocked(StreamDataBlocked::decode(reader)?),
+            StreamsBlocked::TYPE_BIDIRECTIONAL => {
+                Self::StreamsBlocked(StreamsBlocked::decode(reader, Bidirectional)?)
+            }
+            StreamsBlocked::TYPE_UNIDIRECTIONAL => {
+                Self::StreamsBlocked(StreamsBlocked::decode(reader, Unidirectional)?)
+            }
+            NewConnectionId::TYPE => Self::NewConnectionId(NewConnectionId::decode(reader)?),
+            RetireConnectionId::TYPE => {
+                Self::RetireConnectionId(RetireConnectionId::decode(reader)?)
+            }
+            PathChallenge::TYPE => Self::PathChallenge(PathChallenge::decode(reader)?),
+            PathResponse::TYPE => Self::PathResponse(PathResponse::decode(reader)?),
+            ConnectionClose::TYPE_TRANSPORT => {
+                Self::ConnectionClose(ConnectionClose::decode_transport(reader)?)
+            }
+            ConnectionClose::TYPE_APPLICATION => {
+                Self::ConnectionClose(ConnectionClose::decode_application(reader)?)
+            }
+            HANDSHAKE_DONE => Self::HandshakeDone,
+            Datagram::TYPE => Self::Datagram(Datagram::decode(reader)),
+            Datagram::TYPE_WITH_LENGTH => Self::Datagram(Datagram::decode_with_length(reader)?),
+            _ => return Err(DecodeError::UnknownFrame { frame_type }),
+        })
+    }
+
+    /// Writes the frame, its type included, or nothing. STREAM and DATAGRAM get a Length field.
+    pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
+        match self {
+            Self::Padding(frame) => frame.encode(writer),
+            Self::Ping => writer.u8(PING),
+            Self::Ack(frame) => frame.encode(writer),
+            Self::ResetStream(frame) => frame.encode(writer),
+            Self::StopSending(frame) => frame.encode(writer),
+            Self::Crypto(frame) => frame.encode(writer),
+            Self::NewToken(frame) => frame.encode(writer),
+            Self::Stream(frame) => frame.encode(writer),
+            Self::MaxData(frame) => frame.encode(writer),
+            Self::MaxStreamData(frame) => frame.encode(writer),
+            Self::MaxStreams(frame) => frame.encode(writer),
+            Self::DataBlocked(frame) => frame.encode(writer),
+            Self::StreamDataBlocked(frame) => frame.encode(writer),
+            Self::StreamsBlocked(frame) => frame.encode(writer),
+            Self::NewConnectionId(frame) => frame.encode(writer),
+            Self::RetireConnectionId(frame) => frame.encode(writer),
+            Self::PathChallenge(frame) => frame.encode(writer),
+            Self::PathResponse(frame) => frame.encode(writer),
+            Self::ConnectionClose(frame) => frame.encode(writer),
+            Self::HandshakeDone => writer.u8(HANDSHAKE_DONE),
+            Self::Datagram(frame) => frame.encode(writer),
+        }
+    }
+
+    /// Bytes that [`Self::encode`] writes.
+    pub fn encoded_len(&self) -> usize {
+        match self {
+            Self::Ping | Self::HandshakeDone => 1,
+            Self::Padding(frame) => frame.encoded_len(),
+            Self::Ack(frame) => frame.encoded_len(),
+            Self::ResetStream(frame) => frame.encoded_len(),
+            Self::StopSending(frame) => frame.encoded_len(),
+            Self::Crypto(frame) => frame.encoded_len(),
+            Self::NewToken(frame) => frame.encoded_len(),
+            Self::Stream(frame) => frame.encoded_len(),
+            Self::MaxData(frame) => frame.encoded_len(),
+            Self::MaxStreamData(frame) => frame.encoded_len(),
+            Self::MaxStreams(frame) => frame.encoded_len(),
+            Self::DataBlocked(frame) => frame.encoded_len(),
+            Self::StreamDataBlocked(frame) => frame.encoded_len(),
+            Self::StreamsBlocked(frame) => frame.encoded_len(),
+            Self::NewConnectionId(frame) => frame.encoded_len(),
+            Self::RetireConnectionId(frame) => frame.encoded_len(),
+            Self::PathChallenge(frame) => frame.encoded_len(),
+            Self::PathResponse(frame) => frame.encoded_len(),
+            Self::ConnectionClose(frame) => frame.encoded_len(),
+            Self::Datagram(frame) => frame.encoded_len(),
+        }
+    }
+
+    /// The frame type (RFC 9000 §12.4) as [`Self::encode`] writes it.
+    pub fn frame_type(&self) -> u64 {
+        u64::from(match self {
+            Self::Padding(_) => Padding::TYPE,
+            Self::Ping => PING,
+            Self::Ack(frame) => frame.wire_type(),
+            Self::ResetStream(_) => ResetStream::TYPE,
+            Self::StopSending(_) => StopSending::TYPE,
+            Self::Crypto(_) => Crypto::TYPE,
+            Self::NewToken(_) => NewToken::TYPE,
+            Self::Stream(frame) => Stream::wire_type(frame.offset, frame.fin, true),
+            Self::MaxData(_) => MaxData::TYPE,
+            Self::MaxStreamData(_) => MaxStreamData::TYPE,
+            Self::MaxStreams(frame) => frame.wire_type(),
+            Self::DataBlocked(_) => DataBlocked::TYPE,
+            Self::StreamDataBlocked(_) => StreamDataBlocked::TYPE,
+            Self::StreamsBlocked(frame) => frame.wire_type(),
+            Self::NewConnectionId(_) => NewConnectionId::TYPE,
+            Self::RetireConnectionId(_) => RetireConnectionId::TYPE,
+            Self::PathChallenge(_) => PathChallenge::TYPE,
+            Self::PathResponse(_) => PathResponse::TYPE,
+            Self::ConnectionClose(frame) => frame.wire_type(),
+            Self::HandshakeDone => HANDSHAKE_DONE,
+            Self::Datagram(_) => Datagram::TYPE_WITH_LENGTH,
+        })
+    }
+}
+
+/// A frame type has to be in its shortest encoding, so that a packet can be read in one way only.
+fn decode_type(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
+    let before = reader.remaining();
+    let frame_type = VarInt::decode(reader, "Frame Type")?;
+    if before.saturating_sub(reader.remaining()) != frame_type.encoded_len() {
+        return Err(DecodeError::invalid("Frame Type", "is not in its shortest encoding"));
+    }
+    Ok(frame_type.get())
+}
+
+/// Writes a frame that is a type and integers, or nothing.
+fn encode_varints(
+    writer: &mut Writer<'_>,
+    wire_type: u8,
+    fields: &[VarInt],
+) -> Result<(), EncodeError> {
+    writer.require(varints_len(fields))?;
+    writer.u8(wire_type)?;
+    fields.iter().try_for_each(|field| field.encode(writer))
+}
+
+/// Bytes of a frame that is a type and integers.
+fn varints_len(fields: &[VarInt]) -> usize {
+    fields.iter().fold(1, |sum: usize, field| sum.saturating_add(field.encoded_len()))
+}
+
+/// A count of streams, which cannot exceed 2^60: no stream ID beyond could be encoded.
+fn decode_stream_count(reader: &mut Reader<'_>) -> Result<VarInt, DecodeError> {
+    let count = VarInt::decode(reader, "Maximum Streams")?;
+    if count.get() > 1 << 60 {
+        return Err(DecodeError::invalid("Maximum Streams", "is above 2^60"));
+    }
+    Ok(count)
+}
+
+/// Whether data of `length` bytes at `offset` ends at 2^62 - 1 at most.
+fn check_end(offset: VarInt, length: usize) -> bool {
+    offset.get().checked_add(length as u64).and_then(VarInt::new).is_some()
+}
+
+/// A Length field. Any length that fits in memory fits in 62 bits.
+fn length_varint(length: usize) -> VarInt {
+    VarInt::saturating(length as u64)
+}
+
+#[cfg(test)]
+#[path = "frame_tests.rs"]
+mod tests;

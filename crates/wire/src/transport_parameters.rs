@@ -1,0 +1,118 @@
+use crate::{ConnectionId, DecodeError, Initiator, ResetToken, VarInt};
+
+mod decode;
+mod encode;
+mod preferred_address;
+
+pub use preferred_address::PreferredAddress;
+
+/// Transport parameters (RFC 9000 §18.2 and RFC 9221 §3), with the RFC's names.
+///
+/// The default is what an absent parameter means.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TransportParameters {
+    /// The destination connection ID of the client's first Initial. Only from a server.
+    pub original_destination_connection_id: Option<ConnectionId>,
+    /// In milliseconds; 0 for none.
+    pub max_idle_timeout: VarInt,
+    /// For the connection ID of the handshake. Only from a server.
+    pub stateless_reset_token: Option<ResetToken>,
+    /// The largest UDP payload in bytes that its sender is willing to receive; at least 1200.
+    pub max_udp_payload_size: VarInt,
+    /// Bytes that may be sent on the connection.
+    pub initial_max_data: VarInt,
+    /// Bytes that may be sent on a bidirectional stream that the parameter's sender opens.
+    pub initial_max_stream_data_bidi_local: VarInt,
+    /// Bytes that may be sent on a bidirectional stream that the parameter's receiver opens.
+    pub initial_max_stream_data_bidi_remote: VarInt,
+    /// Bytes that may be sent on a unidirectional stream that the parameter's receiver opens.
+    pub initial_max_stream_data_uni: VarInt,
+    /// Bidirectional streams that the parameter's receiver may open; at most 2^60.
+    pub initial_max_streams_bidi: VarInt,
+    /// Unidirectional streams that the parameter's receiver may open; at most 2^60.
+    pub initial_max_streams_uni: VarInt,
+    /// The ACK Delay field counts units of 2 to this power microseconds; at most 20.
+    pub ack_delay_exponent: VarInt,
+    /// In milliseconds; below 2^14.
+    pub max_ack_delay: VarInt,
+    /// Its sender's address of the handshake does not support that the peer's address changes.
+    pub disable_active_migration: bool,
+    /// Where the server would rather be reached. Only from a server.
+    pub preferred_address: Option<PreferredAddress>,
+    /// Connection IDs that its sender is willing to store; at least 2.
+    pub active_connection_id_limit: VarInt,
+    /// The source connection ID of its sender's first Initial. Every endpoint sends it, and the
+    /// receiver has to compare it (§7.3).
+    pub initial_source_connection_id: Option<ConnectionId>,
+    /// The source connection ID of the Retry packet, if there was one. Only from a server.
+    pub retry_source_connection_id: Option<ConnectionId>,
+    /// The largest DATAGRAM frame in bytes, type and length included, that its sender is willing to
+    /// receive; 0 for none (RFC 9221 §3).
+    pub max_datagram_frame_size: VarInt,
+}
+
+impl TransportParameters {
+    const ORIGINAL_DESTINATION_CONNECTION_ID: u64 = 0x00;
+    const MAX_IDLE_TIMEOUT: u64 = 0x01;
+    const STATELESS_RESET_TOKEN: u64 = 0x02;
+    const MAX_UDP_PAYLOAD_SIZE: u64 = 0x03;
+    const INITIAL_MAX_DATA: u64 = 0x04;
+    const INITIAL_MAX_STREAM_DATA_BIDI_LOCAL: u64 = 0x05;
+    const INITIAL_MAX_STREAM_DATA_BIDI_REMOTE: u64 = 0x06;
+    const INITIAL_MAX_STREAM_DATA_UNI: u64 = 0x07;
+    const INITIAL_MAX_STREAMS_BIDI: u64 = 0x08;
+    const INITIAL_MAX_STREAMS_UNI: u64 = 0x09;
+    const ACK_DELAY_EXPONENT: u64 = 0x0a;
+    const MAX_ACK_DELAY: u64 = 0x0b;
+    const DISABLE_ACTIVE_MIGRATION: u64 = 0x0c;
+    const PREFERRED_ADDRESS: u64 = 0x0d;
+    const ACTIVE_CONNECTION_ID_LIMIT: u64 = 0x0e;
+    const INITIAL_SOURCE_CONNECTION_ID: u64 = 0x0f;
+    const RETRY_SOURCE_CONNECTION_ID: u64 = 0x10;
+    const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
+
+    /// Reads the transport parameters that `from` sent. Unknown ones are ignored (§7.4.2).
+    ///
+    /// # Errors
+    /// Each is a connection error of type TRANSPORT_PARAMETER_ERROR: a value that §18.2 forbids, a
+    /// parameter that only a server may send, a length that does not match, or a known parameter that
+    /// comes twice.
+    pub fn decode(bytes: &[u8], from: Initiator) -> Result<Self, DecodeError> {
+        decode::decode(bytes, from)
+    }
+
+    /// Appends the encoded parameters to `output`; those that have their default value are left out.
+    /// `grease` is one more, of a reserved identifier (§18.1).
+    pub fn encode(&self, output: &mut Vec<u8>, grease: Option<(VarInt, &[u8])>) {
+        encode::encode(self, output, grease);
+    }
+}
+
+impl Default for TransportParameters {
+    fn default() -> Self {
+        Self {
+            original_destination_connection_id: None,
+            max_idle_timeout: VarInt::ZERO,
+            stateless_reset_token: None,
+            max_udp_payload_size: VarInt::from_u32(65527),
+            initial_max_data: VarInt::ZERO,
+            initial_max_stream_data_bidi_local: VarInt::ZERO,
+            initial_max_stream_data_bidi_remote: VarInt::ZERO,
+            initial_max_stream_data_uni: VarInt::ZERO,
+            initial_max_streams_bidi: VarInt::ZERO,
+            initial_max_streams_uni: VarInt::ZERO,
+            ack_delay_exponent: VarInt::from_u32(3),
+            max_ack_delay: VarInt::from_u32(25),
+            disable_active_migration: false,
+            preferred_address: None,
+            active_connection_id_limit: VarInt::from_u32(2),
+            initial_source_connection_id: None,
+            retry_source_connection_id: None,
+            max_datagram_frame_size: VarInt::ZERO,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "transport_parameters_tests.rs"]
+mod tests;
