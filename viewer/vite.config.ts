@@ -28,5 +28,5 @@ function oneFile(): Plugin {
 
 export default defineConfig({
   plugins: [oneFile()],
-  build: { target: "es2022", modulePreload: false, cssCodeSplit: false, assetsInlineLimit: 1 << 30, reportCompressedSize: false },
+  build: { outDir: "../crates/cli/page", emptyOutDir: true, target: "es2022", modulePreload: false, cssCodeSplit: false, assetsInlineLimit: 1 << 30, reportCompressedSize: false },
 });

@@ -6,10 +6,10 @@ import { fileURLToPath } from "node:url";
 import { build } from "vite";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const committed = readFileSync(join(root, "dist", "index.html"), "utf8");
+const committed = readFileSync(join(root, "..", "crates", "cli", "page", "index.html"), "utf8");
 
 function fail(why) {
-  console.error(`dist/index.html ${why}`);
+  console.error(`crates/cli/page/index.html ${why}`);
   process.exit(1);
 }
 
@@ -23,4 +23,4 @@ try {
 if (committed.split("<!--clearway:traces-->").length !== 2) fail("has to have the placeholder of the traces exactly once");
 const outside = committed.match(/(?:src|href|url)\s*[=(]\s*["']?(?:https?:)?\/\/[^\s"')]*/);
 if (outside !== null) fail(`refers to ${outside[0]}`);
-console.log("dist/index.html matches its source");
+console.log("crates/cli/page/index.html matches its source");

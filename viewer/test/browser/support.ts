@@ -8,7 +8,7 @@ import { pageWith, type Model } from "../model_writer.ts";
 /** npm runs scripts in the folder of package.json. */
 const VIEWER = process.cwd();
 export const PICTURES = join(VIEWER, "..", "target", "viewer");
-export const BUILT = readFileSync(join(VIEWER, "dist", "index.html"), "utf8");
+export const BUILT = readFileSync(join(VIEWER, "..", "crates", "cli", "page", "index.html"), "utf8");
 
 export const SIZES = { wide: { width: 1280, height: 800 }, narrow: { width: 360, height: 740 } } as const;
 export type Size = keyof typeof SIZES;

@@ -25,8 +25,7 @@ use crate::listening::Listening;
 use crate::output;
 
 /// The page, as `viewer/` builds it.
-pub(super) const PAGE: &str =
-    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../viewer/dist/index.html"));
+pub(super) const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/page/index.html"));
 /// Where in the page traces are put, if it is to be one file.
 pub(super) const PLACEHOLDER: &str = "<!--clearway:traces-->";
 

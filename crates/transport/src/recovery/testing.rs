@@ -251,7 +251,8 @@ impl Bench {
         assert_eq!(written, ranges.len());
         let frame = Frame::decode(&mut Reader::new(writer.filled())).unwrap();
         let Frame::Ack(ack) = frame else { panic!("an ACK was written") };
-        let (heard, before) = (self.record.lock().unwrap().heard.len(), self.recovery.stats());
+        let heard = self.record.lock().unwrap().heard.len();
+        let before = self.recovery.stats();
         let outcome = self.recovery.on_ack(space, now, &ack, ack_delay, &self.context)?;
         let after = self.recovery.stats();
         let record = self.record.lock().unwrap();
