@@ -42,12 +42,12 @@ const GIB: f64 = (1_u64 << 30) as f64;
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = parse(arguments)?;
-    let build = ["build", "--release", "--package", "clearway-bench"];
+    let build = ["build", "--profile", "dist", "--package", "clearway-bench"];
     show("building the benchmark", &mut cargo(&build))?;
     let mut peers = Command::new("sh");
     peers.arg(root().join("interop/peers/build.sh")).arg("quinn");
     show("building quinn's side", peers.env("PEERS_OUT", target().join("peers")))?;
-    let ours = target().join("release/clearway-bench");
+    let ours = target().join("dist/clearway-bench");
     let theirs = target().join("peers/quinn");
     let (certificate, key) = certificate(&ours)?;
     for case in CASES.iter().filter(|case| options.cases.contains(&case.name)) {
