@@ -91,7 +91,7 @@ fn shortfalls(summary: &QlogSummary) -> Vec<String> {
     }
     if *failed_handshakes > 0 {
         lines.push(format!(
-            "{failed_handshakes} failed handshakes have no qlog file: too many handshakes failed"
+            "{failed_handshakes} handshakes failed and have no qlog file: too many of them failed"
         ));
     }
     if *unopened > 0 {
