@@ -1,6 +1,6 @@
-//! A congestion controller of one's own: it grows by half of what is acknowledged as long as nothing
-//! is lost, and gives a quarter of its window back, once per round trip, when something is. It is kind
-//! to no other traffic: an example, not a recommendation.
+//! A custom congestion controller: its window grows by half of what is acknowledged as long as nothing
+//! is lost, and shrinks by a quarter, once per round trip, when something is. It is unfair to other traffic:
+//! an example, not a recommendation.
 //!
 //!     cargo run --example custom_controller
 
@@ -15,7 +15,7 @@ use clearway::rustls::RootCertStore;
 use clearway::rustls::pki_types::PrivatePkcs8KeyDer;
 use clearway::{ClientConfig, Endpoint, Rate, ServerConfig, TransportConfig, VarInt};
 
-/// Makes one controller for each path.
+/// Creates one controller for each path.
 #[derive(Debug)]
 struct HalfAndQuarter;
 
@@ -37,7 +37,7 @@ struct State {
     window: u64,
     minimum: u64,
     maximum: u64,
-    /// Losses of packets sent before this belong to the episode that was answered already.
+    /// Losses of packets sent before this belong to a congestion event for which the window was reduced already.
     recovery_until: Option<SendIndex>,
     suppressors: Suppressors,
     events: u64,
@@ -113,7 +113,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut roots = RootCertStore::empty();
     roots.add(certified.cert.der().clone())?;
 
-    // Whoever sends has to have the controller: here the server.
+    // The sender needs the controller: here the server.
     let transport = TransportConfig::builder().controller(Arc::new(HalfAndQuarter)).build()?;
     let config = ServerConfig::new(vec![certified.cert.into()], key.into())
         .application_protocols([PROTOCOL])

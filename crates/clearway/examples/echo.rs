@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             tokio::spawn(async move {
                 match connecting.await {
                     Ok(connection) => serve(connection).await,
-                    Err(error) => println!("server: a client did not make it: {error}"),
+                    Err(error) => println!("server: the handshake with a client failed: {error}"),
                 }
             });
         }
@@ -52,10 +52,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let reading = async { Ok(recv.read_to_end(SIZE).await?) };
     let ((), answer) = tokio::try_join!(writing, reading)?;
     if answer != data {
-        return Err("other bytes came back".into());
+        return Err("the server sent back other bytes".into());
     }
     let elapsed = began.elapsed();
-    println!("client: {SIZE} bytes went there and back in {elapsed:.1?}");
+    println!("client: {SIZE} bytes were echoed in {elapsed:.1?}");
     println!("client: round-trip time {:?}", connection.statistics().smoothed_rtt);
 
     connection.close(VarInt::ZERO, b"done");
@@ -63,9 +63,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Sends every stream of a client back as it comes.
+/// Echoes every stream of a client as it is received.
 async fn serve(connection: Connection) {
-    println!("server: {} is here", connection.remote_address());
+    println!("server: {} has connected", connection.remote_address());
     while let Ok((mut send, mut recv)) = connection.accept_bi().await {
         tokio::spawn(async move {
             let copied = async {
@@ -80,5 +80,5 @@ async fn serve(connection: Connection) {
             }
         });
     }
-    println!("server: the client is gone: {}", connection.closed().await);
+    println!("server: the connection has ended: {}", connection.closed().await);
 }

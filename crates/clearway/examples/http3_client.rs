@@ -1,4 +1,4 @@
-//! An HTTP/3 client: an upload that streams, interim responses, trailers, and giving up.
+//! An HTTP/3 client: a streamed upload, interim responses, trailers, and cancelling a request.
 //!
 //!     cargo run --example http3_client
 
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     tokio::spawn(async move {
         while let Some((request, responder)) = server.accept().await {
             tokio::spawn(async move {
-                // A client that gives up is nothing to worry about.
+                // An error is not serious: the client may have cancelled the request.
                 if let Err(error) = count(request.into_body(), responder).await {
                     println!("server: {error}");
                 }
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
     let client = Client::connect(&endpoint, &config, address, "localhost").await?;
 
-    // The content is given bit by bit, while the response may already be coming.
+    // The content is sent step by step, while the response may already be arriving.
     let (sender, body) = Body::channel();
     let mut pending = client.start(Request::post("https://localhost/count").body(body)?)?;
     for _ in 0..64 {
@@ -52,12 +52,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let trailers = response.body_mut().trailers().await?;
     println!("client: trailers {trailers:?}");
 
-    // Dropping anything gives the request up, and tells the server so.
+    // Dropping the pending response cancels the request, also at the server.
     let (sender, body) = Body::channel();
     let pending = client.start(Request::post("https://localhost/count").body(body)?)?;
     sender.send("some").await?;
     drop(pending);
-    println!("client: gave the second upload up");
+    println!("client: cancelled the second upload");
 
     let statistics = client.statistics().await;
     println!("client: {} packets sent", statistics.packets_sent);

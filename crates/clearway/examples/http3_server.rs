@@ -1,4 +1,4 @@
-//! An HTTP/3 server: a greeting, an echo that streams, and an orderly end.
+//! An HTTP/3 server: a greeting, a streamed echo, and a graceful shutdown.
 //!
 //!     cargo run --example http3_server
 
@@ -11,12 +11,12 @@ use clearway::rustls::pki_types::PrivatePkcs8KeyDer;
 use clearway::{ClientConfig, Endpoint, ServerConfig};
 use http::{Request, Response, StatusCode};
 
-/// One request, one response. The request's body is a stream, and so is that of the answer.
+/// Answers one request. The bodies of the request and of the response are streams.
 async fn answer(request: Request<RecvBody>) -> Response<Body> {
     println!("server: {} {}", request.method(), request.uri().path());
     match request.uri().path() {
         "/" => Response::new(Body::from("Nobody may stop here.\n")),
-        // What comes goes back at once; a client that does not read slows itself down.
+        // Content is sent back as it arrives; a client that does not read is slowed down by flow control.
         "/echo" => Response::new(Body::from(request.into_body())),
         _ => {
             let mut response = Response::new(Body::empty());
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("client: {method} {path}: {}: {:?}", response.status(), text);
     }
 
-    // No new requests; those in progress are answered; then the connections are closed.
+    // Refuses new requests, waits for those in progress, and closes the connections.
     server.shutdown().await;
     serving.await?;
     println!("server: every client was served");

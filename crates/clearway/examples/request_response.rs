@@ -1,5 +1,5 @@
-//! Questions and answers as DNS over QUIC has them (RFC 9250 §4.2): each in a stream of its own, with
-//! its length in two bytes before it; and all at the same time.
+//! Questions and answers as in DNS over QUIC (RFC 9250 §4.2): each pair on a stream of its own, each message
+//! prefixed with its length in two bytes, and all at the same time.
 //!
 //!     cargo run --example request_response
 
@@ -60,10 +60,14 @@ async fn main() -> Result<(), Failure> {
     }
     connection.close(NO_ERROR, b"no more questions");
     client.wait_idle().await;
-    if understood == 3 { Ok(()) } else { Err("the server understood other questions".into()) }
+    if understood == 3 {
+        Ok(())
+    } else {
+        Err("the server answered another number of questions than expected".into())
+    }
 }
 
-/// Asks one question and waits for its answer.
+/// Sends one question and waits for its answer.
 async fn ask(connection: &Connection, question: &str) -> Result<String, Failure> {
     let (mut send, mut recv) = connection.open_bi().await?;
     write_message(&mut send, question.as_bytes()).await?;
@@ -81,7 +85,7 @@ async fn serve(connection: Connection) {
                 None => send.reset(NOT_UNDERSTOOD).map_err(Into::into),
             };
             if let Err(error) = sent {
-                println!("a client did not want its answer: {error}");
+                println!("an answer could not be sent: {error}");
             }
         });
     }

@@ -1,9 +1,9 @@
-//! Between the tasks of an application, on any thread, and the shard that has their connection: one
-//! lock, taken once per batch by the shard and once per call by a task, held only to move pointers, and
-//! never while a task is woken (law 12).
+//! The state shared between the tasks of an application, on any thread, and the shard that owns their connection. It is
+//! behind one lock, which the shard takes once per batch and a task once per call. The lock is held only to move
+//! pointers, and never while a task is woken (law 12).
 //!
-//! Raw streams and HTTP/3 are two faces of it: a [`Face`] says what its tasks and its shard share beside
-//! the connection as a whole.
+//! Raw streams and HTTP/3 both build on it: a [`Face`] defines what their tasks and the shard share in addition to the
+//! state of the connection as a whole.
 
 mod effects;
 mod held;
@@ -27,26 +27,26 @@ pub(crate) use held::Total;
 pub(crate) use receive_buffer::ReceiveBuffer;
 pub(crate) use send_buffer::{SendBuffer, SendState};
 
-/// What one kind of application adds to the connection as a whole.
+/// What one kind of application (raw streams or HTTP/3) adds to the shared state of a connection.
 pub(crate) trait Face: Default + Sized {
-    /// What names a part that tasks change and the shard looks at: a stream, an exchange.
+    /// Identifies a part that tasks change and the shard then processes: a stream or an exchange.
     type Key: Copy;
     /// Why the connection is over.
     type Error: Clone;
-    /// What is sent to tasks, beside waking them.
+    /// What is sent to tasks, besides waking them.
     type Replies: Replies;
 
-    /// Whether the part is among those that tasks have changed; `None` if there is no such part.
+    /// The flag that marks a part as changed by a task; `None` if there is no such part.
     fn is_changed(&mut self, key: Self::Key) -> Option<&mut bool>;
 
-    /// The connection is over: all that waits for a part of it is to learn why.
+    /// The connection is over: wakes all tasks that wait for a part of it, and passes them `error`.
     fn fail(&mut self, error: &Self::Error, effects: &mut Effects<Self>);
 }
 
 /// One connection, as tasks and the shard see it.
 pub(crate) struct Shared<F: Face> {
     state: Mutex<State<F>>,
-    /// Set when the shard has made the connection.
+    /// Set when the shard has created the connection.
     waker: OnceLock<ConnectionWaker>,
     signals: [Notify; Signal::COUNT],
     /// How often the lock was taken.
@@ -54,33 +54,33 @@ pub(crate) struct Shared<F: Face> {
     pub(crate) locks: core::sync::atomic::AtomicUsize,
 }
 
-/// What is behind the lock.
+/// The state behind the lock.
 pub(crate) struct State<F: Face> {
-    /// Known when the handshake is complete.
+    /// Set when the handshake is complete.
     pub(crate) established: Option<Arc<Established>>,
     /// Why the connection could not be established or is over.
     pub(crate) error: Option<F::Error>,
-    /// The shard has forgotten the connection.
+    /// The shard has discarded the connection.
     pub(crate) is_gone: bool,
     pub(crate) remote_address: Option<SocketAddr>,
     pub(crate) statistics: Option<Statistics>,
-    /// This end wants the connection closed, with this application error code and reason.
+    /// A task has closed the connection, with this application error code and reason; the shard has not done it yet.
     pub(crate) close: Option<(VarInt, Bytes)>,
     /// The task that waits for the connection to be established.
     connecting: WakerSlot,
-    /// Parts with which tasks did something that the shard has to know.
+    /// Parts that tasks have changed and the shard has to process.
     changed: Vec<F::Key>,
     pub(crate) face: F,
 }
 
-/// What the handshake brought.
+/// The results of the handshake.
 pub(crate) struct Established {
     pub(crate) application_protocol: Option<Vec<u8>>,
     pub(crate) peer_certificates: Option<Vec<CertificateDer<'static>>>,
     pub(crate) server_name: Option<String>,
-    /// The largest DATAGRAM frame that the peer takes, in bytes; 0 for none.
+    /// The largest DATAGRAM frame that the peer accepts, in bytes; 0 if it accepts none.
     pub(crate) peer_datagram_limit: usize,
-    /// At that moment.
+    /// The statistics when the handshake completed.
     pub(crate) statistics: Statistics,
 }
 
@@ -97,15 +97,15 @@ impl<F: Face> Shared<F> {
         })
     }
 
-    /// For the shard, which carries out the effects itself; and for what has none.
+    /// Takes the lock. For the shard, which carries out the effects itself, and for changes without effects.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State<F>> {
         #[cfg(test)]
         self.locks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-        // Nothing that panics leaves the state between two consistent ones.
+        // A panic cannot leave the state inconsistent, so a poisoned lock can be used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state; what follows from that is done without the lock.
+    /// Changes the state, and carries out the effects after releasing the lock.
     pub(crate) fn act<T>(&self, act: impl FnOnce(&mut State<F>, &mut Effects<F>) -> T) -> T {
         let mut effects = Effects::default();
         let outcome = act(&mut self.lock(), &mut effects);
@@ -114,12 +114,12 @@ impl<F: Face> Shared<F> {
     }
 
     pub(crate) fn set_waker(&self, waker: ConnectionWaker) {
-        // There is one shard, and it makes the connection once.
+        // There is one shard, and it creates the connection once.
         let _ = self.waker.set(waker);
     }
 
-    /// Has the shard look at what tasks did. Before the shard has made the connection there is no need:
-    /// it looks when it has. Not to be called with the lock held.
+    /// Wakes the shard to process the changes of tasks. Before the shard has created the connection, this is not
+    /// necessary: it processes them then. Must not be called with the lock held.
     fn wake_shard(&self) {
         if let Some(waker) = self.waker.get() {
             waker.wake();
@@ -130,13 +130,13 @@ impl<F: Face> Shared<F> {
         &self.signals[signal as usize]
     }
 
-    /// Waits until `attempt` has a result; it is tried again whenever `signal` is given.
+    /// Waits until `attempt` returns a result; it is called again whenever `signal` is given.
     pub(crate) async fn wait<T>(
         &self,
         signal: Signal,
         mut attempt: impl FnMut(&mut State<F>) -> Option<T>,
     ) -> T {
-        // What is there already takes one lock.
+        // If there is a result already, the lock is taken only once.
         if let Some(result) = attempt(&mut self.lock()) {
             return result;
         }
@@ -166,8 +166,7 @@ impl<F: Face> Shared<F> {
         })
     }
 
-    /// Closes the connection, unless it is over: tasks learn `error` at once, and the shard tells the
-    /// peer.
+    /// Closes the connection, unless it is over: tasks get `error` at once, and the shard sends CONNECTION_CLOSE.
     pub(crate) fn close(&self, error_code: VarInt, reason: Bytes, error: F::Error) {
         self.act(|state, effects| {
             if state.error.is_none() {
@@ -178,13 +177,12 @@ impl<F: Face> Shared<F> {
         });
     }
 
-    /// The connection is over because of `error`, unless it was over before.
+    /// Ends the connection with `error`, unless it was over before.
     pub(crate) fn fail(&self, error: F::Error) {
         self.act(|state, effects| state.fail(error, effects));
     }
 
-    /// The shard has forgotten the connection, or could never make it. If nobody has said why, it is
-    /// because of `error`.
+    /// The shard has discarded the connection, or could not create it. If no reason is set yet, it is `error`.
     pub(crate) fn on_gone(&self, error: F::Error) {
         self.act(|state, effects| {
             state.fail(error, effects);
@@ -204,7 +202,7 @@ impl<F: Face> State<F> {
         self.connecting.wake(effects);
     }
 
-    /// The shard has to look at a part.
+    /// Marks a part as changed, so that the shard processes it.
     pub(crate) fn change(&mut self, key: F::Key) {
         if let Some(is_changed) = self.face.is_changed(key)
             && !core::mem::replace(is_changed, true)
@@ -213,7 +211,7 @@ impl<F: Face> State<F> {
         }
     }
 
-    /// Moves into the empty `changed` what the shard has to look at.
+    /// Moves the keys of the changed parts into the empty `changed`.
     pub(crate) fn take_changed(&mut self, changed: &mut Vec<F::Key>) {
         core::mem::swap(&mut self.changed, changed);
         for key in changed.iter() {
@@ -227,12 +225,12 @@ impl<F: Face> State<F> {
         }
     }
 
-    /// The connection is over: everybody who waits is to learn it. Does nothing if it was over before.
+    /// Ends the connection with `error`, and wakes all tasks that wait. Does nothing if it was over before.
     pub(crate) fn fail(&mut self, error: F::Error, effects: &mut Effects<F>) {
         if self.error.is_some() {
             return;
         }
-        // There is nothing left that the shard could do for a part.
+        // The shard cannot do anything for a part any more.
         while let Some(key) = self.changed.pop() {
             self.unmark(key);
         }

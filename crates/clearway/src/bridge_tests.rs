@@ -1,4 +1,4 @@
-//! For tests of what waits between tasks and shard: a face without parts, and tasks that count.
+//! Helpers for tests of the buffers between tasks and shard: a face without parts, and wakers that count.
 
 use core::task::Waker;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::task::Wake;
 
 use super::*;
 
-/// A connection of which nothing but itself is shared.
+/// A face without parts: only the state of the connection as a whole is shared.
 #[derive(Default)]
 pub(crate) struct Bare;
 

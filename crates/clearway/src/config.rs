@@ -1,4 +1,4 @@
-//! What clients and servers may be told before they begin.
+//! The configuration of clients and servers.
 
 use core::time::Duration;
 use std::sync::{Arc, OnceLock};
@@ -12,8 +12,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::error::ConfigError;
 use crate::observe::{ObserverFactory, Observers};
 
-/// A client's settings. TLS sessions are resumed only between connections of one configuration and its
-/// clones, so keep it.
+/// A client's configuration. TLS sessions are resumed only between connections with the same configuration or clones of
+/// it, so keep it.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     trust: Trust,
@@ -22,7 +22,7 @@ pub struct ClientConfig {
     token: Vec<u8>,
     pub(crate) transport: Arc<TransportConfig>,
     pub(crate) observers: Observers,
-    /// Made from the above when it is first needed.
+    /// Built from the other fields when it is first needed.
     sessions: OnceLock<Arc<dyn ClientSessions>>,
 }
 
@@ -34,7 +34,7 @@ enum Trust {
 }
 
 impl ClientConfig {
-    /// Trusts servers whose certificates lead to `roots`.
+    /// Trusts servers whose certificate chains end at one of `roots`.
     pub fn with_roots(roots: RootCertStore) -> Self {
         Self::new(Trust::Roots(Arc::new(roots)))
     }
@@ -42,7 +42,7 @@ impl ClientConfig {
     /// Trusts the servers that the platform trusts.
     ///
     /// # Errors
-    /// If the platform has no root certificates where they are looked for.
+    /// If no root certificates of the platform are found.
     pub fn with_native_roots() -> Result<Self, ConfigError> {
         let found = rustls_native_certs::load_native_certs();
         let mut roots = RootCertStore::empty();
@@ -54,13 +54,13 @@ impl ClientConfig {
         Ok(Self::with_roots(roots))
     }
 
-    /// Believes any server that it is who it claims to be: whoever is on the path can read and change
-    /// everything. For tests and measurements only.
+    /// Does not verify the server's certificate: anyone on the path can read and change everything. For tests and
+    /// measurements only.
     pub fn dangerous_without_certificate_verification() -> Self {
         Self::new(Trust::Anyone)
     }
 
-    /// Leaves TLS to `sessions`. The methods of this type that concern TLS change nothing then.
+    /// Leaves TLS to `sessions`. The methods of this type that concern TLS then have no effect.
     pub fn with_sessions(sessions: Arc<dyn ClientSessions>) -> Self {
         Self::new(Trust::Sessions(sessions))
     }
@@ -77,7 +77,7 @@ impl ClientConfig {
         }
     }
 
-    /// The application protocols (ALPN) offered, the preferred one first. There has to be one
+    /// The application protocols (ALPN) to offer, the preferred one first. At least one is required
     /// (RFC 9001 §8.1).
     pub fn application_protocols(
         mut self,
@@ -95,21 +95,21 @@ impl ClientConfig {
     }
 
     /// Appends the secrets of every connection to the file that the environment variable
-    /// `SSLKEYLOGFILE` names, if it is set: whoever has that file can read the connections. If it is not
-    /// there yet it is made so that only this user may read it.
+    /// `SSLKEYLOGFILE` names, if it is set: anyone who has that file can decrypt the connections. If the file does
+    /// not exist, it is created so that only this user may read it.
     pub fn key_log_from_environment(mut self) -> Self {
         self.logs_keys = true;
         self.sessions = OnceLock::new();
         self
     }
 
-    /// A token that an earlier connection to the same server [got](crate::Connection::new_token).
+    /// A token that an earlier connection to the same server [received](crate::Connection::new_token).
     pub fn token(mut self, token: impl Into<Vec<u8>>) -> Self {
         self.token = token.into();
         self
     }
 
-    /// Has connections watched.
+    /// Sets the factory of observers for connections.
     pub fn observer(mut self, factory: Arc<dyn ObserverFactory>) -> Self {
         self.observers = Observers::new(factory);
         self
@@ -144,7 +144,7 @@ impl ClientConfig {
     }
 }
 
-/// A server's settings.
+/// A server's configuration.
 #[derive(Debug)]
 pub struct ServerConfig {
     identity: Identity,
@@ -162,15 +162,15 @@ enum Identity {
     Sessions(Arc<dyn ServerSessions>),
 }
 
-/// How long a client may take to come back with a Retry token.
+/// How long the token of a Retry packet is valid.
 const RETRY_TOKEN_LIFETIME: Duration = Duration::from_secs(15);
-/// How long a token for later connections is good.
+/// How long the token of a NEW_TOKEN frame is valid.
 const NEW_TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many connections an endpoint has at most, if nothing else is said.
+/// The default limit on the number of connections of an endpoint.
 pub(crate) const DEFAULT_MAX_CONNECTIONS: usize = 100_000;
 
 impl ServerConfig {
-    /// Shows `certificate_chain`, the server's own certificate first, and proves it with `key`.
+    /// Authenticates with `certificate_chain`, the server's own certificate first, and its private key `key`.
     pub fn new(
         certificate_chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
@@ -178,7 +178,7 @@ impl ServerConfig {
         Self::from_identity(Identity::Certificate(certificate_chain, key))
     }
 
-    /// Leaves TLS to `sessions`. The methods of this type that concern TLS change nothing then.
+    /// Leaves TLS to `sessions`. The methods of this type that concern TLS then have no effect.
     pub fn with_sessions(sessions: Arc<dyn ServerSessions>) -> Self {
         Self::from_identity(Identity::Sessions(sessions))
     }
@@ -195,7 +195,7 @@ impl ServerConfig {
         }
     }
 
-    /// The application protocols (ALPN) accepted, the preferred one first. There has to be one
+    /// The application protocols (ALPN) to accept, the preferred one first. At least one is required
     /// (RFC 9001 §8.1).
     pub fn application_protocols(
         mut self,
@@ -211,28 +211,28 @@ impl ServerConfig {
         self
     }
 
-    /// Whether every client has to show that it receives what is sent to its address, which costs it a
-    /// round trip (RFC 9000 §8.1.2).
+    /// Whether the address of every client is validated with a Retry packet, which costs it a round trip
+    /// (RFC 9000 §8.1.2).
     pub fn require_retry(mut self, required: bool) -> Self {
         self.requires_retry = required;
         self
     }
 
-    /// More connections than this are refused.
+    /// The maximum number of connections; more are refused.
     pub fn max_connections(mut self, count: usize) -> Self {
         self.max_connections = count;
         self
     }
 
     /// Appends the secrets of every connection to the file that the environment variable
-    /// `SSLKEYLOGFILE` names, if it is set: whoever has that file can read the connections. If it is not
-    /// there yet it is made so that only this user may read it.
+    /// `SSLKEYLOGFILE` names, if it is set: anyone who has that file can decrypt the connections. If the file does
+    /// not exist, it is created so that only this user may read it.
     pub fn key_log_from_environment(mut self) -> Self {
         self.logs_keys = true;
         self
     }
 
-    /// Has connections watched.
+    /// Sets the factory of observers for connections.
     pub fn observer(mut self, factory: Arc<dyn ObserverFactory>) -> Self {
         self.observers = Observers::new(factory);
         self

@@ -1,4 +1,4 @@
-//! A connection, as tasks see it.
+//! A connection, for tasks.
 
 use core::fmt;
 use core::future::Future;
@@ -20,10 +20,10 @@ use crate::recv_stream::RecvStream;
 use crate::send_stream::SendStream;
 use crate::streams::{ExportRequest, Opened, Shared, incoming};
 
-/// What this end's tasks learn when this end closes the connection.
+/// The error for local tasks when this end closes the connection.
 const CLOSED: ConnectError = ConnectError::Lost(ConnectionError::LocallyClosed);
 
-/// What keeps a connection open: when the last is dropped, the connection is closed.
+/// Keeps a connection open: when the last reference is dropped, the connection is closed.
 #[derive(Clone)]
 pub(crate) struct ConnectionRef(Arc<Owner>);
 
@@ -49,8 +49,8 @@ impl Drop for Owner {
     }
 }
 
-/// A connection whose handshake goes on: a future of the connection. Dropped, it gives the connection
-/// up.
+/// A connection whose handshake is in progress: a future that resolves to the connection. Dropping it closes the
+/// connection.
 #[must_use = "a connection that nobody waits for is closed"]
 pub struct Connecting {
     reference: Option<ConnectionRef>,
@@ -62,7 +62,7 @@ impl Connecting {
         Self { reference: Some(ConnectionRef::new(shared)), remote }
     }
 
-    /// Where the peer is.
+    /// The peer's address.
     pub fn remote_address(&self) -> SocketAddr {
         self.remote
     }
@@ -73,7 +73,7 @@ impl Future for Connecting {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(reference) = self.reference.take() else {
-            // Asked again after it was done.
+            // The future was polled after its completion.
             return Poll::Ready(Err(CLOSED));
         };
         match reference.poll_established(context) {
@@ -95,8 +95,8 @@ impl fmt::Debug for Connecting {
 
 /// An established connection. Clones are the same connection.
 ///
-/// When the last clone and the last stream are dropped, the connection is closed with code 0, and what
-/// was not delivered yet is lost: wait for [`SendStream::stopped`] or [`closed`](Self::closed) first.
+/// When the last clone and the last stream are dropped, the connection is closed with code 0, and data that is not
+/// delivered yet is lost: wait for [`SendStream::stopped`] or [`closed`](Self::closed) first.
 #[derive(Clone)]
 pub struct Connection {
     reference: ConnectionRef,
@@ -104,8 +104,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Opens a stream for both directions, as soon as the peer permits one. The peer learns of it with
-    /// the first data.
+    /// Opens a bidirectional stream, as soon as the peer's limit permits one. The peer learns of it with the first
+    /// data.
     ///
     /// # Errors
     /// If the connection ends.
@@ -114,8 +114,8 @@ impl Connection {
         Ok(self.both(id))
     }
 
-    /// Opens a stream that only this end sends on, as soon as the peer permits one. The peer learns of
-    /// it with the first data.
+    /// Opens a unidirectional stream, as soon as the peer's limit permits one. The peer learns of it with the first
+    /// data.
     ///
     /// # Errors
     /// If the connection ends.
@@ -140,8 +140,8 @@ impl Connection {
         id.ok_or_else(|| self.why_lost())
     }
 
-    /// The next stream for both directions that the peer opened. One that is not accepted counts as with
-    /// [`accept_uni`](Self::accept_uni).
+    /// Waits for the next bidirectional stream that the peer opens. Streams that are not accepted count against limits,
+    /// as with [`accept_uni`](Self::accept_uni).
     ///
     /// # Errors
     /// If the connection ends.
@@ -150,11 +150,11 @@ impl Connection {
         Ok(self.both(id))
     }
 
-    /// The next stream that the peer opened and only it sends on.
+    /// Waits for the next unidirectional stream that the peer opens.
     ///
-    /// A stream that is not accepted keeps its place among those that the peer may have open, and its data counts
-    /// against the connection's receive window (RFC 9000 §4). A program that never calls this should allow no such
-    /// streams (`max_concurrent_unidirectional_streams`).
+    /// A stream that is not accepted counts against the limit on the peer's open streams, and its data counts against
+    /// the connection's receive window (RFC 9000 §4). A program that never calls this should allow no such streams
+    /// (`max_concurrent_unidirectional_streams`).
     ///
     /// # Errors
     /// If the connection ends.
@@ -180,24 +180,24 @@ impl Connection {
         self.reference.lock().lost().unwrap_or(ConnectionError::LocallyClosed)
     }
 
-    /// Waits until the connection is over, and says why.
+    /// Waits until the connection is over, and returns the reason.
     pub async fn closed(&self) -> ConnectionError {
         self.reference.wait(Signal::Connection, |state| state.lost()).await
     }
 
-    /// Why the connection is over, if it is.
+    /// The reason why the connection is over, if it is.
     pub fn close_reason(&self) -> Option<ConnectionError> {
         self.reference.lock().lost()
     }
 
-    /// Closes the connection at once: the peer is told `error_code` and `reason`, of which the first
-    /// few hundred bytes count. What was not delivered yet is lost.
+    /// Closes the connection at once: the peer gets `error_code` and `reason`, which is truncated to a few hundred
+    /// bytes. Data that is not delivered yet is lost.
     pub fn close(&self, error_code: VarInt, reason: &[u8]) {
         self.reference.close(error_code, Bytes::copy_from_slice(reason), CLOSED);
     }
 
-    /// Sends `data` at most once, without order (RFC 9221). It may be lost without notice, on the way
-    /// or before it.
+    /// Sends `data` as an unreliable datagram (RFC 9221): at most once, and without order. It may be lost without
+    /// notice, on the path or before it is sent.
     ///
     /// # Errors
     /// If it cannot be sent.
@@ -219,14 +219,14 @@ impl Connection {
         })
     }
 
-    /// The largest payload that [`send_datagram`](Self::send_datagram) takes; `None` if the peer takes
-    /// no datagrams.
+    /// The largest payload that [`send_datagram`](Self::send_datagram) accepts; `None` if the peer does not support
+    /// datagrams.
     pub fn max_datagram_size(&self) -> Option<usize> {
         let limit = self.established.peer_datagram_limit;
         (limit > 0).then(|| limit.saturating_sub(MAX_DATAGRAM_HEADER).min(MAX_DATAGRAM_PAYLOAD))
     }
 
-    /// The next unreliable datagram of the peer.
+    /// Waits for the next unreliable datagram from the peer.
     ///
     /// # Errors
     /// If the connection ends.
@@ -238,12 +238,12 @@ impl Connection {
         wanted.await
     }
 
-    /// Where the peer is now.
+    /// The peer's current address.
     pub fn remote_address(&self) -> SocketAddr {
         self.reference.lock().remote_address.unwrap_or(UNKNOWN_ADDRESS)
     }
 
-    /// The application protocol (ALPN) agreed on.
+    /// The negotiated application protocol (ALPN).
     pub fn application_protocol(&self) -> Option<&[u8]> {
         self.established.application_protocol.as_deref()
     }
@@ -253,7 +253,7 @@ impl Connection {
         self.established.peer_certificates.as_deref()
     }
 
-    /// The name by which the client called the server.
+    /// The server name that the client requested (SNI).
     pub fn server_name(&self) -> Option<&str> {
         self.established.server_name.as_deref()
     }
@@ -263,8 +263,8 @@ impl Connection {
         self.reference.lock().statistics.unwrap_or(self.established.statistics)
     }
 
-    /// A token that the server gave, with which a later connection to it can do without Retry; see
-    /// [`ClientConfig::token`](crate::ClientConfig::token). The newest, once.
+    /// The newest token that the server sent in a NEW_TOKEN frame, with which a later connection to it can avoid a
+    /// Retry; see [`ClientConfig::token`](crate::ClientConfig::token). Each token is returned once.
     pub fn new_token(&self) -> Option<Bytes> {
         self.reference.lock().face.new_token.take()
     }
@@ -272,7 +272,7 @@ impl Connection {
     /// Derives `length` bytes of keying material from the session (RFC 8446 §7.5).
     ///
     /// # Errors
-    /// If TLS cannot derive so many, or the connection ends.
+    /// If TLS cannot derive as many bytes, or the connection ends.
     pub async fn export_keying_material(
         &self,
         length: usize,
@@ -300,10 +300,10 @@ impl Connection {
 
 /// The type and the longest Length field of a DATAGRAM frame.
 const MAX_DATAGRAM_HEADER: usize = 3;
-/// What a packet of 1200 bytes has room for beside the longest header, the authentication tag and the
-/// frame's own: larger paths are not made use of here.
+/// The room in a packet of 1200 bytes besides the longest packet header, the authentication tag and the frame's
+/// header. A larger datagram size of the path is not used here.
 const MAX_DATAGRAM_PAYLOAD: usize = 1200 - 25 - 16 - MAX_DATAGRAM_HEADER;
-/// For a peer that was never heard of, which no established connection has.
+/// Stands for an unknown address of the peer, which no established connection has.
 const UNKNOWN_ADDRESS: SocketAddr =
     SocketAddr::new(core::net::IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED), 0);
 

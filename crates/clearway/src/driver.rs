@@ -1,8 +1,8 @@
-//! The application that runs in the shard for tasks elsewhere: it moves what they did to the
-//! transport, and what the transport has to them, under one lock per batch (law 12).
+//! The application that runs in the shard on behalf of tasks: it passes their changes to the transport, and received
+//! data and events to them, under one lock per batch (law 12).
 //!
-//! What is moved to the tasks still counts against flow control: credit goes back to the peer, and a
-//! stream's place to another, only for what a task has read.
+//! Data that was moved to the tasks' buffers still counts against flow control: the peer gets new credit, and may open
+//! another stream, only for what a task has read.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use crate::streams::{CREDIT_PART, Effects, Opened, SendHalf, Shared, State, Stre
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
-    /// Kept for its memory.
+    /// Kept to reuse its memory.
     effects: Effects,
-    /// Kept for its memory.
+    /// Kept to reuse its memory.
     changed: Vec<StreamId>,
     is_closed: bool,
 }
@@ -66,7 +66,7 @@ impl Application for Driver {
 }
 
 impl Drop for Driver {
-    /// The shard may have ended without a word, by a panic for example.
+    /// Ends the connection for its tasks, in case that the shard has ended without an event, for example by a panic.
     fn drop(&mut self) {
         self.shared.on_gone(ConnectError::Lost(ConnectionError::LocallyClosed));
     }
@@ -106,7 +106,7 @@ fn on_event(connection: &mut Connection, state: &mut State, event: Event, effect
             read_the_rest(connection, state, effects);
             state.fail(ConnectError::Lost(error), effects);
         }
-        // Openers and datagrams are looked after in every batch.
+        // Tasks that open streams, and datagrams, are served in every batch.
         Event::StreamsAvailable(_)
         | Event::DatagramReceived
         | Event::HandshakeConfirmed
@@ -121,7 +121,7 @@ fn with_send(state: &mut State, id: StreamId, act: impl FnOnce(&mut SendHalf)) {
     state.face.retire(id);
 }
 
-/// A task did something with a stream.
+/// Processes what a task has changed on a stream.
 fn on_changed(
     now: Timestamp,
     connection: &mut Connection,
@@ -132,7 +132,7 @@ fn on_changed(
     let Some(stream) = state.face.streams.get_mut(&id) else { return };
     if let Some(send) = &mut stream.send {
         if let Some(priority) = send.priority.take() {
-            // A stream that the transport has forgotten needs none.
+            // This fails if the transport has discarded the stream; then it needs no priority.
             let _ = connection.set_priority(id, priority, true);
         }
         write(connection, id, send, effects);
@@ -140,11 +140,11 @@ fn on_changed(
     if let Some(receive) = &mut stream.receive {
         let credit = std::mem::take(&mut receive.credit);
         state.face.credit -= credit;
-        // A stream that the transport has forgotten needs none of these.
+        // These fail if the transport has discarded the stream; then they are not needed.
         if credit > 0 {
             let _ = connection.give_back(now, id, credit);
         }
-        if std::mem::take(&mut receive.end_is_owed) {
+        if std::mem::take(&mut receive.end_is_unreported) {
             let _ = connection.read(now, id, 1);
         }
         if let Some(error_code) = receive.buffer.take_stop() {
@@ -157,7 +157,7 @@ fn on_changed(
     state.face.retire(id);
 }
 
-/// Gives the transport what is queued, as far as it has room.
+/// Passes buffered data to the transport, as far as it has room.
 fn write(connection: &mut Connection, id: StreamId, send: &mut SendHalf, effects: &mut Effects) {
     let buffer = &mut send.buffer;
     if let SendState::Resetting(error_code) = *buffer.state() {
@@ -176,7 +176,7 @@ fn write(connection: &mut Connection, id: StreamId, send: &mut SendHalf, effects
         Err(transport::WriteError::Stopped(error_code)) => {
             return buffer.end(SendState::Failed(error_code), effects);
         }
-        // The transport has forgotten the stream, with the connection.
+        // The transport has discarded the stream, with the connection.
         Err(_) => return buffer.abandon(effects),
     }
     buffer.wake_for_room(effects);
@@ -185,13 +185,13 @@ fn write(connection: &mut Connection, id: StreamId, send: &mut SendHalf, effects
 /// How much is taken from the transport at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pieces {
-    /// All, unless it comes in pieces that are too small.
+    /// Everything, unless it is in too many small pieces.
     Bounded,
-    /// All: the transport joins no more.
+    /// Everything: the connection is over, so that the transport will not join pieces any more.
     All,
 }
 
-/// Takes what the transport has of a stream. It is for the task to give it back to the peer.
+/// Takes received data of a stream from the transport. The peer gets new credit for it when the task reads it.
 fn read(
     connection: &mut Connection,
     state: &mut State,
@@ -228,7 +228,7 @@ fn read(
                 buffer.finish(Err(error_code), effects);
                 break;
             }
-            // The transport forgets a stream only after its end was read here.
+            // The transport discards a stream only after its end was read here.
             Err(_) => break,
         }
     }
@@ -241,7 +241,7 @@ fn read(
     }
 }
 
-/// The connection is over: what came before that can still be read.
+/// The connection is over: takes everything from the transport, so that tasks can still read it.
 fn read_the_rest(connection: &mut Connection, state: &mut State, effects: &mut Effects) {
     let ids: Vec<StreamId> = state.face.streams.keys().copied().collect();
     for id in ids {
@@ -249,7 +249,7 @@ fn read_the_rest(connection: &mut Connection, state: &mut State, effects: &mut E
     }
 }
 
-/// Opens streams for the tasks that want some, first come first served.
+/// Opens streams for the tasks that wait for one, in the order of their requests.
 fn open_streams(
     shared: &Arc<Shared>,
     connection: &mut Connection,
@@ -278,7 +278,7 @@ fn open_streams(
 
 fn receive_datagrams(connection: &mut Connection, state: &mut State, effects: &mut Effects) {
     while let Some(data) = connection.receive_datagram() {
-        // The newest are what a reader is most likely to want.
+        // If the queue is full, the oldest are dropped: the newest are the most useful to a reader.
         let received = &mut state.face.datagrams_received;
         while !received.has_room_for(&data) && received.pop().is_some() {}
         received.push(data);
@@ -288,7 +288,7 @@ fn receive_datagrams(connection: &mut Connection, state: &mut State, effects: &m
 
 fn send_datagrams(connection: &mut Connection, state: &mut State) {
     while let Some(data) = state.face.datagrams_to_send.pop() {
-        // Unreliable by nature: one that is too large for the path or for the queue is lost.
+        // Datagrams are unreliable: one that is too large for the path or for the queue is lost.
         let _: Result<(), _> = connection.send_datagram(data);
     }
 }

@@ -1,4 +1,4 @@
-//! The end of many connections: one UDP socket.
+//! An endpoint: one UDP socket with all of its connections.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -26,12 +26,12 @@ use crate::error::{ConfigError, ConnectError, EndpointError};
 use crate::observe::Observers;
 use crate::streams::Shared;
 
-/// Clients beyond this many are refused while nobody calls [`Endpoint::accept`].
+/// How many clients may wait for [`Endpoint::accept`]; more are refused.
 const MAX_WAITING: usize = 1024;
 
-/// A UDP socket with a thread of its own, and all connections behind it. Clones are the same endpoint.
+/// A UDP socket with a thread of its own, and all connections on it. Clones are the same endpoint.
 ///
-/// When the last clone is dropped, no more clients are accepted; connections go on until they are
+/// When the last clone is dropped, no more clients are accepted; existing connections continue until they are
 /// closed.
 #[derive(Clone)]
 pub struct Endpoint {
@@ -50,11 +50,11 @@ impl Drop for Owner {
     }
 }
 
-/// What the endpoint's handles share with what runs in its shard.
+/// The state that the endpoint's handles share with its shard.
 struct EndpointShared {
     waiting: Mutex<Waiting>,
     has_waiting: Notify,
-    /// How many connections live.
+    /// The number of connections that exist.
     living: AtomicUsize,
     is_idle: Notify,
 }
@@ -87,13 +87,13 @@ impl EndpointShared {
             waiting.is_closed = true;
             std::mem::take(&mut waiting.queue)
         };
-        // Dropped only now: that closes connections.
+        // Dropped after the lock is released, since this closes connections.
         drop(abandoned);
         self.has_waiting.notify_waiters();
     }
 }
 
-/// Counts a connection among the living.
+/// Counts a connection as existing until it is dropped.
 struct Alive(Arc<EndpointShared>);
 
 impl Alive {
@@ -111,7 +111,7 @@ impl Drop for Alive {
     }
 }
 
-/// An application that counts.
+/// An application whose connection is counted.
 struct Counted {
     application: Box<dyn Application>,
     _alive: Alive,
@@ -131,7 +131,7 @@ fn counted(factory: ApplicationFactory, alive: Alive) -> ApplicationFactory {
     Box::new(move |waker| Box::new(Counted { application: factory(waker), _alive: alive }))
 }
 
-/// Does for every acceptor what the server's configuration asks for.
+/// Applies the server's configuration (Retry, observers) to any acceptor.
 struct ConfiguredAcceptor {
     acceptor: Box<dyn Acceptor>,
     requires_retry: bool,
@@ -154,7 +154,7 @@ impl Acceptor for ConfiguredAcceptor {
     }
 }
 
-/// Puts clients where [`Endpoint::accept`] finds them.
+/// Queues clients for [`Endpoint::accept`].
 struct QueueingAcceptor(Arc<EndpointShared>);
 
 impl Acceptor for QueueingAcceptor {
@@ -174,7 +174,7 @@ impl Acceptor for QueueingAcceptor {
 }
 
 fn driver(shared: Arc<Shared>) -> ApplicationFactory {
-    // If the connection cannot be made after all, dropping this tells those who wait for it.
+    // If the connection cannot be created, dropping this wakes the tasks that wait for it with an error.
     let driver = Driver::new(shared.clone());
     Box::new(move |waker| {
         shared.set_waker(waker);
@@ -183,31 +183,31 @@ fn driver(shared: Arc<Shared>) -> ApplicationFactory {
 }
 
 impl Endpoint {
-    /// An endpoint that makes connections and accepts none, at the local address `bind`; port 0 is any
+    /// An endpoint at the local address `bind` that makes connections but accepts none; port 0 means any
     /// free port.
     ///
     /// # Errors
-    /// If the operating system refuses.
+    /// If the socket or the thread cannot be created.
     pub fn client(bind: SocketAddr) -> io::Result<Self> {
         Self::spawn(bind, DEFAULT_MAX_CONNECTIONS, None, EndpointShared::new())
     }
 
-    /// An endpoint that accepts connections at the local address `bind`, and may also make some.
+    /// An endpoint at the local address `bind` that accepts connections, and can also make them.
     ///
     /// # Errors
-    /// If the operating system refuses or the configuration cannot be used.
+    /// If the socket or the thread cannot be created, or the configuration is invalid.
     pub fn server(bind: SocketAddr, config: ServerConfig) -> Result<Self, EndpointError> {
         let shared = EndpointShared::new();
         let acceptor = Box::new(QueueingAcceptor(shared.clone()));
         Self::serve(bind, config, acceptor, shared)
     }
 
-    /// An endpoint whose connections are served inside the shard: `acceptor` decides about clients and
-    /// says which [`Application`] each gets. The configuration's observers watch those for whom the
-    /// acceptor names none. [`accept`](Self::accept) has nothing to give.
+    /// An endpoint whose connections are served inside the shard: `acceptor` decides whether to accept a client, and
+    /// with which [`Application`]. Connections for which the acceptor gives no observer get one from the configuration.
+    /// [`accept`](Self::accept) never returns a connection of this endpoint.
     ///
     /// # Errors
-    /// If the operating system refuses or the configuration cannot be used.
+    /// If the socket or the thread cannot be created, or the configuration is invalid.
     pub fn server_with_applications(
         bind: SocketAddr,
         config: ServerConfig,
@@ -244,14 +244,14 @@ impl Endpoint {
             reset_key: ResetKey::new(&clearway_io::seed()?),
             max_connections,
         };
-        // Before anybody can know that the endpoint listens: else the first handshake waits for it.
+        // Before the endpoint listens: otherwise the first handshake waits for this.
         clearway_transport::prepare_randomness();
         let shard = clearway_io::spawn(bind, config, server)?;
         Ok(Self { owner: Arc::new(Owner { shard, shared }), default_client: None })
     }
 
-    /// The configuration of connections that are made with [`connect`](Self::connect) by this clone of
-    /// the endpoint and by clones of it.
+    /// Sets the configuration of connections that are made with [`connect`](Self::connect) by this clone of the
+    /// endpoint and by later clones of it.
     pub fn set_default_client_config(&mut self, config: ClientConfig) {
         self.default_client = Some(config);
     }
@@ -261,11 +261,11 @@ impl Endpoint {
         self.owner.shard.local_address()
     }
 
-    /// Connects to the server at `remote`, whose certificate must be for `server_name`, as the default
-    /// client configuration says.
+    /// Connects to the server at `remote`, whose certificate must be valid for `server_name`, with the default client
+    /// configuration.
     ///
     /// # Errors
-    /// If there is no such configuration or it cannot be used. All other failures are the future's.
+    /// If there is no such configuration or it is invalid. All other errors are returned by the future.
     pub fn connect(
         &self,
         remote: SocketAddr,
@@ -275,10 +275,10 @@ impl Endpoint {
         self.connect_with(config, remote, server_name)
     }
 
-    /// Connects to the server at `remote`, whose certificate must be for `server_name`.
+    /// Connects to the server at `remote`, whose certificate must be valid for `server_name`.
     ///
     /// # Errors
-    /// If the configuration cannot be used. All other failures are the future's.
+    /// If the configuration is invalid. All other errors are returned by the future.
     pub fn connect_with(
         &self,
         config: &ClientConfig,
@@ -292,12 +292,12 @@ impl Endpoint {
         Ok(Connecting::new(shared, remote))
     }
 
-    /// Connects to the server at `remote`, whose certificate must be for `server_name`, and has the
-    /// connection served inside the shard by the [`Application`] that `application` makes. If the
-    /// connection cannot be started, `on_failure` is called instead.
+    /// Connects to the server at `remote`, whose certificate must be valid for `server_name`. The connection is served
+    /// inside the shard by the [`Application`] that `application` creates. If the connection cannot be started,
+    /// `on_failure` is called instead.
     ///
     /// # Errors
-    /// If the configuration cannot be used.
+    /// If the configuration is invalid.
     pub fn connect_application(
         &self,
         config: &ClientConfig,
@@ -320,7 +320,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The next client, whose handshake goes on meanwhile; `None` when the endpoint is closed.
+    /// Waits for the next client, whose handshake may still be in progress; `None` when the endpoint is closed.
     pub async fn accept(&self) -> Option<Connecting> {
         let shared = &self.owner.shared;
         loop {
@@ -347,7 +347,7 @@ impl Endpoint {
         self.owner.shared.stop_accepting();
     }
 
-    /// Waits until no connection is left: until each was closed and its peer had the time to learn it.
+    /// Waits until no connection is left: until each is closed and its closing or draining period is over.
     pub async fn wait_idle(&self) {
         let shared = &self.owner.shared;
         loop {
@@ -361,7 +361,7 @@ impl Endpoint {
         }
     }
 
-    /// What the endpoint's shard has done so far.
+    /// The counters of the endpoint's shard.
     pub fn statistics(&self) -> ShardStatistics {
         self.owner.shard.statistics()
     }

@@ -1,4 +1,4 @@
-//! What can go wrong, one enum for each thing that is done.
+//! Errors, one enum for each kind of operation.
 
 use core::fmt;
 use std::io;
@@ -8,15 +8,15 @@ use clearway_io::ConnectFailure;
 use clearway_transport::{ConnectionError, ExportError as TlsExportError, SessionError};
 use clearway_wire::VarInt;
 
-/// A configuration cannot be used.
+/// A configuration is invalid.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// TLS does not accept it.
+    /// TLS rejects the configuration.
     Tls(SessionError),
-    /// The platform has no certificates to trust; with the first failure to read some, if there was one.
+    /// No root certificates of the platform were found; holds the first error of reading them, if there was one.
     NoNativeRoots(Option<Arc<dyn core::error::Error + Send + Sync>>),
-    /// The endpoint has no configuration for clients: see
+    /// The endpoint has no default client configuration: see
     /// [`set_default_client_config`](crate::Endpoint::set_default_client_config).
     NoClientConfig,
 }
@@ -53,13 +53,13 @@ impl From<SessionError> for ConfigError {
     }
 }
 
-/// An endpoint cannot be made.
+/// An endpoint cannot be created.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EndpointError {
-    /// The operating system refuses, for example because the address is in use.
+    /// An error of the operating system, for example because the address is in use.
     Io(io::Error),
-    /// The configuration cannot be used.
+    /// The configuration is invalid.
     Config(ConfigError),
 }
 
@@ -97,9 +97,9 @@ impl From<ConfigError> for EndpointError {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// It could not even be started.
+    /// The connection could not be started.
     NotStarted(ConnectFailure),
-    /// It ended before it was established.
+    /// The connection ended before it was established.
     Lost(ConnectionError),
 }
 
@@ -134,7 +134,7 @@ impl From<ConnectError> for io::Error {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The peer gave the stream up, with this application error code.
+    /// The peer reset the stream with this application error code (RESET_STREAM).
     Reset(VarInt),
     /// This end has stopped the stream.
     ClosedStream,
@@ -179,9 +179,9 @@ impl From<ReadError> for io::Error {
 pub enum ReadToEndError {
     /// Reading failed.
     Read(ReadError),
-    /// There is more than the caller wants.
+    /// The stream is longer than the caller's limit.
     TooLong {
-        /// How many bytes it wants at most.
+        /// The limit in bytes.
         limit: usize,
     },
 }
@@ -208,7 +208,7 @@ impl core::error::Error for ReadToEndError {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The peer wants no more, with this application error code.
+    /// The peer stopped the stream with this application error code (STOP_SENDING).
     Stopped(VarInt),
     /// This end has finished or reset the stream.
     ClosedStream,
@@ -261,7 +261,7 @@ fn connection_lost(error: ConnectionError) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// The stream was finished, reset or stopped before.
+/// The stream was finished, reset or stopped by this end before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StreamClosed;
@@ -274,18 +274,18 @@ impl fmt::Display for StreamClosed {
 
 impl core::error::Error for StreamClosed {}
 
-/// An unreliable datagram was not taken.
+/// An unreliable datagram was not accepted for sending.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum SendDatagramError {
-    /// The peer takes no datagrams.
+    /// The peer does not support datagrams.
     Unsupported,
-    /// The peer takes no datagrams as large as this.
+    /// The datagram is too large for the peer or for a packet.
     TooLarge {
-        /// The largest payload that it may take.
+        /// The largest payload that can be sent, in bytes.
         maximum: usize,
     },
-    /// Too many wait to be sent.
+    /// Too many datagrams are waiting to be sent.
     QueueFull,
     /// The connection ended.
     ConnectionLost(ConnectionError),
@@ -294,11 +294,11 @@ pub enum SendDatagramError {
 impl fmt::Display for SendDatagramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unsupported => f.write_str("the peer takes no datagrams"),
+            Self::Unsupported => f.write_str("the peer does not support datagrams"),
             Self::TooLarge { maximum } => {
-                write!(f, "a datagram can hold no more than {maximum} bytes")
+                write!(f, "the datagram is larger than {maximum} bytes")
             }
-            Self::QueueFull => f.write_str("too many datagrams wait to be sent"),
+            Self::QueueFull => f.write_str("too many datagrams are waiting to be sent"),
             Self::ConnectionLost(error) => write!(f, "the connection ended: {error}"),
         }
     }
@@ -317,7 +317,7 @@ impl core::error::Error for SendDatagramError {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// TLS cannot derive so many bytes.
+    /// TLS cannot derive as many bytes.
     Tls(TlsExportError),
     /// The connection ended.
     ConnectionLost(ConnectionError),
@@ -326,7 +326,7 @@ pub enum ExportError {
 impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tls(_) => f.write_str("TLS cannot export such keying material"),
+            Self::Tls(_) => f.write_str("TLS cannot export keying material of this length"),
             Self::ConnectionLost(error) => write!(f, "the connection ended: {error}"),
         }
     }

@@ -1,14 +1,13 @@
 //! HTTP/3 (RFC 9114) for clients and servers.
 //!
-//! Two faces, on the same protocol:
+//! There are two interfaces to the same protocol:
 //!
-//! * for tasks: [`Server`] and [`Client`], with [`http`]'s messages and bodies that stream both ways;
-//! * inside the shard: a [`Handler`] answers with [`BodySource`]s that are pulled when the transport
-//!   takes more, without a lock or a task hop.
+//! * for tasks: [`Server`] and [`Client`], with [`http`]'s messages and bodies that stream in both directions;
+//! * inside the shard: a [`Handler`] answers with [`BodySource`]s, from which content is pulled when the
+//!   transport accepts more, without a lock or a switch between tasks.
 //!
-//! Every future and every handle can be dropped at any point. What is dropped before its end is given
-//! up, and the peer is told so with H3_REQUEST_CANCELLED: a message that was cut off never looks
-//! complete.
+//! Every future and every handle can be dropped at any point. If it is dropped before its end, the exchange is
+//! cancelled, and the peer gets H3_REQUEST_CANCELLED: a partial message never looks complete.
 
 mod accepting;
 mod batch;

@@ -1,13 +1,13 @@
 //! QUIC and HTTP/3 whose congestion control is shown to be live.
 //!
-//! # Two faces
+//! # Two interfaces
 //!
-//! For tasks of any runtime there are [`Endpoint`], [`Connection`], [`SendStream`] and [`RecvStream`],
-//! in the nouns that users of QUIC in Rust know. They may be dropped, and their futures cancelled, at
+//! For tasks of any async runtime, there are [`Endpoint`], [`Connection`], [`SendStream`] and [`RecvStream`],
+//! with the names that users of QUIC in Rust know. They may be dropped, and their futures cancelled, at
 //! any point.
 //!
-//! For those who need the last microsecond there is [`Application`]: its methods run inside the shard,
-//! the one thread that owns the socket and the connection, without a lock or a task hop. See
+//! For the lowest latency, there is [`Application`]: its methods run inside the shard, the thread that owns
+//! the socket and the connection, without a lock or a switch between tasks. See
 //! [`Endpoint::server_with_applications`] and [`Endpoint::connect_application`].
 //!
 //! # A client

@@ -3,12 +3,12 @@ use std::sync::Arc;
 
 use clearway_transport::{Observer, Side};
 
-/// Makes an observer for each connection: for traces, metrics and checks.
+/// Creates an observer for each connection: for traces, metrics and checks.
 ///
-/// Closures `Fn(Side) -> Option<Box<dyn Observer>>` are factories.
+/// Closures of the type `Fn(Side) -> Option<Box<dyn Observer>>` are factories.
 pub trait ObserverFactory: Send + Sync {
-    /// The observer of a connection that is about to begin, this end being `side`; `None` if nobody
-    /// watches it.
+    /// The observer of a connection that is about to begin, with this end as its `side`; `None` if it is not
+    /// observed.
     fn observer(&self, side: Side) -> Option<Box<dyn Observer>>;
 }
 

@@ -14,9 +14,9 @@ use crate::streams::{Effects, ReceiveHalf};
 
 /// A stream to read from.
 ///
-/// As much waits here to be read as the receive windows of the stream and of the connection permit
-/// (RFC 9000 §4.1); then the peer has to wait. The stream counts among those that the peer may have open
-/// (§4.6) until its end was read. Dropped before its end, the stream is [stopped](Self::stop) with code 0.
+/// Unread data is buffered as far as the receive windows of the stream and of the connection permit
+/// (RFC 9000 §4.1); then the peer has to wait. The stream counts against the limit on the peer's open streams (§4.6)
+/// until its end was read. If it is dropped before its end, the stream is [stopped](Self::stop) with code 0.
 pub struct RecvStream {
     connection: ConnectionRef,
     id: StreamId,
@@ -32,8 +32,8 @@ impl RecvStream {
         self.id
     }
 
-    /// Reads into `buffer` and returns how many bytes; `None` at the end of the stream. Cancelled, it
-    /// has read nothing.
+    /// Reads into `buffer` and returns the number of bytes; `None` at the end of the stream. Cancel-safe: if the
+    /// future is dropped, nothing was read.
     ///
     /// # Errors
     /// If nothing more can be read.
@@ -48,8 +48,8 @@ impl RecvStream {
         }))
     }
 
-    /// The next bytes, at most `max` (and at least one), without copying; `None` at the end of the
-    /// stream. Cancelled, it has read nothing.
+    /// Waits for the next bytes, at most `max` (and at least one), without copying; `None` at the end of the
+    /// stream. Cancel-safe: if the future is dropped, nothing was read.
     ///
     /// # Errors
     /// If nothing more can be read.
@@ -57,10 +57,10 @@ impl RecvStream {
         poll_fn(|context| self.poll_chunk(context, max)).await
     }
 
-    /// All that is still to come. Cancelled, it may have read some of it.
+    /// Reads the rest of the stream. If the future is dropped, some of it may have been read and lost.
     ///
     /// # Errors
-    /// If the stream does not come to its end, or that is more than `limit` bytes away.
+    /// If the stream fails before its end, or the rest is longer than `limit` bytes.
     pub async fn read_to_end(&mut self, limit: usize) -> Result<Vec<u8>, ReadToEndError> {
         let mut all = Vec::new();
         while let Some(chunk) = self.read_chunk(usize::MAX).await.map_err(ReadToEndError::Read)? {
@@ -90,7 +90,7 @@ impl RecvStream {
                 if receive.is_due() || face.credit >= face.credit_step {
                     effects.wake_shard();
                 }
-                // Seen with the next batch in any case.
+                // The shard sees the change with the next batch in any case.
                 state.change(self.id);
                 return Poll::Ready(Ok(Some(chunk)));
             }
@@ -103,9 +103,9 @@ impl RecvStream {
                     return Poll::Pending;
                 }
             };
-            if !std::mem::replace(&mut receive.end_is_known, true) {
+            if !std::mem::replace(&mut receive.end_is_read, true) {
                 // The peer may open another stream.
-                receive.end_is_owed = true;
+                receive.end_is_unreported = true;
                 state.change(self.id);
                 effects.wake_shard();
             }
@@ -113,8 +113,8 @@ impl RecvStream {
         })
     }
 
-    /// Asks the peer not to send more, telling it `error_code`, and forgets what has come. Does
-    /// nothing to a stream that has come to its end.
+    /// Asks the peer to stop sending, with `error_code` (STOP_SENDING), and discards received data. Has no effect on a
+    /// stream whose end was received.
     ///
     /// # Errors
     /// If the stream was stopped before.
@@ -123,7 +123,7 @@ impl RecvStream {
             if receive.buffer.is_stopped() {
                 return Err(StreamClosed);
             }
-            // Of a stream that has come to its end the peer learns nothing; its place is free for another.
+            // If the end was received already, nothing is sent to the peer, but it may open another stream.
             receive.buffer.clear();
             receive.buffer.stop(error_code);
             Ok(())
@@ -164,7 +164,7 @@ impl AsyncRead for RecvStream {
 
 impl Drop for RecvStream {
     fn drop(&mut self) {
-        // A stream that is over needs nothing more.
+        // This fails if the stream is over; then there is nothing to do.
         let _ = self.change(|receive, effects| {
             if !receive.buffer.is_stopped() {
                 receive.buffer.clear();

@@ -14,14 +14,14 @@ use crate::connection::ConnectionRef;
 use crate::error::{StreamClosed, WriteError};
 use crate::streams::{Effects, SendHalf};
 
-/// How many bytes one write copies at most.
+/// The largest number of bytes that one write copies.
 const COPY_LIMIT: usize = 64 << 10;
 
 /// A stream to write to.
 ///
-/// What is written waits, up to 1 MiB, until the transport takes it. Dropped without
-/// [`finish`](Self::finish) or [`reset`](Self::reset), the stream is finished: what was written is
-/// still delivered, as long as the connection is kept.
+/// Up to 1 MiB of written data is buffered until the transport takes it. If it is dropped without
+/// [`finish`](Self::finish) or [`reset`](Self::reset), the stream is finished: written data is still delivered, as long
+/// as the connection is kept.
 pub struct SendStream {
     connection: ConnectionRef,
     id: StreamId,
@@ -37,19 +37,19 @@ impl SendStream {
         self.id
     }
 
-    /// Writes some of `data`, as soon as there is room, and returns how many bytes. Cancelled, it has
-    /// written nothing.
+    /// Writes some of `data`, as soon as there is room, and returns the number of bytes. Cancel-safe: if the future is
+    /// dropped, nothing was written.
     ///
     /// # Errors
-    /// If the stream takes no more.
+    /// If nothing more can be written to the stream.
     pub async fn write(&mut self, data: &[u8]) -> Result<usize, WriteError> {
         poll_fn(|context| self.poll_copy(context, data)).await
     }
 
-    /// Writes all of `data`. Cancelled, it may have written some.
+    /// Writes all of `data`. If the future is dropped, some of it may have been written.
     ///
     /// # Errors
-    /// If the stream takes no more.
+    /// If nothing more can be written to the stream.
     pub async fn write_all(&mut self, mut data: &[u8]) -> Result<(), WriteError> {
         while !data.is_empty() {
             let taken = self.write(data).await?;
@@ -58,11 +58,11 @@ impl SendStream {
         Ok(())
     }
 
-    /// Writes all of `data`, without copying it, as soon as there is room for some. Cancelled, it has
-    /// written nothing.
+    /// Writes all of `data`, without copying it, as soon as there is room for some. Cancel-safe: if the future is
+    /// dropped, nothing was written.
     ///
     /// # Errors
-    /// If the stream takes no more.
+    /// If nothing more can be written to the stream.
     pub async fn write_chunk(&mut self, data: Bytes) -> Result<(), WriteError> {
         poll_fn(|context| self.poll_queue(context, |_| data.clone())).await.map(|_| ())
     }
@@ -77,7 +77,7 @@ impl SendStream {
         })
     }
 
-    /// Queues what `make` makes of the room that there is.
+    /// Buffers what `make` returns for the available room.
     fn poll_queue(
         &mut self,
         context: &mut Context<'_>,
@@ -103,7 +103,7 @@ impl SendStream {
         })
     }
 
-    /// Ends the stream after what was written. It does not wait for anything; see
+    /// Ends the stream after the written data. This does not wait until it is delivered; see
     /// [`stopped`](Self::stopped).
     ///
     /// # Errors
@@ -119,8 +119,8 @@ impl SendStream {
         })
     }
 
-    /// Gives the stream up: what the peer does not have yet it may never get, and it learns
-    /// `error_code`. Does nothing if the peer has everything or wants nothing.
+    /// Resets the stream with `error_code` (RESET_STREAM): data that is not delivered yet may be lost. Has no effect if
+    /// the peer has acknowledged everything or has stopped the stream.
     ///
     /// # Errors
     /// If the stream was reset before.
@@ -135,9 +135,9 @@ impl SendStream {
         })
     }
 
-    /// Sends this stream's data before that of streams of a lower priority; all begin with 0.
+    /// Sends this stream's data before that of streams with a lower priority; the default is 0.
     pub fn set_priority(&mut self, priority: i32) {
-        // A stream that is over needs none.
+        // This fails if the stream is over; then it needs no priority.
         let _ = self.change(|send, _| {
             send.priority = Some(priority);
             Ok(())
@@ -156,12 +156,12 @@ impl SendStream {
         })
     }
 
-    /// Waits until the peer wants no more of the stream (`Some` of its error code) or, after
-    /// [`finish`](Self::finish), has acknowledged everything (`None`). After [`reset`](Self::reset) it
-    /// is `None` at once.
+    /// Waits until the peer stops the stream (returns `Some` with its error code) or, after
+    /// [`finish`](Self::finish), has acknowledged everything (`None`). After [`reset`](Self::reset), returns `None` at
+    /// once.
     ///
     /// # Errors
-    /// If the connection ends before.
+    /// If the connection ends earlier.
     pub async fn stopped(&mut self) -> Result<Option<VarInt>, ConnectionError> {
         poll_fn(|context| self.poll_stopped(context)).await
     }
@@ -197,14 +197,14 @@ impl AsyncWrite for SendStream {
         self.get_mut().poll_copy(context, data).map_err(Into::into)
     }
 
-    /// What is written goes without being asked.
+    /// Does nothing: written data is sent without flushing.
     fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
     /// Finishes the stream, and does not wait until it is delivered.
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // One that is over already is shut down.
+        // An error means that the stream is over already.
         let _ = self.get_mut().finish();
         Poll::Ready(Ok(()))
     }
@@ -212,7 +212,7 @@ impl AsyncWrite for SendStream {
 
 impl Drop for SendStream {
     fn drop(&mut self) {
-        // A stream that is over needs nothing more.
+        // This fails if the stream is over; then there is nothing to do.
         let _ = self.change(|send, effects| {
             send.buffer.finish();
             send.handle_is_gone = true;

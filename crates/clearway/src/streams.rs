@@ -1,4 +1,4 @@
-//! What the shard and an application's tasks share of a connection whose streams the tasks use themselves.
+//! The state shared between the shard and the tasks of a connection that uses QUIC streams directly.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use tokio::sync::oneshot;
 use crate::bridge::{self, Face, ReceiveBuffer, Replies, SendBuffer, Signal};
 use crate::error::{ConnectError, ExportError};
 
-/// Credit goes back to the peer with the next batch, and at once when it comes to this part of a
-/// window.
+/// The peer gets new flow control credit with the next batch; the shard is woken for that at once when the credit
+/// reaches one part in this many of a window.
 pub(crate) const CREDIT_PART: u64 = 4;
-/// How many bytes of unreliable datagrams wait between tasks and the transport, each way, each
-/// counting [`DATAGRAM_OVERHEAD`] more than its payload.
+/// How many bytes of unreliable datagrams are buffered between tasks and the transport, in each direction; each
+/// datagram counts [`DATAGRAM_OVERHEAD`] in addition to its payload.
 pub(crate) const DATAGRAM_BUFFER: usize = 1 << 20;
 pub(crate) const DATAGRAM_OVERHEAD: usize = 64;
 
@@ -23,16 +23,16 @@ pub(crate) type Shared = bridge::Shared<Streams>;
 pub(crate) type State = bridge::State<Streams>;
 pub(crate) type Effects = bridge::Effects<Streams>;
 
-/// The streams of one connection, and what else its tasks use.
+/// The streams of one connection, and the rest of the state that its tasks use.
 #[derive(Default)]
 pub(crate) struct Streams {
     pub(crate) streams: BTreeMap<StreamId, Stream>,
-    /// Streams of the peer's that no task has taken. Nothing of them counts as read, so there are at
-    /// most as many as the peer may have open.
+    /// Streams that the peer has opened and no task has accepted. Nothing of them counts as read, so there are at most
+    /// as many as the peer may have open.
     pub(crate) incoming: PerDirection<VecDeque<StreamId>>,
-    /// What tasks have read of all streams and the transport has not given back to the peer, in bytes.
+    /// How many bytes tasks have read, on all streams, that the transport has not returned as credit to the peer.
     pub(crate) credit: u64,
-    /// The shard is to be woken when [`Self::credit`] is as much, in bytes.
+    /// The shard is woken when [`Self::credit`] reaches this many bytes.
     pub(crate) credit_step: u64,
     pub(crate) opening: PerDirection<VecDeque<oneshot::Sender<Opened>>>,
 
@@ -42,7 +42,7 @@ pub(crate) struct Streams {
     pub(crate) new_token: Option<Bytes>,
 }
 
-/// Somebody wants keying material (RFC 8446 §7.5).
+/// A task's request for keying material (RFC 8446 §7.5).
 pub(crate) struct ExportRequest {
     pub(crate) label: Vec<u8>,
     pub(crate) context: Option<Vec<u8>>,
@@ -53,7 +53,7 @@ pub(crate) struct ExportRequest {
 type Exported = Result<Vec<u8>, ExportError>;
 type ExportReply = oneshot::Sender<Exported>;
 
-/// A stream's halves. A half is gone when its handle is and the transport knows.
+/// The halves of a stream. A half is removed when its handle was dropped and the transport has been told.
 #[derive(Default)]
 pub(crate) struct Stream {
     pub(crate) send: Option<SendHalf>,
@@ -71,11 +71,11 @@ impl Stream {
     }
 }
 
-/// From a task to the transport.
+/// The sending half, from a task to the transport.
 pub(crate) struct SendHalf {
-    /// It fails when the peer wants no more, with the code that the peer gave.
+    /// Fails with the peer's error code when the peer stops the stream.
     pub(crate) buffer: SendBuffer<VarInt>,
-    /// The task's wish for its priority, until the transport knows it.
+    /// A priority that the task has set, until the transport is told.
     pub(crate) priority: Option<i32>,
     pub(crate) handle_is_gone: bool,
 }
@@ -86,18 +86,18 @@ impl SendHalf {
     }
 }
 
-/// From the transport to a task. What is here counts against the windows of flow control, which bound
-/// it; only what the task has read is given back to the peer.
+/// The receiving half, from the transport to a task. Buffered data counts against the flow control windows, which bound
+/// it; the peer gets new credit only for what the task has read.
 pub(crate) struct ReceiveHalf {
-    /// It fails when the peer resets the stream, with the peer's code.
+    /// Fails with the peer's error code when the peer resets the stream.
     pub(crate) buffer: ReceiveBuffer<VarInt>,
-    /// The task knows of the end.
-    pub(crate) end_is_known: bool,
-    /// The transport is to be told that the task knows of the end.
-    pub(crate) end_is_owed: bool,
-    /// What the task has read and the transport has not given back to the peer, in bytes.
+    /// The task has read the end of the stream.
+    pub(crate) end_is_read: bool,
+    /// The transport still has to be told that the task has read the end.
+    pub(crate) end_is_unreported: bool,
+    /// How many bytes the task has read that the transport has not returned as credit to the peer.
     pub(crate) credit: u64,
-    /// The shard is to be woken when [`Self::credit`] is as much, in bytes.
+    /// The shard is woken when [`Self::credit`] reaches this many bytes.
     pub(crate) credit_step: u64,
     pub(crate) handle_is_gone: bool,
 }
@@ -106,8 +106,8 @@ impl ReceiveHalf {
     fn new() -> Self {
         Self {
             buffer: ReceiveBuffer::new(None),
-            end_is_known: false,
-            end_is_owed: false,
+            end_is_read: false,
+            end_is_unreported: false,
             credit: 0,
             credit_step: 0,
             handle_is_gone: false,
@@ -121,13 +121,14 @@ impl ReceiveHalf {
         Some(data)
     }
 
-    /// Whether the shard is to look at the stream at once, since the peer or more data waits for it.
+    /// Whether the shard must process the stream at once, since the peer waits for credit or the transport has more
+    /// data.
     pub(crate) fn is_due(&self) -> bool {
         self.credit >= self.credit_step || (self.buffer.has_more && self.buffer.is_empty())
     }
 }
 
-/// Datagrams and what they count.
+/// A queue of datagrams, bounded by their size with overhead.
 #[derive(Default)]
 pub(crate) struct DatagramQueue {
     queue: VecDeque<Bytes>,
@@ -167,7 +168,7 @@ impl<T> PerDirection<T> {
     }
 }
 
-/// What tells that the peer has opened streams.
+/// The signal that the peer has opened streams of this direction.
 pub(crate) fn incoming(direction: Direction) -> Signal {
     match direction {
         Direction::Bidirectional => Signal::Bidirectional,
@@ -204,7 +205,7 @@ impl Face for Streams {
 }
 
 impl Streams {
-    /// Forgets the halves of a stream that neither a task nor the transport needs any more.
+    /// Discards the halves of a stream that neither a task nor the transport needs any more.
     pub(crate) fn retire(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let send_is_over = |send: &SendHalf| send.handle_is_gone && send.buffer.is_over();
@@ -212,7 +213,7 @@ impl Streams {
             stream.send = None;
         }
         let receive_is_over =
-            |receive: &ReceiveHalf| receive.handle_is_gone && !receive.buffer.owes_stop();
+            |receive: &ReceiveHalf| receive.handle_is_gone && !receive.buffer.has_pending_stop();
         if stream.receive.as_ref().is_some_and(receive_is_over) {
             stream.receive = None;
         }
@@ -223,17 +224,17 @@ impl Streams {
 }
 
 impl State {
-    /// Why the connection is over, for those that had one.
+    /// Why the connection is over, for tasks whose connection was established.
     pub(crate) fn lost(&self) -> Option<ConnectionError> {
         self.error.as_ref().map(lost)
     }
 
-    /// The sending half of a stream, if there is one still.
+    /// The sending half of a stream, if it still exists.
     pub(crate) fn send_half(&mut self, id: StreamId) -> Option<&mut SendHalf> {
         self.face.streams.get_mut(&id)?.send.as_mut()
     }
 
-    /// The receiving half of a stream, if there is one still.
+    /// The receiving half of a stream, if it still exists.
     pub(crate) fn receive_half(&mut self, id: StreamId) -> Option<&mut ReceiveHalf> {
         self.face.streams.get_mut(&id)?.receive.as_mut()
     }
@@ -246,7 +247,7 @@ fn lost(error: &ConnectError) -> ConnectionError {
     }
 }
 
-/// What tasks wait for in channels of their own.
+/// Replies to tasks that wait on a channel of their own.
 #[derive(Default)]
 pub(crate) struct StreamReplies {
     pub(crate) opened: Vec<(oneshot::Sender<Opened>, Opened)>,
@@ -257,18 +258,18 @@ pub(crate) struct StreamReplies {
 impl Replies for StreamReplies {
     fn send(&mut self) {
         for (reply, opened) in self.opened.drain(..) {
-            // Whoever does not want it any more drops it, and that gives it up.
+            // If the task has dropped its receiver, the stream is dropped here, which closes it.
             let _ = reply.send(opened);
         }
         self.dropped.clear();
         for (reply, exported) in self.exported.drain(..) {
-            // Whoever does not wait any more does not get it.
+            // The task may have dropped its receiver.
             let _ = reply.send(exported);
         }
     }
 }
 
-/// A stream on its way to the task that asked for it. Lost on the way, it is given up.
+/// A newly opened stream on its way to the task that requested it. If it is dropped before, the stream is closed.
 pub(crate) struct Opened {
     shared: Arc<Shared>,
     id: Option<StreamId>,

@@ -15,13 +15,13 @@ async fn no_shard_outlives_a_halt() {
     let attempts: Vec<_> = endpoints.iter().map(connect).collect();
     clearway::halt();
     for attempt in attempts {
-        assert!(attempt.await.is_err(), "nobody waits for a shard that is gone");
+        assert!(attempt.await.is_err(), "connecting fails when the shard has ended");
     }
     for endpoint in &endpoints {
         let refused = connect(endpoint).await.unwrap_err();
         assert!(
             matches!(refused, ConnectError::NotStarted(_)),
-            "and nothing new begins: {refused}"
+            "no new connection is started: {refused}"
         );
     }
     // There is nothing left to halt.

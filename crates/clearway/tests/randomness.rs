@@ -1,5 +1,5 @@
-//! What the first random bytes of a process cost. Alone in its process, since anything else that draws
-//! some would come first.
+//! The cost of the first random bytes of a process. The test is alone in its process, since any other code that draws
+//! random bytes would come first.
 
 use std::thread;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn processor_time(act: impl FnOnce()) -> Duration {
     now() - before
 }
 
-/// What a thread pays that has drawn no random bytes yet, as a shard before its first handshake.
+/// The cost for a thread that has not drawn random bytes yet, like a shard before its first handshake.
 fn first_draw_of_a_thread() -> Duration {
     let draw = || {
         default_provider().secure_random.fill(&mut [0; 32]).unwrap();
@@ -34,7 +34,7 @@ fn no_handshake_waits_for_entropy_once_an_endpoint_is_bound() {
         endpoint = Some(Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap());
     });
     let (first, second) = (first_draw_of_a_thread(), first_draw_of_a_thread());
-    // What was gathered while binding outweighs all else by two orders of magnitude.
+    // Gathering entropy while binding costs more than everything else by two orders of magnitude.
     assert!(
         first < binding / 4 && second < binding / 4,
         "binding took {binding:?}, random bytes then {first:?} and {second:?}"

@@ -6,10 +6,10 @@ use crate::failure::Failure;
 ///
 /// # Errors
 ///
-/// If there are none.
+/// If the name cannot be resolved, or has no address.
 pub(crate) async fn resolve(target: &str) -> Result<Vec<SocketAddr>, Failure> {
     let unknown = |why: String| {
-        Failure::new(format!("cannot find {target}: {why}"))
+        Failure::new(format!("cannot resolve {target}: {why}"))
             .advise("check the name, and whether this machine can reach a name server")
     };
     if let Some((_, port)) = target.rsplit_once(':')
@@ -32,11 +32,11 @@ pub(crate) async fn resolve(target: &str) -> Result<Vec<SocketAddr>, Failure> {
     }
 }
 
-/// The first address of `host:port`; one of the same family as `like`, if there is one.
+/// The first address of `host:port` that is of the same family (IPv4 or IPv6) as `like`, or else its first address.
 ///
 /// # Errors
 ///
-/// If there is none.
+/// If the name cannot be resolved, or has no address.
 pub(crate) async fn resolve_one(
     target: &str,
     like: Option<SocketAddr>,

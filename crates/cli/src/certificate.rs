@@ -1,4 +1,4 @@
-//! Certificates: the user's, or one made on the spot.
+//! Certificates: the user's own, or a self-signed one generated at start.
 
 use std::fs;
 use std::path::Path;
@@ -10,27 +10,28 @@ use rcgen::{CertificateParams, DnType, KeyPair};
 
 use crate::failure::Failure;
 
-/// What a server shows and proves.
+/// A server's certificate chain and private key.
 #[derive(Debug)]
 pub(crate) struct Identity {
-    /// Its own certificate first.
+    /// The server's own certificate comes first.
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
-    /// The certificate as PEM, if it was made on the spot.
+    /// The certificate as PEM, if this program generated it.
     pub(crate) development_pem: Option<String>,
 }
 
-/// The names for which a development certificate is good.
+/// The names for which a development certificate is valid.
 const DEVELOPMENT_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 impl Identity {
-    /// A new certificate that nobody trusts yet, for this machine's own names.
+    /// A new self-signed certificate, which nobody trusts yet, for the names of this machine.
     pub(crate) fn development() -> Result<Self, Failure> {
         let cannot = |error| Failure::new(format!("cannot make a certificate: {error}"));
         let key = KeyPair::generate().map_err(cannot)?;
         let names = DEVELOPMENT_NAMES.map(str::to_owned).to_vec();
         let mut parameters = CertificateParams::new(names).map_err(cannot)?;
-        // No two have the same name: a client that trusts another one says so plainly.
+        // Every certificate has a name of its own, so that a client that trusts an earlier one reports an unknown
+        // issuer instead of a bad signature.
         let mark: String =
             key.public_key_raw().iter().rev().take(8).map(|byte| format!("{byte:02x}")).collect();
         let name = format!("clearway development {mark}");
@@ -41,7 +42,7 @@ impl Identity {
         Ok(Self { chain: vec![certificate.der().clone()], key: key.into(), development_pem })
     }
 
-    /// The certificates and the key of two PEM files.
+    /// Reads the certificate chain and the private key from two PEM files.
     pub(crate) fn read(certificates: &Path, key: &Path) -> Result<Self, Failure> {
         let chain = read_certificates(certificates)?;
         let read_key = PrivateKeyDer::from_pem_file(key)
@@ -50,13 +51,13 @@ impl Identity {
     }
 }
 
-/// The trust in the certificates of a PEM file.
+/// The trust anchors: the certificates in a PEM file.
 pub(crate) fn read_roots(file: &Path) -> Result<RootCertStore, Failure> {
     let mut roots = RootCertStore::empty();
     for certificate in read_certificates(file)? {
         roots.add(certificate).map_err(|error| {
             let file = file.display();
-            Failure::new(format!("{file} has a certificate that cannot be trusted: {error}"))
+            Failure::new(format!("{file} contains a certificate that cannot be trusted: {error}"))
         })?;
     }
     Ok(roots)
@@ -76,15 +77,15 @@ fn unreadable(what: &str, file: &Path, error: &PemError) -> Failure {
     let path = file.display();
     match error {
         PemError::Io(error) => Failure::new(format!("cannot read the {what} {path}: {error}"))
-            .advise("check the path and who may read it"),
-        PemError::NoItemsFound => Failure::new(format!("{path} holds no {what}"))
-            .advise("it has to be a PEM file, with a line that begins with -----BEGIN"),
-        error => Failure::new(format!("cannot understand the {what} {path}: {error:?}"))
-            .advise("it has to be a PEM file"),
+            .advise("check the path and the permissions of the file"),
+        PemError::NoItemsFound => Failure::new(format!("{path} contains no {what}"))
+            .advise("it must be a PEM file, with a line that begins with -----BEGIN"),
+        error => Failure::new(format!("cannot parse the {what} {path}: {error:?}"))
+            .advise("it must be a PEM file"),
     }
 }
 
-/// Writes a development certificate where clients can take it from.
+/// Writes a development certificate to a file that clients can trust with `--ca`.
 pub(crate) fn save(pem: &str, file: &Path) -> Result<(), Failure> {
     fs::write(file, pem).map_err(|error| {
         Failure::new(format!("cannot write the certificate to {}: {error}", file.display()))

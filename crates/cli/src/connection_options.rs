@@ -1,4 +1,4 @@
-//! What `serve` and `get` can be told about their connections.
+//! The options for connections that `serve` and `get` share.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,28 +18,28 @@ use crate::qlog_files;
 /// Options of every connection.
 #[derive(Args, Debug)]
 pub(crate) struct ConnectionOptions {
-    /// Congestion controller of what this end sends: reno, cubic or bbr.
+    /// Congestion controller for what this end sends: reno, cubic or bbr.
     #[arg(long, value_name = "NAME", default_value_t, value_parser = str::parse::<Algorithm>)]
     controller: Algorithm,
-    /// Give a connection up after this much silence.
+    /// Close a connection on which nothing arrives for this long; 0 disables this end's idle timeout.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     idle_timeout: Duration,
-    /// Write a qlog file for each connection into this folder [default: $QLOGDIR]. A server's connection has
-    /// one as soon as its client has shown that it receives what is sent to it; of handshakes that fail before, the
-    /// first 16 have one and then one for each second, 1,000 in all.
+    /// Write a qlog file for each connection into this folder [default: $QLOGDIR]. A server writes one for every
+    /// connection whose client address is validated; of handshakes that fail before that, it logs the first 16, then
+    /// one per second, and at most 1,000 in all.
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
 }
 
 impl ConnectionOptions {
-    /// The transport's settings, to which others may be added.
+    /// The transport's settings, to which the caller may add others.
     pub(crate) fn transport(&self) -> TransportConfigBuilder {
         TransportConfig::builder()
             .controller(Arc::new(self.controller))
             .max_idle_timeout(Some(self.idle_timeout).filter(|timeout| !timeout.is_zero()))
     }
 
-    /// What writes the qlog files, if they are wanted, and what shows the connections to who follows them.
+    /// A factory of the observers that write qlog files, if they are enabled, and of those that feed `view --live`.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl ConnectionOptions {
     }
 }
 
-/// How the qlog of a connection with these settings, which begins about now, is written.
+/// The options for the qlog of a connection with these settings that begins about now.
 pub(crate) fn trace_options(transport: &TransportConfig) -> TraceOptions {
     let wall_clock_at_origin = Some(SystemTime::now());
     TraceOptions {

@@ -1,4 +1,4 @@
-//! `clearway demo`: the main job on one machine.
+//! `clearway demo`: downloads through a congestion collapse, on one machine.
 
 mod client;
 mod display;
@@ -28,43 +28,43 @@ use run::{Run, Writer};
 
 /// Show that congestion control cannot get stuck: downloads through a congestion collapse.
 ///
-/// An HTTP/3 server, an impaired link and an HTTP/3 client talk over real UDP sockets of this machine.
-/// Once per congestion controller, 10 MB are downloaded while the link loses 30 % of all datagrams in
-/// both directions during the 2 seconds that follow the first bytes of the answer. The window comes
-/// down to its floor; the question is whether it comes up again. The exit status is 0 only if every
-/// run finished in time.
+/// An HTTP/3 server, an impaired link and an HTTP/3 client communicate over real UDP sockets on this machine.
+/// With each congestion controller, 10 MB are downloaded while the link loses 30 % of all datagrams in both
+/// directions for 2 seconds, beginning with the first bytes of the response. The congestion window falls to
+/// its minimum; the question is whether it grows again. The exit status is 0 only if every run finished in
+/// time.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DemoCommand {
-    /// Only this congestion controller: reno, cubic or bbr. May be given several times.
+    /// Run only this congestion controller: reno, cubic or bbr. May be repeated.
     #[arg(long, value_name = "NAME", value_parser = str::parse::<Algorithm>)]
     controller: Vec<Algorithm>,
-    /// How much is downloaded.
+    /// Size of each download.
     #[arg(long, value_name = "SIZE", default_value = "10MB", value_parser = parse_size)]
     size: u64,
     /// Round-trip time of the link.
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_duration)]
     rtt: Duration,
-    /// The link delivers only at multiples of this time; off for at any time.
+    /// The link delivers datagrams only at multiples of this time; off delivers them at any time.
     #[arg(long, value_name = "TIME", default_value = "4ms", value_parser = parse_tick)]
     tick: Duration,
-    /// How likely a datagram is lost while the losses last.
+    /// Probability with which a datagram is lost during the loss period.
     #[arg(long, value_name = "PROBABILITY", default_value = "30%", value_parser = parse_probability)]
     loss: Probability,
-    /// How long the losses last.
+    /// Length of the loss period.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     loss_for: Duration,
-    /// How long a run may take.
+    /// Time limit of a run.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     limit: Duration,
-    /// How many runs each controller has.
+    /// Number of runs for each controller.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Decides what is lost; each further run of a controller has the next number.
+    /// Seed of the random losses; each further run of a controller uses the next number.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Where the qlog file of each run is left, such as cubic-1.sqlog. Those of an earlier demo are replaced; while
-    /// another demo writes there, they are called cubic-1_2.sqlog and so on.
+    /// Folder for the qlog file of each run, such as cubic-1.sqlog. Files of an earlier demo are replaced; while
+    /// another demo writes to the same folder, the names are cubic-1_2.sqlog and so on.
     #[arg(long, value_name = "DIR", default_value = "target/demo")]
     qlog: PathBuf,
     /// Print one JSON object per run instead of the table.
@@ -75,11 +75,11 @@ pub(crate) struct DemoCommand {
 }
 
 const AFTER_HELP: &str = "\
-Why ticks: a collapse that does not end needs acknowledgements that empty the whole flight at once.
-Links that deliver in slots, as many radios do, cause just that; --tick off is kinder.
+Why ticks: the collapse can last only if one acknowledgement covers everything in flight at once.
+Links that deliver in slots, as many radio links do, cause exactly that; --tick off is a milder test.
 
 Examples:
-  A hundred runs of CUBIC, and the slowest of them:
+  A hundred runs of CUBIC, of which the slowest is shown:
     clearway demo --controller cubic --runs 100
   Half of all datagrams lost for three seconds:
     clearway demo --loss 50% --loss-for 3s --limit 20s";
@@ -112,14 +112,14 @@ pub(crate) async fn run(command: DemoCommand) -> Result<(), Failure> {
     if let Some(ending) = place.ending() {
         let folder = command.qlog.display();
         output::status(&format!(
-            "another demo writes its qlog files to {folder}: the names of this one's end in {ending}"
+            "another demo is writing its qlog files to {folder}: the names of this demo's files end in {ending}"
         ));
     }
     let end = tokio::select! {
         result = run_all(&command, &place, &mut outcomes) => result,
-        signal = interrupt.heard() => Err(Failure::interrupted(signal, "interrupted")),
+        signal = interrupt.received() => Err(Failure::interrupted(signal, "interrupted")),
     };
-    // What was interrupted has results, too.
+    // An interrupted demo shows the results that it has.
     if !command.json && !outcomes.is_empty() {
         output::result(&table::table(&outcomes, output::width()))?;
         output::status(&traces(&command, &place, &outcomes));
@@ -147,23 +147,23 @@ async fn run_all(
     Ok(())
 }
 
-/// Where the qlog files are, or what became of them.
+/// Where the qlog files are, or which of them is incomplete and why.
 fn traces(command: &DemoCommand, place: &Place, outcomes: &[Outcome]) -> String {
     let folder = command.qlog.display();
     let names = place.ending().map_or_else(String::new, |ending| format!(" (*{ending})"));
     let failure = |outcome: &Outcome| Some((outcome.name.clone(), outcome.qlog_error.clone()?));
     match outcomes.iter().find_map(failure) {
-        None => format!("a qlog file per run is in {folder}{names}"),
-        Some((name, error)) => format!("not every qlog file in {folder} is whole; {name}: {error}"),
+        None => format!("the qlog file of each run is in {folder}{names}"),
+        Some((name, error)) => format!("qlog files in {folder} are incomplete; {name}: {error}"),
     }
 }
 
-/// Whether every run finished.
+/// Fails unless every run finished.
 fn conclude(outcomes: &[Outcome]) -> Result<(), Failure> {
     let failed: Vec<_> = outcomes.iter().filter(|outcome| !outcome.is_finished).collect();
     let Some(first) = failed.first() else { return Ok(()) };
     let (count, total) = (failed.len(), outcomes.len());
-    let why = first.error.as_deref().unwrap_or("it did not finish");
+    let why = first.error.as_deref().unwrap_or("no reason is known");
     let what = format!("{count} of {total} runs did not finish; the first, {}: {why}", first.name);
     Err(Failure::new(what).advise("its qlog file shows what happened"))
 }

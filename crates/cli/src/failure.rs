@@ -2,8 +2,8 @@ use std::fmt;
 
 use crate::interrupt::Ended;
 
-/// Why a command could not do its work, for a person: one line that says what happened, where, and
-/// what can be done about it.
+/// Why a command failed, for the user: one line that says what happened, where, and what can be done
+/// about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
     what: String,
@@ -12,36 +12,36 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure; `what` says what could not be done, to what, and why.
+    /// A failure; `what` says what could not be done, with which object, and why.
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), advice: None, exit_status: 1 }
     }
 
-    /// The user ended the program before its work was done; `what` says what that means for it.
+    /// The failure of a command that the user ended early; `what` says what that means for its result.
     pub(crate) fn interrupted(signal: Ended, what: impl Into<String>) -> Self {
         Self { exit_status: signal.exit_status(), ..Self::new(what) }
     }
 
-    /// The same with what the user can do about it.
+    /// Adds what the user can do about the failure.
     pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
     }
 
-    /// The same with another exit status.
+    /// Sets another exit status than 1.
     pub(crate) const fn with_exit_status(mut self, exit_status: u8) -> Self {
         self.exit_status = exit_status;
         self
     }
 
-    /// What the program tells whoever started it.
+    /// The exit status of the program.
     pub(crate) const fn exit_status(&self) -> u8 {
         self.exit_status
     }
 }
 
 impl fmt::Display for Failure {
-    /// One line, whatever a peer or a file name put into it.
+    /// One line: control characters, which a peer or a file name may contain, are escaped.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = self.what.clone();
         if let Some(advice) = &self.advice {
@@ -71,7 +71,7 @@ mod tests {
     use super::Failure;
 
     #[test]
-    fn is_one_line_whatever_it_quotes() {
+    fn control_characters_are_escaped() {
         let failure = Failure::new("cannot read \"a\nb\u{1b}[2J\"").advise("check the name");
         assert_eq!(failure.to_string(), "cannot read \"a\\nb\\u{1b}[2J\"; check the name");
     }

@@ -24,45 +24,45 @@ use target::Target;
 
 /// Download over HTTP/3.
 ///
-/// A file gets its name only when it is complete; then it replaces the one of that name, whose permissions it takes over,
-/// and a symbolic link goes on leading to it. A file that is protected from writing is not replaced. Several URLs are
-/// downloaded at once, except to standard output, and the failure of one does not end the others. The exit status is 0 only if
-/// every URL was downloaded whole, with a status of success. SSLKEYLOGFILE is honoured.
+/// A download is written to a temporary file, which is renamed when it is complete. It then replaces an existing file
+/// of that name and keeps its permissions; a symbolic link stays a link. A file that is not writable is not replaced.
+/// Several URLs are downloaded in parallel, except to standard output; if one fails, the others continue. The exit
+/// status is 0 only if every URL was downloaded completely and with a success status. SSLKEYLOGFILE is honoured.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct GetCommand {
-    /// What to download; URLs of one server share a connection.
+    /// The URLs to download; URLs of the same server share a connection.
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
-    /// Write to this file; - is standard output, and the default.
+    /// Write to this file; - is standard output, which is the default.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write each URL to a file that has the name with which the URL ends.
+    /// Write each URL to a file named after the last part of its path.
     #[arg(long, short = 'O', conflicts_with = "output")]
     remote_name: bool,
-    /// Trust servers whose certificates lead to those in this PEM file, and no others.
+    /// Trust only servers whose certificate chains end at a certificate in this PEM file.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Dangerous: believe any server. Whoever is on the way can read and change everything.
+    /// Dangerous: do not verify certificates. Anyone on the path can read and change everything.
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
-    /// Connect to this server instead of the one that the URL names.
+    /// Connect to this address instead of the one that the URL names.
     #[arg(long, value_name = "HOST:PORT")]
     connect: Option<String>,
-    /// Give up after this long, over all.
+    /// Give up if not everything is downloaded after this long.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
-    /// Send something after this much silence, so that the server learns it if a NAT has given this
-    /// client another address; 0 for never.
+    /// Send a PING after this much silence, so that the server learns the new address if a NAT has rebound
+    /// this client; 0 disables this.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     keep_alive: Duration,
-    /// Speak HTTP/0.9 (hq-interop) instead of HTTP/3.
+    /// Use HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
     /// Print one JSON object for each URL.
     #[arg(long)]
     json: bool,
-    /// Show no progress.
+    /// Do not show progress.
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
@@ -73,9 +73,9 @@ const AFTER_HELP: &str = "\
 Examples:
   Print a page:
     clearway get https://www.example.org/
-  Download two files from a server with a certificate of its own:
+  Download two files from a server with a self-signed certificate:
     clearway get -O --ca cert.pem https://localhost:4433/a.bin https://localhost:4433/b.bin
-  Through an impaired link (see clearway link --help):
+  Download through an impaired link (see clearway link --help):
     clearway get -o file --ca cert.pem --connect 127.0.0.1:4434 https://localhost:4433/file";
 
 /// Runs the command.
@@ -93,11 +93,11 @@ pub(crate) async fn run(command: GetCommand) -> Result<(), Failure> {
     tokio::select! {
         result = download_all(&command) => result,
         timeout = timeout => {
-            Err(Failure::new(format!("not done after {timeout:?}; nothing half-written was kept"))
-                .advise("raise --timeout or ask for less"))
+            Err(Failure::new(format!("not done after {timeout:?}; incomplete files were removed"))
+                .advise("raise --timeout or download less"))
         }
-        signal = interrupt.heard() => {
-            Err(Failure::interrupted(signal, "interrupted; nothing half-written was kept"))
+        signal = interrupt.received() => {
+            Err(Failure::interrupted(signal, "interrupted; incomplete files were removed"))
         }
     }
 }
@@ -111,7 +111,9 @@ async fn download_all(command: &GetCommand) -> Result<(), Failure> {
         .collect::<Result<_, Failure>>()?;
     check_outputs(command, &jobs)?;
     if command.insecure {
-        output::status("warning: --insecure believes any server; what comes may be anyone's");
+        output::status(
+            "warning: --insecure does not verify the server; the content may come from anyone",
+        );
     }
     let batch = Batch::new(command, connect::config(command)?, &jobs);
     let outcome = batch.run(&jobs).await;
@@ -130,19 +132,21 @@ fn file(command: &GetCommand, target: &Target) -> Result<Option<PathBuf>, Failur
 
 fn check_outputs(command: &GetCommand, jobs: &[Job]) -> Result<(), Failure> {
     if jobs.len() > 1 && !command.remote_name && jobs.iter().any(|job| job.file.is_some()) {
-        return Err(Failure::new("several URLs cannot go to one file")
-            .advise("use -O for a file each, or one command for each"));
+        return Err(Failure::new("several URLs cannot be written to one file")
+            .advise("use -O to write each to a file of its own, or run one command for each"));
     }
     let mut names = BTreeSet::new();
     if let Some(twice) =
         jobs.iter().filter_map(|job| job.file.as_ref()).find(|file| !names.insert(*file))
     {
         return Err(Failure::new(format!("two of the URLs end with {}", twice.display()))
-            .advise("use --output and one command for each"));
+            .advise("run one command with --output for each"));
     }
     if command.json && jobs.iter().any(|job| job.file.is_none()) {
-        return Err(Failure::new("--json and the content cannot both go to standard output")
-            .advise("name a file with --output, or use -O"));
+        return Err(Failure::new(
+            "--json and the content cannot both be written to standard output",
+        )
+        .advise("name a file with --output, or use -O"));
     }
     Ok(())
 }

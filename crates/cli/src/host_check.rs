@@ -1,4 +1,4 @@
-//! Who may ask for what is served over HTTP.
+//! A check of the Host field of HTTP requests, against DNS rebinding.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use http::StatusCode;
 use http::header::HOST;
 use http::uri::Authority;
 
-/// A router that answers only requests for an address, for "localhost", or for one of `names`, wherever it is
-/// served: a page of the web whose own name is made to lead here (DNS rebinding) must not read what is served. No
-/// browser asks for an address on behalf of a page of another.
+/// A router that answers only requests whose Host is an IP address, "localhost" or one of `names`: a web page whose
+/// name was made to resolve to this machine (DNS rebinding) must not read what is served. A browser sends an IP address
+/// as Host only for pages that were loaded from that address.
 pub(crate) fn guard(router: Router, names: &[String]) -> Router {
     let names: Arc<[String]> = names.into();
     router.layer(from_fn_with_state(names, refuse_other_names))
@@ -28,7 +28,7 @@ async fn refuse_other_names(
     if host.is_some_and(|host| is_permitted(host, &names)) {
         return next.run(request).await;
     }
-    let why = "ask for localhost, for the address, or for a name that the program was given\n";
+    let why = "in the URL, use localhost, the IP address, or a host name given with --name or --live-name\n";
     (StatusCode::FORBIDDEN, why).into_response()
 }
 
@@ -45,7 +45,7 @@ mod tests {
     use super::is_permitted;
 
     #[test]
-    fn names_of_the_web_are_refused() {
+    fn other_host_names_are_refused() {
         for host in ["localhost", "LOCALHOST:4480", "127.0.0.1:80", "[::1]:4480", "192.0.2.7:80"] {
             assert!(is_permitted(host, &[]), "{host}");
         }

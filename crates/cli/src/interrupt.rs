@@ -5,57 +5,58 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
-/// Hears when the user wants the program to end: Ctrl-C, or what a service manager sends.
+/// Receives the signals with which a user or a service manager ends the program: SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
     interrupt: Signal,
     terminate: Signal,
-    /// The terminal was closed; only who has one is told.
+    /// SIGHUP, when the terminal is closed; `None` if the program has no terminal.
     hang_up: Option<Signal>,
 }
 
-/// How the user wanted the program to end.
+/// The signal that ended the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {
-    /// Ctrl-C.
+    /// SIGINT: Ctrl-C.
     Interrupted,
-    /// As a service manager does it.
+    /// SIGTERM, as service managers send it.
     Terminated,
-    /// By closing the terminal.
+    /// SIGHUP: the terminal was closed.
     HungUp,
 }
 
 impl Ended {
-    /// The exit status of a program that ends for it with its work undone: as a shell gives it, 128 and
-    /// the number of the signal.
+    /// The exit status of a program that this signal ended before its work was done: 128 plus the number of
+    /// the signal, as shells report it.
     pub(crate) fn exit_status(self) -> u8 {
         let signal = match self {
             Self::Interrupted => Number::INT,
             Self::Terminated => Number::TERM,
             Self::HungUp => Number::HUP,
         };
-        // They are all small.
+        // The numbers are all less than 128.
         u8::try_from(signal.as_raw()).map_or(1, |number| number | 0x80)
     }
 }
 
 impl Interrupt {
-    /// From now on those signals are heard, and do not end the program by themselves.
+    /// Installs the handlers: from now on these signals do not end the program by default.
     pub(crate) fn listen() -> Result<Self, Failure> {
         let listen = |kind| {
-            signal(kind).map_err(|error| Failure::new(format!("cannot hear Ctrl-C: {error}")))
+            signal(kind).map_err(|error| Failure::new(format!("cannot handle Ctrl-C: {error}")))
         };
-        // Whoever hears it gets an error from a write that makes a file too large; nobody waits for it.
+        // With a handler for SIGXFSZ, a write that makes a file too large returns an error instead of ending the
+        // program. Nobody waits for the signal itself.
         drop(listen(SignalKind::from_raw(Number::XFSZ.as_raw()))?);
-        // nohup(1) takes the terminal away, and means it.
+        // nohup(1) detaches the program from the terminal, so that it survives the terminal's end.
         let has_terminal = std::io::stdin().is_terminal();
         let hang_up = has_terminal.then(|| listen(SignalKind::hangup())).transpose()?;
         let interrupt = listen(SignalKind::interrupt())?;
         Ok(Self { interrupt, terminate: listen(SignalKind::terminate())?, hang_up })
     }
 
-    /// Waits for the next one.
-    pub(crate) async fn heard(&mut self) -> Ended {
+    /// Waits for the next signal.
+    pub(crate) async fn received(&mut self) -> Ended {
         let hung_up = async {
             match &mut self.hang_up {
                 Some(hang_up) => hang_up.recv().await,

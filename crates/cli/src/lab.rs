@@ -23,12 +23,13 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 
-/// Put congestion controllers to the test: scenarios in virtual time.
+/// Test congestion controllers: scenarios in virtual time.
 ///
 /// A scenario is a TOML file that describes networks, traffic, and what is expected. The real stack,
 /// HTTP/3 at both ends, runs over the simulated network; time jumps from one event to the next, so
-/// that a minute passes in a fraction of a second. While it runs, every property of liveness and safety
-/// is checked at every event; others are judged by comparing runs. A seed decides everything random: the same seed gives the same bytes.
+/// that a minute passes in a fraction of a second. Properties of liveness and safety are checked at every
+/// event of a run; others are checked by comparing runs. A seed determines everything random: the same seed
+/// gives the same bytes.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct LabCommand {
@@ -50,17 +51,17 @@ enum LabSubcommand {
 
 const AFTER_HELP: &str = "\
 Examples:
-  What there is:
+  List the scenarios:
     clearway lab list
-  What is checked:
+  List the properties that are checked:
     clearway lab properties
-  The whole set, every property checked, and a table:
+  Run all scenarios with every check, and print a table:
     clearway lab run --all
-  Ten thousand seeds of one scenario, for every controller:
+  Run one scenario with ten thousand seeds, for every controller:
     clearway lab sweep collapse --seeds 10000
-  One disturbance at every moment of a connection:
+  Apply one disturbance at every moment of a connection:
     clearway lab disturb
-  One seed again, with its qlog file:
+  Repeat one seed, and write its qlog file:
     clearway lab replay collapse --controller cubic --seed 4711 --qlog run.sqlog";
 
 /// Runs the command.

@@ -1,4 +1,4 @@
-//! `clearway link`: a relay that spoils UDP for any program.
+//! `clearway link`: a UDP relay that impairs the traffic of any program.
 
 mod arguments;
 mod report;
@@ -17,17 +17,17 @@ use crate::output;
 use crate::relay::{Relay, RelayConfig};
 use arguments::DirectionArguments;
 
-/// Relay UDP and spoil it: delay, loss, a bottleneck, rebinding and more.
+/// Relay UDP and impair it: delay, loss, a bottleneck, NAT rebinding and more.
 ///
-/// Every datagram that comes to --listen goes to --to, from a socket of its own per client, and the
-/// answers go back. No privileges are needed. Interrupt it (Ctrl-C) to see what it did.
+/// Every datagram that arrives at --listen is sent to --to, from a separate socket for each client, and the
+/// server's datagrams are sent back. No privileges are needed. Interrupt it (Ctrl-C) to print its counters.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct LinkCommand {
-    /// Where programs send to instead of to the server; port 0 takes any.
+    /// The address to listen on, to which clients send instead of to the server; port 0 means any free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4434")]
     listen: SocketAddr,
-    /// Where the server is.
+    /// The address of the server.
     #[arg(long, value_name = "HOST:PORT")]
     to: String,
     #[command(flatten)]
@@ -38,10 +38,10 @@ pub(crate) struct LinkCommand {
     /// Give clients a new source port this long after the first datagram.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Rebinding")]
     rebind_after: Option<Duration>,
-    /// Change the address, too: another one of 127.0.0.0/8, for a server on it.
+    /// Also change the IP address, to another one in 127.0.0.0/8; for servers on 127.0.0.1 only.
     #[arg(long, help_heading = "Rebinding")]
     rebind_address: bool,
-    /// Decides everything that is random.
+    /// Seed of everything random.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Print the counters as one JSON object.
@@ -50,15 +50,15 @@ pub(crate) struct LinkCommand {
 }
 
 const AFTER_HELP: &str = "\
-Every option under \"Network conditions\" is for both directions. Put to-server- or to-client- before \
-its name to have it for one direction only; that goes over what is for both.
+Every option under \"Network conditions\" applies to both directions. With to-server- or to-client- before \
+its name (--to-client-rate), it applies to that direction only, and overrides the option for both.
 
 Examples:
-  A round trip of 30 ms, 10 Mbit/s down, a queue of 50 datagrams:
+  A round trip of 30 ms, 10 Mbit/s to the client, a queue of 50 datagrams:
     clearway link --to 127.0.0.1:4433 --delay 15ms --to-client-rate 10mbit --to-client-queue 50
-  30 % loss both ways for 2 s, once 50 kB have gone to the client:
+  30 % loss in both directions for 2 s, after 50 kB to the client:
     clearway link --to 127.0.0.1:4433 --delay 5ms --loss 30% --loss-after-bytes 50kB --loss-for 2s
-  A NAT that forgets its mapping every 3 s:
+  A NAT that rebinds every 3 s:
     clearway link --to example.org:443 --rebind-every 3s";
 
 /// Runs the command.
@@ -68,12 +68,9 @@ pub(crate) async fn run(command: LinkCommand) -> Result<(), Failure> {
     let to = config.to;
     let mut interrupt = Interrupt::listen()?;
     let mut relay = Relay::start(config)?;
-    output::status(&format!(
-        "relaying {} to {to}; interrupt with Ctrl-C to end",
-        relay.local_address()
-    ));
+    output::status(&format!("relaying {} to {to}; press Ctrl-C to end", relay.local_address()));
     let outcome = tokio::select! {
-        _ = interrupt.heard() => Ok(()),
+        _ = interrupt.received() => Ok(()),
         failure = relay.failed() => Err(failure),
     };
     let status = relay.stop().await;
@@ -87,7 +84,8 @@ pub(crate) async fn run(command: LinkCommand) -> Result<(), Failure> {
 async fn config(command: LinkCommand) -> Result<RelayConfig, Failure> {
     let conditions = |way| {
         let conditions = command.directions.conditions(way);
-        conditions.map_err(|error| Failure::new(format!("these options do not fit: {error}")))
+        conditions
+            .map_err(|error| Failure::new(format!("these options contradict each other: {error}")))
     };
     let link = LinkConfig {
         to_server: conditions(Way::ToServer)?,
@@ -103,7 +101,7 @@ async fn config(command: LinkCommand) -> Result<RelayConfig, Failure> {
 fn rebind(command: &LinkCommand) -> Result<Option<Rebind>, Failure> {
     match (command.rebind_after, command.rebind_every) {
         (None, None) if command.rebind_address => {
-            Err(Failure::new("--rebind-address says how to rebind, but not when")
+            Err(Failure::new("--rebind-address has no effect without a time at which to rebind")
                 .advise("add --rebind-every or --rebind-after"))
         }
         (None, None) => Ok(None),

@@ -1,11 +1,11 @@
-//! Why an address cannot be listened on.
+//! Error messages for an address that cannot be listened on.
 
 use std::io;
 use std::net::SocketAddr;
 
 use crate::failure::Failure;
 
-/// What listens, and where its address comes from.
+/// The kind of a socket that listens, and the option that gives its address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listening {
     protocol: &'static str,
@@ -13,20 +13,20 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Connections, and what is relayed.
+    /// QUIC connections, and relayed datagrams.
     pub(crate) const UDP: Self = Self { protocol: "UDP", option: "--listen" };
     /// The viewer's page.
     pub(crate) const PAGE: Self = Self { protocol: "TCP", option: "--listen" };
     /// Traces that can be followed.
     pub(crate) const TRACES: Self = Self { protocol: "TCP", option: "--live" };
 
-    /// Why it cannot listen on `address`, and what can be done.
+    /// The failure to listen on `address`, with what the user can do.
     pub(crate) fn failed(self, address: SocketAddr, error: &io::Error) -> Failure {
         let Self { protocol, option } = self;
         let failure = Failure::new(format!("cannot listen on {protocol} {address}: {error}"));
         match error.kind() {
             io::ErrorKind::AddrInUse => failure.advise(format!(
-                "another program uses that port: stop it or take another with {option}"
+                "another program uses this port: stop it, or choose another port with {option}"
             )),
             io::ErrorKind::AddrNotAvailable => failure
                 .advise("this machine has no such address; 127.0.0.1 and 0.0.0.0 always work"),

@@ -1,8 +1,8 @@
-//! The qlog of connections while they last, over HTTP: what `clearway view --live` follows.
+//! The qlog of connections in progress, over HTTP, for `clearway view --live`.
 //!
-//! `GET /` lists the connections, the newest last: `[{"name", "has_ended"}…]`. `GET /NAME` is the qlog of one of them, as a
-//! JSON text sequence that goes on while the connection does: `curl` makes a file of it. `trace` keeps what was written,
-//! `traces` knows the connections, `server` gives them out.
+//! `GET /` lists the connections, the newest last: `[{"name", "has_ended"}…]`. `GET /NAME` returns the qlog of one of
+//! them, as a JSON text sequence that continues as long as the connection does: `curl` can save it to a file. `trace`
+//! keeps the log of one connection, `traces` is the list of connections, `server` is the HTTP server.
 
 mod server;
 mod trace;
@@ -16,25 +16,24 @@ use crate::failure::Failure;
 
 pub(crate) use traces::Traces;
 
-/// Whether connections can be followed, and where.
+/// The options for following connections.
 #[derive(Args, Debug)]
 pub(crate) struct LiveOptions {
-    /// Let `clearway view --live ADDRESS` follow the connections: their qlog can be had there, over HTTP, by
-    /// everyone who reaches the address.
+    /// Let `clearway view --live ADDRESS` follow the connections: serve their qlog over HTTP at this address, to
+    /// everyone who can reach it.
     #[arg(long = "live", value_name = "ADDRESS")]
     address: Option<SocketAddr>,
-    /// Answer those who ask for --live by this name of the machine, too, and not only by its address. May be given
-    /// several times.
+    /// Also accept requests for --live under this host name, not only under the address. May be repeated.
     #[arg(long = "live-name", value_name = "NAME", requires = "address")]
     names: Vec<String>,
 }
 
 impl LiveOptions {
-    /// Begins to listen, if that is wanted.
+    /// Starts to listen, if an address is given.
     ///
     /// # Errors
     ///
-    /// If the address cannot be had.
+    /// If the address cannot be listened on.
     pub(crate) async fn start(&self) -> Result<Option<Traces>, Failure> {
         let Some(address) = self.address else { return Ok(None) };
         server::start(address, &self.names).await.map(Some)

@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     let outcome = match runtime {
         Ok(runtime) => {
             let outcome = runtime.block_on(run(program.command));
-            // A name server that does not answer, or a pipe that nobody reads, does not hold us up.
+            // Do not wait for tasks that block, on a name server that does not answer or a pipe that nobody reads.
             runtime.shutdown_background();
             clearway::halt();
             qlog_files::finish();

@@ -1,17 +1,17 @@
-//! What the program prints. Standard output is for results, so that it can be read by another program;
-//! everything else goes to standard error.
+//! What the program prints. Standard output is for results, so that another program can read it;
+//! everything else is printed to standard error.
 
 use std::io::{self, ErrorKind, Write};
 
 use crate::failure::Failure;
 
-/// Prints a line about what is going on.
+/// Prints a status line on standard error.
 pub(crate) fn status(line: &str) {
-    // If nobody can hear it, nobody can hear the complaint either.
+    // If standard error cannot be written, an error message cannot be printed either.
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// How many columns standard output has, if it is a terminal.
+/// The width of standard output in columns, if it is a terminal.
 pub(crate) fn width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
@@ -21,7 +21,7 @@ pub(crate) fn width() -> Option<usize> {
 ///
 /// # Errors
 ///
-/// If it cannot be written. That its reader has seen enough is no error.
+/// If it cannot be written. A broken pipe is not an error: its reader has seen enough.
 pub(crate) fn result(line: &str) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
     match writeln!(output, "{line}").and_then(|()| output.flush()) {

@@ -1,4 +1,4 @@
-//! `clearway qlog`: what is done with qlog files.
+//! `clearway qlog`: work on qlog files.
 
 mod convert;
 
@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 
-/// Work on qlog files.
+/// Convert qlog files.
 #[derive(Args, Debug)]
 pub(crate) struct QlogCommand {
     #[command(subcommand)]

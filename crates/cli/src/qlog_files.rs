@@ -1,4 +1,5 @@
-//! The qlog files of this program's connections, which a thread writes, and what is said of them at the end.
+//! The qlog files of this program's connections, which a thread writes, and the messages at the end about incomplete
+//! ones.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,10 +10,10 @@ use clearway_qlog::{QlogDirectory, QlogSummary, TraceOptions, WritingThread};
 use crate::failure::Failure;
 use crate::output;
 
-/// How long the program waits for the disk at its end.
+/// How long the program waits at its end for the files to be written.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who has something to write.
+/// A writer of qlog files that has to be completed at the end.
 enum Writing {
     Directory(QlogDirectory),
     Thread(WritingThread),
@@ -24,14 +25,16 @@ fn register(writing: Writing) {
     WRITING.lock().unwrap_or_else(PoisonError::into_inner).push(writing);
 }
 
-/// A folder of qlog files, which [`finish`] completes. What is wrong with it is said once.
+/// A folder of qlog files, which [`finish`] completes. An error of writing is printed once.
 ///
 /// # Errors
 ///
-/// If no file can be made in it.
+/// If no file can be created in it.
 pub(crate) fn directory(path: PathBuf, options: TraceOptions) -> Result<QlogDirectory, Failure> {
     let directory = QlogDirectory::new(path, options)
-        .map_err(|error| Failure::new(error.to_string()).advise("name another with --qlog"))?
+        .map_err(|error| {
+            Failure::new(error.to_string()).advise("choose another folder with --qlog")
+        })?
         .with_error_handler(Arc::new(|error| output::status(&format!("clearway: {error}"))));
     register(Writing::Directory(directory.clone()));
     Ok(directory)
@@ -41,7 +44,7 @@ pub(crate) fn directory(path: PathBuf, options: TraceOptions) -> Result<QlogDire
 ///
 /// # Errors
 ///
-/// If the system has no thread to give.
+/// If the system cannot start a thread.
 pub(crate) fn thread() -> Result<WritingThread, Failure> {
     let thread = WritingThread::start()
         .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
@@ -49,8 +52,8 @@ pub(crate) fn thread() -> Result<WritingThread, Failure> {
     Ok(thread)
 }
 
-/// Waits until all files are written, for no longer than a few seconds, and says what is missing. All connections
-/// are gone.
+/// Waits until all files are written, for at most a few seconds, and prints what is missing. To be called when all
+/// connections are gone.
 pub(crate) fn finish() {
     let all = std::mem::take(&mut *WRITING.lock().unwrap_or_else(PoisonError::into_inner));
     for writing in all {
@@ -66,34 +69,34 @@ pub(crate) fn finish() {
     }
 }
 
-/// What is not in the files, a line each.
+/// What is missing in the files, one line for each reason.
 fn shortfalls(summary: &QlogSummary) -> Vec<String> {
     let QlogSummary { disk, failed_handshakes, unopened } = summary;
     let mut lines = Vec::new();
     if !disk.is_complete {
         lines.push(format!(
-            "qlog files are not complete: the disk did not take {} bytes within {PATIENCE:?}",
+            "qlog files are incomplete: {} bytes were not written to disk within {PATIENCE:?}",
             disk.waiting_bytes
         ));
     }
     if disk.records_dropped > 0 {
         let count = disk.records_dropped;
         lines.push(format!(
-            "{count} records are missing in qlog files, which say where: the disk did not keep up"
+            "{count} records are missing in qlog files, at places marked there: the disk is too slow"
         ));
     }
     if disk.logs_dropped > 0 {
         let count = disk.logs_dropped;
-        lines.push(format!("{count} connections have no qlog file: the disk did not keep up"));
+        lines.push(format!("{count} connections have no qlog file: the disk is too slow"));
     }
     if *failed_handshakes > 0 {
         lines.push(format!(
-            "{failed_handshakes} handshakes that failed have no qlog file: others that failed have one"
+            "{failed_handshakes} handshakes failed and have no qlog file: too many of them failed"
         ));
     }
     if *unopened > 0 {
         lines.push(format!(
-            "{unopened} connections have no qlog file: none of their first packets could be opened"
+            "{unopened} connections have no qlog file: none of their first packets could be decrypted"
         ));
     }
     lines
@@ -106,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_missing_is_said() {
+    fn only_missing_data_is_reported() {
         let disk = Finished { is_complete: true, ..Finished::default() };
         let complete = QlogSummary { disk, ..QlogSummary::default() };
         assert_eq!(shortfalls(&complete), [""; 0]);

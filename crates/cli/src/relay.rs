@@ -1,9 +1,8 @@
-//! A UDP relay that does to datagrams in real time what a [`Link`] does in virtual time.
+//! A UDP relay that runs a [`Link`] in real time.
 //!
-//! One thread moves all datagrams. It sleeps until one comes or the link has one due, to the
-//! nanosecond that the kernel's timers allow. A client is known by its address; every client gets a
-//! socket of its own towards the server, and another one each time the link says that the NAT has
-//! forgotten it.
+//! One thread relays all datagrams. It sleeps until a datagram arrives or the link has one due, as precisely
+//! as the kernel's timers allow. A client is identified by its address; every client gets a socket of its own
+//! towards the server, and a new one whenever the link simulates a NAT rebinding.
 
 mod clock;
 mod driver;
@@ -30,14 +29,14 @@ use socket::Socket;
 
 pub(crate) use loss_window::LossWindow;
 
-/// What a relay does.
+/// The configuration of a relay.
 #[derive(Clone, Debug)]
 pub(crate) struct RelayConfig {
-    /// Where clients send to. Port 0 takes any.
+    /// The address that clients send to. Port 0 means any free port.
     pub(crate) listen: SocketAddr,
-    /// Where the server is.
+    /// The server's address.
     pub(crate) to: SocketAddr,
-    /// What happens in between.
+    /// The network conditions between clients and server.
     pub(crate) link: LinkConfig,
 }
 
@@ -47,29 +46,29 @@ pub(crate) struct Relay {
     local_address: SocketAddr,
     clock: Clock,
     shared: Arc<Mutex<Report>>,
-    /// Closing it tells the thread to end.
+    /// The thread ends when this pipe is closed.
     stop: Option<PipeWriter>,
     finished: oneshot::Receiver<io::Result<()>>,
 }
 
-/// What a relay has done so far.
+/// The counters of a relay.
 #[derive(Clone, Debug)]
 pub(crate) struct RelayStatus {
-    /// What the link has done.
+    /// The counters of the link.
     pub(crate) link: Counters,
-    /// How many clients there are.
+    /// The number of clients.
     pub(crate) clients: usize,
-    /// Datagrams of clients for which there was no place.
+    /// Datagrams of clients that were dropped because there are too many clients.
     pub(crate) refused_clients: u64,
-    /// Datagrams that did not come from the server but were sent to a client's socket.
+    /// Datagrams that arrived at a client's socket, but not from the server.
     pub(crate) strangers: u64,
-    /// Datagrams that the link delivered and this machine could not send.
+    /// Datagrams that the link delivered, but that this machine could not send.
     pub(crate) unsent: u64,
-    /// Deliveries that came more than 1 ms after their time: this machine was busy.
+    /// Deliveries more than 1 ms after the time that the link determined, because this machine was busy.
     pub(crate) late: u64,
-    /// By how much the latest delivery came after its time.
+    /// The largest delay of a delivery after its time.
     pub(crate) worst_lateness: Duration,
-    /// Where it is with respect to its loss window.
+    /// The state of the loss window.
     pub(crate) loss_window: LossWindow,
 }
 
@@ -78,14 +77,14 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// If the addresses do not fit together or the socket cannot be had.
+    /// If the server's address cannot be used, or the socket cannot be opened.
     pub(crate) fn start(config: RelayConfig) -> Result<Self, Failure> {
         let RelayConfig { listen, to, link } = config;
         check_target(to)?;
         let addresses = link.rebind.is_some_and(|rebind| rebind.address);
         if addresses && !matches!(to.ip(), IpAddr::V4(ip) if ip.is_loopback()) {
             return Err(Failure::new(format!("cannot send to {to} from changing addresses"))
-                .advise("that works only towards a server at 127.0.0.1; else only ports change"));
+                .advise("--rebind-address works only with a server at 127.0.0.1; leave it out to change ports"));
         }
         let listener =
             Socket::bind(listen).map_err(|error| Listening::UDP.failed(listen, &error))?;
@@ -110,19 +109,19 @@ impl Relay {
         thread::Builder::new()
             .name("relay".to_owned())
             .spawn(move || {
-                // Nobody may be there any more to hear it.
+                // The receiver may have been dropped.
                 let _ = finish.send(driver.run(&stopped));
             })
             .map_err(cannot_start)?;
         Ok(Self { local_address, clock, shared, stop: Some(stop), finished })
     }
 
-    /// Where it listens.
+    /// The address that the relay listens on.
     pub(crate) const fn local_address(&self) -> SocketAddr {
         self.local_address
     }
 
-    /// What it has done so far.
+    /// The current counters.
     pub(crate) fn status(&self) -> RelayStatus {
         let report = self.shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
         RelayStatus {
@@ -137,28 +136,29 @@ impl Relay {
         }
     }
 
-    /// Waits until it cannot go on. Safe to cancel.
+    /// Waits until the relay fails, and returns the reason. Cancel-safe.
     pub(crate) async fn failed(&mut self) -> Failure {
         let why = match (&mut self.finished).await {
             Ok(Err(error)) => error.to_string(),
             Ok(Ok(())) | Err(_) => "its thread has ended".to_owned(),
         };
-        Failure::new(format!("the relay at {} cannot go on: {why}", self.local_address))
+        Failure::new(format!("the relay at {} has failed: {why}", self.local_address))
     }
 
-    /// Stops it and says what it has done.
+    /// Stops the relay and returns the final counters.
     pub(crate) async fn stop(mut self) -> RelayStatus {
         drop(self.stop.take());
-        // An error that comes this late changes nothing about what was done.
+        // An error at this point does not change the counters.
         let _ = (&mut self.finished).await;
         self.status()
     }
 }
 
-/// Whether datagrams can be sent there, and answers told from those of strangers.
+/// Fails unless `to` is a complete address, to which datagrams can be sent and by which the server's datagrams can be
+/// told from those of others.
 fn check_target(to: SocketAddr) -> Result<(), Failure> {
     if to.ip().is_unspecified() || to.port() == 0 {
-        let what = format!("cannot relay to {to}: that is no server's address");
+        let what = format!("cannot relay to {to}: it is not the address of a server");
         return Err(Failure::new(what).advise("give an address and a port such as 127.0.0.1:4433"));
     }
     Ok(())

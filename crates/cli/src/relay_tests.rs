@@ -7,7 +7,7 @@ use clearway_network::{Conditions, Ecn, LossRule, Probability, Rebind, Way, Wind
 use super::socket::Buffers;
 use super::*;
 
-/// Far more than anything here takes: a test that reaches it has failed.
+/// Far longer than anything here takes: a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn any_port() -> SocketAddr {
@@ -98,7 +98,7 @@ async fn carries_the_ecn_field() {
     }
 }
 
-/// Where the next datagram came from, and how.
+/// Waits for the next datagram.
 fn next(socket: &Socket, buffers: &mut Buffers) -> socket::Arrival {
     let start = Instant::now();
     loop {
@@ -138,7 +138,7 @@ async fn gives_a_client_a_new_address_and_drops_what_goes_to_the_old_one() {
     server.send_to(b"to the old one", old).unwrap();
     server.send_to(b"to the new one", new).unwrap();
     assert_eq!(receive(&client).0, b"to the new one");
-    // The two came through different sockets: the relay may look at the old one last.
+    // The two arrive at different sockets: the relay may read the old one last.
     while relay.status().link.to_client.received < 2 {
         assert!(start.elapsed() < PATIENCE, "the relay does not read the old socket");
         tokio::task::yield_now().await;
@@ -147,7 +147,7 @@ async fn gives_a_client_a_new_address_and_drops_what_goes_to_the_old_one() {
 }
 
 #[tokio::test]
-async fn ignores_strangers() {
+async fn ignores_datagrams_from_unknown_senders() {
     let server = udp();
     let relay = relay(&server, LinkConfig::default());
     let client = udp();
@@ -160,7 +160,7 @@ async fn ignores_strangers() {
 }
 
 #[tokio::test]
-async fn loses_what_its_window_says() {
+async fn loses_datagrams_in_its_loss_window() {
     let server = udp();
     let window = Window::AfterBytes { way: Way::ToServer, bytes: 1000, length: None };
     let to_server = Conditions {
@@ -184,7 +184,7 @@ async fn loses_what_its_window_says() {
 }
 
 #[tokio::test]
-async fn says_why_it_cannot_start() {
+async fn reports_why_it_cannot_start() {
     let taken = udp();
     let listen = taken.local_addr().unwrap();
     let to = "127.0.0.1:4433".parse().unwrap();

@@ -30,50 +30,50 @@ use store::Store;
 
 /// Serve the files of a folder over HTTP/3.
 ///
-/// Without --cert and --key a certificate for localhost, 127.0.0.1 and ::1 is made on the spot; clients
-/// trust it when they are given the file of --save-cert. Interrupt the server (Ctrl-C) and it answers
-/// what was asked and ends; interrupt it again and it ends at once. SSLKEYLOGFILE is honoured.
+/// Without --cert and --key, a self-signed certificate for localhost, 127.0.0.1 and ::1 is generated; clients
+/// trust it when they are given the file of --save-cert. When the server is interrupted (Ctrl-C), it answers
+/// the requests that it has received and ends; interrupted again, it ends at once. SSLKEYLOGFILE is honoured.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ServeCommand {
-    /// The folder.
+    /// The folder to serve.
     #[arg(default_value = ".", value_name = "DIR")]
     root: PathBuf,
-    /// Where to listen; port 0 takes any.
+    /// The address to listen on; port 0 means any free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433")]
     listen: SocketAddr,
-    /// PEM file with the server's certificate, and those that lead to a root.
+    /// PEM file with the server's certificate, followed by the intermediate certificates.
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
     /// PEM file with the certificate's private key.
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Write the certificate that was made on the spot to this file.
+    /// Write the generated certificate to this file.
     #[arg(long, value_name = "FILE", conflicts_with = "cert")]
     save_cert: Option<PathBuf>,
-    /// Have every client show that it receives what is sent to its address (Retry).
+    /// Validate the address of every client with a Retry packet.
     #[arg(long)]
     retry: bool,
     /// Serve HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
-    /// Serve files and folders whose names begin with a dot, too; without this, of those only /.well-known.
+    /// Also serve files and folders whose names begin with a dot; by default, only /.well-known of these is served.
     #[arg(long)]
     hidden: bool,
     /// Keep at most this many files open.
     #[arg(long, value_name = "COUNT", default_value = "256", value_parser = clap::value_parser!(u32).range(1..))]
     open_files: u32,
-    /// Hold at most this much of what clients have not acknowledged, for all of them together; no client gets more than an
-    /// eighth of what is free. Who asks when nothing is free is told to come again (503).
+    /// Keep at most this much unacknowledged content in memory, for all clients together; a client gets at most an
+    /// eighth of what is free. Requests that arrive when too little is free are answered with 503.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_memory)]
     content_memory: u64,
-    /// Abandon a response of which the client takes nothing for this long. The connection's others go on.
+    /// Reset a response of which the client accepts nothing for this long. Other streams are not affected.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_timeout)]
     send_timeout: Duration,
-    /// Abandon a request that is not complete and of which nothing comes for this long.
+    /// Reset an incomplete request of which nothing arrives for this long.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
     request_timeout: Duration,
-    /// Print no line per request.
+    /// Do not print a line for each request.
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
@@ -84,25 +84,25 @@ pub(crate) struct ServeCommand {
 
 const AFTER_HELP: &str = "\
 Examples:
-  Serve this folder to this machine:
+  Serve the current folder to clients on this machine:
     clearway serve --save-cert /tmp/cert.pem
     clearway get --ca /tmp/cert.pem https://localhost:4433/README.md
-  Serve a folder to everyone, with a real certificate:
+  Serve a folder publicly, with a certificate from a CA:
     clearway serve /srv/www --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem";
 
-/// The least that `--content-memory` can be: less would not do for one piece of a file.
+/// The minimum of `--content-memory`: with less, not even one piece of a file could be held.
 const LEAST_MEMORY: u64 = 1 << 20;
 
 fn parse_memory(input: &str) -> Result<u64, String> {
     match parse_size(input).map_err(|error| error.to_string())? {
-        size if size < LEAST_MEMORY => Err("it must be 1MiB or more".to_owned()),
+        size if size < LEAST_MEMORY => Err("it must be at least 1MiB".to_owned()),
         size => Ok(size),
     }
 }
 
 fn parse_timeout(input: &str) -> Result<Duration, String> {
     match parse_duration(input).map_err(|error| error.to_string())? {
-        Duration::ZERO => Err("no time at all is too little".to_owned()),
+        Duration::ZERO => Err("it must be longer than 0".to_owned()),
         timeout => Ok(timeout),
     }
 }
@@ -113,7 +113,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     let store = Store::new(open_files, command.content_memory);
     let files = Files::new(&command.root, command.hidden, store).map_err(|error| {
         Failure::new(format!("cannot serve {}: {error}", command.root.display()))
-            .advise("name a folder that this user may read")
+            .advise("choose a folder that this user may read")
     })?;
     let identity = match (&command.cert, &command.key) {
         (Some(certificates), Some(key)) => Identity::read(certificates, key)?,
@@ -154,7 +154,7 @@ fn config(
     })
 }
 
-/// Says where the server listens, and how clients come to trust a certificate made on the spot.
+/// Prints the address of the server, and how clients can trust a generated certificate.
 fn announce(
     command: &ServeCommand,
     development: Option<&str>,
@@ -164,38 +164,38 @@ fn announce(
     match (&command.save_cert, development) {
         (Some(file), Some(pem)) => {
             certificate::save(pem, file)?;
-            output::status(&format!("clients trust this server with --ca {}", file.display()));
+            output::status(&format!("clients can trust this server with --ca {}", file.display()));
         }
         (None, Some(_)) => output::status(
-            "the certificate was made on the spot; with --save-cert FILE clients can trust it",
+            "the certificate was generated now; to let clients trust it, save it with --save-cert FILE",
         ),
         (_, None) => {}
     }
     output::result(&format!("listening on https://{address} ({protocol})"))
 }
 
-/// Why the server cannot begin.
+/// The failure of a server that cannot start.
 fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
     match error {
         EndpointError::Io(error) => Listening::UDP.failed(listen, &error),
         error => Failure::new(format!("cannot serve at {listen}: {error}"))
-            .advise("check that --cert and --key belong together"),
+            .advise("check that the key of --key belongs to the certificate of --cert"),
     }
 }
 
-/// One line for each request.
+/// The access log: one line for each request.
 #[derive(Clone, Copy, Debug)]
 struct AccessLog {
     is_quiet: bool,
 }
 
 impl AccessLog {
-    /// Says why a path could not be served, also where no line per request is wanted.
+    /// Prints why a path could not be served, even with `--quiet`.
     fn problem(self, path: &str, problem: &str) {
         output::status(&format!("clearway: cannot serve \"{}\": {problem}", path.escape_debug()));
     }
 
-    /// Writes a line; `outcome` is how many bytes the answer had, or why it was cut off.
+    /// Prints a line; `outcome` is the length of the content, or why it was cut off.
     fn line(
         self,
         client: Option<SocketAddr>,
@@ -213,11 +213,11 @@ impl AccessLog {
             Ok(length) => bytes_text(length),
             Err(error) => format!("cut off: {error}"),
         };
-        // A path is the client's own: it must not write to a terminal as it likes.
+        // The client chooses the path: it must not contain control characters for the terminal.
         let path = path.escape_debug();
         let line =
             format!("{client} {method} \"{path}\" {status} {outcome} {:.3} s", time.as_secs_f64());
-        // A log that nobody reads any more does not end the server.
+        // If the log cannot be written any more, the server continues.
         let _ = output::result(&line);
     }
 }

@@ -1,8 +1,8 @@
-//! Figures for people.
+//! Rates and sizes as text.
 
 use std::time::Duration;
 
-/// Bits per second of `bytes` in `time`.
+/// The goodput of `bytes` in `time`, in bits per second.
 pub(crate) fn goodput(bytes: u64, time: Duration) -> f64 {
     match time.is_zero() {
         true => 0.0,
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_units() {
+    fn rates_and_sizes_have_units() {
         assert_eq!(goodput(1_000_000, Duration::from_secs(2)), 4e6);
         assert_eq!(goodput(1, Duration::ZERO), 0.0);
         assert_eq!(rate_text(4e6), "4.0 Mbit/s");

@@ -1,4 +1,4 @@
-//! `clearway view`: what a trace shows.
+//! `clearway view`: shows traces.
 
 mod arguments;
 mod catalogue;
@@ -24,7 +24,7 @@ const UNREADABLE: u8 = 2;
 ///
 /// # Errors
 ///
-/// If a file cannot be read, something is wrong with a trace, or the page cannot be served or written.
+/// If a file cannot be read, there are findings (with `--findings`), or the page cannot be served or written.
 pub(crate) async fn run(command: ViewCommand) -> Result<(), Failure> {
     if command.catalogue {
         return catalogue::print(command.json);
@@ -43,7 +43,7 @@ pub(crate) async fn run(command: ViewCommand) -> Result<(), Failure> {
     }
 }
 
-/// Opens a file, or says why it cannot be read.
+/// Opens a qlog file.
 fn open(path: &Path) -> Result<QlogReader, Failure> {
     QlogReader::open(path).map_err(|error| {
         let why = match &error {

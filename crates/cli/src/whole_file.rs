@@ -1,4 +1,4 @@
-//! A file that is there whole or not at all.
+//! A file that exists completely or not at all.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -7,24 +7,25 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// Takes what is to be in a file. It gets its name when all is written: half of it would pass for the whole. Dropping it
-/// before removes it. What is no file (a device, a pipe) is written to at once.
+/// A file that is written under a temporary name and renamed when it is complete, so that a partial file cannot pass
+/// for the whole. Dropping it earlier removes it. A target that is not a regular file (a device, a pipe) is written to
+/// directly.
 #[derive(Debug)]
 pub(crate) struct WholeFile {
     file: BufWriter<File>,
     target: PathBuf,
-    /// What it is called meanwhile.
+    /// The temporary path.
     temporary: Option<PathBuf>,
 }
 
 impl WholeFile {
-    /// A file that will be `target`.
+    /// Creates a file that will become `target`.
     ///
     /// # Errors
     ///
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub(crate) fn create(target: &Path) -> io::Result<Self> {
-        // Behind a link stands what is meant.
+        // A symbolic link stands for the file that it leads to.
         let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
         if target.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -41,11 +42,11 @@ impl WholeFile {
         Ok(Self { file: BufWriter::new(file), target, temporary })
     }
 
-    /// All is written: the file gets its name.
+    /// Gives the complete file its name.
     ///
     /// # Errors
     ///
-    /// If it does not, or if what was written last could not be.
+    /// If the last bytes cannot be written, or the file cannot be renamed.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.file.flush()?;
         if let Some(temporary) = &self.temporary {
@@ -69,13 +70,13 @@ impl Write for WholeFile {
 impl Drop for WholeFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // It is all that can be done.
+            // Nothing can be done if this fails.
             let _ = fs::remove_file(temporary);
         }
     }
 }
 
-/// What to say if `target`, which `option` names, cannot be written.
+/// The failure to write `target`, which the user gave with `option`.
 pub(crate) fn unwritten(target: &Path, error: &io::Error, option: &str) -> Failure {
     let failure = Failure::new(format!("cannot write {}: {error}", target.display()));
     match error.kind() {

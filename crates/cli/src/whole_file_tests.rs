@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::WholeFile;
 
-/// A folder of its own for a test, removed at its end.
+/// A temporary folder for a test, removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -28,7 +28,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn a_file_is_there_whole_or_not_at_all() {
+fn a_file_exists_completely_or_not_at_all() {
     let folder = Folder::new("whole");
     let target = folder.0.join("file");
     let mut file = WholeFile::create(&target).unwrap();
@@ -44,7 +44,7 @@ fn a_file_is_there_whole_or_not_at_all() {
 }
 
 #[test]
-fn what_is_no_file_stays_what_it_is() {
+fn links_and_devices_are_written_to_and_not_replaced() {
     let folder = Folder::new("special");
     let (real, link) = (folder.0.join("real"), folder.0.join("link"));
     fs::write(&real, b"before").unwrap();

@@ -1,20 +1,19 @@
-//! What is done once the lock is released: waking a task, or dropping what belonged to one, may run any
-//! code.
+//! What is done after the lock is released: waking a task, or dropping its waker, may run arbitrary code.
 
 use core::task::{Context, Waker};
 
 use super::{Face, Shared};
 
-/// What tasks wait for that is not of one stream or exchange.
+/// What tasks wait for that does not belong to a single stream or exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Signal {
-    /// Something changed about the connection as a whole.
+    /// The state of the connection as a whole has changed.
     Connection,
     /// The peer opened bidirectional streams.
     Bidirectional,
     /// The peer opened unidirectional streams.
     Unidirectional,
-    /// Unreliable datagrams came.
+    /// Unreliable datagrams were received.
     Datagrams,
 }
 
@@ -24,9 +23,9 @@ impl Signal {
         [Self::Connection, Self::Bidirectional, Self::Unidirectional, Self::Datagrams];
 }
 
-/// What a face sends to tasks beside waking them.
+/// What a face sends to tasks besides waking them.
 pub(crate) trait Replies: Default {
-    /// Sends all of it.
+    /// Sends all replies.
     fn send(&mut self);
 }
 
@@ -34,16 +33,16 @@ impl Replies for () {
     fn send(&mut self) {}
 }
 
-/// What is to be done once the lock is released.
+/// What has to be done after the lock is released.
 pub(crate) struct Effects<F: Face> {
     wakes_shard: bool,
-    /// There is something in `others`.
+    /// Whether there is something in `others`.
     has_others: bool,
-    /// Kept for its memory. Most calls of tasks need none.
+    /// Kept to reuse its memory. Most calls of tasks do not need it.
     others: Option<Box<Others<F>>>,
 }
 
-/// What is for tasks.
+/// Effects on tasks.
 struct Others<F: Face> {
     woken: Vec<Waker>,
     dropped: Vec<Waker>,
@@ -58,7 +57,7 @@ impl<F: Face> Default for Effects<F> {
 }
 
 impl<F: Face> Effects<F> {
-    /// Wakes all that wait for `signal`.
+    /// Wakes all tasks that wait for `signal`.
     pub(crate) fn signal(&mut self, signal: Signal) {
         self.others().signals[signal as usize] = true;
     }
@@ -67,12 +66,12 @@ impl<F: Face> Effects<F> {
         self.others().signals = [true; Signal::COUNT];
     }
 
-    /// What the face sends to tasks.
+    /// The replies that the face sends to tasks.
     pub(crate) fn replies(&mut self) -> &mut F::Replies {
         &mut self.others().replies
     }
 
-    /// Has the shard look at what a task did.
+    /// Wakes the shard to process what a task has changed.
     pub(crate) fn wake_shard(&mut self) {
         self.wakes_shard = true;
     }
@@ -89,7 +88,7 @@ impl<F: Face> Effects<F> {
         })
     }
 
-    /// Does all of it; nothing is left. Not to be called with the lock held.
+    /// Carries out all effects, and clears them. Must not be called with the lock held.
     pub(crate) fn carry_out(&mut self, shared: &Shared<F>) {
         if core::mem::take(&mut self.wakes_shard) {
             shared.wake_shard();
@@ -115,12 +114,12 @@ impl<F: Face> Others<F> {
     }
 }
 
-/// The place of the one task that waits for something.
+/// The waker of the one task that waits for something.
 #[derive(Default)]
 pub(crate) struct WakerSlot(Option<Waker>);
 
 impl WakerSlot {
-    /// The task of `context` waits, instead of any other.
+    /// Registers the task of `context`, in place of any other.
     pub(crate) fn register<F: Face>(&mut self, context: &Context<'_>, effects: &mut Effects<F>) {
         match &self.0 {
             Some(waker) if waker.will_wake(context.waker()) => {}
@@ -139,7 +138,7 @@ impl WakerSlot {
         }
     }
 
-    /// Nobody waits any more.
+    /// Removes the task without waking it.
     pub(crate) fn clear<F: Face>(&mut self, effects: &mut Effects<F>) {
         if let Some(waker) = self.0.take() {
             effects.others().dropped.push(waker);

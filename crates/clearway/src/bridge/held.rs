@@ -1,19 +1,20 @@
-//! How much waits between tasks and the transport.
+//! Limits on the data that is buffered between tasks and the transport.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many bytes of a stream wait between task and transport, each way. One piece more may go over it.
+/// How many bytes of a stream are buffered between task and transport, in each direction. The last piece may exceed
+/// this.
 pub(crate) const STREAM_BUFFER: usize = 1 << 20;
 
-/// How many bytes of all streams that share a [`Total`] wait between task and transport. A stream of which
-/// nothing waits gets room for a piece whatever the others hold, so that none waits for another.
+/// How many bytes of all streams that share a [`Total`] are buffered between task and transport. A stream that holds
+/// nothing always gets room for a piece, whatever the others hold, so that no stream waits for another.
 pub(crate) const CONNECTION_BUFFER: usize = 2 << 20;
 
-/// What a piece counts beside its bytes, so that tiny pieces are bounded too.
+/// How many bytes each piece counts in addition to its length, so that tiny pieces are bounded too.
 pub(super) const PIECE_OVERHEAD: usize = 64;
 
-/// What streams hold together. It is only read and changed under the lock.
+/// The bytes that several streams hold together. It is read and changed only under the lock.
 #[derive(Clone, Default)]
 pub(crate) struct Total(Arc<AtomicUsize>);
 
@@ -31,19 +32,19 @@ impl Total {
     }
 }
 
-/// What one stream holds, one way. Dropping it takes that away from the total.
+/// The bytes that one stream holds in one direction. Dropping it subtracts them from the total.
 pub(super) struct Held {
     own: usize,
     total: Option<Total>,
 }
 
 impl Held {
-    /// A part of `total`; without one, the stream is limited for itself.
+    /// Counts as a part of `total`; without one, only the stream's own limit applies.
     pub(super) fn new(total: Option<&Total>) -> Self {
         Self { own: 0, total: total.cloned() }
     }
 
-    /// How many bytes it holds, with what their pieces count.
+    /// How many bytes it holds, including the overhead of pieces.
     pub(super) const fn bytes(&self) -> usize {
         self.own
     }
@@ -63,15 +64,15 @@ impl Held {
         }
     }
 
-    /// It holds nothing.
+    /// From now on it holds nothing.
     pub(super) fn clear(&mut self) {
         self.remove(self.own);
     }
 
-    /// How many bytes more it may hold; at least one piece if it holds nothing.
+    /// How many more bytes it may hold; there is always room if it holds nothing.
     pub(super) fn room(&self) -> usize {
-        let is_shut = self.total.as_ref().is_some_and(|total| total.bytes() >= CONNECTION_BUFFER);
-        if is_shut && self.own > 0 { 0 } else { STREAM_BUFFER.saturating_sub(self.own) }
+        let is_full = self.total.as_ref().is_some_and(|total| total.bytes() >= CONNECTION_BUFFER);
+        if is_full && self.own > 0 { 0 } else { STREAM_BUFFER.saturating_sub(self.own) }
     }
 }
 

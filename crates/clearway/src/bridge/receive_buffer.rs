@@ -1,4 +1,4 @@
-//! From the transport to a task.
+//! The buffer for received data, from the transport to a task.
 
 use core::task::Context;
 use std::collections::VecDeque;
@@ -9,28 +9,28 @@ use clearway_wire::VarInt;
 use super::held::{Held, PIECE_OVERHEAD, Total};
 use super::{Effects, Face, WakerSlot};
 
-/// So many received pieces of a stream wait for its task however small they are.
+/// This many received pieces of a stream may wait for its task, however small they are.
 const MAX_PIECES: usize = 16;
-/// One piece more waits for each this many bytes. The rest stays in the transport, which joins pieces
-/// as they come: many small ones cost no more than a small multiple of their bytes.
+/// For each this many bytes that wait, one more piece may wait. The rest stays in the transport, which joins pieces as
+/// they arrive, so that many small pieces cost only a small multiple of their bytes.
 const BYTES_PER_PIECE: usize = 512;
 
-/// What came and no task has taken. `E` says why nothing more comes, if that is not the end.
+/// Data that was received and that no task has taken. `E` is the reason if receiving failed before the end.
 pub(crate) struct ReceiveBuffer<E> {
     pieces: VecDeque<Bytes>,
     held: Held,
     end: Option<Result<(), E>>,
-    /// The transport may have more.
+    /// The transport may have more data.
     pub(crate) has_more: bool,
-    /// The transport is to be told that no more is wanted.
+    /// The error code of a STOP_SENDING that the transport still has to send.
     stop: Option<VarInt>,
-    /// No more is wanted.
+    /// The task has stopped reading.
     is_stopped: bool,
     reader: WakerSlot,
 }
 
 impl<E> ReceiveBuffer<E> {
-    /// A buffer of a connection whose streams together hold `total`.
+    /// A buffer that counts as a part of `total`, if there is one.
     pub(crate) fn new(total: Option<&Total>) -> Self {
         Self {
             pieces: VecDeque::new(),
@@ -43,25 +43,25 @@ impl<E> ReceiveBuffer<E> {
         }
     }
 
-    /// Whether what waits is in so many pieces that no more are taken. For a buffer whose bytes flow
-    /// control bounds.
+    /// Whether the buffered data is in so many pieces that no more are taken from the transport. For buffers whose
+    /// bytes are bounded by flow control.
     pub(crate) fn is_fragmented(&self) -> bool {
         let pieces = self.pieces.len();
         let bytes = self.held.bytes().saturating_sub(pieces * PIECE_OVERHEAD);
         pieces >= MAX_PIECES + bytes / BYTES_PER_PIECE
     }
 
-    /// Whether there is room for another piece. For a buffer whose bytes flow control does not bound.
+    /// Whether there is room for another piece. For buffers whose bytes are not bounded by flow control.
     pub(crate) fn has_room(&self) -> bool {
         self.held.room() > 0
     }
 
-    /// Whether nothing waits.
+    /// Whether nothing is buffered.
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Adds what came.
+    /// Adds received data.
     pub(crate) fn push(&mut self, data: Bytes) {
         self.held.add(data.len() + PIECE_OVERHEAD);
         self.pieces.push_back(data);
@@ -85,18 +85,18 @@ impl<E> ReceiveBuffer<E> {
         self.held.clear();
     }
 
-    /// Forgets what waits.
+    /// Discards what is buffered.
     pub(crate) fn clear(&mut self) {
         self.pieces = VecDeque::new();
         self.held.clear();
     }
 
-    /// How it ended, if it has.
+    /// How receiving ended, if it has.
     pub(crate) fn end(&self) -> Option<&Result<(), E>> {
         self.end.as_ref()
     }
 
-    /// Nothing more comes. What came before can still be read.
+    /// Nothing more will be received. What was received before can still be read.
     pub(crate) fn finish<F: Face>(&mut self, end: Result<(), E>, effects: &mut Effects<F>) {
         if self.end.is_none() {
             self.end = Some(end);
@@ -106,28 +106,28 @@ impl<E> ReceiveBuffer<E> {
         }
     }
 
-    /// No more is wanted, and the transport is to be told.
+    /// The task stops reading; the transport has to send STOP_SENDING with this code.
     pub(crate) fn stop(&mut self, error_code: VarInt) {
         self.is_stopped = true;
         self.stop = Some(error_code);
     }
 
-    /// Whether no more is wanted.
+    /// Whether the task has stopped reading.
     pub(crate) const fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
-    /// Whether the transport is still to be told that.
-    pub(crate) const fn owes_stop(&self) -> bool {
+    /// Whether the transport has not been told to send STOP_SENDING yet.
+    pub(crate) const fn has_pending_stop(&self) -> bool {
         self.stop.is_some()
     }
 
-    /// The code with which the transport is to be told that no more is wanted, once.
+    /// The code for the STOP_SENDING that the transport has to send; it is returned once.
     pub(crate) fn take_stop(&mut self) -> Option<VarInt> {
         self.stop.take()
     }
 
-    /// Has the task woken when more has come, or the end.
+    /// Registers the task to be woken when more data or the end has arrived.
     pub(crate) fn watch<F: Face>(&mut self, context: &Context<'_>, effects: &mut Effects<F>) {
         self.reader.register(context, effects);
     }
@@ -142,7 +142,7 @@ impl<E> ReceiveBuffer<E> {
         self.reader.wake(effects);
     }
 
-    /// No task will ask again.
+    /// The task's handle was dropped: forgets its waker.
     pub(crate) fn release<F: Face>(&mut self, effects: &mut Effects<F>) {
         self.reader.clear(effects);
     }

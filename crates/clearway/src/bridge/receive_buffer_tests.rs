@@ -23,7 +23,7 @@ fn many_small_pieces_are_a_small_multiple_of_their_bytes() {
         bytes += 1;
     }
     assert_eq!(bytes, MAX_PIECES);
-    // Each 512 bytes are room for one piece more.
+    // For each 512 bytes, there is room for one more piece.
     buffer.push(vec![0; 10 * BYTES_PER_PIECE].into());
     assert!(!buffer.is_fragmented());
     while let Some(taken) = buffer.take(3) {
@@ -34,7 +34,7 @@ fn many_small_pieces_are_a_small_multiple_of_their_bytes() {
 }
 
 #[test]
-fn streams_that_nobody_reads_share_a_buffer_and_one_that_holds_nothing_may_read_on() {
+fn unread_streams_share_a_limit_and_an_empty_one_may_always_continue() {
     let total = Total::default();
     let piece = Bytes::from(vec![0; 1 << 15]);
     let mut all: Vec<ReceiveBuffer<()>> = Vec::new();
@@ -47,7 +47,7 @@ fn streams_that_nobody_reads_share_a_buffer_and_one_that_holds_nothing_may_read_
     }
     let held: usize = all.iter().map(|buffer| buffer.held.bytes()).sum();
     assert!(held <= CONNECTION_BUFFER + 101 * (piece.len() + PIECE_OVERHEAD), "{held} bytes");
-    // What a task takes, its stream may have anew, whatever the others hold.
+    // When a task has taken everything, its stream has room again, whatever the others hold.
     all[50].take_all(&mut VecDeque::new());
     assert!(all[50].has_room() && !all[51].has_room());
     assert!(SendBuffer::<()>::new(Some(&Total::default())).has_room());
@@ -56,7 +56,7 @@ fn streams_that_nobody_reads_share_a_buffer_and_one_that_holds_nothing_may_read_
 }
 
 #[test]
-fn what_came_before_a_failure_is_read_first() {
+fn data_received_before_a_failure_is_read_first() {
     let (counter, waker) = waiting();
     let context = Context::from_waker(&waker);
     let mut effects = Effects::<Bare>::default();

@@ -1,4 +1,4 @@
-//! From a task to the transport.
+//! The buffer for data to send, from a task to the transport.
 
 use core::task::{Context, Poll};
 use std::collections::VecDeque;
@@ -9,20 +9,20 @@ use clearway_wire::VarInt;
 use super::held::{Held, PIECE_OVERHEAD, STREAM_BUFFER, Total};
 use super::{Effects, Face, WakerSlot};
 
-/// How far the sending of a stream or a message has come. `E` says why it failed.
+/// The state of sending a stream or a message. `E` is the reason if it failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum SendState<E> {
-    /// It takes data.
+    /// The task can write.
     Open,
-    /// The end comes after what waits.
+    /// The task has finished; the transport has not taken everything yet.
     Finishing,
-    /// The transport has everything, and the end.
+    /// The transport has taken everything, including the end.
     Finished,
-    /// The peer has everything.
+    /// The peer has acknowledged everything.
     Delivered,
-    /// The transport is to be told of the reset.
+    /// The task has reset the stream; the transport does not know it yet.
     Resetting(VarInt),
-    /// The transport knows of the reset.
+    /// The transport has reset the stream.
     Reset,
     /// Nothing more can be sent.
     Failed(E),
@@ -35,19 +35,19 @@ enum Wait {
     End,
 }
 
-/// What a task has written and the transport has not taken.
+/// Data that a task has written and the transport has not taken.
 pub(crate) struct SendBuffer<E> {
     pieces: VecDeque<Bytes>,
     held: Held,
     state: SendState<E>,
-    /// The transport took less than it was offered, and will tell when it takes more.
+    /// The transport took less than it was offered; an event will report when it accepts more.
     is_blocked: bool,
     wait: Wait,
     task: WakerSlot,
 }
 
 impl<E> SendBuffer<E> {
-    /// A buffer of a connection whose streams together hold `total`; without one, it is limited for itself.
+    /// A buffer that counts as a part of `total`; without one, only its own limit applies.
     pub(crate) fn new(total: Option<&Total>) -> Self {
         Self {
             pieces: VecDeque::new(),
@@ -63,12 +63,12 @@ impl<E> SendBuffer<E> {
         &self.state
     }
 
-    /// Whether the transport needs nothing more of it.
+    /// Whether there is nothing left to hand over to the transport, not even a reset.
     pub(crate) fn is_over(&self) -> bool {
         !matches!(self.state, SendState::Open | SendState::Finishing | SendState::Resetting(_))
     }
 
-    /// Whether nothing waits.
+    /// Whether nothing is buffered.
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
@@ -78,7 +78,7 @@ impl<E> SendBuffer<E> {
         self.held.room() > 0
     }
 
-    /// Waits for room: how many bytes there are room for.
+    /// Waits for room. Returns for how many bytes there is room.
     pub(crate) fn poll_room<F: Face>(
         &mut self,
         context: &Context<'_>,
@@ -92,7 +92,7 @@ impl<E> SendBuffer<E> {
         Poll::Ready(room)
     }
 
-    /// Has the task woken when sending has come to its end.
+    /// Registers the task to be woken when sending has ended.
     pub(crate) fn watch_end<F: Face>(&mut self, context: &Context<'_>, effects: &mut Effects<F>) {
         self.watch(Wait::End, context, effects);
     }
@@ -102,7 +102,7 @@ impl<E> SendBuffer<E> {
         self.task.register(context, effects);
     }
 
-    /// Takes what a task wrote. The task makes sure of room before.
+    /// Buffers what a task writes. The task must have checked that there is room.
     pub(crate) fn push(&mut self, data: Bytes) {
         if !data.is_empty() {
             self.held.add(data.len() + PIECE_OVERHEAD);
@@ -110,19 +110,19 @@ impl<E> SendBuffer<E> {
         }
     }
 
-    /// The end comes after what was written.
+    /// Ends the stream after what was written.
     pub(crate) fn finish(&mut self) {
         if matches!(self.state, SendState::Open) {
             self.state = SendState::Finishing;
         }
     }
 
-    /// The transport has everything, and the end.
+    /// The transport has taken everything, including the end.
     pub(crate) fn set_finished(&mut self) {
         self.state = SendState::Finished;
     }
 
-    /// Gives up what the transport has not taken; it is to be told of the reset.
+    /// Discards what the transport has not taken; the transport has to reset the stream.
     pub(crate) fn reset(&mut self, error_code: VarInt) {
         self.clear();
         self.state = SendState::Resetting(error_code);
@@ -133,18 +133,18 @@ impl<E> SendBuffer<E> {
         self.held.clear();
     }
 
-    /// The transport takes data again.
+    /// The transport accepts data again.
     pub(crate) fn unblock(&mut self) {
         self.is_blocked = false;
     }
 
-    /// Whether there is anything that the transport would take now.
+    /// Whether the transport accepts data and sending is not over.
     pub(crate) fn is_sendable(&self) -> bool {
         !self.is_blocked && matches!(self.state, SendState::Open | SendState::Finishing)
     }
 
-    /// Offers what waits to the transport by `write`, which says how many bytes were taken. Whether that
-    /// was all.
+    /// Offers the buffered data to the transport with `write`, which returns how many bytes were taken. Returns whether
+    /// everything was taken.
     pub(crate) fn hand_over<X>(
         &mut self,
         mut write: impl FnMut(Bytes) -> Result<usize, X>,
@@ -163,32 +163,32 @@ impl<E> SendBuffer<E> {
         Ok(true)
     }
 
-    /// Wakes the task if it waits for room and there is enough to be worth its while.
+    /// Wakes the task if it waits for room and at least half of the buffer is free.
     pub(crate) fn wake_for_room<F: Face>(&mut self, effects: &mut Effects<F>) {
         if self.wait == Wait::Room && self.held.bytes() <= STREAM_BUFFER / 2 {
             self.task.wake(effects);
         }
     }
 
-    /// Wakes the task that waits, whatever for.
+    /// Wakes the task that waits, whether for room or for the end.
     pub(crate) fn wake<F: Face>(&mut self, effects: &mut Effects<F>) {
         self.task.wake(effects);
     }
 
-    /// The transport has everything, or will never have it.
+    /// Ends sending with `state`: the transport has taken everything, or never will.
     pub(crate) fn end<F: Face>(&mut self, state: SendState<E>, effects: &mut Effects<F>) {
         self.clear();
         self.state = state;
         self.task.wake(effects);
     }
 
-    /// What waits is of no use any more, since the connection is over.
+    /// Discards what is buffered, since the connection is over.
     pub(crate) fn abandon<F: Face>(&mut self, effects: &mut Effects<F>) {
         self.clear();
         self.task.wake(effects);
     }
 
-    /// No task will ask again.
+    /// The task's handle was dropped: forgets its waker.
     pub(crate) fn release<F: Face>(&mut self, effects: &mut Effects<F>) {
         self.task.clear(effects);
     }

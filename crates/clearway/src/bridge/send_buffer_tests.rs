@@ -17,7 +17,7 @@ fn room(buffer: &mut SendBuffer<()>) -> Option<usize> {
     }
 }
 
-/// Has the transport take `bytes` of what waits.
+/// Lets the transport take `bytes` of the buffered data.
 fn hand_over(buffer: &mut SendBuffer<()>, mut bytes: usize) {
     buffer.unblock();
     let taken = buffer.hand_over(|data| {
@@ -29,17 +29,17 @@ fn hand_over(buffer: &mut SendBuffer<()>, mut bytes: usize) {
 }
 
 #[test]
-fn a_writer_waits_for_half_of_the_buffer() {
+fn a_writer_is_woken_when_half_of_the_buffer_is_free() {
     let (counter, waker) = waiting();
     let context = Context::from_waker(&waker);
     let mut buffer = SendBuffer::<()>::new(None);
-    // Bytes of any size are taken at once while there is room.
+    // A piece of any size is taken as long as there is some room.
     assert_eq!(room(&mut buffer), Some(STREAM_BUFFER));
     buffer.push(vec![0; STREAM_BUFFER * 2].into());
     assert!(buffer.poll_room(&context, &mut Effects::<Bare>::default()).is_pending());
     for (taken, wakes) in [(STREAM_BUFFER, 0), (STREAM_BUFFER / 2 + 63, 0), (1, 1), (9, 1)] {
         hand_over(&mut buffer, taken);
-        assert!(!buffer.is_sendable(), "until the transport says that it takes more");
+        assert!(!buffer.is_sendable(), "until the transport reports that it accepts more");
         let mut effects = Effects::<Bare>::default();
         buffer.wake_for_room(&mut effects);
         carry_out(effects);
@@ -49,7 +49,7 @@ fn a_writer_waits_for_half_of_the_buffer() {
 }
 
 #[test]
-fn who_waits_for_the_end_is_not_woken_for_room() {
+fn a_task_that_waits_for_the_end_is_not_woken_for_room() {
     let (counter, waker) = waiting();
     let context = Context::from_waker(&waker);
     let mut buffer = SendBuffer::<()>::new(None);
@@ -81,7 +81,7 @@ fn tiny_pieces_use_up_the_buffer_too() {
 }
 
 #[test]
-fn streams_share_a_buffer_and_none_is_shut_out() {
+fn streams_share_a_limit_and_none_is_starved() {
     let total = Total::default();
     let mut streams: Vec<_> = (0..100).map(|_| SendBuffer::<()>::new(Some(&total))).collect();
     let chunk = Bytes::from(vec![0; 64 << 10]);
@@ -99,7 +99,7 @@ fn streams_share_a_buffer_and_none_is_shut_out() {
         }
     }
     assert!(held <= CONNECTION_BUFFER + 100 * chunk.len(), "{held} bytes are held");
-    // One that has handed over all it had goes on, whatever the others hold.
+    // A stream that has handed over everything can continue, whatever the others hold.
     hand_over(&mut streams[7], usize::MAX);
     assert_eq!((room(&mut streams[7]), room(&mut streams[8])), (Some(STREAM_BUFFER), None));
     drop(streams);
@@ -107,14 +107,14 @@ fn streams_share_a_buffer_and_none_is_shut_out() {
 }
 
 #[test]
-fn what_is_reset_is_given_up_at_once() {
+fn a_reset_discards_the_buffered_data_at_once() {
     let total = Total::default();
     let mut buffer = SendBuffer::<()>::new(Some(&total));
     buffer.push(vec![0; 1000].into());
     buffer.reset(VarInt::from_u32(7));
     assert_eq!((total.bytes(), buffer.is_over(), buffer.is_sendable()), (0, false, false));
     assert_eq!(*buffer.state(), SendState::Resetting(VarInt::from_u32(7)));
-    // The end does not come after a reset.
+    // After a reset, the stream cannot be finished.
     buffer.finish();
     assert_eq!(*buffer.state(), SendState::Resetting(VarInt::from_u32(7)));
 }

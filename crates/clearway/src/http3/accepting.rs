@@ -1,4 +1,4 @@
-//! Which connections a server has, and which of them have requests that no task has taken.
+//! The connections of a server, and those of them with requests that no task has accepted yet.
 
 use core::task::{Context, Poll, Waker};
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ pub(super) struct Accepting(Mutex<Connections>);
 #[derive(Default)]
 struct Connections {
     all: Slab<Arc<Shared>>,
-    /// Those with requests, each once: they take turns.
+    /// The connections with waiting requests, each once, so that they take turns.
     ready: VecDeque<Arc<Shared>>,
     is_closing: bool,
     wakers: Vec<Waker>,
@@ -34,12 +34,12 @@ impl Connections {
 }
 
 impl Accepting {
-    /// Nothing that panics runs while the lock is held.
+    /// Takes the lock. Nothing that panics runs while it is held.
     fn lock(&self) -> MutexGuard<'_, Connections> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether new clients are turned away.
+    /// Whether new clients are refused.
     pub(super) fn is_closing(&self) -> bool {
         self.lock().is_closing
     }
@@ -93,8 +93,8 @@ impl Accepting {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Asks every connection to finish what it has begun. With `reject`, requests that no task has
-    /// taken are not answered.
+    /// Tells every connection to complete the exchanges in progress and close. With `reject`, requests that no task has
+    /// accepted are rejected.
     pub(super) fn close(&self, reject: bool) {
         let (all, wakers) = {
             let mut connections = self.lock();
@@ -112,7 +112,7 @@ impl Accepting {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Has every connection look for streams that stand still.
+    /// Tells every connection to look for streams without progress.
     pub(super) fn look(&self, timeouts: Timeouts) {
         let all: Vec<_> = self.lock().all.iter().map(|(_, shared)| shared.clone()).collect();
         for shared in all {
@@ -134,7 +134,7 @@ impl Accepting {
     }
 }
 
-/// The oldest request of a connection that no task has taken, and whether there are more.
+/// The oldest request of a connection that no task has accepted, and whether there are more.
 fn take_request(shared: &Arc<Shared>) -> (Option<(Request<RecvBody>, Responder)>, bool) {
     let state = &mut *shared.lock();
     let remote_address = state.remote_address;
@@ -155,7 +155,7 @@ fn take_request(shared: &Arc<Shared>) -> (Option<(Request<RecvBody>, Responder)>
     (Some((request.map(|()| body), responder)), has_more)
 }
 
-/// A connection's place among those of its server.
+/// A connection's entry in the list of its server.
 struct Registration {
     accepting: Arc<Accepting>,
     key: usize,

@@ -1,4 +1,4 @@
-//! One batch of one connection: messages between the protocol and the tasks' queues.
+//! One batch of one connection: moves messages between the protocol and the tasks' queues.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use super::feed::Undelivered;
 use super::progress::{Look, Stalled, Watch};
 use crate::bridge::{SendState, Signal};
 
-/// How much content is asked of the transport at once.
+/// How much content is read from the transport at once, in bytes.
 const READ: usize = 256 << 10;
 
 /// One call of `process`, with the lock held.
@@ -28,7 +28,7 @@ pub(super) struct Batch<'a> {
     pub(super) effects: &'a mut Effects,
     pub(super) has_said_goaway: &'a mut bool,
     pub(super) has_requests: bool,
-    /// The connection is over: what came is taken in, whatever its size. Flow control has bounded it.
+    /// The connection is over: all received content is taken, whatever its size, which flow control has bounded.
     pub(super) is_draining: bool,
 }
 
@@ -43,9 +43,9 @@ impl Batch<'_> {
         self.state.establish(self.streams.connection(), self.effects);
     }
 
-    /// Passes on what the protocol has to tell.
+    /// Passes the events of the protocol on to the tasks.
     pub(super) fn events(&mut self) {
-        // What ends a stream may stand behind what permits to write on it.
+        // Writing is postponed, since the event that ends a stream may follow the one that permits writing on it.
         let mut writable = Vec::new();
         while let Some(event) = self.http3.next_event() {
             match event {
@@ -99,7 +99,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Changes the exchange on `stream`, and forgets it if it is over.
+    /// Changes the exchange on `stream`, and discards it if it is over.
     fn with(&mut self, stream: u64, change: impl FnOnce(&mut Exchange, &mut Effects)) {
         let Some(&key) = self.state.face.by_stream.get(&stream) else { return };
         if let Some(exchange) = self.state.face.all.get_mut(key) {
@@ -121,7 +121,7 @@ impl Batch<'_> {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         exchange.receive.fail(&Error::Reset(code), self.effects);
         if exchange.is_queued {
-            // No task has seen it, and none will.
+            // No task has seen the request, and none will.
             exchange.is_queued = false;
             exchange.send.end(SendState::Reset, self.effects);
             self.state.face.incoming.retain(|queued| *queued != key);
@@ -161,7 +161,7 @@ impl Batch<'_> {
         self.state.face.retire(key);
     }
 
-    /// Does what tasks want.
+    /// Processes the changes by tasks.
     pub(super) fn changes(&mut self, changed: &mut Vec<usize>) {
         if self.state.face.is_rejecting {
             self.state.reject_incoming();
@@ -188,18 +188,18 @@ impl Batch<'_> {
         }
     }
 
-    /// A request that waits for a stream may have been given up.
+    /// Removes a request that waits for a stream if its task has cancelled it.
     fn check_waiting(&mut self, key: usize) {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
-        let is_given_up = matches!(exchange.send.buffer.state(), SendState::Resetting(_));
-        if exchange.is_queued && is_given_up {
+        let is_cancelled = matches!(exchange.send.buffer.state(), SendState::Resetting(_));
+        if exchange.is_queued && is_cancelled {
             exchange.is_queued = false;
             self.state.face.waiting.retain(|waiting| *waiting != key);
             self.give_up(key, &Error::Cancelled);
         }
     }
 
-    /// Gives up what the task gave up.
+    /// Resets and stops the stream, as far as the task has cancelled the exchange.
     fn cancel(&mut self, key: usize) {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
@@ -213,7 +213,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Sends requests for which there was no stream.
+    /// Sends requests that wait for a stream, as far as the peer allows more streams.
     pub(super) fn open_waiting(&mut self) {
         while self.state.is_open()
             && let Some(&key) = self.state.face.waiting.front()
@@ -257,7 +257,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Hands over what a task has given, as far as the transport takes it.
+    /// Passes a task's data to the transport, as far as it accepts it.
     fn write(&mut self, key: usize) {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
@@ -274,7 +274,8 @@ impl Batch<'_> {
         }
     }
 
-    /// Our own message cannot go on: what its task did wrong must not look like an end to the peer.
+    /// This end's message cannot be continued. If the task caused this, the stream is reset, so that the message does
+    /// not look complete to the peer.
     fn write_failed(&mut self, key: usize, stream: u64, error: SendError) {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         let is_ours = !matches!(
@@ -297,7 +298,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Takes content that came, as far as there is room.
+    /// Takes received content, as far as there is room.
     fn read(&mut self, key: usize) {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
@@ -317,7 +318,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Abandons the streams whose peer stands still, if it is time to look for them.
+    /// Abandons the streams on which the peer makes no progress, if a check is due.
     pub(super) fn look(&mut self, now: Timestamp, watch: &mut Watch) {
         let Some(timeouts) = self.state.face.wants_look.take() else { return };
         let mut streams: BTreeSet<u64> = self.http3.request_streams().collect();
@@ -355,11 +356,11 @@ impl Batch<'_> {
     fn abandon_response(&mut self, stream: u64) {
         self.with(stream, |exchange, effects| exchange.send.fail(&Error::TimedOut, effects));
         self.http3.reset(&mut self.streams, stream, Code::REQUEST_CANCELLED);
-        // The protocol may have handed over the end already, and know nothing of the stream.
+        // The protocol may have finished the stream already and discarded it, so the transport is told, too.
         self.streams.reset(stream, Code::REQUEST_CANCELLED.get());
     }
 
-    /// The connection is over. What the transport has received completely is still good.
+    /// The connection is over. What the transport has received is still passed to the tasks.
     pub(super) fn on_closed(&mut self, error: ConnectionError) {
         self.is_draining = true;
         let open: Vec<(u64, usize)> =
@@ -372,7 +373,7 @@ impl Batch<'_> {
         self.state.fail(Error::from_connection(error), self.effects);
     }
 
-    /// Closes the connection if that was asked for and nothing is in the way.
+    /// Closes the connection if a task has requested it, or if it is finishing and all exchanges are complete.
     pub(super) fn end_if_due(&mut self) {
         if let Some((code, reason)) = self.state.close.take() {
             let reason = core::str::from_utf8(&reason).unwrap_or_default();
@@ -403,7 +404,7 @@ impl Batch<'_> {
     }
 }
 
-/// Hands over what there is of our message on `stream`.
+/// Passes this end's message on `stream` to the protocol, as far as the transport accepts it.
 fn write(
     http3: &mut Http3,
     streams: &mut QuicStreams<'_>,

@@ -14,13 +14,13 @@ use super::{Error, RecvBody, SendBody};
 type BoxError = Box<dyn core::error::Error + Send + Sync>;
 type Streamed = Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>;
 
-/// How much a reader is asked for at once.
+/// How much is read from a reader at once, in bytes.
 const READ: usize = 64 << 10;
 
 /// How many chunks a channel holds.
 const CHANNEL: usize = 16;
 
-/// The content of a message that is to be sent: nothing, bytes, or something that comes bit by bit.
+/// The content of a message to send: empty, bytes, or a stream.
 #[derive(Default)]
 pub struct Body {
     content: Content,
@@ -41,12 +41,12 @@ impl Body {
         Self::default()
     }
 
-    /// These bytes; they are not copied. A content-length field is added if there is none.
+    /// Content of these bytes, which are not copied. A content-length field is added if there is none.
     pub fn full(content: impl Into<Bytes>) -> Self {
         Self { content: Content::Full(content.into()), trailers: None }
     }
 
-    /// Whatever `reader` gives until its end.
+    /// Content that is read from `reader` until its end.
     pub fn from_reader(reader: impl AsyncRead + Send + 'static) -> Self {
         let reader = Reader { reader: Box::pin(reader), buffer: BytesMut::new() };
         Self::wrap(reader)
@@ -62,19 +62,19 @@ impl Body {
         Self { content: Content::Streamed(streamed), trailers: None }
     }
 
-    /// Content that is given bit by bit, by another task.
+    /// Content that another task produces step by step.
     pub fn channel() -> (BodySender, Self) {
         let (sender, receiver) = mpsc::channel(CHANNEL);
         (BodySender { sender }, Self::wrap(Channel { receiver, is_ended: false }))
     }
 
-    /// The same content, and then `trailers`.
+    /// Adds a trailer section.
     pub fn with_trailers(mut self, trailers: HeaderMap) -> Self {
         self.trailers = Some(trailers);
         self
     }
 
-    /// How many bytes it has, if that is known.
+    /// The length in bytes, if it is known.
     pub fn length(&self) -> Option<u64> {
         match &self.content {
             Content::Empty => Some(0),
@@ -83,7 +83,7 @@ impl Body {
         }
     }
 
-    /// Gives what can be given at once, and returns the rest.
+    /// Passes the content to `send` if it is available, or else returns a pump that streams it.
     pub(super) fn begin(self, send: &mut SendBody) -> Option<Pump> {
         match self.content {
             Content::Empty => send.commit(self.trailers),
@@ -94,18 +94,18 @@ impl Body {
     }
 }
 
-/// Content that has to be waited for.
+/// Content that is streamed.
 pub(super) struct Pump {
     body: Streamed,
     trailers: Option<HeaderMap>,
 }
 
 impl Pump {
-    /// Gives all of it to `send`, which is given up if the body fails.
+    /// Passes the whole content to `send`, which is cancelled if the body fails.
     pub(super) async fn run(mut self, mut send: SendBody) -> Result<(), Error> {
         let mut has_room = false;
         loop {
-            // What nobody can take yet is not produced.
+            // Content is not produced before there is room for it.
             if !has_room {
                 send.room().await?;
             }
@@ -114,7 +114,7 @@ impl Pump {
                 if frame.is_pending()
                     && let Poll::Ready(error) = send.poll_failed(context)
                 {
-                    // Nobody wants the rest: no need to produce it.
+                    // The message has failed: the rest need not be produced.
                     return Poll::Ready(Err(error));
                 }
                 frame.map(Ok)
@@ -201,10 +201,10 @@ impl http_body::Body for Body {
     }
 }
 
-/// Gives content to a [`Body`] bit by bit.
+/// Sends content to a [`Body`] step by step.
 ///
-/// Dropping it without [`finish`](Self::finish) means that the content is cut off: the message is
-/// given up.
+/// Dropping it without [`finish`](Self::finish) means that the content is incomplete: the message is
+/// cancelled.
 #[derive(Debug)]
 pub struct BodySender {
     sender: mpsc::Sender<Part>,
@@ -218,10 +218,10 @@ enum Part {
 }
 
 impl BodySender {
-    /// Gives the next content, without copying it, as soon as there is room.
+    /// Sends the next content, without copying it, as soon as there is room.
     ///
     /// # Errors
-    /// If nobody wants it any more: the message was given up.
+    /// If the message was cancelled, so that the content is not needed any more.
     pub async fn send(&self, chunk: impl Into<Bytes>) -> Result<(), BodyUnwanted> {
         self.sender.send(Part::Data(chunk.into())).await.map_err(|_| BodyUnwanted)
     }
@@ -242,21 +242,22 @@ impl BodySender {
         self.sender.send(Part::End(Some(trailers))).await.map_err(|_| BodyUnwanted)
     }
 
-    /// Gives the message up because of `error`, which the other end of the exchange is told here.
+    /// Cancels the message because of `error`, which the local receiving end of the exchange reports
+    /// ([`Error::Body`]).
     pub async fn fail(self, error: impl Into<Box<dyn core::error::Error + Send + Sync>>) {
-        // If nobody wants the message any more, it has been given up already.
+        // This fails if the message was cancelled already.
         let _ = self.sender.send(Part::Failed(error.into())).await;
     }
 }
 
-/// Nobody wants the content any more.
+/// The content is not needed any more: the message was cancelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct BodyUnwanted;
 
 impl fmt::Display for BodyUnwanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nobody wants the content any more")
+        f.write_str("the message was cancelled: its content is not needed any more")
     }
 }
 
@@ -268,13 +269,13 @@ struct CutOff;
 
 impl fmt::Display for CutOff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the content was cut off")
+        f.write_str("the content is incomplete")
     }
 }
 
 impl core::error::Error for CutOff {}
 
-/// What a [`BodySender`] gives.
+/// The content that a [`BodySender`] sends.
 struct Channel {
     receiver: mpsc::Receiver<Part>,
     is_ended: bool,
@@ -302,7 +303,7 @@ impl http_body::Body for Channel {
     }
 }
 
-/// What a reader gives.
+/// The content that a reader provides.
 struct Reader<R> {
     reader: Pin<Box<R>>,
     /// Zeroes to read into.

@@ -23,7 +23,7 @@ use crate::{ClientConfig, Endpoint};
 #[derive(Clone)]
 pub struct Client(Arc<Hold>);
 
-/// While it lives, the connection is kept open.
+/// Keeps the connection open until it is dropped.
 struct Hold(Arc<Shared>);
 
 impl Drop for Hold {
@@ -36,7 +36,7 @@ impl Drop for Hold {
 }
 
 impl Client {
-    /// Connects to the server at `remote`, whose certificate must be for `server_name`, and waits until
+    /// Connects to the server at `remote`, whose certificate must be valid for `server_name`, and waits until
     /// requests can be made. `config` has to offer the [protocol](super::PROTOCOL).
     ///
     /// Dropping the future closes the connection.
@@ -53,7 +53,7 @@ impl Client {
         Self::connect_with(endpoint, config, remote, server_name, Config::default()).await
     }
 
-    /// As [`connect`](Self::connect), with settings of HTTP/3.
+    /// Like [`connect`](Self::connect), with settings for HTTP/3.
     pub async fn connect_with(
         endpoint: &Endpoint,
         config: &ClientConfig,
@@ -63,7 +63,7 @@ impl Client {
     ) -> Result<Self, Error> {
         let seed = clearway_io::seed().map_err(|error| Error::NoSeed(Arc::new(error)))?;
         let shared = Shared::new(None);
-        // If the connection cannot be made, dropping this tells so.
+        // If the connection cannot be created, dropping this fails it.
         let driver = Driver::client(shared.clone(), http3, &mut Random::from_seed(seed));
         let (making, failing) = (shared.clone(), shared.clone());
         let application: ApplicationFactory = Box::new(move |waker| {
@@ -90,15 +90,15 @@ impl Client {
     /// Sends a request and waits for its response. A content-length field is added if the length is
     /// known. While the peer allows no more streams, requests wait.
     ///
-    /// Dropping the future gives the request up (H3_REQUEST_CANCELLED), and so does dropping the
-    /// response's body before its end. Interim responses are left out; see [`open`](Self::open).
+    /// Dropping the future cancels the request (H3_REQUEST_CANCELLED), and so does dropping the
+    /// response's body before its end. Interim responses are skipped; see [`start`](Self::start).
     ///
-    /// A body that is not there at once is sent by a task of its own: call this inside of a tokio
-    /// runtime then.
+    /// A body that is streamed is sent by a task of its own: then this must be called inside a tokio
+    /// runtime.
     ///
     /// # Errors
-    /// [`Error::GoingAway`] if it was not sent or surely not processed, and all that can go wrong on
-    /// either way; see [`Error`].
+    /// [`Error::GoingAway`] if the request was not sent or certainly not processed, and all errors of sending
+    /// the request and receiving the response; see [`Error`].
     pub async fn send<B: Into<Body>>(
         &self,
         request: Request<B>,
@@ -106,7 +106,7 @@ impl Client {
         self.start(request)?.response().await
     }
 
-    /// Sends a request, as [`send`](Self::send), and lets the caller wait for interim responses too.
+    /// Sends a request like [`send`](Self::send), and lets the caller also wait for interim responses.
     pub fn start<B: Into<Body>>(&self, request: Request<B>) -> Result<PendingResponse, Error> {
         let (mut parts, body) = request.into_parts();
         let body = body.into();
@@ -118,18 +118,18 @@ impl Client {
         let (mut send, response) = self.begin(Request::from_parts(parts, ()))?;
         if let Some(pump) = body.begin(&mut send) {
             send.wake_shard();
-            // How it ends is told by the response.
+            // An error is reported by the pending response.
             tokio::spawn(pump.run(send));
         }
         Ok(response)
     }
 
-    /// Sends a request's header section; its content is to follow through the first end, and the
-    /// response comes through the second.
+    /// Sends a request's header section. Its content is sent with the returned [`SendBody`], and the response arrives
+    /// at the [`PendingResponse`].
     ///
     /// # Errors
-    /// [`Error::GoingAway`] or whatever ended the connection. What is wrong with the request itself is
-    /// told by both ends.
+    /// [`Error::GoingAway`] or the error that ended the connection. If the request itself is invalid, both of the
+    /// returned values report it.
     pub fn open(&self, request: Request<()>) -> Result<(SendBody, PendingResponse), Error> {
         let ends = self.begin(request)?;
         ends.0.wake_shard();
@@ -146,7 +146,7 @@ impl Client {
         Ok((SendBody::new(shared.clone(), key, false), PendingResponse(end)))
     }
 
-    /// Where the server was when the connection began.
+    /// The server's address when the connection was established.
     pub fn remote_address(&self) -> Option<SocketAddr> {
         self.shared().lock().remote_address
     }
@@ -156,7 +156,7 @@ impl Client {
         self.shared().lock().check_open().is_ok()
     }
 
-    /// The metrics of the QUIC connection now; its last ones when it is gone.
+    /// The current metrics of the QUIC connection, or the last ones if it is over.
     pub async fn statistics(&self) -> Statistics {
         self.shared().act(|state, effects| {
             state.face.wants_statistics = true;
@@ -168,12 +168,13 @@ impl Client {
         wanted.await
     }
 
-    /// Closes the connection at once, with a reason for the server. What is in progress fails.
+    /// Closes the connection at once with this error code. Exchanges in progress fail.
     pub fn close(&self, code: Code) {
         self.shared().close(VarInt::saturating(code.get()), Bytes::new(), Error::Closed);
     }
 
-    /// Makes no new requests, waits for those in progress, and closes the connection (RFC 9114 §5.2).
+    /// Shuts the connection down gracefully: refuses new requests, waits for those in progress, and closes the
+    /// connection (RFC 9114 §5.2).
     pub async fn shutdown(&self) {
         self.shared().act(|state, effects| {
             state.face.is_finishing = true;
@@ -182,7 +183,7 @@ impl Client {
         self.shared().wait(Signal::Connection, |state| state.is_gone.then_some(())).await;
     }
 
-    /// Waits for the end of the connection, and says why it ended.
+    /// Waits for the end of the connection, and returns the reason.
     pub async fn closed(&self) -> Error {
         self.shared().wait(Signal::Connection, |state| state.error.clone()).await
     }
@@ -194,22 +195,22 @@ impl core::fmt::Debug for Client {
     }
 }
 
-/// A response that has not come yet. Dropping it gives the request up (H3_REQUEST_CANCELLED).
+/// A response that has not arrived yet. Dropping it cancels the request (H3_REQUEST_CANCELLED).
 pub struct PendingResponse(ReceiveEnd);
 
 impl PendingResponse {
-    /// The next interim response (1xx); `None` when the final one is there.
+    /// Waits for the next interim response (1xx); `None` when the final one has arrived.
     ///
     /// # Errors
-    /// As [`response`](Self::response).
+    /// Like [`response`](Self::response).
     pub async fn informational(&mut self) -> Result<Option<Response<()>>, Error> {
         poll_fn(|context| self.0.poll_informational(context)).await
     }
 
-    /// The final response. Interim ones are left out.
+    /// Waits for the final response. Interim ones are skipped.
     ///
     /// # Errors
-    /// What was wrong with the request or the response, and whatever ended the connection.
+    /// If the request could not be sent, the response is malformed or was abandoned, or the connection ended.
     pub async fn response(mut self) -> Result<Response<RecvBody>, Error> {
         while self.informational().await?.is_some() {}
         let response = self.0.take_response()?;

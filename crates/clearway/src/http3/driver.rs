@@ -1,4 +1,4 @@
-//! HTTP/3 inside the shard for tasks outside of it.
+//! HTTP/3 inside the shard, on behalf of tasks.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::progress::Watch;
 /// The application protocol (ALPN) of HTTP/3 (RFC 9114 §3.1).
 pub const PROTOCOL: &[u8] = b"h3";
 
-/// Whoever wants to know of a connection's requests and of its end.
+/// Is notified of a connection's requests and of its end.
 pub(super) trait Listener: Send {
     /// Requests wait in `shared`.
     fn on_requests(&mut self, shared: &Arc<Shared>);
@@ -33,9 +33,9 @@ pub(super) struct Driver {
     listener: Option<Box<dyn Listener>>,
     has_said_goaway: bool,
     watch: Watch,
-    /// Kept for its memory.
+    /// Kept to reuse its memory.
     effects: Effects,
-    /// Kept for its memory.
+    /// Kept to reuse its memory.
     changed: Vec<usize>,
 }
 
@@ -117,7 +117,7 @@ impl Application for Driver {
 }
 
 impl Drop for Driver {
-    /// The shard has forgotten the connection, or could never make it.
+    /// The shard has discarded the connection, or could not create it.
     fn drop(&mut self) {
         self.shared.on_gone(Error::Closed);
         if let Some(listener) = &mut self.listener {

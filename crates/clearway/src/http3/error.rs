@@ -11,26 +11,26 @@ use crate::ConfigError;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The configuration cannot be used.
+    /// The configuration is invalid.
     Config(ConfigError),
-    /// The operating system has no random seed to give.
+    /// The operating system cannot provide a random seed.
     NoSeed(Arc<std::io::Error>),
     /// The connection could not be started.
     NotStarted(ConnectFailure),
-    /// The peer speaks another application protocol.
+    /// The negotiated application protocol is not HTTP/3.
     WrongProtocol,
     /// The QUIC connection ended.
     Connection(ConnectionError),
-    /// The peer broke a rule of HTTP/3, and this end closed the connection (RFC 9114 §8).
+    /// The peer violated HTTP/3, and this end closed the connection (RFC 9114 §8).
     Protocol(ProtocolError),
     /// This end closed the connection.
     Closed,
-    /// The connection is being shut down: the request was not sent, or the server did nothing with
-    /// it. It can be sent again on another connection (RFC 9114 §5.2).
+    /// The connection is being shut down: the request was not sent, or the server did not process it.
+    /// It can be sent again on another connection (RFC 9114 §5.2).
     GoingAway,
     /// The peer abandoned its message (RFC 9114 §4.1.1).
     Reset(Code),
-    /// The peer does not want the rest of our message.
+    /// The peer stopped reading this end's message.
     Stopped(Code),
     /// The peer's message was malformed, and this end abandoned the exchange (RFC 9114 §4.1.2).
     Malformed(StreamError),
@@ -38,20 +38,20 @@ pub enum Error {
     Send(SendError),
     /// This end abandoned the exchange.
     Cancelled,
-    /// The peer stood still for longer than the server's [`Timeouts`](super::Timeouts) permit, and this end
+    /// The peer made no progress for longer than the server's [`Timeouts`](super::Timeouts) permit, and this end
     /// abandoned the exchange.
     TimedOut,
-    /// The body that was to be sent failed.
+    /// The body to send could not be produced.
     Body(Arc<dyn core::error::Error + Send + Sync>),
-    /// The content is larger than the caller wanted to hold.
+    /// The content is larger than the caller's limit.
     TooLarge {
-        /// How many bytes the caller wanted to hold.
+        /// The limit in bytes.
         limit: usize,
     },
 }
 
 impl Error {
-    /// Whether the server has surely not processed the request, so that it can be sent again on
+    /// Whether the server has certainly not processed the request, so that it can be sent again on
     /// another connection (RFC 9114 §4.1.1, §5.2).
     pub fn is_unprocessed(&self) -> bool {
         match self {
@@ -62,8 +62,7 @@ impl Error {
         }
     }
 
-    /// What the end of the QUIC connection means; an orderly end is [`Error::Closed`] only if it was
-    /// ours.
+    /// The error for the end of the QUIC connection: [`Error::Closed`] only if this end closed it.
     pub(super) fn from_connection(error: ConnectionError) -> Self {
         match error {
             ConnectionError::LocallyClosed => Self::Closed,
@@ -71,7 +70,7 @@ impl Error {
         }
     }
 
-    /// What a refusal of the protocol layer means to the task that wanted to send.
+    /// The error for a task whose message the protocol layer refuses to send.
     pub(super) fn from_send(error: SendError) -> Self {
         match error {
             SendError::ConnectionClosed => Self::Closed,
@@ -82,7 +81,7 @@ impl Error {
         }
     }
 
-    /// The failure of a stream that this end abandoned.
+    /// The error for a stream that this end abandoned.
     pub(super) fn from_stream(error: StreamError) -> Self {
         if error.code == Code::REQUEST_REJECTED { Self::GoingAway } else { Self::Malformed(error) }
     }
@@ -93,7 +92,7 @@ impl fmt::Display for Error {
         match self {
             Self::Config(error) => error.fmt(f),
             Self::NoSeed(error) => {
-                write!(f, "the operating system has no random seed to give: {error}")
+                write!(f, "the operating system cannot provide a random seed: {error}")
             }
             Self::NotStarted(failure) => failure.fmt(f),
             Self::WrongProtocol => f.write_str("the peer does not speak HTTP/3"),
@@ -105,11 +104,13 @@ impl fmt::Display for Error {
                 }
             }
             Self::Connection(error) => error.fmt(f),
-            Self::Protocol(error) => write!(f, "the peer broke a rule of HTTP/3: {error}"),
+            Self::Protocol(error) => write!(f, "the peer violated HTTP/3: {error}"),
             Self::Closed => f.write_str("the connection was closed by this end"),
-            Self::GoingAway => f.write_str("the connection is shutting down; nothing was done"),
+            Self::GoingAway => {
+                f.write_str("the connection is shutting down; the request was not processed")
+            }
             Self::Reset(code) => write!(f, "the peer abandoned its message: {code}"),
-            Self::Stopped(code) => write!(f, "the peer does not want the message: {code}"),
+            Self::Stopped(code) => write!(f, "the peer stopped reading the message: {code}"),
             Self::Malformed(error) => write!(f, "the peer's message is malformed: {error}"),
             Self::Send(error) => error.fmt(f),
             Self::Cancelled => f.write_str("the exchange was abandoned by this end"),

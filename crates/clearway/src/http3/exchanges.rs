@@ -1,4 +1,4 @@
-//! What the tasks of one HTTP/3 connection and its shard share: requests and their responses.
+//! The state shared between the tasks of one HTTP/3 connection and its shard: requests and their responses.
 
 use core::task::{Context, Poll};
 use std::collections::{BTreeMap, VecDeque};
@@ -26,9 +26,9 @@ pub(super) struct Exchanges {
     pub(super) waiting: VecDeque<usize>,
     /// Requests that no task has taken yet (server).
     pub(super) incoming: VecDeque<usize>,
-    /// The listener knows that requests wait.
+    /// The listener was notified that requests wait.
     pub(super) is_announced: bool,
-    /// Nothing more wants this connection than its exchanges.
+    /// The client's handles were dropped: the connection is kept only for its exchanges.
     pub(super) is_released: bool,
     /// The connection is to be closed when the exchanges in progress are complete (RFC 9114 §5.2).
     pub(super) is_finishing: bool,
@@ -36,19 +36,19 @@ pub(super) struct Exchanges {
     pub(super) is_going_away: bool,
     /// No task will take requests (server).
     pub(super) is_rejecting: bool,
-    /// What all streams hold.
+    /// The bytes that all streams hold.
     pub(super) totals: Totals,
-    /// The server wants to know which streams stand still.
+    /// The server has requested a check for streams without progress, with these timeouts.
     pub(super) wants_look: Option<Timeouts>,
     pub(super) wants_statistics: bool,
 }
 
-/// What all streams of a connection hold, by its direction: one does not take room from the other.
+/// The bytes that all streams of a connection hold, by direction: one direction does not take room from the other.
 #[derive(Clone, Default)]
 pub(super) struct Totals {
-    /// On the way to the peer.
+    /// Data to be sent.
     sending: Total,
-    /// What came and no task has taken.
+    /// Received data that no task has taken.
     receiving: Total,
 }
 
@@ -77,7 +77,7 @@ impl Face for Exchanges {
 }
 
 impl Exchanges {
-    /// Forgets an exchange that neither a task nor the protocol needs any more.
+    /// Discards an exchange that neither a task nor the protocol needs any more.
     pub(super) fn retire(&mut self, key: usize) {
         let is_over = |exchange: &Exchange| {
             exchange.send.buffer.is_over() && exchange.receive.is_over() && !exchange.is_queued
@@ -100,7 +100,7 @@ impl State {
         self.established.is_some() && self.error.is_none()
     }
 
-    /// Why nothing new can be begun.
+    /// Fails if no new request can be made.
     pub(super) fn check_open(&self) -> Result<(), Error> {
         match &self.error {
             Some(error) => Err(error.clone()),
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    /// Refuses the requests that no task has taken.
+    /// Rejects the requests that no task has accepted.
     pub(super) fn reject_incoming(&mut self) {
         while let Some(key) = self.face.incoming.pop_front() {
             if let Some(exchange) = self.face.all.get_mut(key) {
@@ -124,12 +124,12 @@ impl State {
 
 /// One request and its response.
 pub(super) struct Exchange {
-    /// Its stream, once there is one.
+    /// The ID of its stream, once there is one.
     pub(super) stream: Option<u64>,
-    /// How many ends tasks hold.
+    /// How many of its two ends are held by tasks.
     pub(super) handles: u8,
     is_changed: bool,
-    /// It stands in [`Exchanges::waiting`] or [`Exchanges::incoming`].
+    /// It is in [`Exchanges::waiting`] or [`Exchanges::incoming`].
     pub(super) is_queued: bool,
     pub(super) send: Sending,
     pub(super) receive: Receiving,
@@ -143,7 +143,7 @@ impl Exchange {
         Self { stream: None, handles: 2, is_changed: false, is_queued: false, send, receive }
     }
 
-    /// A request that came on `stream` (server). No task has it yet.
+    /// A request received on `stream` (server). No task holds it yet.
     pub(super) fn incoming(stream: u64, request: Request<()>, totals: &Totals) -> Self {
         let receive = Receiving::new(&totals.receiving);
         let receive = Receiving { head: Some(Head::Request(request)), ..receive };
@@ -153,23 +153,23 @@ impl Exchange {
     }
 }
 
-/// The beginning of a message.
+/// The header section of a message.
 pub(super) enum Head {
     Request(Request<()>),
     Response(Response<()>),
 }
 
-/// Our message: what the task has given and the transport has not taken.
+/// This end's message: what the task has sent and the transport has not taken.
 pub(super) struct Sending {
     pub(super) informational: VecDeque<Response<()>>,
     pub(super) head: Option<Head>,
     pub(super) buffer: SendBuffer<Error>,
-    /// What comes before the end.
+    /// The trailer section, sent before the end.
     pub(super) trailers: Option<HeaderMap>,
 }
 
 impl Sending {
-    /// A message of a connection whose streams hold `total`.
+    /// A message whose buffer counts as a part of `total`.
     fn new(total: &Total) -> Self {
         Self {
             informational: VecDeque::new(),
@@ -179,14 +179,14 @@ impl Sending {
         }
     }
 
-    /// The message cannot be sent any more.
+    /// Ends sending with an error.
     pub(super) fn fail(&mut self, error: &Error, effects: &mut Effects) {
         if !self.buffer.is_over() {
             self.end(SendState::Failed(error.clone()), effects);
         }
     }
 
-    /// The protocol has the whole message, or will never have it.
+    /// Ends sending with `state`: the protocol has taken the whole message, or never will.
     pub(super) fn end(&mut self, state: SendState<Error>, effects: &mut Effects) {
         self.informational = VecDeque::new();
         self.head = None;
@@ -194,7 +194,7 @@ impl Sending {
         self.buffer.end(state, effects);
     }
 
-    /// Gives up what has not been handed over. Whether the shard has to do anything for that.
+    /// Cancels the message, as far as it was not handed over. Returns whether the shard has to reset the stream.
     pub(super) fn cancel(&mut self, code: Code) -> bool {
         if self.buffer.is_over() {
             return false;
@@ -204,13 +204,13 @@ impl Sending {
         true
     }
 
-    /// Whether the header section is all there is.
+    /// Whether the message consists of the header section only.
     pub(super) fn is_head_only(&self) -> bool {
         let is_finishing = matches!(self.buffer.state(), SendState::Finishing);
         is_finishing && self.buffer.is_empty() && self.trailers.is_none()
     }
 
-    /// Why no more is taken.
+    /// Fails if no more content is accepted.
     fn check_open(&self) -> Result<(), Error> {
         match self.buffer.state() {
             SendState::Open => Ok(()),
@@ -219,7 +219,7 @@ impl Sending {
         }
     }
 
-    /// Waits for room: how many bytes there are room for.
+    /// Waits for room. Returns for how many bytes there is room.
     pub(super) fn poll_room(
         &mut self,
         context: &Context<'_>,
@@ -229,14 +229,14 @@ impl Sending {
         self.buffer.poll_room(context, effects).map(Ok)
     }
 
-    /// Takes `chunk`, whether or not there is room.
+    /// Buffers `chunk`, whether or not there is room.
     pub(super) fn push(&mut self, chunk: Bytes) -> Result<(), Error> {
         self.check_open()?;
         self.buffer.push(chunk);
         Ok(())
     }
 
-    /// The message ends after what was given, with `trailers`.
+    /// Ends the message after the buffered content, with `trailers`.
     pub(super) fn finish(&mut self, trailers: Option<HeaderMap>) {
         if self.check_open().is_ok() {
             self.trailers = trailers;
@@ -244,7 +244,7 @@ impl Sending {
         }
     }
 
-    /// Waits until the protocol has the whole message.
+    /// Waits until the protocol has taken the whole message.
     pub(super) fn poll_over(
         &mut self,
         context: &Context<'_>,
@@ -261,7 +261,7 @@ impl Sending {
     }
 }
 
-/// The peer's message: what came and the task has not taken.
+/// The peer's message: what was received and the task has not taken.
 pub(super) struct Receiving {
     pub(super) informational: VecDeque<Response<()>>,
     pub(super) head: Option<Head>,
@@ -270,7 +270,7 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
-    /// A message of a connection whose streams hold `total`.
+    /// A message whose buffer counts as a part of `total`.
     fn new(total: &Total) -> Self {
         Self {
             informational: VecDeque::new(),
@@ -280,7 +280,7 @@ impl Receiving {
         }
     }
 
-    /// Nothing more comes, because of `error`. What came before it can still be read.
+    /// Ends receiving with an error. What was received before can still be read.
     pub(super) fn fail(&mut self, error: &Error, effects: &mut Effects) {
         if !self.is_over() {
             self.buffer.finish(Err(error.clone()), effects);
@@ -292,12 +292,12 @@ impl Receiving {
         self.buffer.finish(Ok(()), effects);
     }
 
-    /// Whether nothing more comes.
+    /// Whether receiving has ended.
     pub(super) fn is_over(&self) -> bool {
         self.buffer.end().is_some()
     }
 
-    /// Gives up what is not read yet. Whether the shard has to do anything for that.
+    /// Discards what is not read yet. Returns whether the shard has to send STOP_SENDING.
     pub(super) fn cancel(&mut self, code: Code) -> bool {
         self.buffer.clear();
         self.trailers = None;
@@ -308,8 +308,8 @@ impl Receiving {
         true
     }
 
-    /// Moves everything that came into the empty `chunks`. `Ready(Ok(true))` if the shard has
-    /// something to move up, `Ready(Ok(false))` if not.
+    /// Moves everything that was received into the empty `chunks`. `Ready(Ok(true))` if the transport has
+    /// more, for which there is room now; `Ready(Ok(false))` if not.
     pub(super) fn poll_take(
         &mut self,
         context: &Context<'_>,

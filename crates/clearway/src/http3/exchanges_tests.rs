@@ -17,7 +17,7 @@ fn take(receive: &mut Receiving, chunks: &mut VecDeque<Bytes>) -> Poll<Result<bo
 }
 
 #[test]
-fn requests_that_nobody_reads_leave_room_for_responses() {
+fn unread_requests_leave_room_for_responses() {
     let totals = Totals::default();
     let mut all: Vec<Receiving> = Vec::new();
     for _ in 0..100 {
@@ -36,7 +36,7 @@ fn requests_that_nobody_reads_leave_room_for_responses() {
 }
 
 #[test]
-fn what_came_before_a_failure_is_read_first() {
+fn content_received_before_a_failure_is_read_first() {
     let mut receive = request().receive;
     let mut taken = VecDeque::new();
     assert!(take(&mut receive, &mut taken).is_pending());
@@ -48,18 +48,18 @@ fn what_came_before_a_failure_is_read_first() {
 }
 
 #[test]
-fn nothing_is_taken_after_the_end_of_a_message() {
+fn no_content_is_accepted_after_the_end_of_a_message() {
     let mut send = request().send;
     assert!(send.push(Bytes::from_static(b"content")).is_ok());
     send.finish(None);
     assert!(matches!(send.push(Bytes::from_static(b"more")), Err(Error::Cancelled)));
     send.fail(&Error::GoingAway, &mut Effects::default());
     assert!(matches!(send.push(Bytes::from_static(b"more")), Err(Error::GoingAway)));
-    assert!(!send.cancel(Code::REQUEST_CANCELLED), "it is over");
+    assert!(!send.cancel(Code::REQUEST_CANCELLED), "sending is over");
 }
 
 #[test]
-fn an_exchange_is_forgotten_when_nobody_needs_it() {
+fn an_exchange_is_discarded_when_it_is_not_needed_any_more() {
     let mut effects = Effects::default();
     let mut state = State::default();
     let key = state.face.all.insert(request());
@@ -75,7 +75,7 @@ fn an_exchange_is_forgotten_when_nobody_needs_it() {
     state.face.all[key].handles = 0;
     state.change(key);
     state.face.retire(key);
-    assert!(state.face.all.contains(key), "the shard is about to look at it");
+    assert!(state.face.all.contains(key), "the shard still has to process it");
     let mut changed = Vec::new();
     state.take_changed(&mut changed);
     assert_eq!(changed, [key]);
@@ -103,7 +103,7 @@ fn the_end_of_the_connection_reaches_every_waiting_task_once() {
     shared.fail(Error::GoingAway);
     assert_eq!(counter.count(), 3);
     let mut state = shared.lock();
-    assert!(matches!(state.check_open(), Err(Error::Closed)), "the first reason stays");
+    assert!(matches!(state.check_open(), Err(Error::Closed)), "the first error is kept");
     assert!(state.face.waiting.is_empty());
     let mut changed = Vec::new();
     state.take_changed(&mut changed);
@@ -130,7 +130,7 @@ fn rejected_requests_are_handed_to_the_shard() {
 }
 
 #[test]
-fn a_write_or_a_read_that_finds_something_takes_one_lock() {
+fn a_write_or_a_read_that_need_not_wait_takes_the_lock_once() {
     let shared = Shared::new(None);
     let key = shared.act(|state, _| state.face.all.insert(request()));
     let locks = || shared.locks.load(core::sync::atomic::Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What the transport noticed, as HTTP/3 is told of it.
+//! Passes the transport's events to HTTP/3.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,8 @@ pub(super) struct Feed {
     pub(super) closed: Option<ConnectionError>,
 }
 
-/// Streams whose end was handed to the transport and that the peer does not have completely yet.
-/// While there are some, closing the connection would lose what was sent.
+/// Streams that were finished, but of which the peer has not acknowledged everything yet. While there are some,
+/// closing the connection would lose data.
 #[derive(Debug, Default)]
 pub(super) struct Undelivered(BTreeSet<u64>);
 
@@ -37,7 +37,7 @@ impl Undelivered {
     }
 }
 
-/// Passes on what the transport noticed. `delivered` hears of the streams whose sending part is over.
+/// Passes the transport's events to `http3`. `delivered` is called for each stream whose sending part is over.
 pub(super) fn feed(
     http3: &mut Http3,
     streams: &mut QuicStreams<'_>,

@@ -14,16 +14,16 @@ use super::driver::PROTOCOL;
 use super::feed::feed;
 use crate::{Endpoint, EndpointError, ServerConfig};
 
-/// How much content is asked of a source, and of the transport, at once.
+/// How much content is pulled from a source, or read from the transport, at once, in bytes.
 const CHUNK: usize = 256 << 10;
 
 /// Answers the requests of one connection inside the shard. Its methods must not block.
 pub trait Handler: Send {
-    /// A request has come; its content, if there is any, follows. It may be answered now or in a later
+    /// A request was received; its content, if there is any, follows. It may be answered now or in a later
     /// call for the same stream.
     fn request(&mut self, stream: &mut RequestStream<'_>, request: Request<()>);
 
-    /// Content of a request. It comes as fast as the client sends it.
+    /// Content of a request was received. There is no back-pressure: it is passed on as fast as the client sends it.
     fn data(&mut self, stream: &mut RequestStream<'_>, content: Bytes) {
         let _ = (stream, content);
     }
@@ -33,24 +33,24 @@ pub trait Handler: Send {
         let _ = (stream, trailers);
     }
 
-    /// A request was cut off, was malformed, or its client does not want the answer any more. The answer
-    /// goes on unless the transport cannot carry it.
+    /// A request was cut off or malformed, or its client has stopped reading the response. The response continues if
+    /// the transport can still send it.
     fn failed(&mut self, stream: u64, code: Code) {
         let _ = (stream, code);
     }
 
-    /// The connection is gone, and these are its last metrics.
+    /// The connection was discarded, and these are its last metrics.
     fn closed(&mut self, statistics: &Statistics) {
         let _ = statistics;
     }
 }
 
-/// Content that is there when it is asked for. It is asked when the transport takes more.
+/// Content that is available without waiting. It is pulled when the transport accepts more.
 pub trait BodySource: Send {
-    /// The next content, best of `wanted` bytes; `None` or no bytes at the end.
+    /// The next content, ideally of `wanted` bytes; `None` or no bytes at the end.
     fn next(&mut self, wanted: usize) -> Option<Bytes>;
 
-    /// The trailer section, asked for at the end.
+    /// The trailer section; called at the end of the content.
     fn trailers(&mut self) -> Option<HeaderMap> {
         None
     }
@@ -63,7 +63,7 @@ impl BodySource for Bytes {
     }
 }
 
-/// One request, for the time of a call of its [`Handler`].
+/// One request, for the duration of a call of its [`Handler`].
 pub struct RequestStream<'a> {
     exchanges: &'a mut Exchanges,
     streams: QuicStreams<'a>,
@@ -71,12 +71,12 @@ pub struct RequestStream<'a> {
 }
 
 impl RequestStream<'_> {
-    /// The QUIC stream ID: what names the request on its connection.
+    /// The QUIC stream ID, which identifies the request on its connection.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Where the client is.
+    /// The client's current address.
     pub fn remote_address(&self) -> SocketAddr {
         self.streams.connection().remote_address()
     }
@@ -84,17 +84,17 @@ impl RequestStream<'_> {
     /// Sends an interim response (1xx, but not 101).
     ///
     /// # Errors
-    /// If it would be malformed, or the client wants no answer.
+    /// If it would be malformed, or the client has stopped reading the response.
     pub fn inform(&mut self, response: &Response<()>) -> Result<(), SendError> {
         self.exchanges.http3.send_informational(&mut self.streams, self.id, response)
     }
 
-    /// Sends the response, with what `body` gives.
+    /// Sends the response, with the content of `body`.
     ///
     /// # Errors
-    /// If the header section would be malformed or is too large, or the client wants no answer. A body
-    /// that is not as long as the content-length field says, or that there must not be, is cut off
-    /// with H3_INTERNAL_ERROR.
+    /// If the header section would be malformed or is too large, or the client has stopped reading the response. If
+    /// the body does not have the length of the content-length field, or the response must not have one, the stream
+    /// is reset with H3_INTERNAL_ERROR.
     pub fn respond(
         &mut self,
         response: &Response<()>,
@@ -109,13 +109,13 @@ impl RequestStream<'_> {
         Ok(())
     }
 
-    /// Refuses the rest of the request: with [`Code::NO_ERROR`] if it is answered without
+    /// Stops reading the rest of the request; with [`Code::NO_ERROR`] if the response does not depend on it
     /// (RFC 9114 §4.1).
     pub fn stop(&mut self, code: Code) {
         self.exchanges.http3.stop(&mut self.streams, self.id, code);
     }
 
-    /// Gives the answer up.
+    /// Resets the response.
     pub fn reset(&mut self, code: Code) {
         self.exchanges.bodies.remove(&self.id);
         self.exchanges.http3.reset(&mut self.streams, self.id, code);
@@ -128,17 +128,17 @@ impl core::fmt::Debug for RequestStream<'_> {
     }
 }
 
-/// What is being answered.
+/// The exchanges of one connection.
 struct Exchanges {
     http3: Http3,
     bodies: BTreeMap<u64, Outgoing>,
     trailers: BTreeMap<u64, HeaderMap>,
 }
 
-/// A body under way.
+/// A body that is being sent.
 struct Outgoing {
     source: Box<dyn BodySource>,
-    /// What the source has given and the transport has not taken.
+    /// What was pulled from the source and the transport has not taken.
     rest: Bytes,
 }
 
@@ -147,7 +147,7 @@ impl Exchanges {
         RequestStream { exchanges: self, streams: streams.reborrow(), id }
     }
 
-    /// Sends what the body on `stream` gives, as far as the transport takes it.
+    /// Sends the body on `stream`, as far as the transport accepts it.
     fn pull(&mut self, streams: &mut QuicStreams<'_>, stream: u64) {
         let Some(body) = self.bodies.get_mut(&stream) else { return };
         match body.pull(&mut self.http3, streams, stream) {
@@ -156,7 +156,7 @@ impl Exchanges {
                 self.bodies.remove(&stream);
             }
             Err(_) => {
-                // No effect if the client or the transport ended it.
+                // No effect if the client or the transport has ended the stream.
                 self.http3.reset(streams, stream, Code::INTERNAL_ERROR);
                 self.bodies.remove(&stream);
             }
@@ -165,7 +165,7 @@ impl Exchanges {
 }
 
 impl Outgoing {
-    /// Whether everything was sent.
+    /// Sends content, as far as the transport accepts it. Returns whether everything was sent.
     fn pull(
         &mut self,
         http3: &mut Http3,
@@ -200,7 +200,7 @@ pub struct HandlerApplication<H> {
 }
 
 impl<H: Handler> HandlerApplication<H> {
-    /// The application of one connection of a server. `random` decides what [`Config::grease`] sends.
+    /// The application of one connection of a server. `random` determines what [`Config::grease`] sends.
     pub fn new(handler: H, config: Config, random: &mut Random) -> Self {
         let http3 = Http3::new(Role::Server, config, random);
         let exchanges = Exchanges { http3, bodies: BTreeMap::new(), trailers: BTreeMap::new() };
@@ -260,12 +260,11 @@ impl<H: Handler> HandlerApplication<H> {
     }
 }
 
-/// An endpoint at the local address `bind` whose connections are answered inside the shard, each by a
-/// handler of its own that `handlers` makes. The configuration's application protocols are replaced
-/// by HTTP/3's.
+/// An endpoint at the local address `bind` whose requests are answered inside the shard. `handlers` creates a handler
+/// for each connection. The configuration's application protocols are replaced by that of HTTP/3.
 ///
 /// # Errors
-/// If the operating system refuses or the configuration cannot be used.
+/// If the socket or the thread cannot be created, or the configuration is invalid.
 pub fn serve_in_shard<H: Handler + 'static>(
     bind: SocketAddr,
     config: ServerConfig,
@@ -278,7 +277,7 @@ pub fn serve_in_shard<H: Handler + 'static>(
     Endpoint::server_with_applications(bind, config, Box::new(acceptor))
 }
 
-/// Gives each client a handler.
+/// Creates a handler for each client.
 struct Handlers<F> {
     handlers: F,
     config: Config,

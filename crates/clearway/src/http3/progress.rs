@@ -1,4 +1,4 @@
-//! Whether the peer goes on with what it has begun.
+//! Timeouts for streams on which the peer makes no progress.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -6,61 +6,61 @@ use std::collections::BTreeMap;
 use clearway_transport::StreamProgress;
 use clearway_units::Timestamp;
 
-/// How long a client may leave a server waiting. The measure is progress: as long as anything moves, however
-/// slowly, the time begins anew. A stream that takes longer is abandoned, by itself; the others go on.
+/// How long a client may keep a server waiting. What counts is progress: whenever anything is received or acknowledged,
+/// however little, the time starts again. When a timeout expires, only that stream is abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
-    /// How long nothing of a request may come that is not complete, while its header section or a task waits
-    /// for it. Then the stream is abandoned: with H3_REQUEST_REJECTED if no task has seen the request, else with
-    /// H3_REQUEST_CANCELLED (RFC 9114 §8.1).
+    /// How long nothing of an incomplete request may arrive, while its header section is incomplete or a task waits for
+    /// its content. Then the stream is abandoned: with H3_REQUEST_REJECTED if no task has seen the request, otherwise
+    /// with H3_REQUEST_CANCELLED (RFC 9114 §8.1).
     pub request: Duration,
-    /// How long a client may acknowledge nothing of a response that it does not let the server send, because
-    /// of its limit for the stream, or by acknowledging nothing on the whole connection. Then the response is abandoned with
+    /// How long a client may acknowledge nothing of a response that it blocks, either with its flow control limit for
+    /// the stream, or by acknowledging nothing on the whole connection. Then the response is abandoned with
     /// H3_REQUEST_CANCELLED.
     pub send: Duration,
 }
 
 impl Timeouts {
-    /// How often to look, so that a timeout is late by an eighth of itself at most.
+    /// How often to check, so that a timeout is late by at most an eighth of its length.
     pub(super) fn interval(&self) -> Duration {
         (self.request.min(self.send) / 8).max(Duration::from_millis(1))
     }
 }
 
-/// What a stream does not go on with.
+/// What makes no progress on a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stalled {
     /// The peer does not complete its request.
     Request,
-    /// The peer does not take the response.
+    /// The peer does not accept the response.
     Response,
 }
 
-/// One stream as it is now.
+/// The current state of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     pub(super) stream: u64,
     pub(super) progress: StreamProgress,
-    /// More of the request has to come, and somebody waits for it.
+    /// The request is incomplete, and its header section or a task waits for more.
     pub(super) awaits_request: bool,
 }
 
-/// A figure, and since when it is what it is.
+/// A counter, and since when it has not changed.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    figure: u64,
+    count: u64,
     since: Timestamp,
 }
 
 impl Mark {
-    const fn new(figure: u64, since: Timestamp) -> Self {
-        Self { figure, since }
+    const fn new(count: u64, since: Timestamp) -> Self {
+        Self { count, since }
     }
 
-    /// How long `figure` has been what it is, if `counts`; else the time begins now.
-    fn age(&mut self, now: Timestamp, figure: u64, counts: bool) -> Duration {
-        if !counts || figure != self.figure {
-            *self = Self::new(figure, now);
+    /// How long `count` has not changed; if `is_waiting` is false, the time starts again.
+    fn age(&mut self, now: Timestamp, count: u64, is_waiting: bool) -> Duration {
+        if !is_waiting || count != self.count {
+            *self = Self::new(count, now);
         }
         now.saturating_since(self.since)
     }
@@ -72,16 +72,16 @@ struct Marks {
     acknowledged: Mark,
 }
 
-/// How the streams of one connection come on.
+/// Tracks the progress of the streams of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     streams: BTreeMap<u64, Marks>,
-    /// When something was acknowledged last, on any stream.
+    /// When something was last acknowledged on any stream.
     acknowledged_at: Option<Timestamp>,
 }
 
 impl Watch {
-    /// Compares the streams with what they were, and says which of them have stood still for too long.
+    /// Compares the streams with their state at the last check. Returns those without progress for too long.
     pub(super) fn look(
         &mut self,
         now: Timestamp,
@@ -90,8 +90,8 @@ impl Watch {
     ) -> Vec<(u64, Stalled)> {
         let before = core::mem::take(&mut self.streams);
         let has_moved = looks.iter().any(|look| {
-            let mark = before.get(&look.stream).map(|marks| marks.acknowledged.figure);
-            mark.is_some_and(|figure| figure != look.progress.acknowledged)
+            let mark = before.get(&look.stream).map(|marks| marks.acknowledged.count);
+            mark.is_some_and(|count| count != look.progress.acknowledged)
         });
         if has_moved {
             self.acknowledged_at = Some(now);

@@ -18,7 +18,7 @@ fn asking(stream: u64, received: u64) -> Look {
 }
 
 #[test]
-fn a_response_that_its_client_does_not_let_go_on_loses_its_stream_alone() {
+fn only_the_stream_of_a_blocked_response_is_abandoned() {
     let mut watch = Watch::default();
     for second in 0..20 {
         let looks = [answering(0, 0, true), answering(4, second, false)];
@@ -38,7 +38,7 @@ fn a_byte_in_time_is_progress() {
 }
 
 #[test]
-fn a_stream_that_waits_for_its_turn_is_not_abandoned() {
+fn a_stream_that_waits_for_others_is_not_abandoned() {
     let mut watch = Watch::default();
     for second in 0..100 {
         let looks = [answering(0, 0, false), answering(4, second, false)];
@@ -58,7 +58,7 @@ fn a_task_that_produces_nothing_is_not_the_clients_fault() {
     for second in 0..100 {
         assert_eq!(watch.look(at(second), &TIMEOUTS, &[idle(0)]), []);
     }
-    // Its time begins when there is something to take.
+    // The time starts when there is something to send.
     assert_eq!(watch.look(at(100), &TIMEOUTS, &[answering(0, 0, true)]), []);
     assert_eq!(watch.look(at(118), &TIMEOUTS, &[answering(0, 0, true)]), []);
     let stalled = watch.look(at(119), &TIMEOUTS, &[answering(0, 0, true)]);
@@ -66,19 +66,19 @@ fn a_task_that_produces_nothing_is_not_the_clients_fault() {
 }
 
 #[test]
-fn a_request_that_does_not_go_on_loses_its_stream() {
+fn the_stream_of_an_incomplete_request_is_abandoned() {
     let mut watch = Watch::default();
     assert_eq!(watch.look(at(0), &TIMEOUTS, &[asking(0, 5)]), []);
     assert_eq!(watch.look(at(9), &TIMEOUTS, &[asking(0, 5), asking(4, 1)]), []);
     let looks = [asking(0, 5), asking(4, 1)];
     assert_eq!(watch.look(at(10), &TIMEOUTS, &looks), [(0, Stalled::Request)]);
-    // Nobody waits for the rest: it may take as long as it likes.
+    // If nobody waits for the rest, there is no timeout.
     let unwanted = Look { awaits_request: false, ..asking(4, 1) };
     assert_eq!(watch.look(at(30), &TIMEOUTS, &[unwanted]), []);
 }
 
 #[test]
-fn what_is_over_is_forgotten() {
+fn streams_that_are_over_are_forgotten() {
     let mut watch = Watch::default();
     let looks: Vec<_> = (0..100).map(|number| asking(number * 4, 1)).collect();
     watch.look(at(0), &TIMEOUTS, &looks);

@@ -15,15 +15,14 @@ use super::Error;
 use super::exchanges::{Head, Shared};
 use super::send_body::release;
 
-/// The content of a message, as it comes.
+/// The content of a message that is being received.
 ///
-/// At most about 2 MiB are held for a task that does not read, and then flow control stops the peer.
-/// The end is only reported if the message is complete: as long as its content-length field says, and
-/// not cut off.
+/// For a task that does not read, at most about 2 MiB are buffered; then flow control stops the peer.
+/// The end is reported only if the message is complete: it has the length of its content-length field, and
+/// was not cut off.
 ///
 /// Dropping it before the end tells the peer to stop: a server with H3_NO_ERROR, since it may respond
-/// without the rest (RFC 9114 §4.1); a client with H3_REQUEST_CANCELLED, which gives up the request as
-/// well.
+/// without the rest (RFC 9114 §4.1); a client with H3_REQUEST_CANCELLED, which also cancels the request.
 pub struct RecvBody {
     end: ReceiveEnd,
     chunks: VecDeque<Bytes>,
@@ -35,14 +34,14 @@ impl RecvBody {
         Self { end, chunks: VecDeque::new(), is_complete: false }
     }
 
-    /// The next content; `None` when the message is complete.
+    /// Waits for the next content; `None` when the message is complete.
     ///
-    /// Cancelling this loses nothing.
+    /// Cancel-safe: if the future is dropped, no content is lost.
     pub async fn chunk(&mut self) -> Option<Result<Bytes, Error>> {
         poll_fn(|context| self.poll_chunk(context)).await
     }
 
-    /// As [`chunk`](Self::chunk).
+    /// Like [`chunk`](Self::chunk).
     pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         if let Some(chunk) = self.chunks.pop_front() {
             return Poll::Ready(Some(Ok(chunk)));
@@ -57,10 +56,10 @@ impl RecvBody {
         Poll::Ready(self.chunks.pop_front().map(Ok))
     }
 
-    /// All of the content.
+    /// Waits for the whole content.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] beyond `limit` bytes, and whatever cut the message off.
+    /// [`Error::TooLarge`] if it is longer than `limit` bytes, and the error that cut the message off.
     pub async fn bytes(&mut self, limit: usize) -> Result<Bytes, Error> {
         let mut whole = BytesMut::new();
         while let Some(chunk) = self.chunk().await {
@@ -73,11 +72,11 @@ impl RecvBody {
         Ok(whole.freeze())
     }
 
-    /// The trailer section, if there is one, at the end of the message. Content that was not read is
-    /// left out.
+    /// Waits for the end of the message, and returns its trailer section, if there is one. Content that was not
+    /// read is discarded.
     ///
     /// # Errors
-    /// Whatever cut the message off.
+    /// The error that cut the message off.
     pub async fn trailers(&mut self) -> Result<Option<HeaderMap>, Error> {
         while let Some(chunk) = self.chunk().await {
             chunk?;
@@ -85,7 +84,7 @@ impl RecvBody {
         Ok(self.end.take_trailers())
     }
 
-    /// Tells the peer to stop, with a reason.
+    /// Tells the peer to stop sending, with this error code.
     pub fn stop(mut self, code: Code) {
         self.chunks.clear();
         self.end.cancel(code);
@@ -131,7 +130,7 @@ impl core::fmt::Debug for RecvBody {
     }
 }
 
-/// A task's hold on the receiving end of an exchange.
+/// A task's handle of the receiving end of an exchange.
 pub(super) struct ReceiveEnd {
     shared: Arc<Shared>,
     key: usize,
@@ -162,7 +161,7 @@ impl ReceiveEnd {
         self.shared.lock().face.all.get_mut(self.key)?.receive.trailers.take()
     }
 
-    /// The next interim response, or `None` when the final one is there.
+    /// The next interim response, or `None` when the final one has arrived.
     pub(super) fn poll_informational(
         &self,
         context: &Context<'_>,
@@ -187,7 +186,7 @@ impl ReceiveEnd {
         })
     }
 
-    /// The final response's header section, once it is there.
+    /// The final response's header section, once it has arrived.
     pub(super) fn take_response(&self) -> Result<Response<()>, Error> {
         let face = &mut self.shared.lock().face;
         let receive = face.all.get_mut(self.key).map(|exchange| &mut exchange.receive);
@@ -204,7 +203,7 @@ impl ReceiveEnd {
                 return;
             }
             if self.is_client && exchange.send.cancel(code) {
-                // Nobody will see the response: the request is given up as a whole.
+                // Nobody will see the response: the request is cancelled, too.
                 exchange.send.buffer.wake(effects);
             }
             state.change(self.key);

@@ -9,7 +9,7 @@ use super::{Body, Error, SendBody};
 
 /// Answers one request.
 ///
-/// Dropping it without an answer tells the client H3_REQUEST_CANCELLED.
+/// Dropping it without a response resets the stream with H3_REQUEST_CANCELLED.
 #[derive(Debug)]
 pub struct Responder {
     send: SendBody,
@@ -22,7 +22,7 @@ impl Responder {
         Self { send, method, remote_address }
     }
 
-    /// Where the client was when the connection began.
+    /// The client's address when the connection was established.
     pub fn remote_address(&self) -> Option<SocketAddr> {
         self.remote_address
     }
@@ -30,19 +30,19 @@ impl Responder {
     /// Sends an interim response (1xx, but not 101; RFC 9110 §15.2).
     ///
     /// # Errors
-    /// If the client does not want an answer any more.
+    /// If the client has cancelled the request.
     pub fn inform(&mut self, response: Response<()>) -> Result<(), Error> {
         self.send.inform(response)
     }
 
-    /// Sends the response, and waits until the transport has all of it.
+    /// Sends the response, and waits until the transport has taken all of it.
     ///
-    /// Content for HEAD, 204 and 304, which have none, is left out. Cancelling this before the body has
-    /// given its end gives the response up.
+    /// Content of responses that must not have any (to HEAD, 204 and 304) is left out. Dropping the future before the
+    /// body has ended cancels the response.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the client does not want it any more, [`Error::Send`] if it would be
-    /// malformed, [`Error::Body`] if its body fails, and whatever ended the connection.
+    /// [`Error::Stopped`] if the client has cancelled the request, [`Error::Send`] if the response would be
+    /// malformed, [`Error::Body`] if its body fails, and the error that ended the connection.
     pub async fn respond<B: Into<Body>>(self, response: Response<B>) -> Result<(), Error> {
         let (mut parts, body) = response.into_parts();
         let body = body.into();
@@ -56,20 +56,20 @@ impl Responder {
         }
     }
 
-    /// Sends the response's header section; the content is to follow.
+    /// Sends the response's header section; the content is then sent with the returned [`SendBody`].
     pub fn start(self, response: Response<()>) -> SendBody {
         let send = self.begin(response);
         send.wake_shard();
         send
     }
 
-    /// Waits until the client has given the request up, or the connection is lost, and says why. To be
-    /// raced against the work of answering.
+    /// Waits until the client has cancelled the request or the connection is lost, and returns the reason. To be
+    /// awaited concurrently with the work for the response.
     pub async fn cancelled(&mut self) -> Error {
         poll_fn(|context| self.send.poll_failed(context)).await
     }
 
-    /// Refuses the request, of which nothing was processed: the client may send it again.
+    /// Rejects the request without having processed it (H3_REQUEST_REJECTED): the client may send it again.
     pub fn reject(self) {
         self.send.reset(Code::REQUEST_REJECTED);
     }
@@ -85,7 +85,7 @@ impl Responder {
     }
 
     fn announces_length(&self, status: StatusCode, body: &Body) -> bool {
-        // An empty body for HEAD says nothing about what GET would give.
+        // An empty body for HEAD says nothing about the length of the response to GET.
         let is_known = self.method != Method::HEAD || body.length() > Some(0);
         is_known
             && self.method != Method::CONNECT

@@ -14,20 +14,20 @@ use super::Error;
 use super::exchanges::{Effects, Exchange, Head, Shared};
 use crate::bridge::SendState;
 
-/// How much [`AsyncWrite`] copies at once.
+/// How much [`AsyncWrite`] copies at once, in bytes.
 const COPY: usize = 64 << 10;
 
 /// The sending end of one message: content, then [`finish`](Self::finish).
 ///
-/// Dropping it before that gives the message up: the peer is told H3_REQUEST_CANCELLED, and never
-/// takes what came for a complete message. Up to 1 MiB waits for the transport, and 2 MiB on all streams of
-/// a connection beside a chunk for each; then writing waits.
+/// Dropping it before that cancels the message: the peer gets H3_REQUEST_CANCELLED, and never takes a part of the
+/// message for a complete one. Up to 1 MiB is buffered for the transport, and 2 MiB on all streams of a connection,
+/// plus a chunk for each; then writing waits.
 pub struct SendBody {
     shared: Arc<Shared>,
     key: usize,
-    /// The whole message was given: it is sent even when nobody waits for that.
+    /// The whole message was passed on or cancelled: dropping this changes nothing any more.
     is_committed: bool,
-    /// The message has no content (RFC 9110 §6.4.1): what is given is left out.
+    /// The message must not have content (RFC 9110 §6.4.1): content is left out.
     is_bodiless: bool,
 }
 
@@ -36,20 +36,19 @@ impl SendBody {
         Self { shared, key, is_committed: false, is_bodiless }
     }
 
-    /// Gives content away, without copying it, as soon as there is room. Bytes of any size are taken
-    /// at once.
+    /// Sends content, without copying it, as soon as there is room. A chunk of any size is taken as a whole.
     ///
-    /// Cancelling this gives nothing away.
+    /// Cancel-safe: if the future is dropped, nothing of the chunk is sent.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the peer wants no more, [`Error::Send`] if it is more than the
-    /// content-length field says, and whatever ended the connection.
+    /// [`Error::Stopped`] if the peer has stopped reading, [`Error::Send`] if the content is longer than the
+    /// content-length field says, and the error that ended the connection.
     pub async fn write_chunk(&mut self, chunk: impl Into<Bytes>) -> Result<(), Error> {
         let mut chunk = chunk.into();
         poll_fn(|context| self.poll_write_chunk(context, &mut chunk)).await
     }
 
-    /// As [`write_chunk`](Self::write_chunk); leaves `chunk` empty when it was taken.
+    /// Like [`write_chunk`](Self::write_chunk); `chunk` is left empty when it was taken.
     pub fn poll_write_chunk(
         &mut self,
         context: &mut Context<'_>,
@@ -62,7 +61,7 @@ impl SendBody {
         self.poll_push(context, |_| core::mem::take(chunk)).map_ok(|_| ())
     }
 
-    /// Gives away what `make` makes of the room that there is, and returns how many bytes that is.
+    /// Buffers what `make` returns for the available room. Returns its length in bytes.
     fn poll_push(
         &self,
         context: &Context<'_>,
@@ -79,7 +78,7 @@ impl SendBody {
         .unwrap_or_else(|error| Poll::Ready(Err(error)))
     }
 
-    /// Gives content away for which there was room before. Whether there is room for more.
+    /// Buffers content for which there was room before. Returns whether there is room for more.
     pub(super) fn push(&mut self, chunk: Bytes) -> Result<bool, Error> {
         if self.is_bodiless {
             return Ok(true);
@@ -98,10 +97,10 @@ impl SendBody {
         })
     }
 
-    /// Waits until there is room for content, so that it need not be produced, or held, before.
+    /// Waits until there is room for content, so that it need not be produced or held earlier.
     ///
     /// # Errors
-    /// As [`write_chunk`](Self::write_chunk).
+    /// Like [`write_chunk`](Self::write_chunk).
     pub async fn room(&mut self) -> Result<(), Error> {
         poll_fn(
             |context| if self.is_bodiless { Poll::Ready(Ok(())) } else { self.poll_room(context) },
@@ -109,30 +108,30 @@ impl SendBody {
         .await
     }
 
-    /// Ends the message, and waits until the transport has all of it.
+    /// Ends the message, and waits until the transport has taken all of it.
     ///
-    /// The message is on its way from the first poll on, whether or not the end is waited for.
+    /// After the first poll, the whole message is sent even if the future is dropped.
     ///
     /// # Errors
-    /// [`Error::Send`] if the content is shorter than the content-length field says, and as
+    /// [`Error::Send`] if the content is shorter than the content-length field says, and the errors of
     /// [`write_chunk`](Self::write_chunk).
     pub async fn finish(mut self) -> Result<(), Error> {
         self.commit(None);
         poll_fn(|context| self.poll_over(context)).await
     }
 
-    /// As [`finish`](Self::finish), with a trailer section (RFC 9114 §4.1).
+    /// Like [`finish`](Self::finish), with a trailer section (RFC 9114 §4.1).
     pub async fn finish_with_trailers(mut self, trailers: HeaderMap) -> Result<(), Error> {
         self.commit(Some(trailers));
         poll_fn(|context| self.poll_over(context)).await
     }
 
-    /// Gives the message up, with a reason for the peer.
+    /// Cancels the message with this error code (RESET_STREAM).
     pub fn reset(mut self, code: Code) {
         self.cancel(code);
     }
 
-    /// Gives the message up because it could not be produced; the other end of the exchange fails
+    /// Cancels the message because it could not be produced; the local receiving end of the exchange fails
     /// with `error`.
     pub(super) fn fail(mut self, error: &Error) {
         self.is_committed = true;
@@ -146,13 +145,13 @@ impl SendBody {
         });
     }
 
-    /// Gives the whole of a short message.
+    /// Passes on the whole content at once, and ends the message.
     pub(super) fn commit_with(&mut self, content: Bytes, trailers: Option<HeaderMap>) {
         let content = if self.is_bodiless { Bytes::new() } else { content };
         self.end_with(content, trailers);
     }
 
-    /// Gives the end.
+    /// Ends the message.
     pub(super) fn commit(&mut self, trailers: Option<HeaderMap>) {
         self.end_with(Bytes::new(), trailers);
     }
@@ -162,7 +161,7 @@ impl SendBody {
             return;
         }
         let trailers = trailers.filter(|trailers| !trailers.is_empty() && !self.is_bodiless);
-        // What has failed already is told to whoever waits for the end.
+        // If sending has failed already, the error is returned to the task that waits for the end.
         let _ = self.act(|exchange, effects| {
             exchange.send.push(content)?;
             exchange.send.finish(trailers);
@@ -171,7 +170,7 @@ impl SendBody {
         });
     }
 
-    /// Gives the header section of a response.
+    /// Passes on the header section of a response.
     pub(super) fn start(&mut self, response: Response<()>) {
         let _ = self.act(|exchange, _| {
             if !exchange.send.buffer.is_over() {
@@ -180,7 +179,7 @@ impl SendBody {
         });
     }
 
-    /// Gives an interim response.
+    /// Passes on an interim response.
     pub(super) fn inform(&mut self, response: Response<()>) -> Result<(), Error> {
         self.act(|exchange, effects| match exchange.send.buffer.state() {
             SendState::Failed(error) => Err(error.clone()),
@@ -192,7 +191,7 @@ impl SendBody {
         })?
     }
 
-    /// Waits until the transport has the whole message.
+    /// Waits until the transport has taken the whole message.
     pub(super) fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.shared.act(|state, effects| match state.face.all.get_mut(self.key) {
             Some(exchange) => exchange.send.poll_over(context, effects),
@@ -200,8 +199,8 @@ impl SendBody {
         })
     }
 
-    /// Waits until sending has failed: the peer or the connection gave up. Never completes if the
-    /// message is handed over before.
+    /// Waits until sending has failed, because of the peer or the connection. Never completes if the message
+    /// is handed over before.
     pub(super) fn poll_failed(&mut self, context: &mut Context<'_>) -> Poll<Error> {
         match ready!(self.poll_over(context)) {
             Ok(()) => Poll::Pending,
@@ -213,12 +212,12 @@ impl SendBody {
         self.is_bodiless = is_bodiless;
     }
 
-    /// Has the shard look at what was done before.
+    /// Wakes the shard to process earlier changes.
     pub(super) fn wake_shard(&self) {
         self.shared.act(|_, effects| effects.wake_shard());
     }
 
-    /// Changes the exchange, and notes that for the shard if the message is not over.
+    /// Changes the exchange, and marks it as changed for the shard if sending is not over.
     fn act<T>(&self, change: impl FnOnce(&mut Exchange, &mut Effects) -> T) -> Result<T, Error> {
         self.shared.act(|state, effects| {
             let exchange = state.face.all.get_mut(self.key).ok_or(Error::Cancelled)?;
@@ -234,7 +233,7 @@ impl SendBody {
         if core::mem::replace(&mut self.is_committed, true) {
             return;
         }
-        // An exchange that is over needs no cancelling.
+        // An exchange that is over need not be cancelled.
         let _ = self.act(|exchange, effects| {
             if exchange.send.cancel(code) {
                 effects.wake_shard();
@@ -250,7 +249,7 @@ impl Drop for SendBody {
     }
 }
 
-/// A task has let go of one end of an exchange.
+/// A task has dropped one end of an exchange.
 pub(super) fn release(shared: &Shared, key: usize) {
     let face = &mut shared.lock().face;
     if let Some(exchange) = face.all.get_mut(key) {
@@ -273,7 +272,7 @@ impl AsyncWrite for SendBody {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // What was given is on its way.
+        // Buffered content is sent without flushing.
         Poll::Ready(Ok(()))
     }
 

@@ -16,27 +16,27 @@ use crate::{Endpoint, EndpointError, ServerConfig};
 
 /// An HTTP/3 server, for tasks.
 ///
-/// Dropping it turns new clients away, lets the requests that were [accepted](Self::accept) be answered
-/// and refuses the others (H3_REQUEST_REJECTED), so that clients can send them elsewhere.
+/// When it is dropped, new clients are refused; requests that were [accepted](Self::accept) can still be answered, and
+/// the others are rejected (H3_REQUEST_REJECTED), so that clients can send them elsewhere.
 pub struct Server {
     accepting: Arc<Accepting>,
     endpoint: Endpoint,
 }
 
 impl Server {
-    /// A server at the local address `bind`; port 0 is any free port. The configuration's application
-    /// protocols are replaced by HTTP/3's.
+    /// A server at the local address `bind`; port 0 means any free port. The configuration's application
+    /// protocols are replaced by that of HTTP/3.
     ///
     /// # Errors
-    /// If the operating system refuses or the configuration cannot be used.
+    /// If the socket or the thread cannot be created, or the configuration is invalid.
     pub fn bind(bind: SocketAddr, config: ServerConfig) -> Result<Self, EndpointError> {
         Self::bind_with(bind, config, Config::default())
     }
 
-    /// As [`bind`](Self::bind), with settings of HTTP/3.
+    /// Like [`bind`](Self::bind), with settings for HTTP/3.
     ///
     /// # Errors
-    /// As [`bind`](Self::bind).
+    /// Like [`bind`](Self::bind).
     pub fn bind_with(
         bind: SocketAddr,
         config: ServerConfig,
@@ -53,8 +53,8 @@ impl Server {
         Ok(Self { accepting, endpoint })
     }
 
-    /// The same server, which abandons streams whose client makes no progress. Without this it waits for them as
-    /// long as the connection lasts. Call it inside of a tokio runtime that has timers.
+    /// Lets the server abandon streams on which the client makes no progress. Without this, it waits for them as long
+    /// as the connection lasts. This must be called inside a tokio runtime with timers enabled.
     pub fn with_timeouts(self, timeouts: Timeouts) -> Self {
         let accepting = Arc::downgrade(&self.accepting);
         tokio::spawn(async move {
@@ -67,7 +67,7 @@ impl Server {
         self
     }
 
-    /// The endpoint under the server, for its statistics.
+    /// The server's endpoint, for its statistics.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -77,19 +77,20 @@ impl Server {
         self.endpoint.local_address()
     }
 
-    /// The next request of any client; connections take turns. `None` when the server was
+    /// Waits for the next request of any client; connections take turns. `None` when the server was
     /// [shut down](Self::shutdown) and its last connection is gone.
     ///
-    /// Any number of tasks may accept. Cancelling this loses nothing. Requests that nobody accepts wait;
-    /// how many they can be is limited per connection by the transport's limit on open streams.
+    /// Any number of tasks may accept. Cancel-safe: if the future is dropped, no request is lost. Requests that are not
+    /// accepted wait; their number is limited per connection by the transport's limit on open streams.
     pub async fn accept(&self) -> Option<(Request<RecvBody>, Responder)> {
         poll_fn(|context| self.accepting.poll_accept(context)).await
     }
 
-    /// Answers every request with what `service` makes of it, each in a task of its own, until the
+    /// Answers every request with the response that `service` returns, each in a task of its own, until the
     /// server was [shut down](Self::shutdown) and its last connection is gone.
     ///
-    /// A request that its client gives up, or whose connection is lost, is dropped at its next await.
+    /// If a client cancels its request, or its connection is lost, the future of `service` is dropped at its next
+    /// await.
     pub async fn serve<S, F, B>(&self, service: S)
     where
         S: Fn(Request<RecvBody>) -> F + Clone + Send + Sync + 'static,
@@ -103,16 +104,16 @@ impl Server {
                     response = service(request) => response,
                     _ = responder.cancelled() => return,
                 };
-                // The client is gone, or the response's own failure was told to it by a reset.
+                // An error means that the client is gone, or that the response failed and its stream was reset.
                 let _ = responder.respond(response).await;
             });
         }
     }
 
-    /// Turns new clients away, tells the others that no more requests are accepted (RFC 9114 §5.2), and
-    /// waits until those in progress are answered and all connections are closed.
+    /// Shuts the server down gracefully: refuses new clients, tells the others that no more requests are accepted
+    /// (GOAWAY, RFC 9114 §5.2), and waits until the requests in progress are answered and all connections are closed.
     ///
-    /// [`accept`](Self::accept) still gives the requests that had come before.
+    /// [`accept`](Self::accept) still returns the requests that were received before.
     pub async fn shutdown(&self) {
         self.accepting.close(false);
         poll_fn(|context| self.accepting.poll_idle(context)).await;
@@ -131,7 +132,7 @@ impl core::fmt::Debug for Server {
     }
 }
 
-/// Takes clients in.
+/// Accepts clients.
 struct Clients {
     accepting: Arc<Accepting>,
     config: Config,

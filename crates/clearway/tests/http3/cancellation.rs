@@ -1,4 +1,4 @@
-//! What is dropped before its end.
+//! Futures and handles that are dropped before their end.
 
 use bytes::Bytes;
 use clearway::http3::{Body, Client, Code, Error};
@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt;
 use crate::support::{Pair, get, post, run};
 
 #[test]
-fn dropping_a_pending_response_gives_the_request_up() {
+fn dropping_a_pending_response_cancels_the_request() {
     run(async {
         let pair = Pair::new();
         let client = pair.client().await;
@@ -23,7 +23,7 @@ fn dropping_a_pending_response_gives_the_request_up() {
 }
 
 #[test]
-fn dropping_a_send_future_at_any_point_harms_nobody() {
+fn dropping_a_send_future_at_any_point_does_not_affect_other_requests() {
     run(async {
         let pair = Pair::new();
         pair.serve(|_| async { Response::new(Bytes::from(vec![1; 100_000])) });
@@ -88,7 +88,7 @@ fn dropping_the_responder_fails_the_request() {
 }
 
 #[test]
-fn a_request_given_up_before_it_was_accepted_is_never_seen() {
+fn a_request_cancelled_before_it_is_accepted_is_never_seen() {
     run(async {
         let pair = Pair::new();
         let client = pair.client().await;
@@ -105,7 +105,7 @@ fn a_request_given_up_before_it_was_accepted_is_never_seen() {
     });
 }
 
-/// Waits until more packets than `before` were sent and the server has processed all; how many.
+/// Waits until more packets than `before` were sent and all are acknowledged. Returns their number.
 async fn acknowledged_beyond(client: &Client, before: u64) -> u64 {
     loop {
         let statistics = client.statistics().await;
@@ -141,14 +141,14 @@ fn a_server_can_answer_without_the_request_body() {
         responder.respond(Response::new("enough")).await.unwrap();
         let mut response = pending.response().await.unwrap();
         assert_eq!(response.body_mut().bytes(100).await.unwrap(), "enough");
-        // The client learns that nobody reads.
+        // Sending fails when the client learns that the server does not read the rest.
         while sender.send("more").await.is_ok() {
             tokio::task::yield_now().await;
         }
     });
 }
 
-/// Tells when it is dropped.
+/// Reports when it is dropped.
 struct Guard(tokio::sync::mpsc::UnboundedSender<()>);
 
 impl Drop for Guard {
@@ -158,7 +158,7 @@ impl Drop for Guard {
 }
 
 #[test]
-fn a_cancelled_request_drops_the_work_of_serve() {
+fn a_cancelled_request_drops_the_service_future() {
     run(async {
         let pair = Pair::new();
         let (dropped, mut was_dropped) = tokio::sync::mpsc::unbounded_channel();

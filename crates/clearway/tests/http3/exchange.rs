@@ -1,4 +1,4 @@
-//! Whole messages.
+//! Exchanges of complete messages.
 
 use bytes::Bytes;
 use clearway::http3::{Body, Error, SendError};
@@ -107,7 +107,7 @@ fn two_hundred_requests_at_once() {
 }
 
 #[test]
-fn interim_responses_come_in_order() {
+fn interim_responses_arrive_in_order() {
     run(async {
         let pair = Pair::new();
         let client = pair.client().await;
@@ -133,7 +133,7 @@ fn interim_responses_come_in_order() {
 }
 
 #[test]
-fn a_request_that_cannot_be_sent_says_why() {
+fn a_request_that_cannot_be_sent_fails_with_the_reason() {
     run(async {
         let pair = Pair::new();
         pair.serve(|_| async { Response::new("unused") });
@@ -150,7 +150,7 @@ fn a_request_that_cannot_be_sent_says_why() {
         let expected = SendError::ContentLength { announced: 3, sent: 2 };
         assert!(matches!(&error, Error::Send(why) if *why == expected), "{error}");
 
-        // The connection has not suffered.
+        // The connection is not affected.
         assert_eq!(client.send(get("/")).await.unwrap().status(), StatusCode::OK);
     });
 }
@@ -186,7 +186,7 @@ fn content_beyond_the_callers_limit_is_refused() {
 }
 
 #[test]
-fn a_server_with_another_protocol_is_not_talked_to() {
+fn connecting_to_a_server_with_another_protocol_fails() {
     run(async {
         let (server, config) = crate::support::configs(Default::default());
         let server = server.application_protocols(["other"]);

@@ -12,7 +12,7 @@ use std::sync::mpsc;
 
 use crate::support::{configs, get, loopback, pattern, post, run};
 
-/// So many bytes of zero.
+/// This many bytes of zero.
 struct Zeros(usize);
 
 impl BodySource for Zeros {
@@ -91,7 +91,7 @@ async fn start() -> Running {
 }
 
 #[test]
-fn sources_are_pulled_to_their_end() {
+fn body_sources_are_sent_completely() {
     run(async {
         let running = start().await;
         let mut response = running.client.send(get("/zero/20000000")).await.unwrap();
@@ -111,7 +111,7 @@ fn sources_are_pulled_to_their_end() {
 }
 
 #[test]
-fn uploads_are_pushed() {
+fn uploads_are_passed_to_the_handler() {
     run(async {
         let running = start().await;
         let content = pattern(2_000_000);
@@ -121,12 +121,12 @@ fn uploads_are_pushed() {
 }
 
 #[test]
-fn a_client_that_gives_up_is_reported() {
+fn a_cancelled_request_is_reported_to_the_handler() {
     run(async {
         let running = start().await;
         let response = running.client.send(get("/zero/1000000000000")).await.unwrap();
         drop(response);
-        // The connection goes on, and by then the server knows.
+        // The connection continues; when this request is answered, the server has processed the cancellation.
         let mut response = running.client.send(get("/zero/1")).await.unwrap();
         assert_eq!(response.body_mut().bytes(10).await.unwrap().len(), 1);
         assert_eq!(running.failures.try_recv().unwrap(), Code::REQUEST_CANCELLED);
@@ -137,7 +137,7 @@ fn a_client_that_gives_up_is_reported() {
 fn closing_the_endpoint_ends_its_clients() {
     run(async {
         let running = start().await;
-        // Before the server is sure of the handshake, it may not say why it closes (RFC 9000 §10.2.3).
+        // Before the handshake is confirmed, the server might not send its reason for closing (RFC 9000 §10.2.3).
         running.client.send(get("/zero/1")).await.unwrap();
         running.server.close(clearway::VarInt::from_u32(0x100), b"maintenance");
         let error = running.client.closed().await;

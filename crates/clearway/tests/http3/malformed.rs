@@ -1,4 +1,4 @@
-//! Peers that break the rules: an error, never a hang.
+//! Peers that violate the protocol: the result is an error, never a hang.
 
 use clearway::http3::{Code, Error};
 use clearway::{ConnectionError, Endpoint, VarInt};
@@ -19,7 +19,7 @@ fn a_client_without_settings_is_closed() {
         let pair = Pair::new();
         let client = pair.raw_client().await;
         let mut control = client.open_uni().await.unwrap();
-        // DATA where SETTINGS has to be (§6.2.1).
+        // DATA where SETTINGS is required (§6.2.1).
         control.write_all(&[0x00, 0x00, 0x00]).await.unwrap();
         let error = client.closed().await;
         let ConnectionError::ApplicationClosed { error_code, .. } = error else {
@@ -30,7 +30,7 @@ fn a_client_without_settings_is_closed() {
 }
 
 #[test]
-fn a_malformed_request_is_never_shown() {
+fn a_malformed_request_is_never_passed_to_the_application() {
     run(async {
         let pair = Pair::new();
         pair.serve(|request| async move {
@@ -52,7 +52,8 @@ fn a_malformed_request_is_never_shown() {
     });
 }
 
-/// A server that says `response` on the first request stream, and then ends it or not.
+/// The client's error when a server sends the bytes `response` on the first request stream, and ends the stream if
+/// `is_ended`.
 async fn answered_with(response: &'static [u8], is_ended: bool) -> Error {
     let (server, config) = configs(Default::default());
     let server = Endpoint::server(loopback(), server).unwrap();
@@ -82,7 +83,7 @@ async fn answered_with(response: &'static [u8], is_ended: bool) -> Error {
 }
 
 #[test]
-fn responses_that_break_the_rules() {
+fn malformed_responses_are_errors() {
     run(async {
         // §4.1: DATA before HEADERS.
         let error = answered_with(&[0x00, 0x01, 0x61], false).await;
@@ -113,7 +114,7 @@ fn less_content_than_announced_is_an_error() {
 #[test]
 fn a_frame_cut_off_is_an_error() {
     run(async {
-        // :status 200, then DATA of 9 bytes of which 2 come (§7.1).
+        // :status 200, then DATA of 9 bytes of which 2 arrive (§7.1).
         let response = &[0x01, 0x03, 0x00, 0x00, 0xd9, 0x00, 0x09, 0x61, 0x62];
         let error = answered_with(response, true).await;
         let is_frame = matches!(&error, Error::Protocol(why) if why.code == Code::FRAME_ERROR);

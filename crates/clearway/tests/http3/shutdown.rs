@@ -1,4 +1,4 @@
-//! Orderly ends.
+//! Graceful shutdown, and other ends of connections.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use http::Response;
 use crate::support::{Pair, get, pattern, run};
 
 #[test]
-fn a_server_finishes_what_it_has_begun() {
+fn a_server_completes_the_requests_in_progress() {
     run(async {
         let pair = Pair::new();
         let client = pair.client().await;
@@ -17,14 +17,14 @@ fn a_server_finishes_what_it_has_begun() {
         let (_request, responder) = pair.accept().await;
         let server = pair.server.clone();
         let shutdown = tokio::spawn(async move { server.shutdown().await });
-        // Requests that still arrive before the GOAWAY is said.
+        // Rejects requests that arrive before the GOAWAY is sent.
         let server = pair.server.clone();
         tokio::spawn(async move {
             while let Some((_, responder)) = server.accept().await {
                 responder.reject();
             }
         });
-        // The GOAWAY comes before the answer is given.
+        // The GOAWAY is sent before the response.
         let refused = match client.start(get("/late")) {
             Err(error) => error,
             Ok(pending) => pending.response().await.unwrap_err(),
@@ -43,14 +43,14 @@ fn a_server_finishes_what_it_has_begun() {
 }
 
 #[test]
-fn what_came_before_the_end_can_be_read() {
+fn data_received_before_the_shutdown_can_be_read() {
     run(async {
         let pair = Pair::new();
         let client = pair.client().await;
         let pending = client.start(get("/")).unwrap();
         let (_request, responder) = pair.accept().await;
-        // More than is taken out of the transport for a task that does not read, and less than that
-        // and the transport's own window.
+        // More than is taken from the transport for a task that does not read, but less than that plus the
+        // transport's receive window.
         let content = pattern(1_200_000);
         responder.respond(Response::new(content.clone())).await.unwrap();
         pair.server.shutdown().await;
@@ -61,7 +61,7 @@ fn what_came_before_the_end_can_be_read() {
 }
 
 #[test]
-fn new_clients_are_turned_away() {
+fn new_clients_are_refused() {
     run(async {
         let pair = Pair::new();
         pair.server.shutdown().await;
@@ -72,7 +72,7 @@ fn new_clients_are_turned_away() {
 }
 
 #[test]
-fn a_client_finishes_what_it_has_begun() {
+fn a_client_completes_the_requests_in_progress() {
     run(async {
         let pair = Pair::new();
         let client = pair.client().await;
@@ -90,7 +90,7 @@ fn a_client_finishes_what_it_has_begun() {
 }
 
 #[test]
-fn dropping_the_client_keeps_what_is_in_progress() {
+fn dropping_the_client_keeps_the_requests_in_progress() {
     run(async {
         let pair = Pair::new();
         let client = pair.client().await;
@@ -107,7 +107,7 @@ fn dropping_the_client_keeps_what_is_in_progress() {
 }
 
 #[test]
-fn dropping_the_server_rejects_what_nobody_accepted() {
+fn dropping_the_server_rejects_requests_that_are_not_accepted() {
     run(async {
         let pair = Pair::new();
         let client = pair.client().await;
@@ -125,7 +125,7 @@ fn dropping_the_server_rejects_what_nobody_accepted() {
 }
 
 #[test]
-fn a_server_that_is_gone_is_noticed() {
+fn a_silent_server_is_detected_by_the_idle_timeout() {
     run(async {
         let transport = TransportConfig::builder()
             .max_idle_timeout(Some(Duration::from_millis(300)))
@@ -134,7 +134,7 @@ fn a_server_that_is_gone_is_noticed() {
         let pair = Pair::with(transport);
         let client = pair.client().await;
         let pending = client.start(get("/")).unwrap();
-        // The request is never answered, and nothing else is said.
+        // The request is never answered, and nothing else is sent.
         let error = pending.response().await.unwrap_err();
         assert!(matches!(error, Error::Connection(_)), "{error}");
     });

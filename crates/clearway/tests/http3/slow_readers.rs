@@ -1,4 +1,4 @@
-//! Clients that take what they asked for slowly, or not at all.
+//! Clients that read responses slowly, or not at all.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::support::{Pair, configs, get, loopback, run};
 
-/// Endless content, which counts what was asked of it.
+/// Endless content, which counts how much was read from it.
 struct Counted(Arc<AtomicUsize>);
 
 impl AsyncRead for Counted {
@@ -30,11 +30,11 @@ impl AsyncRead for Counted {
 }
 
 #[test]
-fn many_responses_that_nobody_reads_are_not_produced() {
+fn content_of_unread_responses_is_not_produced() {
     run(async {
         let pair = Pair::with(
             TransportConfig::builder()
-                // What is not read on some streams must not use up the credit of the others.
+                // Unread data on some streams must not use up the connection's credit for the others.
                 .initial_connection_receive_window(24 << 20)
                 .max_stream_receive_window(256 << 10)
                 .send_buffer(256 << 10)
@@ -61,12 +61,12 @@ fn many_responses_that_nobody_reads_are_not_produced() {
             let mut other = client.send(get("/other")).await.unwrap();
             assert_eq!(other.body_mut().bytes(100).await.unwrap(), "other");
         }
-        // The client itself holds up to 1 MiB and a chunk of each that it has not read, and a window. At the server each has
-        // what the transport always keeps, and a chunk; all of them share the rest.
+        // The client itself holds up to 1 MiB and a chunk of each that it has not read, and a window. At the server
+        // each has what the transport always keeps, and a chunk; all of them share the rest.
         let clients = (1 << 20) + (256 << 10) + (256 << 10);
         let allowed = 20 * (clients + (64 << 10) + (64 << 10)) + (2 << 20) + (256 << 10);
         assert!(before < allowed, "{before} bytes are held, {allowed} are allowed");
-        // A stream that is read goes on all the same.
+        // A stream that is read still makes progress.
         let mut body = responses.pop().unwrap().into_body();
         let mut received = 0;
         while received < 3_000_000 {
@@ -85,7 +85,7 @@ async fn impatient(request: Duration, send: Duration) -> Pair {
 }
 
 #[test]
-fn a_response_that_is_not_taken_is_abandoned_and_the_others_are_not() {
+fn only_the_response_that_is_not_read_is_abandoned() {
     run(async {
         let pair = impatient(Duration::from_secs(600), Duration::from_secs(1)).await;
         let client = pair.client().await;
@@ -105,13 +105,13 @@ fn a_response_that_is_not_taken_is_abandoned_and_the_others_are_not() {
             }
         };
         assert!(matches!(error, Error::TimedOut), "{error}");
-        // The client learns it where it stopped reading, and goes on with the other.
+        // The client gets the reset on the unread stream, and the other one continues.
         let error = loop {
             tokio::select! {
                 chunk = unread.chunk() => match chunk {
                     Some(Ok(_)) => {}
                     Some(Err(error)) => break error,
-                    None => panic!("it has no end"),
+                    None => panic!("the endless content has ended"),
                 },
                 chunk = read.chunk() => assert!(!chunk.unwrap().unwrap().is_empty()),
             }
@@ -123,12 +123,12 @@ fn a_response_that_is_not_taken_is_abandoned_and_the_others_are_not() {
 }
 
 #[test]
-fn a_request_that_is_not_completed_is_abandoned_and_the_connection_is_not() {
+fn an_incomplete_request_is_abandoned_and_the_connection_continues() {
     run(async {
         let pair = impatient(Duration::from_millis(200), Duration::from_secs(600)).await;
         let connection = pair.raw_client().await;
         let (mut send, mut receive) = connection.open_bi().await.unwrap();
-        // A HEADERS frame of 100 bytes of which none come.
+        // A HEADERS frame of 100 bytes, of which none are sent.
         send.write_all(&[1, 0x40, 100]).await.unwrap();
         let error = receive.read_to_end(100).await.unwrap_err();
         let rejected = VarInt::from_u32(0x10b);

@@ -1,4 +1,4 @@
-//! Bodies that come bit by bit.
+//! Streamed bodies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::support::{Pair, get, pattern, post, run, small_windows};
 
 #[test]
-fn both_ways_at_once() {
+fn request_and_response_are_streamed_at_the_same_time() {
     run(async {
         let pair = Pair::new();
         let client = pair.client().await;
@@ -79,7 +79,7 @@ fn a_slow_reader_stops_the_writer() {
 }
 
 #[test]
-fn readers_and_writers() {
+fn bodies_are_async_readers_and_writers() {
     run(async {
         let pair = Pair::new();
         let content = pattern(300_000);
@@ -100,7 +100,7 @@ fn readers_and_writers() {
 }
 
 #[test]
-fn a_channel_body() {
+fn a_channel_body_is_sent_with_its_trailers() {
     run(async {
         let pair = Pair::new();
         pair.serve(|request| async move { Response::new(Body::from(request.into_body())) });

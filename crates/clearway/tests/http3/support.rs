@@ -63,14 +63,14 @@ impl Pair {
         Client::connect(&self.endpoint, &self.config, self.address(), "localhost").await.unwrap()
     }
 
-    /// A client that says what it likes.
+    /// A QUIC connection on which a test can send any bytes.
     pub(crate) async fn raw_client(&self) -> Connection {
         let connecting =
             self.endpoint.connect_with(&self.config, self.address(), "localhost").unwrap();
         connecting.await.unwrap()
     }
 
-    /// Has the server answer with `service`.
+    /// Lets the server answer with `service`.
     pub(crate) fn serve<S, F, B>(&self, service: S)
     where
         S: Fn(Request<RecvBody>) -> F + Clone + Send + Sync + 'static,
@@ -81,7 +81,7 @@ impl Pair {
         tokio::spawn(async move { server.serve(service).await });
     }
 
-    /// A client's request as the server has it, and the future of its response.
+    /// Accepts a client's request, with its responder.
     pub(crate) async fn accept(&self) -> (Request<RecvBody>, Responder) {
         self.server.accept().await.expect("the server is open")
     }
@@ -100,7 +100,7 @@ pub(crate) fn request(method: &str, path: &str, body: impl Into<Body>) -> Reques
     Request::builder().method(method).uri(uri).body(body.into()).unwrap()
 }
 
-/// Bytes of which no two parts look alike.
+/// Pseudorandom bytes.
 pub(crate) fn pattern(length: usize) -> Bytes {
     let mut state = 1_u64;
     let words = (0..length.div_ceil(8)).flat_map(|_| {
@@ -111,7 +111,7 @@ pub(crate) fn pattern(length: usize) -> Bytes {
     words.take(length).collect::<Vec<u8>>().into()
 }
 
-/// A transport that lets little be in flight, so that what is buffered is what this crate buffers.
+/// A transport with small buffers, so that almost everything that is buffered is buffered by this crate.
 pub(crate) fn small_windows() -> TransportConfig {
     TransportConfig::builder()
         .initial_stream_receive_window(64 << 10)

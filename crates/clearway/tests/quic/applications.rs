@@ -1,4 +1,4 @@
-//! The other face: applications that run inside the shard.
+//! Applications that run inside the shard.
 
 use std::sync::mpsc;
 
@@ -98,7 +98,7 @@ fn an_application_serves_inside_the_shard() {
 }
 
 #[test]
-fn an_acceptor_can_turn_clients_away() {
+fn an_acceptor_can_refuse_clients() {
     run(async {
         let server = server(RefuseAll);
         let client = Endpoint::client(loopback()).unwrap();
@@ -116,7 +116,7 @@ fn an_acceptor_can_turn_clients_away() {
     });
 }
 
-/// Does something only when it is woken from outside.
+/// Acts only when it is woken from outside of the shard.
 struct Woken {
     orders: mpsc::Receiver<Vec<u8>>,
     answers: mpsc::Sender<Vec<u8>>,
@@ -187,18 +187,19 @@ struct Panicking;
 impl Application for Panicking {
     fn process(&mut self, _now: Timestamp, connection: &mut Connection) {
         while let Some(event) = connection.next_event() {
-            assert!(!matches!(event, Event::Opened(_)), "this panic is meant");
+            assert!(!matches!(event, Event::Opened(_)), "this panic is intended");
         }
     }
 }
 
 impl Drop for Panicking {
     fn drop(&mut self) {
-        panic!("this panic is meant too");
+        panic!("this panic is intended, too");
     }
 }
 
-/// Serves the first client, panics with the second, and panics instead of a decision about the third.
+/// Serves the first client; panics while serving the second, while deciding about the third, and while creating the
+/// application of all others.
 struct Unreliable {
     clients: u32,
     first: AcceptAll,
@@ -213,9 +214,9 @@ impl Acceptor for Unreliable {
                 application: Box::new(|_| Box::new(Panicking)),
                 observer: None,
             }),
-            3 => panic!("this panic is meant"),
+            3 => panic!("this panic is intended"),
             _ => Decision::Accept(Accept {
-                application: Box::new(|_| panic!("this panic is meant")),
+                application: Box::new(|_| panic!("this panic is intended")),
                 observer: None,
             }),
         }
@@ -239,7 +240,7 @@ fn a_panic_in_one_application_ends_only_its_connection() {
         let ended = second.closed().await;
         assert!(matches!(ended, ConnectionError::ConnectionClosed { .. }), "{ended:?}");
         assert!(ended.to_string().contains("INTERNAL_ERROR"), "{ended}");
-        // No acceptor decides about the third, and nobody makes the application of the fourth.
+        // The acceptor panics for the third client, and the application factory for the fourth.
         assert!(connecting().await.is_err());
         assert!(connecting().await.is_err());
 

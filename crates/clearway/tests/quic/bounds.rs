@@ -1,5 +1,5 @@
-//! What a peer can make this end hold: no more than flow control permits (RFC 9000 §4), whatever tasks
-//! do and leave undone.
+//! How much memory a peer can make this end use: at most as much as flow control permits (RFC 9000 §4), whatever the
+//! local tasks do.
 
 use std::future::Future;
 use std::pin::pin;
@@ -26,7 +26,7 @@ fn narrow() -> TransportConfig {
         .unwrap()
 }
 
-/// Who fills the other's memory.
+/// Which end tries to fill the other's memory.
 #[derive(Clone, Copy)]
 enum Attacker {
     Client,
@@ -42,7 +42,7 @@ async fn connect(pair: &Pair, attacker: Attacker) -> (Connection, Connection) {
     }
 }
 
-/// Both ends have seen what the other did before this. Datagrams are under no flow control.
+/// Makes sure that each end has processed what the other sent before. It uses datagrams, which have no flow control.
 async fn round_trip(from: &Connection, to: &Connection) {
     for (from, to) in [(from, to), (to, from)] {
         from.send_datagram(Bytes::from_static(b"?")).unwrap();
@@ -55,7 +55,7 @@ fn poll_once<F: Future>(future: core::pin::Pin<&mut F>) -> Poll<F::Output> {
 }
 
 #[test]
-fn streams_that_nobody_accepts_are_no_more_than_the_peer_may_have_open() {
+fn unaccepted_streams_count_against_the_stream_limit() {
     for attacker in [Attacker::Client, Attacker::Server] {
         for is_reset in [false, true] {
             run(unaccepted_streams(attacker, is_reset));
@@ -80,10 +80,10 @@ async fn unaccepted_streams(attacker: Attacker, is_reset: bool) {
     }
     let mut opening = pin!(peer.open_uni());
     for _ in 0..5 {
-        assert!(poll_once(opening.as_mut()).is_pending(), "a stream more than is permitted");
+        assert!(poll_once(opening.as_mut()).is_pending(), "more streams than permitted");
         round_trip(&peer, &victim).await;
     }
-    // Each that a task has read to its end makes room for another.
+    // Each stream that a task has read to its end makes room for another.
     let mut first = victim.accept_uni().await.unwrap();
     round_trip(&peer, &victim).await;
     assert!(poll_once(opening.as_mut()).is_pending(), "an accepted stream was not read yet");
@@ -93,7 +93,7 @@ async fn unaccepted_streams(attacker: Attacker, is_reset: bool) {
 }
 
 #[test]
-fn data_that_nobody_reads_is_no_more_than_the_windows() {
+fn unread_data_is_bounded_by_the_receive_windows() {
     for attacker in [Attacker::Client, Attacker::Server] {
         for accepts in [false, true] {
             run(unread_data(attacker, accepts));
@@ -121,7 +121,7 @@ async fn unread_data(attacker: Attacker, accepts: bool) {
         if accepts && accepted.len() < 4 {
             accepted.push(victim.accept_uni().await.unwrap());
         }
-        // Stream bytes in packets; what else they carry is a few per cent.
+        // Received bytes include the overhead of packets, which is a few per cent.
         let received = victim.statistics().bytes_received;
         assert!(received < CONNECTION_WINDOW * 5 / 4, "{received} bytes came that nobody read");
         at_window += u32::from(received >= CONNECTION_WINDOW);
@@ -137,7 +137,7 @@ async fn unread_data(attacker: Attacker, accepts: bool) {
         readers.push(tokio::spawn(async move { stream.read_to_end(length).await.unwrap() }));
     }
     for reader in readers {
-        assert!(reader.await.unwrap() == pattern(length), "other bytes came");
+        assert!(reader.await.unwrap() == pattern(length), "other bytes were received");
     }
     for writer in writers {
         writer.await.unwrap();
@@ -147,7 +147,7 @@ async fn unread_data(attacker: Attacker, accepts: bool) {
 /// Streams that carry as much as both windows many times over, one byte too few for credit by any of
 /// them alone.
 #[test]
-fn many_streams_that_are_read_in_part_do_not_stop_the_connection() {
+fn many_partly_read_streams_do_not_block_the_connection() {
     run(async {
         let pair = Pair::with(narrow(), |server| server);
         let (client, server) = pair.connect().await;
@@ -164,7 +164,7 @@ fn many_streams_that_are_read_in_part_do_not_stop_the_connection() {
                 }
                 kept.push((send, receive));
             }
-            // Dropped, they make room for others.
+            // Dropping them makes room for others.
             kept.clear();
         }
     });
@@ -192,7 +192,7 @@ fn many_small_pieces_arrive_complete() {
 }
 
 #[test]
-fn a_stream_dropped_in_the_middle_of_a_read_gives_its_credit_back() {
+fn a_partly_read_stream_that_is_dropped_returns_its_credit() {
     run(async {
         let pair = Pair::with(narrow(), |server| server);
         let (client, server) = pair.connect().await;
@@ -205,7 +205,7 @@ fn a_stream_dropped_in_the_middle_of_a_read_gives_its_credit_back() {
             if round % 2 == 0 {
                 drop(receive);
             } else {
-                // It has come whole when it is dropped.
+                // The whole stream was received before it is dropped.
                 send.finish().unwrap();
                 assert_eq!(send.stopped().await, Ok(None));
                 round_trip(&client, &server).await;
@@ -215,7 +215,7 @@ fn a_stream_dropped_in_the_middle_of_a_read_gives_its_credit_back() {
 }
 
 #[test]
-fn a_reset_takes_what_was_not_read_and_gives_its_credit_back() {
+fn a_reset_discards_unread_data_and_returns_its_credit() {
     run(async {
         let pair = Pair::with(narrow(), |server| server);
         let (client, server) = pair.connect().await;

@@ -1,4 +1,4 @@
-//! How connections begin and end, on loopback.
+//! The beginning and the end of connections, on loopback.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use clearway::{
 };
 
 #[test]
-fn both_ends_know_each_other() {
+fn both_ends_have_the_results_of_the_handshake() {
     run(async {
         let pair = Pair::new();
         let (client, server) = pair.connect().await;
@@ -57,7 +57,7 @@ fn the_peer_learns_the_close_code() {
 }
 
 #[test]
-fn nobody_there_is_noticed_quickly() {
+fn an_unreachable_port_is_detected_quickly() {
     run(async {
         // A port that was free a moment ago.
         let free = UdpSocket::bind(loopback()).unwrap().local_addr().unwrap();
@@ -69,13 +69,13 @@ fn nobody_there_is_noticed_quickly() {
         assert!(began.elapsed() < Duration::from_secs(2), "took {:?}", began.elapsed());
         let error = std::io::Error::from(error);
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
-        // The endpoint is none the worse.
+        // The endpoint is not affected.
         pair.connect().await;
     });
 }
 
 #[test]
-fn a_dead_peer_does_not_end_other_connections() {
+fn a_dead_peer_does_not_affect_other_connections() {
     run(async {
         let pair = Pair::new();
         let other = Pair::new();
@@ -98,7 +98,7 @@ fn a_dead_peer_does_not_end_other_connections() {
 }
 
 #[test]
-fn silence_ends_a_connection() {
+fn the_idle_timeout_ends_a_connection() {
     run(async {
         let transport = TransportConfig::builder()
             .max_idle_timeout(Some(Duration::from_millis(200)))
@@ -158,7 +158,7 @@ fn a_certificate_for_another_name_is_rejected() {
 }
 
 #[test]
-fn no_common_protocol_no_connection() {
+fn without_a_common_application_protocol_there_is_no_connection() {
     run(async {
         let pair = Pair::new();
         let config = pair.config.clone().application_protocols(["another"]);
@@ -174,7 +174,7 @@ fn no_common_protocol_no_connection() {
 }
 
 #[test]
-fn what_cannot_be_started_says_why() {
+fn a_connection_that_cannot_be_started_fails_with_the_reason() {
     run(async {
         let pair = Pair::new();
         let remote = pair.server.local_address();
@@ -226,7 +226,7 @@ fn a_later_connection_resumes_the_session() {
         let pair = Pair::new();
         for _ in 0..3 {
             let (client, server) = pair.connect().await;
-            // What the server sends on a stream comes after its session ticket.
+            // The server sends data on a stream after its session ticket.
             let mut send = server.open_uni().await.unwrap();
             send.finish().unwrap();
             let mut recv = client.accept_uni().await.unwrap();
@@ -263,7 +263,7 @@ fn dropping_everything_closes_everything() {
         let expected =
             ConnectionError::ApplicationClosed { error_code: code(0), reason: Bytes::new() };
         assert_eq!(server.closed().await, expected);
-        // An endpoint whose handles are gone goes on for its connections.
+        // An endpoint without handles continues to serve its connections.
         let (client, server) = pair.connect().await;
         drop(pair);
         let mut send = client.open_uni().await.unwrap();
@@ -274,12 +274,12 @@ fn dropping_everything_closes_everything() {
 }
 
 #[test]
-fn a_connection_that_nobody_waits_for_is_given_up() {
+fn dropping_a_connecting_future_closes_the_connection() {
     run(async {
         let pair = Pair::new();
         drop(pair.connecting());
         pair.client.wait_idle().await;
-        // The server may or may not have heard of it; others are served either way.
+        // The server may or may not have received an Initial packet; others are served either way.
         let connecting = pair.connecting();
         let accepting = async {
             loop {
@@ -307,7 +307,7 @@ fn closing_an_endpoint_closes_its_connections() {
         );
         assert_eq!(server.closed().await, ConnectionError::LocallyClosed);
         assert!(pair.server.accept().await.is_none());
-        // New clients are turned away, and no new connections are made.
+        // New clients are refused, and no new connections are made.
         assert!(pair.connecting().await.is_err());
         let remote = pair.client.local_address();
         let connecting = pair.server.connect_with(&pair.config, remote, "localhost").unwrap();
@@ -318,7 +318,7 @@ fn closing_an_endpoint_closes_its_connections() {
 }
 
 #[test]
-fn datagrams_go_both_ways() {
+fn datagrams_are_sent_in_both_directions() {
     run(async {
         let transport =
             TransportConfig::builder().max_datagram_frame_size(Some(1200)).build().unwrap();
@@ -336,7 +336,7 @@ fn datagrams_go_both_ways() {
 }
 
 #[test]
-fn datagrams_need_a_peer_that_takes_them() {
+fn datagrams_need_a_peer_that_supports_them() {
     run(async {
         let pair = Pair::new();
         let (client, _server) = pair.connect().await;
@@ -374,7 +374,7 @@ fn ipv6_and_ipv4_reach_a_socket_for_both() {
 }
 
 #[test]
-fn observers_watch_both_ends() {
+fn both_ends_can_be_observed() {
     struct Counter(Arc<AtomicUsize>);
 
     impl Observer for Counter {

@@ -1,4 +1,4 @@
-//! The raw QUIC face, and applications inside the shard, on loopback sockets.
+//! QUIC streams for tasks, and applications inside the shard, on loopback sockets.
 
 mod applications;
 mod bounds;

@@ -11,7 +11,7 @@ use clearway::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
-/// Echoes every stream for both directions until the connection ends.
+/// Echoes every bidirectional stream until the connection ends.
 async fn echo(connection: Connection) {
     while let Ok((mut send, mut recv)) = connection.accept_bi().await {
         tokio::spawn(async move {
@@ -25,7 +25,7 @@ async fn echo(connection: Connection) {
 }
 
 #[test]
-fn a_megabyte_comes_back() {
+fn a_megabyte_is_echoed() {
     run(async {
         let pair = Pair::new();
         let (client, server) = pair.connect().await;
@@ -87,7 +87,7 @@ fn a_hundred_streams_at_once() {
 }
 
 #[test]
-fn more_streams_than_the_peer_permits_wait_their_turn() {
+fn streams_beyond_the_peers_limit_wait() {
     run(async {
         let transport =
             TransportConfig::builder().max_concurrent_bidirectional_streams(3).build().unwrap();
@@ -121,7 +121,7 @@ impl Wake for Woken {
 }
 
 #[test]
-fn a_stream_opened_for_nobody_costs_no_place() {
+fn a_stream_opened_for_a_dropped_future_is_closed() {
     run(async {
         let transport =
             TransportConfig::builder().max_concurrent_bidirectional_streams(1).build().unwrap();
@@ -135,7 +135,7 @@ fn a_stream_opened_for_nobody_costs_no_place() {
             if opening.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
                 opened.0.notified().await;
             }
-            // The stream is there, and nobody takes it.
+            // The stream was opened, but the future that wanted it is dropped.
             drop(opening);
         }
         let (mut send, mut recv) = client.open_bi().await.unwrap();
@@ -167,7 +167,7 @@ fn a_reader_that_does_not_read_stops_the_writer() {
             written += chunk.len();
             assert!(written < 8 << 20, "nothing stops the writer");
         }
-        // And it goes on when the reader reads.
+        // The writer continues when the reader reads.
         let reading = async {
             let mut read = 0;
             while let Some(chunk) = recv.read_chunk(usize::MAX).await.unwrap() {
@@ -268,7 +268,7 @@ fn dropped_streams_finish_and_stop() {
 }
 
 #[test]
-fn too_long_a_stream_is_noticed() {
+fn read_to_end_fails_if_the_stream_is_too_long() {
     run(async {
         let pair = Pair::new();
         let (client, server) = pair.connect().await;
@@ -283,7 +283,7 @@ fn too_long_a_stream_is_noticed() {
 }
 
 #[test]
-fn what_was_delivered_can_be_read_after_the_close() {
+fn delivered_data_can_be_read_after_the_close() {
     run(async {
         let window = 4 << 20;
         let transport = TransportConfig::builder()
@@ -293,7 +293,7 @@ fn what_was_delivered_can_be_read_after_the_close() {
             .unwrap();
         let pair = Pair::with(transport, |server| server);
         let (client, server) = pair.connect().await;
-        // More than waits for the task: the transport has the rest.
+        // More than is buffered for the task: the transport holds the rest.
         let data = pattern(3 << 20);
         let mut send = client.open_uni().await.unwrap();
         send.write_all(&data).await.unwrap();
@@ -307,7 +307,7 @@ fn what_was_delivered_can_be_read_after_the_close() {
 }
 
 #[test]
-fn what_came_before_the_close_can_be_read() {
+fn data_received_before_the_close_can_be_read() {
     run(async {
         let pair = Pair::new();
         let (client, server) = pair.connect().await;

@@ -1,4 +1,4 @@
-//! The client of the demonstration.
+//! The client of the demo.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -10,25 +10,25 @@ use http::Request;
 use super::display::Bar;
 use super::server::byte_at;
 
-/// How often the bar is brought up to date when nothing comes.
+/// How often the bar is redrawn while no content arrives.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A download under way, and afterwards what came of it.
+/// A download in progress, and afterwards its result.
 pub(super) struct Download {
     start: Instant,
-    /// Content received, all of it as it was sent.
+    /// Bytes of content received; each was checked to be the one that was sent.
     pub(super) received: u64,
     /// How long it took.
     pub(super) time: Duration,
 }
 
 impl Download {
-    /// Nothing was asked for yet.
+    /// A download that has not been requested yet.
     pub(super) fn new() -> Self {
         Self { start: Instant::now(), received: 0, time: Duration::ZERO }
     }
 
-    /// Downloads `size` bytes from `server`, or says why that was not possible within `limit`.
+    /// Downloads `size` bytes from `server`, or returns the reason why that did not succeed within `limit`.
     pub(super) async fn perform(
         &mut self,
         config: &ClientConfig,
@@ -41,7 +41,7 @@ impl Download {
         let result = tokio::time::timeout(limit, self.all(config, server, size, bar)).await;
         self.time = self.start.elapsed();
         bar.update(self.received, self.time);
-        result.unwrap_or_else(|_| Err(format!("it was not done after {limit:?}")))
+        result.unwrap_or_else(|_| Err(format!("it took longer than {limit:?}")))
     }
 
     async fn all(
@@ -71,7 +71,7 @@ impl Download {
         }
         match self.received == size {
             true => Ok(()),
-            false => Err(format!("{} of {size} bytes came", self.received)),
+            false => Err(format!("only {} of {size} bytes were received", self.received)),
         }
     }
 
@@ -79,7 +79,7 @@ impl Download {
     fn take(&mut self, chunk: &[u8]) -> Result<(), String> {
         let is_right = chunk.iter().copied().eq((self.received..).map(byte_at).take(chunk.len()));
         if !is_right {
-            return Err(format!("wrong bytes came after byte {}", self.received));
+            return Err(format!("wrong bytes were received after byte {}", self.received));
         }
         self.received += chunk.len() as u64;
         Ok(())

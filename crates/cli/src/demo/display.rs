@@ -1,4 +1,4 @@
-//! The bars of the downloads, for a person who watches.
+//! Progress bars of the downloads.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::output;
 use crate::relay::{LossWindow, Relay};
 use crate::units::{bytes_text, goodput, rate_text};
 
-/// The bars, if standard error is a terminal; else a line for each run at its end.
+/// Progress bars if standard error is a terminal; otherwise a line at the end of each run.
 pub(super) struct Display {
     bars: MultiProgress,
     is_terminal: bool,
 }
 
 impl Drop for Display {
-    /// What is printed next begins a line of its own.
+    /// Ends the line of the bars, so that the next output begins on a new line.
     fn drop(&mut self) {
         if self.is_terminal {
             output::status("");
@@ -54,11 +54,11 @@ impl Display {
 }
 
 impl Bar {
-    /// Shows how far the run is.
+    /// Shows the progress of the run.
     pub(super) fn update(&mut self, received: u64, time: Duration) {
         if self.is_terminal {
             self.bar.set_position(received);
-            // Always as wide, so that the bar keeps its place.
+            // Always of the same width, so that the bar does not move.
             let loss = match self.relay.status().loss_window {
                 LossWindow::Open => "losses",
                 LossWindow::None | LossWindow::Waiting | LossWindow::Over => "",
@@ -73,13 +73,13 @@ impl Bar {
         format!("{:5.2} s {rate:>12}  window {window:>9}", time.as_secs_f64())
     }
 
-    /// The run is over. Gives the relay back.
+    /// Replaces the bar by the result of the run. Returns the relay.
     pub(super) fn finish(self, received: u64, time: Duration, error: Option<&str>) -> Relay {
         let end = error.map_or_else(String::new, |error| format!("  FAILED: {error}"));
         let text = self.text(received, time);
         let line = format!("{:9} {:>9} {text}{end}", self.name, bytes_text(received));
         self.bar.finish_and_clear();
-        // Where there are no bars, the line would be swallowed with them.
+        // If standard error is not a terminal, the bars are hidden, and would hide the line too.
         if !self.is_terminal || self.bars.println(&line).is_err() {
             output::status(&line);
         }

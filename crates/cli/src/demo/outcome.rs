@@ -7,35 +7,35 @@ use serde_json::{Value, json};
 use super::watch::Watched;
 use crate::units::goodput;
 
-/// What came of one run.
+/// The outcome of one run.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
-    /// Controller and number.
+    /// The controller's name and, if there are several runs, the number of the run.
     pub(super) name: String,
     pub(super) controller: Algorithm,
-    /// Everything came, as it was sent, in time.
+    /// Whether the whole content was received in time, as it was sent.
     pub(super) is_finished: bool,
-    /// Why not.
+    /// Why the run did not finish.
     pub(super) error: Option<String>,
-    /// From the first datagram of the client to the last byte of the answer, or the end.
+    /// From the client's first datagram to the last byte of the response, or to the end of the run.
     pub(super) time: Duration,
-    /// Content received.
+    /// Bytes of content received.
     pub(super) bytes: u64,
-    /// Its qlog file.
+    /// The path of the run's qlog file.
     pub(super) qlog: PathBuf,
-    /// Why its qlog file is not whole, if it is not.
+    /// Why the qlog file is incomplete, if it is.
     pub(super) qlog_error: Option<String>,
-    /// What the server's connection showed.
+    /// The metrics of the server's connection.
     pub(super) server: Watched,
 }
 
 impl Outcome {
-    /// Bits of content per second.
+    /// The goodput, in bits of content per second.
     pub(super) fn goodput(&self) -> f64 {
         goodput(self.bytes, self.time)
     }
 
-    /// For programs.
+    /// The outcome as a JSON object.
     pub(super) fn json(&self) -> Value {
         json!({
             "controller": self.controller.name(),

@@ -1,4 +1,4 @@
-//! Where the qlog files of a demonstration lie.
+//! Where a demo writes its qlog files.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use clearway_qlog::create_private;
 
-/// Demonstrations that write to one folder at one time.
+/// The largest number of demos that write to one folder at the same time.
 const MAX_PLACES: u32 = 64;
 
-/// A place in a folder, which no other demonstration has as long as this one runs. What an earlier one left there is
-/// replaced.
+/// A set of file names in a folder, reserved for this demo while it runs by a lock on a file. Files that an earlier
+/// demo left under these names are replaced.
 #[derive(Debug)]
 pub(super) struct Place {
     folder: PathBuf,
-    /// Counted from 1.
+    /// The number of the place, counted from 1.
     number: u32,
-    /// Locked, until it is closed.
+    /// The lock file, which is locked until it is closed.
     _lock: File,
 }
 
@@ -25,7 +25,7 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// If the folder cannot be made, nothing can be made or locked in it, or no place is free.
+    /// If the folder cannot be created, no file can be created or locked in it, or no place is free.
     pub(super) fn take(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         for number in 1..=MAX_PLACES {
@@ -37,15 +37,15 @@ impl Place {
                 Err(TryLockError::Error(error)) => return Err(error),
             }
         }
-        Err(io::Error::other(format!("{MAX_PLACES} demonstrations write there already")))
+        Err(io::Error::other(format!("{MAX_PLACES} other demos are writing there")))
     }
 
-    /// The path of the file of a run.
+    /// The path of a run's qlog file.
     pub(super) fn path(&self, run: &str) -> PathBuf {
         self.folder.join(format!("{run}{}.sqlog", suffix(self.number)))
     }
 
-    /// How the names of all files end, if others have the names without it.
+    /// The ending of all file names, if another demo uses the names without a number.
     pub(super) fn ending(&self) -> Option<String> {
         (self.number > 1).then(|| format!("{}.sqlog", suffix(self.number)))
     }
@@ -58,11 +58,12 @@ fn suffix(number: u32) -> String {
     }
 }
 
-/// Makes the file at `path` anew. Whoever has the one before it open goes on reading that.
+/// Creates the file at `path`, after removing an existing one. A program that has the removed file open can still read
+/// it.
 ///
 /// # Errors
 ///
-/// If it cannot be made, or what is there cannot be removed.
+/// If the old file cannot be removed or the new one cannot be created.
 pub(super) fn replace(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_have_the_same_place_at_one_time() {
+    fn no_two_demos_have_the_same_place_at_the_same_time() {
         let folder = std::env::temp_dir().join(format!("clearway-places-{}", std::process::id()));
         let first = Place::take(&folder).unwrap();
         let second = Place::take(&folder).unwrap();

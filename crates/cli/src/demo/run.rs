@@ -1,4 +1,4 @@
-//! One run: a server, a link and a client of its own.
+//! One run of the demo, with its own server, link and client.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -25,28 +25,28 @@ use crate::live::Traces;
 use crate::observers::together;
 use crate::relay::{Relay, RelayConfig};
 
-/// The losses begin behind this many bytes to the client: behind the handshake, which takes 1 to 4 kB,
-/// and the head of the answer, but within its first flight, of 12 kB or so. Losses that begin earlier
-/// spend themselves on the handshake and collapse nothing.
+/// The losses begin after this many bytes to the client: after the handshake, which takes 1 to 4 kB, and the
+/// header section of the response, but within its first flight of about 12 kB. Losses that begin earlier hit the
+/// handshake and cause no collapse.
 const LOSS_AFTER: u64 = 6_000;
 
-/// How long the server's connection may take to be forgotten after its end. Nothing depends on it but
-/// the number of packets that were lost without need.
+/// How long to wait for the server to discard the connection after its end. Only the number of packets that were
+/// declared lost spuriously depends on it.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// How long the disk may take for the qlog file of a run, once the run is over.
+/// How long writing a run's qlog file to disk may take after the end of the run.
 const WRITING: Duration = Duration::from_secs(5);
 
-/// Where the qlog of all runs goes.
+/// The destinations of the qlog of all runs.
 #[derive(Clone)]
 pub(super) struct Writer {
-    /// To who follows the runs.
+    /// Traces that `view --live` can follow.
     pub(super) live: Option<Traces>,
-    /// To files.
+    /// The thread that writes qlog files.
     pub(super) thread: WritingThread,
 }
 
-/// What one run does.
+/// The parameters of one run.
 pub(super) struct Run {
     name: String,
     controller: Algorithm,
@@ -57,13 +57,13 @@ pub(super) struct Run {
     writer: Writer,
 }
 
-/// Server, link and what is seen of them.
+/// A server and a link that are running, and what observes them.
 struct Stage {
     server: Endpoint,
     relay: Relay,
     watch: Watch,
     client: ClientConfig,
-    /// Why the qlog file is not whole, if it is not.
+    /// Why the qlog file is incomplete, if it is.
     qlog_error: Arc<OnceLock<String>>,
 }
 
@@ -79,7 +79,7 @@ impl Run {
         let way = Way::ToClient;
         let window = Window::AfterBytes { way, bytes: LOSS_AFTER, length: Some(command.loss_for) };
         let model = LossModel::Random { probability: command.loss };
-        // Where nothing is lost, there is no time of losses to be shown.
+        // If nothing is lost, there is no loss period to show.
         let loses = command.loss != Probability::NEVER && !command.loss_for.is_zero();
         let conditions = Conditions {
             delay: command.rtt / 2,
@@ -101,11 +101,11 @@ impl Run {
         Self { name, controller, link, size: command.size, limit: command.limit, qlog, writer }
     }
 
-    /// Performs it.
+    /// Performs the run.
     ///
     /// # Errors
     ///
-    /// If it cannot even begin. A download that fails is an outcome.
+    /// If the run cannot be started. A download that fails is an outcome, not an error.
     pub(super) async fn perform(self, display: &Display) -> Result<Outcome, Failure> {
         let Stage { server, relay, watch, client, qlog_error } = self.prepare()?;
         let address = relay.local_address();
@@ -119,7 +119,7 @@ impl Run {
         let Self { name, controller, qlog, writer, .. } = self;
         let finish = move || writer.thread.finish(WRITING).is_complete;
         let is_written = tokio::task::spawn_blocking(finish).await.unwrap_or(false);
-        let slow = || Some(format!("the disk did not take it within {WRITING:?}"));
+        let slow = || Some(format!("it was not written to disk within {WRITING:?}"));
         let qlog_error =
             qlog_error.get().cloned().or_else(|| if is_written { None } else { slow() });
         Ok(Outcome { name, controller, is_finished, error, time, bytes, qlog, qlog_error, server })
@@ -129,16 +129,16 @@ impl Run {
         let identity = Identity::development()?;
         let mut roots = RootCertStore::empty();
         for certificate in &identity.chain {
-            roots
-                .add(certificate.clone())
-                .map_err(|error| Failure::new(format!("cannot trust our own: {error}")))?;
+            roots.add(certificate.clone()).map_err(|error| {
+                Failure::new(format!("cannot trust the demo's own certificate: {error}"))
+            })?;
         }
         let controller = Arc::new(self.controller);
         let transport = TransportConfig::builder().controller(controller).build()?;
         let watch = Watch::default();
         let qlog_error = Arc::new(OnceLock::new());
         let observers = self.observers(&watch, trace_options(&transport), qlog_error.clone())?;
-        // There is one connection.
+        // There is only one connection, so that the observer is taken once.
         let observer = Mutex::new(together(observers));
         let take = move |_: Side| observer.lock().unwrap_or_else(PoisonError::into_inner).take();
         let config = ServerConfig::new(identity.chain, identity.key)
@@ -154,7 +154,8 @@ impl Run {
         Ok(Stage { server, relay, watch, client, qlog_error })
     }
 
-    /// What watches the server's connection and writes its qlog; `error` is why that could not go on.
+    /// The observers that collect the metrics of the server's connection and write its qlog. `error` receives the first
+    /// error of writing.
     fn observers(
         &self,
         watch: &Watch,
@@ -176,10 +177,10 @@ impl Run {
     }
 }
 
-/// Ends the server and gives its last metrics.
+/// Stops the server and the relay, and returns the last metrics.
 async fn farewell(server: Endpoint, relay: Relay, watch: &Watch) -> Watched {
     server.close(VarInt::from_u32(0), b"");
-    // The metrics are nearly complete without.
+    // Without it, the metrics are still nearly complete.
     let _ = tokio::time::timeout(FAREWELL, server.wait_idle()).await;
     relay.stop().await;
     watch.metrics()

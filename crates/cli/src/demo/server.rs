@@ -1,4 +1,4 @@
-//! The server of the demonstration: it answers inside the shard, from memory.
+//! The server of the demo: it responds inside the shard, from memory.
 
 use std::net::SocketAddr;
 
@@ -12,18 +12,18 @@ use super::watch::Watch;
 use crate::failure::Failure;
 use crate::listening::Listening;
 
-/// The content repeats after this many bytes: a prime, so that what is in the wrong place differs.
+/// The content repeats after this many bytes: a prime, so that bytes at a wrong offset differ.
 const PERIOD: u8 = 251;
-/// Content is sliced out of this many bytes, which begin anywhere in the period.
+/// Content is sliced from a buffer; a slice has at most this many bytes and begins anywhere in the period.
 const STOCK: usize = 1 << 16;
 
 /// The byte at an offset of the content.
 pub(super) fn byte_at(offset: u64) -> u8 {
-    // Less than the period.
+    // The remainder is less than the period and fits into a byte.
     (offset % u64::from(PERIOD)) as u8
 }
 
-/// Begins to serve `size` bytes for every request.
+/// Starts a server that responds to every request with `size` bytes.
 pub(super) fn start(
     listen: SocketAddr,
     config: ServerConfig,
@@ -49,7 +49,7 @@ impl Handler for Answers {
         let mut response = Response::new(());
         response.headers_mut().insert(CONTENT_LENGTH, self.size.into());
         let content = Content { stock: self.stock.clone(), sent: 0, size: self.size };
-        // A client that does not want the answer any more needs none.
+        // This fails if the client has cancelled the request; then no response is needed.
         let _ = stream.respond(&response, Some(Box::new(content)));
     }
 
@@ -58,7 +58,7 @@ impl Handler for Answers {
     }
 }
 
-/// As many bytes as are wanted, without a copy.
+/// Content of a given size, without a copy.
 struct Content {
     stock: Bytes,
     sent: u64,
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_is_the_same_however_it_is_asked_for() {
+    fn content_does_not_depend_on_the_size_of_the_chunks() {
         let stock: Bytes = (0..).map(byte_at).take(STOCK + usize::from(PERIOD)).collect();
         for wanted in [1000, 65_536, 1 << 20] {
             let mut content = Content { stock: stock.clone(), sent: 0, size: 200_000 };

@@ -17,18 +17,18 @@ const HEAD: [&str; 9] = [
     "spuriously",
 ];
 
-/// Above this many runs of a controller only the slowest is shown, and a summary.
+/// If a controller has more runs than this, only the slowest is shown, with a summary.
 const MAX_ROWS: usize = 10;
 
-/// The runs of one controller; there is one at least.
+/// The runs of one controller, of which there is at least one.
 struct Group<'a> {
     controller: Algorithm,
     runs: Vec<&'a Outcome>,
     slowest: &'a Outcome,
 }
 
-/// A table of all runs, and a summary of each controller that had several. Where the lines of that
-/// would not fit into `width` columns, only the slowest runs are shown, one beside the other.
+/// A table of all runs, and a summary of each controller that had several. If its lines do not fit into
+/// `width` columns, only the slowest runs are shown, one per column.
 pub(super) fn table(outcomes: &[Outcome], width: Option<usize>) -> String {
     let groups: Vec<_> = Algorithm::ALL.into_iter().filter_map(|it| group(it, outcomes)).collect();
     let head = HEAD.map(str::to_owned).to_vec();
@@ -40,7 +40,7 @@ pub(super) fn table(outcomes: &[Outcome], width: Option<usize>) -> String {
     let mut text = align(&rows);
     if width.is_some_and(|width| text.lines().any(|line| line.chars().count() > width)) {
         let slowest = groups.iter().map(|group| row(group.slowest));
-        text = align(&turned(&std::iter::once(head).chain(slowest).collect::<Vec<_>>()));
+        text = align(&transposed(&std::iter::once(head).chain(slowest).collect::<Vec<_>>()));
     }
     for group in groups.iter().filter(|group| group.runs.len() > 1) {
         text.push('\n');
@@ -55,8 +55,8 @@ fn group(controller: Algorithm, outcomes: &[Outcome]) -> Option<Group<'_>> {
     Some(Group { controller, runs, slowest })
 }
 
-/// The columns as rows.
-fn turned(rows: &[Vec<String>]) -> Vec<Vec<String>> {
+/// The table transposed: its columns become rows.
+fn transposed(rows: &[Vec<String>]) -> Vec<Vec<String>> {
     let column = |index| rows.iter().filter_map(|row| row.get(index).cloned()).collect();
     (0..HEAD.len()).map(column).collect()
 }
@@ -93,7 +93,7 @@ fn summary(Group { controller, runs, slowest }: &Group<'_>) -> String {
     )
 }
 
-/// Columns as wide as their widest cell: the first to the left, the others to the right.
+/// Pads every column to its widest cell: the first column is left-aligned, the others are right-aligned.
 fn align(rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {

@@ -8,7 +8,7 @@ fn outcome(controller: Algorithm, number: u32, milliseconds: u64, is_finished: b
         name: format!("{controller} {number}"),
         controller,
         is_finished,
-        error: (!is_finished).then(|| "it was not done".to_owned()),
+        error: (!is_finished).then(|| "it took too long".to_owned()),
         time: Duration::from_millis(milliseconds),
         bytes: 10_000_000,
         qlog: std::path::PathBuf::from("target/demo/reno-1.sqlog"),
@@ -53,7 +53,7 @@ fn many_runs_are_summed_up_with_the_slowest() {
     assert_eq!(text.lines().count(), 3, "{text}");
     assert!(text.contains("20 of 20 finished, 20 reached the floor"), "{text}");
     assert!(text.contains("median 2.01 s, slowest 2.02 s (cubic 20)"), "{text}");
-    // One that did not finish is the slowest, whatever its time.
+    // A run that did not finish counts as the slowest, whatever its time.
     outcomes[4] = outcome(Algorithm::Cubic, 5, 100, false);
     let text = table(&outcomes, None);
     assert!(text.contains("19 of 20 finished") && text.contains("(cubic 5)"), "{text}");

@@ -1,4 +1,4 @@
-//! What the server's connection shows of its congestion control.
+//! The congestion control metrics of the server's connection.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,25 +9,25 @@ use clearway::{Observation, Observer, Statistics, Timestamp};
 /// The metrics of one connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watched {
-    /// The window now, in bytes; zero before there is one.
+    /// The current congestion window, in bytes; 0 before the first metrics.
     pub(super) window: u64,
-    /// The smallest it has been.
+    /// The smallest window so far, in bytes.
     pub(super) smallest_window: u64,
-    /// The smallest that the controller ever sets.
+    /// The minimum window of the controller, in bytes.
     pub(super) floor: u64,
-    /// For how long the window has been at its floor.
+    /// The total time for which the window has been at its floor, without the current period.
     pub(super) at_floor: Duration,
     pub(super) congestion_events: u64,
     /// Packets declared lost.
     pub(super) lost: u64,
     /// Packets declared lost that had arrived.
     pub(super) spurious: u64,
-    /// Since when the window is at its floor, if it is.
+    /// Since when the window has been at its floor, if it is there now.
     pub(super) floor_since: Option<Timestamp>,
 }
 
 impl Watched {
-    /// Whether the window came down to its floor.
+    /// Whether the window fell to its floor.
     pub(super) const fn floor_reached(&self) -> bool {
         self.floor > 0 && self.smallest_window <= self.floor
     }
@@ -57,7 +57,7 @@ impl Watched {
         self.lost += 1;
     }
 
-    /// The connection is gone, and these are its last metrics.
+    /// The connection has been discarded, and these are its last metrics.
     fn on_gone(&mut self, statistics: &Statistics) {
         self.congestion_events = statistics.congestion_events;
         self.lost = statistics.packets_lost;
@@ -65,7 +65,7 @@ impl Watched {
     }
 }
 
-/// The metrics of a run's connection, for those who show them.
+/// The metrics of a run's connection, shared between its observer and the display.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch(Arc<Mutex<Watched>>);
 
@@ -74,7 +74,7 @@ impl Watch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The metrics now.
+    /// The current metrics.
     pub(super) fn metrics(&self) -> Watched {
         self.lock().clone()
     }
@@ -84,7 +84,6 @@ impl Watch {
     }
 }
 
-/// It keeps the metrics.
 impl Observer for Watch {
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
         match observation {

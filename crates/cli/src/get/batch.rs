@@ -1,4 +1,4 @@
-//! Several downloads, at once where that can be.
+//! The downloads of one command, in parallel where possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -18,13 +18,13 @@ use crate::failure::Failure;
 use crate::output;
 use crate::units::{bytes_text, rate_text};
 
-/// How many are under way at a time.
+/// The largest number of downloads in progress at the same time.
 const AT_ONCE: usize = 64;
 
-/// How many of those that failed are named at the end.
+/// How many of the failed URLs are named at the end.
 const NAMED: usize = 5;
 
-/// One URL, and where it goes.
+/// One URL and its destination.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) target: Target,
@@ -36,26 +36,27 @@ pub(super) struct Job {
 pub(super) struct Batch<'a> {
     command: &'a GetCommand,
     config: ClientConfig,
-    /// By the server's name and port: its connection, or why there is none.
+    /// By the server's name and port: its connection, or why it could not be established.
     sessions: BTreeMap<String, OnceCell<Result<Session, Failure>>>,
     bars: Bars,
 }
 
 impl<'a> Batch<'a> {
-    /// Nothing is downloaded yet, and no connection made.
+    /// A batch of which nothing is downloaded yet; no connection is made either.
     pub(super) fn new(command: &'a GetCommand, config: ClientConfig, jobs: &[Job]) -> Self {
         let names = jobs.iter().map(|job| (job.target.host_and_port(), OnceCell::new()));
         let bars = Bars::new(command.quiet || command.json);
         Self { command, config, sessions: names.collect(), bars }
     }
 
-    /// Does the jobs, and reports on each as soon as it is done.
+    /// Performs the jobs, and reports on each as soon as it is done.
     ///
     /// # Errors
     ///
-    /// That of the only job; or which of them failed, each of which has been reported.
+    /// The failure of the job, if there is only one; otherwise a summary of those that failed, which have been
+    /// reported.
     pub(super) async fn run(&self, jobs: &[Job]) -> Result<(), Failure> {
-        // What goes to standard output goes there in the order of the URLs.
+        // Standard output receives the content in the order of the URLs.
         let is_ordered = jobs.iter().any(|job| job.file.is_none());
         let at_once = if is_ordered { 1 } else { AT_ONCE };
         let downloads = iter(jobs).map(|job| async move { (job, self.download(job).await) });
@@ -66,7 +67,7 @@ impl<'a> Batch<'a> {
             if jobs.len() == 1 {
                 return Err(failure);
             }
-            // That there is no connection is the same for all of a server's URLs.
+            // A failed connection is reported once, not for each of the server's URLs.
             if reported.insert(failure.to_string()) {
                 self.bars.print(&format!("clearway: {failure}"));
             }
@@ -79,7 +80,7 @@ impl<'a> Batch<'a> {
     }
 
     async fn download(&self, job: &Job) -> Result<(), Failure> {
-        // First of all, so that one learns at once that it cannot be written.
+        // The file is opened first, so that the user learns at once if it cannot be written.
         let sink = Sink::open(job.file.as_deref()).await?;
         let session = self.session(&job.target).await?;
         let file = job.file.as_ref().map(|file| file.display().to_string());
@@ -99,7 +100,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// The connection to a target's server, which is made for the first that wants it.
+    /// The connection to a target's server, which is established when it is first needed.
     async fn session(&self, target: &Target) -> Result<&Session, Failure> {
         let name = target.host_and_port();
         let unknown = || Failure::new(format!("{name} has no connection"));
@@ -116,7 +117,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Which of `all` downloads failed.
+/// A summary of the failed downloads, of `all`.
 fn summary(failed: &BTreeSet<String>, all: usize) -> Failure {
     let mut names: Vec<_> = failed.iter().take(NAMED).map(String::as_str).collect();
     let more = failed.len().saturating_sub(NAMED);

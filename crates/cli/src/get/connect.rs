@@ -17,20 +17,20 @@ use crate::http09;
 pub(super) struct Session {
     pub(super) server: Server,
     pub(super) protocol: Protocol,
-    /// The socket under it lives as long.
+    /// Keeps the UDP socket open for as long as the connection exists.
     _endpoint: Endpoint,
 }
 
-/// What is spoken on it.
+/// The application protocol of a connection.
 pub(super) enum Protocol {
     Http3(Client),
     Http09(Connection),
 }
 
 impl Session {
-    /// Tells the server that nothing more comes. That is sent before the program ends, and not repeated: RFC 9000 §10.2 leaves
-    /// out the closing period where an endpoint goes away, and who has a file does not wait for three probe timeouts. A
-    /// server that did not hear of it has its idle timeout.
+    /// Closes the connection. The CONNECTION_CLOSE frame is sent before the program ends, but not repeated: RFC 9000
+    /// §10.2 permits an endpoint to skip the closing period, and a user who has the file should not wait for three
+    /// probe timeouts. If the frame is lost, the server's idle timeout ends the connection.
     pub(super) fn close(self) {
         match self.protocol {
             Protocol::Http3(client) => client.close(Code::NO_ERROR),
@@ -47,7 +47,7 @@ pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
         ClientConfig::with_roots(read_roots(file)?)
     } else {
         ClientConfig::with_native_roots().map_err(|error| {
-            Failure::new(error.to_string()).advise("give the certificates to trust with --ca FILE")
+            Failure::new(error.to_string()).advise("name a file of trusted certificates with --ca")
         })?
     };
     let keep_alive_interval = Some(command.keep_alive).filter(|interval| !interval.is_zero());
@@ -66,7 +66,7 @@ pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
     })
 }
 
-/// Connects to the server of `target`: to the first of its addresses that answers.
+/// Connects to the server of `target`: to the first of its addresses that responds.
 pub(super) async fn connect(
     command: &GetCommand,
     config: &ClientConfig,
@@ -82,7 +82,7 @@ pub(super) async fn connect(
         let server = Server { name: name.clone(), address };
         match try_connect(command, config, target, server).await {
             Ok(session) => return Ok(session),
-            // The first address is the one that the resolver likes best.
+            // The failure of the first address is reported, since that is the one that the resolver prefers.
             Err(error) => failure = failure.or(Some(error)),
         }
     }
@@ -101,7 +101,7 @@ async fn try_connect(
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let endpoint = Endpoint::client(SocketAddr::new(any, 0))
-        .map_err(|error| Failure::new(format!("cannot have a UDP socket: {error}")))?;
+        .map_err(|error| Failure::new(format!("cannot open a UDP socket: {error}")))?;
     let protocol = if command.http09 {
         let connecting = endpoint.connect_with(config, address, &target.host);
         let connecting = connecting.map_err(|error| Failure::new(error.to_string()))?;

@@ -12,18 +12,18 @@ use super::sink::Sink;
 use super::target::Target;
 use crate::failure::Failure;
 
-/// How much is taken from a stream at once, in bytes.
+/// How much is read from a stream at once, in bytes.
 const CHUNK: usize = 256 << 10;
 
-/// What came of a download.
+/// The result of a download.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// HTTP's status; HTTP/0.9 has none.
+    /// The HTTP status code; HTTP/0.9 has none.
     pub(super) status: Option<u16>,
     pub(super) statistics: Statistics,
 }
 
-/// Downloads `target` into `sink`, which is complete afterwards.
+/// Downloads `target` into `sink`, and completes the sink.
 pub(super) async fn download(
     session: &Session,
     target: &Target,
@@ -52,7 +52,7 @@ async fn http3(
     let agent = concat!("clearway/", env!("CARGO_PKG_VERSION"));
     request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(agent));
     let response = client.send(request).await;
-    let response = response.map_err(|error| server.cut_off(&url, "no answer", &error))?;
+    let response = response.map_err(|error| server.cut_off(&url, "no response", &error))?;
     let status = response.status();
     check_status(&url, status, &response)?;
     let length = response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
@@ -68,17 +68,17 @@ async fn http3(
     Ok(Outcome { status: Some(status.as_u16()), statistics })
 }
 
-/// Whether the answer is what was asked for.
+/// Fails unless the response has a success status.
 fn check_status<B>(url: &str, status: StatusCode, response: &Response<B>) -> Result<(), Failure> {
     if status.is_success() {
         return Ok(());
     }
-    let failure = Failure::new(format!("{url}: the server answered {status}"));
+    let failure = Failure::new(format!("{url}: the server responded with {status}"));
     let location = response.headers().get(LOCATION).and_then(|place| place.to_str().ok());
     Err(match (status, location) {
         (StatusCode::NOT_FOUND, _) => failure.advise("check the path"),
         (status, Some(place)) if status.is_redirection() => {
-            failure.advise(format!("it is at {place} now"))
+            failure.advise(format!("it has moved to {place}"))
         }
         _ => failure,
     })
@@ -94,7 +94,7 @@ async fn http09(
     let url = target.uri.to_string();
     let mut stream = ask(connection, target.path())
         .await
-        .map_err(|error| server.cut_off(&url, "no answer", &error))?;
+        .map_err(|error| server.cut_off(&url, "no response", &error))?;
     loop {
         let chunk = stream.read_chunk(CHUNK).await;
         let chunk = chunk.map_err(|error| server.cut_off(&url, &progress.text(), &error))?;
@@ -106,7 +106,7 @@ async fn http09(
     Ok(Outcome { status: None, statistics: connection.statistics() })
 }
 
-/// Asks for a path on a stream of its own, which then brings the answer.
+/// Requests a path on a stream of its own, and returns the stream of the response.
 async fn ask(connection: &Connection, path: &str) -> std::io::Result<RecvStream> {
     let (mut send, receive) = connection.open_bi().await.map_err(std::io::Error::other)?;
     send.write_all(format!("GET {path}\r\n").as_bytes()).await?;

@@ -1,4 +1,4 @@
-//! What went wrong between client and server, in words that help.
+//! Error messages for failures between client and server.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,10 +11,10 @@ use clearway::{ConnectError, ConnectionError};
 
 use crate::failure::Failure;
 
-/// The server that was talked to.
+/// The server of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
-    /// What the user called it, with the port.
+    /// The server's name as the user gave it, with the port.
     pub(super) name: String,
     pub(super) address: SocketAddr,
 }
@@ -33,15 +33,15 @@ impl Server {
         Failure::new(format!("{what} {self}"))
     }
 
-    /// Why there is no connection.
+    /// Why the connection could not be established.
     pub(super) fn not_connected(&self, error: &ConnectionError) -> Failure {
         match error {
             ConnectionError::Unreachable => self
-                .failure("nobody listens at")
+                .failure("nothing is listening at")
                 .advise("start the server there, or check the address and the port"),
             ConnectionError::HandshakeTimedOut | ConnectionError::TimedOut => self
-                .failure("no answer from")
-                .advise("check the address and the port, and that nothing on the way blocks UDP"),
+                .failure("no response from")
+                .advise("check the address and the port, and that nothing on the path blocks UDP"),
             ConnectionError::TransportError(error) => match &error.cause {
                 TransportErrorCause::Tls(tls) => self.refused_by_us(error, tls),
                 _ => Failure::new(format!("cannot connect to {self}: {error}")),
@@ -55,7 +55,7 @@ impl Server {
         }
     }
 
-    /// TLS at this end ended the handshake with `error`.
+    /// The local TLS stack aborted the handshake with `error`.
     fn refused_by_us(&self, error: &TransportError, tls: &rustls::Error) -> Failure {
         let certificate = match tls {
             rustls::Error::InvalidCertificate(certificate) => certificate,
@@ -66,21 +66,21 @@ impl Server {
         let failure = Failure::new(text.as_str());
         match certificate {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                failure.advise("use the name that its certificate has, with --connect if need be")
+                failure.advise("use a name that its certificate contains, with --connect if necessary")
             }
             CertificateError::Expired
             | CertificateError::ExpiredContext { .. }
             | CertificateError::NotValidYet
             | CertificateError::NotValidYetContext { .. } => {
-                failure.advise("tell who runs it, if the clock of this machine is right")
+                failure.advise("if the clock of this machine is right, tell the server's operator")
             }
-            // A bad signature: an issuer of that name is trusted, but has another key.
+            // BadSignature: an issuer of that name is trusted, but it has another key.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-                failure.advise("give its certificate or its issuer's with --ca FILE")
+                failure.advise("to trust it, give its certificate or its issuer's with --ca FILE")
             }
-            // What a server shows must not be an authority's certificate (RFC 5280 §4.2.1.9); many tools make such.
+            // The certificate of a server must not be that of a CA (RFC 5280 §4.2.1.9), but many tools generate such.
             CertificateError::Other(other) if is_of_an_authority(other) => failure.advise(
-                "it has to be a server's own, not an authority's: openssl req -x509 needs \
+                "the certificate must be a server's, not a certificate authority's: openssl req -x509 needs \
                  -addext basicConstraints=critical,CA:FALSE",
             ),
             other => Failure::new(format!("{text} ({other})")),
@@ -88,20 +88,20 @@ impl Server {
     }
 
     fn without_protocol(&self) -> Failure {
-        self.failure("this protocol is not spoken by")
+        Failure::new(format!("{self} does not support the application protocol of this request"))
             .advise("with --http09 it is hq-interop, without it is h3")
     }
 
-    /// Why a connection over HTTP/3 was not established.
+    /// Why an HTTP/3 connection was not established.
     pub(super) fn no_client(&self, error: &Error) -> Failure {
         match error {
             Error::Connection(error) => self.not_connected(error),
-            Error::WrongProtocol => self.failure("HTTP/3 is not spoken by"),
+            Error::WrongProtocol => Failure::new(format!("{self} does not support HTTP/3")),
             error => Failure::new(format!("cannot connect to {self}: {error}")),
         }
     }
 
-    /// Why a connection of streams was not established.
+    /// Why a QUIC connection for HTTP/0.9 was not established.
     pub(super) fn no_connection(&self, error: &ConnectError) -> Failure {
         match error {
             ConnectError::Lost(error) => self.not_connected(error),
@@ -112,17 +112,17 @@ impl Server {
     /// Why a download was not completed.
     pub(super) fn cut_off(&self, url: &str, progress: &str, why: &dyn fmt::Display) -> Failure {
         Failure::new(format!("{url} was cut off after {progress}: {why}"))
-            .advise(format!("nothing was kept; ask {} again", self.name))
+            .advise(format!("the incomplete content was discarded; try {} again", self.name))
     }
 }
 
-/// What a server answers that speaks none of the protocols offered (RFC 9001 §8.1).
+/// The error code of a server that supports none of the application protocols offered (RFC 9001 §8.1).
 fn no_protocol() -> TransportErrorCode {
     TransportErrorCode::crypto(u8::from(AlertDescription::NoApplicationProtocol))
 }
 
-/// Whether a server shows the certificate of an authority. rustls has no variant for it and hands on the error of
-/// webpki, which verifies certificates for it.
+/// Whether the server's certificate is that of a certificate authority. rustls has no variant for this and passes on
+/// the error of webpki, which verifies certificates for it.
 fn is_of_an_authority(error: &OtherError) -> bool {
     matches!(error.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }

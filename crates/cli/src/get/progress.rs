@@ -1,4 +1,4 @@
-//! How far a download is.
+//! The progress of a download.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -8,15 +8,15 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, P
 use crate::output;
 use crate::units::{bytes_text, goodput, rate_text};
 
-/// How often a bar is drawn without news, so that one sees that nothing comes.
+/// How often a bar is redrawn while nothing arrives, so that the falling rate shows it.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The bars of all downloads, if a person watches.
+/// The progress bars of all downloads.
 #[derive(Debug)]
 pub(super) struct Bars(MultiProgress);
 
 impl Bars {
-    /// Nothing is drawn if `is_quiet`, or if standard error is no terminal.
+    /// Nothing is drawn if `is_quiet`, or if standard error is not a terminal.
     pub(super) fn new(is_quiet: bool) -> Self {
         let target = match is_quiet {
             true => ProgressDrawTarget::hidden(),
@@ -25,7 +25,7 @@ impl Bars {
         Self(MultiProgress::with_draw_target(target))
     }
 
-    /// Begins to count a download.
+    /// Starts counting a download.
     pub(super) fn start(&self, name: &str) -> Progress {
         let bar = self.0.add(ProgressBar::no_length());
         bar.set_style(style());
@@ -40,12 +40,12 @@ impl Bars {
     }
 }
 
-/// A bar whose figures have the units of the result.
+/// A bar with the same units as the result.
 fn style() -> ProgressStyle {
     let template = "{prefix} {wide_bar} {received} of {total} {rate} {eta}";
     let style = ProgressStyle::with_template(template);
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-    // What cannot be drawn is not worth a failure.
+    // A bar that cannot be drawn is not worth a failure.
     style
         .with_key("received", |state: &ProgressState, to: &mut dyn Write| {
             let _ = to.write_str(&bytes_text(state.pos()));
@@ -68,7 +68,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// The length is known.
+    /// Sets the length of the content, if it is known.
     pub(super) fn expect(&mut self, total: Option<u64>) {
         self.total = total;
         if let Some(total) = total {
@@ -94,7 +94,7 @@ impl Progress {
         goodput(self.received, self.elapsed())
     }
 
-    /// How far it is, in words.
+    /// The progress in words, such as "1.2 MB of 3.0 MB".
     pub(super) fn text(&self) -> String {
         let received = bytes_text(self.received);
         match self.total {

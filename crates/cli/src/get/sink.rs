@@ -1,4 +1,4 @@
-//! Where a download goes.
+//! Where a download is written to.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -9,11 +9,11 @@ use tokio::io::{AsyncWriteExt, Stdout};
 
 use crate::failure::Failure;
 
-/// How many symbolic links are followed, one after another, as Linux does.
+/// How many symbolic links are followed in a row, as on Linux.
 const MAX_LINKS: usize = 40;
 
-/// Standard output, a file that has its name only once it is complete, or something that is there
-/// already and no file, such as a pipe or `/dev/null`.
+/// Standard output, a file that gets its name only when it is complete, or something that exists already
+/// and is not a regular file, such as a pipe or `/dev/null`.
 #[derive(Debug)]
 pub(super) enum Sink {
     Standard(Stdout),
@@ -21,7 +21,7 @@ pub(super) enum Sink {
     Special { file: File, name: PathBuf },
 }
 
-/// A file with another name, beside its place. Dropping it removes it.
+/// A temporary file in the folder of its target. Dropping it removes the file.
 #[derive(Debug)]
 pub(super) struct Download {
     file: File,
@@ -29,14 +29,14 @@ pub(super) struct Download {
     target: PathBuf,
 }
 
-/// A file that does not stay.
+/// The path of a file that is removed on drop.
 #[derive(Debug)]
 struct Temporary(Option<PathBuf>);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // It is all that can be done.
+            // Nothing can be done if this fails.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -53,13 +53,13 @@ impl Sink {
     }
 
     async fn special(name: &Path) -> Result<Self, Failure> {
-        // Opening a pipe waits for its reader.
+        // Opening a pipe waits until it has a reader.
         let file = fs::OpenOptions::new().write(true).open(name).await;
         let file = file.map_err(|error| unwritten(name, &error))?;
         Ok(Self::Special { file, name: name.to_owned() })
     }
 
-    /// Takes more content.
+    /// Writes more content.
     pub(super) async fn write(&mut self, chunk: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Standard(output) => output.write_all(chunk).await.map_err(not_printed),
@@ -73,7 +73,7 @@ impl Sink {
         }
     }
 
-    /// The content is complete.
+    /// Completes the sink: the content is complete.
     pub(super) async fn finish(self) -> Result<(), Failure> {
         match self {
             Self::Standard(mut output) => output.flush().await.map_err(not_printed),
@@ -95,7 +95,8 @@ impl Download {
         }
         let replaced = std::fs::metadata(target).ok().map(|metadata| metadata.permissions());
         if let Some(permissions) = &replaced {
-            // To replace it takes no permission to write it, but whoever protects a file does not expect that.
+            // Replacing a file needs no permission to write to it, but a user who write-protects it does not expect
+            // that.
             let opened = match permissions.readonly() {
                 true => Err(io::ErrorKind::PermissionDenied.into()),
                 false => OpenOptions::new().write(true).open(target).map(drop),
@@ -103,20 +104,20 @@ impl Download {
             opened
                 .map_err(|error| unwritable(&error).advise("make it writable or name another"))?;
         }
-        let name = target.file_name().ok_or_else(|| unwritable(&"it names no file"))?;
+        let name = target.file_name().ok_or_else(|| unwritable(&"it is not the name of a file"))?;
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
         hidden.push(format!(".{}.part", std::process::id()));
         let path = target.with_file_name(hidden);
-        // Not in the background: what this task makes, it must be able to remove when it is cancelled.
+        // Not in the background: when this task is cancelled, it must be able to remove the file that it created.
         let opened = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = opened.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
-                unwritable(&"there is no such folder").advise("make it first")
+                unwritable(&"there is no such folder").advise("create it first")
             }
             io::ErrorKind::AlreadyExists => {
                 unwritable(&format!("{} is in the way", path.display()))
-                    .advise("remove it: another download has left it")
+                    .advise("remove it: an earlier download left it")
             }
             _ => unwritable(&error).advise("choose another place with --output"),
         })?;
@@ -128,34 +129,37 @@ impl Download {
     }
 
     async fn finish(mut self) -> Result<(), Failure> {
-        // Only now an error of the last write comes out.
+        // An error of the last write is reported only now.
         self.file.flush().await.map_err(|error| unwritten(&self.target, &error))?;
         if let Some(path) = &self.temporary.0 {
             let renamed = fs::rename(path, &self.target).await;
             renamed.map_err(|error| unwritten(&self.target, &error))?;
         }
-        // It has another name now.
+        // The temporary name no longer exists.
         self.temporary.0 = None;
         Ok(())
     }
 }
 
-/// The file that is meant by a name: where its symbolic links lead, though there may be nothing yet.
+/// The path to which the symbolic links of `target` lead; there may be nothing at it yet.
 fn behind_links(target: &Path) -> Result<PathBuf, Failure> {
     let mut real = target.to_owned();
     for _ in 0..MAX_LINKS {
         match std::fs::read_link(&real) {
-            // A relative one begins where it lies.
+            // A relative link starts at the folder that contains it.
             Ok(next) => {
                 real = real.parent().map_or_else(|| next.clone(), |folder| folder.join(&next))
             }
             Err(_) => return Ok(real),
         }
     }
-    Err(Failure::new(format!("cannot write {}: its links lead in a circle", target.display())))
+    Err(Failure::new(format!(
+        "cannot write {}: its symbolic links form a circle",
+        target.display()
+    )))
 }
 
-/// Whether something is there that takes bytes and is no file.
+/// Whether the path exists and is neither a regular file nor a folder.
 fn is_special(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
@@ -182,7 +186,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_file_has_its_name_only_when_it_is_complete() {
+    async fn a_file_gets_its_name_only_when_it_is_complete() {
         let folder = std::env::temp_dir().join(format!("clearway-sink-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let target = folder.join("file");
@@ -213,7 +217,7 @@ mod tests {
         assert!(link.is_symlink());
         assert_eq!(std::fs::read(&target).unwrap(), b"through a link");
 
-        // A link that leads nowhere yet stays, too.
+        // A dangling link stays a link, too.
         let (new, dangling) = (folder.join("new"), folder.join("dangling"));
         std::os::unix::fs::symlink(&new, folder.join("second")).unwrap();
         std::os::unix::fs::symlink("second", &dangling).unwrap();
@@ -236,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_protected_file_stays_and_permissions_are_kept() {
+    async fn a_write_protected_file_is_not_replaced_and_permissions_are_kept() {
         let folder = std::env::temp_dir().join(format!("clearway-protect-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let target = folder.join("file");
@@ -256,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_file_is_written_to_and_not_replaced() {
+    async fn a_pipe_is_written_to_and_not_replaced() {
         let folder = std::env::temp_dir().join(format!("clearway-special-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let pipe = folder.join("pipe");

@@ -1,4 +1,4 @@
-//! What is to be downloaded, and from whom.
+//! The URL of a download, parsed.
 
 use std::net::IpAddr;
 
@@ -7,12 +7,13 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::failure::Failure;
 
-/// The port of https.
+/// The default port of https URLs.
 const HTTPS: u16 = 443;
 
-/// What stands percent-encoded in a path or a query, although people write it as it is: all that is no ASCII, and what the
-/// URL Standard of WHATWG encodes in a path. A percent sign stays as it is.
-const UNWRITTEN: &AsciiSet = &CONTROLS
+/// Characters that users may write literally in a path or a query, but that must be percent-encoded in a request:
+/// besides all non-ASCII characters, those that WHATWG's URL Standard encodes in a path. A percent sign stays as it
+/// is.
+const ENCODED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
     .add(b'<')
@@ -26,15 +27,15 @@ const UNWRITTEN: &AsciiSet = &CONTROLS
 /// A URL that can be downloaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Target {
-    /// As it is requested.
+    /// The URL as it is requested.
     pub(super) uri: Uri,
-    /// The server's name, as its certificate must have it; without brackets.
+    /// The server's name or IP address, which its certificate must contain; without brackets.
     pub(super) host: String,
     pub(super) port: u16,
 }
 
 impl Target {
-    /// Understands a URL.
+    /// Parses a URL.
     pub(super) fn parse(url: &str) -> Result<Self, Failure> {
         let invalid = |why: &str| {
             Failure::new(format!("{url:?} cannot be downloaded: {why}"))
@@ -43,11 +44,11 @@ impl Target {
         let url = url.split_once('#').map_or(url, |(url, _fragment)| url);
         let (server, path) = split(url);
         if !server.is_ascii() {
-            return Err(invalid("its server's name has to be in ASCII (xn--…)"));
+            return Err(invalid("the server's name must be in ASCII (xn--…)"));
         }
         // A path is never empty in a request (RFC 9114 §4.3.1).
         let slash = if path.starts_with('?') { "/" } else { "" };
-        let encoded = format!("{server}{slash}{}", utf8_percent_encode(path, UNWRITTEN));
+        let encoded = format!("{server}{slash}{}", utf8_percent_encode(path, ENCODED));
         let uri: Uri = encoded.parse().map_err(|_| invalid("it is not a URL"))?;
         match uri.scheme_str() {
             Some("https") => {}
@@ -55,16 +56,16 @@ impl Target {
             None => return Err(invalid("it does not begin with https://")),
         }
         let host = uri.host().filter(|host| !host.is_empty());
-        let host = host.ok_or_else(|| invalid("it names no server"))?;
+        let host = host.ok_or_else(|| invalid("it does not name a server"))?;
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(invalid("it has a user name, which HTTP/3 does not send"));
+            return Err(invalid("it contains a user name, which HTTP/3 does not send"));
         }
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port = port(&uri).ok_or_else(|| invalid("its port is no number from 1 to 65535"))?;
+        let port = port(&uri).ok_or_else(|| invalid("its port is not a number from 1 to 65535"))?;
         Ok(Self { uri, host, port })
     }
 
-    /// Name and port, as a resolver wants them.
+    /// Name and port, as a resolver takes them.
     pub(super) fn host_and_port(&self) -> String {
         match self.host.parse::<IpAddr>() {
             Ok(IpAddr::V6(_)) => format!("[{}]:{}", self.host, self.port),
@@ -72,7 +73,7 @@ impl Target {
         }
     }
 
-    /// Path and query, as HTTP/0.9 asks for them.
+    /// Path and query, as HTTP/0.9 requests them.
     pub(super) fn path(&self) -> &str {
         self.uri.path_and_query().map_or("/", |path| path.as_str())
     }
@@ -88,20 +89,20 @@ impl Target {
                 .contains(|character: char| "/\\".contains(character) || character.is_control());
         match is_name {
             true => Ok(decoded),
-            false => Err(Failure::new(format!("{} ends with no file name", self.uri))
+            false => Err(Failure::new(format!("{} does not end with a file name", self.uri))
                 .advise("name the file with --output")),
         }
     }
 }
 
-/// Scheme and server of a URL, and what comes after them.
+/// Splits a URL into its scheme and server, and the rest.
 fn split(url: &str) -> (&str, &str) {
     let server = url.find("://").map_or(0, |scheme| scheme + 3);
     let path = url.get(server..).and_then(|rest| rest.find(['/', '?']));
     url.split_at(path.map_or(url.len(), |path| server + path))
 }
 
-/// The port of a URL, if it can be one.
+/// The port of a URL, if it is valid.
 fn port(uri: &Uri) -> Option<u16> {
     let authority = uri.authority()?.as_str();
     // An IPv6 address has colons of its own, and brackets around it.
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_taken_apart() {
+    fn urls_are_parsed() {
         let target = Target::parse("https://Example.org/a/b%20c.txt?q=1#part").unwrap();
         assert_eq!((target.host.as_str(), target.port), ("Example.org", 443));
         assert_eq!(target.path(), "/a/b%20c.txt?q=1");
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_may_be_written_as_people_write_it() {
+    fn characters_that_must_be_encoded_may_be_written_literally() {
         for (url, path) in [
             ("https://localhost/\u{fc} {a}.txt?q=\u{e9} b", "/%C3%BC%20%7Ba%7D.txt?q=%C3%A9%20b"),
             ("https://localhost/%C3%BC%2f?a=%20", "/%C3%BC%2f?a=%20"),
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_https_url_is_refused() {
+    fn urls_other_than_https_are_refused() {
         for url in ["localhost:4433/a", "http://localhost/", "/a", "https://", "", "https://a b/"] {
             let message = Target::parse(url).unwrap_err().to_string();
             assert!(message.contains("https://localhost:4433/file"), "{url}: {message}");

@@ -1,4 +1,4 @@
-//! The comparisons that are to be made: properties across runs.
+//! The comparisons to make, for properties across runs.
 
 use std::cmp::Reverse;
 
@@ -9,16 +9,16 @@ use clearway_lab::sweep::{Job, Swept};
 
 use super::selection::Controllers;
 
-/// Comparisons, the most work first, so that at the end no core waits for another.
+/// Comparisons, sorted by cost with the highest first, so that all cores are busy until the end.
 #[derive(Default)]
 pub(super) struct Comparisons {
-    /// Each with its place in the order in which people read them.
+    /// Each comparison with its index in the table.
     list: Vec<(usize, Comparison)>,
 }
 
 impl Comparisons {
-    /// Those on one of `properties`, or on any if there is none, that one of the selected controllers takes
-    /// part in, with so many seeds, or as many as they need.
+    /// The comparisons for one of `properties`, or for any if the list is empty, that involve one of the selected
+    /// controllers, with `seeds` seeds, or as many as each needs.
     pub(super) fn new(
         properties: &[Property],
         controllers: &Controllers,
@@ -34,17 +34,17 @@ impl Comparisons {
         Self { list }
     }
 
-    /// Whether there is none.
+    /// Whether there are no comparisons.
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// What is to be done for all of them.
+    /// The jobs of all comparisons, one comparison after the other.
     pub(super) fn jobs(&self) -> impl Iterator<Item = Job<'_>> {
         self.list.iter().flat_map(|(_, comparison)| comparison.jobs())
     }
 
-    /// Nothing has come of them yet.
+    /// The comparisons, before any job is done.
     pub(super) fn pending(&self) -> Pending<'_> {
         let list = self.list.iter().map(|(place, comparison)| One {
             place: *place,
@@ -56,7 +56,7 @@ impl Comparisons {
     }
 }
 
-/// Comparisons some of whose runs are there.
+/// Comparisons of which some runs are done.
 pub(super) struct Pending<'a> {
     list: Vec<One<'a>>,
 }
@@ -64,15 +64,15 @@ pub(super) struct Pending<'a> {
 struct One<'a> {
     place: usize,
     comparison: &'a Comparison,
-    /// How many runs each of its jobs has.
+    /// The number of runs of each of its jobs.
     expected: Vec<usize>,
-    /// Its jobs that are there, in their order.
+    /// The jobs that are complete, in their order.
     swept: Vec<Swept>,
 }
 
 impl Pending<'_> {
-    /// The job `number` of all is complete, or as complete as it gets. Gives the row of its comparison, with
-    /// its place, if that was all that it takes.
+    /// Adds the runs of job `number`, of all jobs; it may have been interrupted. Returns the row of its comparison and
+    /// the row's index, if all jobs of the comparison are complete now.
     pub(super) fn add(&mut self, number: usize, swept: Swept) -> Option<(usize, AcrossRow)> {
         let mut number = number;
         let one = self.list.iter_mut().find(|one| {
@@ -80,7 +80,7 @@ impl Pending<'_> {
             number -= if is_its { 0 } else { one.expected.len() };
             is_its
         })?;
-        // Without all seeds it would be another comparison.
+        // With only a part of the seeds it would be another comparison.
         if one.expected.get(number) == Some(&swept.runs.len()) {
             one.swept.push(swept);
         }

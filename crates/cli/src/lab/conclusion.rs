@@ -1,14 +1,14 @@
-//! What all rows come to.
+//! The conclusion from all rows.
 
 use clearway_lab::report::{AcrossRow, Row};
 
 use crate::failure::Failure;
 
-/// Whether all was as expected.
+/// Checks that all results are as expected.
 ///
 /// # Errors
 ///
-/// If it was not.
+/// If one is not.
 pub(super) fn conclude(rows: &[Row], across: &[AcrossRow]) -> Result<(), Failure> {
     let rows_unmet = rows.iter().filter(|row| !row.is_met());
     let rows_unmet =

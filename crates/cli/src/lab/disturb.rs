@@ -27,52 +27,52 @@ use super::violation::{record, text};
 use crate::failure::Failure;
 use crate::output;
 
-/// Put one disturbance at every moment of a connection.
+/// Apply one disturbance at every moment of a connection.
 ///
-/// A scenario is run once undisturbed. Then it is run again and again with the same seed, each time with one
-/// disturbance: at every datagram of either direction in turn, and at every millisecond of the first ten
-/// round trips. A run has to finish within a bound that is derived from what happened and when (the undisturbed
-/// run's time, what a silence of this length costs with RFC 9002's backoff, and the time to send the rest from the
-/// smallest window), and may violate no property (`lab properties`). What is not so is a finding, and is printed
-/// with the command that shows it again. The table, or --json, has a line for each disturbance, controller and
+/// A scenario is run once undisturbed. Then it is run repeatedly with the same seed, each time with one
+/// disturbance: at each datagram of either direction in turn, and at each millisecond of the first ten
+/// round trips. A run must finish within a bound that is derived from the disturbance and its time (the undisturbed
+/// run's time, the cost of a silence of this length with RFC 9002's backoff, and the time to send the rest from the
+/// minimum window), and must not violate a property (`lab properties`). Any other outcome is a finding, and is printed
+/// with the command that reproduces it. The table, or --json, has a line for each disturbance, controller and
 /// variant. The exit status is 0 only if nothing was found.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct DisturbCommand {
-    /// A scenario: a name in the folder of scenarios, or a file. Without one: small downloads, uploads and
+    /// A scenario: a name in the folder of scenarios, or a file. Default: small downloads, uploads and
     /// requests, with and without keep-alive, over round trips of 10 and 200 ms.
     #[arg(value_name = "SCENARIO")]
     scenario: Option<String>,
-    /// The small transfers by name: the same as no scenario.
+    /// Run the small transfers, as without a scenario.
     #[arg(long, conflicts_with = "scenario")]
     standard: bool,
-    /// Only these disturbances, separated by commas (see below).
+    /// Apply only these disturbances, separated by commas (see below).
     #[arg(long = "disturbance", value_name = "NAMES", value_delimiter = ',')]
     kinds: Vec<Kind>,
-    /// Only this moment: datagram:N:client, the N-th datagram that the client sends; datagram:N:server; or a time
-    /// since the first datagram, such as time:37ms. Given as often as there are disturbances, and more than once,
-    /// it is one run with all of them, each at its moment.
+    /// Try only this moment: datagram:N:client, the N-th datagram that the client sends; datagram:N:server; or a time
+    /// since the first datagram, such as time:37ms. May be repeated. If there are several moments, and as many
+    /// disturbances, all are applied in one run, each disturbance at its moment.
     #[arg(long = "at", value_name = "MOMENT", requires = "kinds")]
     moments: Vec<At>,
-    /// So many pairs of disturbances, drawn by the seed, instead of single ones: for each controller and variant.
+    /// Instead of single disturbances, try this many pairs, drawn with the seed, for each controller and variant.
     #[arg(long, value_name = "N", conflicts_with = "moments")]
     pairs: Option<u32>,
-    /// Only each moment of so many, for a quick look.
+    /// Try only every N-th moment, for a quick look.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     every: u32,
-    /// Of more datagrams than this in a direction: all of its first half, and others evenly spread.
+    /// Try at most this many datagrams of a direction: half of them from its beginning, the others evenly spread.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(2..))]
     datagrams: u64,
-    /// The seed of all runs.
+    /// Seed of all runs.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
-    /// How many findings of a kind are told for each disturbance, controller and variant; all are counted.
+    /// Number of findings of a kind that are printed for each disturbance, controller and variant; all are counted.
     #[arg(long, value_name = "N", default_value_t = 3)]
     show: usize,
-    /// Write what the sending end of the first flow sees to this qlog file; takes one run, so --at.
+    /// Write the qlog of the sending end of the first flow to this file; requires a single run, so --at.
     #[arg(long, value_name = "FILE", requires = "moments")]
     qlog: Option<PathBuf>,
-    /// How many runs go on at a time [default: as many as there are cores].
+    /// Number of runs in parallel [default: the number of cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Print one JSON object per disturbance, controller and variant, a line each, instead of the table.
@@ -86,39 +86,40 @@ pub(super) struct DisturbCommand {
 
 const AFTER_HELP: &str = "\
 Disturbances:
-  rebind-port, rebind-address   the NAT in front of the client forgets its port, or its IP address too
+  rebind-port, rebind-address   the NAT in front of the client changes its port, or its IP address too
   silence-200ms-client, -server, -both, silence-2s-client, -server, -both
-                                nothing passes for so long that the client sends, the server, or either
+                                for this long, nothing that the client, the server, or either sends arrives
   lose, double, corrupt, corrupt-header, delay
-                                the datagram is lost, comes twice, has a byte changed (or one of its first
-                                20), comes 100 ms late; tried at datagrams only (at a time: the server's next)
+                                the datagram is lost, arrives twice, has a byte changed (or one of its first
+                                20), arrives 100 ms late; tried at datagrams only (at a time: the server's next)
   key-update-client, key-update-server
-                                an end asks for a key update (nothing happens before the handshake is confirmed)
+                                an endpoint initiates a key update (no effect before the handshake is confirmed)
   reorder                       from then on a tenth of all datagrams is a quarter of a round trip late
 
-With --json each line has: scenario, controller, disturbance (of pairs: pair), variant, runs, finished, violations, \
-found (how many runs were at fault, by property, \"unfinished\", or \"late\"), p50_s and max_s (virtual seconds; null for never), bound_s (the greatest bound of any of its runs), worst \
-(the moment of the run that came closest to its bound or went furthest beyond, as options of this command), \
-left_out (datagrams that were not tried for their number). Findings go to standard error.
+With --json each line has: scenario, controller, disturbance (pair, for pairs), variant, runs, finished, violations, \
+found (number of runs with a finding, by property, \"unfinished\", or \"late\"), p50_s and max_s (virtual seconds; \
+null for never), bound_s (the largest bound of any of its runs), worst (the moment of the run that came closest to its \
+bound or exceeded it most, as options of this command), left_out (number of datagrams that were not tried because there \
+are too many). Findings are printed to standard error.
 
 Examples:
-  Everything, some minutes:
+  Try everything, which takes some minutes:
     clearway lab disturb
-  A quick look, a tenth of it:
+  Try a tenth of it, for a quick look:
     clearway lab disturb --every 10
-  A scenario with CUBIC, the NAT only:
+  Try only NAT rebinding, in one scenario with CUBIC:
     clearway lab disturb upload --controller cubic --disturbance rebind-port,rebind-address
-  One run again, with its qlog file:
+  Repeat one run, and write its qlog file:
     clearway lab disturb --variant \"download, 10 ms\" --controller reno --disturbance lose \\
         --at datagram:7:server --qlog run.sqlog";
 
-/// A run that goes on for so long after its bound will not finish.
+/// A run that has not finished this long after its bound is stopped.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the command.
 pub(super) async fn run(command: DisturbCommand) -> Result<(), Failure> {
     let words = Words {
-        on_interrupt: "interrupted: what was found until now follows; again to end at once",
+        on_interrupt: "interrupted: the results so far follow; interrupt again to end at once",
         undone: "not all moments were tried",
     };
     interruptible(move |is_ended| disturb(&command, is_ended), words).await
@@ -136,17 +137,17 @@ fn disturb(command: &DisturbCommand, is_ended: &AtomicBool) -> Result<(), Failur
         return command.record(&cells, path);
     }
     let runs = cells.iter().map(|cell| cell.trials.len() as u64).sum();
-    let mut told =
-        Told { command, progress: Progress::start(runs, runs), rows: Vec::new(), found: 0 };
+    let mut reporter =
+        Reporter { command, progress: Progress::start(runs, runs), rows: Vec::new(), found: 0 };
     for cell in &cells {
         if !is_ended.load(Ordering::Relaxed) {
-            told.perform(cell, is_ended)?;
+            reporter.perform(cell, is_ended)?;
         }
     }
-    told.conclude()
+    reporter.conclude()
 }
 
-/// A variant with a controller, and what is to be done to it.
+/// A variant with a controller, and the trials to perform with it.
 struct Cell<'a> {
     view: View<'a>,
     baseline: Baseline,
@@ -161,7 +162,7 @@ impl<'a> Cell<'a> {
             .map_err(|error| Failure::new(error.to_string()))?;
         if let Some(fault) = judge(&baseline.outcome, setup.limit) {
             return Err(Failure::new(format!(
-                "{}, {:?}, {}, seed {} is at fault without a disturbance: it {fault}",
+                "{}, {:?}, {}, seed {} fails without a disturbance: it {fault}",
                 view.scenario.name, view.variant.name, view.candidate.name, command.seed
             )));
         }
@@ -176,7 +177,7 @@ impl<'a> Cell<'a> {
         Bounds::new(setup, controller, &self.baseline, expected)
     }
 
-    /// The setup of a trial, which has to be done by `bound`.
+    /// The setup of a trial, which must finish by `bound`.
     fn setup(&self, events: &[Event], bound: Duration) -> Setup {
         let setup = Event::put_all(events, &self.view.variant.setup);
         Setup { limit: bound.saturating_add(PATIENCE), ..setup }
@@ -184,7 +185,7 @@ impl<'a> Cell<'a> {
 }
 
 impl DisturbCommand {
-    /// What is to be done to `setup`, and how many datagrams are left out for their number.
+    /// The trials for `setup`, and the number of datagrams that are left out because there are too many.
     fn trials(&self, setup: &Setup, baseline: &Baseline) -> (Vec<Vec<Event>>, u64) {
         let kinds = if self.kinds.is_empty() { Kind::ALL.to_vec() } else { self.kinds.clone() };
         if !self.moments.is_empty() {
@@ -210,18 +211,18 @@ impl DisturbCommand {
         (trials, left_out(&choice, baseline))
     }
 
-    /// Whether moments and disturbances belong together one by one.
+    /// Whether the options ask for one run, with each disturbance at its own moment.
     fn is_one_run(&self) -> bool {
         self.moments.len() > 1 && self.moments.len() == self.kinds.len()
     }
 
-    /// Does the one run that is asked for, and leaves its log at `path`.
+    /// Performs the only run that the options select, and writes its log to `path`.
     fn record(&self, cells: &[Cell<'_>], path: &std::path::Path) -> Result<(), Failure> {
         let runs = cells.iter().flat_map(|cell| cell.trials.iter().map(move |it| (cell, it)));
         let mut runs = runs.peekable();
         let (Some((cell, events)), None) = (runs.next(), runs.peek()) else {
-            return Err(Failure::new("a qlog file is of one run")
-                .advise("choose a controller, a variant, a disturbance and a moment"));
+            return Err(Failure::new("--qlog requires a single run, but several are selected")
+                .advise("choose one controller, one variant, one disturbance and one moment"));
         };
         let bound = cell.bounds().of(events);
         let variant = Variant { setup: cell.setup(events, bound), ..cell.view.variant.clone() };
@@ -241,8 +242,8 @@ impl DisturbCommand {
         }
     }
 
-    /// The command that shows a run again.
-    fn again(&self, view: &View<'_>, events: &[Event]) -> String {
+    /// The command that repeats a run.
+    fn repeat_command(&self, view: &View<'_>, events: &[Event]) -> String {
         let scenario = match &self.scenario {
             Some(name) => format!("{name} "),
             None => String::new(),
@@ -253,14 +254,14 @@ impl DisturbCommand {
             view.candidate.name, view.variant.name
         );
         for event in events {
-            // Writing to a text does not fail.
+            // Writing to a string does not fail.
             let _ = write!(line, " {event}");
         }
         line
     }
 }
 
-/// Such as "33 (22 L4, 11 unfinished)".
+/// The findings by class, such as "33 (22 L4, 11 unfinished)".
 fn found_text(tally: &Tally) -> String {
     let classes: Vec<_> =
         tally.found().iter().map(|(class, count)| format!("{count} {class}")).collect();
@@ -270,15 +271,15 @@ fn found_text(tally: &Tally) -> String {
     }
 }
 
-/// Tells what comes of runs.
-struct Told<'a> {
+/// Collects and prints the results of runs.
+struct Reporter<'a> {
     command: &'a DisturbCommand,
     progress: Progress,
     rows: Vec<[String; 8]>,
     found: usize,
 }
 
-/// What a line of the table is about: a disturbance, or a pair of any.
+/// The disturbance in a line of the table, or "pair".
 fn subject(events: &[Event]) -> String {
     match events {
         [one] => one.kind.to_string(),
@@ -286,8 +287,8 @@ fn subject(events: &[Event]) -> String {
     }
 }
 
-impl Told<'_> {
-    /// Does all that is to be done to a cell.
+impl Reporter<'_> {
+    /// Performs all trials of a cell.
     fn perform(&mut self, cell: &Cell<'_>, is_ended: &AtomicBool) -> Result<(), Failure> {
         let bounds = cell.bounds();
         let bounds: Vec<Duration> = cell.trials.iter().map(|events| bounds.of(events)).collect();
@@ -313,7 +314,7 @@ impl Told<'_> {
             Swept::JobDone { job, swept } => {
                 let parts = (swept.runs.first(), cell.trials.get(job), bounds.get(job));
                 if let (Some(run), Some(events), Some(bound)) = parts {
-                    self.tell(cell, events, &run.outcome, *bound, &mut tallies);
+                    self.on_run(cell, events, &run.outcome, *bound, &mut tallies);
                 }
             }
         })
@@ -324,8 +325,8 @@ impl Told<'_> {
         Ok(())
     }
 
-    /// A run is over.
-    fn tell(
+    /// Counts the outcome of a run, and prints it if it is a finding.
+    fn on_run(
         &mut self,
         cell: &Cell<'_>,
         events: &[Event],
@@ -344,12 +345,13 @@ impl Told<'_> {
         let Some(fault) = fault else { return };
         self.found += 1;
         if tally.found().get(fault.class()).is_some_and(|count| *count <= self.command.show) {
-            let line = format!("the run {fault}\n  {}", self.command.again(&cell.view, events));
+            let line =
+                format!("the run {fault}\n  {}", self.command.repeat_command(&cell.view, events));
             self.progress.around(|| output::status(&line));
         }
     }
 
-    /// All runs of a disturbance are over, or as many as were done.
+    /// Adds the row of a disturbance, of which all runs are done, or as many as were made before an interrupt.
     fn row(&mut self, cell: &Cell<'_>, name: &str, tally: &Tally) -> Result<(), Failure> {
         let View { scenario, variant, candidate, .. } = &cell.view;
         let (p50, max) = tally.p50_and_max();
@@ -389,8 +391,10 @@ impl Told<'_> {
         }
         match found {
             0 => Ok(()),
-            1 => Err(Failure::new("one run was not as it has to be")),
-            _ => Err(Failure::new(format!("{found} runs were not as they have to be"))),
+            1 => Err(Failure::new("one run violated a property or exceeded its bound")),
+            _ => Err(Failure::new(format!(
+                "{found} runs violated a property or exceeded their bounds"
+            ))),
         }
     }
 }
@@ -406,7 +410,7 @@ const HEAD: [&str; 8] = [
     "worst at",
 ];
 
-/// A table of `rows`, names to the left, figures to the right.
+/// A table of `rows`; names are left-aligned, numbers right-aligned.
 fn table(rows: &[[String; 8]]) -> String {
     let head = HEAD.map(str::to_owned);
     let all = || core::iter::once(&head).chain(rows);

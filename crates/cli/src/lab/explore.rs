@@ -14,26 +14,26 @@ use super::selection::Controllers;
 use crate::failure::Failure;
 use crate::output;
 
-/// How often is told how far a search is, beside the end of each length.
+/// How often the progress of a search is printed, in addition to the end of each length.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Search small scopes exhaustively: every controller, every history of a few moves.
 ///
 /// From windows of 2 to 16 datagrams, in slow start and in congestion avoidance, every sequence of moves is
-/// made: a burst is sent, all or half is acknowledged, a packet is lost, congestion is marked, the application is
-/// idle, a second passes. No move may panic or violate a property of safety; and from every state in which data
-/// waits, clean rounds must make the window grow: where they do not, there is a cycle in which a sender is stuck. States
-/// that are the same but for the time are looked into once. The exit status is 0 only if nothing was found.
+/// made: a burst is sent, all or half is acknowledged, a packet is lost, a congestion mark (ECN-CE) is reported, the
+/// application is idle, a second passes. No move may panic or violate a property of safety; and from every state in
+/// which data waits, round trips without loss must make the window grow: otherwise there is a cycle in which a sender
+/// is stuck. States that differ only in time are explored once. The exit status is 0 only if nothing was found.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct ExploreCommand {
-    /// Only these congestion controllers, separated by commas.
+    /// Search only these congestion controllers, separated by commas.
     #[arg(long = "controller", value_name = "NAMES", default_value = "all")]
     controllers: Controllers,
-    /// How many moves a history has at most.
+    /// The largest number of moves in a history.
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u8).range(1..=32))]
     depth: u8,
-    /// How many threads search [default: as many as there are cores].
+    /// Number of threads [default: the number of cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Print one JSON object per controller, a line each, instead of sentences.
@@ -42,22 +42,22 @@ pub(super) struct ExploreCommand {
 }
 
 const AFTER_HELP: &str = "\
-With --json each line has: controller, depth, states, moves, cycles, faults (how many; the search ends \
-with the eighth), complete (whether all histories were looked into), levels (how many states were met \
-first after 0, 1, 2 ... moves), violated (a list of property, explanation, window, avoids (whether it \
+With --json each line has: controller, depth, states, moves, cycles, faults (their number; the search ends \
+with the eighth), complete (whether all histories were explored), levels (how many states were first \
+reached after 0, 1, 2 ... moves), violated (a list of property, explanation, window, avoids (whether it \
 began in congestion avoidance), path), wall_s (real seconds).
 
 Examples:
-  All of them:
+  Search all controllers:
     clearway lab explore
-  A quick look at one:
+  Take a quick look at one:
     clearway lab explore --controller cubic --depth 6";
 
 /// Runs the command.
 pub(super) async fn run(command: ExploreCommand) -> Result<(), Failure> {
     let words = Words {
-        on_interrupt: "interrupted: what was found until now follows; again to end at once",
-        undone: "not all histories were looked into",
+        on_interrupt: "interrupted: the results so far follow; interrupt again to end at once",
+        undone: "not all histories were explored",
     };
     interruptible(move |is_ended| search(&command, is_ended), words).await
 }
@@ -70,10 +70,11 @@ fn search(command: &ExploreCommand, is_ended: &AtomicBool) -> Result<(), Failure
         if is_ended.load(Ordering::Relaxed) {
             break;
         }
-        let mut teller = Teller::new(algorithm);
+        let mut reporter = Reporter::new(algorithm);
         let begin = Instant::now();
-        let explored =
-            explore_algorithm(algorithm, manner, is_ended, &mut |progress| teller.tell(progress));
+        let explored = explore_algorithm(algorithm, manner, is_ended, &mut |progress| {
+            reporter.report(progress)
+        });
         let seconds = begin.elapsed().as_secs_f64();
         faults = faults.saturating_add(explored.faults.len());
         let text = if command.json {
@@ -85,7 +86,7 @@ fn search(command: &ExploreCommand, is_ended: &AtomicBool) -> Result<(), Failure
     }
     match faults {
         0 => Ok(()),
-        count => Err(Failure::new(format!("{count} histories lead to what must not be"))),
+        count => Err(Failure::new(format!("{count} histories lead to a violation of a property"))),
     }
 }
 
@@ -93,20 +94,20 @@ fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Tells from time to time how far a search is.
-struct Teller {
+/// Prints the progress of a search from time to time.
+struct Reporter {
     algorithm: Algorithm,
     begin: Instant,
     last: Instant,
 }
 
-impl Teller {
+impl Reporter {
     fn new(algorithm: Algorithm) -> Self {
         let begin = Instant::now();
         Self { algorithm, begin, last: begin }
     }
 
-    fn tell(&mut self, progress: Progress) {
+    fn report(&mut self, progress: Progress) {
         let Progress { length, done, all, states } = progress;
         if done < all && self.last.elapsed() < INTERVAL {
             return;
@@ -141,7 +142,7 @@ fn object(algorithm: Algorithm, depth: u8, explored: &Explored, seconds: f64) ->
 fn sentences(algorithm: Algorithm, explored: &Explored, seconds: f64) -> String {
     let Explored { levels, moves, cycles, faults, is_complete } = explored;
     let (states, length) = (explored.states(), levels.len().saturating_sub(1));
-    let end = if *is_complete { "" } else { ", the last of them in part" };
+    let end = if *is_complete { "" } else { ", of which the longest are incomplete" };
     let mut text = format!(
         "{algorithm}: {states} states in histories of up to {length} moves{end} ({moves} moves made, {seconds:.1} s); \
          cycles in which the window does not grow: {cycles}"

@@ -1,4 +1,4 @@
-//! Long work on another thread, which a person can end.
+//! Long work on another thread, which the user can interrupt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,16 +7,16 @@ use crate::failure::Failure;
 use crate::interrupt::{Ended, Interrupt};
 use crate::output;
 
-/// What is said where work does not come to its end by itself.
+/// The messages for work that is interrupted.
 pub(super) struct Words {
-    /// When it is interrupted for the first time.
+    /// What is printed at the first interrupt.
     pub(super) on_interrupt: &'static str,
-    /// What an interrupted work has left undone.
+    /// What the interrupted work has left undone.
     pub(super) undone: &'static str,
 }
 
-/// Does `work`, which ends early once the flag that it is given is set: that is when the user interrupts it.
-/// Interrupted once more, the program ends at once.
+/// Performs `work`, which must end early once the flag that it is given is set; the first interrupt sets it. The second
+/// interrupt ends the program at once.
 ///
 /// # Errors
 ///
@@ -35,9 +35,9 @@ where
     let outcome = loop {
         tokio::select! {
             outcome = &mut work => break outcome,
-            heard = interrupt.heard() => {
-                if signal.replace(heard).is_some() {
-                    return Err(Failure::interrupted(heard, "interrupted"));
+            received = interrupt.received() => {
+                if signal.replace(received).is_some() {
+                    return Err(Failure::interrupted(received, "interrupted"));
                 }
                 is_ended.store(true, Ordering::Relaxed);
                 output::status(words.on_interrupt);

@@ -1,4 +1,4 @@
-//! Where scenarios are found.
+//! The folder of scenarios.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use clearway_lab::scenario::{Scenario, ScenarioError};
 
 use crate::failure::Failure;
 
-/// Where scenarios are.
+/// The folder in which scenarios are looked up.
 #[derive(Args, Debug)]
 pub(super) struct Library {
-    /// The folder of the scenarios.
+    /// Folder of the scenarios.
     #[arg(long = "scenarios", value_name = "DIR", default_value = "scenarios")]
     folder: PathBuf,
 }
@@ -22,12 +22,13 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// If there is no such folder, it is empty, or one of them is not understood.
+    /// If the folder does not exist or contains no scenario, or one of them is invalid.
     pub(super) fn all(&self) -> Result<Vec<Scenario>, Failure> {
         let folder = self.folder.display();
         let unreadable = |error: std::io::Error| {
-            Failure::new(format!("cannot read the scenarios in {folder}: {error}"))
-                .advise("start it in the project's folder, or name theirs with --scenarios")
+            Failure::new(format!("cannot read the scenarios in {folder}: {error}")).advise(
+                "run this in the folder of the project, or give the folder with --scenarios",
+            )
         };
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(&self.folder).map_err(unreadable)? {
@@ -37,18 +38,18 @@ impl Library {
             }
         }
         if paths.is_empty() {
-            return Err(Failure::new(format!("there is no scenario in {folder}"))
+            return Err(Failure::new(format!("there are no scenarios in {folder}"))
                 .advise("name another folder with --scenarios"));
         }
         paths.sort();
         paths.iter().map(|path| load(path)).collect()
     }
 
-    /// The scenario that is called `name` in the folder, or that is the file `name`.
+    /// The scenario in the file `name`, or the one of that name in the folder.
     ///
     /// # Errors
     ///
-    /// If there is none, or it is not understood.
+    /// If there is none, or it is invalid.
     pub(super) fn find(&self, name: &str) -> Result<Scenario, Failure> {
         let file = Path::new(name);
         if file.is_file() {
@@ -60,10 +61,10 @@ impl Library {
             return load(&path);
         }
         let what = match is_name {
-            true => format!("there is no scenario {name:?}: {} is not there", path.display()),
+            true => format!("there is no scenario {name:?}: {} does not exist", path.display()),
             false => format!("there is no scenario file {name:?}"),
         };
-        Err(Failure::new(what).advise("clearway lab list shows what there is"))
+        Err(Failure::new(what).advise("clearway lab list shows all scenarios"))
     }
 }
 
@@ -71,7 +72,7 @@ fn load(path: &Path) -> Result<Scenario, Failure> {
     Scenario::load(path).map_err(|error| {
         let failure = Failure::new(error.to_string());
         match error {
-            ScenarioError::Invalid { .. } => failure.advise("scenarios/README.md has every key"),
+            ScenarioError::Invalid { .. } => failure.advise("scenarios/README.md lists all keys"),
             _ => failure,
         }
     })

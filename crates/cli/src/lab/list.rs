@@ -8,7 +8,7 @@ use super::library::Library;
 use crate::failure::Failure;
 use crate::output;
 
-/// Show which scenarios there are.
+/// List the scenarios.
 #[derive(Args, Debug)]
 pub(super) struct ListCommand {
     #[command(flatten)]

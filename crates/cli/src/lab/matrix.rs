@@ -1,4 +1,4 @@
-//! Everything that is to be run: scenarios, their variants, controllers, seeds.
+//! Everything to run: scenarios with their variants, controllers and seeds.
 
 use core::ops::Range;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::selection::Selection;
 use crate::failure::Failure;
 use crate::output;
 
-/// How often it is noted what flows have received, where that is judged.
+/// How often the received bytes of flows and the queueing delay are sampled, if they are judged.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Scenarios with what is to be run of them.
+/// Scenarios, and the cells of them to run.
 pub(super) struct Matrix {
     scenarios: Vec<Scenario>,
     cells: Vec<Cell>,
@@ -39,12 +39,12 @@ pub(super) struct View<'a> {
 }
 
 impl Matrix {
-    /// What `selection` leaves of `scenarios`. A variant has its share of the seeds, of which there are
+    /// The cells of `scenarios` that `selection` selects. A variant gets its share of the seeds, of which there are
     /// `count`, or as many as the scenario says; the first is `first`.
     ///
     /// # Errors
     ///
-    /// If nothing is left.
+    /// If no cell is selected.
     pub(super) fn new(
         scenarios: Vec<Scenario>,
         selection: &Selection,
@@ -71,9 +71,9 @@ impl Matrix {
         }
         match cells.is_empty() {
             false => Ok(Self { scenarios, cells }),
-            true => {
-                Err(Failure::new("there is nothing to run: what the scenario needs is not here"))
-            }
+            true => Err(Failure::new(
+                "there is nothing to run: this program lacks what the scenario needs",
+            )),
         }
     }
 
@@ -91,7 +91,7 @@ impl Matrix {
     }
 }
 
-/// Whether this program has the stacks of a variant; if not, says so.
+/// Whether this program has the QUIC stacks that a variant needs; prints a line if it does not.
 fn is_available(scenario: &Scenario, variant: &Variant) -> bool {
     let flows = &variant.setup.flows;
     let mut stacks = flows.iter().flat_map(|flow| [flow.client.stack, flow.server.stack]);
@@ -99,13 +99,13 @@ fn is_available(scenario: &Scenario, variant: &Variant) -> bool {
     if !is_available {
         let (scenario, variant) = (&scenario.name, &variant.name);
         output::status(&format!(
-            "{scenario}, {variant:?} is left out: it needs quinn (cargo feature)"
+            "{scenario}, {variant:?} is skipped: it needs a program built with the cargo feature quinn"
         ));
     }
     is_available
 }
 
-/// Whoever asks for a variant that is nowhere has mistyped its name.
+/// Fails if a selected variant exists in no scenario: its name is probably mistyped.
 fn check_variants(scenarios: &[Scenario], selection: &Selection) -> Result<(), Failure> {
     let names = || scenarios.iter().flat_map(|scenario| &scenario.variants).map(|it| &it.name);
     let is_unknown = |asked: &&String| !names().any(|name| name == *asked);
@@ -120,7 +120,7 @@ fn check_variants(scenarios: &[Scenario], selection: &Selection) -> Result<(), F
 }
 
 impl<'a> View<'a> {
-    /// What is to be done for it.
+    /// The job that runs the cell.
     pub(super) fn job(&self) -> Job<'a> {
         let expectations = self.variant.expect(&self.candidate.name);
         let is_sampled = expectations.jain_at_least.is_some()
@@ -135,7 +135,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What came of it.
+    /// The row of the cell, with the results of its runs.
     pub(super) fn row(&self, swept: &Swept) -> Row {
         let expectations = self.variant.expect(&self.candidate.name);
         let expected = self.job().count();
@@ -149,7 +149,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Published figures about it.
+    /// Published results for the cell.
     fn references(&self) -> impl Iterator<Item = &'a Reference> {
         let (variant, controller) = (&self.variant.name, &self.candidate.name);
         self.scenario.references.iter().filter(move |reference| {
@@ -158,7 +158,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// A name for files.
+    /// The name of a run's qlog file.
     pub(super) fn file_name(&self, seed: u64) -> String {
         let (scenario, variant) = (&self.scenario.name, &self.variant.name);
         let name = format!("{scenario}-{}-{variant}-{seed}", self.candidate.name);

@@ -1,4 +1,4 @@
-//! Runs a matrix and comparisons on all cores, shows how far it is, and prints what comes of it.
+//! Runs a matrix and comparisons on all cores, shows the progress, and prints the results.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,10 +18,10 @@ use super::violation;
 use crate::failure::Failure;
 use crate::output;
 
-/// How it is run.
+/// Options for running and printing.
 #[derive(Args, Debug)]
 pub(super) struct Manner {
-    /// How many runs go on at a time [default: as many as there are cores].
+    /// Number of runs in parallel [default: the number of cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Print one JSON object per controller and variant, a line each, instead of the table.
@@ -29,32 +29,32 @@ pub(super) struct Manner {
     json: bool,
 }
 
-/// What is left of runs that went wrong.
+/// The option for the qlog files of failed runs.
 #[derive(Args, Debug, Default)]
 pub(super) struct Traces {
-    /// Where the qlog file of a run is left that violated a property.
+    /// Folder for the qlog files of runs that violated a property.
     #[arg(long, value_name = "DIR", default_value = "target/lab")]
     qlog: PathBuf,
 }
 
-/// What is to be run.
+/// What to run.
 #[derive(Default)]
 pub(super) struct Work {
     pub(super) matrix: Option<Matrix>,
     pub(super) comparisons: Comparisons,
     pub(super) traces: Traces,
-    /// Takes what came of every seed of the matrix.
+    /// Receives the result of every seed of the matrix.
     pub(super) seeds_file: Option<SeedsFile>,
 }
 
-/// Runs `work`. Interrupted, it prints what is complete.
+/// Runs `work`. If it is interrupted, the rows that are complete are printed.
 ///
 /// # Errors
 ///
 /// If anything is not as expected, cannot be written, or was interrupted.
 pub(super) async fn perform(work: Work, manner: Manner) -> Result<(), Failure> {
     let words = Words {
-        on_interrupt: "interrupted: completing the runs that have begun; again to end now",
+        on_interrupt: "interrupted: completing the runs in progress; interrupt again to end at once",
         undone: "only a part of the seeds was run",
     };
     interruptible(move |is_ended| perform_blocking(work, &manner, is_ended), words).await
@@ -78,19 +78,19 @@ fn perform_blocking(work: Work, manner: &Manner, is_ended: &AtomicBool) -> Resul
     rows.perform(&jobs, manner.threads, is_ended)
 }
 
-/// Takes what comes of runs, and makes rows of it.
+/// Collects the results of runs, and makes rows of them.
 struct Rows<'a> {
     matrix: Option<&'a Matrix>,
-    /// How many of the jobs, the first ones, are the matrix's.
+    /// How many of the jobs belong to the matrix; they come first.
     cells: usize,
     pending: Pending<'a>,
     json: bool,
     traces: &'a Traces,
     seeds_file: Option<SeedsFile>,
     rows: Vec<Row>,
-    /// With the place of each among all.
+    /// Each row with its index in the table.
     across: Vec<(usize, AcrossRow)>,
-    /// The first thing that could not be written.
+    /// The first failure to write a result.
     failure: Option<Failure>,
 }
 
@@ -111,10 +111,10 @@ impl Rows<'_> {
         sweep(jobs, threads, is_ended, &mut |event| match event {
             Event::RunDone { job } => progress.add(costs.get(job).copied().unwrap_or(0)),
             Event::JobDone { job, swept } => {
-                let told = progress.around(|| self.tell(job, swept));
-                if let Err(failure) = told {
+                let reported = progress.around(|| self.on_job(job, swept));
+                if let Err(failure) = reported {
                     self.failure.get_or_insert(failure);
-                    // Nobody would see the rest.
+                    // Nobody would see the results of the rest.
                     is_ended.store(true, Ordering::Relaxed);
                 }
             }
@@ -124,16 +124,16 @@ impl Rows<'_> {
         self.conclude()
     }
 
-    /// A job is complete, or as complete as it gets.
-    fn tell(&mut self, job: usize, swept: Swept) -> Result<(), Failure> {
+    /// A job is done; if it was interrupted, in part.
+    fn on_job(&mut self, job: usize, swept: Swept) -> Result<(), Failure> {
         match job.checked_sub(self.cells) {
-            None => self.tell_cell(job, &swept),
-            Some(number) => self.tell_comparison(number, swept),
+            None => self.on_cell(job, &swept),
+            Some(number) => self.on_comparison(number, swept),
         }
     }
 
-    /// A variant with a controller is complete, or as complete as it gets.
-    fn tell_cell(&mut self, cell: usize, swept: &Swept) -> Result<(), Failure> {
+    /// A variant with a controller is done; if it was interrupted, in part.
+    fn on_cell(&mut self, cell: usize, swept: &Swept) -> Result<(), Failure> {
         let Some(view) = self.matrix.and_then(|matrix| matrix.view(cell)) else { return Ok(()) };
         let row = view.row(swept);
         if self.json {
@@ -149,8 +149,8 @@ impl Rows<'_> {
         self.seeds_file.as_mut().map_or(Ok(()), |file| file.add(&view, swept))
     }
 
-    /// A part of a comparison is complete, or as complete as it gets.
-    fn tell_comparison(&mut self, number: usize, swept: Swept) -> Result<(), Failure> {
+    /// A part of a comparison is done; if it was interrupted, incompletely.
+    fn on_comparison(&mut self, number: usize, swept: Swept) -> Result<(), Failure> {
         let Some((place, row)) = self.pending.add(number, swept) else { return Ok(()) };
         if self.json {
             let line = across_json(&row).map_err(|error| Failure::new(error.to_string()))?;

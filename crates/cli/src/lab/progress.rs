@@ -1,4 +1,4 @@
-//! How far a sweep is, for a person who watches.
+//! The progress of a sweep.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output;
 
-/// How often a line is printed where there is no terminal to draw on.
+/// How often a line is printed if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A bar, if standard error is a terminal; else a line from time to time.
+/// A progress bar if standard error is a terminal; otherwise a line from time to time.
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
     begin: Instant,
@@ -22,7 +22,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Nothing is done of `all_runs` runs, which cost `all_cost` together.
+    /// Starts with nothing done of `all_runs` runs, which cost `all_cost` in total.
     pub(super) fn start(all_runs: u64, all_cost: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(all_cost);
@@ -35,7 +35,7 @@ impl Progress {
         Self { bar, begin, last_line: begin, runs: 0, all_runs, cost: 0, all_cost }
     }
 
-    /// A run is over that was to cost so much.
+    /// A run with this estimated cost is done.
     pub(super) fn add(&mut self, cost: u64) {
         self.runs = self.runs.saturating_add(1);
         self.cost = self.cost.saturating_add(cost);
@@ -57,7 +57,7 @@ impl Progress {
         format!("{} of {} runs, about {} left", self.runs, self.all_runs, clock_text(left))
     }
 
-    /// Prints something else, with the bar out of the way.
+    /// Hides the bar while `print` prints something else.
     pub(super) fn around<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(print),
@@ -74,7 +74,7 @@ impl Drop for Progress {
     }
 }
 
-/// How long the rest takes if it goes on as before.
+/// The time that the rest takes at the same speed.
 fn estimate(elapsed: Duration, done: u64, all: u64) -> Duration {
     let left = all.saturating_sub(done);
     match done {
@@ -83,7 +83,7 @@ fn estimate(elapsed: Duration, done: u64, all: u64) -> Duration {
     }
 }
 
-/// Such as `1:05`, or `2:00:00`.
+/// A time as on a clock, such as `1:05` or `2:00:00`.
 fn clock_text(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_estimated_from_what_was_done() {
+    fn the_remaining_time_is_estimated_from_the_elapsed_time() {
         let second = Duration::from_secs(1);
         assert_eq!(estimate(second, 0, 100), Duration::ZERO);
         assert_eq!(estimate(second, 25, 100), second * 3);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_those_of_clocks() {
+    fn times_are_written_as_on_a_clock() {
         assert_eq!(clock_text(Duration::from_millis(65_900)), "1:05");
         assert_eq!(clock_text(Duration::from_secs(7205)), "2:00:05");
     }

@@ -7,10 +7,11 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::output;
 
-/// Show which properties are checked, and how.
+/// List the properties that are checked, and how.
 ///
-/// S are properties of safety and L of liveness: they are checked at every event of every run. M compare a
-/// run with its twin in another network, F compare flows: `lab across` and `lab run --all` check them.
+/// IDs with S are properties of safety, those with L of liveness: they are checked at every event of every run. Those
+/// with M compare a run with its counterpart in another network, those with F compare flows: `lab across` and
+/// `lab run --all` check them.
 #[derive(Args, Debug)]
 pub(super) struct PropertiesCommand {
     /// Print one JSON object per property, a line each: property (its ID), meaning, method, checked (in

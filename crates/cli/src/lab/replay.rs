@@ -13,11 +13,11 @@ use super::violation::{record, text};
 use crate::failure::Failure;
 use crate::output;
 
-/// Run one seed of a scenario once more.
+/// Repeat one seed of a scenario.
 ///
 /// The same seed gives the same datagrams at the same times, every time and on every machine; a digest
-/// of all of them is printed. (Where a scenario asks for real TLS, which draws randomness of its own, the
-/// digest covers times and sizes only.) The exit status is 0 only if the run finished and no property was
+/// of all of them is printed. (If a scenario uses real TLS, which has its own source of randomness, the
+/// digest covers only times and sizes.) The exit status is 0 only if the run finished and no property was
 /// violated.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -28,7 +28,7 @@ pub(super) struct ReplayCommand {
     /// The seed.
     #[arg(long, value_name = "NUMBER")]
     seed: u64,
-    /// Write what the sending end of the first flow sees to this qlog file, and go on after a violation.
+    /// Write the qlog of the sending end of the first flow to this file, and continue after a violation.
     #[arg(long, value_name = "FILE")]
     qlog: Option<PathBuf>,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(super) struct ReplayCommand {
 }
 
 const AFTER_HELP: &str = "\
-Without --controller and --variant it is the first of each.
+Without --controller and --variant, the scenario's first controller and first variant are used.
 
 Example:
   clearway lab replay collapse --controller cubic --variant base --seed 4711 --qlog run.sqlog";

@@ -9,25 +9,25 @@ use super::perform::{Manner, Traces, Work, perform};
 use super::selection::Selection;
 use crate::failure::Failure;
 
-/// Run scenarios with as many seeds as they say, and hold the outcome against what they expect.
+/// Run scenarios with as many seeds as they say, and compare the results with what they expect.
 ///
 /// Every variant is run with every controller. The table has a row for each: in how many runs the
-/// window came down to its floor, how long runs took in virtual time (median, 99th percentile, longest),
-/// and whether all was as the scenario expects; if not, in words what was not. The exit status is 0 only
-/// if everything was, and no property was violated.
+/// window fell to its floor, how long runs took in virtual time (median, 99th percentile, longest),
+/// and whether everything was as the scenario expects; if not, what was not, in words. The exit status is 0
+/// only if all expectations were met and no property was violated.
 ///
-/// With --all the properties that hold across runs are judged too, as by `lab across`, unless only some
-/// variants were asked for; they have a table of their own.
+/// With --all, the properties that hold across runs are checked too, as by `lab across`, unless --variant is
+/// given; they have a table of their own.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct RunCommand {
     /// Scenarios: names in the folder of scenarios, or files.
     #[arg(value_name = "SCENARIO", required_unless_present = "all", conflicts_with = "all")]
     scenarios: Vec<String>,
-    /// All scenarios of the folder.
+    /// Run all scenarios in the folder.
     #[arg(long)]
     all: bool,
-    /// How many seeds, instead of as many as each scenario says. Comparisons across runs have their own.
+    /// Number of seeds, instead of as many as each scenario says. Comparisons across runs are not affected.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
     #[command(flatten)]
@@ -41,14 +41,14 @@ pub(super) struct RunCommand {
 }
 
 const AFTER_HELP: &str = "\
-With --json each line is that of `lab sweep`, or that of `lab across`, which begins with property.
+With --json, each line is as from `lab sweep`, or as from `lab across`, which begins with property.
 
 Examples:
-  The whole set:
+  Run all scenarios:
     clearway lab run --all
-  Two scenarios, CUBIC only:
+  Run two scenarios with CUBIC only:
     clearway lab run collapse blackhole --controller cubic
-  A scenario of your own:
+  Run a scenario of your own:
     clearway lab run ./my-network.toml --seeds 100";
 
 /// Runs the command.
@@ -59,7 +59,7 @@ pub(super) async fn run(command: RunCommand) -> Result<(), Failure> {
         false => scenarios.iter().map(|name| library.find(name)).collect::<Result<_, _>>()?,
     };
     let comparisons = match all && selection.variants().is_empty() {
-        true => Comparisons::new(&[], selection.asked(), None),
+        true => Comparisons::new(&[], selection.selected_controllers(), None),
         false => Comparisons::default(),
     };
     let matrix = Some(Matrix::new(scenarios, &selection, 0, seeds)?);

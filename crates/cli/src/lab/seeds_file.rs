@@ -1,4 +1,4 @@
-//! What came of every seed, as JSON lines.
+//! The results of all seeds, as JSON lines.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use super::matrix::View;
 use crate::failure::Failure;
 use crate::whole_file::{self, WholeFile};
 
-/// A file that gets its name when all seeds are in it.
+/// A file that gets its name when the results of all seeds are in it.
 pub(super) struct SeedsFile {
     file: WholeFile,
     target: PathBuf,
 }
 
 impl SeedsFile {
-    /// A file that will be `target`.
+    /// Creates a file that will become `target`.
     ///
     /// # Errors
     ///
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub(super) fn create(target: &Path) -> Result<Self, Failure> {
         let file = WholeFile::create(target).map_err(|error| unwritten(target, &error))?;
         Ok(Self { file, target: target.to_owned() })
@@ -31,7 +31,7 @@ impl SeedsFile {
     ///
     /// # Errors
     ///
-    /// If they cannot be written.
+    /// If a line cannot be written.
     pub(super) fn add(&mut self, view: &View<'_>, swept: &Swept) -> Result<(), Failure> {
         for run in &swept.runs {
             let outcome = &run.outcome;
@@ -50,11 +50,11 @@ impl SeedsFile {
         Ok(())
     }
 
-    /// All is written: the file gets its name.
+    /// Gives the complete file its name.
     ///
     /// # Errors
     ///
-    /// If it does not.
+    /// If the last bytes cannot be written, or the file cannot be renamed.
     pub(super) fn finish(self) -> Result<(), Failure> {
         let Self { file, target } = self;
         file.finish().map_err(|error| unwritten(&target, &error))

@@ -1,22 +1,22 @@
-//! Which controllers and variants.
+//! The selection of controllers and variants.
 
 use std::str::FromStr;
 
 use clap::Args;
 use clearway::congestion::Algorithm;
 
-/// Which of a scenario's controllers and variants are run.
+/// The options that select which controllers and variants of a scenario are run.
 #[derive(Args, Debug)]
 pub(super) struct Selection {
-    /// Only these congestion controllers, separated by commas; all: those that the scenario names.
+    /// Run only these congestion controllers, separated by commas; all means those that the scenario names.
     #[arg(long = "controller", value_name = "NAMES", default_value = "all")]
     controllers: Controllers,
-    /// Only the variant of this name; base is the scenario itself. May be given several times.
+    /// Run only the variant of this name; base is the scenario itself. May be repeated.
     #[arg(long = "variant", value_name = "NAME")]
     variants: Vec<String>,
 }
 
-/// Those of a scenario or of a comparison, or others.
+/// Which controllers to run: those of the scenario or comparison, or these.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Controllers {
     All,
@@ -39,7 +39,7 @@ impl FromStr for Controllers {
 }
 
 impl Controllers {
-    /// Whether the one of this name is meant.
+    /// Whether the controller of this name is selected.
     pub(super) fn has(&self, name: &str) -> bool {
         match self {
             Self::All => true,
@@ -49,26 +49,26 @@ impl Controllers {
 }
 
 impl Selection {
-    /// Those that were asked for.
-    pub(super) fn asked(&self) -> &Controllers {
+    /// The controllers that the user selected.
+    pub(super) fn selected_controllers(&self) -> &Controllers {
         &self.controllers
     }
 
     /// The controllers of a scenario that names `own`.
     pub(super) fn controllers(&self, own: &[String]) -> Vec<Algorithm> {
         match &self.controllers {
-            // One that this program does not have cannot be run; the others can.
+            // A controller that this program does not have is skipped.
             Controllers::All => own.iter().filter_map(|name| name.parse().ok()).collect(),
             Controllers::These(these) => these.clone(),
         }
     }
 
-    /// Whether the variant of this name is meant.
+    /// Whether the variant of this name is selected.
     pub(super) fn has_variant(&self, name: &str) -> bool {
         self.variants.is_empty() || self.variants.iter().any(|variant| variant == name)
     }
 
-    /// The names of variants that were asked for.
+    /// The names of the variants that the user selected.
     pub(super) fn variants(&self) -> &[String] {
         &self.variants
     }
@@ -76,7 +76,7 @@ impl Selection {
 
 #[cfg(test)]
 impl Selection {
-    /// What these arguments select.
+    /// The selection by these arguments.
     pub(super) fn of(controllers: &str, variants: &[&str]) -> Self {
         let variants = variants.iter().map(|&name| name.to_owned()).collect();
         Self { controllers: controllers.parse().unwrap(), variants }

@@ -11,24 +11,24 @@ use super::seeds_file::SeedsFile;
 use super::selection::Selection;
 use crate::failure::Failure;
 
-/// Run a scenario with very many seeds.
+/// Run a scenario with a large number of seeds.
 ///
-/// Each variant gets its share of the seeds. Interrupt it (Ctrl-C) to have the result of the seeds that
-/// were run until then; interrupt it once more to end at once. The exit status is 0 only if everything
-/// was as the scenario expects, no property was violated, and all seeds were run.
+/// Each variant gets its share of the seeds. Interrupt it (Ctrl-C) to get the results of the seeds that
+/// were run so far; interrupt it again to end at once. The exit status is 0 only if everything was as the
+/// scenario expects, no property was violated, and all seeds were run.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct SweepCommand {
     /// A scenario: a name in the folder of scenarios, or a file.
     #[arg(value_name = "SCENARIO", required = true)]
     scenarios: Vec<String>,
-    /// How many seeds.
+    /// Number of seeds.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// The first seed.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     first_seed: u64,
-    /// Write what came of each seed to this file, as JSON lines.
+    /// Write the result of each seed to this file, as JSON lines.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -42,15 +42,15 @@ pub(super) struct SweepCommand {
 }
 
 const AFTER_HELP: &str = "\
-With --json each line has: scenario, controller, variant, seeds (how many were run), finished (how many \
-did), violations, floor_reached (the part of the runs, 0 to 1), p50_s, p99_s, max_s (virtual seconds, \
+With --json, each line has: scenario, controller, variant, seeds (how many were run), finished (how many \
+did), violations, floor_reached (the share of the runs, 0 to 1), p50_s, p99_s, max_s (virtual seconds, \
 null for never), wall_s (real seconds), complete, expectations_met, unmet (in words), unfinished_seeds \
 and violating_seeds (the first few), violated (a list of property, runs, seed, at_s), references.
 
 Examples:
-  Ten thousand collapses for each controller:
+  Run ten thousand collapses for each controller:
     clearway lab sweep collapse --seeds 10000
-  The scenario itself without its variants, seed by seed:
+  Run the scenario without its variants, and write the result of each seed:
     clearway lab sweep collapse --variant base --controller cubic --out seeds.json";
 
 /// Runs the command.

@@ -1,4 +1,4 @@
-//! What is left of a run that violated a property.
+//! The report on a run that violated a property.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,8 +13,8 @@ use clearway_qlog::QlogError;
 use super::matrix::View;
 use crate::failure::Failure;
 
-/// Says what happened in a run that violated a property, runs it once more to leave its qlog file in
-/// `folder`, and says how to see it again.
+/// Describes the violation in a run, repeats the run to write its qlog file into `folder`, and gives the command
+/// that reproduces it.
 pub(super) fn explain(view: &View<'_>, culprit: &Run, folder: &Path) -> Option<String> {
     let violation = culprit.outcome.violation.as_ref()?;
     let path = folder.join(view.file_name(culprit.seed));
@@ -29,7 +29,7 @@ pub(super) fn explain(view: &View<'_>, culprit: &Run, folder: &Path) -> Option<S
     };
     let (scenario, candidate) = (&view.scenario.name, &view.candidate.name);
     let replay = format!(
-        "  to see it again: clearway lab replay {} --controller {candidate} --variant {:?} --seed {}",
+        "  to reproduce it: clearway lab replay {} --controller {candidate} --variant {:?} --seed {}",
         word(&view.scenario.file),
         view.variant.name,
         culprit.seed
@@ -43,13 +43,14 @@ pub(super) fn explain(view: &View<'_>, culprit: &Run, folder: &Path) -> Option<S
     Some([head, qlog, replay].join("\n"))
 }
 
-/// A file as a command line takes it: its name alone is known only in its own folder.
+/// A scenario's file as an argument of a command line, quoted if necessary. It is the whole path, since the name alone
+/// works only for the folder of scenarios.
 fn word(file: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     if file.chars().all(is_plain) { file.to_owned() } else { format!("{file:?}") }
 }
 
-/// A violation with what happened before it.
+/// A violation and the events before it.
 pub(super) fn text(violation: &Violation) -> String {
     let mut lines = vec![format!(
         "property {} was violated after {:.6} s at the {} of flow {}: {}",
@@ -63,12 +64,12 @@ pub(super) fn text(violation: &Violation) -> String {
     lines.join("\n")
 }
 
-/// Runs a seed and leaves its qlog file at `path`: to the end, whatever is violated, so that the file shows what
-/// comes of it.
+/// Runs a seed and writes its qlog file to `path`. The run continues after a violation, so that the file shows the
+/// consequences.
 ///
 /// # Errors
 ///
-/// If the run cannot be made, or the file cannot be written.
+/// If the run cannot be performed, or the file cannot be written.
 pub(super) fn record(
     view: &View<'_>,
     seed: u64,
@@ -130,13 +131,13 @@ name = \"two words\"
     }
 
     #[test]
-    fn files_are_named_as_a_shell_takes_them() {
+    fn file_names_are_quoted_for_a_shell() {
         assert_eq!(word("../some/where/small-1.toml"), "../some/where/small-1.toml");
         assert_eq!(word("my tests/small.toml"), "\"my tests/small.toml\"");
     }
 
     #[test]
-    fn a_violation_leaves_all_that_is_needed_to_see_it_again() {
+    fn a_report_has_everything_needed_to_reproduce_the_violation() {
         let scenario = Scenario::parse("small", SCENARIO, Path::new("")).unwrap();
         let selection = Selection::of("cubic", &["two words"]);
         let matrix = Matrix::new(vec![scenario], &selection, 0, Some(1)).unwrap();
@@ -158,7 +159,7 @@ name = \"two words\"
         }
         assert!(fs::read(&file).unwrap().starts_with(b"\x1e{"));
 
-        // Where there is no place for the file, the rest is said all the same.
+        // If the file cannot be written, the rest is reported all the same.
         let text = explain(&view, &Run { seed: 4, outcome: outcome.clone() }, &file).unwrap();
         assert!(text.contains("no qlog file") && text.contains("replay"), "{text}");
         fs::remove_dir_all(&folder).unwrap();

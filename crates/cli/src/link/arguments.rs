@@ -1,18 +1,18 @@
-//! [`Settings`] as command-line options: once for both directions, once for each.
+//! [`Settings`] as command-line options, for both directions and for each.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, Error};
 use clearway_network::{Conditions, Way};
 
 use super::settings::{SETTINGS, Setting, Settings};
 
-/// The options of both directions, as given.
+/// The settings of both directions.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct DirectionArguments {
     to_server: Settings,
     to_client: Settings,
 }
 
-/// Whom an option is for, and how its name begins then.
+/// The direction that an option applies to (`None` for both), and the prefix of its name.
 const SCOPES: [(Option<Way>, &str); 3] =
     [(None, ""), (Some(Way::ToServer), "to-server-"), (Some(Way::ToClient), "to-client-")];
 
@@ -21,7 +21,7 @@ impl DirectionArguments {
     ///
     /// # Errors
     ///
-    /// If the options do not go together.
+    /// If the options contradict each other.
     pub(super) fn conditions(&self, way: Way) -> Result<Conditions, String> {
         match way {
             Way::ToServer => self.to_server.conditions(),
@@ -40,7 +40,7 @@ fn argument(setting: &'static Setting, scope: Option<Way>, prefix: &str) -> Arg 
         .help_heading("Network conditions")
         .hide(scope.is_some())
         .action(ArgAction::Set)
-        // A value is understood now, so that an error names its option, and applied later.
+        // The value is parsed here, so that an error names the option, and applied later.
         .value_parser(|value: &str| {
             (setting.set)(&mut Settings::default(), value).map(|()| value.to_owned())
         });
@@ -74,7 +74,7 @@ impl clap::FromArgMatches for DirectionArguments {
         Ok(arguments)
     }
 
-    /// What is for one direction goes over what is for both.
+    /// An option for one direction overrides the one for both.
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
         for (scope, prefix) in SCOPES {
             for setting in SETTINGS {

@@ -3,17 +3,17 @@ use serde_json::{Value, json};
 
 use crate::relay::RelayStatus;
 
-/// What a relay did, for people.
+/// The counters of a relay as text.
 pub(super) fn text(status: &RelayStatus) -> String {
     let mut text = status.link.to_string();
     let late = status.worst_lateness;
     text.push_str(&format!(
-        "\nclients: {}, delivered more than 1 ms after their time: {} (at most {late:?})",
+        "\nclients: {}, datagrams delivered more than 1 ms late: {} (at most {late:?} late)",
         status.clients, status.late
     ));
     let details = [
-        (status.refused_clients, "datagrams of too many clients"),
-        (status.strangers, "datagrams of strangers"),
+        (status.refused_clients, "datagrams dropped because there are too many clients"),
+        (status.strangers, "datagrams from unknown senders"),
         (status.unsent, "datagrams that could not be sent"),
     ];
     for (count, what) in details.into_iter().filter(|(count, _)| *count > 0) {
@@ -22,7 +22,7 @@ pub(super) fn text(status: &RelayStatus) -> String {
     text
 }
 
-/// What a relay did, for programs.
+/// The counters of a relay as a JSON object.
 pub(super) fn json(status: &RelayStatus) -> Value {
     json!({
         "to_server": way(&status.link.to_server),

@@ -8,7 +8,7 @@ use clearway_network::{
 };
 use clearway_units::Rate;
 
-/// What the options of one direction say.
+/// The options of one direction, parsed.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Settings {
     delay: Duration,
@@ -33,20 +33,20 @@ pub(super) struct Settings {
     bleach: bool,
 }
 
-/// How long a datagram is held back if the user does not say.
+/// How long a reordered datagram is held back by default.
 const REORDER_BY: Duration = Duration::from_millis(10);
 
-/// An option: it exists for both directions, and for each one.
+/// An option that exists for both directions, and for each one.
 pub(super) struct Setting {
-    /// Its name, without the dashes and the direction.
+    /// The name, without the dashes and the direction.
     pub(super) name: &'static str,
-    /// What stands for its value in the help.
+    /// The placeholder for the value in the help.
     pub(super) value: &'static str,
-    /// The help.
+    /// The help text.
     pub(super) help: &'static str,
-    /// The value of an option that was given without one; `None` if it needs one.
+    /// The value if the option is given without one; `None` if a value is required.
     pub(super) default: Option<&'static str>,
-    /// Takes a value over.
+    /// Parses a value and stores it.
     pub(super) set: fn(&mut Settings, &str) -> Result<(), String>,
 }
 
@@ -56,14 +56,23 @@ pub(super) const SETTINGS: &[Setting] = &[
         settings.delay = duration(value)?;
         Ok(())
     }),
-    setting("jitter", "TIME", "Vary the delay by up to this much, both ways", |settings, value| {
-        settings.jitter.range = duration(value)?;
-        Ok(())
-    }),
-    flag("jitter-reorders", "Let a short delay overtake a long one", |settings, value| {
-        settings.jitter.reorder_by_jitter = boolean(value)?;
-        Ok(())
-    }),
+    setting(
+        "jitter",
+        "TIME",
+        "Vary the delay by up to this much, up or down",
+        |settings, value| {
+            settings.jitter.range = duration(value)?;
+            Ok(())
+        },
+    ),
+    flag(
+        "jitter-reorders",
+        "Let datagrams overtake each other because of jitter",
+        |settings, value| {
+            settings.jitter.reorder_by_jitter = boolean(value)?;
+            Ok(())
+        },
+    ),
     setting(
         "tick",
         "TIME",
@@ -107,7 +116,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "mark-above",
         "TIME",
-        "Mark ECN-capable datagrams CE that wait longer than this",
+        "Mark ECN-capable datagrams with CE if they wait longer than this",
         |settings, value| {
             settings.mark_above = Some(duration(value)?);
             Ok(())
@@ -117,14 +126,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         settings.loss = Some(probability(value)?);
         Ok(())
     }),
-    setting("loss-run", "N", "No more than N random losses in a row", |settings, value| {
+    setting("loss-run", "N", "At most N random losses in a row", |settings, value| {
         settings.loss_run = Some(number(value)?);
         Ok(())
     }),
     setting(
         "burst",
         "PROBABILITY:N",
-        "Loss bursts: how likely one begins, and its longest length",
+        "Loss bursts: the probability that one begins, and the maximum length",
         |settings, value| {
             let (start, longest) = pair(value, "a probability and a number such as 1%:8")?;
             settings.burst = Some((probability(start)?, number(longest)?));
@@ -134,7 +143,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "gilbert-elliott",
         "P:R:GOOD:BAD",
-        "Gilbert-Elliott loss: good to bad, bad to good, loss in good, loss in bad",
+        "Gilbert-Elliott loss: P(good to bad), P(bad to good), loss when good, loss when bad",
         |settings, value| {
             let parts: Vec<_> = value.split(':').map(probability).collect::<Result<_, _>>()?;
             let parts = parts.try_into().map_err(|_| {
@@ -153,10 +162,15 @@ pub(super) const SETTINGS: &[Setting] = &[
             Ok(())
         },
     ),
-    setting("loss-for", "TIME", "End all losses this long after they began", |settings, value| {
-        settings.loss_for = Some(duration(value)?);
-        Ok(())
-    }),
+    setting(
+        "loss-for",
+        "TIME",
+        "End all losses this long after their beginning",
+        |settings, value| {
+            settings.loss_for = Some(duration(value)?);
+            Ok(())
+        },
+    ),
     setting(
         "loss-after",
         "TIME",
@@ -187,7 +201,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "reorder-by",
         "TIME",
-        "How long they are held back [default: 10ms]",
+        "How long datagrams are held back [default: 10ms]",
         |settings, value| {
             settings.reorder.by = duration(value)?;
             Ok(())
@@ -200,20 +214,25 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting(
         "corrupt",
         "PROBABILITY",
-        "Change one byte of datagrams and deliver them",
+        "Change one byte of a datagram and deliver it",
         |settings, value| {
             settings.corrupt.probability = probability(value)?;
             Ok(())
         },
     ),
-    setting("corrupt-within", "N", "The changed byte is one of the first N", |settings, value| {
+    setting("corrupt-within", "N", "Change one of the first N bytes only", |settings, value| {
         settings.corrupt.within = Some(number(value)?);
         Ok(())
     }),
-    setting("mtu", "BYTES", "Drop datagrams with more payload than this", |settings, value| {
-        settings.mtu = Some(number(value)?);
-        Ok(())
-    }),
+    setting(
+        "mtu",
+        "BYTES",
+        "Drop datagrams with a larger UDP payload than this",
+        |settings, value| {
+            settings.mtu = Some(number(value)?);
+            Ok(())
+        },
+    ),
     flag("bleach", "Clear the ECN field", |settings, value| {
         settings.bleach = boolean(value)?;
         Ok(())
@@ -231,7 +250,7 @@ const fn flag(name: &'static str, help: &'static str, set: Set) -> Setting {
 }
 
 impl Settings {
-    /// The conditions that the settings ask for.
+    /// The network conditions that the settings describe.
     ///
     /// # Errors
     ///
@@ -240,8 +259,8 @@ impl Settings {
         let window = self.window()?;
         let models = self.loss_models()?;
         if models.is_empty() && window != Window::Always {
-            return Err("there is a time for losses, but nothing is lost: \
-                        give --loss, --burst, --gilbert-elliott or --loss-list"
+            return Err("a loss period is given, but nothing is lost: \
+                        add --loss, --burst, --gilbert-elliott or --loss-list"
                 .to_owned());
         }
         let mut reorder = self.reorder;
@@ -297,7 +316,9 @@ impl Settings {
         let length = self.loss_for;
         match (self.loss_after_bytes, self.loss_after) {
             (Some(_), Some(_)) => {
-                Err("losses begin after a time or after an amount of bytes, not both".to_owned())
+                Err("losses can begin after a time (--loss-after) or after a number of bytes \
+                     (--loss-after-bytes), not both"
+                    .to_owned())
             }
             (Some((way, bytes)), None) => Ok(Window::AfterBytes { way, bytes, length }),
             (None, None) if length.is_none() => Ok(Window::Always),
@@ -321,7 +342,7 @@ fn size(value: &str) -> Result<u64, String> {
 }
 
 fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
-    value.trim().parse().map_err(|_| format!("{value:?} is not a number that fits here"))
+    value.trim().parse().map_err(|_| format!("{value:?} is not a number in the permitted range"))
 }
 
 fn boolean(value: &str) -> Result<bool, String> {

@@ -17,7 +17,7 @@ fn conditions(arguments: &[&str]) -> Result<[Conditions; 2], String> {
 }
 
 #[test]
-fn without_options_the_wire_is_perfect() {
+fn without_options_the_link_is_perfect() {
     let [to_server, to_client] = conditions(&[]).unwrap();
     assert_eq!(to_server.loss, []);
     assert_eq!(to_server, to_client);
@@ -25,7 +25,7 @@ fn without_options_the_wire_is_perfect() {
 }
 
 #[test]
-fn one_direction_goes_over_both() {
+fn an_option_for_one_direction_overrides_the_one_for_both() {
     let [to_server, to_client] = conditions(&[
         "--to-client-delay",
         "7ms",
@@ -46,7 +46,7 @@ fn one_direction_goes_over_both() {
 }
 
 #[test]
-fn losses_have_one_window() {
+fn all_loss_models_share_one_loss_period() {
     let [to_server, to_client] = conditions(&[
         "--loss",
         "30%",
@@ -79,7 +79,7 @@ fn losses_have_one_window() {
 }
 
 #[test]
-fn every_option_is_understood() {
+fn every_option_is_parsed() {
     let [_, all] = conditions(&[
         "--jitter=1ms",
         "--jitter-reorders",
@@ -114,7 +114,7 @@ fn every_option_is_understood() {
 }
 
 #[test]
-fn errors_say_which_option_and_what_was_expected() {
+fn errors_name_the_option_and_what_was_expected() {
     for (arguments, expected) in [
         (&["--delay", "5"][..], "--delay"),
         (&["--to-client-loss", "30"][..], "--to-client-loss"),

@@ -1,4 +1,4 @@
-//! Gives out traces over HTTP.
+//! Serves traces over HTTP.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ use crate::host_check;
 use crate::listening::Listening;
 use crate::output;
 
-/// Begins to listen at `address`, and answers who asks for it by one of `names`.
+/// Starts to listen at `address`; requests for one of the host names `names` are accepted too.
 pub(super) async fn start(address: SocketAddr, names: &[String]) -> Result<Traces, Failure> {
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|error| Listening::TRACES.failed(address, &error))?;
@@ -29,7 +29,7 @@ pub(super) async fn start(address: SocketAddr, names: &[String]) -> Result<Trace
     let router = host_check::guard(router, names);
     tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
-            output::status(&format!("clearway: nobody can follow any more: {error}"));
+            output::status(&format!("clearway: connections can no longer be followed: {error}"));
         }
     });
     output::status(&format!("follow with: clearway view --live {address}"));

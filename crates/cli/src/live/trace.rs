@@ -1,4 +1,4 @@
-//! The log of one connection: its beginning, and the newest of what follows.
+//! The log of one connection: its beginning and its newest records.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -10,10 +10,11 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use tokio::sync::watch;
 
-/// What is kept for those who come late, beside the beginning, which makes sense of the rest.
+/// How many bytes of the newest records are kept for readers who come late. The beginning is always kept, since the
+/// rest cannot be read without it.
 const MAX_BYTES: usize = 16 << 20;
 
-/// A log that is read while it is written. Who reads too slowly misses records, but never half of one.
+/// A log that is read while it is written. A reader who is too slow misses records, but never gets a part of one.
 #[derive(Debug)]
 pub(crate) struct Trace {
     name: String,
@@ -23,21 +24,23 @@ pub(crate) struct Trace {
 
 #[derive(Debug, Default)]
 struct Log {
-    /// Pieces of whole records. The first is kept.
+    /// The first piece, which is always kept. Every piece consists of whole records.
     beginning: Option<Bytes>,
     recent: VecDeque<Bytes>,
-    /// Pieces that came between the beginning and what is recent.
+    /// The number of pieces that were dropped between the beginning and the recent ones.
     forgotten: u64,
     bytes: usize,
     has_ended: bool,
 }
 
-/// What comes next for a reader.
+/// What a reader gets next.
 #[derive(PartialEq, Eq, Debug)]
 enum Next {
     Piece(Bytes),
+    /// The reader has everything that was written so far.
     Later,
-    Nothing,
+    /// The log has ended.
+    End,
 }
 
 impl Log {
@@ -55,7 +58,7 @@ impl Log {
         }
     }
 
-    /// `position` counts the pieces before the next one.
+    /// The next piece for a reader; `position` is the number of pieces before it.
     fn next(&self, position: &mut u64) -> Next {
         let piece = match position {
             0 => self.beginning.as_ref(),
@@ -70,7 +73,7 @@ impl Log {
                 *position = position.saturating_add(1);
                 Next::Piece(piece.clone())
             }
-            None if self.has_ended => Next::Nothing,
+            None if self.has_ended => Next::End,
             None => Next::Later,
         }
     }
@@ -93,7 +96,7 @@ impl Trace {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All of it, and what is still to come.
+    /// A stream of everything that is kept, and of everything that follows until the end of the log.
     pub(super) fn follow(
         self: Arc<Self>,
     ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static {
@@ -104,14 +107,14 @@ impl Trace {
                 match next {
                     Next::Piece(piece) => return Some((Ok(piece), (trace, grown, position))),
                     Next::Later => grown.changed().await.ok()?,
-                    Next::Nothing => return None,
+                    Next::End => return None,
                 }
             }
         })
     }
 }
 
-/// Where a connection writes its log: memory, so that it never waits.
+/// The writer of a connection's log. It writes to memory, so that the connection never waits.
 #[derive(Debug)]
 pub(super) struct Writer(pub(super) Arc<Trace>);
 
@@ -141,7 +144,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_comes_late_gets_the_beginning_and_what_is_recent() {
+    async fn a_late_reader_gets_the_beginning_and_the_newest_records() {
         let trace = Arc::new(Trace::new("a".to_owned()));
         let mut writer = Writer(Arc::clone(&trace));
         writer.write_all(b"beginning").unwrap();
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_waits_for_what_is_written_later() {
+    async fn a_reader_waits_for_later_records() {
         let trace = Arc::new(Trace::new("a".to_owned()));
         let mut writer = Writer(Arc::clone(&trace));
         let reading = tokio::spawn(Arc::clone(&trace).follow().collect::<Vec<_>>());

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use super::trace::{Trace, Writer};
 
-/// Connections that can be followed at one time; those that come on top are not shown.
+/// The largest number of connections that can be followed at the same time; more are not listed.
 const MAX_LIVING: usize = 64;
-/// Connections that are remembered beyond their end.
+/// How many connections are kept after their end.
 const MAX_ENDED: usize = 8;
 
-/// All connections that can be followed, in the order in which they were admitted: once the client has shown that
-/// it receives what is sent to it. Handshakes that fail before that are in qlog files alone, since anybody can begin
-/// as many as they like.
+/// All connections that can be followed, in the order in which they were admitted. A connection is admitted when the
+/// client's address is validated. Handshakes that fail before that are only in qlog files, since anybody can start any
+/// number of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Traces {
     kept: Arc<Mutex<VecDeque<Arc<Trace>>>>,
@@ -40,7 +40,7 @@ impl Traces {
         Box::new(QlogObserver::opening(open, Arc::new(options)).admitted_by(admission))
     }
 
-    /// Where the log of a connection goes that begins now.
+    /// Adds a connection that begins now, and returns the writer for its log.
     fn begin(&self, name: String) -> Box<dyn Write + Send> {
         let mut traces = self.lock();
         let ended = traces.iter().filter(|trace| trace.has_ended()).count();
@@ -58,12 +58,12 @@ impl Traces {
         Box::new(Writer(trace))
     }
 
-    /// The newest of that name.
+    /// The newest trace of this name.
     pub(super) fn find(&self, name: &str) -> Option<Arc<Trace>> {
         self.lock().iter().rev().find(|trace| trace.name() == name).cloned()
     }
 
-    /// Their names, and whether they are over.
+    /// The names of all traces, and whether each has ended.
     pub(super) fn list(&self) -> Vec<Value> {
         let traces = self.lock();
         let entry =
@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    /// A packet of this type was opened.
+    /// The observation of a received packet of this type.
     fn received(packet_type: PacketType) -> Observation<'static> {
         Observation::PacketReceived(PacketObservation {
             packet_type,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn handshakes_that_nobody_completes_push_no_connection_out() {
+    fn incomplete_handshakes_displace_no_connection() {
         let traces = Traces::default();
         let begin = |id: u64, packet_type| {
             let mut observer = traces.observer(TraceOptions::default());
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_are_remembered_and_no_more_than_so_many_are_kept() {
+    fn the_numbers_of_living_and_ended_traces_are_bounded() {
         let traces = Traces::default();
         for number in 0..100 {
             drop(traces.begin(format!("ended {number}")));

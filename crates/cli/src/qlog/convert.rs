@@ -14,20 +14,20 @@ use crate::whole_file::{WholeFile, unwritten};
 /// The exit status for a file that cannot be read.
 const UNREADABLE: u8 = 2;
 
-/// Write a qlog file of any dialect anew, in another version.
+/// Convert a qlog file of any dialect to another version.
 ///
-/// Version 0.3 is what qvis reads: it refuses files of the present drafts. Events that the version does not have are
-/// left out, and how many these are is said.
+/// qvis reads version 0.3, and refuses files of the current drafts. Events that the version does not have are left out;
+/// their number is printed.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct ConvertCommand {
-    /// The version to write.
+    /// The version to convert to.
     #[arg(long, value_name = "VERSION")]
     to: Version,
     /// The qlog file: JSON or JSON text sequence, plain, .gz or .zst.
     #[arg(value_name = "FILE")]
     input: PathBuf,
-    /// Where to write; standard output if it is not given.
+    /// The file to write [default: standard output].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -52,12 +52,12 @@ pub(super) fn run(command: &ConvertCommand) -> Result<(), Failure> {
         Some(path) => {
             if is_same_file(&command.input, path) {
                 let what = format!("{} would be written over itself", path.display());
-                return Err(Failure::new(what).advise("give another file to -o"));
+                return Err(Failure::new(what).advise("give another file with -o"));
             }
             write_file(&command.input, path)?
         }
     };
-    say(&command.input, &conversion);
+    report(&command.input, &conversion);
     Ok(())
 }
 
@@ -84,7 +84,7 @@ fn write(
     to_0_3(input, output).map_err(|error| match error {
         ConvertError::Open(error) => {
             Failure::new(format!("cannot convert {}: {error}", input.display()))
-                .advise("it takes qlog files, plain, .gz or .zst")
+                .advise("the input must be a qlog file, plain, .gz or .zst")
                 .with_exit_status(UNREADABLE)
         }
         ConvertError::Write(error) => failed(error),
@@ -92,18 +92,19 @@ fn write(
     })
 }
 
-fn say(input: &Path, conversion: &Conversion) {
+/// Prints how much was converted.
+fn report(input: &Path, conversion: &Conversion) {
     let name = input.display();
     let left_out: u64 = conversion.reading.unused.values().sum();
     let mut line = format!("{name}: {} events written", conversion.written);
     if left_out > 0 {
-        line.push_str(&format!(", {left_out} left out that version 0.3 does not have"));
+        line.push_str(&format!(", {left_out} left out because version 0.3 does not have them"));
     }
     if conversion.has_more_traces {
-        line.push_str("; the file has more traces, and only the first was converted");
+        line.push_str("; the file has several traces, of which only the first was converted");
     }
     if let Some(damage) = &conversion.reading.damage {
-        line.push_str(&format!("; it is damaged ({damage}) and was converted to there"));
+        line.push_str(&format!("; it is damaged ({damage}) and was converted up to the damage"));
     }
     output::status(&line);
 }

@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use clearway_units::Timestamp;
 
-/// Real time as the link wants it: its origin is the start of the relay.
+/// Real time as a [`Timestamp`], whose origin is the start of the relay.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock(Instant);
 

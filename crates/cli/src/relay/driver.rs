@@ -16,10 +16,10 @@ use super::socket::{Buffers, Socket};
 /// How many payload buffers are kept for the next datagrams.
 const SPARE_BUFFERS: usize = 1024;
 
-/// A delivery that comes by more than this after its time is counted as late.
+/// A delivery is counted as late if it is more than this after its time.
 const LATE: Duration = Duration::from_millis(1);
 
-/// What the relay's thread tells the others, once each time it wakes.
+/// The counters that the relay's thread publishes each time it wakes.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
     pub(super) link: Counters,
@@ -32,7 +32,7 @@ pub(super) struct Report {
     pub(super) loss: LossWatch,
 }
 
-/// The relay's thread: waits for datagrams and for the link's deadline, and moves datagrams.
+/// The state of the relay's thread, which waits for datagrams and for the link's deadline, and sends datagrams.
 #[derive(Debug)]
 pub(super) struct Driver {
     clock: Clock,
@@ -51,7 +51,7 @@ pub(super) struct Driver {
 struct Ready {
     stop: bool,
     listener: bool,
-    /// Client and generation of the binding.
+    /// The client's ID and the generation of the binding.
     upstream: Vec<(u32, u64)>,
 }
 
@@ -118,7 +118,7 @@ impl Driver {
     fn receive_from_clients(&mut self) -> io::Result<()> {
         let Self { link, listener, flows, buffers, spare, report, clock, .. } = self;
         listener.receive(buffers, |arrival, payload| {
-            // It came before the clock is read, so that no delay is shorter than it has to be.
+            // The clock is read after the arrival, so that no delay is shorter than configured.
             let now = clock.now();
             let Some(flow) = flows.of_client(now, arrival.remote, arrival.local) else {
                 report.refused_clients += 1;
@@ -144,12 +144,12 @@ impl Driver {
             watch(&mut report.loss, now, Way::ToClient, outcome, payload.len());
         });
         if received.is_err() {
-            // It would only wake the relay again and again.
+            // Otherwise the broken socket would wake the relay again and again.
             flows.close(id, generation);
         }
     }
 
-    /// Sends on whatever is due.
+    /// Sends all datagrams that are due.
     fn deliver(&mut self) {
         loop {
             let now = self.clock.now();
@@ -195,7 +195,7 @@ fn watch(loss: &mut LossWatch, now: Timestamp, way: Way, outcome: Outcome, lengt
     loss.on_submitted(now, way, passed);
 }
 
-/// `payload` in a buffer of its own.
+/// A copy of `payload`, in a spare buffer if there is one.
 fn filled(spare: &mut Vec<Vec<u8>>, payload: &[u8]) -> Vec<u8> {
     let mut buffer = spare.pop().unwrap_or_default();
     buffer.clear();

@@ -9,9 +9,9 @@ use super::socket::Socket;
 
 /// How many clients are served at a time. Each may hold two sockets, and a process usually gets 1,024.
 pub(super) const MAX_FLOWS: usize = 256;
-/// A client that has been silent for this long gives up its place when another one needs it.
+/// A client that has been silent for this long is forgotten when another one needs its place.
 const IDLE_AFTER: Duration = Duration::from_secs(30);
-/// The current binding, and the one before it: what is still sent to that must be seen to be dropped.
+/// The current binding and the previous one, which is kept so that datagrams still sent to it are counted as dropped.
 const MAX_BINDINGS: usize = 2;
 
 /// The sockets through which one client's datagrams reach the server.
@@ -111,7 +111,7 @@ impl Flows {
         Ok(found.map(|binding| &binding.socket))
     }
 
-    /// Gives up a socket that does not work any more.
+    /// Closes a socket that no longer works.
     pub(super) fn close(&mut self, id: u32, generation: u64) {
         if let Some(flow) = self.flows.get_mut(&id) {
             flow.bindings.retain(|binding| binding.generation != generation);
@@ -135,7 +135,7 @@ fn source(to: SocketAddr, addresses: bool, id: u32, generation: u64) -> SocketAd
             let host = u32::try_from(host % 0x00ff_fffd).unwrap_or(0) + 2;
             Ipv4Addr::from_bits(0x7f00_0000 | host).into()
         }
-        // A client on this machine talks to a server on this machine from there.
+        // For a server on a loopback address, the source is that address too.
         IpAddr::V4(ip) if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_loopback() => Ipv6Addr::LOCALHOST.into(),
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

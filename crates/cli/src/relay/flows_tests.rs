@@ -23,7 +23,7 @@ fn a_client_keeps_its_flow() {
 }
 
 #[test]
-fn clients_are_bounded_and_only_silent_ones_give_way() {
+fn clients_are_bounded_and_only_silent_ones_are_evicted() {
     let mut flows = Flows::new(server(), false);
     let ids: Vec<_> = (0..MAX_FLOWS)
         .map(|number| flows.of_client(at(0), client(number), None).unwrap())
@@ -33,12 +33,12 @@ fn clients_are_bounded_and_only_silent_ones_give_way() {
     let late = flows.of_client(at(30), client(MAX_FLOWS), None).unwrap();
     assert!(!ids.contains(&late), "an ID is not used again");
     assert_eq!(flows.len(), MAX_FLOWS);
-    assert!(flows.get(ids[0]).is_some(), "the one that spoke stays");
-    assert!(flows.get(ids[1]).is_none(), "the one that was silent for longest goes");
+    assert!(flows.get(ids[0]).is_some(), "the client that sent something stays");
+    assert!(flows.get(ids[1]).is_none(), "the client that was silent for longest is evicted");
 }
 
 #[test]
-fn each_binding_has_its_socket_and_two_are_kept() {
+fn each_binding_has_its_own_socket_and_two_are_kept() {
     let mut flows = Flows::new(server(), false);
     let id = flows.of_client(at(0), client(1), None).unwrap();
     let mut address = |generation| {
@@ -49,11 +49,11 @@ fn each_binding_has_its_socket_and_two_are_kept() {
     assert_eq!(address(0), Some(first));
     let second = address(1).unwrap();
     assert_ne!(first, second);
-    assert_eq!(address(0), Some(first), "the one before is still there");
+    assert_eq!(address(0), Some(first), "the previous binding is kept");
     let fourth = address(3).unwrap();
     assert_ne!(second, fourth);
     assert_eq!(address(0), None);
-    assert_eq!(address(2), None, "a binding that never was is not made afterwards");
+    assert_eq!(address(2), None, "a binding that was skipped is not created later");
     assert_eq!(flows.bindings().count(), 2);
     flows.close(id, 3);
     assert_eq!(flows.bindings().count(), 1);

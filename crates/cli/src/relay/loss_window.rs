@@ -3,22 +3,21 @@ use std::time::Duration;
 use clearway_network::{LinkConfig, Way, Window};
 use clearway_units::Timestamp;
 
-/// Where the relay is with respect to its loss window: the first one of its rules that is not open all
-/// the time.
+/// The state of the relay's loss window: the window of the first loss rule that does not apply all the time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum LossWindow {
-    /// There is none.
+    /// There is no such rule.
     #[default]
     None,
-    /// It has not begun.
+    /// The window has not begun.
     Waiting,
-    /// It is open.
+    /// The window is open: datagrams may be lost.
     Open,
-    /// It has ended.
+    /// The window has ended.
     Over,
 }
 
-/// Follows the loss window, for people to watch; what is lost is the link's business.
+/// Tracks the loss window for the display. The link itself decides what is lost.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossWatch {
     window: Window,
@@ -34,7 +33,7 @@ impl LossWatch {
         Self { window: window.unwrap_or_default(), first: None, opened: None, passed: [0; 2] }
     }
 
-    /// A datagram has entered the link, and a payload of `passed` bytes will come out of it.
+    /// A datagram was submitted to the link, which will deliver a payload of `passed` bytes; 0 if the datagram is lost.
     pub(super) fn on_submitted(&mut self, now: Timestamp, way: Way, passed: usize) {
         self.first.get_or_insert(now);
         let total = match way {
@@ -84,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_behind_the_bytes_and_closes_after_its_length() {
+    fn the_window_opens_after_the_bytes_and_closes_after_its_length() {
         let length = Some(Duration::from_millis(100));
         let window = Window::AfterBytes { way: Way::ToClient, bytes: 2000, length };
         let mut watch = LossWatch { window, first: None, opened: None, passed: [0; 2] };
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn can_count_from_the_first_datagram() {
+    fn the_window_can_open_some_time_after_the_first_datagram() {
         let after = Duration::from_millis(10);
         let window = Window::FromFirstDatagram { after, length: None };
         let mut watch = LossWatch { window, first: None, opened: None, passed: [0; 2] };

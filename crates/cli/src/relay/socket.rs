@@ -6,20 +6,20 @@ use std::os::fd::{AsFd, BorrowedFd};
 use clearway_network::Ecn;
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 
-/// How many buffers one call to the kernel fills; each may hold many datagrams of one sender.
+/// How many buffers one call to the kernel can fill; each may hold many datagrams of one sender.
 const BUFFERS: usize = 16;
-/// What each of them must hold: the largest UDP payload, or as much of merged ones.
+/// The size of a buffer: the largest UDP payload, which is also the limit for merged datagrams (GRO).
 const BUFFER_SIZE: usize = 1 << 16;
-/// Asked for in both directions: a relay that reads late must not add losses of its own. The kernel
-/// may give less.
+/// The requested size of the socket's buffers, in both directions: a relay that reads late must not cause losses.
+/// The kernel may grant less.
 const SOCKET_BUFFER_SIZE: usize = 4 << 20;
 
-/// Where a datagram came from and how.
+/// The addresses and the ECN field of a received datagram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival {
     /// The sender.
     pub(super) remote: SocketAddr,
-    /// The local address that it was sent to, where the platform says.
+    /// The local address that it was sent to, if the platform reports it.
     pub(super) local: Option<IpAddr>,
     pub(super) ecn: Ecn,
 }
@@ -35,7 +35,7 @@ impl Socket {
     pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind(address)?;
         let state = UdpSocketState::new((&socket).into())?;
-        // Best effort: the kernel cuts these to its limits.
+        // Best effort: the kernel caps these at its limits.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         Ok(Self { socket, state })
@@ -45,8 +45,8 @@ impl Socket {
         self.socket.local_addr()
     }
 
-    /// Sends one datagram. Each one is a call of its own: what leaves the relay must not be merged
-    /// again with others, which the receiver could not tell from a batch of the sender.
+    /// Sends one datagram, with a system call of its own: datagrams must not be merged again, since the receiver
+    /// could not tell them from a batch of the sender.
     pub(super) fn send(
         &self,
         destination: SocketAddr,
@@ -59,8 +59,8 @@ impl Socket {
         self.state.try_send((&self.socket).into(), &transmit)
     }
 
-    /// Receives one bounded batch without waiting; `each` gets every datagram, those that the kernel
-    /// had merged one by one.
+    /// Receives one bounded batch without waiting, and calls `each` for every datagram; datagrams that the kernel
+    /// has merged are split again.
     pub(super) fn receive(
         &self,
         buffers: &mut Buffers,
@@ -72,7 +72,7 @@ impl Socket {
             array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
         let filled = match self.state.recv((&self.socket).into(), &mut slices, &mut metas) {
             Ok(filled) => filled,
-            Err(error) if is_passing(&error) => return Ok(()),
+            Err(error) if is_transient(&error) => return Ok(()),
             Err(error) => return Err(error),
         };
         for (slice, meta) in slices.iter().zip(&metas).take(filled) {
@@ -80,7 +80,7 @@ impl Socket {
             let arrival = Arrival { remote: meta.addr, local: meta.dst_ip, ecn };
             let merged = slice.get(..meta.len).unwrap_or_default();
             if merged.is_empty() {
-                // An empty datagram is one, too.
+                // An empty datagram counts, too.
                 each(arrival, merged);
             }
             for datagram in merged.chunks(meta.stride.max(1)) {
@@ -97,7 +97,7 @@ impl AsFd for Socket {
     }
 }
 
-/// Memory for one batch, used again and again.
+/// Memory for one batch, which is reused.
 #[derive(Debug)]
 pub(super) struct Buffers(Box<[u8]>);
 
@@ -107,9 +107,9 @@ impl Buffers {
     }
 }
 
-/// Whether this says nothing about the socket itself: there is nothing to read, or the network has
-/// something to say about a datagram that was sent earlier.
-fn is_passing(error: &io::Error) -> bool {
+/// Whether an error leaves the socket usable: there is nothing to read, or the network reports a problem with a
+/// datagram that was sent earlier.
+fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::WouldBlock

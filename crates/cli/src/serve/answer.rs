@@ -1,4 +1,4 @@
-//! What a request is answered with.
+//! The response to a request.
 
 use std::net::SocketAddr;
 use std::time::SystemTime;
@@ -15,18 +15,18 @@ use super::conditions::{Validators, Verdict, judge};
 use super::files::{FileFound, Files, Found};
 use super::store::Reader;
 
-/// When a client that was turned away may come again, in seconds.
+/// The value of Retry-After for a client that was refused, in seconds.
 const RETRY: &str = "10";
 
-/// How much memory there must be for an answer to begin, in bytes.
+/// How much memory must be free for a response to begin, in bytes.
 const LEAST_ROOM: u64 = 64 << 10;
 
-/// A response.
+/// A response, and what the log needs.
 pub(super) struct Answer {
     pub(super) response: Response<Content>,
-    /// How many bytes of content it announces.
+    /// The length of the content in bytes, as announced.
     pub(super) length: u64,
-    /// What went wrong here, for the one who runs the server.
+    /// What went wrong at the server, for its log.
     pub(super) problem: Option<String>,
 }
 
@@ -49,7 +49,7 @@ pub(super) async fn answer(
         true => find(files, client, method, uri, headers, now).await,
         false => {
             let builder = Response::builder().header(ALLOW, "GET, HEAD");
-            text(builder, StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD work here.\n")
+            text(builder, StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD are supported.\n")
         }
     };
     // RFC 9110 §6.6.1.
@@ -83,7 +83,8 @@ async fn find(
         }
         Found::Nothing => text(builder, StatusCode::NOT_FOUND, "There is no such file.\n"),
         Found::Forbidden(error) => {
-            let answer = text(builder, StatusCode::FORBIDDEN, "This may not be read.\n");
+            let answer =
+                text(builder, StatusCode::FORBIDDEN, "This file is not readable by the server.\n");
             Answer { problem: Some(error.to_string()), ..answer }
         }
         Found::Busy(error) => busy(error.to_string()),
@@ -116,7 +117,11 @@ fn send(
         }
         Verdict::Unsatisfiable => {
             let builder = builder.header(CONTENT_RANGE, format!("bytes */{length}"));
-            return text(builder, StatusCode::RANGE_NOT_SATISFIABLE, "It is not that long.\n");
+            return text(
+                builder,
+                StatusCode::RANGE_NOT_SATISFIABLE,
+                "The file is not that long.\n",
+            );
         }
         Verdict::NotModified => {
             return built(
@@ -127,11 +132,15 @@ fn send(
         }
         Verdict::Failed => {
             let status = StatusCode::PRECONDITION_FAILED;
-            return text(builder, status, "It is not what you think it is.\n");
+            return text(
+                builder,
+                status,
+                "The file has another version than the request expects.\n",
+            );
         }
     };
     if method == Method::GET && !files.store.share(client).has_room(LEAST_ROOM) {
-        return busy("clients hold as much content as --content-memory permits".to_owned());
+        return busy("the limit of --content-memory is reached".to_owned());
     }
     let length = range.end - range.start;
     let builder = builder.header(CONTENT_TYPE, &file.media_type).header(CONTENT_LENGTH, length);
@@ -154,11 +163,11 @@ fn text(builder: Builder, status: StatusCode, content: &'static str) -> Answer {
     built(builder, Content::Body(Body::full(content)), content.len() as u64)
 }
 
-/// The machine, or what the server may hold of it, is used up at the moment (RFC 9110 §15.6.4).
+/// The response when resources of the machine, or the limits of the server, are exhausted (503, RFC 9110 §15.6.4).
 fn busy(problem: String) -> Answer {
     let builder = Response::builder().header(RETRY_AFTER, RETRY);
     let status = StatusCode::SERVICE_UNAVAILABLE;
-    let answer = text(builder, status, "Too much is asked of this server; try again soon.\n");
+    let answer = text(builder, status, "The server is overloaded; try again soon.\n");
     Answer { problem: Some(problem), ..answer }
 }
 

@@ -52,7 +52,7 @@ fn header(answer: &Answer, name: http::HeaderName) -> String {
 }
 
 #[tokio::test]
-async fn an_answer_has_a_date_and_validators() {
+async fn a_response_has_a_date_and_validators() {
     let scratch = Scratch::new("validators");
     let whole = scratch.get("/a.txt", &[]).await;
     assert_eq!((whole.response.status(), whole.length), (StatusCode::OK, 10));
@@ -69,7 +69,7 @@ async fn an_answer_has_a_date_and_validators() {
     let resumed = [(RANGE, "bytes=4-"), (IF_RANGE, tag.as_str())];
     let answer = scratch.get("/a.txt", &resumed).await;
     assert_eq!((answer.response.status(), answer.length), (StatusCode::PARTIAL_CONTENT, 6));
-    // Another file has taken its place: all of that, and no mixture.
+    // The file was replaced: the new one is sent as a whole, not a mixture of both.
     fs::write(scratch.0.join("a.txt"), "abcdefghij").unwrap();
     let answer = scratch.get("/a.txt", &resumed).await;
     assert_eq!((answer.response.status(), answer.length), (StatusCode::OK, 10));
@@ -86,7 +86,7 @@ async fn a_redirect_keeps_the_query() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_not_said_to_be_absent() {
+async fn an_unreadable_file_is_not_reported_as_missing() {
     let scratch = Scratch::new("unreadable");
     let busy = scratch.ask(0, "/a.txt", &[]).await;
     assert_eq!(busy.response.status(), StatusCode::SERVICE_UNAVAILABLE);

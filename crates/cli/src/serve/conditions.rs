@@ -1,4 +1,4 @@
-//! What a request makes its answer depend on (RFC 9110 §13), and which part it asks for (§14).
+//! Conditional requests (RFC 9110 §13) and range requests (§14).
 
 use std::ops::Range;
 use std::time::SystemTime;
@@ -10,17 +10,17 @@ use http::{HeaderMap, Method};
 
 use super::files::Identity;
 
-/// What tells one version of a file from another.
+/// The validators of a file, which tell one version of it from another (RFC 9110 §8.8).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Validators {
-    /// With its quotes, and `W/` if it is weak.
+    /// The entity tag with its quotes, and with `W/` if it is weak.
     pub(super) entity_tag: String,
-    /// In whole seconds, as HTTP has it.
+    /// The modification time in whole seconds, as in HTTP.
     pub(super) modified: Option<SystemTime>,
 }
 
 impl Validators {
-    /// Those of a file at this time.
+    /// The validators of a file at the time `now`.
     pub(super) fn of(identity: &Identity, now: SystemTime) -> Self {
         // A time in the future is not sent (RFC 9110 §8.8.2.1).
         let modified = identity.modified().map(|modified| modified.min(now));
@@ -39,27 +39,27 @@ impl Validators {
     }
 }
 
-/// An entity tag without the sign of weakness.
+/// An entity tag without the weakness indicator.
 fn opaque(tag: &str) -> &str {
     tag.strip_prefix("W/").unwrap_or(tag)
 }
 
-/// What is to be answered.
+/// How to respond.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// All of it.
+    /// With the whole file.
     Whole,
-    /// These bytes.
+    /// With these bytes of the file (206).
     Part(Range<u64>),
-    /// The range asked for has nothing that the file has (416).
+    /// The requested range is outside of the file (416).
     Unsatisfiable,
-    /// The client has it already (304).
+    /// The client has this version already (304).
     NotModified,
-    /// It is not what the client thinks it is (412).
+    /// A precondition is false: the file is not the version that the client expects (412).
     Failed,
 }
 
-/// What a request with these fields is to be answered with, if the file has `length` bytes, in the order of RFC 9110
+/// Evaluates the preconditions and the range in `headers`, for a file of `length` bytes, in the order of RFC 9110
 /// §13.2.2.
 pub(super) fn judge(
     method: &Method,
@@ -87,18 +87,18 @@ pub(super) fn judge(
     }
     let range = field(headers, &RANGE).filter(|_| method == Method::GET);
     match field(headers, &IF_RANGE) {
-        // A date is no strong validator here: a file may change twice within its second (RFC 9110 §8.8.2.2, §13.1.5).
+        // A date is not a strong validator here: a file may change twice within a second (RFC 9110 §8.8.2.2, §13.1.5).
         Some(tag) if !validators.matches_strongly(tag.trim()) => Verdict::Whole,
         _ => part(range.as_deref(), length),
     }
 }
 
-/// The value of a field, of which several lines are one list (RFC 9110 §5.3).
+/// The value of a field; several field lines are combined into one list (RFC 9110 §5.3).
 fn field(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let values: Vec<_> = headers.get_all(name).iter().map(|value| value.to_str().ok()).collect();
     match values.is_empty() {
         true => None,
-        // What cannot be read matches nothing.
+        // A value that is not text matches nothing.
         false => Some(values.into_iter().flatten().collect::<Vec<_>>().join(", ")),
     }
 }
@@ -107,12 +107,12 @@ fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
 }
 
-/// Whether any of the entity tags in a list does, or the list is `*`.
-fn any(list: &str, does: impl Fn(&str) -> bool) -> bool {
-    list.trim() == "*" || tags(list).any(does)
+/// Whether any of the entity tags in a list matches, or the list is `*`.
+fn any(list: &str, matches: impl Fn(&str) -> bool) -> bool {
+    list.trim() == "*" || tags(list).any(matches)
 }
 
-/// The entity tags of a list, which may have commas inside of their quotes (RFC 9110 §8.8.3).
+/// The entity tags in a list; they may contain commas inside their quotes (RFC 9110 §8.8.3).
 fn tags(list: &str) -> impl Iterator<Item = &str> {
     let mut rest = list;
     std::iter::from_fn(move || {
@@ -125,8 +125,8 @@ fn tags(list: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The part of a file of `length` bytes that a Range field asks for (RFC 9110 §14.1.2). What is not understood, and several
-/// ranges, may be ignored.
+/// The part of a file of `length` bytes that a Range field requests (RFC 9110 §14.1.2). A field that is not
+/// understood, or that has several ranges, may be ignored.
 fn part(range: Option<&str>, length: u64) -> Verdict {
     let Some((unit, bytes)) = range.and_then(|range| range.split_once('=')) else {
         return Verdict::Whole;

@@ -20,7 +20,7 @@ fn got(fields: &[(HeaderName, &str)]) -> Verdict {
 }
 
 #[test]
-fn ranges_are_those_of_the_rfc() {
+fn ranges_are_parsed_as_in_the_rfc() {
     for (range, expected) in [
         ("bytes=0-0", Verdict::Part(0..1)),
         ("bytes=2-5", Verdict::Part(2..6)),
@@ -59,7 +59,7 @@ fn a_range_of_another_version_is_not_sent() {
 }
 
 #[test]
-fn what_the_client_has_is_not_sent_again() {
+fn preconditions_are_evaluated() {
     for (fields, expected) in [
         (vec![(IF_NONE_MATCH, "\"a,b\"")], Verdict::NotModified),
         (vec![(IF_NONE_MATCH, "\"x\", W/\"a,b\"")], Verdict::NotModified),
@@ -81,7 +81,7 @@ fn what_the_client_has_is_not_sent_again() {
 }
 
 #[test]
-fn a_list_of_tags_ends() {
+fn parsing_a_malformed_list_of_tags_terminates() {
     for list in ["\"", "\"a", ",,,", "", "a b c", "W/", "\u{e9}\"\u{e9}\"\u{e9}"] {
         assert!(tags(list).count() <= 1, "{list}");
     }

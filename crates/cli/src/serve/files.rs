@@ -1,4 +1,4 @@
-//! Which file a request's path means.
+//! From a request's path to a file.
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
@@ -11,39 +11,39 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use super::store::{Kept, Reader, Store};
 
-/// What is not unreserved in a URL (RFC 3986 §2.3).
+/// All characters except the unreserved ones of a URL (RFC 3986 §2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Names that begin with a dot are not served, except for this (RFC 8615).
+/// The only name beginning with a dot that is served by default (RFC 8615).
 const WELL_KNOWN: &str = ".well-known";
 
-/// How old a change must be before another one surely has another time.
+/// How old a change must be so that a later change certainly has a different modification time.
 const DISTINCT: Duration = Duration::from_secs(1);
 
 /// The folder whose files are served.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
-    /// Without links and dots.
+    /// The canonical path of the folder.
     root: PathBuf,
-    /// Names that begin with a dot are served like others.
+    /// Whether names that begin with a dot are served like others.
     serves_hidden: bool,
     pub(super) store: Store,
 }
 
-/// What a path means.
+/// What a path leads to.
 #[derive(Debug)]
 pub(super) enum Found {
     /// A file, open for reading.
     File(FileFound),
-    /// A folder whose path has no slash at its end; with it, this is its path, encoded for a URL.
+    /// A folder, requested without a slash at the end of its path; holds the path with the slash, encoded for a URL.
     Folder(String),
-    /// Nothing, or nothing that may be seen.
+    /// Nothing, or something that is not served.
     Nothing,
-    /// Something that this user may not read.
+    /// A file or folder that this user may not read.
     Forbidden(io::Error),
-    /// The machine has no descriptor or no memory for it at the moment.
+    /// At the moment the machine lacks a file descriptor or memory.
     Busy(io::Error),
-    /// Something that cannot be read.
+    /// A file or folder that cannot be read.
     Failed(io::Error),
 }
 
@@ -55,14 +55,14 @@ pub(super) struct FileFound {
     pub(super) media_type: String,
 }
 
-/// Which file it is, and which version of it.
+/// The identity of a file and of its version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Identity {
     device: u64,
     inode: u64,
-    /// In bytes.
+    /// The length in bytes.
     pub(super) length: u64,
-    /// Seconds and nanoseconds since 1970.
+    /// The modification time: seconds and nanoseconds since 1970.
     changed: (i64, i64),
 }
 
@@ -76,11 +76,11 @@ impl Identity {
         }
     }
 
-    /// `file`, if it is this one.
+    /// Returns `file` if it has this identity.
     ///
     /// # Errors
     ///
-    /// If it is not.
+    /// If it is another file or another version.
     pub(super) fn check(self, file: File) -> io::Result<File> {
         match Self::of(&file.metadata()?) == self {
             true => Ok(file),
@@ -88,7 +88,8 @@ impl Identity {
         }
     }
 
-    /// Its entity tag (RFC 9110 §8.8.3) at this time. It is weak while another change might not be told from the last.
+    /// The entity tag (RFC 9110 §8.8.3) at the time `now`. It is weak as long as another change could have the same
+    /// modification time as the last one.
     pub(super) fn entity_tag(&self, now: SystemTime) -> String {
         let Self { inode, length, changed: (seconds, nanoseconds), .. } = self;
         let age = self.modified().and_then(|modified| now.duration_since(modified).ok());
@@ -96,7 +97,7 @@ impl Identity {
         format!("{weak}\"{inode:x}-{length:x}-{seconds:x}.{nanoseconds:x}\"")
     }
 
-    /// When it was changed last; `None` before 1970.
+    /// The modification time; `None` if it is before 1970.
     pub(super) fn modified(&self) -> Option<SystemTime> {
         let (seconds, nanoseconds) = self.changed;
         let since = Duration::new(seconds.try_into().ok()?, nanoseconds.try_into().ok()?);
@@ -105,7 +106,7 @@ impl Identity {
 }
 
 impl FileFound {
-    /// Its content from `start` to `end`.
+    /// Reads the content from `start` to `end`.
     pub(super) fn read(self, client: SocketAddr, store: &Store, start: u64, end: u64) -> Reader {
         Reader::new(self.kept, store.share(client), self.identity, start, end)
     }
@@ -121,7 +122,7 @@ impl Files {
         }
     }
 
-    /// What `path` means, the path of a request, without the query, to the client at this address.
+    /// Looks up `path`, the path of a request without its query, for the client at this address.
     pub(super) async fn find(&self, client: SocketAddr, path: &str) -> Found {
         let Some(wanted) = Wanted::parse(path) else { return Found::Nothing };
         match self.look_up(client, &wanted).await {
@@ -155,7 +156,7 @@ impl Files {
         } else if wanted.is_folder {
             return Ok(Found::Nothing);
         }
-        // What is no regular file may block, or never end.
+        // Reading from anything but a regular file may block, or never end.
         if !metadata.is_file() {
             return Ok(Found::Nothing);
         }
@@ -170,7 +171,8 @@ impl Files {
         Ok(Found::File(FileFound { kept, identity, media_type }))
     }
 
-    /// A link may lead out of the folder, or to what is hidden.
+    /// Whether a canonical path is inside the folder and may be served: a link may lead out of the folder, or to a
+    /// hidden file.
     fn is_inside(&self, real: &Path) -> bool {
         real.strip_prefix(&self.root).is_ok_and(|relative| self.may_serve(relative))
     }
@@ -187,12 +189,12 @@ impl Files {
     }
 }
 
-/// The type of a file's content, by its name.
+/// The media type of a file, by its name, and by its content if the name is ambiguous.
 fn media_type(path: &Path, file: &File) -> io::Result<String> {
     let guessed = mime_guess::from_path(path).first_or_octet_stream();
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let media_type = match extension.to_ascii_lowercase().as_str() {
-        // A program in TypeScript, or packets of an MPEG transport stream, of 188 bytes each (ISO 13818-1).
+        // TypeScript source, or an MPEG transport stream, which consists of packets of 188 bytes (ISO 13818-1).
         "ts" | "mts" => match is_transport_stream(file)? {
             true => "video/mp2t",
             false => "text/plain",
@@ -214,17 +216,17 @@ fn is_transport_stream(file: &File) -> io::Result<bool> {
         && beginning.last() == Some(&0x47))
 }
 
-/// What the path of a request asks for.
+/// The path of a request, parsed.
 #[derive(PartialEq, Eq, Debug)]
 struct Wanted {
-    /// Below the root.
+    /// The path relative to the root.
     relative: PathBuf,
-    /// It ends as the path of a folder does.
+    /// Whether it ends like the path of a folder, with a slash or a dot.
     is_folder: bool,
 }
 
 impl Wanted {
-    /// Understands a path; `None` if it would lead out of the folder, or cannot be a path.
+    /// Parses a path; `None` if it leads out of the folder or is invalid.
     fn parse(path: &str) -> Option<Self> {
         let decoded = percent_decode_str(path).decode_utf8().ok()?;
         let mut wanted = Self { relative: PathBuf::new(), is_folder: true };
@@ -240,8 +242,8 @@ impl Wanted {
         Some(wanted)
     }
 
-    /// The path of the folder, made anew from its names: it begins with one slash, and has a name after it, so that it
-    /// never names another server (RFC 3986 §4.2).
+    /// The path of the folder, rebuilt from its names: it begins with one slash followed by a name, so that it cannot
+    /// be taken for the name of another server (RFC 3986 §4.2).
     fn folder_url(&self) -> String {
         let mut url = String::from("/");
         for name in self.relative.components() {

@@ -2,7 +2,7 @@ use std::fs;
 
 use super::*;
 
-/// A folder of its own for one test, removed at its end.
+/// A temporary folder for one test, removed at its end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -41,7 +41,7 @@ async fn found(files: &Files, path: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn finds_what_is_in_the_folder_and_nothing_else() {
+async fn finds_only_files_in_the_folder() {
     let scratch = Scratch::new("files");
     let root = scratch.0.join("root");
     fs::create_dir_all(root.join("sub dir")).unwrap();
@@ -79,7 +79,7 @@ async fn finds_what_is_in_the_folder_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_file_is_no_folder() {
+async fn the_path_of_a_folder_does_not_find_a_file() {
     let scratch = Scratch::new("no-folder");
     fs::write(scratch.0.join("a.txt"), "12345").unwrap();
     let files = files(&scratch.0, false).unwrap();
@@ -106,7 +106,7 @@ async fn a_redirect_stays_on_the_server() {
 }
 
 #[tokio::test]
-async fn names_that_begin_with_a_dot_are_not_served_unless_that_is_wanted() {
+async fn names_that_begin_with_a_dot_are_served_only_on_request() {
     let scratch = Scratch::new("hidden");
     for name in [
         ".env",
@@ -138,7 +138,7 @@ async fn names_that_begin_with_a_dot_are_not_served_unless_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_media_type_says_what_the_content_is() {
+async fn media_types_match_the_content() {
     let scratch = Scratch::new("media");
     let mut packets = vec![0; 400];
     packets[0] = 0x47;
@@ -163,7 +163,7 @@ async fn a_media_type_says_what_the_content_is() {
 }
 
 #[test]
-fn a_version_that_is_too_young_has_a_weak_tag() {
+fn a_recently_modified_file_has_a_weak_tag() {
     let identity = Identity { device: 1, inode: 2, length: 3, changed: (1000, 5) };
     let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
     assert_eq!(identity.entity_tag(at(2000)), "\"2-3-3e8.5\"");

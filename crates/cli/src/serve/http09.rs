@@ -1,5 +1,5 @@
-//! Serving files over HTTP/0.9, as QUIC's interoperability tests use it: a stream brings `GET` and a
-//! path, and the answer is the file and nothing else.
+//! Serving files over HTTP/0.9 as in QUIC's interoperability tests: a request is a stream with `GET` and a
+//! path, and the response is just the content of the file.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -13,10 +13,10 @@ use crate::failure::Failure;
 use crate::http09::{NOT_FOUND, PROTOCOL};
 use crate::interrupt::Interrupt;
 
-/// The longest request line that is read, in bytes.
+/// The maximum length of a request line, in bytes.
 const MAX_REQUEST: usize = 8 << 10;
 
-/// A server that listens.
+/// A listening HTTP/0.9 server.
 pub(super) struct Http09(Endpoint);
 
 impl Http09 {
@@ -36,7 +36,7 @@ impl Http09 {
             while let Some(connecting) = self.0.accept().await {
                 let files = files.clone();
                 tokio::spawn(async move {
-                    // A client whose handshake fails has nothing to be answered.
+                    // A client whose handshake fails has made no request.
                     if let Ok(connection) = connecting.await {
                         serve(connection, files, log).await;
                     }
@@ -44,14 +44,14 @@ impl Http09 {
             }
         };
         tokio::select! {
-            _ = interrupt.heard() => {}
+            _ = interrupt.received() => {}
             () = serving => {}
         }
         self.0.close(VarInt::from_u32(0), b"the server is being stopped");
         tokio::select! {
             () = self.0.wait_idle() => {}
-            // Whoever asks twice does not want to wait.
-            _ = interrupt.heard() => {}
+            // A second interrupt ends the server at once.
+            _ = interrupt.received() => {}
         }
     }
 }
@@ -82,7 +82,7 @@ async fn answer(
             (200, copy(reader, &mut send).await.map(|()| length))
         }
         found => {
-            // It may be over already.
+            // This fails if the stream is closed already.
             let _ = send.reset(VarInt::from_u32(NOT_FOUND));
             match found {
                 Found::Forbidden(error) => refused(log, path, 403, &error),
@@ -95,7 +95,7 @@ async fn answer(
     log.line(Some(client), "GET", path, status, outcome, start.elapsed());
 }
 
-/// HTTP/0.9 has no word for it, but the log has.
+/// Logs an error: HTTP/0.9 has no status codes, but the log has.
 fn refused(
     log: AccessLog,
     path: &str,
@@ -118,12 +118,12 @@ async fn copy(mut reader: Reader, send: &mut SendStream) -> Result<(), String> {
         }
     }
     send.finish().map_err(|error| error.to_string())?;
-    // Dropping the stream would not take the data back, but only now it is known to have arrived.
+    // The data would be delivered without this, but only now it is known to have arrived.
     send.stopped().await.map_err(|error| error.to_string())?;
     Ok(())
 }
 
-/// What was cut off must not look complete.
+/// Resets the stream, so that a partial file does not look complete.
 fn give_up(send: &mut SendStream, why: String) -> Result<(), String> {
     let _ = send.reset(VarInt::from_u32(NOT_FOUND));
     Err(why)

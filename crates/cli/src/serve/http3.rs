@@ -14,10 +14,10 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use clearway::ServerConfig;
 
-/// How much of a request's content is taken, in bytes, before its client is told to stop.
+/// How much of a request's content is read and discarded, in bytes, before the client is told to stop.
 const MAX_DISCARDED: usize = 8 << 20;
 
-/// A server that listens.
+/// A listening HTTP/3 server.
 pub(super) struct Http3(Server);
 
 impl Http3 {
@@ -34,7 +34,7 @@ impl Http3 {
         self.0.local_address()
     }
 
-    /// Serves until the program is interrupted, and then answers what has been asked.
+    /// Serves until the program is interrupted, and then answers the requests that were received.
     pub(super) async fn run(self, files: Files, log: AccessLog, mut interrupt: Interrupt) {
         let server = &self.0;
         let serving = async {
@@ -43,11 +43,11 @@ impl Http3 {
             }
         };
         let ending = async {
-            interrupt.heard().await;
+            interrupt.received().await;
             tokio::select! {
                 () = server.shutdown() => {}
-                // Whoever asks twice does not want to wait.
-                _ = interrupt.heard() => {}
+                // A second interrupt ends the server at once.
+                _ = interrupt.received() => {}
             }
         };
         tokio::select! {
@@ -80,7 +80,7 @@ async fn respond(
     log.line(Some(client), parts.method.as_str(), path, status, outcome, start.elapsed());
 }
 
-/// Sends a response, and reads its file only as fast as the client takes it.
+/// Sends a response; its file is read only as fast as the client accepts it.
 async fn send(responder: Responder, response: Response<Content>) -> Result<(), SendFailure> {
     let (parts, content) = response.into_parts();
     let mut reader = match content {
@@ -96,7 +96,7 @@ async fn send(responder: Responder, response: Response<Content>) -> Result<(), S
             Ok(Some(piece)) => send.write_chunk(piece).await?,
             Ok(None) => break,
             Err(error) => {
-                // What was cut off must not look complete.
+                // A partial file must not look complete.
                 send.reset(Code::INTERNAL_ERROR);
                 return Err(SendFailure::File(error));
             }
@@ -105,8 +105,9 @@ async fn send(responder: Responder, response: Response<Content>) -> Result<(), S
     Ok(send.finish().await?)
 }
 
-/// Takes the content of a request, which means nothing here. A client that is still sending it may not look at the answer
-/// before it is through, or not at all if it is told to stop; one that sends more than this is told so (RFC 9114 §4.1).
+/// Reads and discards the content of a request, which has no meaning here. A client may not read the response before
+/// it has sent its content, or may ignore the response if it is told to stop; so only a client that sends more than
+/// [`MAX_DISCARDED`] is told to stop (RFC 9114 §4.1).
 async fn discard(body: &mut RecvBody) {
     let mut rest = MAX_DISCARDED;
     while let Some(Ok(chunk)) = body.chunk().await {
@@ -151,7 +152,8 @@ mod tests {
     use super::*;
     use crate::certificate::Identity;
 
-    /// Sends a request with content to a server that answers without it: how the content and the answer went.
+    /// Sends a request with content to a server that does not need it. Returns the result of sending the content, and
+    /// the status of the response.
     async fn post(folder: &str, megabytes: usize) -> (Result<(), Error>, StatusCode) {
         let folder = std::env::temp_dir().join(format!("clearway-{folder}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -187,14 +189,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_content_of_a_request_that_is_refused_is_taken() {
+    async fn the_content_of_a_refused_request_is_read() {
         let (sent, status) = post("taken", 1).await;
         assert!(sent.is_ok(), "{sent:?}");
         assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
     }
 
     #[tokio::test]
-    async fn who_sends_too_much_is_told_to_stop_and_has_the_answer() {
+    async fn a_client_that_sends_too_much_is_told_to_stop_and_gets_the_response() {
         let (sent, status) = post("stopped", 40).await;
         assert!(matches!(sent, Err(Error::Stopped(Code::NO_ERROR))), "{sent:?}");
         assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);

@@ -1,4 +1,4 @@
-//! How much content is in memory, for all clients and for each.
+//! Limits on the content in memory, for all clients together and for each.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// A client may hold this part of what is not held by anybody. So a few that take nothing cannot use up everything,
-/// however much they ask for: what they leave shrinks, but a part of it is always left to others.
+/// A client may hold one part in this many of the memory that is free. So a few clients that read nothing cannot
+/// exhaust the memory, however much they request: the free part shrinks, but some of it is always left for others.
 const PART: u64 = 8;
 
-/// What all clients hold.
+/// The memory that all clients hold.
 #[derive(Debug)]
 pub(super) struct Memory {
     limit: u64,
@@ -24,15 +24,15 @@ struct Clients {
     by_address: BTreeMap<SocketAddr, Account>,
 }
 
-/// What one client holds, and how many hands its account is in.
+/// The memory that one client holds, and the number of [`Share`]s of the client.
 #[derive(Debug, Default)]
 struct Account {
     held: u64,
-    hands: usize,
+    shares: usize,
 }
 
 impl Memory {
-    /// At most `limit` bytes are held.
+    /// A memory of which at most `limit` bytes are held.
     pub(super) fn new(limit: u64) -> Arc<Self> {
         let clients = Mutex::new(Clients::default());
         Arc::new(Self { limit, clients, released: Notify::new() })
@@ -42,9 +42,9 @@ impl Memory {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the client at this address may hold.
+    /// The share of the client at this address.
     pub(super) fn share(self: &Arc<Self>, client: SocketAddr) -> Share {
-        self.lock().by_address.entry(client).or_default().hands += 1;
+        self.lock().by_address.entry(client).or_default().shares += 1;
         Share { memory: self.clone(), client }
     }
 
@@ -60,20 +60,20 @@ impl Memory {
         may_hold
     }
 
-    fn let_go(&self, client: SocketAddr, bytes: u64, hands: usize) {
+    fn release(&self, client: SocketAddr, bytes: u64, shares: usize) {
         let clients = &mut *self.lock();
         clients.held -= bytes;
         if let Some(account) = clients.by_address.get_mut(&client) {
             account.held -= bytes;
-            account.hands -= hands;
-            if account.held == 0 && account.hands == 0 {
+            account.shares -= shares;
+            if account.held == 0 && account.shares == 0 {
                 clients.by_address.remove(&client);
             }
         }
     }
 }
 
-/// What one client may hold.
+/// The part of the memory that one client may hold.
 #[derive(Debug)]
 pub(super) struct Share {
     memory: Arc<Memory>,
@@ -81,7 +81,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Whether there is anything left for this client.
+    /// Whether this client may hold `bytes` more now.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         self.try_hold(bytes).is_some()
     }
@@ -91,7 +91,7 @@ impl Share {
         held.then(|| Held { memory: self.memory.clone(), client: self.client, bytes })
     }
 
-    /// Waits until `bytes` more may be held.
+    /// Waits until this client may hold `bytes` more, and reserves them.
     pub(super) async fn hold(&self, bytes: u64) -> Held {
         loop {
             let released = self.memory.released.notified();
@@ -107,7 +107,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.memory.let_go(self.client, 0, 1);
+        self.memory.release(self.client, 0, 1);
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.memory.let_go(self.client, self.bytes, 0);
+        self.memory.release(self.client, self.bytes, 0);
         self.memory.released.notify_waiters();
     }
 }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn clients_that_take_nothing_leave_something_to_others() {
+    async fn clients_that_read_nothing_leave_memory_for_others() {
         let memory = Memory::new(256 << 20);
         let piece = 64 << 10;
         let mut held = Vec::new();
@@ -147,7 +147,7 @@ mod tests {
                 held.push(more);
             }
         }
-        // A hundred that took all they got: the next is still served.
+        // After a hundred clients that took all they could get, the next one is still served.
         let share = memory.share(client(1000));
         let before = memory.lock().held;
         assert!(before < 256 << 20);

@@ -1,4 +1,4 @@
-//! How files are read for clients: how many are open and how much of them is in memory at a time.
+//! Reading files for clients, with limits on the number of open files and on the content in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -16,29 +16,29 @@ use tokio::sync::Semaphore;
 use super::files::Identity;
 use super::memory::{Held, Memory, Share};
 
-/// How much of a file is read at once, in bytes: what the transport keeps of any stream.
+/// How much of a file is read at once, in bytes: as much as the transport buffers for any stream.
 const PIECE: u64 = 64 << 10;
 
-/// How many files are read at the same moment.
+/// How many files are read at the same time.
 const READS: usize = 16;
 
 /// How many files one client may have open that are not being read at the moment.
 const OPEN_OF_A_CLIENT: usize = 32;
 
-/// What the server holds for its clients.
+/// The open files and the memory that the server holds for its clients.
 #[derive(Clone, Debug)]
 pub(super) struct Store(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Permits to have a file in hand.
+    /// Permits to open or read a file.
     reads: Semaphore,
     idle: Mutex<Idle>,
     memory: Arc<Memory>,
 }
 
-/// Open files that nobody reads at the moment, because their clients take nothing. They are a convenience: one that was
-/// closed is opened again when its client goes on, if it is still the same.
+/// Open files that are not being read at the moment, because their clients accept nothing. They are only a cache: a
+/// file that was closed is opened again when its client continues, if it is still the same version.
 #[derive(Debug)]
 struct Idle {
     files: BTreeMap<u64, (SocketAddr, File)>,
@@ -48,7 +48,7 @@ struct Idle {
 }
 
 impl Idle {
-    /// Keeps a file, and closes those that were not read for the longest time if there are too many.
+    /// Keeps a file, and closes the least recently read ones if there are too many.
     fn put(&mut self, client: SocketAddr, file: File) -> u64 {
         let key = self.next;
         self.next += 1;
@@ -77,7 +77,7 @@ impl Idle {
         Some(file)
     }
 
-    /// Whether there was one.
+    /// Closes the least recently read file. Returns whether there was one.
     fn close_oldest(&mut self) -> bool {
         let oldest = self.files.first_key_value().map(|(key, _)| *key);
         oldest.and_then(|key| self.take(key)).is_some()
@@ -85,7 +85,7 @@ impl Idle {
 }
 
 impl Store {
-    /// At most `open_files` are open at a time, and `memory` bytes of them are held.
+    /// A store with at most `open_files` open files and `memory` bytes of content.
     pub(super) fn new(open_files: usize, memory: u64) -> Self {
         let most = open_files.saturating_sub(READS);
         let idle = Idle { files: BTreeMap::new(), by_client: BTreeMap::new(), next: 0, most };
@@ -94,7 +94,7 @@ impl Store {
         Self(Arc::new(Inner { reads, idle: Mutex::new(idle), memory }))
     }
 
-    /// What the client at this address may hold.
+    /// The share of the memory for the client at this address.
     pub(super) fn share(&self, client: SocketAddr) -> Share {
         self.0.memory.share(client)
     }
@@ -103,10 +103,10 @@ impl Store {
         self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a file. If the process has no descriptor to spare, those that are not being read give theirs.
+    /// Opens a file. If there is no free descriptor, files that are not being read are closed.
     fn open(&self, path: &Path) -> io::Result<File> {
         loop {
-            // What has become a pipe meanwhile must not block.
+            // If the path has become a pipe meanwhile, opening it must not block.
             let flags = OFlags::NONBLOCK.bits().cast_signed();
             match OpenOptions::new().read(true).custom_flags(flags).open(path) {
                 Err(error) if is_shortage(&error) && self.idle().close_oldest() => {}
@@ -115,11 +115,11 @@ impl Store {
         }
     }
 
-    /// Opens a file, looks at it, and keeps it for [`Reader`].
+    /// Opens a file, inspects it with `look`, and keeps it open for a [`Reader`].
     ///
     /// # Errors
     ///
-    /// As the operating system says; see [`is_shortage`].
+    /// Those of the operating system; see [`is_shortage`].
     pub(super) async fn inspect<T: Send + 'static>(
         &self,
         client: SocketAddr,
@@ -139,20 +139,20 @@ impl Store {
         looked
     }
 
-    /// How many files wait for their clients, open.
+    /// The number of open files that are not being read.
     #[cfg(test)]
     pub(super) fn idle_files(&self) -> usize {
         self.idle().files.len()
     }
 }
 
-/// Whether an error means that the machine has no more to give at the moment.
+/// Whether an error means that the machine lacks descriptors or memory at the moment.
 pub(super) fn is_shortage(error: &io::Error) -> bool {
     let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::AGAIN];
     Errno::from_io_error(error).is_some_and(|error| shortages.contains(&error))
 }
 
-/// A file's place among those that are open. Dropping it closes the file.
+/// A file's entry in the store. Dropping it closes the file.
 #[derive(Debug)]
 pub(super) struct Kept {
     store: Store,
@@ -167,7 +167,7 @@ impl Drop for Kept {
     }
 }
 
-/// Reads a part of a file, piece by piece, as its client takes it.
+/// Reads a part of a file, piece by piece, as fast as its client accepts it.
 #[derive(Debug)]
 pub(super) struct Reader {
     kept: Kept,
@@ -187,7 +187,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or is not the one that was announced any more.
+    /// If the file cannot be read, or is no longer the version that was announced.
     pub(super) async fn next(&mut self) -> io::Result<Option<Bytes>> {
         let wanted = (self.end - self.at).min(PIECE);
         if wanted == 0 {
@@ -236,7 +236,7 @@ fn read_at(file: &File, buffer: &mut [u8], start: u64) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Content, which counts as held until the last byte of it is acknowledged.
+/// A piece of content, which counts as held until its last byte is acknowledged.
 struct Piece {
     piece: Vec<u8>,
     _held: Held,

@@ -8,7 +8,7 @@ fn client(number: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], number))
 }
 
-/// Files of a folder of its own, which is removed at the end.
+/// The files of a temporary folder, which is removed at the end.
 struct Scratch {
     folder: PathBuf,
     files: Files,
@@ -52,7 +52,7 @@ async fn rest(reader: &mut Reader) -> io::Result<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn clients_that_take_nothing_hold_few_files_and_lose_nothing() {
+async fn clients_that_read_nothing_keep_few_files_open_and_lose_nothing() {
     let scratch = Scratch::new("open-files", 64);
     let expected = content(200_000);
     fs::write(scratch.folder.join("file"), &expected).unwrap();
@@ -109,7 +109,7 @@ async fn a_file_that_was_replaced_is_not_mixed_with_the_old_one() {
 }
 
 #[tokio::test]
-async fn a_file_that_became_shorter_is_cut_off() {
+async fn reading_a_truncated_file_fails() {
     let scratch = Scratch::new("shorter", 100);
     let path = scratch.folder.join("file");
     fs::write(&path, content(200_000)).unwrap();
@@ -119,7 +119,7 @@ async fn a_file_that_became_shorter_is_cut_off() {
 }
 
 #[tokio::test]
-async fn content_counts_until_it_is_let_go() {
+async fn content_counts_until_it_is_released() {
     let scratch = Scratch::new("held", 100);
     fs::write(scratch.folder.join("file"), content(100 << 20)).unwrap();
     let mut reader = scratch.reader(1, "file").await;
@@ -127,7 +127,7 @@ async fn content_counts_until_it_is_let_go() {
     while let Ok(piece) = tokio::time::timeout(Duration::from_millis(500), reader.next()).await {
         pieces.push(piece.unwrap().unwrap());
     }
-    // Of 64 MiB a client gets an eighth of what is free.
+    // A client gets an eighth of what is free of the 64 MiB.
     let held: usize = pieces.iter().map(Bytes::len).sum();
     assert!(held > 6 << 20 && held <= 8 << 20, "{held}");
     pieces.clear();

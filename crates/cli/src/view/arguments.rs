@@ -7,13 +7,13 @@ use super::live::Origin;
 
 /// Show what happened on a connection, from its qlog file.
 ///
-/// Opens a page in the browser with curves, states, packets and findings. The program serves the page until it is
+/// Opens a page in the browser with graphs, states, packets and findings. The program serves the page until it is
 /// interrupted (Ctrl-C). With --html, the page is written to a file instead, which needs neither this program nor a
 /// network.
 ///
 /// Any qlog file can be read: JSON text sequences and contained JSON, qlog 0.3 and the drafts up to 2026, as written by
-/// Clearway, quiche, quic-go, aioquic, quinn and others, plain or compressed (.gz, .zst). A truncated or damaged file is
-/// read up to the damage, and the damage is reported.
+/// Clearway, quiche, quic-go, aioquic, quinn and others, plain or compressed (.gz, .zst). A truncated or damaged file
+/// is read up to the damage, and the damage is reported.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ViewCommand {

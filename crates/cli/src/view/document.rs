@@ -1,4 +1,4 @@
-//! The page with traces in it, as one file.
+//! The page as one file that contains the traces.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::whole_file::{WholeFile, unwritten};
 
-/// Writes the page with `traces` in it to the file `out`.
+/// Writes the page, with `traces` embedded, to the file `out`.
 pub(super) fn write(out: &Path, traces: &[Trace]) -> Result<(), Failure> {
     let written = WholeFile::create(out).and_then(|mut file| {
         fill(&mut file, traces)?;
@@ -30,7 +30,7 @@ fn fill(file: &mut impl Write, traces: &[Trace]) -> io::Result<()> {
     file.write_all(before.as_bytes())?;
     for (number, trace) in traces.iter().enumerate() {
         write!(file, r#"<script type="application/json" id="trace-{number}-header">"#)?;
-        // What ends the element, or begins a comment, begins with this character.
+        // The end of the element and the begin of a comment start with this character, so it must not occur.
         let header = serde_json::to_string(&trace.model.header)?.replace('<', "\\u003c");
         file.write_all(header.as_bytes())?;
         write!(file, r#"</script><script type="text/plain" id="trace-{number}-columns">"#)?;
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_lies_in_the_page_as_the_page_reads_it() {
+    fn a_trace_is_embedded_in_the_form_that_the_page_reads() {
         let title = Some("</script><!--".to_owned());
         let Model { header, .. } =
             ModelBuilder::default().finish(&Reading { title, ..Reading::default() }, &[]);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_place_for_the_traces() {
+    fn the_page_has_one_placeholder_for_the_traces() {
         assert_eq!(PAGE.matches(PLACEHOLDER).count(), 1);
     }
 }

@@ -10,10 +10,10 @@ use super::{UNREADABLE, ViewCommand, open};
 use crate::failure::Failure;
 use crate::output;
 
-/// Names of unused events that are printed.
+/// How many types of unused events are named.
 const MAX_NAMES: usize = 8;
 
-/// Prints what is wrong with each file.
+/// Prints the findings of each file.
 pub(super) fn print(command: &ViewCommand) -> Result<(), Failure> {
     let mut findings = 0_usize;
     let mut unreadable: Option<Failure> = None;
@@ -52,7 +52,7 @@ fn reports(path: &Path) -> Result<Vec<Report>, Failure> {
     Ok(find(reader, |bytes| progress.advance(bytes)))
 }
 
-/// Why no event of a file was read, if none was: then an absence of findings means nothing.
+/// Why no event of a file was read, if that is so: then the absence of findings means nothing.
 fn nothing_read(reports: &[Report]) -> Option<String> {
     let has_events = reports.iter().any(|report| report.reading.events > 0);
     let damage = reports.iter().find_map(|report| report.reading.damage.as_ref());
@@ -106,7 +106,7 @@ fn unused(report: &Report) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// The headline, where it is, the metrics as a list, then what it means and what usually causes it.
+/// A finding as text: the headline, the range of time, the metrics as a list, the meaning and the usual causes.
 fn finding_text(finding: &Finding, place: usize) -> String {
     let entry = finding.id.entry();
     let headline = format!("{place:>3}. {}", finding.headline);

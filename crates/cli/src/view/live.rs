@@ -1,7 +1,7 @@
-//! A page that follows connections while they last.
+//! A page that follows connections in progress.
 //!
-//! `origin` is where their logs come from, `follow` reads them on a thread of its own, `state` is what is known so far, and
-//! here it is told to pages, as server-sent events.
+//! `origin` is the source of the logs, `follow` reads them on a thread of its own, and `state` keeps what was read so
+//! far. This module sends it to pages as server-sent events.
 
 mod follow;
 mod origin;
@@ -23,14 +23,14 @@ use tokio::time::MissedTickBehavior;
 
 use state::{Known, Told};
 
-/// How often a page is told what is new.
+/// How often news is sent to a page.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Serves what happens at `origin`, which is followed from now on.
+/// Follows `origin` from now on, and serves what happens there.
 pub(super) fn router(origin: Origin) -> Router {
     let known = Arc::new(Known::default());
     let followed = Arc::clone(&known);
-    // It ends with the program.
+    // The thread ends with the program.
     std::thread::spawn(move || follow::follow(&origin, &followed));
     Router::new().route("/live", get(live)).with_state(known)
 }

@@ -26,10 +26,10 @@ use crate::output;
 
 /// The page, as `viewer/` builds it.
 pub(super) const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/page/index.html"));
-/// Where in the page traces are put, if it is to be one file.
+/// The placeholder in the page for traces that are embedded.
 pub(super) const PLACEHOLDER: &str = "<!--clearway:traces-->";
 
-/// A trace, as it is sent.
+/// A trace in the form in which it is sent.
 #[derive(Debug)]
 struct Served {
     name: String,
@@ -37,7 +37,8 @@ struct Served {
     columns: Bytes,
 }
 
-/// Reads `files` and serves their traces, which the page asks for one by one; what is not read yet is waited for.
+/// Reads `files` and serves their traces, which the page requests one by one. A request waits until the traces are
+/// read.
 pub(super) fn router(files: Vec<(PathBuf, QlogReader)>) -> Router {
     let (sender, receiver) = watch::channel(None);
     // A thread that nobody waits for: an interrupt ends the program at once.
@@ -62,7 +63,7 @@ pub(super) fn router(files: Vec<(PathBuf, QlogReader)>) -> Router {
 struct Traces(watch::Receiver<Option<Arc<[Served]>>>);
 
 impl Traces {
-    /// An error: they never will be.
+    /// Waits for the traces. Fails if they will never be read.
     async fn read(mut self) -> Result<Arc<[Served]>, StatusCode> {
         let traces = self.0.wait_for(Option::is_some).await.map(|traces| traces.clone());
         traces.ok().flatten().ok_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -93,7 +94,7 @@ async fn columns(
     Ok(([(CONTENT_TYPE, "application/octet-stream")], trace.columns.clone()).into_response())
 }
 
-/// Serves the page, and what it asks for from `content`, until the program is interrupted.
+/// Serves the page, and with `content` what it requests, until the program is interrupted.
 pub(super) async fn serve(command: &ViewCommand, content: Router) -> Result<(), Failure> {
     let mut interrupt = Interrupt::listen()?;
     let failed = |error: &std::io::Error| Listening::PAGE.failed(command.listen, error);
@@ -110,6 +111,6 @@ pub(super) async fn serve(command: &ViewCommand, content: Router) -> Result<(), 
         served = async { axum::serve(listener, router).await } => {
             served.map_err(|error| Failure::new(format!("cannot serve the page any longer: {error}")))
         }
-        _ = interrupt.heard() => Ok(()),
+        _ = interrupt.received() => Ok(()),
     }
 }

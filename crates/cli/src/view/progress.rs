@@ -1,4 +1,4 @@
-//! How far the reading of a file is.
+//! The progress of reading a file.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -8,12 +8,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output;
 
-/// A file that is read faster than this needs no word about it.
+/// No progress is shown for a file that is read in less time than this.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often a line is printed where there is no terminal to draw on.
+/// How often a line is printed if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A line that is drawn over and over, if standard error is a terminal; else a line from time to time.
+/// A line that is redrawn, if standard error is a terminal; otherwise a line from time to time.
 pub(crate) struct Progress {
     name: String,
     begin: Instant,
@@ -22,12 +22,12 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Nothing of the file at `path` is read.
+    /// Starts with nothing read of the file at `path`.
     pub(crate) fn start(path: &Path) -> Self {
         Self { name: path.display().to_string(), begin: Instant::now(), last_line: None, bar: None }
     }
 
-    /// So many bytes are read, of the file as it is decompressed.
+    /// This many bytes of the decompressed file were read.
     pub(crate) fn advance(&mut self, bytes: u64) {
         if self.begin.elapsed() < PATIENCE {
             return;

@@ -1,4 +1,4 @@
-//! Files to what the page draws.
+//! From qlog files to the models that the page draws.
 
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use clearway_qlog::read::{Event, QlogReader, Reading, TraceVisitor, visit_traces
 
 use super::progress::Progress;
 
-/// Events that are passed from one thread to another at once.
+/// How many events are passed from one thread to another at once.
 const BATCH: usize = 1 << 10;
-/// So many batches wait at most.
+/// The largest number of batches that wait.
 const MAX_BATCHES: usize = 4;
 
 /// A trace that is ready to be shown.
@@ -38,11 +38,11 @@ fn read(path: &Path, reader: QlogReader) -> Vec<Trace> {
     visit_traces(reader, begin, |bytes| progress.advance(bytes))
 }
 
-/// A trace of which a part is read: findings are made here, and the model by a thread of its own.
+/// A trace that is being read: the findings are computed here, and the model by a thread of its own.
 struct Builder {
     name: String,
     findings: FindingsBuilder,
-    /// Events that were passed to the findings, and not yet to the model.
+    /// Events that were passed to the findings, but not yet to the model.
     batch: Vec<Event>,
     to_model: SyncSender<Vec<Event>>,
     model: JoinHandle<ModelBuilder>,

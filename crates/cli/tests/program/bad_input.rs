@@ -1,4 +1,4 @@
-//! Whatever is wrong: one clear line, an exit status other than 0, and nothing half-written.
+//! Whatever is wrong: one clear line, an exit status other than 0, and no incomplete file.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::support::{Running, Scratch, clearway, fail, fixture};
 
-/// What a line has to say, whatever else it says.
+/// Asserts that a line contains all of `expected`.
 fn assert_says(line: &str, expected: &[&str]) {
     for part in expected {
         assert!(line.contains(part), "{part:?} is not in {line:?}");
@@ -31,7 +31,7 @@ fn certificates_that_are_not_trusted() {
     assert_eq!(scratch.names(), ["cert.pem", "root"]);
 }
 
-/// Serves with a certificate that was changed by `change`, and says what a client that trusts it says.
+/// Serves with a certificate that was changed by `change`. Returns the error line of a client that trusts it.
 fn line_about(name: &str, change: impl FnOnce(&mut rcgen::CertificateParams)) -> String {
     let scratch = Scratch::new(name);
     let mut certificate = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -66,7 +66,7 @@ fn certificates_of_an_authority() {
     assert_says(&line, &["localhost", "not acceptable", "basicConstraints=critical,CA:FALSE"]);
 }
 
-/// No file may have more than 1 kB, or 512 bytes: a disk that is full, for whoever has no disk to fill.
+/// Files are limited to 1 kB or 512 bytes, depending on the shell: this stands in for a full disk.
 #[test]
 fn a_file_that_cannot_be_written_to_its_end() {
     let scratch = Scratch::new("too-large");
@@ -98,11 +98,11 @@ fn servers_that_cannot_be_reached() {
     assert_says(&line, &["not done after 400ms", "--timeout"]);
     drop(nobody);
     let line = fail(&["get", "--ca", &certificate, "-o", &output, &url]);
-    assert_says(&line, &["nobody listens", &address]);
+    assert_says(&line, &["nothing is listening", &address]);
     assert_eq!(scratch.names(), ["cert.pem"]);
 }
 
-/// A certificate of a server that is gone.
+/// The certificate of a server that is no longer running.
 fn certificate(scratch: &Scratch) -> String {
     let root = Scratch::new("certificate-root");
     root.fill("root/file", 1);
@@ -132,18 +132,18 @@ fn a_server_that_stops_in_the_middle() {
 }
 
 #[test]
-fn servers_that_speak_another_protocol() {
+fn servers_with_another_application_protocol() {
     let scratch = Scratch::new("protocol");
     scratch.fill("root/file", 10);
     let server = Running::serve(&scratch, "root", &["--http09"]);
     let (certificate, output) = (scratch.path("cert.pem"), scratch.path("out"));
     let line = fail(&["get", "--ca", &certificate, "-o", &output, &server.url("file")]);
-    assert_says(&line, &[&server.address, "not spoken", "--http09"]);
+    assert_says(&line, &[&server.address, "does not support", "--http09"]);
     assert_eq!(scratch.names(), ["cert.pem", "root"]);
 }
 
 #[test]
-fn answers_that_are_no_files() {
+fn responses_that_are_not_files() {
     let scratch = Scratch::new("answers");
     scratch.fill("root/folder/file", 10);
     let server = Running::serve(&scratch, "root", &[]);

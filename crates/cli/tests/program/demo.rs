@@ -3,7 +3,7 @@
 use crate::support::{Scratch, succeed};
 
 #[test]
-fn every_controller_finishes_and_says_so() {
+fn every_controller_finishes_and_is_reported() {
     let scratch = Scratch::new("demo");
     let qlog = scratch.path("qlog");
     let arguments = ["--size", "300kB", "--loss-for", "150ms", "--seed", "5", "--json"];

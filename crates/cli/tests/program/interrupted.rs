@@ -1,4 +1,4 @@
-//! Whoever ends the program early: it says so, with its status too, and leaves nothing half-written.
+//! A program that is ended early prints so, reports it with its exit status, and leaves no incomplete file.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
@@ -9,14 +9,14 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Running, Scratch, clearway};
 
-/// Far more than anything here takes: a test that reaches it has failed.
+/// Far longer than anything here takes: a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-fn tell(child: &Child, signal: Signal) {
+fn send_signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), signal).unwrap();
 }
 
-/// The status and what was said on standard error.
+/// The exit status and the output on standard error.
 fn end(mut child: Child) -> (Option<i32>, String) {
     let mut errors = String::new();
     child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
@@ -40,10 +40,10 @@ fn a_download() {
             assert!(start.elapsed() < PATIENCE, "there is no temporary file");
             thread::yield_now();
         }
-        tell(&child, signal);
+        send_signal(&child, signal);
         let (code, errors) = end(child);
         assert_eq!(code, Some(status));
-        assert_eq!(errors, "clearway: interrupted; nothing half-written was kept\n");
+        assert_eq!(errors, "clearway: interrupted; incomplete files were removed\n");
         assert_eq!(scratch.names(), ["cert.pem", "root"]);
     }
 }
@@ -57,15 +57,15 @@ fn a_download_whose_reader_does_not_read() {
     let mut command = clearway(&["get", "--ca", &certificate, &url]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // One byte has come, and more than a pipe holds is to come.
+    // One byte has arrived, and more than a pipe can hold is still to come.
     let mut pipe = child.stdout.take().unwrap();
     pipe.read_exact(&mut [0]).unwrap();
-    tell(&child, Signal::INT);
+    send_signal(&child, Signal::INT);
     assert_eq!(end(child).0, Some(130));
 }
 
 #[test]
-fn a_demonstration_shows_what_it_has() {
+fn an_interrupted_demo_prints_its_results() {
     let scratch = Scratch::new("interrupted-demo");
     let qlog = scratch.path("qlog");
     let arguments = ["--size", "1", "--loss-for", "0s", "--runs", "1000000"];
@@ -76,9 +76,9 @@ fn a_demonstration_shows_what_it_has() {
     let mut first = String::new();
     errors.read_line(&mut first).unwrap();
     assert!(first.starts_with("reno 1 "), "{first}");
-    // When the second run ends, the first one's row is there.
+    // When the second run ends, the first one's row is complete.
     errors.read_line(&mut first).unwrap();
-    tell(&child, Signal::INT);
+    send_signal(&child, Signal::INT);
     let mut rest = String::new();
     errors.read_to_string(&mut rest).unwrap();
     assert_eq!(rest.lines().last(), Some("clearway: interrupted"));

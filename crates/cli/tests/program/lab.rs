@@ -51,7 +51,7 @@ fn lines(output: &Output) -> Vec<Value> {
 #[test]
 fn a_run_is_a_table() {
     let (_scratch, folder) = library("lab-run");
-    // Where variants are named, properties across runs are not judged: that is for release builds.
+    // With --variant, properties across runs are not checked, which takes too long in a debug build.
     let every = ["--variant", "base", "--variant", "with loss"];
     let all = succeed(&[&["lab", "run", "--all", "--scenarios", &folder], &every[..]].concat());
     let one = succeed(&["lab", "run", "small", "--scenarios", &folder, "--threads", "1"]);
@@ -96,7 +96,7 @@ fn every_property_is_listed() {
 }
 
 #[test]
-fn what_is_not_as_expected_is_said() {
+fn unmet_expectations_are_reported() {
     let (scratch, _) = library("lab-unmet");
     let file = scratch.path("strict.toml");
     fs::write(&file, format!("{SMALL}\n[expect]\nwithin = \"10ms\"\nfloor_reached = 0.9\n"))
@@ -152,7 +152,7 @@ fn a_sweep_is_a_line_of_json_for_each() {
 }
 
 #[test]
-fn an_interrupted_sweep_tells_what_it_has() {
+fn an_interrupted_sweep_prints_its_results() {
     let (scratch, _) = library("lab-interrupted");
     let file = scratch.path("long.toml");
     let text = SMALL.replace("limit =", "base = false\nlimit =").replace("0.5", "0.000001");
@@ -174,7 +174,7 @@ fn an_interrupted_sweep_tells_what_it_has() {
     assert_eq!(child.wait().unwrap().code(), Some(130), "{errors}");
     let first: Value = serde_json::from_str(&first).unwrap();
     assert_eq!((&first["seeds"], &first["complete"]), (&1.into(), &true.into()));
-    // No run of the second one may have begun.
+    // Perhaps no run of the second job was started.
     for line in rest.lines() {
         let line: Value = serde_json::from_str(line).unwrap();
         assert_eq!((&line["variant"], &line["complete"]), (&"many".into(), &false.into()));
@@ -208,7 +208,7 @@ fn a_replay_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_list_shows_what_there_is() {
+fn all_scenarios_are_listed() {
     let (_scratch, folder) = library("lab-list");
     let list = ["lab", "list", "--scenarios", &folder];
     let text = String::from_utf8(succeed(&list).stdout).unwrap();
@@ -221,7 +221,7 @@ fn a_list_shows_what_there_is() {
 }
 
 #[test]
-fn what_cannot_be_run_is_one_clear_line() {
+fn invalid_arguments_and_scenarios_give_one_clear_line() {
     let (scratch, folder) = library("lab-wrong");
     let says = |arguments: &[&str], expected: &[&str]| {
         let line = fail(&[&["lab"][..], arguments].concat());
@@ -248,7 +248,7 @@ fn what_cannot_be_run_is_one_clear_line() {
     assert_eq!(code(&["lab", "sweep", "small", "--seeds", "0"]), Some(2));
 }
 
-/// No file may have more than 512 bytes or 1 kB: a disk that is full, for whoever has no disk to fill.
+/// Files are limited to 512 bytes or 1 kB, depending on the shell: this stands in for a full disk.
 #[test]
 fn a_file_of_seeds_that_cannot_be_written_to_its_end() {
     let (scratch, folder) = library("lab-full");
@@ -263,7 +263,7 @@ fn a_file_of_seeds_that_cannot_be_written_to_its_end() {
     assert_eq!(scratch.names(), ["scenarios"]);
 }
 
-/// A scenario with one small download, and nothing random in it.
+/// A scenario with one small download and without randomness.
 const STILL: &str = r#"
 summary = "A small download."
 limit = "5s"
@@ -295,7 +295,7 @@ fn one_disturbance_at_every_moment() {
         assert!(row["worst"].as_str().unwrap().starts_with("--disturbance "), "{row}");
     }
 
-    // What a row says can be run again, with its log.
+    // The worst run of a row can be repeated, with its log.
     let worst = rows[0]["worst"].as_str().unwrap().split(' ');
     let (log, mut once) = (scratch.path("one.sqlog"), every[..5].to_vec());
     once.extend(worst.chain(["--qlog", &log]));
@@ -303,7 +303,7 @@ fn one_disturbance_at_every_moment() {
     assert!(text.starts_with("finished after "), "{text}");
     assert!(fs::read(&log).unwrap().starts_with(b"\x1e{"));
 
-    // Pairs have one row; a table says the same.
+    // Pairs have one row; this is the table.
     let pairs = succeed(&[&every[..], &["--pairs", "5"]].concat());
     let text = String::from_utf8(pairs.stdout).unwrap();
     assert_eq!(text.lines().count(), 2);

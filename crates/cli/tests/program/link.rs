@@ -1,4 +1,4 @@
-//! `clearway link` between programs that know nothing of it.
+//! `clearway link` between programs that are not aware of it.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -61,7 +61,7 @@ fn a_download_survives_a_bad_link_with_rebinding() {
     let link = Running::link(&server.address, &conditions);
     let (certificate, output) = (scratch.path("cert.pem"), scratch.path("file"));
     let url = server.url("file");
-    // A client that only receives has to speak up for the server to learn its new address.
+    // A client that only receives has to send something so that the server learns its new address.
     let patient = ["get", "--keep-alive", "30ms", "--connect", &link.address];
     succeed(&[&patient[..], &["--ca", &certificate, "-o", &output, &url]].concat());
     assert_eq!(std::fs::read(&output).unwrap(), content);
@@ -70,7 +70,7 @@ fn a_download_survives_a_bad_link_with_rebinding() {
     server.interrupt();
 }
 
-/// The least round-trip time that the one trace in `folder` tells of.
+/// The smallest round-trip time in the only trace in `folder`.
 fn least_round_trip(folder: &str) -> Duration {
     let mut traces = std::fs::read_dir(Path::new(folder)).unwrap();
     let trace = QlogReader::open(&traces.next().unwrap().unwrap().path()).unwrap();
@@ -84,7 +84,7 @@ fn least_round_trip(folder: &str) -> Duration {
     least.min().unwrap()
 }
 
-/// Threads that leave no processor to anybody, as long as this lives.
+/// Threads that occupy all processors until this is dropped.
 struct Busy(Arc<AtomicBool>);
 
 impl Busy {
@@ -108,8 +108,8 @@ impl Drop for Busy {
     }
 }
 
-/// Threads that are held up, between the clock and the kernel too: as long as that makes a sample longer, the next
-/// one mends it.
+/// On a busy machine, threads are delayed, also between reading the clock and calling the kernel. That may make an RTT
+/// sample longer, which later samples correct, but never shorter.
 #[test]
 fn on_a_busy_machine_no_round_trip_is_shorter_than_the_path() {
     let scratch = Scratch::new("busy");

@@ -1,4 +1,4 @@
-//! Several downloads at once, and what a server holds for its clients.
+//! Parallel downloads, and the server's limits on files and memory.
 
 use std::fs;
 
@@ -32,13 +32,13 @@ fn one_download_that_fails_does_not_end_the_others() {
 }
 
 #[test]
-fn fifty_files_come_over_one_connection_at_once() {
+fn fifty_files_are_downloaded_in_parallel_over_one_connection() {
     let scratch = Scratch::new("at-once");
     for number in 0..50 {
         scratch.fill(&format!("root/{number}"), 1000);
     }
     let server = Running::serve(&scratch, "root", &[]);
-    // A round trip of 200 ms: one after another they would take ten seconds.
+    // A round trip of 200 ms: sequential downloads would take ten seconds.
     let link = Running::link(&server.address, &["--delay", "100ms"]);
     let (certificate, folder) = (scratch.path("cert.pem"), scratch.path("downloads"));
     fs::create_dir(&folder).unwrap();
@@ -50,19 +50,20 @@ fn fifty_files_come_over_one_connection_at_once() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 50);
     assert_eq!(fs::read_dir(&logs).unwrap().count(), 1, "one connection");
-    // All had been asked for before the first answer came: the last to come had waited as long as the first.
+    // All files were requested before the first response arrived, so the client sends little between the first and the
+    // last completion.
     let lines = String::from_utf8(output.stdout).unwrap();
     let packets = |line: &str| {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         line["packets_sent"].as_u64().unwrap()
     };
     let (first, last) = (lines.lines().next().unwrap(), lines.lines().last().unwrap());
-    // Acknowledgements, but no requests.
+    // Only acknowledgements, no requests.
     assert!(packets(last) - packets(first) < 40, "{first}\n{last}");
 }
 
 #[test]
-fn a_server_without_descriptors_says_so() {
+fn a_server_without_file_descriptors_answers_503() {
     let scratch = Scratch::new("descriptors");
     let content = scratch.fill("root/file", 1000);
     let server =
@@ -78,7 +79,7 @@ fn a_server_without_descriptors_says_so() {
 }
 
 #[test]
-fn budgets_of_nothing_are_refused() {
+fn limits_that_are_too_small_are_refused() {
     let scratch = Scratch::new("refused-options");
     scratch.fill("root/file", 1);
     for (option, value) in

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Running, Scratch, clearway, fail, fixture, succeed};
 
-/// Far more than anything here takes: a test that reaches it has failed.
+/// Far longer than anything here takes: a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn get(address: &str, path: &str) -> Vec<u8> {
@@ -36,7 +36,7 @@ fn serves_the_page_and_the_traces_until_it_is_interrupted() {
         let answer = ureq::get(format!("http://{}/{missing}", view.address)).call();
         assert!(answer.is_err(), "{missing}");
     }
-    // As a browser asks on behalf of a page whose name leads to this machine.
+    // As a browser requests it for a page whose name was made to resolve to this machine (DNS rebinding).
     let asked = ureq::get(format!("http://{}/traces.json", view.address));
     let answer = asked.header("Host", "example.org").call();
     assert!(matches!(answer, Err(ureq::Error::StatusCode(403))), "{answer:?}");
@@ -44,7 +44,7 @@ fn serves_the_page_and_the_traces_until_it_is_interrupted() {
 }
 
 #[test]
-fn an_address_in_use_and_a_file_that_cannot_be_written_are_said() {
+fn an_address_in_use_and_a_file_that_cannot_be_written_are_reported() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let trace = fixture("quinn-small.sqlog.gz");
@@ -59,7 +59,7 @@ fn an_address_in_use_and_a_file_that_cannot_be_written_are_said() {
 }
 
 #[test]
-fn a_file_has_the_page_and_the_traces() {
+fn a_file_contains_the_page_and_the_traces() {
     let scratch = Scratch::new("view-html");
     let out = scratch.path("page.html");
     succeed(&["view", "--html", &out, &fixture("gallery-001.sqlog.gz")]);
@@ -68,7 +68,7 @@ fn a_file_has_the_page_and_the_traces() {
     assert!(page.contains("id=\"trace-0-header\"") && page.contains("id=\"trace-0-columns\""));
 }
 
-/// A program that ends with the test.
+/// A program that is killed at the end of the test.
 struct Started(Child);
 
 impl Drop for Started {
@@ -78,7 +78,7 @@ impl Drop for Started {
     }
 }
 
-/// Starts a command, and gives what stands behind `before` in what it says.
+/// Starts a command. Returns what follows `before` in its output on standard error.
 fn start(command: &mut Command, before: &str) -> (Started, String) {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -89,7 +89,7 @@ fn start(command: &mut Command, before: &str) -> (Started, String) {
 }
 
 #[test]
-fn a_demonstration_can_be_followed_while_it_goes() {
+fn a_demo_can_be_followed_while_it_runs() {
     let scratch = Scratch::new("view-live");
     let qlog = scratch.path("qlog");
     let words = ["demo", "--controller", "reno", "--live", "127.0.0.1:0", "--qlog", &qlog];

@@ -1,5 +1,5 @@
-//! Every fault for which a client refuses a server, made with a real handshake: the variant that a program gets, and the
-//! line that whoever runs `clearway get` reads.
+//! Every fault for which a client refuses a server, produced with a real handshake: the error variant that a program
+//! gets, and the line that the user of `clearway get` reads.
 
 use std::error::Error as _;
 use std::fs;
@@ -20,24 +20,24 @@ use tokio::net::UdpSocket;
 use crate::support::{Scratch, fail};
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-/// The name by which the clients ask for the server.
+/// The server name that the clients use.
 const NAME: &str = "localhost";
 
-/// A server with a fault, and what a client says of it.
+/// A server with a fault, and the expected error of a client.
 struct Fault {
     what: &'static str,
     server: Server,
     is_right: fn(&ConnectionError) -> bool,
-    /// What the line says, beside the server.
+    /// What the error line contains, besides the server.
     line: &'static [&'static str],
 }
 
 enum Server {
-    /// Shows the first certificate; the client trusts what leads to the second.
+    /// Presents the first certificate; the client trusts chains that end at the second.
     Showing(Shown, Certificate),
-    /// Has a certificate that is trusted, but speaks this protocol alone.
+    /// Has a trusted certificate, but supports only this application protocol.
     Speaking(&'static str),
-    /// Knows no QUIC version but 2.
+    /// Supports only QUIC version 2.
     OfVersion2,
 }
 
@@ -47,7 +47,7 @@ fn parameters(name: &str) -> CertificateParams {
     CertificateParams::new(vec![name.to_owned()]).unwrap()
 }
 
-/// A certificate that is its own issuer, and trusted.
+/// A self-signed certificate that is trusted.
 fn self_signed(parameters: &CertificateParams) -> Server {
     let key = KeyPair::generate().unwrap();
     let certificate = parameters.self_signed(&key).unwrap();
@@ -60,7 +60,7 @@ fn changed(change: impl FnOnce(&mut CertificateParams)) -> Server {
     self_signed(&parameters)
 }
 
-/// An authority with a key of its own: all have one name.
+/// A certificate authority with a key of its own; all have the same name.
 fn authority() -> (Certificate, Issuer<'static, KeyPair>) {
     let mut parameters = CertificateParams::default();
     parameters.distinguished_name.push(DnType::CommonName, "The Authority");
@@ -70,7 +70,7 @@ fn authority() -> (Certificate, Issuer<'static, KeyPair>) {
     (certificate, Issuer::new(parameters, key))
 }
 
-/// The client trusts an authority of the issuer's name that has another key.
+/// The client trusts an authority with the issuer's name, but with another key.
 fn signed_by_a_namesake() -> Server {
     let ((_, issuer), (trusted, _)) = (authority(), authority());
     let key = KeyPair::generate().unwrap();
@@ -86,7 +86,7 @@ fn not_trusted() -> Server {
     Server::Showing(shown, trusted)
 }
 
-/// What TLS at this end did not accept.
+/// The certificate error for which the local TLS stack aborted the handshake.
 fn certificate_error(error: &ConnectionError) -> Option<&CertificateError> {
     let ConnectionError::TransportError(error) = error else { return None };
     match &error.cause {
@@ -178,7 +178,7 @@ fn faults() -> Vec<Fault> {
                 matches!(error, ConnectionError::ConnectionClosed { error_code, .. }
                     if *error_code == TransportErrorCode::crypto(alert))
             },
-            line: &["this protocol is not spoken by", "--http09"],
+            line: &["does not support the application protocol", "--http09"],
         },
         Fault {
             what: "no common version",
@@ -213,7 +213,7 @@ fn every_refusal_has_its_variant_and_its_line() {
     }
 }
 
-/// Whoever knows no variant finds the error of TLS among the sources.
+/// Code that does not match on variants finds the error of TLS among the sources.
 fn assert_causes(what: &str, error: &http3::Error) {
     let sources = std::iter::successors(error.source(), |error| (*error).source());
     let tls = sources.filter(|error| error.is::<rustls::Error>()).count();
@@ -222,7 +222,7 @@ fn assert_causes(what: &str, error: &http3::Error) {
     assert_eq!(tls, usize::from(is_local), "{what}");
 }
 
-/// Starts the server, which lives as long as the runtime. Returns where it listens and what its clients trust.
+/// Starts the server, which runs as long as the runtime. Returns its address and the certificate that clients trust.
 async fn serve(server: Server) -> (SocketAddr, Certificate) {
     let (Shown(certificate, key), trusted, protocol) = match server {
         Server::Showing(shown, trusted) => (shown, trusted, http3::PROTOCOL),
@@ -261,7 +261,7 @@ async fn answer_with_version_2() -> SocketAddr {
     address
 }
 
-/// The connection IDs change places (RFC 8999 §6).
+/// A Version Negotiation packet for an Initial packet; its connection IDs are swapped (RFC 8999 §6).
 fn version_negotiation(initial: &[u8]) -> Option<Vec<u8>> {
     const LONG_HEADER: u8 = 0x80;
     const VERSION_2: [u8; 4] = [0x6b, 0x33, 0x43, 0xcf];

@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use crate::support::{Running, Scratch, clearway, succeed};
 
 #[test]
-fn files_come_byte_for_byte() {
+fn files_are_downloaded_byte_for_byte() {
     let scratch = Scratch::new("byte-for-byte");
     let large = scratch.fill("root/large.bin", 3_000_000);
     let small = scratch.fill("root/sub dir/small.txt", 10);
@@ -53,7 +53,7 @@ fn http09_with_retry() {
 }
 
 #[test]
-fn traces_and_keys_are_left_where_the_user_wants_them() {
+fn traces_and_keys_are_written_where_the_user_wants_them() {
     let scratch = Scratch::new("traces");
     scratch.fill("root/file", 1000);
     let server_logs = scratch.path("server");

@@ -1,4 +1,4 @@
-//! The program as its users have it: started, read, interrupted.
+//! Starting the program, reading its output, and interrupting it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -7,14 +7,14 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
-/// A command of the program, which finds nothing of the environment of whoever runs the tests.
+/// A command of the program, without the environment variables of the user who runs the tests.
 pub(crate) fn clearway(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_clearway"));
     command.args(arguments).env_remove("QLOGDIR").env_remove("SSLKEYLOGFILE");
     command
 }
 
-/// Runs a command to its end, which is success.
+/// Runs a command that must succeed.
 pub(crate) fn succeed(arguments: &[&str]) -> Output {
     let output = clearway(arguments).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -22,7 +22,7 @@ pub(crate) fn succeed(arguments: &[&str]) -> Output {
     output
 }
 
-/// Runs a command to its end, which is failure: the status is 1, and one line says why.
+/// Runs a command that must fail with exit status 1. Returns the only line of its error message.
 pub(crate) fn fail(arguments: &[&str]) -> String {
     let output = clearway(arguments).output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -37,7 +37,7 @@ pub(crate) fn fixture(name: &str) -> String {
     format!("{}/../qlog/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A folder of its own, removed at the end.
+/// A temporary folder, removed at the end.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -53,7 +53,7 @@ impl Scratch {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 
-    /// Writes a file of `size` bytes in which no two stretches are alike.
+    /// Writes a file of `size` pseudorandom bytes.
     pub(crate) fn fill(&self, name: &str, size: usize) -> Vec<u8> {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let next = || {
@@ -68,7 +68,7 @@ impl Scratch {
         content
     }
 
-    /// The names of everything in the folder, hidden things included.
+    /// The names of everything in the folder, including hidden files.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).unwrap();
         let mut names: Vec<_> =
@@ -88,12 +88,12 @@ impl Drop for Scratch {
 pub(crate) struct Running {
     child: Child,
     output: BufReader<ChildStdout>,
-    /// Where it listens.
+    /// The address that it listens on.
     pub(crate) address: String,
 }
 
 impl Running {
-    /// Serves `root` with a certificate that is in `scratch` afterwards, as `cert.pem`.
+    /// Serves `root` with a generated certificate, which is saved in `scratch` as `cert.pem`.
     pub(crate) fn serve(scratch: &Scratch, root: &str, more: &[&str]) -> Self {
         let certificate = scratch.path("cert.pem");
         Self::serve_as(scratch, root, &[&["--save-cert", &certificate][..], more].concat())
@@ -154,7 +154,7 @@ impl Running {
         format!("https://localhost:{port}/{path}")
     }
 
-    /// From now on it can open nothing more.
+    /// Limits its file descriptors, so that it cannot open any more files.
     pub(crate) fn limit_descriptors(&self) {
         let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
         let none = Rlimit { current: Some(3), maximum: Some(3) };
@@ -166,7 +166,7 @@ impl Running {
         let _ = kill_process(pid, signal);
     }
 
-    /// Interrupts it, as Ctrl-C does, and returns the rest of what it prints. It ends well.
+    /// Interrupts it, as Ctrl-C does, and returns the rest of its output. It must end with success.
     pub(crate) fn interrupt(mut self) -> String {
         self.signal(Signal::INT);
         let mut rest = String::new();

@@ -31,7 +31,7 @@ fn only_this_user_may_read_traces_and_keys() {
     assert_eq!(get(&keys), 1);
     assert_eq!(mode(&keys), 0o600);
     assert_eq!(get(&keys), 2, "the second program appends");
-    // A file that is there already stays as it is, but for what is appended.
+    // An existing file is appended to, and otherwise stays as it is.
     let shared = scratch.path("shared");
     fs::write(&shared, "# of another program\n").unwrap();
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o640)).unwrap();
@@ -47,12 +47,12 @@ fn only_this_user_may_read_traces_and_keys() {
 }
 
 #[test]
-fn a_disk_that_is_full_is_said_once_and_files_are_served_all_the_same() {
+fn a_full_disk_is_reported_once_and_files_are_still_served() {
     let scratch = Scratch::new("full");
     let content = scratch.fill("root/file", 1_000_000);
     let (root, logs) = (scratch.path("root"), scratch.path("logs"));
     let (certificate, errors) = (scratch.path("cert.pem"), scratch.path("errors"));
-    // No file may be longer than 4 KiB: to who writes it that is a full disk.
+    // Files are limited to 4 KiB, which stands in for a full disk.
     let limited = "ulimit -f 8; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", limited, env!("CARGO_BIN_EXE_clearway")]);
@@ -66,12 +66,12 @@ fn a_disk_that_is_full_is_said_once_and_files_are_served_all_the_same() {
     }
     server.interrupt();
     let errors = fs::read_to_string(errors).unwrap();
-    let said: Vec<_> = errors.lines().filter(|line| line.contains("qlog")).collect();
-    assert_eq!(said.len(), 1, "{errors}");
-    assert!(said[0].starts_with("clearway: a qlog file ends early: File too large"), "{errors}");
+    let lines: Vec<_> = errors.lines().filter(|line| line.contains("qlog")).collect();
+    assert_eq!(lines.len(), 1, "{errors}");
+    assert!(lines[0].starts_with("clearway: a qlog file ends early: File too large"), "{errors}");
 }
 
-/// Events of a file that is whole, and of one trace.
+/// The number of events in a file, which must be complete and contain one trace.
 fn events(path: &str) -> u64 {
     let mut reader = QlogReader::open(path.as_ref()).unwrap();
     reader.by_ref().for_each(drop);
@@ -81,7 +81,7 @@ fn events(path: &str) -> u64 {
 }
 
 #[test]
-fn two_demonstrations_in_one_folder_leave_each_other_s_files_alone() {
+fn two_demos_in_one_folder_do_not_touch_each_others_files() {
     let scratch = Scratch::new("demos");
     let qlog = scratch.path("qlog");
     let demo = ["demo", "--controller", "reno", "--size", "1000", "--loss-for", "0s"];
@@ -93,26 +93,27 @@ fn two_demonstrations_in_one_folder_leave_each_other_s_files_alone() {
     let before = fs::read(scratch.path("qlog/reno-1.sqlog")).unwrap();
 
     let second = succeed(&[&demo[..], &["--qlog", &qlog, "--json"]].concat());
-    let said = String::from_utf8(second.stderr).unwrap();
-    assert!(said.contains("another demo writes its qlog files to") && said.contains("_2.sqlog"));
+    let errors = String::from_utf8(second.stderr).unwrap();
+    assert!(errors.contains("another demo is writing its qlog files to"), "{errors}");
+    assert!(errors.contains("_2.sqlog"), "{errors}");
     let outcome: serde_json::Value = serde_json::from_slice(&second.stdout).unwrap();
     let own = scratch.path("qlog/reno-1_2.sqlog");
     assert_eq!(outcome["qlog"], own);
     kill_process(Pid::from_raw(first.id().cast_signed()).unwrap(), Signal::INT).unwrap();
     lines.for_each(drop);
     assert_eq!(first.wait().unwrap().code(), Some(130));
-    // Its end may have come after the line that was awaited.
+    // The file may have been completed after the line that the test waited for.
     assert!(fs::read(scratch.path("qlog/reno-1.sqlog")).unwrap().starts_with(&before));
     assert!(events(&own) > 20 && events(&scratch.path("qlog/reno-1.sqlog")) > 20);
 
-    // Nobody else is there any more: the next one takes the names of the first.
+    // No other demo is running any more: the next one takes the names of the first.
     let third = succeed(&[&demo[..], &["--qlog", &qlog, "--json"]].concat());
     let outcome: serde_json::Value = serde_json::from_slice(&third.stdout).unwrap();
     assert_eq!(outcome["qlog"], scratch.path("qlog/reno-1.sqlog"));
 }
 
 #[test]
-fn names_that_were_not_given_are_refused_at_every_address() {
+fn host_names_that_were_not_given_are_refused_at_every_address() {
     let trace = fixture("quinn-small.sqlog.gz");
     let view = Running::view(&["--listen", "0.0.0.0:0", "--name", "build.example.org", &trace]);
     let port = view.address.rsplit_once(':').unwrap().1;

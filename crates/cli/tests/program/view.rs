@@ -52,7 +52,7 @@ fn findings_are_printed_and_set_the_exit_status() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_files_are_reported() {
     let scratch = Scratch::new("view-unreadable");
     scratch.fill("page", 1000);
     let page = scratch.path("page");
@@ -66,7 +66,7 @@ fn what_cannot_be_read_is_said() {
     let (status, _, errors) = run(&["qlog", "convert", "--to", "0.3", &page, "-o", &out]);
     assert_eq!(status, Some(2), "{errors}");
     assert_eq!(scratch.names(), ["page"]);
-    // That nothing is found says nothing where nothing was read.
+    // If nothing was read, the absence of findings means nothing.
     let old = scratch.path("old");
     let arrays =
         "{\"qlog_version\":\"draft-01\",\"traces\":[{\"events\":[[\"1\",\"transport\"]]}]}";

@@ -1,4 +1,4 @@
-//! Reads one connection's log after the other.
+//! Reads the logs of connections, one after the other.
 
 use std::collections::BTreeSet;
 use std::thread::sleep;
@@ -10,10 +10,10 @@ use super::origin::{Listed, Origin};
 use super::state::Known;
 use crate::output;
 
-/// How long it is until there may be something new.
+/// The interval between requests for the list of connections.
 const INTERVAL: Duration = Duration::from_millis(300);
 
-/// Follows what there is at `origin`, for ever.
+/// Follows the connections at `origin`. Never returns.
 pub(super) fn follow(origin: &Origin, known: &Known) {
     let mut shown = BTreeSet::new();
     let mut complaint = None;
@@ -39,7 +39,8 @@ pub(super) fn follow(origin: &Origin, known: &Known) {
     }
 }
 
-/// The newest connection that lives and was not yet shown; at first, one that has ended is better than nothing.
+/// The newest connection in progress that was not shown yet. If nothing was shown yet, a connection that has ended is
+/// better than nothing.
 fn choose(listed: &[Listed], shown: &BTreeSet<String>) -> Option<String> {
     let living = listed.iter().rev().find(|it| !it.has_ended && !shown.contains(&it.name));
     let ended = || listed.last().filter(|_| shown.is_empty());
@@ -61,7 +62,7 @@ fn show(origin: &Origin, name: &str, known: &Known) {
     visit_traces(reader, begin, |_| {});
 }
 
-/// A log whose events are shown as they come.
+/// A log whose events are shown as they arrive.
 struct Followed<'a>(&'a Known);
 
 impl TraceVisitor for Followed<'_> {
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_living_is_shown_and_then_the_next_one() {
+    fn the_newest_connection_in_progress_is_shown_first() {
         let listed = |names: &[(&str, bool)]| -> Vec<Listed> {
             let listed = |(name, has_ended): &(&str, bool)| Listed {
                 name: (*name).to_owned(),

@@ -1,4 +1,4 @@
-//! Where the logs of living connections come from.
+//! The source of the logs of connections in progress.
 
 use std::io::Read;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long it may take until there is a connection to the address.
+/// How long connecting to the address may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The address of a program that runs with `--live`, and perhaps a connection of it.
+/// The address of a program that runs with `--live`, and optionally the name of one of its connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Origin {
     authority: String,
@@ -41,20 +41,20 @@ pub(super) struct Listed {
 }
 
 impl Origin {
-    /// Its address, to be read.
+    /// The address, for messages.
     pub(super) fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// The connections that there are, the newest last; only the one that is named, if one is.
+    /// The list of connections, the newest last; if a connection is named, only that one.
     ///
     /// # Errors
     ///
-    /// Why there is no list.
+    /// If there is no list, with the reason.
     pub(super) fn list(&self) -> Result<Vec<Listed>, String> {
         let text = self.get("")?.into_body().read_to_string().map_err(|error| error.to_string())?;
         let entries: Vec<Value> = serde_json::from_str(&text)
-            .map_err(|_| "it answers, but not with a list of traces".to_owned())?;
+            .map_err(|_| "the response is not a list of traces".to_owned())?;
         let listed = entries.iter().filter_map(|entry| {
             let name = entry.get("name")?.as_str()?.to_owned();
             Some(Listed { name, has_ended: entry.get("has_ended")?.as_bool()? })
@@ -62,16 +62,16 @@ impl Origin {
         Ok(listed.filter(|it| self.name.as_ref().is_none_or(|name| *name == it.name)).collect())
     }
 
-    /// The log of a connection, as it is written.
+    /// A reader of a connection's log, which is read while it is written.
     ///
     /// # Errors
     ///
-    /// Why it cannot be had.
+    /// If the log cannot be opened, with the reason.
     pub(super) fn open(&self, name: &str) -> Result<impl Read + Send + 'static, String> {
         Ok(self.get(name)?.into_body().into_reader())
     }
 
-    /// Asks by address, whatever name leads there: the program that answers need not know its names.
+    /// Sends a request to the resolved IP address, so that the server accepts it whatever host name the user gave.
     fn get(&self, path: &str) -> Result<http::Response<ureq::Body>, String> {
         let agent = ureq::Agent::config_builder().timeout_connect(Some(PATIENCE)).proxy(None);
         let agent: ureq::Agent = agent.build().into();
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_an_address_and_perhaps_a_name() {
+    fn is_an_address_and_optionally_a_name() {
         let origin = |authority: &str, name: Option<&str>| Origin {
             authority: authority.to_owned(),
             name: name.map(str::to_owned),

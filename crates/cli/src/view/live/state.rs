@@ -1,4 +1,4 @@
-//! What is known of the connection that is followed, and how much of it a page was told.
+//! The state of the connection that is followed, and how much of it was sent to a page.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,28 +8,28 @@ use clearway_qlog::model::{Follower, ModelBuilder};
 use clearway_qlog::read::{Event, Reading};
 use serde_json::{Value, json};
 
-/// How often findings are made anew.
+/// How often the findings are computed anew.
 const FINDINGS_INTERVAL: Duration = Duration::from_millis(500);
 
-/// All that pages are told.
+/// The state that is sent to pages.
 #[derive(Debug, Default)]
 pub(super) struct Known(Mutex<Connection>);
 
-/// One connection.
+/// The connection that is followed.
 #[derive(Debug, Default)]
 struct Connection {
-    /// Counts connections; there was none yet if it is zero.
+    /// Counts connections; 0 if there was none yet.
     number: u64,
     events: u64,
     reading: Reading,
     model: ModelBuilder,
     detectors: FindingsBuilder,
     findings: Vec<Finding>,
-    /// When they were made, and after how many events.
+    /// When the findings were computed, and after how many events.
     found: Option<(Instant, u64)>,
 }
 
-/// What a page was told.
+/// What was sent to a page.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     connection: u64,
@@ -43,7 +43,7 @@ impl Known {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another connection is followed from now on.
+    /// Starts to follow another connection.
     pub(super) fn begin(&self, name: &str, reading: &Reading) {
         let mut connection = self.lock();
         let title = reading.title.clone().filter(|title| !title.is_empty());
@@ -60,7 +60,7 @@ impl Known {
         connection.detectors.on_event(event);
     }
 
-    /// What a page has to be told next: the name of the message, and its data.
+    /// The next message to a page, if there is news: its name and its data.
     pub(super) fn news(&self, told: &mut Told) -> Option<(&'static str, Value)> {
         let connection = &mut *self.lock();
         if connection.number == 0 {
@@ -85,7 +85,7 @@ impl Known {
 }
 
 impl Connection {
-    /// What is wrong so far, as if the trace ended here.
+    /// Computes the findings so far, as if the trace ended here.
     fn find(&mut self) {
         let is_due = self
             .found
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_told_everything_once_and_begins_anew_with_another_connection() {
+    fn everything_is_sent_to_a_page_once_and_a_new_connection_starts_afresh() {
         let (known, mut told) = (Known::default(), Told::default());
         assert_eq!(known.news(&mut told), None);
         known.begin("a", &Reading::default());
