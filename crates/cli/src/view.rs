@@ -33,13 +33,13 @@ pub(crate) async fn run(command: ViewCommand) -> Result<(), Failure> {
         return findings::print(&command);
     }
     if let Some(origin) = command.live.clone() {
-        return page::serve(&command, live::router(origin)).await;
+        return page::serve(&command, live::news(origin)).await;
     }
     let files = command.files.iter().map(|path| Ok((path.clone(), open(path)?)));
     let files = files.collect::<Result<Vec<_>, Failure>>()?;
     match &command.html {
         Some(out) => document::write(out, &trace::read_all(files)),
-        None => page::serve(&command, page::router(files)).await,
+        None => page::serve(&command, page::traces(files)).await,
     }
 }
 

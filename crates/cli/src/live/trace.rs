@@ -1,7 +1,6 @@
 //! The log of one connection: its beginning and its newest records.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -97,15 +96,13 @@ impl Trace {
     }
 
     /// A stream of everything that is kept, and of everything that follows until the end of the log.
-    pub(super) fn follow(
-        self: Arc<Self>,
-    ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static {
+    pub(super) fn follow(self: Arc<Self>) -> impl Stream<Item = Bytes> + Send + 'static {
         let grown = self.grown.subscribe();
         unfold((self, grown, 0), |(trace, mut grown, mut position)| async move {
             loop {
                 let next = trace.lock().next(&mut position);
                 match next {
-                    Next::Piece(piece) => return Some((Ok(piece), (trace, grown, position))),
+                    Next::Piece(piece) => return Some((piece, (trace, grown, position))),
                     Next::Later => grown.changed().await.ok()?,
                     Next::End => return None,
                 }
@@ -153,12 +150,12 @@ mod tests {
             writer.write_all(&piece).unwrap();
         }
         let mut early = Box::pin(Arc::clone(&trace).follow());
-        assert_eq!(early.next().await, Some(Ok(Bytes::from_static(b"beginning"))));
+        assert_eq!(early.next().await, Some(Bytes::from_static(b"beginning")));
         writer.write_all(b"last").unwrap();
         drop(writer);
         let rest: Vec<_> = early.collect().await;
         assert_eq!(rest.len(), 4);
-        assert_eq!(rest[3], Ok(Bytes::from_static(b"last")));
+        assert_eq!(rest[3], Bytes::from_static(b"last"));
     }
 
     #[tokio::test]
@@ -171,7 +168,7 @@ mod tests {
         tokio::task::yield_now().await;
         writer.write_all(b"2").unwrap();
         drop(writer);
-        assert_eq!(reading.await.unwrap(), [Ok(Bytes::from("1")), Ok(Bytes::from("2"))]);
+        assert_eq!(reading.await.unwrap(), [Bytes::from("1"), Bytes::from("2")]);
         assert!(trace.has_ended());
     }
 }

@@ -9,46 +9,58 @@ mod state;
 
 pub(super) use origin::Origin;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::State;
-use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::routing::get;
+use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::unfold;
-use tokio::time::MissedTickBehavior;
+use http::{Response, StatusCode};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::http1::{self, Body, Content};
 use state::{Known, Told};
 
 /// How often news is sent to a page.
 const INTERVAL: Duration = Duration::from_millis(100);
 
+/// After this time without news a comment is sent, so that nothing between here and the page closes the connection.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
 /// Follows `origin` from now on, and serves what happens there.
-pub(super) fn router(origin: Origin) -> Router {
+pub(super) fn news(origin: Origin) -> impl Content {
     let known = Arc::new(Known::default());
     let followed = Arc::clone(&known);
     // The thread ends with the program.
     std::thread::spawn(move || follow::follow(&origin, &followed));
-    Router::new().route("/live", get(live)).with_state(known)
+    Live(known)
 }
 
-async fn live(
-    State(known): State<Arc<Known>>,
-) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let mut interval = tokio::time::interval(INTERVAL);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let stream =
-        unfold((known, Told::default(), interval), |(known, mut told, mut interval)| async {
-            loop {
-                interval.tick().await;
-                if let Some((name, data)) = known.news(&mut told) {
-                    let event = Event::default().event(name).data(data.to_string());
-                    return Some((Ok(event), (known, told, interval)));
-                }
+struct Live(Arc<Known>);
+
+impl Content for Live {
+    async fn get(&self, path: &str) -> Response<Body> {
+        match path {
+            "/live" => http1::events(events(Arc::clone(&self.0))),
+            _ => http1::refusal(StatusCode::NOT_FOUND, "there is only /live\n"),
+        }
+    }
+}
+
+fn events(known: Arc<Known>) -> impl Stream<Item = Bytes> + Send + 'static {
+    let mut ticks = interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    unfold((known, Told::default(), ticks), |(known, mut told, mut ticks)| async {
+        let begin = Instant::now();
+        let event = loop {
+            ticks.tick().await;
+            match known.news(&mut told) {
+                // JSON has no line breaks, which would end the field.
+                Some((name, data)) => break format!("event: {name}\ndata: {data}\n\n"),
+                None if begin.elapsed() >= KEEP_ALIVE => break ":\n\n".to_owned(),
+                None => {}
             }
-        });
-    Sse::new(stream).keep_alive(KeepAlive::default())
+        };
+        Some((Bytes::from(event), (known, told, ticks)))
+    })
 }

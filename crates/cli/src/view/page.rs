@@ -4,22 +4,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-use axum::Router;
-use axum::extract::{Path, State};
-use axum::response::{Html, IntoResponse, Response};
-use axum::routing::get;
 use bytes::Bytes;
 use clearway_qlog::model::{Header, TraceName};
 use clearway_qlog::read::QlogReader;
-use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use http::{Response, StatusCode};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::ViewCommand;
 use super::trace::{Trace, read_all};
 use crate::failure::Failure;
-use crate::host_check;
+use crate::http1::{self, Body, Content};
 use crate::interrupt::Interrupt;
 use crate::listening::Listening;
 use crate::output;
@@ -39,7 +34,7 @@ struct Served {
 
 /// Reads `files` and serves their traces, which the page requests one by one. A request waits until the traces are
 /// read.
-pub(super) fn router(files: Vec<(PathBuf, QlogReader)>) -> Router {
+pub(super) fn traces(files: Vec<(PathBuf, QlogReader)>) -> impl Content {
     let (sender, receiver) = watch::channel(None);
     // A thread that nobody waits for: an interrupt ends the program at once.
     thread::spawn(move || {
@@ -51,11 +46,7 @@ pub(super) fn router(files: Vec<(PathBuf, QlogReader)>) -> Router {
         let traces: Arc<[Served]> = read_all(files).into_iter().map(serve).collect();
         sender.send_replace(Some(traces));
     });
-    Router::new()
-        .route("/traces.json", get(list))
-        .route("/{number}/header.json", get(header))
-        .route("/{number}/columns.bin", get(columns))
-        .with_state(Traces(receiver))
+    Traces(receiver)
 }
 
 /// All traces, once they are read.
@@ -63,39 +54,49 @@ pub(super) fn router(files: Vec<(PathBuf, QlogReader)>) -> Router {
 struct Traces(watch::Receiver<Option<Arc<[Served]>>>);
 
 impl Traces {
-    /// Waits for the traces. Fails if they will never be read.
-    async fn read(mut self) -> Result<Arc<[Served]>, StatusCode> {
-        let traces = self.0.wait_for(Option::is_some).await.map(|traces| traces.clone());
-        traces.ok().flatten().ok_or(StatusCode::INTERNAL_SERVER_ERROR)
+    /// Waits for the traces. `None` if they will never be read.
+    async fn read(&self) -> Option<Arc<[Served]>> {
+        let mut receiver = self.0.clone();
+        let traces = receiver.wait_for(Option::is_some).await.map(|traces| traces.clone());
+        traces.ok().flatten()
     }
 }
 
-async fn list(State(traces): State<Traces>) -> Result<Response, StatusCode> {
-    let traces = traces.read().await?;
-    let names: Vec<_> = traces.iter().map(|trace| TraceName { name: trace.name.clone() }).collect();
-    Ok(axum::Json(names).into_response())
+impl Content for Traces {
+    async fn get(&self, path: &str) -> Response<Body> {
+        let Some(traces) = self.read().await else {
+            return http1::refusal(StatusCode::INTERNAL_SERVER_ERROR, "the traces were not read\n");
+        };
+        if path == "/traces.json" {
+            let name = |trace: &Served| TraceName { name: trace.name.clone() };
+            return http1::json(&traces.iter().map(name).collect::<Vec<_>>());
+        }
+        let part = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+        let of = |number: &str| traces.get(number.parse::<usize>().ok()?);
+        match part.and_then(|(number, part)| Some((of(number)?, part))) {
+            Some((trace, "header.json")) => http1::json(&trace.header),
+            Some((trace, "columns.bin")) => {
+                http1::whole("application/octet-stream", trace.columns.clone())
+            }
+            _ => http1::refusal(StatusCode::NOT_FOUND, "there is no such trace\n"),
+        }
+    }
 }
 
-async fn header(
-    State(traces): State<Traces>,
-    Path(number): Path<usize>,
-) -> Result<Response, StatusCode> {
-    let traces = traces.read().await?;
-    let trace = traces.get(number).ok_or(StatusCode::NOT_FOUND)?;
-    Ok(axum::Json(&trace.header).into_response())
-}
+/// The page, and what it requests.
+struct Page<C>(C);
 
-async fn columns(
-    State(traces): State<Traces>,
-    Path(number): Path<usize>,
-) -> Result<Response, StatusCode> {
-    let traces = traces.read().await?;
-    let trace = traces.get(number).ok_or(StatusCode::NOT_FOUND)?;
-    Ok(([(CONTENT_TYPE, "application/octet-stream")], trace.columns.clone()).into_response())
+impl<C: Content> Content for Page<C> {
+    async fn get(&self, path: &str) -> Response<Body> {
+        match path {
+            "/" => http1::whole("text/html; charset=utf-8", PAGE),
+            _ => self.0.get(path).await,
+        }
+    }
 }
 
 /// Serves the page, and with `content` what it requests, until the program is interrupted.
-pub(super) async fn serve(command: &ViewCommand, content: Router) -> Result<(), Failure> {
+pub(super) async fn serve(command: &ViewCommand, content: impl Content) -> Result<(), Failure> {
     let mut interrupt = Interrupt::listen()?;
     let failed = |error: &std::io::Error| Listening::PAGE.failed(command.listen, error);
     let listener = TcpListener::bind(command.listen).await.map_err(|error| failed(&error))?;
@@ -105,12 +106,8 @@ pub(super) async fn serve(command: &ViewCommand, content: Router) -> Result<(), 
     if !command.no_open && open::that_detached(&page).is_err() {
         output::status("could not start a browser; open the page yourself");
     }
-    let router =
-        host_check::guard(content.route("/", get(|| async { Html(PAGE) })), &command.names);
     tokio::select! {
-        served = async { axum::serve(listener, router).await } => {
-            served.map_err(|error| Failure::new(format!("cannot serve the page any longer: {error}")))
-        }
+        never = http1::serve(listener, &command.names, Page(content)) => match never {},
         _ = interrupt.received() => Ok(()),
     }
 }

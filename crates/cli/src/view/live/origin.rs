@@ -3,12 +3,14 @@
 use std::io::Read;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
-use std::time::Duration;
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-/// How long connecting to the address may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+use crate::http1;
+
+/// A list of connections is not longer, in bytes.
+const MAX_LIST: u64 = 1 << 20;
 
 /// The address of a program that runs with `--live`, and optionally the name of one of its connections.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,8 +54,7 @@ impl Origin {
     ///
     /// If there is no list, with the reason.
     pub(super) fn list(&self) -> Result<Vec<Listed>, String> {
-        let text = self.get("")?.into_body().read_to_string().map_err(|error| error.to_string())?;
-        let entries: Vec<Value> = serde_json::from_str(&text)
+        let entries: Vec<Value> = serde_json::from_reader(self.get("")?.take(MAX_LIST))
             .map_err(|_| "the response is not a list of traces".to_owned())?;
         let listed = entries.iter().filter_map(|entry| {
             let name = entry.get("name")?.as_str()?.to_owned();
@@ -67,19 +68,18 @@ impl Origin {
     /// # Errors
     ///
     /// If the log cannot be opened, with the reason.
-    pub(super) fn open(&self, name: &str) -> Result<impl Read + Send + 'static, String> {
-        Ok(self.get(name)?.into_body().into_reader())
+    pub(super) fn open(&self, name: &str) -> Result<http1::Download, String> {
+        self.get(name)
     }
 
     /// Sends a request to the resolved IP address, so that the server accepts it whatever host name the user gave.
-    fn get(&self, path: &str) -> Result<http::Response<ureq::Body>, String> {
-        let agent = ureq::Agent::config_builder().timeout_connect(Some(PATIENCE)).proxy(None);
-        let agent: ureq::Agent = agent.build().into();
+    fn get(&self, name: &str) -> Result<http1::Download, String> {
+        let path = format!("/{}", utf8_percent_encode(name, NON_ALPHANUMERIC));
         let mut why = format!("{} has no address", self.authority);
         for address in self.addresses()? {
-            match agent.get(format!("http://{address}/{path}")).call() {
-                Ok(answer) => return Ok(answer),
-                Err(error) => why = error.to_string(),
+            match http1::get(address, &path) {
+                Ok(content) => return Ok(content),
+                Err(error) => why = error,
             }
         }
         Err(why)

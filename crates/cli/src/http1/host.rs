@@ -1,38 +1,17 @@
 //! A check of the Host field of HTTP requests, against DNS rebinding.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
-use http::StatusCode;
-use http::header::HOST;
 use http::uri::Authority;
 
-/// A router that answers only requests whose Host is an IP address, "localhost" or one of `names`: a web page whose
-/// name was made to resolve to this machine (DNS rebinding) must not read what is served. A browser sends an IP address
-/// as Host only for pages that were loaded from that address.
-pub(crate) fn guard(router: Router, names: &[String]) -> Router {
-    let names: Arc<[String]> = names.into();
-    router.layer(from_fn_with_state(names, refuse_other_names))
-}
+/// What to do where a request was refused.
+pub(super) const ADVICE: &str =
+    "in the URL, use localhost, the IP address, or a host name given with --name or --live-name\n";
 
-async fn refuse_other_names(
-    State(names): State<Arc<[String]>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
-    if host.is_some_and(|host| is_permitted(host, &names)) {
-        return next.run(request).await;
-    }
-    let why = "in the URL, use localhost, the IP address, or a host name given with --name or --live-name\n";
-    (StatusCode::FORBIDDEN, why).into_response()
-}
-
-fn is_permitted(host: &str, names: &[String]) -> bool {
+/// Whether `host`, the Host of a request, is an IP address, "localhost" or one of `names`: a web page whose name was
+/// made to resolve to this machine (DNS rebinding) must not read what is served. A browser sends an IP address as Host
+/// only for pages that were loaded from that address.
+pub(super) fn is_permitted(host: &str, names: &[String]) -> bool {
     let Ok(authority) = host.parse::<Authority>() else { return false };
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');
     name.eq_ignore_ascii_case("localhost")

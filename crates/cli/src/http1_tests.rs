@@ -1,0 +1,103 @@
+use std::io::Read;
+use std::net::SocketAddr;
+
+use futures_util::stream::iter;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+
+/// Offers "/whole", "/a b" and "/stream".
+struct Three;
+
+impl Content for Three {
+    async fn get(&self, path: &str) -> Response<Body> {
+        match path {
+            "/whole" => json(&["content"]),
+            "/a b" => whole("text/plain", "decoded"),
+            "/stream" => streamed("text/plain", iter((0..3).map(|_| Bytes::from("piece")))),
+            _ => refusal(StatusCode::NOT_FOUND, "not here\n"),
+        }
+    }
+}
+
+async fn start() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { serve(listener, &[], Three).await });
+    address
+}
+
+/// The response to a request that is written as `head`, up to the end of the connection.
+async fn exchange(address: SocketAddr, head: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("{head}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    response
+}
+
+async fn content(address: SocketAddr, path: &'static str) -> Result<String, String> {
+    let read = move || {
+        let mut text = String::new();
+        get(address, path)?.read_to_string(&mut text).map_err(|error| error.to_string())?;
+        Ok(text)
+    };
+    tokio::task::spawn_blocking(read).await.unwrap()
+}
+
+#[tokio::test]
+async fn content_is_read_whole_and_as_a_stream() {
+    let address = start().await;
+    assert_eq!(content(address, "/whole").await.unwrap(), "[\"content\"]");
+    assert_eq!(content(address, "/stream").await.unwrap(), "piecepiecepiece");
+    assert_eq!(content(address, "/a%20b").await.unwrap(), "decoded");
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_an_error_with_the_status() {
+    let address = start().await;
+    let error = content(address, "/none").await.unwrap_err();
+    assert!(error.contains("404"), "{error}");
+    let error = content(address, "/%ff").await.unwrap_err();
+    assert!(error.contains("404"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_an_error_with_its_address() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let error = content(closed, "/").await.unwrap_err();
+    assert!(error.contains(&closed.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn other_hosts_and_other_methods_are_refused() {
+    let address = start().await;
+    let response = exchange(address, "GET /whole HTTP/1.1\r\nHost: example.org").await;
+    assert!(response.starts_with("HTTP/1.1 403 "), "{response}");
+    let response = exchange(address, "GET /whole HTTP/1.1").await;
+    assert!(response.starts_with("HTTP/1.1 403 "), "{response}");
+    let response = exchange(address, "POST /whole HTTP/1.1\r\nHost: localhost").await;
+    assert!(response.starts_with("HTTP/1.1 405 "), "{response}");
+    assert!(response.contains("allow: GET, HEAD\r\n"), "{response}");
+}
+
+#[tokio::test]
+async fn a_head_request_gets_the_header_alone() {
+    let response = exchange(start().await, "HEAD /whole HTTP/1.1\r\nHost: localhost").await;
+    assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+    assert!(response.contains("content-length: 11\r\n") && response.ends_with("\r\n\r\n"));
+}
+
+#[tokio::test]
+async fn a_response_that_is_cut_off_is_an_error() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 1024];
+        let _ = stream.read(&mut request).await.unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf").await.unwrap();
+    });
+    assert!(content(address, "/").await.is_err());
+}
