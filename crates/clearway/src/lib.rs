@@ -59,19 +59,49 @@ mod recv_stream;
 mod send_stream;
 mod streams;
 
-pub use clearway_congestion as congestion;
 pub use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectionWaker, Decision,
     ShardHandle, ShardStatistics, halt,
 };
-pub use clearway_transport as transport;
 pub use clearway_transport::{
     ConnectionError, Event, InvalidSetting, Observation, Observer, Side, Statistics,
     TransportConfig, TransportConfigBuilder,
 };
 pub use clearway_units::{Rate, Timestamp};
-pub use clearway_wire as wire;
 pub use clearway_wire::{Direction, StreamId, VarInt};
+
+/// Congestion control: the controllers that come with this library, and what is needed to write another.
+pub mod congestion {
+    pub use clearway_congestion::{
+        Acknowledgement, Algorithm, Bbr, Controller, ControllerFactory, ControllerParameters,
+        Cubic, DeliverySnapshot, Inspect, Limitation, Metric, Pacer, Phase, Quantity, RateSample,
+        Reno, RttSnapshot, SendIndex, SendLimit, SentPacket, Snapshot, SpuriousLoss, StateValue,
+        Suppressor, Suppressors, UnknownAlgorithm, Visit,
+    };
+}
+
+/// The transport's types that an [`Application`], an [`Observer`] or TLS sessions of one's own meet, besides those that
+/// this crate exports directly.
+pub mod transport {
+    pub use clearway_transport::{
+        AcceptError, Arrival, ClientSessions, Connection, ConnectionHandle, ConnectionState,
+        DatagramError, DatagramStatistics, DropReason, ExportError, Incoming, KeySchedule,
+        LossThresholds, LossTrigger, LostPacket, Metrics, NewKeys, PacketCounts, PacketObservation,
+        ReadError, ReadOutcome, RecoveryStats, ServerSessions, Session, SessionError, SpaceId,
+        StreamEvent, StreamProgress, StreamsStatistics, TimerChange, TimerKind, TlsClientConfig,
+        TlsServerConfig, TransportError, TransportErrorCause, UnknownStream, WriteError,
+    };
+}
+
+/// The contents of QUIC packets that errors and observations show.
+pub mod wire {
+    pub use clearway_wire::{
+        ConnectionId, DecodeError, Initiator, LongPacketType, PacketNumber, PacketType,
+        PreferredAddress, ResetToken, TransportErrorCode, TransportParameters, Version,
+    };
+}
+
+// Whole: who builds a `TlsClientConfig` needs all of it, and in the version that this crate is built with.
 pub use rustls;
 
 pub use config::{ClientConfig, ServerConfig};

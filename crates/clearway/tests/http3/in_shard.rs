@@ -2,10 +2,10 @@
 
 use bytes::{Bytes, BytesMut};
 use clearway::Endpoint;
+use clearway::Statistics;
 use clearway::http3::{
     BodySource, Client, Code, Config, Error, Handler, RequestStream, serve_in_shard,
 };
-use clearway::transport::Statistics;
 use http::{HeaderMap, Request, Response};
 use std::collections::BTreeMap;
 use std::sync::mpsc;
