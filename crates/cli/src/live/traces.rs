@@ -78,7 +78,8 @@ impl Traces {
 
 #[cfg(test)]
 mod tests {
-    use clearway::transport::{Observation, PacketObservation};
+    use clearway::Observation;
+    use clearway::transport::PacketObservation;
     use clearway::wire::{ConnectionId, PacketNumber, PacketType};
     use clearway::{Side, Timestamp};
 
