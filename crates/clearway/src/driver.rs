@@ -106,11 +106,8 @@ fn on_event(connection: &mut Connection, state: &mut State, event: Event, effect
             read_the_rest(connection, state, effects);
             state.fail(ConnectError::Lost(error), effects);
         }
-        // Tasks that open streams, and datagrams, are served in every batch.
-        Event::StreamsAvailable(_)
-        | Event::DatagramReceived
-        | Event::HandshakeConfirmed
-        | Event::ResetAcknowledged(_) => {}
+        // Tasks that open streams, and datagrams, are served in every batch. No task waits for any other event.
+        _ => {}
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{Bbr, Controller, ControllerFactory, ControllerParameters, Cubic, Ren
 
 /// The controllers that come with this crate, to be chosen by name at run time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
 pub enum Algorithm {
     /// NewReno as in RFC 9002 §7.
     Reno,

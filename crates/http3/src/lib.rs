@@ -13,6 +13,43 @@
 //! With the cargo feature `transport` there is `QuicStreams`, the trait for a connection of
 //! `clearway-transport`; with `conformance`, tests of what the trait promises for any other.
 //!
+//! ```
+//! use bytes::Bytes;
+//! use clearway_http3::{Config, Connection, ReadEnd, Role, Transport, WriteError};
+//! use clearway_units::Random;
+//!
+//! /// A transport that keeps what is written, by stream.
+//! #[derive(Default)]
+//! struct Kept(Vec<Vec<u8>>);
+//!
+//! impl Transport for Kept {
+//!     fn open_unidirectional(&mut self) -> Option<u64> {
+//!         self.0.push(Vec::new());
+//!         // The IDs of a client's unidirectional streams: 2, 6, 10 (RFC 9000 §2.1).
+//!         Some(self.0.len() as u64 * 4 - 2)
+//!     }
+//!     fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError> {
+//!         self.0[stream as usize / 4].extend_from_slice(&data);
+//!         Ok(data.len())
+//!     }
+//! #   fn open_bidirectional(&mut self) -> Option<u64> { None }
+//! #   fn accept_bidirectional(&mut self) -> Option<u64> { None }
+//! #   fn accept_unidirectional(&mut self) -> Option<u64> { None }
+//! #   fn finish(&mut self, _: u64) -> Result<(), WriteError> { Ok(()) }
+//! #   fn reset(&mut self, _: u64, _: u64) {}
+//! #   fn stop_sending(&mut self, _: u64, _: u64) {}
+//! #   fn read(&mut self, _: u64, _: usize) -> Result<Option<Bytes>, ReadEnd> { Ok(None) }
+//! #   fn close(&mut self, _: u64, _: &str) {}
+//! }
+//!
+//! let mut transport = Kept::default();
+//! let mut random = Random::from_number(1);
+//! let mut connection = Connection::new(Role::Client, Config::default(), &mut random);
+//! connection.on_streams_available(&mut transport);
+//! // The control stream (type 0) begins with a SETTINGS frame (type 4): RFC 9114 §6.2.1, §7.2.4.
+//! assert!(transport.0.iter().any(|stream| stream.starts_with(&[0, 4])));
+//! ```
+//!
 //! What a peer can make this crate keep is bounded: by [`Config`] for field sections, by the
 //! transport's limit on open streams for everything that exists once per stream.
 #![deny(

@@ -37,6 +37,7 @@ pub trait Acceptor: Send {
 }
 
 /// What becomes of a client.
+#[non_exhaustive]
 pub enum Decision {
     /// It is taken in.
     Accept(Accept),

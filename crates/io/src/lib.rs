@@ -5,6 +5,53 @@
 //! built, and the connection's [`Application`] is called, once per batch, without a lock or a task hop.
 //! Other threads reach a shard through its handle, with at most one lock per batch.
 //!
+//! ```
+//! use clearway_io::{Application, ConnectRequest, spawn};
+//! use clearway_transport::{
+//!     ClientConfig, Connection, EndpointConfig, Event, RandomIds, ResetKey, TlsClientConfig,
+//! };
+//! use clearway_units::Timestamp;
+//! use std::sync::{Arc, mpsc};
+//!
+//! /// Reports how the connection ended.
+//! struct Reporter(mpsc::Sender<Event>);
+//!
+//! impl Application for Reporter {
+//!     fn process(&mut self, _now: Timestamp, connection: &mut Connection) {
+//!         while let Some(event) = connection.next_event() {
+//!             if matches!(event, Event::Closed(_)) {
+//!                 let _ = self.0.send(event);
+//!             }
+//!         }
+//!     }
+//! }
+//!
+//! let config = EndpointConfig {
+//!     id_generator: Arc::new(RandomIds),
+//!     reset_key: ResetKey::new(&[1; 32]),
+//!     max_connections: 10,
+//! };
+//! let shard = spawn("127.0.0.1:0".parse()?, config, None)?;
+//! let sessions = TlsClientConfig::with_roots(rustls::RootCertStore::empty(), &[b"hq-interop"])?;
+//! let (sender, ended) = mpsc::channel();
+//! let request = ConnectRequest {
+//!     config: Arc::new(ClientConfig {
+//!         sessions: Arc::new(sessions),
+//!         transport: Arc::default(),
+//!         token: Vec::new(),
+//!     }),
+//!     remote: "127.0.0.1:4433".parse()?,
+//!     server_name: "localhost".to_owned(),
+//!     application: Box::new(|_waker| Box::new(Reporter(sender))),
+//!     observer: None,
+//!     on_failure: Box::new(|_failure| {}),
+//! };
+//! assert!(shard.connect(request).is_ok());
+//! shard.shutdown(0_u32.into(), b"");
+//! assert!(matches!(ended.recv()?, Event::Closed(_)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Linux only: a shard sleeps in `ppoll`, is woken through an `eventfd`, and reads what ICMP says from the error queue of
 //! its socket.
 

@@ -89,17 +89,18 @@ pub struct Progress {
     pub states: usize,
 }
 
-/// Makes all histories with `algorithm`. See [`explore`].
+/// Makes all histories with `algorithm`, as [`explore`] does. `None` if the algorithm is newer than this crate.
 pub fn explore_algorithm(
     algorithm: Algorithm,
     manner: Manner,
     is_ended: &AtomicBool,
     on_progress: &mut dyn FnMut(Progress),
-) -> Explored {
+) -> Option<Explored> {
     match algorithm {
-        Algorithm::Reno => explore(Reno::new, manner, is_ended, on_progress),
-        Algorithm::Cubic => explore(Cubic::new, manner, is_ended, on_progress),
-        Algorithm::Bbr => explore(Bbr::new, manner, is_ended, on_progress),
+        Algorithm::Reno => Some(explore(Reno::new, manner, is_ended, on_progress)),
+        Algorithm::Cubic => Some(explore(Cubic::new, manner, is_ended, on_progress)),
+        Algorithm::Bbr => Some(explore(Bbr::new, manner, is_ended, on_progress)),
+        _ => None,
     }
 }
 

@@ -16,7 +16,7 @@ fn manner(depth: usize) -> Manner {
 }
 
 fn search(algorithm: Algorithm, manner: Manner) -> Explored {
-    explore_algorithm(algorithm, manner, &AtomicBool::new(false), &mut |_| {})
+    explore_algorithm(algorithm, manner, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_search_can_be_stopped() {
             is_ended.store(true, Ordering::Relaxed);
         }
     };
-    let explored = explore_algorithm(Algorithm::Reno, manner(6), &is_ended, &mut stop);
+    let explored = explore_algorithm(Algorithm::Reno, manner(6), &is_ended, &mut stop).unwrap();
     assert!(!explored.is_complete);
     assert_eq!(explored.levels.len(), 3);
 }

@@ -3,6 +3,27 @@
 //!
 //! A [`setup::Setup`] describes networks, endpoints and traffic; [`run::run`] simulates it with a controller and
 //! a seed, the real transport and HTTP/3 at both ends. The same seed gives the same datagrams, byte for byte.
+//!
+//! ```
+//! use clearway_lab::run::{Extras, run};
+//! use clearway_lab::scenario::Scenario;
+//! use std::path::Path;
+//!
+//! let text = r#"
+//!     summary = "One download"
+//!     [network]
+//!     rate = "20mbit"
+//!     delay = "10ms"
+//!     [[flow]]
+//!     name = "download"
+//!     traffic = { download = "100kB" }
+//! "#;
+//! let scenario = Scenario::parse("example", text, Path::new(""))?;
+//! let extras = Extras { check: true, ..Extras::default() };
+//! let outcome = run(&scenario.variants[0].setup, &"cubic".parse()?, 1, extras)?;
+//! assert!(outcome.flows[0].took.is_some() && outcome.violation.is_none());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod across;
 pub mod application;

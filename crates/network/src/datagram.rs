@@ -122,6 +122,7 @@ pub struct Dropped {
 
 /// Why a link dropped a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
 pub enum DropReason {
     /// [`LossModel::Random`](crate::LossModel::Random) or
     /// [`LossModel::RandomCapped`](crate::LossModel::RandomCapped).
@@ -156,6 +157,7 @@ pub enum DropReason {
 /// What became of a datagram that was handed to a link. Either way it has a number of its own, which
 /// ascend from zero over both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Outcome {
     /// It is in the link. What may still drop it there is a discipline, an ACK filter, a socket buffer
     /// or an old NAT mapping; see [`Link::next_drop`](crate::Link::next_drop).

@@ -33,6 +33,7 @@ pub enum Moment {
 
 /// What a [`Disturbance`] does. What is already inside the link passes, except to an old NAT mapping.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum Effect {
     /// The NAT in front of the client makes a new mapping, as by [`Rebind`](crate::Rebind).
     Rebind {

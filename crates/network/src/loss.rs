@@ -26,6 +26,7 @@ impl LossRule {
 
 /// Which datagrams are lost.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum LossModel {
     /// Each one independently.
     Random {

@@ -18,6 +18,7 @@ use fifo::Fifo;
 ///
 /// All of them drop what finds [`Conditions::queue`](crate::Conditions::queue) full.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub enum Discipline {
     /// First in, first out, and nothing else.
     #[default]

@@ -11,6 +11,19 @@
 //! [`read::QlogReader`] reads what any stack wrote, [`findings::find`] says what is wrong with it, and
 //! [`convert::to_0_3`] writes it anew for qvis, and [`model`] makes of it what the viewer's page draws.
 //!
+//! ```
+//! use clearway_qlog::findings;
+//! use clearway_qlog::read::QlogReader;
+//!
+//! let begin = "\u{1e}{\"file_schema\":\"urn:ietf:params:qlog:file:sequential\",\
+//!     \"trace\":{\"vantage_point\":{\"type\":\"server\"}}}\n";
+//! let event = "\u{1e}{\"time\":1.5,\"name\":\"quic:connection_closed\",\"data\":{}}\n";
+//! let reader = QlogReader::new(std::io::Cursor::new([begin, event].concat()))?;
+//! let reports = findings::find(reader, |_bytes| {});
+//! assert!(reports[0].findings.is_empty());
+//! # Ok::<(), clearway_qlog::read::OpenError>(())
+//! ```
+//!
 //! # Bounds
 //!
 //! What a peer decides, while logs are written:

@@ -10,6 +10,7 @@ use crate::TransportError;
 
 /// Something that the application may want to know. Drained with `Connection::next_event`.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum Event {
     /// The TLS handshake is complete: the peer is who it claims to be, as far as this end checks.
     Connected,

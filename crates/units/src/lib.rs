@@ -5,6 +5,17 @@
 //!   ARCHITECTURE.md): a pacer's promise must never be mistaken for an event that happened.
 //! * [`Rate`]: bytes per second.
 //! * [`Random`]: the only source of randomness (law 11): seeded, reproducible on every machine.
+//!
+//! ```
+//! use clearway_units::{Random, Rate, Timestamp};
+//! use std::time::Duration;
+//!
+//! let begin = Timestamp::from_nanos(5);
+//! let end = begin + Duration::from_millis(10);
+//! let rate = Rate::from_transfer(12_500, end.saturating_since(begin));
+//! assert_eq!(rate, Some(Rate::from_bits_per_second(10_000_000)));
+//! assert_eq!(Random::from_number(7).number(), Random::from_number(7).number());
+//! ```
 
 mod random;
 mod rate;

@@ -2,6 +2,19 @@
 //!
 //! No state and no time. Decoding any byte string gives a value or a precise [`DecodeError`]; it
 //! never panics, never allocates by a length that the peer states, and borrows from its input.
+//!
+//! ```
+//! use clearway_wire::{Frame, Reader};
+//!
+//! // PING, then MAX_DATA with the maximum 494,878,333 (RFC 9000 §19.2, §19.9, §A.1).
+//! let mut reader = Reader::new(&[0x01, 0x10, 0x9d, 0x7f, 0x3e, 0x7d]);
+//! assert_eq!(Frame::decode(&mut reader)?, Frame::Ping);
+//! let Frame::MaxData(frame) = Frame::decode(&mut reader)? else { unreachable!() };
+//! assert_eq!(frame.maximum.get(), 494_878_333);
+//! // The maximum is cut off.
+//! assert!(Frame::decode(&mut Reader::new(&[0x10, 0x9d])).is_err());
+//! # Ok::<(), clearway_wire::DecodeError>(())
+//! ```
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -79,7 +79,7 @@ fn least_round_trip(folder: &str) -> Duration {
             EventKind::Metrics(metrics) => metrics.minimum_rtt,
             _ => None,
         },
-        Item::Trace => None,
+        _ => None,
     });
     least.min().unwrap()
 }

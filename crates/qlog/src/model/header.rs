@@ -89,6 +89,7 @@ pub struct ColumnPlace {
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
+#[non_exhaustive]
 pub enum ColumnType {
     F64,
     U32,
@@ -99,6 +100,7 @@ pub enum ColumnType {
 /// The unit of a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
+#[non_exhaustive]
 pub enum Unit {
     /// Bytes.
     #[serde(rename = "bytes")]

@@ -20,6 +20,7 @@ pub struct Metric {
 
 /// The units of metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum MetricUnit {
     /// Bytes.
     Bytes,

@@ -16,6 +16,7 @@ pub struct Event {
 
 /// What happened. What a trace does not say is `None`. The large ones are boxed: events are passed on by the million.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum EventKind {
     /// A packet was sent.
     PacketSent(Packet),
@@ -201,6 +202,7 @@ pub struct Lost {
 
 /// Why a packet was declared lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum LossTrigger {
     /// RFC 9002 §6.1.1.
     ReorderingThreshold,
@@ -212,6 +214,7 @@ pub enum LossTrigger {
 
 /// A frame, in as much detail as is used.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Frame {
     /// PADDING.
     Padding,
@@ -356,6 +359,7 @@ pub struct Metrics {
 
 /// The states of congestion controllers.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub enum CongestionState {
     /// Slow start.
     SlowStart,
@@ -435,6 +439,7 @@ pub struct BlockedUpdate {
 
 /// Why data cannot be sent (quic-events §5.17).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
 pub enum Blocked {
     /// There is nothing to send.
     Application,
@@ -490,6 +495,7 @@ pub struct Timer {
 
 /// What happened to a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum TimerEvent {
     /// It was set, to run out after so long.
     Set(Option<Duration>),

@@ -13,6 +13,7 @@ use super::source::OpenError;
 
 /// What comes out of a file.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum Item {
     /// Another trace begins. The first one begins without it.
     Trace,

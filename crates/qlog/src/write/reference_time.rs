@@ -7,6 +7,7 @@ use super::json::Object;
 /// What the times in a log count from (main schema §7.1): the origin of the connection's
 /// [`Timestamp`]s, in milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ReferenceTime {
     /// A clock that never goes back, whose origin means nothing outside this process.
     Monotonic {

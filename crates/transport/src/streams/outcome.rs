@@ -94,6 +94,7 @@ impl core::error::Error for UnknownStream {}
 
 /// Something happened to a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum StreamEvent {
     /// The peer opened at least one stream; accept until there is none.
     Opened(Direction),
