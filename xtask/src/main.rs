@@ -7,6 +7,7 @@ mod fuzz;
 mod gallery;
 mod measure;
 mod mutants;
+mod surface;
 mod test;
 mod viewer;
 
@@ -32,6 +33,8 @@ The project's chores.
   cargo xtask viewer --types the TypeScript types of what the program sends the viewer's page, from the Rust ones
   cargo xtask fuzz [TARGET]… every decoder of a peer's bytes and of files, with inputs that grow to cover its code
         --seconds N          how long each target runs (default 20)
+  cargo xtask surface        whether what the crates make public is what docs/surface has
+        --write              what they make public, to docs/surface
   cargo xtask gallery        the field's published bugs, put into our code one at a time
         --only NAME          only this patch, or the patches of this row; may be given several times
         --marked             only rows whose account was published in full
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["gallery", rest @ ..] => gallery::run(rest),
         ["mutants", rest @ ..] => mutants::run(rest),
+        ["surface", rest @ ..] => surface::run(rest),
         ["viewer", "--types"] => viewer::write_types(),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");

@@ -1,4 +1,4 @@
-//! What a connection may be told before it begins.
+//! The settings of a connection.
 
 mod builder;
 
@@ -13,8 +13,8 @@ use crate::streams::StreamsConfig;
 
 pub use self::builder::{InvalidSetting, TransportConfigBuilder};
 
-/// The transport's settings for one connection. The defaults suit a client or server on the Internet;
-/// others are made with [`TransportConfig::builder`], which checks them.
+/// The transport's settings for one connection. The defaults suit a client or a server on the Internet;
+/// [`TransportConfig::builder`] makes others, and checks them.
 ///
 /// ```
 /// use clearway_transport::TransportConfig;
@@ -99,12 +99,12 @@ impl TransportConfig {
         self.max_datagram_size
     }
 
-    /// What makes the congestion controllers.
+    /// The factory that makes a congestion controller for each path.
     pub fn controller(&self) -> &Arc<dyn ControllerFactory> {
         &self.controller
     }
 
-    /// The congestion window to begin with, in bytes; `None` as RFC 9002 §7.2 has it.
+    /// The initial congestion window, in bytes; `None` for that of RFC 9002 §7.2.
     pub fn initial_window(&self) -> Option<u64> {
         self.initial_window
     }
@@ -114,7 +114,7 @@ impl TransportConfig {
         self.maximum_window
     }
 
-    /// The reordering that is tolerated to begin with, in packets (RFC 9002 §6.1.1).
+    /// The initial packet threshold of loss detection (RFC 9002 §6.1.1).
     pub fn packet_threshold(&self) -> u64 {
         self.packet_threshold
     }

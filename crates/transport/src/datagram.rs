@@ -20,21 +20,21 @@ const CHUNK: usize = 16 << 10;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DatagramError {
-    /// The peer does not take datagrams.
+    /// The peer does not accept datagrams.
     Unsupported,
-    /// Neither the peer nor the path takes datagrams of more than `maximum` bytes.
+    /// The payload is larger than the peer or the path permits.
     TooLarge {
         /// The largest payload that can be sent now.
         maximum: usize,
     },
-    /// Too much waits to be sent already.
+    /// Too many datagrams wait to be sent.
     QueueFull,
 }
 
 impl fmt::Display for DatagramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unsupported => f.write_str("the peer does not take datagrams"),
+            Self::Unsupported => f.write_str("the peer does not accept datagrams"),
             Self::TooLarge { maximum } => {
                 write!(f, "a datagram can hold no more than {maximum} bytes")
             }
@@ -50,7 +50,7 @@ impl core::error::Error for DatagramError {}
 pub struct DatagramStatistics {
     /// Sent.
     pub sent: u64,
-    /// Of those sent, declared lost.
+    /// Sent, and declared lost.
     pub lost: u64,
     /// Received.
     pub received: u64,

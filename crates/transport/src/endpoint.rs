@@ -1,4 +1,4 @@
-//! Which connection a datagram belongs to; accepting, refusing and retrying new ones.
+//! An endpoint: it finds the connection of each datagram, and accepts, refuses or retries new connections.
 
 mod config;
 mod refusal;
@@ -32,29 +32,29 @@ use token::TokenKey;
 #[cfg(fuzzing)]
 pub use token::fuzzing::check_token;
 
-/// Which of an endpoint's connections.
+/// Identifies one of an endpoint's connections.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnectionHandle(usize);
 
 impl ConnectionHandle {
-    /// A small number, unique among the endpoint's living connections and used again later.
+    /// A small number, unique among the endpoint's current connections; it is reused after a connection ended.
     pub const fn index(self) -> usize {
         self.0
     }
 }
 
-/// What a datagram turned out to be.
+/// The result of receiving a datagram.
 #[derive(Debug)]
 pub enum Received {
-    /// It was for a connection, which took it in: ask it to transmit, and set its timer.
+    /// It belongs to this connection, which has processed it: call `transmit` for the connection, and set its timer.
     Connection(ConnectionHandle),
-    /// A client wants a new connection: accept, refuse, retry or ignore it.
+    /// It is the first packet of a new connection: accept, refuse, retry or ignore it.
     Incoming(Incoming),
-    /// It was dealt with, or dropped.
+    /// It was answered by the endpoint, or dropped.
     Done,
 }
 
-/// A client that wants a connection: a decision to be made at once.
+/// The first packet of a client, about which the caller decides at once.
 #[derive(Debug)]
 pub struct Incoming {
     arrival: Arrival,
@@ -67,18 +67,18 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// Where the client is, or claims to be.
+    /// The source address of the packet, which may be forged until it is validated.
     pub fn remote_address(&self) -> SocketAddr {
         self.arrival.remote
     }
 
-    /// Whether the client has shown that it receives what is sent to that address.
+    /// Whether the address is validated (RFC 9000 §8.1), by a Retry token or a token of NEW_TOKEN.
     pub fn address_is_validated(&self) -> bool {
         self.address_is_validated
     }
 }
 
-/// All connections behind one socket, without the socket.
+/// The connections of one socket, without the socket.
 pub struct Endpoint {
     config: EndpointConfig,
     server: Option<Arc<ServerConfig>>,
@@ -98,7 +98,7 @@ struct Entry {
     reset: Option<(SocketAddr, ResetToken)>,
 }
 
-/// Answers to strangers that wait to be sent. More than this many are dropped: they are a courtesy.
+/// The largest number of replies outside of connections that wait to be sent; more are dropped, since none is required.
 const MAX_REPLIES: usize = 64;
 /// RFC 9000 §7.2: the client's first Destination Connection ID has at least 8 bytes.
 const MINIMUM_INITIAL_ID_LEN: usize = 8;
@@ -125,7 +125,7 @@ impl Endpoint {
         }
     }
 
-    /// How many connections live here.
+    /// The number of connections.
     pub fn connection_count(&self) -> usize {
         self.connections.len()
     }
@@ -145,7 +145,7 @@ impl Endpoint {
         self.connections.get_mut(handle.0).map(|entry| &mut entry.connection)
     }
 
-    /// Takes in one UDP payload; the bytes mean nothing afterwards.
+    /// Processes one received UDP payload, which is decrypted in place: its bytes have no meaning afterwards.
     pub fn receive(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) -> Received {
         let id_len = self.config.id_generator.len();
         let Ok(invariant) = Invariant::decode(datagram, id_len) else { return Received::Done };
@@ -271,11 +271,11 @@ impl Endpoint {
         self.reply(arrival, reply);
     }
 
-    /// Takes the client in.
+    /// Accepts the client.
     ///
     /// # Errors
     /// If this is not a server, there is no room, the client's packet is not authentic, or TLS cannot begin. The
-    /// client gets an answer only if there is no room: CONNECTION_REFUSED.
+    /// client is answered only if there is no room, with CONNECTION_REFUSED.
     pub fn accept(
         &mut self,
         now: Timestamp,
@@ -332,12 +332,12 @@ impl Endpoint {
         Ok(handle)
     }
 
-    /// Turns the client away.
+    /// Refuses the client with CONNECTION_REFUSED.
     pub fn refuse(&mut self, incoming: Incoming) {
         self.refuse_with(incoming, TransportErrorCode::CONNECTION_REFUSED);
     }
 
-    /// Makes the client show that it receives what is sent to its address (RFC 9000 §8.1.2).
+    /// Sends a Retry packet, which makes the client validate its address (RFC 9000 §8.1.2).
     pub fn retry(&mut self, now: Timestamp, incoming: &Incoming) {
         let source = self.config.id_generator.generate(&mut self.random);
         let token = self.token_key.seal_retry(
@@ -401,8 +401,8 @@ impl Endpoint {
         Ok(self.insert(connection, local_id, None))
     }
 
-    /// Asks a connection for datagrams; see [`Connection::transmit`]. Connection IDs that they
-    /// announce are known here before they leave.
+    /// Builds datagrams of a connection; see [`Connection::transmit`]. The connection IDs that they issue are
+    /// registered here before the datagrams are sent.
     pub fn transmit(
         &mut self,
         handle: ConnectionHandle,
@@ -423,7 +423,7 @@ impl Endpoint {
         }
     }
 
-    /// An answer to a stranger: Version Negotiation, Retry, refusal or stateless reset.
+    /// A packet to send outside of connections: Version Negotiation, Retry, a refusal or a stateless reset.
     pub fn next_reply(&mut self) -> Option<(Transmit, Vec<u8>)> {
         self.replies.pop_front()
     }
@@ -456,7 +456,7 @@ impl Endpoint {
         self.routes.replace_reset(old.map(sign), new.map(sign), handle.0);
     }
 
-    /// Forgets a connection if it is drained, and returns it for its last statistics.
+    /// Removes a connection if it is drained, and returns it for its last statistics.
     pub fn remove_drained(&mut self, handle: ConnectionHandle) -> Option<Connection> {
         self.connection(handle).filter(|connection| connection.is_drained())?;
         self.settle(handle);

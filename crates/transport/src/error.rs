@@ -17,23 +17,23 @@ pub struct TransportError {
     pub cause: TransportErrorCause,
 }
 
-/// What made an endpoint close a connection.
+/// The cause of a [`TransportError`].
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum TransportErrorCause {
-    /// The peer broke a rule or exceeded a limit that the rule lets this end set, or the rule forbids this end to go on.
+    /// The peer violated a rule, exceeded a limit of this end, or a rule forbids this end to continue.
     Rule {
         /// What happened.
         what: &'static str,
         /// The section with the rule, such as "RFC 9000 §4.1".
         section: &'static str,
     },
-    /// Frames or transport parameters of the peer cannot be decoded.
+    /// A frame or a transport parameter of the peer could not be decoded.
     Decode(DecodeError),
     /// TLS failed: for a certificate that is not accepted, this is
     /// [`InvalidCertificate`](rustls::Error::InvalidCertificate) with what is wrong with it.
     Tls(Arc<rustls::Error>),
-    /// A failure or a limit of this end, which no peer's mistake explains.
+    /// A failure or a limit of this end, without a fault of the peer.
     Internal(&'static str),
 }
 
@@ -43,7 +43,7 @@ impl TransportError {
         Self { code, frame_type: None, cause: TransportErrorCause::Rule { what, section } }
     }
 
-    /// This end cannot go on (INTERNAL_ERROR), for this reason.
+    /// This end cannot continue (INTERNAL_ERROR), for this reason.
     pub const fn internal(reason: &'static str) -> Self {
         let code = TransportErrorCode::INTERNAL_ERROR;
         Self { code, frame_type: None, cause: TransportErrorCause::Internal(reason) }
@@ -65,7 +65,7 @@ impl TransportError {
         Self { code, ..self }
     }
 
-    /// What happened in a few words without its particulars: the reason phrase of the CONNECTION_CLOSE
+    /// What happened, in a few words and without details: the reason phrase of the CONNECTION_CLOSE
     /// (RFC 9000 §19.19).
     pub fn reason(&self) -> &'static str {
         match &self.cause {
@@ -75,9 +75,9 @@ impl TransportError {
             ) => field,
             TransportErrorCause::Decode(DecodeError::UnknownFrame { .. }) => "unknown frame type",
             TransportErrorCause::Decode(DecodeError::DuplicateParameter { .. }) => {
-                "a transport parameter came twice"
+                "a transport parameter occurs twice"
             }
-            TransportErrorCause::Decode(_) => "what came cannot be decoded",
+            TransportErrorCause::Decode(_) => "a frame or a transport parameter cannot be decoded",
             TransportErrorCause::Tls(error) => tls::reason(error),
             TransportErrorCause::Internal(reason) => reason,
         }

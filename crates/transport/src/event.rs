@@ -1,4 +1,4 @@
-//! What a connection tells its application.
+//! The events of a connection, for its application.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -8,42 +8,42 @@ use clearway_wire::{Direction, StreamId, TransportErrorCode, VarInt};
 
 use crate::TransportError;
 
-/// Something that the application may want to know. Drained with `Connection::next_event`.
+/// An event of a connection. Taken with `Connection::next_event`.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The TLS handshake is complete: the peer is who it claims to be, as far as this end checks.
+    /// The TLS handshake is complete, and the peer is authenticated as far as this end requires it (RFC 9001 §4.1.1).
     Connected,
     /// The handshake is confirmed (RFC 9001 §4.1.2).
     HandshakeConfirmed,
     /// The peer opened a stream; take it with `accept`.
     Opened(Direction),
-    /// A stream has data, its end or its reset to read. Told once after a read that was blocked, and a
-    /// reset also while data is left unread: [`received_reset`](crate::Connection::received_reset) says
-    /// which.
+    /// A stream has data, its end or its reset to read. Reported once after a read that was blocked; a reset is
+    /// also reported while data is unread, and [`received_reset`](crate::Connection::received_reset)
+    /// distinguishes the two.
     Readable(StreamId),
-    /// A stream that had refused data takes some again.
+    /// Data can be written again to a stream that was blocked.
     Writable(StreamId),
-    /// The peer does not want more of a stream.
+    /// The peer sent STOP_SENDING for a stream (RFC 9000 §19.5).
     Stopped {
         /// The stream.
         stream_id: StreamId,
-        /// Why, in the application's words.
+        /// The application's error code.
         error_code: VarInt,
     },
-    /// Everything on a stream, its end included, has been acknowledged.
+    /// All data of a stream and its FIN have been acknowledged.
     Finished(StreamId),
-    /// The peer knows that a stream was reset.
+    /// The peer acknowledged the RESET_STREAM of a stream.
     ResetAcknowledged(StreamId),
-    /// The peer's limit on streams was raised after it had been in the way.
+    /// The peer raised its limit on streams after this end could not open one.
     StreamsAvailable(Direction),
-    /// Unreliable datagrams came; take them with `receive_datagram` until there is none.
+    /// Unreliable datagrams were received (RFC 9221); take them with `receive_datagram` until there are no more.
     DatagramReceived,
-    /// The peer is at another address now.
+    /// The peer's address changed (RFC 9000 §9.3).
     PeerMigrated(SocketAddr),
-    /// The server gave a token for a later connection to it.
+    /// The server sent a token for a later connection to it (RFC 9000 §8.1.3).
     NewToken(Bytes),
-    /// The connection is over. Nothing comes after this.
+    /// The connection has ended. This is the last event.
     Closed(ConnectionError),
 }
 
@@ -55,9 +55,9 @@ pub enum ConnectionError {
     LocallyClosed,
     /// The peer's application closed it.
     ApplicationClosed {
-        /// Why, in the application's words.
+        /// The application's error code.
         error_code: VarInt,
-        /// Text from the peer, for people.
+        /// The reason phrase, which is for people.
         reason: Bytes,
     },
     /// The peer's transport closed it.
@@ -66,20 +66,20 @@ pub enum ConnectionError {
         error_code: TransportErrorCode,
         /// The type of the frame that caused it, 0 if unknown.
         frame_type: u64,
-        /// Text from the peer, for people.
+        /// The reason phrase, which is for people.
         reason: Bytes,
     },
-    /// The peer broke a rule, or TLS failed, and this end closed.
+    /// The peer violated the protocol, or TLS failed, and this end closed the connection.
     TransportError(TransportError),
-    /// The peer lost its state (RFC 9000 §10.3).
+    /// The peer sent a stateless reset: it no longer has the state of this connection (RFC 9000 §10.3).
     Reset,
-    /// The network says that nobody receives at the peer's address.
+    /// ICMP reported that nothing receives at the peer's address.
     Unreachable,
-    /// Nothing came from the peer for the idle timeout.
+    /// Nothing was received from the peer for the idle timeout (RFC 9000 §10.1).
     TimedOut,
     /// The handshake did not complete in time.
     HandshakeTimedOut,
-    /// The server speaks none of our versions.
+    /// The server supports no version that this end supports.
     VersionMismatch,
     /// The endpoint ran out of connection IDs or memory for another connection.
     Refused,
@@ -101,9 +101,9 @@ impl fmt::Display for ConnectionError {
                 write_reason(f, reason)
             }
             Self::TransportError(error) => write!(f, "closed because {error}"),
-            Self::Reset => f.write_str("the peer does not know this connection any more"),
-            Self::Unreachable => f.write_str("nobody receives there"),
-            Self::TimedOut => f.write_str("nothing came from the peer for the idle timeout"),
+            Self::Reset => f.write_str("the peer sent a stateless reset: it no longer knows this connection"),
+            Self::Unreachable => f.write_str("nothing receives at that address and port"),
+            Self::TimedOut => f.write_str("nothing was received from the peer for the idle timeout"),
             Self::HandshakeTimedOut => f.write_str("the handshake did not complete in time"),
             Self::VersionMismatch => f.write_str("the server does not speak QUIC version 1"),
             Self::Refused => f.write_str("the connection was refused"),

@@ -1,4 +1,4 @@
-//! What an observer sees: qlog, metrics and the lab's checker are all observers.
+//! What observers of a connection are given. qlog, metrics and the lab's checker are all observers.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -10,13 +10,13 @@ use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters}
 use crate::event::ConnectionError;
 use crate::{Side, SpaceId};
 
-/// Watches one connection. It is called at the moment things happen and must not block.
+/// Observes one connection. It is called at the moment of each event, and must not block.
 pub trait Observer: Send {
-    /// Something happened at `now`.
+    /// Reports an event at `now`.
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>);
 }
 
-/// Something that happened inside a connection.
+/// An event inside a connection.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Observation<'a> {
@@ -24,16 +24,16 @@ pub enum Observation<'a> {
     Started {
         /// Which end this is.
         side: Side,
-        /// Where the peer is.
+        /// The peer's address.
         remote: SocketAddr,
         /// The connection ID that this end chose for itself.
         local_id: ConnectionId,
         /// The connection ID that this end sends to.
         remote_id: ConnectionId,
-        /// The client's first Destination Connection ID: it names traces of both ends.
+        /// The client's first Destination Connection ID, by which the traces of both ends are named.
         original_destination_id: ConnectionId,
     },
-    /// Transport parameters are known.
+    /// The transport parameters of an end are known.
     ParametersSet {
         /// The end whose parameters they are.
         owner: Side,
@@ -42,20 +42,20 @@ pub enum Observation<'a> {
     },
     /// The application protocol was agreed on.
     ApplicationProtocol(&'a [u8]),
-    /// The connection reached another stage of its life.
+    /// The connection changed its state.
     StateUpdated(ConnectionState),
     /// A packet was built to be sent.
     PacketSent(PacketObservation<'a>),
-    /// A packet was received and opened.
+    /// A packet was received and decrypted.
     PacketReceived(PacketObservation<'a>),
-    /// A packet was received and not used.
+    /// A packet was received and dropped.
     PacketDropped {
         /// Its size in bytes.
         size: usize,
-        /// Why it was not used.
+        /// The reason.
         reason: DropReason,
     },
-    /// A packet was put aside until its keys are there.
+    /// A packet was buffered until its keys are available.
     PacketBuffered {
         /// Its size in bytes.
         size: usize,
@@ -64,7 +64,7 @@ pub enum Observation<'a> {
     PacketLost(LostPacket),
     /// Recovery's metrics after an event.
     Metrics(&'a Metrics),
-    /// The congestion controller after that event: what it computes with can be asked for.
+    /// The congestion controller after that event, whose own metrics can be read.
     Controller(&'a dyn Controller),
     /// The controller's phase changed.
     CongestionStateUpdated {
@@ -73,55 +73,55 @@ pub enum Observation<'a> {
         /// After.
         new: Phase,
     },
-    /// Why sending stops has changed.
+    /// What limits sending has changed.
     SendLimitUpdated {
         /// Before, unless this is the first.
         old: Option<SendLimit>,
         /// After.
         new: SendLimit,
     },
-    /// A timer was set, cancelled or went off.
+    /// A timer was set, cancelled, or expired.
     TimerUpdated {
         /// The timer.
         timer: TimerKind,
         /// What happened to it.
         change: TimerChange,
     },
-    /// The keys of a space are gone.
+    /// The keys of a packet number space were discarded.
     KeyDiscarded(SpaceId),
     /// 1-RTT keys were updated.
     KeyUpdated {
-        /// Whether this end started it.
+        /// Whether this end initiated the update.
         is_local: bool,
     },
-    /// The peer is at another address.
+    /// The peer's address changed.
     PathUpdated {
         /// The address.
         remote: SocketAddr,
         /// Whether it has been validated.
         is_validated: bool,
-        /// Congestion control and round-trip time begin anew, because more than the peer's port has
-        /// changed (RFC 9000 §9.4). What is outstanding is not in flight on this path.
+        /// Whether congestion control and the round-trip time were reset, because more than the peer's port
+        /// changed (RFC 9000 §9.4). Packets that are outstanding are then not in flight on this path.
         is_new_path: bool,
     },
-    /// The connection is over.
+    /// The connection ended.
     Closed(&'a ConnectionError),
 }
 
-/// A stage of a connection's life.
+/// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ConnectionState {
-    /// The handshake is going on.
+    /// The handshake has begun.
     HandshakeStarted,
-    /// TLS is done.
+    /// The TLS handshake is complete (RFC 9001 §4.1.1).
     HandshakeComplete,
-    /// The peer is known to be done as well.
+    /// The handshake is confirmed: the peer is known to have completed it too (RFC 9001 §4.1.2).
     HandshakeConfirmed,
-    /// This end closed and answers with its CONNECTION_CLOSE.
+    /// This end closed the connection, and answers packets with its CONNECTION_CLOSE (RFC 9000 §10.2.1).
     Closing,
-    /// The peer closed; nothing is sent any more.
+    /// The peer closed the connection; nothing is sent any more (RFC 9000 §10.2.2).
     Draining,
-    /// All state may go.
+    /// The state of the connection can be freed.
     Closed,
 }
 
@@ -140,8 +140,8 @@ pub struct PacketObservation<'a> {
     pub payload: &'a [u8],
     /// Whether it was sent because a probe timeout expired.
     pub is_probe: bool,
-    /// Whether it goes to another address than the current path's, to probe it: congestion control does
-    /// not hold it back, and its loss is no sign of congestion.
+    /// Whether it probes another path than the current one: congestion control does not delay it, and its loss
+    /// is not a congestion signal.
     pub is_path_probe: bool,
 }
 
@@ -154,19 +154,19 @@ pub struct LostPacket {
     pub number: PacketNumber,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Which rule declared it.
+    /// The rule by which it was declared lost.
     pub trigger: LossTrigger,
-    /// How much reordering was tolerated then.
+    /// The reordering that was tolerated at that time.
     pub thresholds: LossThresholds,
 }
 
 /// How much reordering loss detection tolerates on the path (RFC 9002 §6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossThresholds {
-    /// In packets (§6.1.1): a packet is lost when the largest acknowledged number of its space is greater by
-    /// so many. Numbers that were left out do not count.
+    /// In packets (§6.1.1): a packet is lost when the largest acknowledged packet number of its space is greater
+    /// by this many, not counting numbers that were skipped on purpose.
     pub packets: u64,
-    /// In time (§6.1.2): a packet is lost so long after it was sent, if a later one of its space was
+    /// In time (§6.1.2): a packet is lost this long after it was sent if a later one of its space was
     /// acknowledged.
     pub time: Duration,
 }
@@ -185,9 +185,9 @@ pub enum LossTrigger {
 pub struct Metrics {
     /// The round-trip time, once there is a sample.
     pub rtt: Option<RttSnapshot>,
-    /// Probe timeouts in a row.
+    /// Consecutive probe timeouts without an acknowledgment (`pto_count` of RFC 9002 §A.3).
     pub pto_count: u32,
-    /// Probe timeouts ever.
+    /// All probe timeouts so far.
     pub probe_timeouts: u64,
     /// Bytes in flight.
     pub bytes_in_flight: u64,
@@ -197,26 +197,26 @@ pub struct Metrics {
     pub pacing_rate: Option<Rate>,
     /// The last sample of the delivery rate, once there is one.
     pub delivery_rate: Option<RateSample>,
-    /// How much reordering is tolerated.
+    /// The reordering that is tolerated.
     pub loss_thresholds: LossThresholds,
 }
 
-/// Why a packet was not used.
+/// Why a packet was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DropReason {
-    /// It is not a QUIC packet, or one that breaks the header's rules.
+    /// It is not a valid QUIC packet.
     Invalid,
-    /// Its version is not spoken here.
+    /// Its version is not supported.
     UnsupportedVersion,
-    /// Its connection ID is not this connection's.
+    /// Its Destination Connection ID does not belong to this connection.
     ConnectionUnknown,
-    /// There are no keys for it (any more).
+    /// Its keys are not available, or were discarded.
     KeyUnavailable,
     /// It could not be authenticated.
     DecryptionFailure,
-    /// It was received before.
+    /// A packet with its number was received before.
     Duplicate,
-    /// The connection is in no state to use it.
+    /// It is not permitted in the state that the connection is in.
     Unexpected,
 }
 
@@ -228,13 +228,13 @@ pub enum TimerKind {
     Closing,
     /// The idle timeout (RFC 9000 §10.1).
     Idle,
-    /// How long a handshake may take.
+    /// The limit on the duration of the handshake.
     Handshake,
     /// The next PING that keeps an idle connection alive (RFC 9000 §10.1.2).
     KeepAlive,
-    /// The next PING of a client that waits for data of the server's.
+    /// The next PING of a client that waits for the server's data.
     Answer,
-    /// The next DATA_BLOCKED or STREAM_DATA_BLOCKED of a sender that flow control holds back (RFC 9000 §4.1).
+    /// The next DATA_BLOCKED or STREAM_DATA_BLOCKED of a sender that flow control blocks (RFC 9000 §4.1).
     Blocked,
     /// The previous 1-RTT keys are discarded (RFC 9001 §6.5).
     KeyDiscard,
@@ -244,7 +244,7 @@ pub enum TimerKind {
     ProbeTimeout,
     /// Loss detection by time (RFC 9002 §6.1.2).
     Loss,
-    /// An acknowledgement that may wait (RFC 9000 §13.2.1).
+    /// A delayed acknowledgment (RFC 9000 §13.2.1).
     Ack,
     /// The pacer.
     Pacing,
@@ -257,12 +257,12 @@ impl TimerKind {
 /// What happened to a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimerChange {
-    /// It will go off then.
+    /// It expires at this time.
     Set(Timestamp),
-    /// It waits for the pacer.
+    /// It expires when the pacer permits the next packet.
     Paced(ReleaseTime),
-    /// It went off.
+    /// It expired.
     Expired,
-    /// It will not go off.
+    /// It was cancelled.
     Cancelled,
 }

@@ -1,4 +1,4 @@
-//! The network path: anti-amplification credit, address validation, and peers that move
+//! The network path: the anti-amplification limit, address validation, and migration of the peer
 //! (RFC 9000 §8 and §9).
 
 mod validation;

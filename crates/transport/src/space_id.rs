@@ -24,7 +24,7 @@ pub(crate) struct PerSpace<T> {
 }
 
 impl<T> PerSpace<T> {
-    /// Makes the three.
+    /// Makes a `T` for each space.
     pub(crate) fn new(mut make: impl FnMut(SpaceId) -> T) -> Self {
         Self {
             initial: make(SpaceId::Initial),
@@ -51,7 +51,7 @@ impl<T> PerSpace<T> {
         }
     }
 
-    /// All three with their names.
+    /// All three, each with its space.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SpaceId, &T)> {
         SpaceId::ALL.into_iter().map(|space| (space, self.get(space)))
     }

@@ -1,4 +1,4 @@
-//! Makes settings, and checks them.
+//! The builder of transport settings, which checks them.
 
 use core::fmt;
 use core::time::Duration;
@@ -8,26 +8,26 @@ use clearway_congestion::ControllerFactory;
 
 use super::TransportConfig;
 
-/// What a variable-length integer holds at most (RFC 9000 §16).
+/// The largest variable-length integer (RFC 9000 §16).
 const MAX_VARINT: u64 = (1 << 62) - 1;
-/// UDP payloads of this many bytes fit every path that carries QUIC (RFC 9000 §14).
+/// Every path that carries QUIC carries UDP payloads of this many bytes (RFC 9000 §14).
 const LEAST_DATAGRAM_SIZE: usize = 1200;
 /// The largest UDP payload of IPv6 without jumbograms, in bytes (RFC 9000 §18.2).
 const LARGEST_DATAGRAM_SIZE: usize = 65_527;
-/// A stream limit beyond this would permit stream IDs that cannot be written (RFC 9000 §4.6).
+/// A greater stream limit would permit stream IDs that cannot be encoded (RFC 9000 §4.6).
 const MAX_STREAMS: u64 = 1 << 60;
-/// The max_ack_delay parameter is less (RFC 9000 §18.2).
+/// The max_ack_delay transport parameter is less than this (RFC 9000 §18.2).
 const MAX_ACK_DELAY: Duration = Duration::from_millis(1 << 14);
 
-/// A setting has a value that it must not have.
+/// A setting has a value that is not permitted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct InvalidSetting {
-    /// The setting's name, which is that of the method that sets it.
+    /// The name of the setting, which is also that of its method.
     pub setting: &'static str,
     /// The value that it was given, with its unit.
     pub value: String,
-    /// The values that it may have, and what says so.
+    /// The permitted values, and the section that requires them.
     pub permitted: String,
 }
 
@@ -39,12 +39,12 @@ impl fmt::Display for InvalidSetting {
 
 impl core::error::Error for InvalidSetting {}
 
-/// Settings that are being made. [`build`](Self::build) checks them.
+/// A builder of [`TransportConfig`]. [`build`](Self::build) checks the values.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct TransportConfigBuilder {
     config: TransportConfig,
-    /// Wider than what the settings keep, so that a value too large is an error.
+    /// A wider type than that of the setting, so that a value that is too large can be reported.
     max_datagram_size: usize,
 }
 
@@ -55,26 +55,27 @@ impl From<TransportConfig> for TransportConfigBuilder {
 }
 
 impl TransportConfigBuilder {
-    /// After how much silence the connection is given up; `None` never (RFC 9000 §10.1).
+    /// The idle timeout: the connection ends when nothing was received for this long; `None` for no timeout (RFC 9000
+    /// §10.1).
     pub fn max_idle_timeout(mut self, value: Option<Duration>) -> Self {
         self.config.max_idle_timeout = value;
         self
     }
 
-    /// A PING is sent after this much silence; `None` sends none.
+    /// A PING is sent when nothing was sent or received for this long (RFC 9000 §10.1.2); `None` sends none.
     pub fn keep_alive_interval(mut self, value: Option<Duration>) -> Self {
         self.config.keep_alive_interval = value;
         self
     }
 
-    /// For how long a handshake may go on before it is given up.
+    /// The time after which a handshake that is not complete fails.
     pub fn handshake_timeout(mut self, value: Duration) -> Self {
         self.config.handshake_timeout = value;
         self
     }
 
-    /// UDP payloads sent are never larger than this many bytes; 1200 to 65527. There is no path MTU
-    /// discovery yet, so more than 1200 needs a path that is known to carry it (RFC 9000 §14).
+    /// The largest UDP payload that is sent, in bytes: 1200 to 65527. There is no path MTU discovery yet, so a value
+    /// above 1200 needs a path that is known to carry it (RFC 9000 §14).
     pub fn max_datagram_size(mut self, bytes: usize) -> Self {
         self.max_datagram_size = bytes;
         self
@@ -92,8 +93,8 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// The receive window of a stream to begin with, in bytes. It tunes itself up to
-    /// `max_stream_receive_window`.
+    /// The initial receive window of a stream, in bytes. It grows up to `max_stream_receive_window` as the application
+    /// reads.
     pub fn initial_stream_receive_window(mut self, value: u64) -> Self {
         self.config.initial_stream_receive_window = value;
         self
@@ -105,7 +106,7 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// The receive window of the connection to begin with, in bytes.
+    /// The initial receive window of the connection, in bytes.
     pub fn initial_connection_receive_window(mut self, value: u64) -> Self {
         self.config.initial_connection_receive_window = value;
         self
@@ -117,78 +118,79 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// How many bytes that the application wrote are kept at most, sent or not, until they are
-    /// acknowledged. It is fewer, but at least 256 KiB, while the congestion window could not use them.
+    /// The largest number of bytes that the application has written and that are not yet acknowledged, sent or not. The
+    /// limit is lower, but at least 256 KiB, while the congestion window is too small to use them.
     pub fn send_buffer(mut self, value: u64) -> Self {
         self.config.send_buffer = value;
         self
     }
 
-    /// Received DATAGRAM payloads (RFC 9221) up to this many bytes are accepted; `None` refuses them.
+    /// The largest DATAGRAM frame that is accepted, in bytes (RFC 9221 §3); `None` accepts none.
     pub fn max_datagram_frame_size(mut self, value: Option<u64>) -> Self {
         self.config.max_datagram_frame_size = value;
         self
     }
 
-    /// How long an acknowledgement may wait (RFC 9000 §13.2.1).
+    /// The longest delay of an acknowledgment (RFC 9000 §13.2.1).
     pub fn max_ack_delay(mut self, value: Duration) -> Self {
         self.config.max_ack_delay = value;
         self
     }
 
-    /// How many ack-eliciting packets may come before one is acknowledged (RFC 9000 §13.2.2).
+    /// The number of ack-eliciting packets after which an acknowledgment is sent at once (RFC 9000 §13.2.2).
     pub fn ack_eliciting_threshold(mut self, value: u32) -> Self {
         self.config.ack_eliciting_threshold = value;
         self
     }
 
-    /// The round-trip time assumed until there is a sample; used for timers only (RFC 9002 §6.2.2).
+    /// The round-trip time that timers assume until there is a sample (RFC 9002 §6.2.2).
     pub fn initial_rtt(mut self, value: Duration) -> Self {
         self.config.initial_rtt = value;
         self
     }
 
-    /// Reordering tolerated in packets before loss is declared, until more was seen (RFC 9002 §6.1.1).
+    /// The initial packet threshold of loss detection, which grows when reordering is observed (RFC 9002 §6.1.1).
     pub fn packet_threshold(mut self, value: u64) -> Self {
         self.config.packet_threshold = value;
         self
     }
 
-    /// Makes the congestion controllers.
+    /// The factory that makes a congestion controller for each path.
     pub fn controller(mut self, value: Arc<dyn ControllerFactory>) -> Self {
         self.config.controller = value;
         self
     }
 
-    /// The congestion window to begin with, in bytes; `None` as RFC 9002 §7.2 has it.
+    /// The initial congestion window, in bytes; `None` for that of RFC 9002 §7.2.
     pub fn initial_window(mut self, value: Option<u64>) -> Self {
         self.config.initial_window = value;
         self
     }
 
-    /// The congestion window never exceeds this many bytes.
+    /// The largest congestion window, in bytes.
     pub fn maximum_window(mut self, value: u64) -> Self {
         self.config.maximum_window = value;
         self
     }
 
-    /// Packet numbers are skipped at random, to catch peers that acknowledge what they have not
+    /// Whether packet numbers are skipped at random, to detect peers that acknowledge packets that they have not
     /// received (RFC 9000 §21.4).
     pub fn skip_packet_numbers(mut self, value: bool) -> Self {
         self.config.skip_packet_numbers = value;
         self
     }
 
-    /// A key update is started after this many packets; `None` only where the AEAD's limit demands it.
+    /// The number of packets after which a key update is initiated; `None` initiates one only where the AEAD's limit
+    /// requires it (RFC 9001 §6.6).
     pub fn key_update_after(mut self, value: Option<u64>) -> Self {
         self.config.key_update_after = value;
         self
     }
 
-    /// The settings.
+    /// Checks the settings and returns them.
     ///
     /// # Errors
-    /// If one of them has a value that it must not have, the first of these.
+    /// The first setting whose value is not permitted.
     pub fn build(mut self) -> Result<TransportConfig, InvalidSetting> {
         self.check_timeouts()?;
         self.config.max_datagram_size = self.check_datagram_size()?;
@@ -204,7 +206,7 @@ impl TransportConfigBuilder {
         if let Some(timeout) = config.max_idle_timeout {
             let parameter = timeout.as_millis() <= u128::from(MAX_VARINT);
             let permitted =
-                "at least 1 ms, and less than 2^62 ms (RFC 9000 §18.2); None is no timeout";
+                "at least 1 ms and less than 2^62 ms (RFC 9000 §18.2); None for no timeout";
             check(
                 timeout >= millisecond && parameter,
                 "max_idle_timeout",
@@ -213,17 +215,17 @@ impl TransportConfigBuilder {
             )?;
         }
         if let Some(interval) = config.keep_alive_interval {
-            let permitted = "more than nothing; None sends no PING";
+            let permitted = "more than 0; None sends no PING";
             check(!interval.is_zero(), "keep_alive_interval", Time(interval), permitted)?;
         }
         let is_some = !config.handshake_timeout.is_zero();
-        check(is_some, "handshake_timeout", Time(config.handshake_timeout), "more than nothing")?;
+        check(is_some, "handshake_timeout", Time(config.handshake_timeout), "more than 0")?;
         let is_some = !config.initial_rtt.is_zero();
         check(
             is_some,
             "initial_rtt",
             Time(config.initial_rtt),
-            "more than nothing (RFC 9002 §6.2.2)",
+            "more than 0 (RFC 9002 §6.2.2)",
         )
     }
 

@@ -1,4 +1,4 @@
-//! What an application does: open, read, write, reset, close.
+//! The methods for applications: open, read, write, reset, datagrams.
 
 use bytes::Bytes;
 use clearway_units::Timestamp;
@@ -12,44 +12,44 @@ use crate::streams::{
 };
 
 impl Connection {
-    /// Opens a stream. `None` while the peer's limit is in the way; [`Event::StreamsAvailable`]
-    /// follows.
+    /// Opens a stream. `None` while the peer's limit on streams does not permit it;
+    /// [`Event::StreamsAvailable`] follows.
     pub fn open(&mut self, direction: Direction) -> Option<StreamId> {
         if self.is_closed() { None } else { self.streams.open(direction) }
     }
 
-    /// Takes a stream that the peer opened.
+    /// Accepts a stream that the peer opened.
     pub fn accept(&mut self, direction: Direction) -> Option<StreamId> {
         self.streams.accept(direction)
     }
 
-    /// Gives `data` to a stream and returns how many bytes it took. When that is not all,
+    /// Writes `data` to a stream and returns the number of bytes that were accepted. If not all were,
     /// [`Event::Writable`] follows.
     pub fn write(&mut self, stream_id: StreamId, data: Bytes) -> Result<usize, WriteError> {
         self.streams.write(stream_id, data)
     }
 
-    /// Like [`write`](Self::write), copying.
+    /// Like [`write`](Self::write), but copies `data`.
     pub fn write_slice(&mut self, stream_id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
         self.streams.write_slice(stream_id, data)
     }
 
-    /// What the peer has done on a stream until now; `None` if there is no such stream or it is over.
+    /// How far a stream has got at the peer; `None` if there is no such stream or it has ended.
     pub fn stream_progress(&mut self, stream_id: StreamId) -> Option<StreamProgress> {
         self.streams.progress(stream_id)
     }
 
-    /// Ends a stream after what was written.
+    /// Ends a stream after the data that was written (FIN).
     pub fn finish(&mut self, stream_id: StreamId) -> Result<(), WriteError> {
         self.streams.finish(stream_id)
     }
 
-    /// Gives a stream up: what was not yet delivered may never be.
+    /// Resets a stream (RESET_STREAM): data that was not yet delivered may never be.
     pub fn reset(&mut self, stream_id: StreamId, error_code: VarInt) -> Result<(), UnknownStream> {
         self.streams.reset(stream_id, error_code)
     }
 
-    /// Asks the peer not to send more on a stream, and forgets what came.
+    /// Asks the peer to stop sending on a stream (STOP_SENDING), and discards what was received.
     pub fn stop_sending(
         &mut self,
         now: Timestamp,
@@ -69,10 +69,10 @@ impl Connection {
         self.streams.read(now, stream_id, max)
     }
 
-    /// As [`read`](Self::read), for an application that keeps what it takes before it uses it: the bytes
+    /// Like [`read`](Self::read), for an application that buffers the data before it uses it: the bytes
     /// still count against the receive windows of the stream and the connection (RFC 9000 §4.1) until
-    /// they are [given back](Self::give_back). A stream that has come to its end counts among those that
-    /// the peer may have open (§4.6) until [`read`](Self::read) finds the end too.
+    /// they are [given back](Self::give_back). A stream that was read ahead to its end still counts against the
+    /// limit on the streams that the peer may open (§4.6) until [`read`](Self::read) returns the end too.
     pub fn read_ahead(
         &mut self,
         stream_id: StreamId,
@@ -82,17 +82,17 @@ impl Connection {
     }
 
     /// The application error code with which the peer has reset a stream, if it has (RFC 9000 §19.4).
-    /// The reset counts as read then (§3.2), and the stream's receiving part is over. `Ok(None)` if there
-    /// was none: no data is taken, so that this can be asked while data is left unread.
+    /// The reset counts as read then (§3.2), which ends the receiving part of the stream. `Ok(None)` if there
+    /// was none. This reads no data, so that it can be called while data is unread.
     ///
     /// # Errors
-    /// As [`read`](Self::read), of a stream that cannot be read.
+    /// As [`read`](Self::read) for a stream that cannot be read.
     pub fn received_reset(&mut self, stream_id: StreamId) -> Result<Option<VarInt>, UnknownStream> {
         self.streams.received_reset(stream_id)
     }
 
-    /// Permits the peer as many bytes more as were [read ahead](Self::read_ahead) and are now used. More
-    /// than that is never given back.
+    /// Permits the peer to send as many more bytes, because bytes that were [read ahead](Self::read_ahead) are now
+    /// used. Bytes beyond those that were read ahead are ignored.
     pub fn give_back(
         &mut self,
         now: Timestamp,
@@ -102,15 +102,15 @@ impl Connection {
         self.streams.give_back(now, stream_id, bytes)
     }
 
-    /// The receive windows of a stream and of the connection, in bytes. Whoever keeps less than a part of
-    /// both from being given back does not hold the peer up.
+    /// The receive windows of a stream and of the connection, in bytes. An application that holds back only a part
+    /// of both does not block the peer.
     pub fn receive_windows(&mut self, stream_id: StreamId) -> Option<(u64, u64)> {
         self.streams.receive_windows(stream_id)
     }
 
-    /// Sends a stream's data before that of streams of a lower priority; all begin with 0. Streams of
-    /// one priority take turns if they are incremental, as all begin, and otherwise go one after
-    /// another (RFC 9218 §10).
+    /// Sets the priority of a stream, which is 0 at first: its data is sent before that of streams of a lower
+    /// priority. Streams of the same priority are sent in turns if they are incremental, which is the default, and
+    /// one after another if not (RFC 9218 §10).
     pub fn set_priority(
         &mut self,
         stream_id: StreamId,
@@ -120,17 +120,17 @@ impl Connection {
         self.streams.set_priority(stream_id, priority, is_incremental)
     }
 
-    /// Sends `data` at most once, without order (RFC 9221).
+    /// Sends `data` in an unreliable datagram: it may be lost or reordered (RFC 9221).
     pub fn send_datagram(&mut self, data: Bytes) -> Result<(), DatagramError> {
         self.datagrams.send(data)
     }
 
-    /// Takes a received unreliable datagram.
+    /// Takes the oldest received unreliable datagram.
     pub fn receive_datagram(&mut self) -> Option<Bytes> {
         self.datagrams.next()
     }
 
-    /// Sends a PING: the peer will answer with an acknowledgement.
+    /// Sends a PING, which the peer acknowledges.
     pub fn ping(&mut self) {
         self.flags.ping_owed = true;
     }

@@ -26,11 +26,11 @@ pub struct Statistics {
     pub minimum_window: u64,
     /// The slow start threshold in bytes, once there is one.
     pub slow_start_threshold: Option<u64>,
-    /// What the controller is doing.
+    /// The phase of the congestion controller.
     pub congestion_phase: &'static str,
     /// How many times the window was reduced because of congestion.
     pub congestion_events: u64,
-    /// How many of those were taken back.
+    /// How many of those reductions were undone, because the losses were spurious.
     pub undone_congestion_events: u64,
     /// How many times persistent congestion was declared.
     pub persistent_congestion_events: u64,
@@ -44,13 +44,13 @@ pub struct Statistics {
     pub probe_timeouts: u64,
     /// Packets sent.
     pub packets_sent: u64,
-    /// Packets received and opened.
+    /// Packets received and decrypted.
     pub packets_received: u64,
-    /// Packets received and not used.
+    /// Packets received and dropped.
     pub packets_dropped: u64,
     /// Packets declared lost.
     pub packets_lost: u64,
-    /// Packets that had been declared lost and were acknowledged after all.
+    /// Packets that were acknowledged after they had been declared lost.
     pub packets_spuriously_lost: u64,
     /// UDP payload bytes sent.
     pub bytes_sent: u64,

@@ -1,4 +1,4 @@
-//! What an endpoint may be told, and why it may refuse.
+//! The settings of endpoints, servers and client connections, and why a connection may not begin.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::ids::{ConnectionIdGenerator, ResetKey};
 /// Settings of an endpoint.
 #[derive(Clone, Debug)]
 pub struct EndpointConfig {
-    /// Makes the connection IDs by which this endpoint is known.
+    /// Generates the connection IDs of this endpoint.
     pub id_generator: Arc<dyn ConnectionIdGenerator>,
-    /// Stateless reset tokens are derived with it. Keep it across restarts, and peers of lost
-    /// connections learn at once that they are lost.
+    /// The key from which stateless reset tokens are derived. If it is kept across restarts, the peers of connections
+    /// that were lost are told so at once (RFC 9000 §10.3).
     pub reset_key: ResetKey,
-    /// Unknown connections are refused beyond this many.
+    /// The largest number of connections; further ones are refused.
     pub max_connections: usize,
 }
 
@@ -27,9 +27,9 @@ pub struct ServerConfig {
     pub sessions: Arc<dyn ServerSessions>,
     /// The transport's settings.
     pub transport: Arc<TransportConfig>,
-    /// For how long a client may take to come back with a Retry token.
+    /// How long a Retry token is valid.
     pub retry_token_lifetime: Duration,
-    /// For how long a client may use a token from NEW_TOKEN.
+    /// How long a token of a NEW_TOKEN frame is valid.
     pub new_token_lifetime: Duration,
 }
 
@@ -40,7 +40,7 @@ pub struct ClientConfig {
     pub sessions: Arc<dyn ClientSessions>,
     /// The transport's settings.
     pub transport: Arc<TransportConfig>,
-    /// A token from an earlier connection to the same server, or nothing.
+    /// A token that the same server sent on an earlier connection, or nothing.
     pub token: Vec<u8>,
 }
 
@@ -52,7 +52,7 @@ pub enum AcceptError {
     NotAServer,
     /// The endpoint has all the connections that it may have; the client is refused.
     TooManyConnections,
-    /// The client's first packet was changed on its way or made up (RFC 9001 §5.2); it is dropped.
+    /// The client's first packet could not be authenticated (RFC 9001 §5.2); it is dropped.
     NotAuthentic,
     /// TLS could not be started.
     Session(SessionError),

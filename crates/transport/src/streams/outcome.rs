@@ -1,31 +1,31 @@
-//! What the application hears about its streams.
+//! Results, errors and events of streams.
 
 use core::fmt;
 
 use bytes::Bytes;
 use clearway_wire::{Direction, StreamId, VarInt};
 
-/// What a read gave.
+/// The result of a read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ReadOutcome {
     /// The next bytes; never empty.
     Data(Bytes),
-    /// Nothing yet; [`StreamEvent::Readable`] says when.
+    /// No data yet; [`StreamEvent::Readable`] follows.
     Blocked,
     /// Everything was read.
     Finished,
 }
 
-/// What the peer has done on a stream until now.
+/// How far a stream has got at the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamProgress {
-    /// How many of the bytes written it has acknowledged, from the first on without a gap.
+    /// The number of written bytes that the peer has acknowledged, from the first on without a gap.
     pub acknowledged: u64,
-    /// How many of the bytes written it has not acknowledged.
+    /// The number of written bytes that the peer has not acknowledged.
     pub outstanding: u64,
-    /// There is more to be sent for the first time than its limit for this stream permits (RFC 9000 §4.1).
+    /// Whether data waits that the peer's flow control limit for this stream does not permit to send (RFC 9000 §4.1).
     pub is_blocked: bool,
-    /// How many bytes of the stream it has sent, gaps included.
+    /// The largest offset that the peer has sent, gaps included.
     pub received: u64,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for ReadError {
             Self::Reset(code) => {
                 write!(f, "the peer reset the stream with error code {:#x}", code.get())
             }
-            Self::UnknownStream => f.write_str("no such stream to read"),
+            Self::UnknownStream => f.write_str("there is no such stream to read"),
         }
     }
 }
@@ -72,7 +72,7 @@ impl fmt::Display for WriteError {
                 write!(f, "the peer stopped the stream with error code {:#x}", code.get())
             }
             Self::Closed => f.write_str("the stream was finished or reset"),
-            Self::UnknownStream => f.write_str("no such stream to write"),
+            Self::UnknownStream => f.write_str("there is no such stream to write"),
         }
     }
 }
@@ -86,35 +86,35 @@ pub struct UnknownStream;
 
 impl fmt::Display for UnknownStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no such stream")
+        f.write_str("there is no such stream")
     }
 }
 
 impl core::error::Error for UnknownStream {}
 
-/// Something happened to a stream.
+/// An event of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum StreamEvent {
     /// The peer opened at least one stream; accept until there is none.
     Opened(Direction),
-    /// There is data, the end or a reset to read. Told once after a read that was blocked, and a reset
-    /// also while data is left unread, for streams that this end opened or accepted.
+    /// There is data, the end or a reset to read. Reported once after a read that was blocked, and for a reset
+    /// also while data is unread, for streams that this end opened or accepted.
     Readable(StreamId),
-    /// There is room after a write that was cut short.
+    /// Data can be written again after a write that was not accepted whole.
     Writable(StreamId),
-    /// The peer asked to stop; the stream was reset with the same code.
+    /// The peer sent STOP_SENDING; the stream was reset with the same code.
     Stopped {
         /// The stream.
         id: StreamId,
-        /// Why, in the application's words.
+        /// The application's error code.
         code: VarInt,
     },
-    /// The peer has all data and the end.
+    /// The peer has acknowledged all data and the FIN.
     Finished(StreamId),
-    /// The peer knows of the reset.
+    /// The peer has acknowledged the reset.
     ResetAcknowledged(StreamId),
-    /// A stream can be opened after it could not.
+    /// A stream can be opened again.
     StreamsAvailable(Direction),
 }
 
@@ -142,7 +142,7 @@ pub struct StreamsStatistics {
     pub bytes_retransmitted: u64,
     /// Stream bytes acknowledged in order, each counted once.
     pub bytes_acknowledged: u64,
-    /// Stream bytes received, each counted once, with those that a reset left out.
+    /// Stream bytes received, each counted once, including those between the received data and the final size of a reset.
     pub bytes_received: u64,
     /// Stream bytes that the application read.
     pub bytes_read: u64,

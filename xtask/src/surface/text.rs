@@ -1,0 +1,47 @@
+//! Rust as text in one line.
+
+use quote::ToTokens;
+
+/// The tokens of `item`, with the spaces that a reader expects.
+pub(super) fn of(item: &impl ToTokens) -> String {
+    let mut text = item.to_token_stream().to_string().replace('\n', " ");
+    for (wide, narrow) in [
+        (" :: ", "::"),
+        (":: ", "::"),
+        (" ::", "::"),
+        (" < ", "<"),
+        ("< ", "<"),
+        (" <", "<"),
+        (" >", ">"),
+        ("& ", "&"),
+        (" ,", ","),
+        (" :", ":"),
+        (" ;", ";"),
+        ("( ", "("),
+        (" )", ")"),
+        (" (", "("),
+        ("[ ", "["),
+        (" ]", "]"),
+        (" ?", "?"),
+        (",)", ")"),
+        (", >", ">"),
+        ("->", " -> "),
+        ("  ", " "),
+    ] {
+        text = text.replace(wide, narrow);
+    }
+    text.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+
+    #[test]
+    fn reads_as_it_was_written() {
+        let item: syn::Signature =
+            syn::parse_str("fn a<'a, T: B>(&'a self, c: Option<&[T]>) -> Result<(), D::E>")
+                .unwrap();
+        assert_eq!(of(&item), "fn a<'a, T: B>(&'a self, c: Option<&[T]>) -> Result<(), D::E>");
+    }
+}
