@@ -46,6 +46,13 @@ struct Target {
     name: String,
 }
 
+/// Whether the lock file of the targets, which are a workspace of their own, fits the crates as they are.
+pub(crate) fn check_lock_file() -> Result<(), String> {
+    let manifest = root().join("fuzz/Cargo.toml");
+    let mut metadata = cargo(&["metadata", "--locked", "--format-version=1", "--manifest-path"]);
+    output("reading the lock file of the fuzz targets", metadata.arg(manifest)).map(drop)
+}
+
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let mut seconds = SECONDS;
     let mut wanted = Vec::new();

@@ -5,24 +5,23 @@ use core::time::Duration;
 
 use clearway_units::{Rate, Timestamp};
 
-/// A packet's place in the one order in which packets were handed to the network on a path.
+/// A packet's position in the order in which packets were sent on a path.
 ///
-/// QUIC numbers its packets anew in each of three spaces, so packet numbers of different spaces do
-/// not compare. The transport's ledger gives every packet a send index instead; a recovery boundary
-/// is a send index (law 3).
+/// QUIC has three packet number spaces, and packet numbers of different spaces cannot be compared. The
+/// transport's ledger therefore gives every packet a send index; a recovery boundary is a send index (law 3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct SendIndex(pub u64);
 
-/// What a controller gets to know when it is made.
+/// The parameters with which a controller is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ControllerParameters {
     /// The largest UDP payload that the path carries, in bytes.
     pub max_datagram_size: u64,
-    /// The window to start with in bytes; `None` for the one of RFC 9002 §7.2.
+    /// The initial window in bytes; `None` for that of RFC 9002 §7.2.
     pub initial_window: Option<u64>,
-    /// The window is never larger than this many bytes.
+    /// The largest window, in bytes.
     pub maximum_window: u64,
-    /// Seeds whatever the controller randomises.
+    /// The seed of whatever the controller randomises.
     pub seed: u64,
 }
 
@@ -40,7 +39,7 @@ impl ControllerParameters {
     }
 }
 
-/// One in-flight packet, as the ledger knows it.
+/// A packet that is in flight, as in the transport's ledger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SentPacket {
     /// Its place in the order of sending.
@@ -49,11 +48,11 @@ pub struct SentPacket {
     pub bytes: u64,
     /// When it was handed to the network.
     pub sent_at: Timestamp,
-    /// What the delivery-rate sampler noted when it was sent.
+    /// The state of the delivery-rate sampler when it was sent.
     pub delivery: crate::DeliverySnapshot,
 }
 
-/// The round-trip time estimate (RFC 9002 §5). Exists only once an ACK gave a sample (law 7).
+/// The estimate of the round-trip time (RFC 9002 §5). There is none before the first sample (law 7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RttSnapshot {
     /// The newest sample.
@@ -64,11 +63,11 @@ pub struct RttSnapshot {
     pub minimum: Duration,
     /// The mean deviation.
     pub variation: Duration,
-    /// Whether this very event brought the `latest` sample.
+    /// Whether the `latest` sample is of this event.
     pub is_new: bool,
 }
 
-/// Everything that one received acknowledgement, or one loss deadline, taught.
+/// All that follows from one received acknowledgement, or from one loss detection timeout.
 #[derive(Clone, Copy, Debug)]
 pub struct Acknowledgement<'a> {
     /// When it was processed.
@@ -78,7 +77,7 @@ pub struct Acknowledgement<'a> {
     pub acked: &'a [SentPacket],
     /// Packets newly declared lost, in the order of sending. Path and MTU probes are not among them.
     pub lost: &'a [SentPacket],
-    /// The index that the next packet will get. A boundary set now is this.
+    /// The index that the next packet will get, which is what a boundary that is set now has to be.
     pub next_index: SendIndex,
     /// The highest index acknowledged so far, this event included.
     pub largest_acked: Option<SendIndex>,
@@ -88,7 +87,7 @@ pub struct Acknowledgement<'a> {
     pub prior_in_flight: u64,
     /// Bytes in flight after it.
     pub bytes_in_flight: u64,
-    /// The losses span a period of persistent congestion (RFC 9002 §7.6).
+    /// Whether the losses establish persistent congestion (RFC 9002 §7.6).
     pub persistent_congestion: bool,
     /// How many packets the peer newly reported as CE-marked; 0 without ECN.
     pub newly_ce_marked: u64,
@@ -100,15 +99,15 @@ pub struct Acknowledgement<'a> {
     /// Bytes declared lost on this path so far, this event included. Counts as
     /// [`DeliverySnapshot::lost`](crate::DeliverySnapshot::lost) does.
     pub total_lost: u64,
-    /// The number of the current packet-timed round; it grows by one when a packet sent after the
-    /// round began is acknowledged.
+    /// The number of the current round trip, counted by packets: it grows by one when a packet that was sent after
+    /// the round began is acknowledged.
     pub round: u64,
-    /// Whether the window or the pacer stopped the sender, with data waiting, at any moment of this
-    /// round or the one before. Without that the window must not grow (RFC 9002 §7.8).
+    /// Whether, at any moment of this round or the one before, the window or the pacer limited the sender while
+    /// data waited. If not, the window must not grow (RFC 9002 §7.8).
     pub was_limited: bool,
     /// As `was_limited`, but by the window alone.
     pub was_window_limited: bool,
-    /// For how long, since the previous event, the window or the pacer held waiting data back.
+    /// How long, since the previous event, the window or the pacer delayed data that waited.
     pub limited_time: Duration,
 }
 
@@ -125,7 +124,7 @@ pub struct SpuriousLoss {
     pub total_delivered: u64,
 }
 
-/// What a controller is doing, in the field's words.
+/// The phase of a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Phase {
     /// Exponential growth.
@@ -134,9 +133,9 @@ pub enum Phase {
     ConservativeSlowStart,
     /// Linear or cubic growth.
     CongestionAvoidance,
-    /// Losses of the current episode are being repaired (RFC 9002 §7.3.2).
+    /// The recovery period of the current loss episode (RFC 9002 §7.3.2).
     Recovery,
-    /// A phase of a controller that has its own: its name.
+    /// Another phase, by the name that its controller gives it.
     Other(&'static str),
 }
 
@@ -153,15 +152,15 @@ impl Phase {
     }
 }
 
-/// Something that keeps the window from growing. Each has a bound; a checker sees to it (law 5).
+/// A reason for which the window does not grow. Each has a bound in time, which the lab's checker verifies (law 5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Suppressor {
     /// The packets of the current loss episode are not yet acknowledged.
     Recovery,
-    /// Neither the window nor the pacer stopped the sender in the last round.
+    /// Neither the window nor the pacer limited the sender in the last round.
     NotLimited,
-    /// Conservative slow start grows at a quarter of the speed.
+    /// Conservative slow start grows at a quarter of the rate (RFC 9406 §4.2).
     ConservativeSlowStart,
     /// The window is at its configured maximum.
     MaximumWindow,
@@ -174,8 +173,8 @@ pub enum Suppressor {
     /// BBR keeps little in flight, to measure the round-trip time without a queue: for 200 ms, or
     /// a few rounds if that is longer.
     ProbeRtt,
-    /// BBR answers losses of the current cycle with less than its model of the path would permit,
-    /// until the next probe.
+    /// BBR responds to losses of the current cycle with less than its model of the path permits, until the
+    /// next probe.
     ShortTermBound,
     /// BBR's window is what the last probe for bandwidth found to be safe. Each probe raises it,
     /// exponentially while nothing is lost.
@@ -198,18 +197,18 @@ impl Suppressor {
     ];
 }
 
-/// Which suppressors hold, each with the round in which it began.
+/// The suppressors that are active, each with the round in which it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Suppressors {
-    /// A bit for each that holds, at its place in [`Suppressor::ALL`]. Options would double the size,
+    /// A bit for each that is active, at its position in [`Suppressor::ALL`]. Options would double the size,
     /// and a snapshot is copied for every observer.
     active: u16,
-    /// Zero for one that does not hold.
+    /// Zero for one that is not active.
     since: [u64; Suppressor::COUNT],
 }
 
 impl Suppressors {
-    /// Notes whether `suppressor` holds in `round`. One that already held keeps its first round.
+    /// Sets whether `suppressor` is active in `round`. One that was already active keeps its first round.
     pub fn set(&mut self, suppressor: Suppressor, holds: bool, round: u64) {
         let since = if holds { self.since(suppressor).unwrap_or(round) } else { 0 };
         let bit = 1 << suppressor as u16;
@@ -217,41 +216,40 @@ impl Suppressors {
         self.since[suppressor as usize] = since;
     }
 
-    /// The round in which `suppressor` began, if it holds.
+    /// The round in which `suppressor` began, if it is active.
     pub fn since(&self, suppressor: Suppressor) -> Option<u64> {
         let holds = self.active & (1 << suppressor as u16) != 0;
         holds.then_some(self.since[suppressor as usize])
     }
 
-    /// Those that hold, each with the round in which it began.
+    /// The active suppressors, each with the round in which it began.
     pub fn active(&self) -> impl Iterator<Item = (Suppressor, u64)> + '_ {
         Suppressor::ALL.into_iter().filter_map(|s| self.since(s).map(|round| (s, round)))
     }
 }
 
-/// A controller's state as an observer sees it.
+/// A controller's state for observers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Snapshot {
-    /// The congestion window in bytes: how much may be in flight now. In recovery it may move from
-    /// acknowledgement to acknowledgement (RFC 9937).
+    /// The congestion window in bytes: how much may be in flight now. In recovery it may change with
+    /// every acknowledgement (RFC 9937).
     pub window: u64,
     /// The slow start threshold in bytes, once there is one. In recovery it is the window that
     /// recovery leads to.
     pub slow_start_threshold: Option<u64>,
     /// The smallest window that this controller ever sets, in bytes.
     pub minimum_window: u64,
-    /// What it is doing.
+    /// Its phase.
     pub phase: Phase,
     /// What keeps the window from growing.
     pub suppressors: Suppressors,
     /// How many times it has reduced its window because of congestion.
     pub congestion_events: u64,
-    /// How many of those it has taken back because the losses were spurious.
+    /// How many of those reductions it has undone because the losses were spurious.
     pub undone_events: u64,
 }
 
-/// Something that a controller computes with, by the name that its specification gives it, in lower
-/// case. For traces: nothing is decided by it.
+/// A variable of a controller, by the name that its specification gives it, in lower case. It is for traces only.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Metric {
     /// Lower-case letters, digits and underscores. A name always has the same unit.
@@ -273,31 +271,30 @@ pub enum Quantity {
 
 /// A congestion controller.
 ///
-/// Implement it to bring your own; see `ControllerFactory` for how a connection gets one. Every
-/// method must be a pure function of the state and its arguments: no clock, no randomness but the
-/// seed in [`ControllerParameters`].
+/// Implement it to add one; a connection gets it from a [`ControllerFactory`]. Every method must be a pure
+/// function of the state and its arguments: no clock, and no randomness except from the seed in
+/// [`ControllerParameters`].
 pub trait Controller: Debug + Send {
-    /// The name that a user chose it by.
+    /// The name by which users choose it.
     fn name(&self) -> &'static str;
 
-    /// Whether a sender that has nothing in flight may begin with a burst (RFC 9002 §7.7). One whose
-    /// pacing rate is the path's own keeps to it from the first packet on: the queue of a burst
-    /// would stay.
+    /// Whether a sender that has nothing in flight may begin with a burst (RFC 9002 §7.7). A controller whose
+    /// pacing rate is the rate of the path permits none, because the queue of a burst would not drain.
     fn bursts_after_idle(&self) -> bool {
         true
     }
 
-    /// An in-flight packet was handed to the network. `bytes_in_flight` counts it already.
+    /// A packet that counts as in flight was sent. `bytes_in_flight` includes it.
     fn on_sent(&mut self, packet: &SentPacket, bytes_in_flight: u64);
 
     /// An acknowledgement was processed, or the loss deadline passed. Called once for each.
     fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>);
 
-    /// A packet that was declared lost arrived after all. Called before the
+    /// A packet that was declared lost was acknowledged. Called before the
     /// [`on_acknowledgement`](Self::on_acknowledgement) of the same ACK.
     fn on_spurious_loss(&mut self, event: &SpuriousLoss);
 
-    /// The path carries datagrams of another size now.
+    /// The largest datagram size of the path changed.
     fn on_max_datagram_size(&mut self, max_datagram_size: u64);
 
     /// The congestion window in bytes.
@@ -309,14 +306,14 @@ pub trait Controller: Debug + Send {
     /// The state for observers.
     fn snapshot(&self) -> Snapshot;
 
-    /// Tells what it computes with beside the [`snapshot`](Self::snapshot), for traces. A metric that
-    /// there is not yet, or not any more, is not told.
-    fn metrics(&self, _tell: &mut dyn FnMut(Metric)) {}
+    /// Reports its variables that are not in the [`snapshot`](Self::snapshot), for traces. One that has no value is
+    /// not reported.
+    fn metrics(&self, _report: &mut dyn FnMut(Metric)) {}
 }
 
 /// Makes a [`Controller`] for each new path.
 pub trait ControllerFactory: Debug + Send + Sync {
-    /// A fresh controller.
+    /// A new controller.
     fn build(&self, parameters: &ControllerParameters) -> Box<dyn Controller>;
 }
 
