@@ -66,11 +66,11 @@ pub enum Event {
         /// The peer's reason.
         code: Code,
     },
-    /// We abandoned the stream in both directions because of what the peer did.
+    /// This end aborted both directions of the stream because of an error of the peer.
     Failed {
         /// The request stream.
         stream: u64,
-        /// Why.
+        /// The error of the stream.
         error: StreamError,
     },
     /// The peer is shutting down (RFC 9114 §5.2). For a client: no new requests; requests on

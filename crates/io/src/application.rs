@@ -65,11 +65,11 @@ pub struct ServerSetup {
     pub acceptor: Box<dyn Acceptor>,
 }
 
-/// A connection that is to be started.
+/// A request to start a connection.
 pub struct ConnectRequest {
-    /// How.
+    /// The settings of the connection.
     pub config: Arc<ClientConfig>,
-    /// Where the server is.
+    /// The server's address.
     pub remote: SocketAddr,
     /// What the server is called: its certificate must say so.
     pub server_name: String,

@@ -21,48 +21,48 @@ use crate::stack::QuinnStack;
 use crate::stack::{ClearwayStack, Stack, Vitals};
 use crate::world::{End, FlowPlan, Stop, World};
 
-/// Makes an observer for an end that is to have one.
+/// Makes an observer for an end; `None` for an end without one.
 pub type MakeObserver = Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>;
 
-/// What a run is asked for beside its result.
+/// What a run does in addition to giving its result.
 #[derive(Default)]
 pub struct Extras {
-    /// Whether every datagram goes into a digest.
+    /// Whether a digest over all datagrams is computed.
     pub digest: bool,
     /// Whether the properties are checked.
     pub check: bool,
-    /// Whether the run goes on after a violation: what comes of it is then in the log. One after which time
-    /// stands still ends it all the same.
+    /// Whether the run continues after a violation, so that the log shows what follows. A violation after which
+    /// time would not advance ends the run nevertheless.
     pub goes_on: bool,
-    /// How often it is noted what the flows have received; `None` never.
+    /// The interval at which the bytes that the flows have received are sampled; `None` takes no samples.
     pub sample_every: Option<Duration>,
-    /// Makes further observers, such as one that writes a log.
+    /// Makes additional observers, such as one that writes a log.
     pub observers: Option<MakeObserver>,
 }
 
 /// How a flow ended.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowOutcome {
-    /// What reports call it.
+    /// The name of the flow in reports.
     pub name: String,
     /// Its controller.
     pub controller: String,
-    /// From its beginning until its client had all; `None` if that did not come.
+    /// From the beginning of the flow until its client had everything; `None` if it did not finish.
     pub took: Option<Duration>,
     /// From its beginning until the first byte of content.
     pub first_byte: Option<Duration>,
     /// Bytes of content received, by the end that receives it.
     pub received: u64,
-    /// Whether its sender's window reached the least that its controller ever sets.
+    /// Whether its sender's window fell to the smallest that its controller ever sets.
     pub reached_floor: bool,
-    /// The sender's figures at the end.
+    /// The sender's metrics at the end.
     pub sender: Vitals,
 }
 
 /// How a run ended.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// Why it stopped.
+    /// Why the run stopped.
     pub stop: Stop,
     /// After how much virtual time.
     pub at: Duration,
@@ -107,7 +107,7 @@ impl Outcome {
 /// The controller that is under test: one of ours by its name, or anybody's.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// What reports call it.
+    /// The name of the flow in reports.
     pub name: String,
     /// Makes it.
     pub factory: Arc<dyn ControllerFactory>,

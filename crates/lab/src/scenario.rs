@@ -35,32 +35,32 @@ pub const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
 pub struct Scenario {
     /// Its name: that of its file, without the extension.
     pub name: String,
-    /// Its file, as it was named by whoever asked for it.
+    /// Its file, as the caller named it.
     pub file: String,
-    /// One line for people.
+    /// A summary in one line.
     pub summary: String,
-    /// Published figures to be shown beside ours.
+    /// Published results to compare with.
     pub references: Vec<Reference>,
     /// How many seeds `lab run` uses.
     pub seeds: u64,
     /// The controllers to run, at least one.
     pub controllers: Vec<String>,
-    /// At least one. The first is `base`, unless the file says that its base is none by itself.
+    /// The variants, at least one. The first is `base`, unless the file excludes its base.
     pub variants: Vec<Variant>,
 }
 
-/// A published figure.
+/// A published result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reference {
-    /// What was measured, and what came out.
+    /// What was measured, and the result.
     pub figure: String,
-    /// Who says so.
+    /// The source.
     pub source: String,
     /// The controller that it is about; `None` if it is about all.
     pub controller: Option<String>,
     /// The variant that it is about; `None` if it is about all.
     pub variant: Option<String>,
-    /// If the figure is the time of a run: that time.
+    /// The time of a run, if the result is one.
     pub time: Option<Duration>,
 }
 
@@ -69,7 +69,7 @@ pub struct Reference {
 pub struct Variant {
     /// Its name, unique in the scenario.
     pub name: String,
-    /// What part of the seeds it gets, above 0, at most 1.
+    /// The share of the seeds that it gets: above 0, at most 1.
     pub share: f64,
     /// The network and the traffic.
     pub setup: Setup,

@@ -63,7 +63,7 @@ pub trait Stack {
     /// Starts a key update at `now` (RFC 9001 §6.1), if the connection can make one then.
     fn update_keys(&mut self, now: Timestamp);
 
-    /// The figures that a stack gives of itself.
+    /// The metrics that a stack reports of itself.
     fn vitals(&self) -> Vitals;
 }
 
@@ -78,13 +78,13 @@ pub enum StackEvent {
     StreamsArrived,
     /// A stream can be read.
     Readable(u64),
-    /// A stream that took no more takes some again.
+    /// Data can be written again to a stream that was blocked.
     Writable(u64),
-    /// The peer does not want more of a stream.
+    /// The peer sent STOP_SENDING for a stream.
     Stopped {
-        /// Which.
+        /// The stream.
         stream: u64,
-        /// Why, in the application's words.
+        /// The application's error code.
         code: u64,
     },
     /// The connection is over, for this reason.

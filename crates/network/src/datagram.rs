@@ -114,7 +114,7 @@ pub struct Dropped {
     pub length: usize,
     /// When it was dropped.
     pub at: Timestamp,
-    /// Why.
+    /// The reason why it was dropped.
     pub reason: DropReason,
     /// Whether this is the link's copy of another one with the same number.
     pub is_copy: bool,
@@ -169,7 +169,7 @@ pub enum Outcome {
     Dropped {
         /// Its number.
         number: u64,
-        /// Why.
+        /// The reason.
         reason: DropReason,
     },
 }

@@ -11,9 +11,9 @@ use super::nearest::nearest;
 pub enum ScenarioError {
     /// The file cannot be read.
     Unreadable {
-        /// Which.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// The file says something that is not understood or makes no sense.

@@ -5,12 +5,12 @@ use core::time::Duration;
 
 use super::controller_metrics::Metric;
 
-/// Something that happened.
+/// An event of a trace.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
-    /// When, from the trace's first event.
+    /// The time since the first event of the trace.
     pub at: Duration,
-    /// What.
+    /// What happened.
     pub kind: EventKind,
 }
 
@@ -28,10 +28,10 @@ pub enum EventKind {
     PacketDropped {
         /// Its length in bytes.
         length: Option<u64>,
-        /// Why.
+        /// The reason.
         reason: Option<Box<str>>,
     },
-    /// Metrics of recovery changed; only those that are there did.
+    /// Metrics of recovery changed: those that are present.
     Metrics(Box<Metrics>),
     /// The controller is in another state.
     CongestionState(CongestionState),

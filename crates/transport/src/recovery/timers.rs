@@ -15,12 +15,12 @@ pub(crate) enum Expired {
     /// Packets were late enough to be looked at again; what was lost is in
     /// [`Recovery::take_lost`].
     Losses,
-    /// The probe timer expired: `count` ack-eliciting packets are to be sent in `space`, whatever
-    /// window and pacer say (RFC 9002 §6.2.4). [`Recovery::probe_tokens`] says what they could carry.
+    /// The probe timer expired: `count` ack-eliciting packets are to be sent in `space`,
+    /// regardless of the window and the pacer (RFC 9002 §6.2.4). [`Recovery::probe_tokens`] gives what they can carry.
     Probes {
-        /// Where.
+        /// The packet number space.
         space: SpaceId,
-        /// How many: 1 or 2.
+        /// The number of packets: 1 or 2.
         count: usize,
     },
 }
