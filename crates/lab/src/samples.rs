@@ -8,7 +8,7 @@ use clearway_units::Timestamp;
 /// What was achieved until a point in time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// When.
+    /// The time.
     pub at: Timestamp,
     /// Bytes of content that each flow has received until then, in the order of the setup.
     pub received: Vec<u64>,

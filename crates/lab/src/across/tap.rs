@@ -13,7 +13,7 @@ use crate::run::Candidate;
 /// A controller's state after an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
-    /// When.
+    /// The time.
     pub at: Timestamp,
     /// Bytes delivered so far.
     pub delivered: u64,

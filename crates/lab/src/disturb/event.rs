@@ -16,7 +16,7 @@ use crate::setup::Setup;
 pub struct Event {
     /// What happens.
     pub kind: Kind,
-    /// When.
+    /// The time.
     pub at: At,
 }
 
