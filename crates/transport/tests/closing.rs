@@ -222,7 +222,8 @@ fn the_smaller_idle_timeout_applies_to_both() {
     }
 }
 
-/// The idle timeout runs from the last packet received; later probes do not restart it.
+/// §10.1: the idle timeout restarts when a packet is received, and when the first ack-eliciting packet after that is
+/// sent; further probes do not restart it.
 #[test]
 fn a_dead_peer_is_detected_within_the_idle_timeout() {
     let (client, server) = idle(30, 30);
