@@ -1,4 +1,4 @@
-//! Properties across runs, in the real stack: that ours have them, and that it is seen who has not.
+//! Properties across runs, in the real stack: our controllers have them, and controllers that violate them are found.
 
 mod across_broken;
 
@@ -35,7 +35,7 @@ fn flow(traffic: Traffic) -> Flow {
     }
 }
 
-/// One flow on a way without a bottleneck.
+/// One flow over a path without a bottleneck.
 fn wire(round_trip: Duration, traffic: Traffic) -> Setup {
     let conditions = Conditions { delay: round_trip / 2, ..Conditions::default() };
     let network = LinkConfig {
@@ -53,7 +53,7 @@ fn wire(round_trip: Duration, traffic: Traffic) -> Setup {
     }
 }
 
-/// One flow at a bottleneck of so many datagrams per path, with a queue for as many.
+/// One flow over a bottleneck whose bandwidth-delay product is `path` datagrams, with a queue for as many.
 fn bottleneck(round_trip: Duration, path: u64, traffic: Traffic) -> Setup {
     let mut setup = wire(round_trip, traffic);
     let rate = Rate::from_transfer(path * 1200, round_trip).unwrap();
@@ -64,7 +64,7 @@ fn bottleneck(round_trip: Duration, path: u64, traffic: Traffic) -> Setup {
     setup
 }
 
-/// The same with one datagram lost after so many.
+/// Adds the loss of the datagram with this number among those to the client.
 fn one_loss(mut setup: Setup, number: u64) -> Setup {
     let model = LossModel::List { numbers: vec![number] };
     setup.network.to_client.loss = vec![LossRule { model, window: Window::Always }];
@@ -79,14 +79,14 @@ fn subject<'a>(setup: &'a Setup, candidate: &'a Candidate) -> Subject<'a> {
     Subject { setup, candidate, seeds: 1 }
 }
 
-/// The verdict of a comparison that has to apply.
+/// The verdict of a comparison that must be applicable.
 fn verdict(comparison: Result<Comparison, Inapplicable>) -> Verdict {
     let verdict = comparison.unwrap().run().unwrap();
     println!("{verdict}");
     verdict
 }
 
-/// Those that compare runs, and take few: the others are for release builds, `clearway lab across`.
+/// The comparisons that need few runs; release builds run the others with `clearway lab across`.
 #[test]
 fn our_controllers_have_the_properties() {
     let one_seed = standard(Some(1)).into_iter().filter(|comparison| {
@@ -101,14 +101,14 @@ fn our_controllers_have_the_properties() {
     }
 }
 
-/// A loss in the second flight of a way of 10 ms: windows of about 15 datagrams, where CUBIC is Reno's
-/// equal.
+/// A loss in the second round trip of a path of 10 ms: windows of about 15 datagrams, at which CUBIC behaves like
+/// Reno.
 fn early_loss() -> Setup {
     one_loss(wire(ms(10), download(2_000_000)), 20)
 }
 
 #[test]
-fn m3_sees_growth_by_the_frame() {
+fn m3_detects_growth_per_ack_frame() {
     for growth in [Growth::DatagramPerFrame, Growth::ReciprocalPerFrame] {
         let (setup, candidate) = (early_loss(), broken(growth));
         let compared = acknowledgement_aggregation::comparison(subject(&setup, &candidate), 5.0);
@@ -117,15 +117,15 @@ fn m3_sees_growth_by_the_frame() {
 }
 
 #[test]
-fn m3_says_nothing_of_a_controller_without_congestion_avoidance() {
+fn m3_does_not_judge_a_controller_without_congestion_avoidance() {
     let (setup, candidate) = (early_loss(), Algorithm::Bbr.into());
     let compared = acknowledgement_aggregation::comparison(subject(&setup, &candidate), 20.0);
     assert_eq!(verdict(compared).figure, None);
 }
 
-/// How much is done at once decides how many ACK frames there are.
+/// The number of ACK frames depends on how many datagrams are processed at once.
 #[test]
-fn m4_sees_growth_by_the_frame() {
+fn m4_detects_growth_per_ack_frame() {
     let mut setup = one_loss(wire(ms(40), download(1_000_000)), 60);
     for conditions in [&mut setup.network.to_server, &mut setup.network.to_client] {
         conditions.tick = Some(ms(1));
@@ -136,7 +136,7 @@ fn m4_sees_growth_by_the_frame() {
 }
 
 #[test]
-fn m6_sees_a_window_that_does_not_grow() {
+fn m6_detects_a_window_that_does_not_grow() {
     let setup = wire(Duration::ZERO, download(150 * 30 * 1200));
     let candidate = broken(Growth::None);
     let compared = round_trip_range::comparison(
@@ -150,7 +150,7 @@ fn m6_sees_a_window_that_does_not_grow() {
 }
 
 #[test]
-fn m5_sees_growth_by_the_clock() {
+fn m5_detects_growth_by_wall_clock() {
     let traffic =
         Traffic::Requests { count: 2, size: 500_000, every: Some(Duration::from_secs(2)) };
     let (setup, candidate) = (one_loss(wire(ms(20), traffic), 60), broken(Growth::WallClock));
@@ -160,7 +160,7 @@ fn m5_sees_growth_by_the_clock() {
 }
 
 #[test]
-fn m1_sees_growth_by_the_clock() {
+fn m1_detects_growth_by_wall_clock() {
     let setup = one_loss(wire(ms(40), download(1_000_000)), 60);
     let candidate = broken(Growth::WallClock);
     let verdict = verdict(time_scale::comparison(subject(&setup, &candidate), 3));
@@ -168,7 +168,7 @@ fn m1_sees_growth_by_the_clock() {
 }
 
 #[test]
-fn m2_sees_datagrams_of_a_fixed_size() {
+fn m2_detects_datagrams_of_a_fixed_size() {
     let setup = one_loss(wire(ms(40), download(1_000_000)), 60);
     let candidate = broken(Growth::FixedDatagram);
     let verdict = verdict(datagram_size::comparison(subject(&setup, &candidate), 4));
@@ -185,9 +185,9 @@ fn losses_that_begin_with_the_traffic_cannot_be_cut_short() {
     assert!(matches!(compared, Err(Inapplicable(_))));
 }
 
-/// A flow that begins far too late has too little, whichever way that is looked at.
+/// A flow that begins far too late gets too little, by every measure of fairness.
 #[test]
-fn fairness_sees_a_flow_that_is_late() {
+fn fairness_detects_a_flow_that_starts_late() {
     let length = Duration::from_secs(20);
     let mut setup = bottleneck(ms(40), 10, Traffic::Bulk { length });
     setup.flows.push(Flow {

@@ -1,4 +1,4 @@
-//! The published collapse under the checker, in many networks: nothing is violated.
+//! The published collapse under the checker, in many networks: no property is violated.
 
 use core::time::Duration;
 
@@ -76,8 +76,8 @@ fn checked(setup: &Setup, controller: &str, seed: u64) -> Outcome {
     run(setup, &candidate, seed, Extras { check: true, ..Extras::default() }).unwrap()
 }
 
-/// Runs `setup` with every controller and seed, and complains about the first violation.
-fn nothing_is_violated(setup: &Setup, seeds: core::ops::Range<u64>) {
+/// Runs `setup` with every controller and seed, and panics at the first violation.
+fn no_property_is_violated(setup: &Setup, seeds: core::ops::Range<u64>) {
     for controller in ["reno", "cubic"] {
         for seed in seeds.clone() {
             let outcome = checked(setup, controller, seed);
@@ -98,10 +98,10 @@ fn nothing_is_violated(setup: &Setup, seeds: core::ops::Range<u64>) {
 
 #[test]
 fn the_published_collapse() {
-    nothing_is_violated(&collapse(PLAIN, 1_000_000), 0..10);
+    no_property_is_violated(&collapse(PLAIN, 1_000_000), 0..10);
 }
 
-/// Every network of the set, one after another.
+/// The plain network, and variants of it that each differ in one respect.
 fn networks() -> Vec<Network> {
     let mut networks = vec![PLAIN];
     networks.extend([0.1, 0.2, 0.4, 0.5].map(|loss| Network { loss, ..PLAIN }));
@@ -118,30 +118,30 @@ fn networks() -> Vec<Network> {
 fn the_collapse_in_other_networks() {
     for network in networks() {
         println!("{network:?}");
-        nothing_is_violated(&collapse(network, 1_000_000), 0..2);
+        no_property_is_violated(&collapse(network, 1_000_000), 0..2);
     }
 }
 
 #[test]
-#[ignore = "many: for release builds"]
+#[ignore = "many runs: for release builds"]
 fn the_collapse_in_all_networks_with_many_seeds() {
     for network in networks() {
         println!("{network:?}");
-        nothing_is_violated(&collapse(network, 10_000_000), 0..50);
+        no_property_is_violated(&collapse(network, 10_000_000), 0..50);
     }
 }
 
-/// A network that takes no time: the least round-trip time that a clock tells apart is above zero.
+/// A network without delay: the smallest round-trip time that the clock can tell apart is above zero.
 #[test]
-fn a_network_of_nothing() {
+fn a_network_without_delay() {
     let mut setup = collapse(PLAIN, 100_000);
     setup.network = LinkConfig::default();
-    nothing_is_violated(&setup, 0..2);
+    no_property_is_violated(&setup, 0..2);
 }
 
 /// Each part begins when the one before it is complete, on one connection.
 #[test]
-fn a_sequence_is_carried_in_turn() {
+fn the_parts_of_a_sequence_run_in_turn() {
     let mut setup = collapse(Network { loss: 0.0, ..PLAIN }, 0);
     let parts = [
         Traffic::Idle { length: ms(500) },
@@ -151,7 +151,7 @@ fn a_sequence_is_carried_in_turn() {
         Traffic::Parallel { count: 2, size: 30_000 },
     ];
     setup.flows[0].traffic = Traffic::Sequence { parts: parts.to_vec() };
-    nothing_is_violated(&setup, 0..2);
+    no_property_is_violated(&setup, 0..2);
     let outcome = checked(&setup, "cubic", 0);
     let took = outcome.flows[0].took.unwrap();
     // 1.5 s without traffic, 0.2 s between three requests, and some round trips of 10 ms.
@@ -159,7 +159,7 @@ fn a_sequence_is_carried_in_turn() {
     assert_eq!(outcome.flows[0].received, 3 * 20_000 + 2 * 30_000);
 }
 
-/// What time decides ends the sequence.
+/// A part that is limited by time rather than size may be the last one of a sequence.
 #[test]
 fn a_sequence_may_end_with_bulk() {
     let mut setup = collapse(Network { loss: 0.0, ..PLAIN }, 0);

@@ -55,10 +55,10 @@ fn downloads_finish_and_the_same_seed_gives_the_same_bytes() {
     }
 }
 
-/// What the checker costs: the same runs with it and without, in turn.
+/// The cost of the checker: the same runs with and without it, alternating.
 #[test]
 #[ignore = "a measurement"]
-fn many() {
+fn cost_of_the_checker() {
     for controller in ["reno", "cubic", "bbr"] {
         let candidate: Candidate = controller.parse().unwrap();
         let mut times = Vec::new();

@@ -1,4 +1,4 @@
-//! One disturbance at some moments of small transfers: a sample of what `clearway lab disturb` does in full.
+//! A single disturbance at some moments of small transfers: a sample of the runs of `clearway lab disturb`.
 
 use core::sync::atomic::AtomicBool;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use clearway_lab::setup::Setup;
 use clearway_lab::sweep::{Event as Swept, Job, sweep};
 use clearway_units::Rate;
 
-/// The runs of `variant` with `candidate` that were not as they have to be, and how many there were.
+/// Runs `variant` with `candidate` once for each disturbance; returns the number of runs and the faulty ones.
 fn disturbed(
     variant: &Variant,
     candidate: &Candidate,
@@ -57,7 +57,7 @@ fn variant(name: &str) -> Variant {
 }
 
 #[test]
-fn no_moment_of_a_small_transfer_is_a_fault() {
+fn a_disturbance_at_any_moment_of_a_small_transfer_causes_no_fault() {
     let choice = Choice { every: 89, ..Choice::default() };
     let mut runs = 0;
     let mut lines = Vec::new();
@@ -74,25 +74,25 @@ fn no_moment_of_a_small_transfer_is_a_fault() {
     assert!(lines.is_empty(), "{} of {runs} runs:\n{}", lines.len(), lines.join("\n"));
 }
 
-/// Reno that sends 1 kB in a second once it has lost a packet.
+/// Reno that sends only 1 kB per second once a packet was lost.
 #[derive(Debug)]
-struct Lamed {
+struct Throttled {
     reno: Box<dyn Controller>,
     has_lost: bool,
 }
 
 #[derive(Debug)]
-struct MakeLamed;
+struct MakeThrottled;
 
-impl ControllerFactory for MakeLamed {
+impl ControllerFactory for MakeThrottled {
     fn build(&self, parameters: &ControllerParameters) -> Box<dyn Controller> {
-        Box::new(Lamed { reno: Algorithm::Reno.build(parameters), has_lost: false })
+        Box::new(Throttled { reno: Algorithm::Reno.build(parameters), has_lost: false })
     }
 }
 
-impl Controller for Lamed {
+impl Controller for Throttled {
     fn name(&self) -> &'static str {
-        "lamed"
+        "throttled"
     }
 
     fn on_sent(&mut self, packet: &SentPacket, bytes_in_flight: u64) {
@@ -126,17 +126,17 @@ impl Controller for Lamed {
     }
 }
 
-/// A run that nothing disturbs does not show this one: nothing is lost in it.
+/// An undisturbed run does not reveal this fault, because nothing is lost in it.
 #[test]
-fn a_sender_that_is_lamed_by_a_loss_is_found() {
-    let lamed = Candidate { name: "lamed".to_owned(), factory: Arc::new(MakeLamed) };
+fn a_sender_that_a_loss_throttles_is_found() {
+    let throttled = Candidate { name: "throttled".to_owned(), factory: Arc::new(MakeThrottled) };
     let mut variant = variant("download, 200 ms");
-    // Whatever else is checked: the time alone tells.
+    // With all properties switched off, only the time of completion reveals the fault.
     variant.setup.properties_off =
         Property::ALL.map(|property| (property.id().to_owned(), String::new())).to_vec();
     let choice = Choice { kinds: vec![Kind::Lose], every: 8, ..Choice::default() };
-    let (runs, found) = disturbed(&variant, &lamed, &choice);
+    let (runs, found) = disturbed(&variant, &throttled, &choice);
     let is_slow = |fault: &Fault| matches!(fault, Fault::Late { .. } | Fault::Unfinished(_));
-    assert!(found.len() > 2, "{} of {runs} runs were found", found.len());
+    assert!(found.len() > 2, "only {} of {runs} runs are faulty", found.len());
     assert!(found.iter().all(|(_, fault)| is_slow(fault)), "{found:?}");
 }

@@ -1,4 +1,4 @@
-//! What is found in the traces of healthy controllers: nothing.
+//! The traces of healthy controllers have no findings.
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
@@ -16,14 +16,14 @@ use clearway_qlog::read::QlogReader;
 use clearway_qlog::{QlogObserver, RecoveryParameters, TraceOptions};
 use clearway_transport::Observer;
 
-/// What a scenario is there to show, and is found in its traces: the scenario, the finding, and why it is true.
+/// Findings that are correct, because the scenario is about them: the scenario, the finding, and why it is correct.
 const TRUE_FINDINGS: [(&str, FindingId, &str); 1] = [(
     "peer-gone",
     FindingId::TimedOutWithData,
     "the client goes in the middle of a download, for good",
 )];
 
-/// A log on its way to who reads it.
+/// The writing end of a log that is read while it is written.
 struct Pipe(SyncSender<Vec<u8>>);
 
 impl Write for Pipe {
@@ -37,7 +37,7 @@ impl Write for Pipe {
     }
 }
 
-/// The other end of a [`Pipe`].
+/// The reading end of a [`Pipe`].
 struct Outlet {
     receiver: Receiver<Vec<u8>>,
     rest: Vec<u8>,
@@ -58,7 +58,7 @@ impl Read for Outlet {
 
 type Reading = JoinHandle<Vec<Report>>;
 
-/// Runs a seed and reads what both ends of the first flow that has to finish log.
+/// Runs a seed and reads the logs of both ends of the first flow that is not optional.
 fn reports(variant: &Variant, candidate: &Candidate, seed: u64) -> Vec<(EndId, Vec<Report>)> {
     let setup = &variant.setup;
     let Some((index, flow)) = setup.flows.iter().enumerate().find(|(_, it)| !it.is_optional) else {
@@ -90,21 +90,21 @@ fn reports(variant: &Variant, candidate: &Candidate, seed: u64) -> Vec<(EndId, V
     readings.into_iter().map(|(end, reading)| (end, reading.join().unwrap())).collect()
 }
 
-/// Everything that is found and not known to be true, as text.
+/// All findings except those of `TRUE_FINDINGS`, as text.
 fn findings(scenario: &Scenario, variant: &Variant, controller: &str, seed: u64) -> Vec<String> {
     let candidate: Candidate = controller.parse().unwrap();
     let mut found = Vec::new();
     for (end, reports) in reports(variant, &candidate, seed) {
-        let who =
+        let context =
             format!("{}, {:?}, {controller}, {}", scenario.name, variant.name, end.side.name());
         for report in &reports {
-            assert_eq!(report.reading.damage, None, "{who}");
+            assert_eq!(report.reading.damage, None, "{context}");
             for finding in &report.findings {
                 let is_true = TRUE_FINDINGS
                     .iter()
                     .any(|(name, id, _)| *name == scenario.name && *id == finding.id);
                 if !is_true {
-                    found.push(format!("{who}: {} {}", finding.id, finding.headline));
+                    found.push(format!("{context}: {} {}", finding.id, finding.headline));
                 }
             }
         }
@@ -122,13 +122,13 @@ fn scenarios() -> Vec<Scenario> {
     files.iter().map(|file| Scenario::load(file).unwrap()).collect()
 }
 
-/// Whether both ends of all flows are ours: others say nothing to observers.
+/// Whether both ends of all flows are Clearway's: other stacks have no observers.
 fn is_observable(variant: &Variant) -> bool {
     let mut ends = variant.setup.flows.iter().flat_map(|flow| [&flow.client, &flow.server]);
     ends.all(|end| end.stack == StackKind::Clearway)
 }
 
-/// What a run carries in all: small ones are quick.
+/// Whether the flows carry so few bytes in total that a run is quick.
 fn is_small(variant: &Variant) -> bool {
     let bytes = variant.setup.flows.iter().map(|flow| match flow.traffic {
         Traffic::Bulk { .. } => u64::MAX,
@@ -137,7 +137,7 @@ fn is_small(variant: &Variant) -> bool {
     bytes.fold(0, u64::saturating_add) <= 5_000_000
 }
 
-/// Looks at `most` variants of each scenario.
+/// Runs at most `most` of the chosen variants of each scenario, and expects no findings.
 fn nothing_is_found(most: usize, is_chosen: impl Fn(&Variant) -> bool) {
     let mut found = Vec::new();
     for scenario in scenarios() {
@@ -155,12 +155,12 @@ fn nothing_is_found(most: usize, is_chosen: impl Fn(&Variant) -> bool) {
 }
 
 #[test]
-fn in_one_small_variant_of_each_scenario() {
+fn no_findings_in_one_small_variant_of_each_scenario() {
     nothing_is_found(1, is_small);
 }
 
 #[test]
-#[ignore = "all: for release builds"]
-fn in_any_scenario() {
+#[ignore = "all scenarios: for release builds"]
+fn no_findings_in_any_scenario() {
     nothing_is_found(usize::MAX, |_| true);
 }

@@ -1,4 +1,4 @@
-//! Every stack's streams keep the promises that HTTP/3 relies on.
+//! The streams of every stack behave as the HTTP/3 transport trait requires.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -14,9 +14,9 @@ use clearway_units::{Random, Timestamp};
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 1000);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 443);
-/// How long a datagram takes.
+/// The one-way delay of a datagram.
 const DELAY: Duration = Duration::from_millis(5);
-/// Longer than any acknowledgement is delayed, shorter than any connection stays silent.
+/// Longer than the delay of any acknowledgement, shorter than any idle timeout.
 const QUIET: Duration = Duration::from_secs(2);
 const WINDOW: u64 = 8 * CHUNK as u64;
 
@@ -36,8 +36,8 @@ impl<S: Stack> Pair<S> {
         pair
     }
 
-    /// Takes in what both ends have noticed.
-    fn listen(&mut self) {
+    /// Collects the events of both ends as notices.
+    fn collect(&mut self) {
         for (end, notices) in self.ends.iter_mut().zip(&mut self.notices) {
             while let Some(event) = end.next_event() {
                 notices.push(match event {
@@ -53,7 +53,7 @@ impl<S: Stack> Pair<S> {
         }
     }
 
-    /// What both ends send now arrives after the delay. Whether there was anything.
+    /// Sends what both ends can send now and delivers it after the delay. Returns whether there was anything.
     fn exchange(&mut self) -> bool {
         let mut sent: [VecDeque<(Ecn, Vec<u8>)>; 2] = Default::default();
         for (end, sent) in self.ends.iter_mut().zip(&mut sent) {
@@ -84,7 +84,7 @@ impl<S: Stack> Harness for Pair<S> {
     fn deliver(&mut self) {
         loop {
             let until = self.now + QUIET;
-            self.listen();
+            self.collect();
             if self.exchange() {
                 continue;
             }
@@ -102,7 +102,7 @@ impl<S: Stack> Harness for Pair<S> {
     }
 
     fn notices(&mut self, role: Role) -> Vec<Notice> {
-        self.listen();
+        self.collect();
         core::mem::take(&mut self.notices[usize::from(role == Role::Server)])
     }
 }
@@ -144,17 +144,17 @@ fn quinn() -> Pair<clearway_lab::stack::QuinnStack> {
 }
 
 #[test]
-fn clearways_streams_keep_every_promise() {
+fn the_streams_of_clearway_conform() {
     check(clearway);
 }
 
 #[cfg(feature = "quinn")]
 #[test]
-fn quinns_streams_keep_every_promise() {
+fn the_streams_of_quinn_conform() {
     check(quinn);
 }
 
-/// Delivers everything and tells HTTP/3 at both ends of it.
+/// Delivers everything and passes the notices to HTTP/3 at both ends.
 fn settle<S: Stack>(pair: &mut Pair<S>, http3: &mut [Http3; 2]) {
     for _ in 0..3 {
         pair.deliver();
@@ -174,7 +174,7 @@ fn settle<S: Stack>(pair: &mut Pair<S>, http3: &mut [Http3; 2]) {
     }
 }
 
-/// Half of a request's content has come, and its server does not read it.
+/// Part of a request's content has arrived, and the server does not read it, when the client cancels the request.
 fn a_reset_overtakes_unread_content<S: Stack>(mut pair: Pair<S>) {
     let mut http3 = [Role::Client, Role::Server]
         .map(|role| Http3::new(role, Config::default(), &mut Random::from_number(3)));
@@ -189,19 +189,19 @@ fn a_reset_overtakes_unread_content<S: Stack>(mut pair: Pair<S>) {
         assert_eq!(http3[0].send_body(streams, stream, content), Ok(CHUNK));
     });
     settle(&mut pair, &mut http3);
-    let mut heard: Vec<_> = std::iter::from_fn(|| http3[1].next_event()).collect();
-    assert!(matches!(heard.pop(), Some(Event::Data { stream: 0 })));
+    let mut events: Vec<_> = std::iter::from_fn(|| http3[1].next_event()).collect();
+    assert!(matches!(events.pop(), Some(Event::Data { stream: 0 })));
     pair.end(Role::Client, &mut |streams| http3[0].reset(streams, 0, Code::REQUEST_CANCELLED));
     settle(&mut pair, &mut http3);
-    let heard: Vec<_> = std::iter::from_fn(|| http3[1].next_event()).collect();
+    let events: Vec<_> = std::iter::from_fn(|| http3[1].next_event()).collect();
     assert!(
-        matches!(heard[..], [Event::Reset { stream: 0, code: Code::REQUEST_CANCELLED }]),
-        "{heard:?}"
+        matches!(events[..], [Event::Reset { stream: 0, code: Code::REQUEST_CANCELLED }]),
+        "{events:?}"
     );
 }
 
 #[test]
-fn a_request_that_is_cancelled_is_known_while_its_content_is_unread() {
+fn a_cancelled_request_is_reported_while_its_content_is_unread() {
     a_reset_overtakes_unread_content(clearway());
     #[cfg(feature = "quinn")]
     a_reset_overtakes_unread_content(quinn());

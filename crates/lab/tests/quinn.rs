@@ -1,4 +1,4 @@
-//! quinn in the same networks: with itself, and with us at the other end.
+//! quinn in the same networks: with itself, and with Clearway as its peer.
 #![cfg(feature = "quinn")]
 
 use core::time::Duration;
@@ -57,7 +57,7 @@ fn random_loss(probability: f64) -> Vec<LossRule> {
     vec![LossRule { model, window: Window::Always }]
 }
 
-/// What the published collapse loses: 30 % for two seconds.
+/// The loss of the published collapse: 30 % for two seconds.
 fn collapse() -> Vec<LossRule> {
     let model = LossModel::Random { probability: Probability::new(0.3).unwrap() };
     let length = Some(Duration::from_secs(2));
@@ -65,7 +65,7 @@ fn collapse() -> Vec<LossRule> {
     vec![LossRule { model, window }]
 }
 
-/// The controller of that name. An end of quinn's takes the name only, so that it need not be one of ours.
+/// The controller of this name. A quinn end uses only the name, which need not be one of Clearway's controllers.
 fn candidate(name: &str) -> Candidate {
     let factory = Arc::new(name.parse().unwrap_or(Algorithm::default()));
     Candidate { name: name.to_owned(), factory }
@@ -82,9 +82,9 @@ fn transfer(setup: &Setup, controller: &str, seed: u64) -> Outcome {
     outcome
 }
 
-/// The application checks every byte; a wrong one is a failure.
+/// The application checks every byte and fails at a wrong one.
 #[test]
-fn every_pairing_carries_a_download_whole() {
+fn every_pairing_completes_a_download() {
     for pairing in PAIRINGS {
         for session in [SessionKind::Null, SessionKind::Tls] {
             for loss in [0.0, 0.02] {
@@ -101,11 +101,11 @@ fn every_pairing_carries_a_download_whole() {
 }
 
 #[test]
-fn every_pairing_carries_uploads_and_many_requests() {
+fn every_pairing_completes_uploads_and_many_requests() {
     for pairing in PAIRINGS {
         for traffic in [
             Traffic::Upload { size: 1_000_000 },
-            // More than may be open at a time, but never that many open.
+            // More requests than streams may be open at a time, but never that many open at once.
             Traffic::Requests { count: 300, size: 500, every: Some(Duration::from_millis(1)) },
         ] {
             transfer(&setup(pairing, SessionKind::Null, random_loss(0.02), traffic), "reno", 2);
@@ -126,7 +126,7 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
-/// TLS draws its own randomness, but nothing that changes a time or a size.
+/// TLS uses its own randomness, but none of it changes a time or a size.
 #[test]
 fn with_tls_the_same_seed_gives_the_same_times_and_sizes() {
     let traffic = Traffic::Download { size: 1_000_000 };
@@ -135,7 +135,7 @@ fn with_tls_the_same_seed_gives_the_same_times_and_sizes() {
 }
 
 #[test]
-fn the_collapse_brings_the_window_to_its_floor_and_the_download_still_ends() {
+fn the_window_reaches_its_floor_in_the_collapse_and_the_download_completes() {
     let traffic = Traffic::Download { size: SIZE };
     let setup = setup(QUINN, SessionKind::Null, collapse(), traffic);
     let outcomes: Vec<_> = (0..20).map(|seed| transfer(&setup, "cubic", seed)).collect();
@@ -143,7 +143,7 @@ fn the_collapse_brings_the_window_to_its_floor_and_the_download_still_ends() {
 }
 
 #[test]
-fn settings_of_an_end_are_quinns_too() {
+fn endpoint_settings_apply_to_quinn() {
     for pairing in [QUINN, [StackKind::Clearway, StackKind::Quinn]] {
         let traffic = Traffic::Download { size: 100_000 };
         let mut setup = setup(pairing, SessionKind::Null, Vec::new(), traffic);
@@ -159,7 +159,7 @@ fn settings_of_an_end_are_quinns_too() {
 }
 
 #[test]
-fn bbr_is_quinns_own() {
+fn bbr_at_a_quinn_end_is_that_of_quinn() {
     let traffic = Traffic::Download { size: 1_000_000 };
     let setup = setup(QUINN, SessionKind::Null, random_loss(0.0), traffic);
     let outcome = transfer(&setup, "bbr", 6);
@@ -167,7 +167,7 @@ fn bbr_is_quinns_own() {
 }
 
 #[test]
-fn a_controller_that_quinn_has_not_is_named() {
+fn the_failure_names_a_controller_that_quinn_does_not_have() {
     let traffic = Traffic::Download { size: 1 };
     let setup = setup(QUINN, SessionKind::Null, Vec::new(), traffic);
     let outcome = run(&setup, &candidate("vegas"), 0, Extras::default()).unwrap();
@@ -177,7 +177,7 @@ fn a_controller_that_quinn_has_not_is_named() {
 
 #[test]
 #[ignore = "a measurement"]
-fn beside_each_other() {
+fn clearway_and_quinn_in_the_collapse() {
     for (name, pairing) in [("clearway", CLEARWAY), ("quinn", QUINN)] {
         for controller in ["reno", "cubic"] {
             let traffic = Traffic::Download { size: SIZE };

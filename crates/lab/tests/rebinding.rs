@@ -1,4 +1,4 @@
-//! NATs that forget during the handshake, under the checker.
+//! NATs that rebind during the handshake, under the checker.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use clearway_lab::run::{Extras, Outcome, run};
 use clearway_lab::scenario::Scenario;
 use clearway_lab::world::Stop;
 
-/// A download over 10 ms whose NAT forgets as `rebind` says.
+/// A download with a round-trip time of 10 ms, behind a NAT that rebinds as `rebind` says.
 fn outcomes(rebind: &str, limit: &str) -> Vec<Outcome> {
     let text = format!(
         r#"
-summary = "A NAT that forgets."
+summary = "A NAT that rebinds."
 limit = "{limit}"
 
 [network]
@@ -41,8 +41,8 @@ traffic = {{ download = "50kB" }}
     outcomes.into()
 }
 
-/// Also when it happens while the last messages of the handshake are under way, of which the server has no
-/// more keys when they come again.
+/// This includes a rebinding while the last handshake messages are in flight: when they are retransmitted, the
+/// server has already discarded their keys.
 #[test]
 fn a_rebinding_in_the_handshake_does_not_stop_a_download() {
     for moment in [1, 5, 7, 10, 12, 15, 17, 20, 22, 25, 30] {
@@ -55,9 +55,9 @@ fn a_rebinding_in_the_handshake_does_not_stop_a_download() {
     }
 }
 
-/// Nothing can come back to the client; and the client's datagrams make several connections at the server, of
-/// which only the first is watched.
+/// No response can reach the client, and the client's datagrams create several connections at the server, of which
+/// only the first is checked.
 #[test]
-fn a_nat_that_forgets_all_the_time_violates_nothing() {
+fn a_nat_that_rebinds_all_the_time_violates_no_property() {
     outcomes("first = \"0s\"\nevery = \"1ms\"", "5s");
 }

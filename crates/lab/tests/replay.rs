@@ -6,7 +6,7 @@ use clearway_lab::run::{Extras, run};
 use clearway_lab::scenario::Scenario;
 use clearway_lab::world::Stop;
 
-/// Losses, reordering, duplicates and a queue: everything that draws.
+/// Loss, reordering, duplicates and a queue: everything that uses random numbers.
 const SCENARIO: &str = r#"
 summary = "A small download over a bad path."
 limit = "20s"
@@ -25,8 +25,8 @@ name = "download"
 traffic = { download = "300kB" }
 "#;
 
-/// What each controller's run with seed 7 sends. A change of anything that is sent, or when, is to be
-/// seen here: it belongs into the same commit as what caused it.
+/// The digest of what each controller's run with seed 7 sends. Any change in what is sent, or when, changes a
+/// digest: the new one belongs in the commit that causes it.
 const DIGESTS: [(&str, &str); 3] = [
     ("reno", "a64b34475da16ed21c7b6a41f1a5fb743986a38357e1994cc0a45b8516d79c85"),
     ("cubic", "79db2795eb379f22454c10399a013fde40de5aa033052e24c7e4fe0efbb6c52a"),
@@ -34,7 +34,7 @@ const DIGESTS: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn a_seed_has_its_digest() {
+fn a_seed_gives_the_recorded_digest() {
     let scenario = Scenario::parse("small", SCENARIO, Path::new("")).unwrap();
     let digest = |controller: &str, seed| {
         let extras = Extras { digest: true, ..Extras::default() };

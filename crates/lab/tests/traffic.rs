@@ -1,4 +1,4 @@
-//! Kinds of traffic that single scenarios are about: that what they are about really is on the wire.
+//! Scenarios about particular kinds of traffic: the frames that they are about really are on the wire.
 
 mod support;
 
@@ -8,10 +8,11 @@ use clearway_wire::Frame;
 
 use support::{Measure, measured, scenario};
 
-/// Each end gives up messages with both frames, also where some of them are lost, and what flow control permits comes back:
-/// the windows of the scenario are smaller than what was given up, and there are more requests than streams at a time.
+/// Each end cancels messages with RESET_STREAM and STOP_SENDING, also where some of these are lost, and their flow
+/// control and stream credit is returned: the windows of the scenario are smaller than the cancelled content, and there
+/// are more requests than streams at a time.
 #[test]
-fn what_is_given_up_returns_its_credit() {
+fn cancelled_messages_return_their_credit() {
     let is_reset: Measure = |frame| u64::from(matches!(frame, Frame::ResetStream(_)));
     let is_stop: Measure = |frame| u64::from(matches!(frame, Frame::StopSending(_)));
     for (variant, controller) in scenario("cancelled").variants.iter().zip(["cubic", "reno", "bbr"])
@@ -19,16 +20,16 @@ fn what_is_given_up_returns_its_credit() {
         let (outcome, ends) = measured(&variant.setup, controller, [is_reset, is_stop]);
         let place = format!("{}, {controller}: {:?}", variant.name, outcome.violation);
         assert_eq!(outcome.stop, Stop::Finished, "{place}");
-        // Of 240 messages, each end gives up half, with either frame half of those: 60. A message needs none if it came
-        // whole first, as after a silence in which its beginning was lost.
+        // Of 240 messages each end cancels half, half of those with either frame: 60. A message that arrived completely
+        // first needs neither, as after a silence in which its beginning was lost.
         for [resets, stops] in ends {
             assert!(resets.sum > 30 && stops.sum > 30, "{place}: {resets:?} {stops:?}");
         }
     }
 }
 
-/// The kinds really are at the same time: one after the other, the same requests take longer than what the path carries at
-/// once; and both ends send content.
+/// The kinds of requests really run at the same time: one kind after another, the same requests take longer. Both ends
+/// send content.
 #[test]
 fn requests_of_many_kinds_at_once_overlap() {
     let bytes: Measure = |frame| match frame {
@@ -47,7 +48,8 @@ fn requests_of_many_kinds_at_once_overlap() {
     assert!(together * 3 < in_turn * 2, "{together:?} at once, {in_turn:?} in turn");
 }
 
-/// Packets arrive on both sides of more than 2^14 that are lost: the gap takes a varint of four bytes (RFC 9000 §16, §19.3.1).
+/// Packets arrive before and after more than 2^14 lost ones: the Gap field is a varint of four bytes (RFC 9000 §16,
+/// §19.3.1).
 #[test]
 fn gaps_of_more_than_16384_packets_are_acknowledged() {
     let gap: Measure = |frame| match frame {
@@ -60,6 +62,6 @@ fn gaps_of_more_than_16384_packets_are_acknowledged() {
     let setup = &scenario("long-gaps").variants[0].setup;
     let (outcome, [client, _]) = measured(setup, "cubic", [gap]);
     assert_eq!(outcome.stop, Stop::Finished, "{:?}", outcome.violation);
-    // Gap is the number of packets before the one that precedes the range, less one.
+    // The Gap field is one less than the number of missing packets, and two less than the difference measured here.
     assert!(client[0].most > (1 << 14) + 2, "{client:?}");
 }

@@ -1,4 +1,4 @@
-//! What becomes of a run in which a property is violated.
+//! Runs in which a property is violated.
 
 use core::time::Duration;
 use std::path::Path;
@@ -17,25 +17,25 @@ use clearway_qlog::findings::{FindingId, find};
 use clearway_qlog::read::QlogReader;
 use clearway_units::Rate;
 
-/// Reno until its first loss; from then on it hears nothing any more.
+/// Reno until its first loss; from then on it ignores all acknowledgements.
 #[derive(Debug)]
-struct Deaf {
+struct Stalled {
     reno: Box<dyn Controller>,
     has_lost: bool,
 }
 
 #[derive(Debug)]
-struct MakeDeaf;
+struct MakeStalled;
 
-impl ControllerFactory for MakeDeaf {
+impl ControllerFactory for MakeStalled {
     fn build(&self, parameters: &ControllerParameters) -> Box<dyn Controller> {
-        Box::new(Deaf { reno: Algorithm::Reno.build(parameters), has_lost: false })
+        Box::new(Stalled { reno: Algorithm::Reno.build(parameters), has_lost: false })
     }
 }
 
-impl Controller for Deaf {
+impl Controller for Stalled {
     fn name(&self) -> &'static str {
-        "deaf"
+        "stalled"
     }
 
     fn on_sent(&mut self, packet: &SentPacket, bytes_in_flight: u64) {
@@ -73,20 +73,20 @@ fn collapse() -> Setup {
     Scenario::load(&path).unwrap().variants[0].setup.clone()
 }
 
-fn deaf() -> Candidate {
-    Candidate { name: "deaf".to_owned(), factory: Arc::new(MakeDeaf) }
+fn stalled() -> Candidate {
+    Candidate { name: "stalled".to_owned(), factory: Arc::new(MakeStalled) }
 }
 
 fn checked(goes_on: bool) -> Outcome {
-    run(&collapse(), &deaf(), 2, Extras { check: true, goes_on, ..Extras::default() }).unwrap()
+    run(&collapse(), &stalled(), 2, Extras { check: true, goes_on, ..Extras::default() }).unwrap()
 }
 
 #[test]
-fn a_violation_ends_a_run_unless_it_is_to_go_on() {
+fn a_violation_ends_a_run_unless_the_run_is_to_continue() {
     let (ended, went_on) = (checked(false), checked(true));
     assert_eq!(ended.stop, Stop::Violated);
     assert_eq!(went_on.stop, Stop::TimeUp, "a window that never grows carries 10 MB in minutes");
-    assert_eq!(ended.violation, went_on.violation, "the first one is told");
+    assert_eq!(ended.violation, went_on.violation, "the first violation is reported");
     assert_eq!(ended.violation.unwrap().at.since_origin(), ended.at);
     assert!(went_on.at > ended.at + Duration::from_secs(1));
 }
@@ -105,20 +105,21 @@ impl std::io::Write for Shared {
     }
 }
 
-/// So that a log is worth looking at: what a violation leads to comes after it.
+/// A run continues after a violation so that its log shows the consequences, which come later.
 #[test]
-fn the_log_of_a_run_that_goes_on_shows_what_comes_of_it() {
+fn the_log_of_a_run_that_continues_shows_the_consequences() {
     let found = |goes_on| {
         let written = Shared::default();
         let on_error = Arc::new(|error: &clearway_qlog::QlogError| panic!("{error}"));
-        let log = log(&collapse(), &deaf(), "deaf".to_owned(), written.clone(), on_error).unwrap();
+        let log =
+            log(&collapse(), &stalled(), "stalled".to_owned(), written.clone(), on_error).unwrap();
         let extras = Extras { check: true, goes_on, observers: Some(log), ..Extras::default() };
-        run(&collapse(), &deaf(), 2, extras).unwrap();
+        run(&collapse(), &stalled(), 2, extras).unwrap();
         let bytes = written.0.lock().unwrap().clone();
         let reader = QlogReader::new(std::io::Cursor::new(bytes)).unwrap();
         let findings = find(reader, |_| {}).remove(0).findings;
         findings.first().map(|finding| finding.id)
     };
-    assert_eq!(found(false), None, "it ended before anything was to be seen");
+    assert_eq!(found(false), None, "the run ended before there was anything to find");
     assert_eq!(found(true), Some(FindingId::NoGrowth));
 }

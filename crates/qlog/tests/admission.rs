@@ -1,4 +1,4 @@
-//! What a server's folder of logs holds when clients come that do not complete a handshake, in virtual time.
+//! The log files of a server whose clients do not complete a handshake, in virtual time.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use clearway_transport::{
 use clearway_units::{Random, Timestamp};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
-/// Clients that do not complete a handshake.
+/// The number of clients that do not complete a handshake.
 const CLIENTS: usize = 2000;
 
-/// A folder of its own, gone afterwards.
+/// A temporary folder, removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -72,12 +72,12 @@ impl Server {
         if let Received::Incoming(incoming) = self.endpoint.receive(self.now, from, &mut datagram) {
             let observer = self.directory.observer();
             self.accepted += 1;
-            // One that is closed at once is one that was accepted, too.
+            // A connection that is closed at once counts as accepted, too.
             let _ = self.endpoint.accept(self.now, incoming, Some(observer));
         }
     }
 
-    /// All connections are gone: how many files there are, and what is said of the others.
+    /// Drops all connections; returns the number of files, and the summary of the connections without one.
     fn end(self) -> (usize, QlogSummary) {
         assert_eq!(self.accepted, CLIENTS);
         drop(self.endpoint);
@@ -96,10 +96,10 @@ fn endpoint(seed: u8, server: Option<Arc<ServerConfig>>, now: Timestamp) -> Endp
 }
 
 #[test]
-fn initials_that_nobody_can_open_leave_no_files() {
+fn initials_that_cannot_be_decrypted_leave_no_files() {
     let mut server = Server::new("junk");
     for number in 0..CLIENTS as u64 {
-        // Version 1, connection IDs of 8 bytes, no token, 1174 bytes to come.
+        // Version 1, connection IDs of 8 bytes, no token, a length of 1174 bytes.
         let mut datagram = vec![0xc0, 0, 0, 0, 1, 8];
         datagram.extend(number.to_be_bytes());
         datagram.extend([8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0x44, 0x96]);
@@ -110,7 +110,7 @@ fn initials_that_nobody_can_open_leave_no_files() {
     assert_eq!((files, summary.unopened), (0, CLIENTS as u64));
 }
 
-/// A client whose handshake messages are none.
+/// A client that sends garbage in place of handshake messages.
 #[derive(Debug)]
 struct Garbage;
 

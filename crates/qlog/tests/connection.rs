@@ -15,7 +15,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use serde_json::Value;
 
-/// How long a datagram is under way.
+/// The one-way delay of a datagram.
 const DELAY: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Default)]
@@ -53,7 +53,7 @@ struct Pair {
     client_handle: ConnectionHandle,
     server_handle: Option<ConnectionHandle>,
     server_log: Memory,
-    /// Datagrams from the client so far, and which of them is lost.
+    /// The number of datagrams from the client so far, and the number of the one that is lost.
     sent: usize,
     lost: usize,
 }
@@ -109,7 +109,7 @@ impl Pair {
         }
     }
 
-    /// What one end wants to send now.
+    /// The datagrams that one end can send now.
     fn take(endpoint: &mut Endpoint, handle: ConnectionHandle, now: Timestamp) -> Vec<Vec<u8>> {
         let mut buffer = vec![0; 65_536];
         let mut datagrams = Vec::new();
@@ -161,7 +161,7 @@ fn names(records: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn both_ends_of_a_connection_with_a_loss() {
+fn both_ends_log_a_connection_with_a_loss() {
     let (client_log, server_log) = (Memory::default(), Memory::default());
     let mut pair = Pair::new(&client_log, &server_log, 12);
     for _ in 0..20 {
@@ -201,18 +201,21 @@ fn both_ends_of_a_connection_with_a_loss() {
             "quic:key_discarded",
             "quic:connection_closed",
         ] {
-            assert!(names.contains(&name), "the {side} has no {name}");
+            assert!(names.contains(&name), "the log of the {side} has no {name}");
         }
         let times: Vec<f64> = records[1..].iter().map(|r| r["time"].as_f64().unwrap()).collect();
-        assert!(times.is_sorted(), "the times of the {side} are in order");
+        assert!(times.is_sorted(), "the times in the log of the {side} are not in order");
         let text = serde_json::to_string(records).unwrap();
-        assert!(!text.contains(r#""frame_type":"unknown""#), "the {side} knows its frames");
+        assert!(
+            !text.contains(r#""frame_type":"unknown""#),
+            "the log of the {side} has frames of unknown type"
+        );
     }
     assert!(names(&client).contains(&"quic:packet_lost"));
     assert_eq!(delivered(&client, "quic:packet_sent"), delivered(&server, "quic:packet_received"));
 }
 
-/// How far the stream of the test came, by the frames of these events; and whether it ended.
+/// The largest offset of stream data in the frames of the events called `name`, and whether one has FIN.
 fn delivered(records: &[Value], name: &str) -> (u64, bool) {
     let frames = records
         .iter()

@@ -1,4 +1,4 @@
-//! Whatever is in a file, reading it comes to an end without a panic, and so does what looks at it.
+//! Whatever a file contains, the reader and the analyses of its events finish without a panic.
 
 use std::fs::File;
 use std::io::{Cursor, Read};
@@ -11,7 +11,7 @@ use clearway_qlog::model::ModelBuilder;
 use clearway_qlog::read::{Item, QlogReader};
 use proptest::prelude::*;
 
-/// Of each trace as much as is read quickly.
+/// How much of each trace is used, in bytes: little enough to be read quickly.
 const LENGTH: u64 = 100_000;
 
 static TRACES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
@@ -32,7 +32,7 @@ fn beginning(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// What is put in the place of a few bytes.
+/// Bytes that replace a few bytes of a trace.
 fn patch() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..4),
@@ -61,7 +61,7 @@ fn patch() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// A trace in which some places hold something else.
+/// A trace in which some bytes are replaced, and which may be truncated.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let patches = prop::collection::vec((any::<prop::sample::Index>(), 0..8_usize, patch()), 1..12);
     (0..TRACES.len(), patches, any::<bool>()).prop_map(|(trace, patches, is_cut)| {
@@ -81,7 +81,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
     #[test]
-    fn no_damage_does_harm(bytes in damaged()) {
+    fn damaged_traces_are_read_without_a_panic(bytes in damaged()) {
         let Ok(reader) = QlogReader::new(Cursor::new(bytes.clone())) else { return Ok(()) };
         let reports = find(reader, |_| {});
         prop_assert!(!reports.is_empty());
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn several_threads_read_what_one_reads(bytes in damaged()) {
+    fn several_threads_read_the_same_as_one(bytes in damaged()) {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("threads.qlog");
         std::fs::write(&path, &bytes).unwrap();
         let Ok(mut alone) = QlogReader::new(Cursor::new(bytes)) else { return Ok(()) };

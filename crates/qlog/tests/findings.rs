@@ -1,7 +1,8 @@
-//! What is found in recorded traces.
+//! Findings in recorded traces.
 //!
-//! `gallery-001` is `lab replay collapse --controller cubic --seed 2` with the gallery's first patch; `quiche-0.30-*` are
-//! a quiche 0.30 server's with its published bug switched on and off; the small ones are of servers of `interop/peers/`.
+//! `gallery-001` is from `lab replay collapse --controller cubic --seed 2` with the gallery's first patch;
+//! `quiche-0.30-*` are from a quiche 0.30 server with its published bug switched on and off; the small ones are
+//! from servers of `interop/peers/`.
 
 use std::path::Path;
 
@@ -16,8 +17,8 @@ fn report(name: &str) -> Report {
     reports.remove(0)
 }
 
-/// A finding has these metrics, among others.
-fn has(finding: &Finding, metrics: &[(&str, &str)]) {
+/// Asserts that a finding has these metrics, among others.
+fn assert_metrics(finding: &Finding, metrics: &[(&str, &str)]) {
     for (name, value) in metrics {
         let known = finding.metrics.iter().find(|(known, _)| known == name);
         assert_eq!(known.map(|(_, value)| value.as_str()), Some(*value), "{name}: {finding:?}");
@@ -25,7 +26,7 @@ fn has(finding: &Finding, metrics: &[(&str, &str)]) {
 }
 
 #[test]
-fn the_published_bug_in_our_stack() {
+fn the_published_bug_in_clearway() {
     let report = report("gallery-001.sqlog.gz");
     assert_eq!(report.reading.damage, None);
     let first = &report.findings[0];
@@ -37,11 +38,11 @@ fn the_published_bug_in_our_stack() {
         ("packets lost", "0"),
         ("bytes in flight fall to 0 every", "10.1 ms (one round trip)"),
     ];
-    has(first, &metrics);
+    assert_metrics(first, &metrics);
 }
 
 #[test]
-fn the_published_bug_in_the_stack_that_it_was_published_of() {
+fn the_published_bug_in_quiche() {
     let report = report("quiche-0.30-idle-fix-off-pinned.sqlog.gz");
     // The process was killed while it wrote.
     assert_eq!(report.reading.damage.as_ref().unwrap().why, "the last record is truncated");
@@ -57,23 +58,23 @@ fn the_published_bug_in_the_stack_that_it_was_published_of() {
         ("packets lost", "0"),
         ("into recovery and back every", "16.0 ms (one round trip)"),
     ];
-    has(first, &metrics);
+    assert_metrics(first, &metrics);
     let ids: Vec<_> = report.findings.iter().map(|finding| finding.id).collect();
     assert_eq!(ids[1..], [FindingId::StateFlapping, FindingId::RecoveryWithoutLoss]);
 }
 
 #[test]
-fn the_published_bug_when_jitter_frees_it() {
+fn the_published_bug_when_jitter_ends_it() {
     let report = report("quiche-0.30-idle-fix-off-slow.sqlog.gz");
     let first = &report.findings[0];
     assert_eq!(first.id, FindingId::WindowAtFloor);
-    has(first, &[("total time exactly at the floor", "2.2 s")]);
+    assert_metrics(first, &[("total time exactly at the floor", "2.2 s")]);
     let periods = first.metrics.iter().filter(|(_, value)| value.ends_with("(one round trip)"));
     assert_eq!(periods.count(), 1, "{first:?}");
 }
 
 #[test]
-fn nothing_in_healthy_traces_of_other_stacks() {
+fn no_findings_in_healthy_traces_of_other_stacks() {
     let files = ["quiche-0.30-healthy.sqlog.gz", "quic-go-small.sqlog.gz", "quinn-small.sqlog.gz"];
     for name in files {
         let report = report(name);
@@ -84,9 +85,9 @@ fn nothing_in_healthy_traces_of_other_stacks() {
     }
 }
 
-/// aioquic's process did not run for a second in the middle of a burst: nobody sent a probe then.
+/// The aioquic process did not run for a second in the middle of a burst, so that no probe was sent.
 #[test]
-fn a_process_that_did_not_run() {
+fn a_process_that_was_not_scheduled_sends_its_probe_late() {
     let report = report("aioquic-small.qlog.gz");
     let ids: Vec<_> = report.findings.iter().map(|finding| finding.id).collect();
     assert_eq!(ids, [FindingId::ProbeOverdue]);
@@ -98,7 +99,7 @@ fn a_process_that_did_not_run() {
 }
 
 #[test]
-fn what_is_converted_has_the_same_findings() {
+fn a_converted_trace_has_the_same_findings() {
     for name in [
         "gallery-001.sqlog.gz",
         "quiche-0.30-idle-fix-off-pinned.sqlog.gz",

@@ -1,5 +1,5 @@
-//! Address validation and who may answer whom: Retry, NEW_TOKEN, Version Negotiation, stateless reset
-//! (RFC 9000 §6, §8.1, §10.3).
+//! Address validation, and packets that an endpoint sends without a connection: Retry, NEW_TOKEN tokens,
+//! Version Negotiation, stateless reset (RFC 9000 §6, §8.1, §10.3).
 
 mod support;
 
@@ -12,7 +12,7 @@ use support::{
     CLIENT, Door, Pair, SERVER, address, delayed, large_tls, lossy, milliseconds, quiet, seconds,
 };
 
-/// The tokens that the client was given.
+/// The tokens that the client received in NEW_TOKEN frames.
 fn tokens(pair: &Pair) -> Vec<Vec<u8>> {
     let tokens = pair.client_events.iter().filter_map(|event| match event {
         Event::NewToken(token) => Some(token.to_vec()),
@@ -22,7 +22,7 @@ fn tokens(pair: &Pair) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_retry_lets_the_server_send_as_much_as_it_likes() {
+fn a_retry_lifts_the_anti_amplification_limit() {
     let mut pair = Pair::with_tls(delayed(50, 1), quiet(), quiet(), large_tls());
     pair.door = Door::Retry;
     let start = pair.now;
@@ -35,7 +35,7 @@ fn a_retry_survives_loss() {
     for seed in 0..20 {
         let mut pair = Pair::new(lossy(30.0, 10, seed));
         pair.door = Door::Retry;
-        // The token of the Retry has to live as long as this takes.
+        // The Retry token must stay valid for as long as this handshake takes.
         let mut config = (*pair.server_config).clone();
         config.retry_token_lifetime = seconds(1000);
         pair.server.set_server(Some(config.into()));
@@ -43,9 +43,9 @@ fn a_retry_survives_loss() {
     }
 }
 
-/// §17.2.5.2: a Retry that was changed, or answers another packet, is discarded.
+/// §17.2.5.2: a Retry packet whose integrity tag does not verify is discarded.
 #[test]
-fn a_changed_retry_is_ignored() {
+fn a_modified_retry_is_ignored() {
     let mut pair = Pair::new(delayed(10, 1));
     pair.door = Door::Retry;
     let mut is_first = true;
@@ -59,7 +59,7 @@ fn a_changed_retry_is_ignored() {
     assert!(pair.now.saturating_since(clearway_units::Timestamp::ORIGIN) > milliseconds(1999));
 }
 
-/// §8.1.3: a token of NEW_TOKEN saves the Retry of a later connection.
+/// §8.1.3: a token from a NEW_TOKEN frame makes the Retry of a later connection unnecessary.
 #[test]
 fn a_token_of_an_earlier_connection_validates_the_address() {
     let mut pair = Pair::with_tls(delayed(50, 1), quiet(), quiet(), large_tls());
@@ -71,11 +71,15 @@ fn a_token_of_an_earlier_connection_validates_the_address() {
     pair.door = Door::Retry;
     let start = pair.now;
     pair.run_until(seconds(5), |pair| pair.client_events.contains(&Event::Connected));
-    assert_eq!(pair.now.saturating_since(start), milliseconds(100), "no Retry, and no limit");
+    assert_eq!(
+        pair.now.saturating_since(start),
+        milliseconds(100),
+        "neither a Retry nor the anti-amplification limit cost a round trip"
+    );
 }
 
 #[test]
-fn a_token_for_another_address_is_worth_nothing() {
+fn a_token_for_another_address_does_not_validate_the_address() {
     let mut pair = Pair::new(delayed(50, 1));
     pair.establish();
     pair.run_for(seconds(1));
@@ -88,7 +92,7 @@ fn a_token_for_another_address_is_worth_nothing() {
     assert_eq!(pair.now.saturating_since(start), milliseconds(200));
 }
 
-/// §8.1.3: an expired Retry token ends the attempt.
+/// §8.1.3: an expired Retry token ends the connection attempt.
 #[test]
 fn a_retry_token_that_has_expired_is_refused_with_invalid_token() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -106,7 +110,7 @@ fn a_retry_token_that_has_expired_is_refused_with_invalid_token() {
     assert_eq!(pair.server.connection_count(), 0);
 }
 
-/// The client's first datagram, changed by `change`, and the server's answer to it.
+/// Modifies the client's first datagram with `change` and returns the server's reply to it.
 fn answer_to(change: impl FnOnce(&mut Vec<u8>)) -> Option<Vec<u8>> {
     let mut pair = Pair::new(delayed(10, 1));
     let mut buffer = vec![0; 2000];
@@ -119,18 +123,18 @@ fn answer_to(change: impl FnOnce(&mut Vec<u8>)) -> Option<Vec<u8>> {
 
 /// §6.1.
 #[test]
-fn an_unknown_version_is_answered_with_the_versions_spoken() {
+fn an_unknown_version_is_answered_with_the_supported_versions() {
     let mut ids = None;
     let reply = answer_to(|datagram| {
         datagram[1..5].copy_from_slice(&0x5a5a_5a5a_u32.to_be_bytes());
         let Ok(Invariant::Long { destination_connection_id, source_connection_id, .. }) =
             Invariant::decode(datagram, 8)
         else {
-            panic!("a long header")
+            panic!("not a long header")
         };
         ids = Some((destination_connection_id.to_vec(), source_connection_id.to_vec()));
     });
-    let reply = reply.expect("an answer");
+    let reply = reply.expect("the server sent no reply");
     let HeaderKind::VersionNegotiation(packet) = ProtectedHeader::decode(&reply, 8).unwrap().kind
     else {
         panic!("not a Version Negotiation packet")
@@ -160,7 +164,7 @@ fn a_small_initial_is_not_answered() {
     assert_eq!(answer_to(|datagram| datagram.truncate(1199)), None);
 }
 
-/// A Version Negotiation packet that answers the client's first packet, listing `versions`.
+/// A Version Negotiation packet in response to the client's first packet, listing `versions`.
 fn version_negotiation(pair: &mut Pair, versions: &[Version]) -> Vec<u8> {
     let mut buffer = vec![0; 2000];
     let transmit = pair.client.transmit(pair.handle, pair.now, &mut buffer, 1).unwrap();
@@ -168,7 +172,7 @@ fn version_negotiation(pair: &mut Pair, versions: &[Version]) -> Vec<u8> {
     let Ok(Invariant::Long { destination_connection_id, source_connection_id, .. }) =
         Invariant::decode(&buffer[..transmit.size], 8)
     else {
-        panic!("a long header")
+        panic!("not a long header")
     };
     let mut packet = vec![0; 200];
     let mut writer = Writer::new(&mut packet);
@@ -192,7 +196,7 @@ fn a_client_gives_up_when_its_version_is_not_offered() {
 }
 
 /// §6.2: "A client MUST discard a Version Negotiation packet that lists the QUIC version selected by
-/// the client"; one from a stranger or with other connection IDs likewise.
+/// the client"; so is one from another address or with other connection IDs.
 #[test]
 fn other_version_negotiation_packets_are_ignored() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -213,13 +217,13 @@ fn other_version_negotiation_packets_are_ignored() {
 }
 
 #[test]
-fn a_version_negotiation_packet_after_the_server_s_first_is_ignored() {
+fn a_version_negotiation_packet_after_a_packet_from_the_server_is_ignored() {
     let mut pair = Pair::new(delayed(10, 1));
     let mut is_late = false;
     pair.run_until(seconds(3), |pair| {
         if !is_late && !pair.watch.received(Side::Client).is_empty() {
             is_late = true;
-            // As an attacker would make it who has seen the server's packet.
+            // As an attacker who has seen the server's packet would forge it.
             let client = pair.server().peer_parameters().unwrap().initial_source_connection_id;
             let server = pair.client().peer_parameters().unwrap().initial_source_connection_id;
             let (client, server) = (client.unwrap(), server.unwrap());
@@ -236,29 +240,29 @@ fn a_version_negotiation_packet_after_the_server_s_first_is_ignored() {
     pair.establish();
 }
 
-/// §10.3: the server lost its state, not its key.
+/// §10.3: the server has lost its connections, but not its stateless reset key.
 #[test]
-fn a_client_learns_that_the_server_has_forgotten_it() {
+fn a_server_that_lost_its_state_sends_a_stateless_reset() {
     let mut pair = Pair::new(delayed(10, 1));
     pair.establish();
     pair.run_for(seconds(1));
     pair.restart_server();
     let start = pair.now;
-    // Large enough to be answered with a reset (§10.3.3).
+    // Large enough for the server to respond with a stateless reset (§10.3.3).
     let stream = pair.client().open(clearway_wire::Direction::Bidirectional).unwrap();
     pair.client().write_slice(stream, &[7; 100]).unwrap();
     pair.run_until(seconds(5), |pair| pair.client().is_closed());
     assert_eq!(pair.client_events.last(), Some(&Event::Closed(ConnectionError::Reset)));
     assert_eq!(pair.now.saturating_since(start), milliseconds(20));
-    // §10.3.1: draining, and not a word more.
+    // §10.3.1: the client enters the draining state and sends nothing more.
     let sent = pair.watch.sent(Side::Client).len();
     pair.run_for(seconds(10));
     assert_eq!(pair.watch.sent(Side::Client).len(), sent);
 }
 
-/// §10.3.3: two ends that have both forgotten do not answer each other for ever.
+/// §10.3.3: two endpoints that have both lost the connection do not send each other resets endlessly.
 #[test]
-fn resets_do_not_loop() {
+fn stateless_resets_do_not_loop() {
     let mut pair = Pair::new(delayed(10, 1));
     let mut random = Random::from_number(4);
     let mut datagram: Vec<u8> = random.array::<60>().to_vec();
@@ -274,9 +278,9 @@ fn resets_do_not_loop() {
     assert!(rounds > 0 && rounds < 60, "{rounds}");
 }
 
-/// A reset whose token is another's, or of a connection ID that is not in use, does nothing.
+/// A reset whose token belongs to another connection, or to a connection ID that is not in use, has no effect.
 #[test]
-fn a_made_up_reset_is_ignored() {
+fn a_forged_stateless_reset_is_ignored() {
     let mut pair = Pair::new(delayed(10, 1));
     pair.establish();
     let mut random = Random::from_number(4);

@@ -1,4 +1,4 @@
-//! Handshakes in networks that hardly let them through (RFC 9002 §6.2, RFC 9000 §8.1).
+//! Handshakes over very bad networks (RFC 9002 §6.2, RFC 9000 §8.1).
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::{
     Pair, both, delayed, large_tls, lossy, milliseconds, probability, quiet, seconds, tls,
 };
 
-/// RFC 9002 §6.2.2.1, and every datagram counted against the limit of RFC 9000 §8.1 (`Pair` does).
+/// RFC 9002 §6.2.2.1. `Pair` counts every datagram against the anti-amplification limit (RFC 9000 §8.1).
 #[test]
 fn completes_under_30_percent_loss_both_ways_on_every_seed() {
     for seed in 0..40 {
@@ -19,7 +19,7 @@ fn completes_under_30_percent_loss_both_ways_on_every_seed() {
     }
 }
 
-/// RFC 9001 §5.3: a packet that was changed on its way is dropped; nothing else happens.
+/// RFC 9001 §5.3: a packet that was corrupted in transit is dropped; nothing else happens.
 #[test]
 fn completes_when_30_percent_of_the_datagrams_are_corrupted() {
     for seed in 0..40 {
@@ -39,29 +39,29 @@ fn completes_over_a_satellite() {
     let start = pair.now;
     pair.establish();
     let took = pair.now.saturating_since(start);
-    // One round trip for the address of a server whose first flight is large, two for the rest.
+    // One round trip for address validation, because the server's first flight is large; two for the rest.
     assert!(took <= milliseconds(3 * 750), "{took:?}");
     let rtt = pair.client().statistics().minimum_rtt;
     assert_eq!(rtt, Some(milliseconds(750)));
 }
 
 #[test]
-fn a_certificate_beyond_the_limit_waits_for_the_client() {
+fn a_large_certificate_uses_up_the_anti_amplification_limit() {
     let mut pair = Pair::with_tls(delayed(20, 1), quiet(), quiet(), large_tls());
     pair.establish();
     let (received, sent) = pair.before_validation;
-    assert_eq!(sent, 3600, "the limit was used, of {received} received");
+    assert_eq!(sent, 3600, "the limit is used up; {received} bytes were received");
 }
 
-/// RFC 9002 §6.2.2.1: the server is at its limit and everything it sent is lost; only the client can
-/// break the silence, and has to, though nothing of its own is outstanding.
+/// RFC 9002 §6.2.2.1: the server is at the anti-amplification limit and everything that it sent is lost.
+/// Only the client can break the deadlock, and it must, although it has nothing in flight.
 #[test]
 fn the_client_breaks_the_deadlock_of_a_server_at_its_limit() {
     let mut pair = Pair::with_tls(delayed(20, 1), quiet(), quiet(), large_tls());
     let (mut from_client, mut from_server) = (0, 0);
     pair.filter = Some(Box::new(move |_, way, payload| {
-        // Of the server's first flight only the Initial passes, which acknowledges the client's; the
-        // client's ACK of it is lost.
+        // Of the server's first flight only the Initial packet arrives, which acknowledges the client's;
+        // the client's ACK of it is lost.
         match way {
             Way::ToServer => from_client += 1,
             Way::ToClient => from_server += 1,
@@ -75,12 +75,12 @@ fn the_client_breaks_the_deadlock_of_a_server_at_its_limit() {
     }));
     pair.establish_within(seconds(20));
     let probes = pair.watch.sent(Side::Client);
-    assert!(probes.iter().any(|packet| packet.is_probe), "the client probed");
+    assert!(probes.iter().any(|packet| packet.is_probe), "the client sent no probe");
 }
 
 /// RFC 9001 §5.7: Handshake packets that overtake the Initial packet with their keys are kept.
 #[test]
-fn packets_that_come_before_their_keys_are_kept() {
+fn packets_that_arrive_before_their_keys_are_kept() {
     let mut pair = Pair::with_tls(delayed(20, 1), quiet(), quiet(), large_tls());
     let first = std::rc::Rc::new(std::cell::RefCell::new(None));
     let place = first.clone();
@@ -98,7 +98,7 @@ fn packets_that_come_before_their_keys_are_kept() {
     pair.establish_within(milliseconds(100));
     let early = pair.watch.sent(Side::Server);
     let early = early.iter().filter(|packet| packet.packet_type == PacketType::Handshake);
-    // The first came in the datagram that was late, the second and third before it.
+    // The first was in the datagram that arrived late; the second and third arrived before it.
     let early: Vec<u64> = early.take(3).map(|packet| packet.number).collect();
     let received = pair.watch.received(Side::Client);
     let is_received = |number: &u64| {
@@ -109,10 +109,10 @@ fn packets_that_come_before_their_keys_are_kept() {
     assert!(early.iter().all(is_received), "{early:?} {received:?}");
 }
 
-/// RFC 9002 §6.2.4: when the server's first flight is lost, the timer repeats all of it, and twice, so
-/// that it does not matter that a datagram of it is lost again.
+/// RFC 9002 §6.2.4: when the server's first flight is lost, the probe timeout sends all of it again, twice,
+/// so that it does not matter when one of those datagrams is lost again.
 #[test]
-fn a_lost_flight_costs_one_timeout() {
+fn a_lost_first_flight_costs_one_probe_timeout() {
     let mut pair = Pair::new(delayed(15, 1));
     let start = pair.now;
     let mut from_server_later = 0;
@@ -124,10 +124,10 @@ fn a_lost_flight_costs_one_timeout() {
     pair.establish_within(milliseconds(1100));
 }
 
-/// RFC 9002 §6.2.3: who sees the peer repeat itself gives its answer again, and does not wait for its
-/// own timer, which is a second here.
+/// RFC 9002 §6.2.3: an endpoint that receives retransmitted CRYPTO data retransmits its own, and does not
+/// wait for its probe timeout, which is one second here.
 #[test]
-fn who_repeats_itself_is_answered_again() {
+fn retransmitted_crypto_data_is_answered_before_the_probe_timeout() {
     let mut pair = Pair::new(delayed(15, 1));
     let start = pair.now;
     let (mut from_client, mut from_server) = (0, 0);
@@ -135,7 +135,7 @@ fn who_repeats_itself_is_answered_again() {
     let place = repetition.clone();
     pair.filter = Some(Box::new(move |now, way, payload| {
         if way == Way::ToServer {
-            // Its probes, and the first datagram with its Finished.
+            // The client's probes, and the first datagram with its Finished message.
             from_client += 1;
             return !(2..=4).contains(&from_client);
         }
@@ -155,22 +155,22 @@ fn who_repeats_itself_is_answered_again() {
     pair.establish_within(milliseconds(100));
 }
 
-/// A client and a server with their usual patience come together through 30 % loss both ways, and seldom
-/// need more than the second timeout for it.
+/// A client and a server with the default handshake timeout complete the handshake under 30 % loss both
+/// ways, and seldom need longer than the second probe timeout.
 #[test]
-fn heavy_loss_does_not_exhaust_the_usual_patience() {
-    let usual = || TransportConfig::builder().max_idle_timeout(None).build().unwrap();
+fn heavy_loss_does_not_exceed_the_default_handshake_timeout() {
+    let with_defaults = || TransportConfig::builder().max_idle_timeout(None).build().unwrap();
     let mut slow = 0;
     for seed in 0..200 {
-        let mut pair = Pair::with(lossy(30.0, 15, seed), usual(), usual());
+        let mut pair = Pair::with(lossy(30.0, 15, seed), with_defaults(), with_defaults());
         let start = pair.now;
         pair.establish_within(seconds(20));
         slow += usize::from(pair.now.saturating_since(start) > milliseconds(3200));
     }
-    assert!(slow < 20, "{slow} of 200 took long");
+    assert!(slow < 20, "{slow} of 200 handshakes took longer than 3.2 s");
 }
 
-/// The length of the Initial packet that begins a datagram; 0 if none does.
+/// The length of the Initial packet at the beginning of a datagram; 0 if it begins with another packet.
 fn first_packet_len(datagram: &[u8]) -> usize {
     use clearway_wire::header::ProtectedHeader;
     match ProtectedHeader::decode(datagram, 8) {
@@ -181,8 +181,8 @@ fn first_packet_len(datagram: &[u8]) -> usize {
     }
 }
 
-/// RFC 9000 §14.1: every datagram with an Initial packet of a client, or an ack-eliciting one of a
-/// server, has at least 1200 bytes.
+/// RFC 9000 §14.1: a datagram with an Initial packet from a client, or with an ack-eliciting Initial packet
+/// from a server, has at least 1200 bytes.
 #[test]
 fn datagrams_with_initial_packets_are_expanded() {
     for seed in 0..6 {
@@ -197,10 +197,10 @@ fn datagrams_with_initial_packets_are_expanded() {
     }
 }
 
-/// RFC 9001 §4.9: Initial and Handshake keys are gone once the handshake is confirmed, and nothing is
-/// sent with them any more.
+/// RFC 9001 §4.9: Initial and Handshake keys are discarded by the time the handshake is confirmed, and
+/// nothing is sent with them afterwards.
 #[test]
-fn nothing_but_1_rtt_packets_after_confirmation() {
+fn only_1_rtt_packets_are_sent_after_confirmation() {
     let mut pair = Pair::new(lossy(20.0, 15, 3));
     pair.establish_within(seconds(100));
     let confirmed = pair.now;
@@ -214,9 +214,9 @@ fn nothing_but_1_rtt_packets_after_confirmation() {
     }
 }
 
-/// A path that is dead in one direction, and then is not.
+/// A path that carries nothing in one direction for ten seconds, and then works.
 #[test]
-fn completes_after_a_silence_of_ten_seconds() {
+fn completes_after_an_outage_of_ten_seconds() {
     for way in [Way::ToServer, Way::ToClient] {
         let mut pair = Pair::new(delayed(20, 1));
         let start = pair.now;

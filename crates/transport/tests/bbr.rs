@@ -1,4 +1,4 @@
-//! BBR in the real stack: what its model is told there is what it needs.
+//! BBR in the real stack: the transport supplies the model with the measurements that it needs.
 
 mod support;
 
@@ -9,7 +9,7 @@ use clearway_network::{Conditions, QueueLimit};
 use clearway_units::Rate;
 use support::{Pair, both, milliseconds, quiet, seconds};
 
-/// The share of a bottleneck of `megabits` that a download of `size` bytes gets, as payload.
+/// The goodput of a download of `size` bytes, as a share of the rate of a bottleneck of `megabits` Mbit/s.
 fn share(megabits: u64, delay: u64, packets: usize, size: usize) -> f64 {
     let wire = Conditions {
         delay: milliseconds(delay),
@@ -25,7 +25,7 @@ fn share(megabits: u64, delay: u64, packets: usize, size: usize) -> f64 {
     rate / (megabits * 1_000_000) as f64
 }
 
-/// The interop runner's link: a queue of 0.8 bandwidth-delay products.
+/// The link of the interop runner: its queue holds 0.8 bandwidth-delay products.
 #[test]
 fn bbr_fills_a_bottleneck_with_a_shallow_queue() {
     let share = share(10, 15, 25, 10 << 20);
@@ -39,7 +39,7 @@ fn bbr_fills_a_bottleneck_with_a_deep_queue() {
 }
 
 #[test]
-fn bbr_fills_a_fast_and_near_bottleneck() {
+fn bbr_fills_a_fast_bottleneck_with_a_short_round_trip() {
     let share = share(1000, 1, 300, 20 << 20);
     assert!(share > 0.88, "{share}");
 }

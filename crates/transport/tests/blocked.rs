@@ -1,4 +1,4 @@
-//! A sender that the receiver's limits hold back, while what would raise them gets lost.
+//! A sender blocked by flow control while MAX_DATA and MAX_STREAM_DATA frames are lost.
 
 mod support;
 
@@ -23,10 +23,11 @@ fn small_windows() -> TransportConfig {
         .unwrap()
 }
 
-/// Half of what the client sends is lost, and its window is that of two round trips at the path's rate. It
-/// says its limits with every eighth of it that is read: 1.4 s at the path's rate, and little more.
+/// Half of what the client sends is lost, and its receive window is two round trips at the path's rate. It
+/// updates its limits whenever another eighth of the window has been read. The download takes 1.4 s at the
+/// path's rate, and must not take much longer.
 #[test]
-fn lost_limits_do_not_hold_a_download_up() {
+fn lost_flow_control_updates_do_not_delay_a_download() {
     let mut longest = milliseconds(0);
     for seed in 0..40 {
         let mut link = delayed(20, seed);
@@ -35,7 +36,7 @@ fn lost_limits_do_not_hold_a_download_up() {
         let mut pair = Pair::with(link, small_windows(), quiet());
         pair.establish();
         let mut random = Random::from_number(seed);
-        // The request arrives: how long a client repeats one is another matter.
+        // Losses begin after the request: how often a client has to retransmit it is not the subject.
         let begin = pair.now + milliseconds(100);
         pair.filter = Some(Box::new(move |now, way, _| {
             way == Way::ToClient || now < begin || random.below(2) == 0
@@ -46,10 +47,10 @@ fn lost_limits_do_not_hold_a_download_up() {
     assert!(longest < milliseconds(1800), "{longest:?}");
 }
 
-/// A receiver that does not read is told less and less often that the sender waits, and once it reads all
-/// goes on.
+/// A receiver whose application does not read gets STREAM_DATA_BLOCKED frames at growing intervals; once the
+/// application reads, the transfer continues.
 #[test]
-fn a_receiver_that_does_not_read_is_told_now_and_then() {
+fn blocked_frames_to_a_receiver_that_does_not_read_are_rare() {
     let mut pair = Pair::with(delayed(10, 1), small_windows(), quiet());
     pair.establish();
     let stream = pair.server().open(Direction::Unidirectional).unwrap();
@@ -59,10 +60,12 @@ fn a_receiver_that_does_not_read_is_told_now_and_then() {
     let begin = pair.now;
     pair.run_for(seconds(600));
     let sent = pair.watch.sent(Side::Server);
-    let asks = |packet: &&Packet| packet.at > begin && packet.frames != [ACK];
-    let said: Vec<_> = sent.iter().filter(asks).collect();
-    assert!(said.iter().all(|packet| packet.has(STREAM_DATA_BLOCKED) && !packet.has(DATA_BLOCKED)));
-    assert!((40..50).contains(&said.len()), "{}", said.len());
+    let is_blocked_frame = |packet: &&Packet| packet.at > begin && packet.frames != [ACK];
+    let blocked: Vec<_> = sent.iter().filter(is_blocked_frame).collect();
+    assert!(
+        blocked.iter().all(|packet| packet.has(STREAM_DATA_BLOCKED) && !packet.has(DATA_BLOCKED))
+    );
+    assert!((40..50).contains(&blocked.len()), "{}", blocked.len());
     assert!(pair.client().accept(Direction::Unidirectional).is_some());
     let mut received = Vec::new();
     pair.run_until(seconds(2), |pair| {

@@ -18,7 +18,7 @@ fn closed(events: &[Event]) -> Option<&ConnectionError> {
         _ => None,
     });
     let first = errors.next();
-    assert!(errors.next().is_none(), "told once");
+    assert!(errors.next().is_none(), "more than one Closed event");
     first
 }
 
@@ -26,7 +26,7 @@ fn by_application() -> ConnectionError {
     ConnectionError::ApplicationClosed { error_code: CODE, reason: Bytes::from_static(b"bye") }
 }
 
-fn hidden() -> ConnectionError {
+fn hidden_by_application_error() -> ConnectionError {
     ConnectionError::ConnectionClosed {
         error_code: TransportErrorCode::APPLICATION_ERROR,
         frame_type: 0,
@@ -35,7 +35,7 @@ fn hidden() -> ConnectionError {
 }
 
 #[test]
-fn either_end_learns_code_and_reason_of_the_other_s_application() {
+fn the_peer_receives_the_application_s_error_code_and_reason() {
     for side in [Side::Client, Side::Server] {
         let mut pair = Pair::new(delayed(10, 1));
         pair.establish();
@@ -54,10 +54,10 @@ fn either_end_learns_code_and_reason_of_the_other_s_application() {
     }
 }
 
-/// §10.2.3: before the handshake is complete anyone on the path can read the packets, so what the
-/// application says is replaced by APPLICATION_ERROR.
+/// §10.2.3: before the handshake is complete anyone on the path can read the packets, so the application's
+/// error code and reason are replaced by APPLICATION_ERROR.
 #[test]
-fn what_an_application_says_is_hidden_in_initial_packets() {
+fn application_error_and_reason_are_hidden_in_initial_packets() {
     let mut pair = Pair::new(delayed(10, 1));
     pair.run_for(milliseconds(5));
     let now = pair.now;
@@ -67,7 +67,7 @@ fn what_an_application_says_is_hidden_in_initial_packets() {
         true
     }));
     pair.run_for(milliseconds(20));
-    assert_eq!(closed(&pair.server_events), Some(&hidden()));
+    assert_eq!(closed(&pair.server_events), Some(&hidden_by_application_error()));
 }
 
 /// §10.2.3: a client whose handshake is complete cannot know whether the server's is.
@@ -83,7 +83,7 @@ fn a_close_arrives_although_the_client_s_last_handshake_message_was_lost() {
     let now = pair.now;
     pair.client().close(now, CODE, b"bye");
     pair.run_for(seconds(10));
-    assert_eq!(closed(&pair.server_events), Some(&hidden()));
+    assert_eq!(closed(&pair.server_events), Some(&hidden_by_application_error()));
 }
 
 #[test]
@@ -97,9 +97,9 @@ fn a_close_right_after_the_handshake_keeps_its_code() {
     assert_eq!(closed(&pair.server_events), Some(&by_application()));
 }
 
-/// At whatever moment one end closes, the other learns of it and does not wait for a timeout.
+/// Whenever one end closes during the handshake, the peer receives the close and does not wait for a timeout.
 #[test]
-fn a_close_at_any_moment_of_the_handshake_is_heard() {
+fn a_close_at_any_moment_of_the_handshake_reaches_the_peer() {
     for side in [Side::Client, Side::Server] {
         for at in 0..130 {
             let mut pair = Pair::with_tls(delayed(10, 1), quiet(), quiet(), large_tls());
@@ -112,16 +112,16 @@ fn a_close_at_any_moment_of_the_handshake_is_heard() {
             closer.close(now, CODE, b"bye");
             pair.run_for(seconds(15));
             let other = if side.is_client() { &pair.server_events } else { &pair.client_events };
-            let heard = closed(other);
+            let error = closed(other);
             assert!(
-                heard == Some(&hidden()) || heard == Some(&by_application()),
-                "{side:?} at {at} ms: {heard:?}"
+                error == Some(&hidden_by_application_error()) || error == Some(&by_application()),
+                "{side:?} at {at} ms: {error:?}"
             );
         }
     }
 }
 
-/// §10.2: both states last three times the probe timeout, and then all is forgotten.
+/// §10.2: both states last three times the probe timeout; then the connection's state is discarded.
 #[test]
 fn closing_and_draining_last_three_probe_timeouts() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -160,14 +160,14 @@ fn closing_and_draining_last_three_probe_timeouts() {
     assert_eq!((pair.client.connection_count(), pair.server.connection_count()), (0, 0));
 }
 
-/// §10.2.1: in the closing state packets are answered ever more rarely; §10.2.2: in the draining state
-/// not at all.
+/// §10.2.1: in the closing state an endpoint responds to ever fewer packets; §10.2.2: in the draining state
+/// to none.
 #[test]
-fn a_closing_end_answers_rarely_and_a_draining_one_never() {
+fn a_closing_endpoint_responds_rarely_and_a_draining_one_never() {
     let mut pair = Pair::new(delayed(10, 1));
     pair.establish();
     let now = pair.now;
-    // Packets of the server that the client has not seen.
+    // Packets from the server that the client has not received yet.
     let mut late = Vec::new();
     let mut buffer = vec![0; 4000];
     let server = pair.accepted[0];
@@ -201,30 +201,31 @@ fn idle(client: u64, server: u64) -> (TransportConfig, TransportConfig) {
     (client, server)
 }
 
-/// §10.1: the smaller of the two ends' timeouts holds for both; each forgets the connection silently.
+/// §10.1: the smaller of the two ends' idle timeouts applies to both; each closes silently.
 #[test]
-fn the_smaller_idle_timeout_ends_both() {
-    for (client, server, least) in [(5, 20, 5), (20, 5, 5), (0, 5, 5), (5, 0, 5)] {
+fn the_smaller_idle_timeout_applies_to_both() {
+    for (client, server, smaller) in [(5, 20, 5), (20, 5, 5), (0, 5, 5), (5, 0, 5)] {
         let (client, server) = idle(client, server);
         let mut pair = Pair::with(delayed(10, 1), client, server);
         pair.establish();
         pair.run_for(milliseconds(100));
         let sent = pair.watch.sent(Side::Client).len() + pair.watch.sent(Side::Server).len();
         let last = pair.watch.received(Side::Client).last().unwrap().at;
-        let early = seconds(least).saturating_sub(milliseconds(100));
+        let early = seconds(smaller).saturating_sub(milliseconds(100));
         pair.run_for((last + early).saturating_since(pair.now));
         assert_eq!((closed(&pair.client_events), closed(&pair.server_events)), (None, None));
         pair.run_for(milliseconds(200));
         assert_eq!(closed(&pair.client_events), Some(&ConnectionError::TimedOut));
         assert_eq!(closed(&pair.server_events), Some(&ConnectionError::TimedOut));
         let after = pair.watch.sent(Side::Client).len() + pair.watch.sent(Side::Server).len();
-        assert_eq!(sent, after, "without a word");
+        assert_eq!(sent, after, "an idle timeout sends nothing");
     }
 }
 
-/// The idle timeout counts from what was received; probes that back off do not put it off.
+/// §10.1: the idle timeout restarts when a packet is received, and when the first ack-eliciting packet after that is
+/// sent; further probes do not restart it.
 #[test]
-fn a_dead_peer_is_noticed_within_the_idle_timeout() {
+fn a_dead_peer_is_detected_within_the_idle_timeout() {
     let (client, server) = idle(30, 30);
     let mut pair = Pair::with(delayed(10, 1), client, server);
     pair.establish();
@@ -238,7 +239,8 @@ fn a_dead_peer_is_noticed_within_the_idle_timeout() {
     assert!(took >= seconds(30) && took < seconds(31), "{took:?}");
 }
 
-/// §10.1: at least three times the probe timeout, so that probes can be lost.
+/// §10.1: the idle timeout is at least three times the probe timeout, so that a lost probe does not end the
+/// connection.
 #[test]
 fn a_short_idle_timeout_leaves_room_for_probes() {
     let short = quiet().to_builder().max_idle_timeout(Some(milliseconds(10))).build().unwrap();
@@ -264,7 +266,7 @@ fn keep_alive_keeps_both_ends_alive() {
 }
 
 #[test]
-fn a_handshake_that_does_not_complete_is_given_up() {
+fn a_handshake_that_does_not_complete_times_out() {
     let config = quiet().to_builder().handshake_timeout(seconds(10)).build().unwrap();
     let mut pair = Pair::with(delayed(10, 1), config.clone(), config);
     let start = pair.now;
@@ -276,9 +278,9 @@ fn a_handshake_that_does_not_complete_is_given_up() {
     assert_eq!(closed(&pair.server_events), Some(&ConnectionError::HandshakeTimedOut));
 }
 
-/// Whoever closes while nothing gets through still comes to an end.
+/// The closing state ends even when nothing reaches the peer.
 #[test]
-fn a_close_into_the_void_ends_all_the_same() {
+fn a_close_on_a_dead_path_still_ends() {
     let mut pair = Pair::new(delayed(10, 1));
     pair.establish();
     pair.filter = Some(Box::new(|_, _, _| false));

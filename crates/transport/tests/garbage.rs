@@ -1,4 +1,4 @@
-//! Bytes that nobody meant to send (law 9): no panic, no growth, no harm to a connection that goes on.
+//! Random and corrupted bytes (law 9) cause no panic and no growth, and do not disturb a live connection.
 
 mod support;
 
@@ -7,7 +7,7 @@ use clearway_transport::Side;
 use clearway_units::Random;
 use support::{CLIENT, Pair, SERVER, address, both, delayed, milliseconds, probability, seconds};
 
-/// Up to 1500 random bytes that begin like a packet for the connection whose ID is `id`.
+/// Up to 1500 random bytes, most of which begin like a packet for the connection with ID `id`.
 fn noise(random: &mut Random, id: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; random.below(1500) as usize];
     random.fill(&mut bytes);
@@ -27,7 +27,7 @@ fn noise(random: &mut Random, id: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// In every state of both ends, from the true address and from others.
+/// In every state of both ends, from the peer's address and from others.
 #[test]
 fn random_bytes_do_no_harm_in_any_state() {
     let mut random = Random::from_number(1);
@@ -48,7 +48,7 @@ fn random_bytes_do_no_harm_in_any_state() {
             pair.deliver(way, from, &mut bytes);
         }
         while pair.server.next_reply().is_some() {}
-        assert!(pair.server.connection_count() <= 1, "noise is no client");
+        assert!(pair.server.connection_count() <= 1, "noise must not create a connection");
         match state {
             0 => pair.run_for(milliseconds(11)),
             1 => pair.run_for(milliseconds(10)),
@@ -65,7 +65,7 @@ fn random_bytes_do_no_harm_in_any_state() {
     assert!(!pair.watch.sent(Side::Server).is_empty());
 }
 
-/// The connection ID by which `side` is known, taken from what the other end sends it.
+/// The connection ID of `side`, taken from the transport parameters that its peer received.
 fn id_of(pair: &mut Pair, side: Side) -> Option<Vec<u8>> {
     let other = match side {
         Side::Client => pair.accepted.first().copied(),
@@ -77,8 +77,8 @@ fn id_of(pair: &mut Pair, side: Side) -> Option<Vec<u8>> {
     Some(id.as_bytes().to_vec())
 }
 
-/// Copies of true datagrams, changed at random, before and after the true one: those that cannot be
-/// authenticated are dropped, and the transfer does not notice.
+/// Randomly modified copies of genuine datagrams, delivered before and after the genuine ones: those that
+/// fail authentication are dropped, and the handshake and a transfer complete.
 #[test]
 fn mutated_datagrams_do_no_harm() {
     for seed in 0..4 {
@@ -115,7 +115,7 @@ fn mutated_datagrams_do_no_harm() {
     }
 }
 
-/// Everything at once that a network can do to datagrams.
+/// Loss, reordering, duplication and corruption at the same time.
 #[test]
 fn a_transfer_survives_the_worst_network() {
     for seed in 0..6 {

@@ -29,7 +29,7 @@ fn a_retry_costs_one_round_trip_more() {
 }
 
 #[test]
-fn a_refused_client_hears_so() {
+fn a_refused_client_receives_a_close() {
     let mut pair = Pair::new(delayed(50, 3));
     pair.door = Door::Refuse;
     pair.run_until(Duration::from_secs(5), |pair| !pair.client_events.is_empty());
@@ -39,10 +39,10 @@ fn a_refused_client_hears_so() {
     ));
 }
 
-/// RFC 9000 §7.4.1: remembered parameters are for 0-RTT only; those of the handshake count, also when
-/// ServerHello comes alone.
+/// RFC 9000 §7.4.1: remembered transport parameters are for 0-RTT only. Those of the new handshake apply, also
+/// when the ServerHello arrives alone.
 #[test]
-fn a_resumed_session_takes_the_parameters_of_its_own_handshake() {
+fn a_resumed_session_uses_the_parameters_of_its_own_handshake() {
     for lost in 0..4 {
         let mut pair = Pair::new(delayed(10, 4));
         pair.establish();

@@ -13,7 +13,7 @@ fn updating() -> TransportConfig {
 }
 
 #[test]
-fn either_end_updates_and_the_other_follows() {
+fn either_end_updates_and_the_peer_follows() {
     for side in [Side::Client, Side::Server] {
         let mut pair = Pair::new(delayed(10, 1));
         pair.establish();
@@ -23,7 +23,7 @@ fn either_end_updates_and_the_other_follows() {
             let now = pair.now;
             let end = if side.is_client() { pair.client() } else { pair.server() };
             assert!(end.update_keys(now), "{side:?} {round}");
-            assert!(!end.update_keys(now), "§6.1: not before the last was acknowledged");
+            assert!(!end.update_keys(now), "§6.1: not before the last update was acknowledged");
             end.ping();
             pair.run_for(seconds(1));
             let updates =
@@ -31,11 +31,11 @@ fn either_end_updates_and_the_other_follows() {
             assert_eq!(updates, (round, round));
         }
         let last = pair.watch.sent(side).last().cloned().unwrap();
-        assert!(last.key_phase && last.at > now, "§6: the bit toggles with each update");
+        assert!(last.key_phase && last.at > now, "§6: the Key Phase bit toggles with each update");
     }
 }
 
-/// §6.1: not before the handshake is confirmed.
+/// §6.1: no key update before the handshake is confirmed.
 #[test]
 fn no_update_before_confirmation() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -44,7 +44,7 @@ fn no_update_before_confirmation() {
 }
 
 #[test]
-fn both_may_update_at_once() {
+fn both_ends_may_update_at_once() {
     let mut pair = Pair::new(delayed(10, 1));
     pair.establish();
     pair.run_for(seconds(1));
@@ -59,13 +59,13 @@ fn both_may_update_at_once() {
 }
 
 #[test]
-fn updates_in_a_transfer_under_loss_and_reordering() {
+fn updates_succeed_under_loss_and_reordering() {
     for seed in 0..6 {
         let link = if seed % 2 == 0 {
             lossy(10.0, 5, seed)
         } else {
             let reorder = Reorder { probability: probability(20.0), by: milliseconds(12) };
-            // Slow enough that there is time for updates, and that a late packet's number can be decoded.
+            // Slow enough for several updates, and for the packet number of a late packet to be decoded.
             let rate = Some(Rate::from_bits_per_second(20_000_000));
             let delay = milliseconds(5);
             both(Conditions { delay, rate, reorder, ..Conditions::default() }, seed)
@@ -79,9 +79,9 @@ fn updates_in_a_transfer_under_loss_and_reordering() {
     }
 }
 
-/// §6.5: old keys go after a while, and packets under them are then only dropped.
+/// §6.5: old keys are discarded after a while; packets protected with them are then dropped.
 #[test]
-fn a_packet_under_old_keys_does_no_harm() {
+fn a_packet_protected_with_old_keys_does_no_harm() {
     let mut pair = Pair::new(delayed(10, 1));
     pair.establish();
     pair.run_for(seconds(1));

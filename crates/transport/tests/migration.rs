@@ -1,4 +1,4 @@
-//! Peers that move (RFC 9000 §8.2, §9): NAT rebinding, path validation, spoofed addresses.
+//! Connection migration (RFC 9000 §8.2, §9): NAT rebinding, path validation, spoofed addresses.
 
 mod support;
 
@@ -24,12 +24,12 @@ fn keeping_alive() -> TransportConfig {
     quiet().to_builder().keep_alive_interval(Some(milliseconds(500))).build().unwrap()
 }
 
-fn moves(pair: &Pair) -> usize {
+fn migrations(pair: &Pair) -> usize {
     pair.server_events.iter().filter(|event| matches!(event, Event::PeerMigrated(_))).count()
 }
 
-/// The client's last handshake message is lost, and the NAT forgets its mapping before it is sent again:
-/// the server answers where it came from, although nothing but the handshake has ever been sent.
+/// The client's last handshake message is lost, and the NAT drops its mapping before the retransmission: the
+/// server answers to the new address, although only handshake packets have been sent so far.
 #[test]
 fn a_rebinding_during_the_handshake_is_followed() {
     for address in [false, true] {
@@ -44,7 +44,7 @@ fn a_rebinding_during_the_handshake_is_followed() {
     }
 }
 
-/// An upload goes on after the NAT has given the client another port, or another address.
+/// An upload continues after the NAT has given the client another port, or another address.
 #[test]
 fn an_upload_survives_a_rebinding() {
     for changes_ip in [false, true] {
@@ -71,16 +71,16 @@ fn an_upload_survives_a_rebinding() {
         });
         assert!(done, "{received}");
         assert!(pair.now.saturating_since(start) < seconds(3));
-        assert_eq!(moves(&pair), 1);
+        assert_eq!(migrations(&pair), 1);
         let expected = pair.bindings[1];
         assert_eq!(pair.server().remote_address(), expected);
         assert_eq!(expected.ip() != pair.bindings[0].ip(), changes_ip);
     }
 }
 
-/// In a download the client only acknowledges, and after the rebinding it hears nothing: a PING of its
-/// keep-alive shows the server where it is. What is known of the path then lets the server answer a
-/// small packet although three times its size is little (§8.2.1).
+/// In a download the client only acknowledges, and after the rebinding it receives nothing: a keep-alive PING
+/// tells the server its new address. What the server knows about the path then lets it answer that small
+/// packet although three times its size is little (§8.2.1).
 #[test]
 fn a_download_survives_rebindings() {
     for changes_ip in [false, true] {
@@ -88,14 +88,14 @@ fn a_download_survives_rebindings() {
         let mut pair = Pair::with(link, keeping_alive(), quiet());
         let took = pair.download(3 << 20, seconds(60));
         assert!(took.is_some_and(|took| took < seconds(20)), "{took:?} {:?}", pair.now);
-        assert!(moves(&pair) >= 1);
+        assert!(migrations(&pair) >= 1);
     }
 }
 
-/// §8.2.1, §8.2.2: challenges are answered, and both are expanded to 1200 bytes where the limit of
-/// §8.1 permits it.
+/// §8.2.1, §8.2.2: PATH_CHALLENGE is answered with PATH_RESPONSE, and the datagrams of both are expanded to
+/// 1200 bytes where the anti-amplification limit (§8.1) permits it.
 #[test]
-fn a_challenge_is_answered_and_both_are_expanded() {
+fn path_challenge_and_path_response_are_expanded() {
     let mut pair = Pair::new(rebinding(1000, None, true, 3));
     pair.establish();
     pair.run_for(seconds(2));
@@ -110,13 +110,13 @@ fn a_challenge_is_answered_and_both_are_expanded() {
     let sizes: Vec<usize> =
         responses.iter().filter(|packet| packet.has(PATH_RESPONSE)).map(|p| p.size).collect();
     assert!(!sizes.is_empty() && sizes.iter().all(|size| *size >= 1200), "{sizes:?}");
-    assert_eq!(moves(&pair), 1);
+    assert_eq!(migrations(&pair), 1);
 }
 
-/// §9.4: congestion control and round-trip time start anew with another address; where only the port
-/// changed it is most likely the same path.
+/// §9.4: congestion control and the round-trip time estimate are reset for a new IP address. Where only the
+/// port changed it is most likely the same path, and they are kept.
 #[test]
-fn another_address_starts_congestion_control_anew() {
+fn a_new_ip_address_resets_congestion_control() {
     for changes_ip in [false, true] {
         let mut pair = Pair::new(rebinding(3000, None, changes_ip, 9));
         pair.download(500_000, seconds(2)).expect("not finished");
@@ -124,14 +124,14 @@ fn another_address_starts_congestion_control_anew() {
         let before = pair.server().statistics();
         assert!(before.congestion_window > 12_000 && before.minimum_rtt.is_some());
         pair.client().ping();
-        pair.run_until(seconds(1), |pair| moves(pair) == 1);
+        pair.run_until(seconds(1), |pair| migrations(pair) == 1);
         let after = pair.server().statistics();
         assert_eq!(after.congestion_window == 12_000, changes_ip, "{after:?}");
         assert_eq!(after.minimum_rtt.is_none(), changes_ip, "{after:?}");
     }
 }
 
-/// A packet of the client, as an attacker on the path could take and pass on from elsewhere.
+/// A packet from the client, which an on-path attacker could intercept and send from another address.
 fn stolen_packet(pair: &mut Pair, data: usize) -> Vec<u8> {
     let stream = pair.client().open(Direction::Bidirectional).unwrap();
     pair.client().write_slice(stream, &vec![0; data]).unwrap();
@@ -141,27 +141,27 @@ fn stolen_packet(pair: &mut Pair, data: usize) -> Vec<u8> {
     buffer[..transmit.size].to_vec()
 }
 
-/// §9.3.1, §9.3.2: the limit holds for an address that is not validated; without an answer the server
-/// goes back to the path that was validated before, however long the true client is silent.
+/// §9.3.1, §9.3.2: the anti-amplification limit applies to an address that is not validated. Without a
+/// PATH_RESPONSE the server returns to the last validated path, however long the real client is silent.
 #[test]
-fn a_spoofed_address_does_not_move_the_path_for_good() {
+fn the_server_returns_from_a_spoofed_address_to_the_validated_one() {
     let mut pair = Pair::new(delayed(10, 4));
     pair.establish();
     pair.run_for(seconds(1));
-    let true_address = pair.bindings[0];
+    let real_address = pair.bindings[0];
     let mut stolen = stolen_packet(&mut pair, 500);
     let spoofed = address("10.6.6.6:6666");
     pair.deliver(Way::ToServer, spoofed, &mut stolen);
     let silent_until = pair.now + seconds(4);
     pair.filter = Some(Box::new(move |now, way, _| way == Way::ToClient || now >= silent_until));
-    // The server has much to send.
+    // The server has a lot of data to send.
     let stream = pair.server().open(Direction::Unidirectional).unwrap();
     pair.server().write(stream, support::pattern(200_000)).unwrap();
     pair.run_for(milliseconds(5));
     assert_eq!(pair.server().remote_address(), spoofed);
     pair.run_for(milliseconds(3500));
-    assert_eq!(pair.server().remote_address(), true_address);
-    assert_eq!(moves(&pair), 2, "there and back");
+    assert_eq!(pair.server().remote_address(), real_address);
+    assert_eq!(migrations(&pair), 2, "there and back");
     let spoofed_bytes: usize = pair.sent_elsewhere.iter().map(|(_, size)| size).sum();
     assert!(spoofed_bytes > 0 && spoofed_bytes <= 3 * stolen.len(), "{spoofed_bytes}");
     let mut received = Vec::new();
@@ -173,9 +173,9 @@ fn a_spoofed_address_does_not_move_the_path_for_good() {
     assert_eq!(received.len(), 200_000);
 }
 
-/// §9.3.2: a packet of the true client brings the path back at once.
+/// §9.3.2: a packet from the real client returns the connection to its address at once.
 #[test]
-fn a_packet_from_the_true_address_moves_the_path_back() {
+fn a_packet_from_the_real_address_migrates_back() {
     let mut pair = Pair::new(delayed(10, 5));
     pair.establish();
     pair.run_for(seconds(1));
@@ -183,9 +183,9 @@ fn a_packet_from_the_true_address_moves_the_path_back() {
     pair.deliver(Way::ToServer, address("10.6.6.6:6666"), &mut stolen);
     pair.client().ping();
     pair.run_for(milliseconds(15));
-    let true_address = pair.bindings[0];
-    assert_eq!(pair.server().remote_address(), true_address);
-    // Back on a validated path there is no limit and nothing to wait for.
+    let real_address = pair.bindings[0];
+    assert_eq!(pair.server().remote_address(), real_address);
+    // On the validated path the anti-amplification limit does not apply, and the server sends at once.
     let stream = pair.server().open(Direction::Unidirectional).unwrap();
     pair.server().write(stream, support::pattern(10_000)).unwrap();
     pair.run_for(milliseconds(100));
@@ -195,7 +195,7 @@ fn a_packet_from_the_true_address_moves_the_path_back() {
     assert_eq!(received.len(), 10_000);
 }
 
-/// §9.3: a packet that is not the newest moves nothing.
+/// §9.3: only the packet with the highest packet number migrates the connection.
 #[test]
 fn an_old_packet_from_elsewhere_moves_nothing() {
     let mut pair = Pair::new(delayed(10, 6));
@@ -205,13 +205,13 @@ fn an_old_packet_from_elsewhere_moves_nothing() {
     pair.run_for(milliseconds(11));
     pair.deliver(Way::ToServer, address("10.6.6.6:6666"), &mut stolen);
     pair.run_for(seconds(1));
-    assert_eq!(moves(&pair), 0);
+    assert_eq!(migrations(&pair), 0);
     assert!(pair.sent_elsewhere.is_empty());
 }
 
-/// §9: a client has no use for packets from an address that is not the server's.
+/// §9: a client discards packets from addresses other than the server's.
 #[test]
-fn a_client_drops_what_comes_from_elsewhere() {
+fn a_client_drops_packets_from_another_address() {
     let mut pair = Pair::new(delayed(10, 7));
     pair.establish();
     pair.server().ping();
@@ -224,7 +224,7 @@ fn a_client_drops_what_comes_from_elsewhere() {
     assert_eq!(pair.watch.received(Side::Client).len(), received);
 }
 
-/// Under loss challenges are sent again (§8.2.1), and the path is validated in the end.
+/// Under loss the server sends further PATH_CHALLENGE frames (§8.2.1), until the path is validated.
 #[test]
 fn a_rebinding_under_loss_is_survived_on_every_seed() {
     for seed in 0..10 {
@@ -240,10 +240,10 @@ fn a_rebinding_under_loss_is_survived_on_every_seed() {
     }
 }
 
-/// The client is gone for good right after it moved: the server gives up by its idle timeout, not by
-/// an error of its own making.
+/// The client disappears right after it migrated: the server closes by its idle timeout, not with another
+/// error.
 #[test]
-fn a_peer_that_moves_and_dies_times_out() {
+fn a_peer_that_disappears_after_migration_times_out() {
     let config = quiet().to_builder().max_idle_timeout(Some(seconds(10))).build().unwrap();
     let mut pair = Pair::with(delayed(10, 8), config.clone(), config);
     pair.establish();

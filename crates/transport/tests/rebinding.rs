@@ -1,5 +1,5 @@
-//! A NAT that forgets its mapping at any moment of the first round trips (RFC 9000 §9.3): the handshake and
-//! the first transfers come to their end all the same.
+//! A NAT that drops its mapping at any moment of the first round trips (RFC 9000 §9.3): the handshake and the
+//! first transfers still complete.
 
 mod support;
 
@@ -15,28 +15,29 @@ use clearway_units::{Random, Timestamp};
 use clearway_wire::{Direction, StreamId};
 use support::{Pair, Tls, delayed, large_tls, milliseconds, pattern, quiet, seconds, tls};
 
-/// What is transferred once the handshake is complete.
+/// The bytes that are transferred once the handshake is complete.
 const SIZE: usize = 20_000;
-/// What keeps the sender's window full for many round trips.
+/// Enough bytes to keep the sender's congestion window full for many round trips.
 const LARGE: usize = 500_000;
 
-/// What the two ends do with the connection.
+/// What the applications send over the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Traffic {
     /// Only the handshake.
     Nothing,
-    /// The client asks, the server answers.
+    /// The client sends a request, the server a response.
     Download,
     /// The client sends.
     Upload,
-    /// The server sends unasked. A client that has nothing to say is found by its keep-alive only.
+    /// The server sends without a request. Only a keep-alive shows the server the new address of a client that
+    /// has nothing to send.
     Push,
 }
 
 const TRAFFIC: [Traffic; 4] = [Traffic::Nothing, Traffic::Download, Traffic::Upload, Traffic::Push];
 
 /// One connection with its traffic.
-struct Story {
+struct Run {
     pair: Pair,
     traffic: Traffic,
     contents: Bytes,
@@ -46,12 +47,12 @@ struct Story {
     at_server: Option<StreamId>,
 }
 
-impl Story {
+impl Run {
     fn new(link: LinkConfig, traffic: Traffic, tls: &Tls) -> Self {
-        Self::of(SIZE, link, traffic, tls)
+        Self::with_size(SIZE, link, traffic, tls)
     }
 
-    fn of(size: usize, link: LinkConfig, traffic: Traffic, tls: &Tls) -> Self {
+    fn with_size(size: usize, link: LinkConfig, traffic: Traffic, tls: &Tls) -> Self {
         let keep_alive = (traffic == Traffic::Push).then_some(milliseconds(500));
         let client = quiet().to_builder().keep_alive_interval(keep_alive).build().unwrap();
         let pair = Pair::with_tls(link, client, quiet(), tls);
@@ -71,7 +72,7 @@ impl Story {
         (connected(&self.pair.client_events), connected(&self.pair.server_events))
     }
 
-    /// Does what the applications do, and says whether all is done.
+    /// Acts as both applications, and returns whether the transfer and the handshake are complete.
     fn act(&mut self) -> bool {
         let (client, server) = self.is_connected();
         match self.traffic {
@@ -115,9 +116,9 @@ impl Story {
                 self.read_at_client();
             }
         }
-        let wanted = if self.traffic == Traffic::Nothing { 0 } else { self.contents.len() };
+        let expected = if self.traffic == Traffic::Nothing { 0 } else { self.contents.len() };
         let is_confirmed = |events: &[Event]| events.contains(&Event::HandshakeConfirmed);
-        self.received == wanted
+        self.received == expected
             && is_confirmed(&self.pair.client_events)
             && is_confirmed(&self.pair.server_events)
     }
@@ -136,12 +137,12 @@ impl Story {
         }
     }
 
-    /// How long it took until all was done.
+    /// Runs to completion and returns how long that took; `None` if it exceeded `limit`.
     fn run(&mut self, limit: Duration) -> Option<Duration> {
         let start = self.pair.now;
         let end = start + limit;
         while !self.act() {
-            // What the applications did is sent before time goes on.
+            // What the applications wrote is sent before time advances.
             let left = end.saturating_since(self.pair.now);
             let before = self.pair.now;
             self.pair.run_until(left, |pair| pair.now > before);
@@ -153,7 +154,7 @@ impl Story {
     }
 }
 
-/// How many bytes there are to read.
+/// Reads everything that is available and returns the number of bytes.
 fn read_all(connection: &mut Connection, now: Timestamp, stream: StreamId) -> usize {
     let mut length = 0;
     while let ReadOutcome::Data(data) = connection.read(now, stream, usize::MAX).unwrap() {
@@ -171,40 +172,40 @@ fn link(
     LinkConfig { rebind, ..delayed(round_trip / 2, 7) }
 }
 
-/// The moments at which a datagram enters the undisturbed network or comes out of it, and how long all
-/// takes without a rebinding.
+/// The moments at which a datagram enters or leaves the network in a run without a rebinding, and how long
+/// that run takes.
 fn undisturbed(round_trip: u64, traffic: Traffic, tls: &Tls) -> (BTreeSet<Duration>, Duration) {
     let moments = Rc::new(RefCell::new(BTreeSet::new()));
-    let mut story = Story::new(link(round_trip, None, false), traffic, tls);
-    let (start, noted) = (story.pair.now, moments.clone());
-    story.pair.filter = Some(Box::new(move |now, _, _| {
+    let mut run = Run::new(link(round_trip, None, false), traffic, tls);
+    let (start, noted) = (run.pair.now, moments.clone());
+    run.pair.filter = Some(Box::new(move |now, _, _| {
         let entered = now.saturating_since(start);
         noted.borrow_mut().extend([entered, entered + milliseconds(round_trip / 2)]);
         true
     }));
-    let took = story.run(seconds(60)).expect("not finished without a rebinding");
+    let took = run.run(seconds(60)).expect("not finished without a rebinding");
     (moments.take(), took)
 }
 
-/// A rebinding costs at most the first probe timeout, for which no round-trip time is known, and then what
-/// it takes to notice the silence, to validate the address, and to send again what was lost.
+/// A rebinding costs at most the first probe timeout, for which no round-trip time is known, and the time to
+/// notice the silence, validate the address, and retransmit what was lost.
 fn bound(round_trip: u64, undisturbed: Duration) -> Duration {
     undisturbed + seconds(1) + milliseconds(10 * round_trip) + milliseconds(500)
 }
 
-/// One rebinding at `moment` must not cost more than [`bound`].
+/// With one rebinding at `moment` the run must complete within `limit` (see [`bound`]).
 fn check(round_trip: u64, traffic: Traffic, tls: &Tls, limit: Duration, moment: Duration) {
     for address in [false, true] {
         let link = link(round_trip, Some((moment, None)), address);
-        let took = Story::new(link, traffic, tls).run(seconds(600));
+        let took = Run::new(link, traffic, tls).run(seconds(600));
         assert!(
             took.is_some_and(|took| took <= limit),
-            "{traffic:?} at {round_trip} ms, rebound at {moment:?}, address {address}: {took:?} of {limit:?}"
+            "{traffic:?} at {round_trip} ms, rebound at {moment:?}, address {address}: took {took:?}, limit {limit:?}"
         );
     }
 }
 
-/// Just before and just after every datagram that enters the network or comes out of it.
+/// Rebinds just before and just after every datagram that enters or leaves the network.
 fn at_every_datagram(round_trip: u64) {
     for traffic in TRAFFIC {
         for tls in [tls(), large_tls()] {
@@ -228,8 +229,8 @@ fn a_rebinding_at_any_datagram_is_survived_at_200_ms() {
     at_every_datagram(200);
 }
 
-/// At every millisecond of the first five round trips; the kinds of traffic take turns where there are
-/// many milliseconds.
+/// Rebinds at every millisecond of the first five round trips. Each moment is tried with `kinds` of the four
+/// kinds of traffic, which alternate.
 fn at_every_millisecond(round_trip: u64, kinds: usize) {
     let limits =
         TRAFFIC.map(|traffic| bound(round_trip, undisturbed(round_trip, traffic, tls()).1));
@@ -251,38 +252,38 @@ fn a_rebinding_at_any_millisecond_is_survived_at_200_ms() {
     at_every_millisecond(200, 1);
 }
 
-/// What was on its way to the old port is lost and says nothing about congestion (RFC 9000 §9.4), so that the window
-/// stays; and that it fills the window does not keep the new port from being validated.
+/// Packets in flight to the old port are lost, which is no sign of congestion (RFC 9000 §9.4): the congestion window
+/// is kept. Although those packets fill the window, the new port is validated.
 #[test]
-fn a_new_port_costs_no_more_where_much_is_sent() {
+fn a_new_port_costs_no_more_when_the_window_is_full() {
     for round_trip in [10, 200] {
-        let story = |rebind| {
+        let run = |rebind| {
             let link = link(round_trip, rebind, false);
-            Story::of(LARGE, link, Traffic::Download, tls()).run(seconds(60))
+            Run::with_size(LARGE, link, Traffic::Download, tls()).run(seconds(60))
         };
-        let limit = bound(round_trip, story(None).expect("not finished without a rebinding"));
+        let limit = bound(round_trip, run(None).expect("not finished without a rebinding"));
         for moment in (0..12 * round_trip).step_by(round_trip as usize / 5) {
-            let took = story(Some((milliseconds(moment), None)));
-            // Once there is a round-trip time no probe timeout is the first.
+            let took = run(Some((milliseconds(moment), None)));
+            // Once a round-trip time is known, the cost of the first probe timeout no longer applies.
             let limit = if moment < 2 * round_trip { limit } else { limit - seconds(1) };
             assert!(
                 took.is_some_and(|took| took <= limit),
-                "at {round_trip} ms, rebound at {moment} ms: {took:?} of {limit:?}"
+                "at {round_trip} ms, rebound at {moment} ms: took {took:?}, limit {limit:?}"
             );
         }
     }
 }
 
-/// A NAT that forgets again and again, but leaves time for ten round trips and the first probe timeout.
+/// A NAT that rebinds repeatedly, with time for ten round trips and the first probe timeout in between.
 #[test]
-fn rebindings_in_a_row_are_survived() {
+fn repeated_rebindings_are_survived() {
     let mut random = Random::from_number(17);
     for round_trip in [10, 200] {
         for (traffic, number) in TRAFFIC.into_iter().cycle().zip(0..60) {
             let first = milliseconds(random.below(4 * round_trip));
             let every = milliseconds(1500 + 10 * round_trip + random.below(10 * round_trip));
             let link = link(round_trip, Some((first, Some(every))), number % 8 < 4);
-            let took = Story::new(link, traffic, large_tls()).run(seconds(60));
+            let took = Run::new(link, traffic, large_tls()).run(seconds(60));
             assert!(took.is_some(), "{traffic:?} at {round_trip} ms, {first:?}, {every:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! What a sender keeps for its peer, and that it keeps enough.
+//! The size of the send buffer: bounded for a peer that does not read, and large enough to fill a path.
 
 mod support;
 
@@ -28,8 +28,8 @@ fn took(bits_per_second: u64, round_trip: Duration, size: usize) -> Duration {
 }
 
 /// The first path carries 32 MiB in 0.27 s and is full after nine doublings of the window, 0.45 s; the
-/// second needs 27 ms, and seven doublings of 1 ms. Whether there is more in the send buffer makes no
-/// difference: the times are those of a buffer that always keeps 16 MiB.
+/// second needs 27 ms, and seven doublings of 1 ms each. A larger send buffer makes no difference: the times
+/// are those of a buffer that always holds 16 MiB.
 #[test]
 fn fast_paths_are_filled() {
     let long = took(1_000_000_000, milliseconds(50), 32 << 20);
@@ -38,7 +38,7 @@ fn fast_paths_are_filled() {
     assert!(short < milliseconds(60), "{short:?}");
 }
 
-/// A client that asks and then does not read, on a server that writes as much as it may.
+/// A client that sends a request and does not read the response; the server writes as much as it can.
 fn stalled(send_buffer: u64) -> Pair {
     let server = quiet().to_builder().send_buffer(send_buffer).build().unwrap();
     let mut pair = Pair::with(delayed(10, 1), quiet(), server);
@@ -47,10 +47,10 @@ fn stalled(send_buffer: u64) -> Pair {
     pair.client().write_slice(stream, b"give").unwrap();
     pair.client().finish(stream).unwrap();
     let mut rest = pattern(32 << 20);
-    let mut is_asked = false;
+    let mut is_requested = false;
     pair.run_until(seconds(10), |pair| {
-        is_asked |= pair.server().accept(Direction::Bidirectional).is_some();
-        if is_asked {
+        is_requested |= pair.server().accept(Direction::Bidirectional).is_some();
+        if is_requested {
             pair.write_rest(stream, &mut rest);
         }
         false
@@ -59,20 +59,20 @@ fn stalled(send_buffer: u64) -> Pair {
 }
 
 #[test]
-fn a_client_that_does_not_read_costs_no_more_than_its_window_is_worth() {
+fn the_buffer_for_a_client_that_does_not_read_follows_the_congestion_window() {
     for send_buffer in [16 << 20, 300_000] {
         let mut pair = stalled(send_buffer);
         let window = pair.server().statistics().congestion_window;
-        let kept = pair.server().streams_statistics().bytes_buffered;
-        assert_eq!(kept, (4 * window).max(256 << 10).min(send_buffer), "window {window}");
-        assert!(kept < 2 << 20, "{kept}");
+        let buffered = pair.server().streams_statistics().bytes_buffered;
+        assert_eq!(buffered, (4 * window).max(256 << 10).min(send_buffer), "window {window}");
+        assert!(buffered < 2 << 20, "{buffered}");
     }
 }
 
-/// Law 8: whoever waits for the buffer is told when the window lets it grow. The server writes once, and
-/// then only when it is told that there is room.
+/// Law 8: a writer that waits for room in the send buffer gets an event when the growing congestion window
+/// enlarges it. The server writes once, and then only after `Event::Writable`.
 #[test]
-fn a_writer_that_waits_to_be_told_is_told() {
+fn a_blocked_writer_gets_an_event_when_the_buffer_grows() {
     let mut pair = Pair::new(path(100_000_000, milliseconds(40)));
     pair.watch.keep_no_packets();
     pair.establish();
@@ -80,16 +80,16 @@ fn a_writer_that_waits_to_be_told_is_told() {
     pair.client().write_slice(stream, b"give").unwrap();
     let mut rest = pattern(8 << 20);
     let mut received = Vec::new();
-    let mut most = 0;
+    let mut largest = 0;
     let done = pair.run_until(seconds(5), |pair| {
-        let is_asked = pair.server().accept(Direction::Bidirectional).is_some();
+        let is_requested = pair.server().accept(Direction::Bidirectional).is_some();
         let events = std::mem::take(&mut pair.server_events);
-        if is_asked || events.contains(&Event::Writable(stream)) {
+        if is_requested || events.contains(&Event::Writable(stream)) {
             pair.write_rest(stream, &mut rest);
         }
-        most = most.max(pair.server().streams_statistics().bytes_buffered);
+        largest = largest.max(pair.server().streams_statistics().bytes_buffered);
         pair.read_all(stream, &mut received)
     });
-    assert!(done, "{} bytes came", received.len());
-    assert!(most > 512 << 10, "the buffer has grown: {most}");
+    assert!(done, "only {} bytes arrived", received.len());
+    assert!(largest > 512 << 10, "the buffer did not grow: {largest}");
 }

@@ -1,4 +1,4 @@
-//! What a client does that awaits data and hears nothing, and what its sign of life does for the server.
+//! A client that awaits data and receives nothing sends PINGs, and the server reacts to them.
 
 mod support;
 
@@ -14,32 +14,32 @@ use support::{Packet, Pair, delayed, milliseconds, pattern, seconds};
 const PING: u64 = 0x01;
 const ACK: u64 = 0x02;
 
-/// A client asks after this long without an answer, on the short paths here.
-const LEAST_WAIT: Duration = Duration::from_millis(200);
+/// On the short paths of these tests, a client sends its first PING after this long without data.
+const MINIMUM_WAIT: Duration = Duration::from_millis(200);
 
-/// A download that a test can look at between two instants.
+/// A download that a test advances step by step.
 struct Download {
     stream: StreamId,
     rest: Bytes,
     received: Vec<u8>,
-    is_asked: bool,
+    is_requested: bool,
     is_done: bool,
 }
 
 impl Download {
-    /// The client has asked for `size` bytes.
+    /// The client sends a request for `size` bytes.
     fn of(pair: &mut Pair, size: usize) -> Self {
         let stream = pair.client().open(Direction::Bidirectional).unwrap();
         pair.client().write_slice(stream, b"give").unwrap();
         pair.client().finish(stream).unwrap();
         let rest = pattern(size);
-        Self { stream, rest, received: Vec::new(), is_asked: false, is_done: false }
+        Self { stream, rest, received: Vec::new(), is_requested: false, is_done: false }
     }
 
     /// The server writes what it can.
     fn serve(&mut self, pair: &mut Pair) {
-        self.is_asked |= pair.server().accept(Direction::Bidirectional).is_some();
-        if self.is_asked {
+        self.is_requested |= pair.server().accept(Direction::Bidirectional).is_some();
+        if self.is_requested {
             pair.write_rest(self.stream, &mut self.rest);
         }
     }
@@ -63,7 +63,7 @@ fn pings(pair: &Pair, side: Side, from: Timestamp) -> usize {
     sent.iter().filter(|packet| packet.at > from && packet.has(PING)).count()
 }
 
-/// Which ways are dead.
+/// The directions in which nothing is delivered.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Dead {
     ToClient,
@@ -81,33 +81,33 @@ impl Dead {
     }
 }
 
-/// After a silence of three seconds new data reaches the client soon: see `answer.rs`. The client's next
-/// PING comes after the longest of 200 ms, three probe timeouts and an eighth of the silence; a round trip
-/// later comes what the server answers it with. The server's queue may be full of what it sent before,
-/// which is one round trip more at most.
-fn goes_on_after_a_silence(dead: Dead) {
-    let silence = seconds(3);
+/// After an outage of three seconds new data reaches the client soon: see `answer.rs`. The client's next PING
+/// is sent after the longest of 200 ms, three probe timeouts and an eighth of the silence; the server's
+/// response to it arrives a round trip later. The queue to the client may still be full of earlier datagrams,
+/// which delays it by at most one more round trip.
+fn continues_after_an_outage(dead: Dead) {
+    let outage = seconds(3);
     for seed in 0..100 {
         let (mut pair, mut download) = downloading(seed);
-        let end = pair.now + silence;
+        let end = pair.now + outage;
         pair.filter = Some(Box::new(move |now, way, _| now >= end || !dead.includes(way)));
-        download.run_for(&mut pair, silence);
+        download.run_for(&mut pair, outage);
         let client = pair.client().statistics();
         let before = download.received.len();
-        let goes_on = pair.run_until(seconds(60), |pair| {
+        let continues = pair.run_until(seconds(60), |pair| {
             download.go_on(pair);
             download.received.len() > before
         });
         let took = pair.now.saturating_since(end);
         let round_trip = client.smoothed_rtt.unwrap();
         let probe_timeout = round_trip + 4 * client.rtt_variation.unwrap() + milliseconds(25);
-        let wait = LEAST_WAIT.max(3 * probe_timeout).max(silence / 8);
-        assert!(goes_on && took <= wait + 2 * round_trip, "{dead:?}, seed {seed}: {took:?}");
+        let wait = MINIMUM_WAIT.max(3 * probe_timeout).max(outage / 8);
+        assert!(continues && took <= wait + 2 * round_trip, "{dead:?}, seed {seed}: {took:?}");
         assert!(took < milliseconds(600), "{dead:?}, seed {seed}: {took:?}");
     }
 }
 
-/// A download over a path of 10 Mbit/s that has gone on for a while.
+/// A download over a path of 10 Mbit/s that has been running for 200 to 500 ms.
 fn downloading(seed: u64) -> (Pair, Download) {
     let mut random = Random::from_number(seed);
     let mut link = delayed(5 + random.below(15), seed);
@@ -123,46 +123,47 @@ fn downloading(seed: u64) -> (Pair, Download) {
 }
 
 #[test]
-fn a_download_goes_on_after_the_way_to_the_client_was_dead() {
-    goes_on_after_a_silence(Dead::ToClient);
+fn a_download_continues_after_an_outage_to_the_client() {
+    continues_after_an_outage(Dead::ToClient);
 }
 
 #[test]
-fn a_download_goes_on_after_the_way_to_the_server_was_dead() {
-    goes_on_after_a_silence(Dead::ToServer);
+fn a_download_continues_after_an_outage_to_the_server() {
+    continues_after_an_outage(Dead::ToServer);
 }
 
 #[test]
-fn a_download_goes_on_after_both_ways_were_dead() {
-    goes_on_after_a_silence(Dead::Both);
+fn a_download_continues_after_an_outage_both_ways() {
+    continues_after_an_outage(Dead::Both);
 }
 
-/// While nothing reaches the client, what the server sends remains rare: for each of the client's packets
-/// the two datagrams of a probe at most, and the probes of its own timer. Both become rarer with time.
+/// While nothing reaches the client, the server sends little: at most the two datagrams of a probe for each
+/// packet from the client, and the probes of its own timer. Both become rarer with time.
 #[test]
-fn signs_of_life_into_a_dead_path_are_few() {
+fn packets_on_a_dead_path_are_few() {
     for seed in 0..20 {
         let (mut pair, mut download) = downloading(seed);
         pair.filter = Some(Box::new(|_, way, _| way == Way::ToServer));
-        // What is under way when the path dies still lets the window grow.
+        // Packets in flight at the beginning of the outage still let the window grow.
         download.run_for(&mut pair, milliseconds(500));
         let begin = pair.now;
         download.run_for(&mut pair, seconds(30));
         let after = |packets: Vec<Packet>| {
             packets.into_iter().filter(|packet| packet.at > begin).collect::<Vec<_>>()
         };
-        let asked = after(pair.watch.sent(Side::Client));
-        let sent = after(pair.watch.sent(Side::Server));
-        // Each wait is an eighth of the time before it, so ln(60) / ln(9 / 8) of them and a few.
-        assert!((20..45).contains(&asked.len()), "seed {seed}: {}", asked.len());
-        assert!(sent.len() <= 2 * asked.len() + 12, "seed {seed}: {} {}", sent.len(), asked.len());
+        let from_client = after(pair.watch.sent(Side::Client));
+        let from_server = after(pair.watch.sent(Side::Server));
+        // Each wait is an eighth of the silence so far, so there are ln(60) / ln(9 / 8) and a few more.
+        let (from_client, from_server) = (from_client.len(), from_server.len());
+        assert!((20..45).contains(&from_client), "seed {seed}: {from_client}");
+        let limit = 2 * from_client + 12;
+        assert!(from_server <= limit, "seed {seed}: {from_server} from the server, limit {limit}");
     }
 }
 
-/// RFC 9000 §13.2.1: a PING says again what the client received, in case its ACKs were lost; so do the
-/// client's probes.
+/// RFC 9000 §13.2.1: the client's PINGs and probes carry an ACK frame, in case its earlier ACKs were lost.
 #[test]
-fn every_sign_of_life_acknowledges() {
+fn every_ping_and_probe_carries_an_ack() {
     let (mut pair, mut download) = downloading(1);
     let begin = pair.now;
     pair.filter = Some(Box::new(|_, _, _| false));
@@ -173,10 +174,10 @@ fn every_sign_of_life_acknowledges() {
     assert!(late.all(|packet| packet.has(ACK)));
 }
 
-/// A server that thinks for a minute is asked 200 ms, 400 ms, ... and then every 15 s, and answers with
-/// ACKs alone.
+/// While a server takes a minute to respond, the client sends PINGs at intervals of 200 ms, 400 ms, ... up to
+/// 15 s, and the server sends only ACKs.
 #[test]
-fn a_server_that_thinks_is_not_disturbed() {
+fn few_pings_are_sent_to_a_server_that_is_slow_to_respond() {
     let mut pair = Pair::new(delayed(10, 1));
     pair.establish();
     let stream = pair.client().open(Direction::Bidirectional).unwrap();
@@ -190,15 +191,15 @@ fn a_server_that_thinks_is_not_disturbed() {
     let answers: Vec<_> = answers.iter().filter(|packet| packet.at > begin).collect();
     assert_eq!(answers.len(), 9);
     assert!(answers.iter().all(|packet| packet.frames == [ACK]), "{answers:?}");
-    // The first data starts the waits anew, and the end ends them.
+    // The first data resets the intervals, and the end of the stream stops the PINGs.
     pair.server().accept(Direction::Bidirectional).unwrap();
     pair.server().write_slice(stream, b"well").unwrap();
     pair.run_for(milliseconds(20));
     let mut received = Vec::new();
     assert!(!pair.read_all(stream, &mut received));
-    let again = pair.now;
+    let first_data = pair.now;
     pair.run_for(milliseconds(650));
-    assert_eq!(pings(&pair, Side::Client, again), 2);
+    assert_eq!(pings(&pair, Side::Client, first_data), 2);
     pair.server().finish(stream).unwrap();
     pair.run_for(milliseconds(20));
     let end = pair.now;
@@ -206,14 +207,14 @@ fn a_server_that_thinks_is_not_disturbed() {
     assert_eq!(pings(&pair, Side::Client, end), 0);
 }
 
-/// An application that does not read is not waiting, whether its windows are full or not.
+/// An application that does not read does not wait for data, whether its receive windows are full or not.
 #[test]
 fn an_application_that_does_not_read_sends_no_pings() {
     for size in [10_000, 5 << 20] {
         let mut pair = Pair::new(delayed(10, 1));
         pair.establish();
         let mut download = Download::of(&mut pair, size);
-        // Once, so that it has asked to be told; from then on it only writes.
+        // The client reads once, so that it awaits `Event::Readable`; from then on only the server acts.
         download.go_on(&mut pair);
         pair.run_until(seconds(2), |pair| {
             download.serve(pair);
@@ -230,10 +231,10 @@ fn an_application_that_does_not_read_sends_no_pings() {
     }
 }
 
-/// Streams on which nobody knows whether anything is owed: the peer's own, as those that HTTP/3 keeps
-/// open, and one on which this end may still ask.
+/// Streams on which it is unknown whether more data will come cause no PINGs: streams that the peer opened,
+/// like those that HTTP/3 keeps open, and one on which this end may still send more of its request.
 #[test]
-fn two_ends_that_owe_nothing_are_silent() {
+fn open_streams_without_a_pending_response_are_silent() {
     let mut pair = Pair::new(delayed(10, 1));
     pair.establish();
     let control = pair.server().open(Direction::Unidirectional).unwrap();
@@ -253,10 +254,10 @@ fn two_ends_that_owe_nothing_are_silent() {
     assert_eq!(count(&pair), before);
 }
 
-/// A client that only reads, behind a NAT that forgets it every two seconds, without a keep-alive: now a
-/// late ACK shows the server where it is, now a PING.
+/// A client that only reads, without a keep-alive, behind a NAT that rebinds every two seconds: the server
+/// learns the new address from a late ACK or from a PING.
 #[test]
-fn a_receiver_whose_nat_rebinds_is_found_again() {
+fn a_download_to_a_client_whose_nat_rebinds_completes() {
     for address in [false, true] {
         for seed in 0..10 {
             let rebind = Rebind { first: milliseconds(300), every: Some(seconds(2)), address };
@@ -265,28 +266,28 @@ fn a_receiver_whose_nat_rebinds_is_found_again() {
             let mut pair = Pair::new(LinkConfig { rebind: Some(rebind), ..link });
             let took = pair.download(3 << 20, seconds(60));
             assert!(took.is_some_and(|took| took < seconds(10)), "{address}, {seed}: {took:?}");
-            let moved = |event: &Event| matches!(event, Event::PeerMigrated(_));
-            assert!(pair.server_events.iter().any(moved), "{address}, {seed}");
+            let is_migration = |event: &Event| matches!(event, Event::PeerMigrated(_));
+            assert!(pair.server_events.iter().any(is_migration), "{address}, {seed}");
         }
     }
 }
 
-/// The NAT forgets the client while the server thinks. Nothing is under way that could tell the server,
-/// and it would answer where nobody listens; but by then a PING has come from the new port.
+/// The NAT rebinds before the server responds. Without the client's PINGs nothing would tell the server, and it
+/// would send its response to the old address; but by then a PING has arrived from the new one.
 #[test]
-fn a_server_that_thinks_learns_of_a_rebinding() {
+fn a_ping_reveals_a_rebinding_before_the_response() {
     for address in [false, true] {
         let rebind = Rebind { first: seconds(1), every: None, address };
         let mut pair = Pair::new(LinkConfig { rebind: Some(rebind), ..delayed(10, 1) });
         pair.establish();
         let mut download = Download::of(&mut pair, 1000);
         pair.run_for(seconds(5));
-        let asked = pair.now;
+        let start = pair.now;
         let done = pair.run_until(seconds(1), |pair| {
             download.go_on(pair);
             download.is_done
         });
         assert!(done, "{address}");
-        assert_eq!(pair.now.saturating_since(asked), milliseconds(10), "{address}");
+        assert_eq!(pair.now.saturating_since(start), milliseconds(10), "{address}");
     }
 }

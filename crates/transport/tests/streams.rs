@@ -1,4 +1,4 @@
-//! Streams and unreliable datagrams across the wire (RFC 9000 §2 to §4, §19; RFC 9221).
+//! Streams and unreliable datagrams between two endpoints (RFC 9000 §2 to §4, §19; RFC 9221).
 
 mod support;
 
@@ -11,7 +11,7 @@ use support::{Pair, delayed, lossy, milliseconds, pattern, quiet, seconds};
 
 const CODE: VarInt = VarInt::from_u32(0x1234);
 
-/// A stream that the client opened with `data`, as both ends know it.
+/// A stream that the client opened with `data` and the server accepted.
 fn opened(pair: &mut Pair, direction: Direction, data: &[u8]) -> StreamId {
     let stream = pair.client().open(direction).unwrap();
     pair.client().write_slice(stream, data).unwrap();
@@ -41,9 +41,9 @@ fn a_reset_reaches_the_reader_with_its_code() {
     assert_eq!(pair.server().streams_statistics().open, 0);
 }
 
-/// §3.5, §19.5: STOP_SENDING makes the sender reset with the same code.
+/// §3.5, §19.5: the sender responds to STOP_SENDING with RESET_STREAM and the same error code.
 #[test]
-fn stop_sending_ends_the_stream_with_its_code() {
+fn stop_sending_resets_the_stream_with_its_code() {
     let mut pair = Pair::new(lossy(10.0, 10, 2));
     pair.establish();
     let stream = opened(&mut pair, Direction::Unidirectional, b"begun");
@@ -53,14 +53,14 @@ fn stop_sending_ends_the_stream_with_its_code() {
     let stopped = Event::Stopped { stream_id: stream, error_code: CODE };
     assert!(pair.client_events.contains(&stopped), "{:?}", pair.client_events);
     let write = pair.client().write_slice(stream, b"more");
-    // Once the reset is acknowledged there is nothing left of the stream.
+    // Once the reset is acknowledged the stream's state is gone.
     assert_eq!(write, Err(WriteError::UnknownStream));
     pair.run_for(seconds(1));
     assert_eq!(pair.server().streams_statistics().open, 0);
 }
 
 #[test]
-fn both_halves_of_a_bidirectional_stream_end_apart() {
+fn the_halves_of_a_bidirectional_stream_end_independently() {
     let mut pair = Pair::new(delayed(10, 3));
     pair.establish();
     let stream = opened(&mut pair, Direction::Bidirectional, b"question");
@@ -81,21 +81,21 @@ fn both_halves_of_a_bidirectional_stream_end_apart() {
     assert!(pair.server_events.contains(&Event::Finished(stream)));
 }
 
-/// §4.6: no more streams than the peer permits, and more when some have ended.
+/// §4.6: no more streams are open than the peer permits; as some end, more are opened.
 #[test]
-fn many_streams_wait_for_the_limit_and_all_are_served() {
+fn many_streams_wait_for_the_limit_and_all_are_answered() {
     let server = quiet().to_builder().max_concurrent_bidirectional_streams(10).build().unwrap();
     let mut pair = Pair::with(lossy(5.0, 5, 4), quiet(), server);
     pair.establish();
-    let (mut asked, mut answered) = (Vec::new(), 0);
+    let (mut requested, mut answered) = (Vec::new(), 0);
     let mut most = 0;
     let done = pair.run_until(seconds(60), |pair| {
-        while asked.len() < 200
+        while requested.len() < 200
             && let Some(stream) = pair.client().open(Direction::Bidirectional)
         {
             pair.client().write_slice(stream, &[7; 300]).unwrap();
             pair.client().finish(stream).unwrap();
-            asked.push(stream);
+            requested.push(stream);
         }
         most = most.max(pair.server().streams_statistics().open);
         while let Some(stream) = pair.server().accept(Direction::Bidirectional) {
@@ -118,13 +118,13 @@ fn many_streams_wait_for_the_limit_and_all_are_served() {
         }
         answered == 200
     });
-    assert!(done, "asked {}, answered {answered}", asked.len());
+    assert!(done, "requested {}, answered {answered}", requested.len());
     assert!(most <= 10, "{most}");
 }
 
-/// A higher priority is served first when the network cannot carry all.
+/// When the network cannot carry everything, streams of a higher priority are sent first.
 #[test]
-fn what_matters_more_arrives_first() {
+fn streams_of_a_higher_priority_finish_first() {
     let mut link = delayed(10, 5);
     link.to_client.rate = Some(clearway_units::Rate::from_bits_per_second(8_000_000));
     let mut pair = Pair::new(link);
@@ -165,10 +165,10 @@ fn small_windows() -> TransportConfig {
         .unwrap()
 }
 
-/// §4: a sender does not exceed the limits of a reader that does not read, waits without a timer of its
-/// own, and goes on as soon as it is read.
+/// §4: a sender stays within the flow control limits of a receiver that does not read, and continues as soon
+/// as data is read.
 #[test]
-fn a_slow_reader_is_not_overrun_and_wakes_the_sender() {
+fn a_slow_reader_is_not_overrun_and_unblocks_the_sender() {
     let mut pair = Pair::with(lossy(10.0, 5, 6), small_windows(), quiet());
     pair.establish();
     let stream = pair.server().open(Direction::Unidirectional).unwrap();
@@ -181,7 +181,7 @@ fn a_slow_reader_is_not_overrun_and_wakes_the_sender() {
     let mut received = Vec::new();
     let mut is_over = false;
     for _ in 0..1000 {
-        // A little now and then.
+        // The application reads a little at a time.
         let now = pair.now;
         match pair.client().read(now, stream, 700) {
             Ok(ReadOutcome::Data(data)) => received.extend_from_slice(&data),
@@ -198,9 +198,9 @@ fn a_slow_reader_is_not_overrun_and_wakes_the_sender() {
     assert!(is_over && received == data, "{}", received.len());
 }
 
-/// §4.1: the limit of the connection holds over all streams.
+/// §4.1: the connection flow control limit applies to the sum over all streams.
 #[test]
-fn the_limit_of_the_connection_holds_over_all_streams() {
+fn the_connection_limit_applies_to_all_streams_together() {
     let mut pair = Pair::with(delayed(5, 7), small_windows(), quiet());
     pair.establish();
     for _ in 0..4 {
@@ -215,7 +215,7 @@ fn with_datagrams() -> TransportConfig {
     quiet().to_builder().max_datagram_frame_size(Some(1100)).build().unwrap()
 }
 
-/// RFC 9221 §5: what arrives is whole; what is lost is not sent again.
+/// RFC 9221 §5: a datagram arrives whole or not at all; lost ones are not retransmitted.
 #[test]
 fn unreliable_datagrams_arrive_at_most_once_and_whole() {
     let mut pair = Pair::with(lossy(20.0, 10, 8), with_datagrams(), with_datagrams());
@@ -228,7 +228,7 @@ fn unreliable_datagrams_arrive_at_most_once_and_whole() {
     let mut seen = std::collections::BTreeSet::new();
     while let Some(data) = pair.server().receive_datagram() {
         assert_eq!(data, vec![data[0]; 1 + usize::from(data[0])]);
-        assert!(seen.insert(data[0]), "twice");
+        assert!(seen.insert(data[0]), "datagram {} arrived twice", data[0]);
     }
     assert!((120..190).contains(&seen.len()), "{}", seen.len());
     assert_eq!(pair.client().datagram_statistics().sent, 200);
@@ -236,7 +236,7 @@ fn unreliable_datagrams_arrive_at_most_once_and_whole() {
 }
 
 #[test]
-fn the_application_is_told_of_unreliable_datagrams() {
+fn an_unreliable_datagram_causes_an_event() {
     let mut pair = Pair::with(delayed(10, 9), with_datagrams(), with_datagrams());
     pair.establish();
     pair.client().send_datagram(Bytes::from_static(b"now")).unwrap();
@@ -259,10 +259,10 @@ fn unreliable_datagrams_that_cannot_be_sent_are_refused() {
     assert!(pair.watch.received(Side::Server).len() > 500);
 }
 
-/// Law 4: what was held back goes out as soon as nothing holds it back: window and pacer, flow control
-/// of stream and connection, the limit on streams.
+/// Law 4: a blocked sender continues as soon as it is no longer blocked, whether by congestion window, pacer,
+/// flow control of the stream or the connection, or the limit on streams.
 #[test]
-fn every_blocked_sender_wakes() {
+fn every_blocked_sender_continues() {
     let limited =
         small_windows().to_builder().max_concurrent_unidirectional_streams(2).build().unwrap();
     for seed in 0..6 {

@@ -1,4 +1,4 @@
-//! Law 8: timers are one table, from which follow when a connection is to be woken and what observers see.
+//! Law 8: one table of timers determines both a connection's deadline and what observers see.
 
 mod support;
 
@@ -23,14 +23,14 @@ const KINDS: [TimerKind; 12] = [
     TimerKind::Pacing,
 ];
 
-/// What observers were told of timers is what the connections derive from their state.
+/// The timers reported to observers agree with the deadlines that the connections derive from their state.
 fn check(pair: &mut Pair) {
     let deadlines = [pair.client().deadline(), pair.server().deadline()];
-    let told = [Side::Client, Side::Server].map(|side| pair.watch.deadline(side));
-    assert_eq!(deadlines, told, "at {:?}", pair.now);
+    let reported = [Side::Client, Side::Server].map(|side| pair.watch.deadline(side));
+    assert_eq!(deadlines, reported, "at {:?}", pair.now);
 }
 
-/// Lets time pass, with a check after every step.
+/// Advances time, with a check after every step.
 fn watch_for(pair: &mut Pair, milliseconds: u64) {
     pair.run_until(support::milliseconds(milliseconds), |pair| {
         pair.settle();
@@ -39,8 +39,8 @@ fn watch_for(pair: &mut Pair, milliseconds: u64) {
     });
 }
 
-/// A client that keeps its connection alive and whose window the server fills, over a path that loses what does not
-/// fit, and where the client's port changes after two seconds.
+/// A client with keep-alive whose receive window the server fills, over a path with a short queue, where the client's
+/// port changes after two seconds.
 fn pair() -> Pair {
     let mut link = delayed(20, 1);
     link.to_client.rate = Some(Rate::from_bits_per_second(6_000_000));
@@ -58,11 +58,11 @@ fn pair() -> Pair {
 }
 
 #[test]
-fn every_kind_of_timer_is_set_and_told() {
+fn every_kind_of_timer_is_set_and_reported() {
     let mut pair = pair();
     pair.establish();
     watch_for(&mut pair, 200);
-    // The client awaits data, of which the server sends as much as the client's window permits.
+    // The client awaits data; the server sends as much as the client's receive window permits.
     let stream = pair.client().open(Direction::Bidirectional).unwrap();
     pair.client().write_slice(stream, b"give").unwrap();
     watch_for(&mut pair, 200);
@@ -83,9 +83,9 @@ fn every_kind_of_timer_is_set_and_told() {
     for kind in KINDS {
         let is_set =
             [Side::Client, Side::Server].into_iter().any(|side| pair.watch.has_set(side, kind));
-        assert!(is_set, "{kind:?}");
+        assert!(is_set, "{kind:?} was never set");
     }
-    // What ends the connection is all that it still waits for.
+    // The timer that ends the closing state is the only one left.
     let end = pair.client().deadline().unwrap();
     assert!(end > now && end < now + milliseconds(1000));
 }

@@ -1,4 +1,4 @@
-//! Data between two real endpoints, in virtual time.
+//! Transfers between two real endpoints, in virtual time.
 
 mod support;
 
@@ -25,8 +25,8 @@ fn every_byte_arrives_under_loss_on_every_seed() {
     }
 }
 
-/// RFC 9000 §12.3: a duplicate is discarded; RFC 9002 §6.1: what was only overtaken is not resent for
-/// ever.
+/// RFC 9000 §12.3: a duplicate packet is discarded; RFC 9002 §6.1: packets that were only reordered do not cause
+/// endless retransmissions.
 #[test]
 fn reordered_and_duplicated_datagrams_do_no_harm() {
     for seed in 0..4 {
@@ -60,7 +60,7 @@ fn a_bottleneck_is_filled() {
 }
 
 #[test]
-fn events_are_told_once() {
+fn connected_is_reported_once() {
     let mut pair = Pair::new(delayed(5, 1));
     pair.download(1000, seconds(10)).expect("not finished");
     let connected = |event: &&Event| **event == Event::Connected;
@@ -68,10 +68,10 @@ fn events_are_told_once() {
     assert_eq!(pair.server_events.iter().filter(connected).count(), 1);
 }
 
-/// Law 11: the seed decides everything. The sizes of TLS messages are the same in every run of this
+/// Law 11: a run depends on nothing but its seed. The sizes of TLS messages are the same in every run of this
 /// test; their bytes are not.
 #[test]
-fn one_seed_gives_the_same_datagrams_twice_and_another_does_not() {
+fn the_same_seed_gives_the_same_datagrams_and_another_seed_others() {
     let run = |seed| {
         let mut pair = Pair::new(lossy(5.0, 10, seed));
         pair.download(100_000, seconds(60)).expect("not finished");

@@ -9,22 +9,22 @@ use clearway_congestion::{
 use clearway_lab::run::Candidate;
 use clearway_units::{Rate, Timestamp};
 
-/// How its window grows after its first loss; before that it is in slow start, except for `None`.
+/// How the controller's window grows after its first loss. Before that it is in slow start, except for `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Growth {
-    /// Never, not even before.
+    /// Not at all, not even before the first loss.
     None,
-    /// A datagram for each ACK frame.
+    /// By a datagram for each ACK frame.
     DatagramPerFrame,
-    /// A datagram divided by the window, in datagrams, for each ACK frame.
+    /// By a datagram divided by the window, in datagrams, for each ACK frame.
     ReciprocalPerFrame,
-    /// A datagram for each 20 ms, whatever happens in them.
+    /// By a datagram every 20 ms, whatever is acknowledged in that time.
     WallClock,
-    /// By the window as it should, but as if datagrams had 1200 bytes.
+    /// By a datagram per window, as it should, but as if datagrams had 1200 bytes.
     FixedDatagram,
 }
 
-/// A candidate that grows like this.
+/// A candidate whose window grows like this.
 pub(crate) fn broken(growth: Growth) -> Candidate {
     Candidate { name: format!("{growth:?}"), factory: Arc::new(growth) }
 }
@@ -45,7 +45,7 @@ struct Broken {
     growth: Growth,
     size: u64,
     window: f64,
-    /// When it reacted to a loss, the first and only time, and the window then.
+    /// The time of its only reaction to a loss, and the window after it.
     cut_at: Option<(Timestamp, f64)>,
 }
 
@@ -95,7 +95,7 @@ impl Controller for Broken {
         self.window as u64
     }
 
-    /// So that not every window arrives at once and is acknowledged at once.
+    /// Paced, so that a window does not arrive all at once and is not acknowledged all at once.
     fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {
         Some(Rate::from_transfer(self.window(), rtt?.smoothed)?.scaled(5, 4))
     }

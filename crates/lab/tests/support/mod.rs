@@ -1,4 +1,4 @@
-//! What the tests of the lab have in common.
+//! Helpers that the tests of the lab share.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -11,17 +11,17 @@ use clearway_transport::{Observation, Observer};
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, Reader};
 
-/// The scenario of that name.
+/// The scenario of this name.
 pub(crate) fn scenario(name: &str) -> Scenario {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     Scenario::load(&folder.join(format!("{name}.toml"))).unwrap()
 }
 
-/// One thing that is counted of the frames that each end sends.
+/// A quantity that is counted in the frames that each end sends.
 pub(crate) type Measure = fn(&Frame<'_>) -> u64;
 
-/// Runs `setup` under the checker, and gives the largest that `measures` find in a frame and their sum, for the client's
-/// frames and for the server's.
+/// Runs `setup` under the checker, and returns the sum and the largest value of each of `measures` over the frames that
+/// the client sends, and over those that the server sends.
 pub(crate) fn measured<const COUNT: usize>(
     setup: &Setup,
     controller: &str,
@@ -41,9 +41,9 @@ pub(crate) fn measured<const COUNT: usize>(
 /// What a measure found in the frames that an end sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Measured {
-    /// In all of them.
+    /// The sum over all frames.
     pub(crate) sum: u64,
-    /// The most in one.
+    /// The largest value of a single frame.
     pub(crate) most: u64,
 }
 

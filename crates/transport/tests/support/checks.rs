@@ -1,4 +1,4 @@
-//! What holds after every instant, in every test.
+//! Invariants that are checked after every instant of every test.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -8,20 +8,20 @@ use clearway_transport::Connection;
 
 use super::Pair;
 
-/// No timer of a live connection is further away than this while something is outstanding; much less
-/// than the handshake's patience in `quiet`.
+/// While anything is outstanding, a live connection has a timer that expires within this time; much less than
+/// the handshake timeout in `quiet`.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 impl Pair {
-    /// Both ends have sent all they want to send at this instant.
+    /// To be called when both ends have sent everything that they can at this instant.
     pub(super) fn check(&self) {
         for connection in self.connections() {
             self.check_no_deadline_is_past(connection);
-            self.check_something_wakes_who_waits(connection);
+            self.check_outstanding_packets_have_a_deadline(connection);
         }
     }
 
-    /// After `on_deadline` and `transmit`, the next deadline lies in the future: nothing spins.
+    /// After `on_deadline` and `transmit`, the next deadline lies in the future: no busy loop.
     fn check_no_deadline_is_past(&self, connection: &Connection) {
         let deadline = connection.deadline();
         assert!(
@@ -32,16 +32,17 @@ impl Pair {
         );
     }
 
-    /// Law 8: after every call, whatever is outstanding has a deadline.
-    fn check_something_wakes_who_waits(&self, connection: &Connection) {
+    /// Law 8: after every call, there is a deadline while anything is outstanding.
+    fn check_outstanding_packets_have_a_deadline(&self, connection: &Connection) {
         let side = connection.side();
-        // RFC 9002 §6.2.2.1: a client that knows no better has to assume that the server waits for it.
+        // RFC 9002 §6.2.2.1: until it knows that the server has validated its address, a client must assume that
+        // the server is blocked.
         let is_unsure_client = side.is_client()
             && !connection.is_confirmed()
             && self.watch.acks_of_handshake_at_client() == 0;
         let statistics = connection.statistics();
         let awaits = is_unsure_client || statistics.bytes_in_flight > 0;
-        // RFC 9002 §6.2.2.1: a server that may send nothing waits for the client.
+        // RFC 9002 §6.2.2.1: a server at the anti-amplification limit waits for the client.
         let may_wait = side.is_server() && !connection.is_confirmed();
         if connection.is_closed() || !awaits || may_wait {
             return;
@@ -54,8 +55,8 @@ impl Pair {
         );
     }
 
-    /// Every datagram sent is part of the digest: when, which way and how long. What it says is
-    /// encrypted with keys that no seed decides.
+    /// Adds a datagram that was sent to the digest: its time, direction and length. Its content is left out,
+    /// because it is encrypted with keys that do not derive from the seed.
     pub(super) fn note_digest(&mut self, way: Way, length: usize) {
         let mut hasher = DefaultHasher::new();
         (self.digest, self.now.as_nanos(), way, length).hash(&mut hasher);

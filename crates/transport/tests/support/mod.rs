@@ -1,7 +1,7 @@
 //! Two real endpoints in one virtual network.
 //!
-//! Every test runs under the same watch: after every instant, whoever awaits something has a deadline,
-//! and no deadline is in the past (`Pair::check`).
+//! In every test, `Pair::check` verifies after every instant that a connection with anything outstanding has a
+//! deadline, and that no deadline is in the past.
 
 #![allow(
     dead_code,
@@ -35,7 +35,7 @@ pub use watch::{Packet, Watch};
 pub const CLIENT: &str = "10.0.0.1:50000";
 pub const SERVER: &str = "10.0.0.2:443";
 
-/// What the server does with a client that wants a connection.
+/// How the server responds to a connection attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Door {
     Accept,
@@ -43,7 +43,7 @@ pub enum Door {
     Refuse,
 }
 
-/// Decides over every datagram that enters the link: it may be changed, or dropped with `false`.
+/// Called for every datagram that enters the link: may modify it, and drops it by returning `false`.
 pub type Filter = Box<dyn FnMut(Timestamp, Way, &mut Vec<u8>) -> bool>;
 
 pub struct Pair {
@@ -61,10 +61,9 @@ pub struct Pair {
     /// Packets as the two ends' observers saw them.
     pub watch: Watch,
     pub filter: Option<Filter>,
-    /// UDP payload bytes that the server received before it knew the client's address to be right, and
-    /// those that it sent.
+    /// UDP payload bytes that the server received and sent before it had validated the client's address.
     pub before_validation: (u64, u64),
-    /// What the server sent to addresses that the client never had.
+    /// Destination and size of the datagrams that the server sent to addresses that the client never had.
     pub sent_elsewhere: Vec<(SocketAddr, usize)>,
     /// The client's addresses, by binding.
     pub bindings: Vec<SocketAddr>,
@@ -79,13 +78,13 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// A client that has no session to resume.
+    /// A client configuration without a session to resume.
     fn client(&self) -> Arc<TlsClientConfig> {
         Arc::new(TlsClientConfig::with_roots(self.roots.clone(), &[b"test"]).unwrap())
     }
 }
 
-/// TLS with a certificate for `names`; all its signatures have one size.
+/// TLS with a certificate for `names`, whose signatures all have the same size.
 pub fn tls_for(names: Vec<String>) -> Tls {
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
     let certificate = rcgen::CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
@@ -114,7 +113,7 @@ pub fn large_tls() -> &'static Tls {
     })
 }
 
-/// A configuration in which nothing but what is outstanding keeps a timer running.
+/// A configuration without timers of its own: only outstanding packets keep a timer running.
 pub fn quiet() -> TransportConfig {
     TransportConfig::builder()
         .max_idle_timeout(None)
@@ -186,7 +185,7 @@ impl Pair {
         }
     }
 
-    /// The client starts another connection, with `token`; the one before is forgotten here.
+    /// The client starts another connection, with `token`; the previous one is no longer tracked here.
     pub fn reconnect(&mut self, token: Vec<u8>) {
         self.client_config.token = token;
         let observer = Some(self.watch.client());
@@ -200,7 +199,7 @@ impl Pair {
         self.before_validation = (0, 0);
     }
 
-    /// The server starts again and has forgotten its connections, but not its reset key.
+    /// The server restarts: its connections are lost, its stateless reset key is kept.
     pub fn restart_server(&mut self) {
         let random = Random::from_number(self.now.as_nanos());
         let server = Some(self.server_config.clone());
@@ -212,8 +211,8 @@ impl Pair {
         self.client.connection_mut(self.handle).expect("the client's connection is gone")
     }
 
-    /// The server's connection. A client whose address changes in the handshake may begin several; the
-    /// one that was confirmed counts.
+    /// The server's connection. A client whose address changes during the handshake may start several; then this
+    /// is the one whose handshake was confirmed.
     pub fn server(&mut self) -> &mut Connection {
         let server = &self.server;
         let is_confirmed = |handle: &&ConnectionHandle| {
@@ -234,7 +233,7 @@ impl Pair {
         self.bindings[binding as usize]
     }
 
-    /// Everything that both ends want to send now goes into the link.
+    /// Hands everything that both ends can send now to the link.
     pub fn flush(&mut self) {
         let (now, handle) = (self.now, self.handle);
         let mut buffer = std::mem::take(&mut self.buffer);
@@ -266,7 +265,7 @@ impl Pair {
             self.sent_elsewhere.push((destination, datagram.len()));
             return;
         };
-        if self.is_server_unsure() {
+        if self.is_address_unvalidated() {
             self.before_validation.1 += datagram.len() as u64;
             let (received, sent) = self.before_validation;
             assert!(sent <= 3 * received, "{sent} bytes sent for {received} received");
@@ -287,8 +286,8 @@ impl Pair {
         };
     }
 
-    /// Whether the server has no sign yet that the client receives what is sent to its address.
-    fn is_server_unsure(&self) -> bool {
+    /// Whether the server has not validated the client's address yet.
+    fn is_address_unvalidated(&self) -> bool {
         self.door == Door::Accept
             && self.client_config.token.is_empty()
             && self
@@ -297,12 +296,12 @@ impl Pair {
                 .is_none_or(|_| self.watch.received_by_server_in_handshake() == 0)
     }
 
-    /// Hands a datagram to an end, as if it had come through the network.
+    /// Delivers a datagram to an end, as if it had come through the network.
     pub fn deliver(&mut self, way: Way, from: SocketAddr, payload: &mut [u8]) {
         let arrival = Arrival { remote: from, local_ip: None };
         let endpoint = match way {
             Way::ToServer => {
-                if self.is_server_unsure() {
+                if self.is_address_unvalidated() {
                     self.before_validation.0 += payload.len() as u64;
                 }
                 &mut self.server
@@ -346,7 +345,7 @@ impl Pair {
         self.connections().filter_map(Connection::deadline).chain(self.link.deadline()).min()
     }
 
-    /// Lets both ends do what is due.
+    /// Runs the expired timers of both ends.
     fn run_timers(&mut self) {
         let now = self.now;
         let is_due = |connection: &Connection| connection.deadline().is_some_and(|at| at <= now);
@@ -364,7 +363,7 @@ impl Pair {
         }
     }
 
-    /// Sends what is to be sent now, and checks where that leaves both ends.
+    /// Sends everything that can be sent now, and checks the invariants of both ends.
     pub fn settle(&mut self) {
         self.flush();
         self.run_timers();
@@ -373,12 +372,12 @@ impl Pair {
         self.check();
     }
 
-    /// Sends, then lets time pass to the next moment. `false` when nothing will ever happen.
+    /// Sends, then advances time to the next moment. Returns `false` when nothing is left to happen.
     pub fn step(&mut self) -> bool {
         self.step_until(Timestamp::FAR_FUTURE)
     }
 
-    /// Like [`step`](Self::step), but not beyond `end`: `false` when nothing happens up to then.
+    /// Like [`step`](Self::step), but not beyond `end`. Returns `false` when nothing happens by then.
     fn step_until(&mut self, end: Timestamp) -> bool {
         self.settle();
         let Some(next) = self.next_moment().filter(|next| *next <= end) else { return false };
@@ -395,7 +394,7 @@ impl Pair {
         true
     }
 
-    /// Runs until `done`, for at most `limit` of virtual time. Says whether `done` came true.
+    /// Runs until `done` returns `true`, for at most `limit` of virtual time. Returns whether it did.
     pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
         let end = self.now + limit;
         let mut steps_at_one_moment = 0;
@@ -409,7 +408,11 @@ impl Pair {
                 return done(self);
             }
             steps_at_one_moment = if self.now == before { steps_at_one_moment + 1 } else { 0 };
-            assert!(steps_at_one_moment < 64, "time stands still at {:?}", self.now);
+            assert!(
+                steps_at_one_moment < 64,
+                "64 steps without progress of time at {:?}",
+                self.now
+            );
         }
     }
 
@@ -454,7 +457,7 @@ pub fn seconds(number: u64) -> Duration {
     Duration::from_secs(number)
 }
 
-/// A link that only takes its time: `delay` milliseconds each way.
+/// A link with a delay of `delay` milliseconds each way and no other impairment.
 pub fn delayed(delay: u64, seed: u64) -> LinkConfig {
     both(Conditions { delay: milliseconds(delay), ..Conditions::default() }, seed)
 }

@@ -1,4 +1,4 @@
-//! Data from one end to the other.
+//! Transfers of stream data between the two ends.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use clearway_wire::{Direction, StreamId};
 
 use super::Pair;
 
-/// Bytes that tell where in the stream they belong.
+/// Bytes that differ with their position, so that misplaced ones are noticed.
 pub fn pattern(size: usize) -> Bytes {
     let period: Vec<u8> = (0..251).collect();
     let mut bytes = period.repeat(size / 251 + 1);
@@ -36,7 +36,7 @@ impl Pair {
             }
             pair.read_all(stream, &mut received)
         });
-        assert!(received == whole || !done, "the bytes differ");
+        assert!(received == whole || !done, "the received bytes differ from the sent ones");
         done.then(|| self.now.saturating_since(start))
     }
 
@@ -52,7 +52,7 @@ impl Pair {
         }
     }
 
-    /// The client reads what there is. Says whether that was the end.
+    /// The client reads everything that is available. Returns whether the stream has ended.
     pub fn read_all(&mut self, stream: StreamId, received: &mut Vec<u8>) -> bool {
         let now = self.now;
         loop {

@@ -1,4 +1,4 @@
-//! Observers that write down the packets of both ends.
+//! Observers that record the packets, drops and timers of both ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,7 +13,7 @@ use clearway_wire::{Frame, PacketType, Reader};
 #[derive(Clone, Debug)]
 pub struct Packet {
     pub at: Timestamp,
-    /// Who sent or received it.
+    /// The end that sent or received it.
     pub side: Side,
     pub is_sent: bool,
     pub packet_type: PacketType,
@@ -21,7 +21,7 @@ pub struct Packet {
     pub key_phase: bool,
     pub size: usize,
     pub is_probe: bool,
-    /// The types of its frames in order, padding left out.
+    /// The types of its frames in order, without PADDING.
     pub frames: Vec<u64>,
 }
 
@@ -34,20 +34,20 @@ impl Packet {
 const ACK: u64 = 0x02;
 
 #[derive(Default)]
-struct Book {
+struct Records {
     packets: Vec<Packet>,
     keeps_no_packets: bool,
     drops: Vec<(Side, DropReason)>,
     lowest_window: Option<u64>,
-    /// The timers that were ever set, and until when those are that are set now.
+    /// All timers that were ever set, with the deadline of those that are set now.
     timers: HashMap<(Side, TimerKind), Option<Timestamp>>,
     handshake_packets_at_server: usize,
     acks_of_handshake_at_client: usize,
 }
 
-/// What both ends' observers have seen.
+/// What the observers of both ends have recorded.
 #[derive(Clone, Default)]
-pub struct Watch(Arc<Mutex<Book>>);
+pub struct Watch(Arc<Mutex<Records>>);
 
 struct EndObserver(Side, Watch);
 
@@ -60,81 +60,86 @@ impl Watch {
         Box::new(EndObserver(Side::Server, self.clone()))
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn records(&self) -> MutexGuard<'_, Records> {
         self.0.lock().unwrap()
     }
 
-    /// Long transfers have no use for a note of every packet.
+    /// Stops recording packets, which long transfers do not need.
     pub fn keep_no_packets(&self) {
-        self.book().keeps_no_packets = true;
+        self.records().keeps_no_packets = true;
     }
 
     /// The packets that `side` sent.
     pub fn sent(&self, side: Side) -> Vec<Packet> {
-        let book = self.book();
-        let sent = book.packets.iter().filter(|packet| packet.is_sent && packet.side == side);
+        let records = self.records();
+        let sent = records.packets.iter().filter(|packet| packet.is_sent && packet.side == side);
         sent.cloned().collect()
     }
 
-    /// The packets that `side` received and opened.
+    /// The packets that `side` received and decrypted.
     pub fn received(&self, side: Side) -> Vec<Packet> {
-        let book = self.book();
-        let received = book.packets.iter().filter(|packet| !packet.is_sent && packet.side == side);
+        let records = self.records();
+        let received =
+            records.packets.iter().filter(|packet| !packet.is_sent && packet.side == side);
         received.cloned().collect()
     }
 
     pub fn drops(&self, side: Side, reason: DropReason) -> usize {
-        self.book().drops.iter().filter(|drop| **drop == (side, reason)).count()
+        self.records().drops.iter().filter(|drop| **drop == (side, reason)).count()
     }
 
     /// Whether `side` ever set a timer of this kind.
     pub fn has_set(&self, side: Side, timer: TimerKind) -> bool {
-        self.book().timers.contains_key(&(side, timer))
+        self.records().timers.contains_key(&(side, timer))
     }
 
-    /// When the first of the timers of `side` expires, by what its observer was told.
+    /// When the first of the timers of `side` expires, according to its observer.
     pub fn deadline(&self, side: Side) -> Option<Timestamp> {
-        let book = self.book();
-        let own = book.timers.iter().filter(|((of, _), _)| *of == side);
+        let records = self.records();
+        let own = records.timers.iter().filter(|((of, _), _)| *of == side);
         own.filter_map(|(_, at)| *at).min()
     }
 
-    /// The smallest congestion window that the server had.
+    /// The server's smallest congestion window.
     pub fn lowest_window(&self) -> Option<u64> {
-        self.book().lowest_window
+        self.records().lowest_window
     }
 
     pub fn acks_of_handshake_at_client(&self) -> usize {
-        self.book().acks_of_handshake_at_client
+        self.records().acks_of_handshake_at_client
     }
 
     pub fn received_by_server_in_handshake(&self) -> usize {
-        self.book().handshake_packets_at_server
+        self.records().handshake_packets_at_server
     }
 }
 
 impl Observer for EndObserver {
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
         let Self(side, watch) = self;
-        let mut book = watch.book();
+        let mut records = watch.records();
         match observation {
-            Observation::Started { side: Side::Server, .. } => book.handshake_packets_at_server = 0,
-            Observation::Started { side: Side::Client, .. } => book.acks_of_handshake_at_client = 0,
-            Observation::PacketSent(_) if book.keeps_no_packets => {}
+            Observation::Started { side: Side::Server, .. } => {
+                records.handshake_packets_at_server = 0
+            }
+            Observation::Started { side: Side::Client, .. } => {
+                records.acks_of_handshake_at_client = 0
+            }
+            Observation::PacketSent(_) if records.keeps_no_packets => {}
             Observation::PacketReceived(packet)
-                if book.keeps_no_packets && packet.packet_type == PacketType::OneRtt => {}
+                if records.keeps_no_packets && packet.packet_type == PacketType::OneRtt => {}
             Observation::PacketSent(packet) => {
-                book.packets.push(note(now, *side, true, packet));
+                records.packets.push(note(now, *side, true, packet));
             }
             Observation::PacketReceived(packet) => {
                 if side.is_server() && packet.packet_type == PacketType::Handshake {
-                    book.handshake_packets_at_server += 1;
+                    records.handshake_packets_at_server += 1;
                 }
                 let packet = note(now, *side, false, packet);
                 if side.is_client() && packet.packet_type == PacketType::Handshake {
-                    book.acks_of_handshake_at_client += usize::from(packet.has(ACK));
+                    records.acks_of_handshake_at_client += usize::from(packet.has(ACK));
                 }
-                book.packets.push(packet);
+                records.packets.push(packet);
             }
             Observation::TimerUpdated { timer, change } => {
                 let at = match change {
@@ -142,12 +147,13 @@ impl Observer for EndObserver {
                     TimerChange::Paced(release) => Some(release.deadline()),
                     TimerChange::Expired | TimerChange::Cancelled => None,
                 };
-                book.timers.insert((*side, *timer), at);
+                records.timers.insert((*side, *timer), at);
             }
-            Observation::PacketDropped { reason, .. } => book.drops.push((*side, *reason)),
+            Observation::PacketDropped { reason, .. } => records.drops.push((*side, *reason)),
             Observation::Metrics(metrics) if side.is_server() => {
                 let window = metrics.congestion.window;
-                book.lowest_window = Some(book.lowest_window.map_or(window, |low| low.min(window)));
+                records.lowest_window =
+                    Some(records.lowest_window.map_or(window, |low| low.min(window)));
             }
             _ => {}
         }
