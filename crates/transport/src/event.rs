@@ -101,9 +101,13 @@ impl fmt::Display for ConnectionError {
                 write_reason(f, reason)
             }
             Self::TransportError(error) => write!(f, "closed because {error}"),
-            Self::Reset => f.write_str("the peer sent a stateless reset: it no longer knows this connection"),
+            Self::Reset => {
+                f.write_str("the peer sent a stateless reset: it no longer knows this connection")
+            }
             Self::Unreachable => f.write_str("nothing receives at that address and port"),
-            Self::TimedOut => f.write_str("nothing was received from the peer for the idle timeout"),
+            Self::TimedOut => {
+                f.write_str("nothing was received from the peer for the idle timeout")
+            }
             Self::HandshakeTimedOut => f.write_str("the handshake did not complete in time"),
             Self::VersionMismatch => f.write_str("the server does not speak QUIC version 1"),
             Self::Refused => f.write_str("the connection was refused"),

@@ -221,12 +221,7 @@ impl TransportConfigBuilder {
         let is_some = !config.handshake_timeout.is_zero();
         check(is_some, "handshake_timeout", Time(config.handshake_timeout), "more than 0")?;
         let is_some = !config.initial_rtt.is_zero();
-        check(
-            is_some,
-            "initial_rtt",
-            Time(config.initial_rtt),
-            "more than 0 (RFC 9002 §6.2.2)",
-        )
+        check(is_some, "initial_rtt", Time(config.initial_rtt), "more than 0 (RFC 9002 §6.2.2)")
     }
 
     fn check_datagram_size(&self) -> Result<u16, InvalidSetting> {
