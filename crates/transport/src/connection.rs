@@ -1,7 +1,7 @@
-//! One QUIC connection: a short struct of parts, and the verbs that move data between them.
+//! One QUIC connection: a short struct of parts, and the methods that pass data between them.
 //!
-//! The parts do not know each other. What a datagram brings goes, frame by frame, to the one part that
-//! owns it (`receive`); what a datagram carries is asked of the parts in one fixed order (`transmit`).
+//! The parts do not use each other. Each received frame is passed to the one part that owns it (`receive`), and each
+//! packet is filled by the parts in a fixed order (`transmit`).
 
 mod answer;
 mod application;
@@ -47,23 +47,23 @@ use lifecycle::Lifecycle;
 use packet::Draft;
 use receive::HeldPackets;
 
-/// Datagrams in the caller's buffer, to be handed to the kernel in one call.
+/// Datagrams in the caller's buffer, to be sent with one system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transmit {
-    /// Where to.
+    /// The destination.
     pub destination: SocketAddr,
-    /// The local address to send from, where it matters.
+    /// The local address to send from, if it is not left to the system.
     pub source_ip: Option<IpAddr>,
-    /// How many bytes of the buffer are filled.
+    /// The number of bytes in the buffer.
     pub size: usize,
-    /// The size of each datagram but the last, if there is more than one.
+    /// The size of each datagram except the last, if there is more than one.
     pub segment_size: Option<usize>,
 }
 
 /// One QUIC connection without I/O.
 ///
-/// After every verb that may change something, the driver asks [`transmit`](Self::transmit) until it
-/// has nothing more, reports each batch with [`transmitted`](Self::transmitted), and sets its timer to
+/// After every call that may change the state, the driver calls [`transmit`](Self::transmit) until it
+/// returns `None`, reports each batch that was sent with [`transmitted`](Self::transmitted), and sets its timer to
 /// [`deadline`](Self::deadline).
 pub struct Connection {
     side: Side,
@@ -98,21 +98,21 @@ pub struct Connection {
 struct Identity {
     /// The Destination Connection ID of the client's first Initial.
     original_destination: ConnectionId,
-    /// Our Source Connection ID in the handshake.
+    /// The Source Connection ID of this end in the handshake.
     local: ConnectionId,
     /// The Source Connection ID of the Retry that this client followed.
     retry_source: Option<ConnectionId>,
-    /// Whether the peer's Source Connection ID has replaced the one that was made up.
+    /// Whether the peer's Source Connection ID has replaced the one that the client chose at random.
     remote_is_known: bool,
-    /// What this client puts into its Initial packets.
+    /// The token in the Initial packets of this client.
     token: Vec<u8>,
-    /// The token that this server gives away, until it is acknowledged.
+    /// The token of this server's NEW_TOKEN frame, until that is acknowledged.
     new_token: Option<Vec<u8>>,
-    /// Whom this client meant to reach.
+    /// The name of the server that the client connects to.
     server_name: Option<Box<str>>,
 }
 
-/// What the peer has told us.
+/// What is known of the peer.
 #[derive(Debug)]
 struct Peer {
     parameters: TransportParameters,
@@ -125,20 +125,20 @@ impl Peer {
     }
 }
 
-/// What is owed to the peer outside any part.
+/// What is to be sent to the peer and belongs to no part.
 #[derive(Debug, Default)]
 struct Flags {
     handshake_done_owed: bool,
     new_token_owed: bool,
     ping_owed: bool,
     initial_from_server_seen: bool,
-    /// How often the handshake was probed before its timer said so.
+    /// How many times the handshake was probed before its timer expired.
     early_probes: u8,
-    /// When a packet was last sent to a new port of the peer's regardless of the window.
+    /// When a packet was last sent to a new port of the peer regardless of the window.
     new_port_probed_at: Option<Timestamp>,
 }
 
-/// What `transmit` keeps between calls: buffers, and the batch that the kernel has not confirmed.
+/// The state of `transmit` between calls: buffers, and the batch that was not yet reported as transmitted.
 #[derive(Debug, Default)]
 struct Outgoing {
     tokens: PerSpace<Vec<Token>>,
@@ -150,7 +150,7 @@ struct Outgoing {
     limit: Option<SendLimit>,
 }
 
-/// The observer, and what it was told last.
+/// The observer, and what was last reported to it.
 struct Watch {
     observer: Option<Box<dyn Observer>>,
     phase: Option<Phase>,
@@ -159,7 +159,7 @@ struct Watch {
     in_flight: u64,
 }
 
-/// What an endpoint decides before there is a connection.
+/// The parameters with which an endpoint makes a connection.
 pub(crate) struct Start {
     pub(crate) side: Side,
     pub(crate) config: Arc<TransportConfig>,
@@ -169,7 +169,7 @@ pub(crate) struct Start {
     pub(crate) local_ids: LocalIds,
     pub(crate) local_id: ConnectionId,
     pub(crate) remote_id: ConnectionId,
-    /// The Destination Connection ID that Initial keys are made from.
+    /// The Destination Connection ID from which the Initial keys are derived.
     pub(crate) initial_id: ConnectionId,
     pub(crate) original_destination: ConnectionId,
     pub(crate) retry_source: Option<ConnectionId>,
@@ -186,12 +186,12 @@ impl Connection {
         self.side
     }
 
-    /// Where the peer is.
+    /// The peer's address.
     pub fn remote_address(&self) -> SocketAddr {
         self.paths.current().remote()
     }
 
-    /// Whether the TLS handshake is still going on.
+    /// Whether the TLS handshake is not complete yet.
     pub fn is_handshaking(&self) -> bool {
         !self.handshake.is_complete()
     }
@@ -201,17 +201,17 @@ impl Connection {
         self.lifecycle.is_confirmed()
     }
 
-    /// Whether the connection is over for the application (closing, draining or gone).
+    /// Whether the connection has ended for the application (closing, draining or drained).
     pub fn is_closed(&self) -> bool {
         self.lifecycle.is_closed()
     }
 
-    /// Whether all its state may go.
+    /// Whether its state can be freed.
     pub fn is_drained(&self) -> bool {
         self.lifecycle.is_drained()
     }
 
-    /// The TLS session, for the protocol that was agreed on, the peer's certificates, and so on.
+    /// The TLS session, which has the negotiated application protocol, the peer's certificates, and more.
     pub fn session(&self) -> &dyn Session {
         self.handshake.session()
     }
@@ -221,7 +221,7 @@ impl Connection {
         self.peer.parameters_are_known.then_some(&self.peer.parameters)
     }
 
-    /// The next thing that the application should know; `None` when there is none now.
+    /// The next event; `None` if there is none now.
     pub fn next_event(&mut self) -> Option<Event> {
         if let Some(event) = self.events.pop_front() {
             return Some(event);
@@ -232,24 +232,24 @@ impl Connection {
         self.next_part_event()
     }
 
-    /// Closes the connection: the peer is told `error_code` and `reason` (RFC 9000 §10.2). What was
-    /// not yet delivered is gone.
+    /// Closes the connection with `error_code` and `reason` (RFC 9000 §10.2). Data that was not yet delivered is
+    /// lost.
     pub fn close(&mut self, now: Timestamp, error_code: VarInt, reason: &[u8]) {
         self.close_by_application(now, error_code, reason);
     }
 
-    /// Changes of the connection IDs by which datagrams for this connection are known.
+    /// Changes of the connection IDs that identify datagrams of this connection.
     pub(crate) fn next_routing_change(&mut self) -> Option<RoutingChange> {
         self.local_ids.next_routing_change()
     }
 
-    /// The Destination Connection ID of the client's first Initial packet: it names the connection in
-    /// traces of both ends.
+    /// The Destination Connection ID of the client's first Initial packet, by which the traces of both ends name the
+    /// connection.
     pub fn original_destination_id(&self) -> ConnectionId {
         self.identity.original_destination
     }
 
-    /// The name by which this client called the server.
+    /// The server name that the client asked for.
     pub fn server_name(&self) -> Option<&str> {
         self.identity.server_name.as_deref()
     }
@@ -259,12 +259,12 @@ impl Connection {
         self.remote_ids.reset_token()
     }
 
-    /// A stateless reset came: the peer has lost the connection (RFC 9000 §10.3.1).
+    /// A stateless reset was received: the peer has lost the state of the connection (RFC 9000 §10.3.1).
     pub(crate) fn receive_reset(&mut self, now: Timestamp) {
         self.drain(now, ConnectionError::Reset);
     }
 
-    /// All connection IDs by which datagrams find this connection.
+    /// All connection IDs that identify datagrams of this connection.
     pub(crate) fn local_ids(&self) -> impl Iterator<Item = ConnectionId> + '_ {
         self.local_ids.active()
     }
@@ -291,7 +291,7 @@ impl Connection {
         self.paths.current().amplification_credit() < self.smallest_datagram()
     }
 
-    /// The probe timeout without backoff, for the timers that are counted in it.
+    /// The probe timeout without backoff, which is the unit of other timers.
     fn probe_timeout(&self) -> Duration {
         self.recovery.pto(self.peer.max_ack_delay())
     }

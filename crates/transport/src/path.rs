@@ -17,11 +17,12 @@ use validation::{Answer, Outcome, Validation};
 /// Datagrams that carry Initial packets, and those that validate a path, have at least this many bytes
 /// (RFC 9000 §14.1, §8.2.1).
 pub(crate) const MINIMUM_INITIAL_SIZE: usize = 1200;
-/// RFC 9000 §8.1: before the peer's address is validated, at most this many times what it sent.
+/// RFC 9000 §8.1: before the peer's address is validated, at most this many times the received bytes are sent.
 const AMPLIFICATION_FACTOR: u64 = 3;
-/// Responses that wait to be sent. A flood of challenges pushes out the oldest and costs nothing more.
+/// The largest number of PATH_RESPONSE frames that wait to be sent; further challenges displace the oldest.
 const MAX_RESPONSES: usize = 4;
-/// Addresses beside the current path's that are remembered; the one heard of longest ago is forgotten.
+/// The largest number of remembered addresses besides that of the current path; the one from which no datagram came for
+/// the longest time is forgotten.
 const MAX_ELSEWHERE: usize = 4;
 
 /// The addresses of a received datagram.
@@ -33,12 +34,12 @@ pub struct Arrival {
     pub local_ip: Option<IpAddr>,
 }
 
-/// Where the peer is, and how much may be sent there.
+/// An address of the peer, and how much may be sent to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Path {
     remote: SocketAddr,
     local_ip: Option<IpAddr>,
-    /// The connection ID of ours that the peer sends to from there.
+    /// The connection ID of this end to which the peer sends from this address.
     local_id: ConnectionId,
     generation: u32,
     is_validated: bool,
@@ -52,27 +53,27 @@ impl Path {
         Self { remote, local_ip, local_id, generation, is_validated, received: 0, sent: 0 }
     }
 
-    /// The connection ID of ours that the peer sends to from there.
+    /// The connection ID of this end to which the peer sends from this address.
     pub(crate) fn local_id(&self) -> ConnectionId {
         self.local_id
     }
 
-    /// The peer sends to this connection ID from there.
+    /// The peer sends to this connection ID from this address.
     pub(crate) fn set_local_id(&mut self, local_id: ConnectionId) {
         self.local_id = local_id;
     }
 
-    /// Where the peer is.
+    /// The peer's address.
     pub(crate) fn remote(&self) -> SocketAddr {
         self.remote
     }
 
-    /// The local address that the peer sends to, if the socket tells.
+    /// The local address to which the peer sends, if the socket reports it.
     pub(crate) fn local_ip(&self) -> Option<IpAddr> {
         self.local_ip
     }
 
-    /// Which of the connection's paths this is: grows with each move.
+    /// The number of the path, which grows with each migration.
     pub(crate) fn generation(&self) -> u32 {
         self.generation
     }
@@ -82,17 +83,17 @@ impl Path {
         self.generation == 0
     }
 
-    /// Whether the peer has shown that it receives what is sent there.
+    /// Whether the address is validated (§8).
     pub(crate) fn is_validated(&self) -> bool {
         self.is_validated
     }
 
-    /// The peer has shown that it receives what is sent there.
+    /// The address was validated (§8).
     pub(crate) fn set_validated(&mut self) {
         self.is_validated = true;
     }
 
-    /// Bytes that may be sent now.
+    /// The number of bytes that the anti-amplification limit permits now.
     pub(crate) fn amplification_credit(&self) -> u64 {
         if self.is_validated {
             return u64::MAX;
@@ -106,17 +107,17 @@ impl Path {
     }
 }
 
-/// A PATH_RESPONSE that is owed.
+/// A PATH_RESPONSE that is to be sent.
 #[derive(Clone, Copy, Debug)]
 struct Response {
     arrival: Arrival,
-    /// The connection ID of ours to which the challenge was sent.
+    /// The connection ID of this end to which the challenge was sent.
     local_id: ConnectionId,
     data: [u8; 8],
 }
 
-/// An address that is not the current path's and that datagrams came from lately: what came from there
-/// limits what is sent there, and it may become the current path.
+/// An address from which datagrams came recently and that is not the current path's. The bytes received from it limit
+/// the bytes sent to it, and it may become the current path.
 #[derive(Clone, Copy, Debug)]
 struct Elsewhere {
     remote: SocketAddr,
@@ -136,7 +137,7 @@ pub(crate) struct OffPathProbe {
     pub(crate) peer_kept_id: bool,
 }
 
-/// What an off-path datagram says.
+/// The frame of a datagram that is not for the current path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ProbeFrame {
     /// PATH_CHALLENGE.
@@ -145,33 +146,33 @@ pub(crate) enum ProbeFrame {
     Response([u8; 8]),
 }
 
-/// What became of the paths.
+/// The result of a path validation timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PathChange {
-    /// Validation failed, and the connection is back on the path before.
+    /// Validation failed, and the connection returned to the previous path.
     Reverted,
     /// Validation failed, and there is no other path.
     Failed,
 }
 
-/// The current path, the validated one before it, and what is owed to either.
+/// The current path, the last validated one before it, and the frames to send on either.
 #[derive(Debug)]
 pub(crate) struct Paths {
     current: Path,
     /// The last validated path, while the current one is being validated.
     previous: Option<Path>,
     validation: Option<Validation>,
-    /// A challenge for the previous path is owed (§9.3.3).
+    /// Whether a PATH_CHALLENGE is to be sent on the previous path (§9.3.3).
     previous_challenge: Option<[u8; 8]>,
     responses: VecDeque<Response>,
     elsewhere: VecDeque<Elsewhere>,
     pads_current: bool,
-    /// The datagram that is being filled holds the challenge of the current path.
+    /// Whether the datagram that is being filled holds the PATH_CHALLENGE of the current path.
     holds_challenge: bool,
 }
 
 impl Paths {
-    /// The path of the handshake, on which the peer sends to `local_id`.
+    /// The paths of a new connection, on whose first the peer sends to `local_id`.
     pub(crate) fn new(arrival: Arrival, local_id: ConnectionId, is_validated: bool) -> Self {
         Self {
             current: Path::new(arrival, local_id, 0, is_validated),
@@ -185,17 +186,17 @@ impl Paths {
         }
     }
 
-    /// The path in use.
+    /// The current path.
     pub(crate) fn current(&self) -> &Path {
         &self.current
     }
 
-    /// The path in use.
+    /// The current path.
     pub(crate) fn current_mut(&mut self) -> &mut Path {
         &mut self.current
     }
 
-    /// A UDP payload came. Called once for each, however many packets it holds (row 81).
+    /// A UDP payload was received. Called once for each, however many packets it holds (row 81).
     pub(crate) fn on_datagram_received(&mut self, arrival: Arrival, bytes: usize) {
         let bytes = bytes as u64;
         if arrival.remote == self.current.remote {
@@ -225,7 +226,7 @@ impl Paths {
         }
     }
 
-    /// Bytes that may be sent to an address that is not the current path's.
+    /// The number of bytes that may be sent to an address that is not the current path's.
     fn credit_elsewhere(&self, remote: SocketAddr) -> u64 {
         if self.previous.is_some_and(|previous| previous.remote == remote) {
             return u64::MAX;
@@ -241,9 +242,8 @@ impl Paths {
             || self.elsewhere.iter().any(|elsewhere| elsewhere.remote == remote)
     }
 
-    /// The peer sends from another address: a non-probing packet with the highest number so far came
-    /// from there, for the connection ID `local_id` (§9.3). Returns whether more than the port has changed
-    /// (§9.4).
+    /// The peer migrated: a non-probing packet with the highest number so far came from another address, for the
+    /// connection ID `local_id` (§9.3). Returns whether more than the port has changed (§9.4).
     pub(crate) fn on_peer_moved(
         &mut self,
         now: Timestamp,
@@ -264,7 +264,7 @@ impl Paths {
             self.previous = Some(old);
         }
         if returns.is_some() {
-            // Back where it was validated before: nothing to show again.
+            // The peer returned to an address that is validated already.
             self.previous = None;
             self.validation = None;
             self.previous_challenge = None;
@@ -275,7 +275,7 @@ impl Paths {
         old.remote.ip() != arrival.remote.ip()
     }
 
-    /// PATH_CHALLENGE: the answer goes back the way it came (§8.2.2).
+    /// A PATH_CHALLENGE was received; the response is sent on the path on which it came (§8.2.2).
     pub(crate) fn on_challenge(&mut self, arrival: Arrival, local_id: ConnectionId, data: [u8; 8]) {
         if self.responses.len() >= MAX_RESPONSES {
             self.responses.pop_front();
@@ -283,9 +283,9 @@ impl Paths {
         self.responses.push_back(Response { arrival, local_id, data });
     }
 
-    /// PATH_RESPONSE: `true` if it validates the address of the current path (§8.2.3: whichever way it came).
-    /// If the challenge was in a datagram that the limit on the address kept small, another follows, to see
-    /// whether the path carries datagrams of 1200 bytes (§8.2.1); until then the path before is not given up.
+    /// A PATH_RESPONSE was received: `true` if it validates the address of the current path, on whichever path it came
+    /// (§8.2.3). If the challenge was in a datagram smaller than 1200 bytes because of the anti-amplification limit,
+    /// another challenge follows, which validates the path MTU (§8.2.1); until then the previous path is kept.
     pub(crate) fn on_response(
         &mut self,
         now: Timestamp,
@@ -314,13 +314,13 @@ impl Paths {
         self.validation.is_none()
     }
 
-    /// Whether the current path owes PATH_CHALLENGE or PATH_RESPONSE frames.
+    /// Whether a PATH_CHALLENGE or a PATH_RESPONSE is to be sent on the current path.
     pub(crate) fn has_frames_pending(&self) -> bool {
         self.validation.as_ref().is_some_and(Validation::is_challenge_owed)
             || self.responses.iter().any(|response| response.arrival.remote == self.current.remote)
     }
 
-    /// Writes the frames that the current path owes.
+    /// Writes the PATH_CHALLENGE and PATH_RESPONSE frames of the current path.
     pub(crate) fn write_frames(&mut self, now: Timestamp, contents: &mut PacketContents<'_, '_>) {
         self.pads_current = false;
         let remote = self.current.remote;
@@ -361,14 +361,14 @@ impl Paths {
         core::mem::take(&mut self.pads_current)
     }
 
-    /// Whether a datagram for another address is owed.
+    /// Whether a datagram is to be sent to another address than the current path's.
     pub(crate) fn owes_off_path(&self) -> bool {
         let remote = self.current.remote;
         self.responses.iter().any(|response| response.arrival.remote != remote)
             || self.previous.is_some() && self.previous_challenge.is_some()
     }
 
-    /// A datagram for another address, if one is owed.
+    /// The datagram to send to another address than the current path's, if there is one.
     pub(crate) fn next_off_path(&mut self) -> Option<OffPathProbe> {
         let remote = self.current.remote;
         let is_elsewhere = |response: &Response| response.arrival.remote != remote;
@@ -398,7 +398,7 @@ impl Paths {
         self.validation.as_ref().map(Validation::deadline)
     }
 
-    /// Sends the challenge again, or gives the path up.
+    /// Sends the challenge again, or abandons the path.
     pub(crate) fn on_deadline(
         &mut self,
         now: Timestamp,

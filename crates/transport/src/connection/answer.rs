@@ -1,9 +1,9 @@
-//! How long a client waits for an answer before it makes a sign of life.
+//! When a client that waits for data sends a PING.
 //!
-//! A server whose probes were lost stays silent for as long as its backoff says (RFC 9002 §6.2.1), and one
-//! whose client has got a new address sends where nobody listens. Both learn that the path works again
-//! from a packet of the client's, and a client that only reads has none to send. RFC 9000 §10.1.2 names
-//! this use of PING: an endpoint that expects response data and has nothing to send.
+//! A server whose probes were lost is silent until its backed-off probe timer expires (RFC 9002 §6.2.1), and a server
+//! whose client was given a new address by a NAT sends to the old one. A packet of the client ends both, but a client
+//! that only reads has none to send. RFC 9000 §10.1.2 names this use of PING: an endpoint that expects response data
+//! and has nothing to send.
 
 use core::time::Duration;
 
@@ -12,39 +12,39 @@ use clearway_units::Timestamp;
 use super::Connection;
 use crate::space_id::SpaceId;
 
-/// A server that merely thinks is not asked before so many probe timeouts, each longer than a round
+/// A server may need time for its response: no PING is sent before this many probe timeouts, each longer than a round
 /// trip, have passed ...
 const LEAST_PROBE_TIMEOUTS: u32 = 3;
-/// ... nor before this.
+/// ... nor before this time.
 const LEAST_WAIT: Duration = Duration::from_millis(200);
-/// A server that goes on thinking is asked this often.
+/// The longest interval of PINGs to a server that acknowledges them and sends no data.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
-/// A PING that nobody acknowledged is followed by another after this part of the silence so far. So the
-/// silence lasts at most an eighth longer than the trouble that caused it, and the PINGs become rarer with
-/// it: never as many as one in three round trips.
+/// A PING that was not acknowledged is followed by another after this part of the silence so far. The silence therefore
+/// lasts at most an eighth longer than its cause, and the PINGs become rarer with it: never as many as one in three
+/// round trips.
 const PART_OF_SILENCE: u32 = 8;
 
-/// What decides how long the next wait is.
+/// The state on which the next interval depends.
 #[derive(Debug, Default)]
 pub(super) struct AnswerTimer {
-    /// PINGs since stream data came last, each of them sent when all before was acknowledged: the server
-    /// is there, and has nothing to say.
+    /// The PINGs since stream data was last received, each of them sent when everything before it was acknowledged: the
+    /// server is reachable and has no data to send.
     asked: u32,
 }
 
 impl AnswerTimer {
-    /// A STREAM frame came: what follows will come soon.
+    /// A STREAM frame was received.
     pub(super) fn on_stream_data(&mut self) {
         self.asked = 0;
     }
 
-    /// The wait for a server that has acknowledged everything, and may well be thinking.
+    /// The interval for a server that has acknowledged everything and may be working on its response.
     fn while_thinking(&self, least: Duration) -> Duration {
         let doubled = 1_u32.checked_shl(self.asked).unwrap_or(u32::MAX);
         least.saturating_mul(doubled).min(LONGEST_WAIT.max(least))
     }
 
-    /// The wait for a server that was not heard for `silence` when it was asked last.
+    /// The interval for a server from which nothing had been received for `silence` when the last PING was sent.
     fn while_silent(least: Duration, silence: Duration) -> Duration {
         let part = silence.checked_div(PART_OF_SILENCE).unwrap_or(LONGEST_WAIT);
         least.max(part).min(LONGEST_WAIT.max(least))
@@ -52,7 +52,7 @@ impl AnswerTimer {
 }
 
 impl Connection {
-    /// When this client has waited long enough for what the server owes it: data, or HANDSHAKE_DONE.
+    /// When this client sends its next PING, because it waits for data or for HANDSHAKE_DONE.
     pub(super) fn answer_deadline(&self) -> Option<Timestamp> {
         let may_ask =
             self.side.is_client() && self.handshake.is_complete() && !self.flags.ping_owed;
@@ -69,8 +69,8 @@ impl Connection {
         Some(self.idle.last_activity() + wait)
     }
 
-    /// The wait is over. What is outstanding remains the probe timer's matter (RFC 9002 §6.2): once this
-    /// PING is acknowledged, what was lost before it is known to be.
+    /// Sends the PING. Outstanding packets are still repeated by the probe timer (RFC 9002 §6.2); once this PING is
+    /// acknowledged, those that were lost before it are detected.
     pub(super) fn ask_for_answer(&mut self) {
         if self.recovery.is_nothing_outstanding(SpaceId::Application) {
             self.answer.asked = self.answer.asked.saturating_add(1);

@@ -1,9 +1,9 @@
-//! How long a sender that flow control holds back waits before it says so again.
+//! When a sender that is blocked by flow control repeats its DATA_BLOCKED or STREAM_DATA_BLOCKED.
 //!
-//! All that it sent is acknowledged, and the limit that would let it go on may have been lost: then only
-//! the receiver's probe timer, backed off by how long its packets have been lost, would tell of it.
-//! RFC 9000 §4.1 asks a blocked sender that has nothing in flight to repeat STREAM_DATA_BLOCKED or
-//! DATA_BLOCKED from time to time; the receiver answers with the limit.
+//! Such a sender has no packet in flight, and the frame that raised its limit may have been lost. The receiver then
+//! repeats that frame only when its probe timer expires, which may have backed off for as long as the path lost
+//! packets. RFC 9000 §4.1 recommends that a blocked sender without ack-eliciting packets in flight sends
+//! STREAM_DATA_BLOCKED or DATA_BLOCKED periodically; the receiver answers with the limit.
 
 use core::time::Duration;
 
@@ -12,25 +12,26 @@ use clearway_units::Timestamp;
 use super::Connection;
 use crate::space_id::SpaceId;
 
-/// A receiver whose application does not read is told this often ...
+/// The longest interval, for a receiver whose application does not read, ...
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
-/// ... or once in this part of the idle timeout, which it keeps from running out.
+/// ... unless this part of the idle timeout is shorter, so that the connection does not time out.
 const PART_OF_IDLE_TIMEOUT: u32 = 3;
 
-/// What decides how long the next wait is.
+/// The state on which the next interval depends.
 #[derive(Debug, Default)]
 pub(super) struct BlockedTimer {
-    /// How often it was said since a limit came last.
+    /// How many times the frame was sent since a limit was last received.
     repeated: u32,
 }
 
 impl BlockedTimer {
-    /// A limit came.
+    /// A limit was received.
     pub(super) fn on_limit(&mut self) {
         self.repeated = 0;
     }
 
-    /// The wait, which begins with a probe timeout, longer than a limit takes that is under way.
+    /// The interval. It begins with a probe timeout, which is longer than the time that a limit takes that is already
+    /// on its way.
     fn wait(&self, probe_timeout: Duration, idle_timeout: Option<Duration>) -> Duration {
         let part = idle_timeout.and_then(|timeout| timeout.checked_div(PART_OF_IDLE_TIMEOUT));
         let longest = part.map_or(LONGEST_WAIT, |part| part.min(LONGEST_WAIT));
@@ -40,8 +41,8 @@ impl BlockedTimer {
 }
 
 impl Connection {
-    /// When the peer is told again that its limits hold data back. What is outstanding, perhaps the very
-    /// frame that says so, is the probe timer's matter.
+    /// When the frame is repeated. While packets are outstanding, perhaps with that very frame, the probe timer
+    /// repeats them.
     pub(super) fn blocked_deadline(&self) -> Option<Timestamp> {
         let is_quiet = self.lifecycle.is_confirmed()
             && self.recovery.is_nothing_outstanding(SpaceId::Application)
@@ -52,7 +53,7 @@ impl Connection {
         })
     }
 
-    /// The wait is over: the frames that tell the peer are sent once more.
+    /// The interval has passed: the frames are sent again.
     pub(super) fn repeat_blocked(&mut self) {
         self.blocked.repeated = self.blocked.repeated.saturating_add(1);
         self.streams.repeat_blocked();

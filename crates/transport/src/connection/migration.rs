@@ -1,4 +1,4 @@
-//! A peer that moves: NAT rebinding, path validation, and datagrams off the current path
+//! Migration of the peer: NAT rebinding, path validation, and datagrams to other addresses than the current path's
 //! (RFC 9000 §8.2, §9.3).
 
 use clearway_units::Timestamp;
@@ -13,10 +13,10 @@ use crate::path::{MINIMUM_INITIAL_SIZE, OffPathProbe, PathChange, ProbeFrame};
 use crate::space_id::SpaceId;
 
 impl Connection {
-    /// A non-probing packet with the highest number so far came (§9.3).
+    /// A non-probing packet with the highest number so far was received (§9.3).
     ///
-    /// A NAT may forget its mapping during the handshake as well. What the client then sends in
-    /// Handshake packets shows where it is; without that the server would go on to answer nobody.
+    /// A NAT may also rebind during the handshake. The client's Handshake packets then show its new address; without
+    /// following them the server would send to the old one for ever.
     pub(super) fn notice_peer_address(&mut self, now: Timestamp, packet: &PacketContext) {
         if self.side.is_client() {
             return;
@@ -29,8 +29,8 @@ impl Connection {
         }
         let peer_kept_id = local_id == old.local_id();
         if !self.remote_ids.follow(old.remote(), arrival.remote, peer_kept_id) {
-            // §9.3: without an unused connection ID nothing can be sent there. The next packet from there
-            // may bring one.
+            // §9.3: nothing can be sent to the new address without an unused connection ID. The next packet may
+            // supply one.
             return;
         }
         let probe_timeout = self.probe_timeout();
@@ -40,7 +40,7 @@ impl Connection {
         self.release_connection_ids();
     }
 
-    /// Once no path is being validated, the IDs of the paths that are given up go back (§5.1.2).
+    /// Once no path is being validated, the connection IDs of abandoned paths are retired (§5.1.2).
     fn release_connection_ids(&mut self) {
         if self.paths.is_settled() {
             self.remote_ids.release(|_| true);
@@ -70,9 +70,9 @@ impl Connection {
         self.events.push_back(Event::PeerMigrated(path.remote()));
     }
 
-    /// What fills the window went to the old port and is lost with it, so that nothing would be sent to the new one
-    /// until the probe timer expires. One packet is, whatever window and pacer say, and it asks for the address to be
-    /// validated; as often as a probe timer would permit, however often the port changes.
+    /// The packets in flight were sent to the old port and are lost, and fill the window, so that nothing would be sent
+    /// to the new port until the probe timer expires. Therefore one packet with a PATH_CHALLENGE is sent regardless of
+    /// the window and the pacer; at most one in each probe timeout, however often the port changes.
     fn probe_new_port(&mut self, now: Timestamp) {
         let not_before = self.flags.new_port_probed_at.map(|last| last + self.probe_timeout());
         if not_before.is_none_or(|time| time <= now) {
@@ -115,9 +115,9 @@ impl Connection {
         }
     }
 
-    /// A datagram for an address that is not the current path's. It counts against the congestion window as
-    /// any other does (§8.2.2): so a peer that sends challenges from ever more addresses, and acknowledges no
-    /// answer, gets no more of them than the window holds.
+    /// Builds a datagram for an address that is not the current path's. It counts against the congestion window like
+    /// any other (§8.2.2), so that a peer that sends challenges from ever more addresses and acknowledges no response
+    /// gets no more responses than the window permits.
     pub(super) fn transmit_path_probe(
         &mut self,
         now: Timestamp,
@@ -129,7 +129,7 @@ impl Connection {
             && self.recovery.may_send(now).is_ok()
         {
             let probe = self.paths.next_off_path()?;
-            // What cannot be answered is dropped: the peer will ask again (§8.2.1).
+            // A challenge that cannot be answered is dropped: the peer sends another (§8.2.1).
             let Some(destination) = self.id_elsewhere(&probe) else { continue };
             let Some(size) = self.build_path_probe(now, buffer, &probe, destination) else {
                 continue;
@@ -145,9 +145,9 @@ impl Connection {
         None
     }
 
-    /// The connection ID to send to at another address: one that is used there only, unless the peer's own
-    /// packets from there show that its address changed without its doing (§9.5). `None` if there is no spare
-    /// one: then there is nothing to answer with until the peer has given another.
+    /// The connection ID to send to at another address: one that is used for that address only, unless the peer's
+    /// packets from it show that the peer did not change its address on purpose (§9.5). `None` if no unused one is
+    /// left: no response can be sent until the peer issues another.
     fn id_elsewhere(&mut self, probe: &OffPathProbe) -> Option<ConnectionId> {
         if probe.peer_kept_id {
             return Some(self.remote_ids.current());
@@ -173,7 +173,7 @@ impl Connection {
                 ProbeFrame::Challenge(data) => Frame::PathChallenge(frame::PathChallenge { data }),
                 ProbeFrame::Response(data) => Frame::PathResponse(frame::PathResponse { data }),
             };
-            // The room is at least that of an answer to a datagram that held such a frame.
+            // There is room, since a datagram with such a frame was received.
             let _ = contents.push(&frame, None);
         })?;
         draft.is_path_probe = true;

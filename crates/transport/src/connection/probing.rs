@@ -1,11 +1,11 @@
-//! Probes: packets that make a silent peer speak (RFC 9002 §6.2.4), and the haste with which a handshake
-//! that lost packets goes on (RFC 9002 §6.2.3).
+//! Probes of a silent peer (RFC 9002 §6.2.4), and the early retransmission in a handshake that lost packets
+//! (RFC 9002 §6.2.3).
 
 use super::Connection;
 use crate::recovery::Expired;
 use crate::space_id::SpaceId;
 
-/// How often a handshake is probed before the timer says so: RFC 9002 §6.2.3 asks for a limit.
+/// How many times a handshake is probed before the probe timer expires, which RFC 9002 §6.2.3 requires to be limited.
 const MAX_EARLY_PROBES: u8 = 4;
 /// How many datagrams an expired timer sends in a handshake (RFC 9002 §6.2.4): each is all there is, and
 /// the next would follow only after twice the time.
@@ -23,9 +23,9 @@ impl Connection {
         }
     }
 
-    /// A packet says that the peer lacks something that was sent: it repeats what it said before, or
-    /// it uses keys that are not here yet. Waiting for the timer, which often knows no round-trip time
-    /// yet, would cost a second and more (RFC 9002 §6.2.3).
+    /// A packet shows that the peer has not received something that was sent: it repeats earlier data, or it is
+    /// protected with keys that are not available yet. Waiting for the timer, which often has no round-trip time
+    /// sample yet, would take a second or more (RFC 9002 §6.2.3).
     pub(super) fn hasten_handshake(&mut self) {
         let is_probing = SpaceId::ALL.into_iter().any(|space| *self.outgoing.probes.get(space) > 0);
         let is_over = self.lifecycle.is_confirmed() || self.lifecycle.is_closed();
@@ -39,8 +39,8 @@ impl Connection {
     /// that their packets share datagrams: the peer may have keys for only one of them (RFC 9002 §6.2.4).
     /// Before a timer has expired, those are the spaces of the handshake (RFC 9002 §6.2.3).
     ///
-    /// A client probes two spaces in any case. A packet in the newest space of the handshake tells the
-    /// server that its Initial packets came, and that the address is right. Once the client's handshake is
+    /// A client probes two spaces in any case. A packet in the newest space of the handshake shows the
+    /// server that its Initial packets were received, and that the address is valid. Once the client's handshake is
     /// complete, the server's may be confirmed: then it has discarded its Handshake keys, and only a 1-RTT
     /// packet reaches it and shows it an address that has changed (RFC 9000 §9.3).
     fn probe_handshake(&mut self, expired: Option<SpaceId>, count: u8) {
@@ -59,7 +59,7 @@ impl Connection {
         }
     }
 
-    /// A probe carries new data if there is some, otherwise what has waited longest for its ACK
+    /// A probe carries new data if there is some, otherwise the data that has been unacknowledged for the longest time
     /// (RFC 9002 §6.2.4).
     pub(super) fn probe(&mut self, space: SpaceId, count: u8) {
         let probes = self.outgoing.probes.get_mut(space);
@@ -79,7 +79,7 @@ impl Connection {
         *self.outgoing.tokens.get_mut(space) = tokens;
     }
 
-    /// A probe of `space` was built. If it held all that the handshake has to say, so does the next.
+    /// A probe of `space` was built. If it held all handshake data, so does the next.
     pub(super) fn on_probe_staged(&mut self, space: SpaceId) {
         let probes = self.outgoing.probes.get_mut(space);
         *probes = probes.saturating_sub(1);
