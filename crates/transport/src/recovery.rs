@@ -1,8 +1,8 @@
-//! Loss detection and what feeds congestion control (RFC 9002).
+//! Loss detection, and the events of congestion control (RFC 9002).
 //!
-//! [`Recovery`] is the only part that changes what is in flight. The parts in this folder each hold
-//! one matter: `ledger` and `sent_space` the packets, `rtt` the round-trip time, `reordering` how much of it is
-//! tolerated, `pto` the probe timer, `persistent` persistent congestion. The verbs are in `send`,
+//! [`Recovery`] is the only part that changes what is in flight. Each module in this folder has
+//! one subject: `ledger` and `sent_space` the packets, `rtt` the round-trip time, `reordering` how much of it is
+//! tolerated, `pto` the probe timer, `persistent` persistent congestion. The methods are in `send`,
 //! `acknowledge`, `loss` and `timers`.
 
 mod acknowledge;
@@ -47,20 +47,20 @@ pub(crate) use self::pto::PtoContext;
 pub use self::stats::RecoveryStats;
 pub(crate) use self::timers::Expired;
 
-/// What [`Recovery`] is told before it begins.
+/// The settings of [`Recovery`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RecoveryConfig {
     /// The round-trip time that timers assume until there is a sample.
     pub(crate) initial_rtt: Duration,
-    /// Reordering tolerated in packets before any was seen (RFC 9002 §6.1.1).
+    /// The initial packet threshold (RFC 9002 §6.1.1).
     pub(crate) packet_threshold: u64,
-    /// Packet numbers are left out at random (RFC 9000 §21.4).
+    /// Whether packet numbers are skipped at random (RFC 9000 §21.4).
     pub(crate) skip_packet_numbers: bool,
     /// The largest UDP payload that is sent, in bytes.
     pub(crate) max_datagram_size: u64,
-    /// The congestion window to begin with in bytes; `None` as RFC 9002 §7.2 has it.
+    /// The initial congestion window, in bytes; `None` for that of RFC 9002 §7.2.
     pub(crate) initial_window: Option<u64>,
-    /// The congestion window is never larger, in bytes.
+    /// The largest congestion window, in bytes.
     pub(crate) maximum_window: u64,
 }
 
@@ -79,7 +79,7 @@ impl RecoveryConfig {
     }
 }
 
-/// Loss detection, the probe timer, and the congestion controller with all that it is told.
+/// Loss detection, the probe timer, and the congestion controller with its events.
 #[derive(Debug)]
 pub(crate) struct Recovery {
     config: RecoveryConfig,
@@ -88,17 +88,17 @@ pub(crate) struct Recovery {
     ledger: Ledger,
     path: PathState,
     timer: ProbeTimer,
-    /// When a packet of each space will be late enough to count as lost.
+    /// When a packet of each space will be lost by the time threshold.
     loss_times: PerSpace<Option<Timestamp>>,
-    /// The next packet number of the Application space that is left out.
+    /// The next packet number of the Application space to skip.
     next_skip: u64,
     /// ACKs sent since the last packet that elicits one, per space.
     acks_in_a_row: PerSpace<u32>,
     last_sent_at: Timestamp,
     max_datagram_size: u64,
-    /// The peer's, as last heard of.
+    /// The peer's, as last reported.
     max_ack_delay: Duration,
-    /// Counts what the controller is told: acknowledgements and loss deadlines.
+    /// The number of events reported to the controller: acknowledgements and loss detection timeouts.
     event: u64,
     batch: Batch,
     acked_tokens: Vec<(SpaceId, Token)>,
@@ -106,7 +106,7 @@ pub(crate) struct Recovery {
     lost_packets: Vec<LostPacket>,
 }
 
-/// All that belongs to one path, and starts anew with the next (RFC 9000 §9.4).
+/// The state of one path, which is reset for the next (RFC 9000 §9.4).
 #[derive(Debug)]
 struct PathState {
     controller: Box<dyn Controller>,
@@ -125,7 +125,7 @@ struct PathState {
     still_lost: u64,
 }
 
-/// Buffers that are used again for every event, so that none allocates.
+/// Buffers that are reused for every event, so that none allocates.
 #[derive(Debug, Default)]
 struct Batch {
     staged: Vec<(SpaceId, PacketNumber)>,
@@ -137,7 +137,7 @@ struct Batch {
 }
 
 impl Recovery {
-    /// Nothing sent yet. `factory` makes the controller of this path and of every later one.
+    /// The state before the first packet. `factory` makes the controller of this path and of every later one.
     pub(crate) fn new(
         now: Timestamp,
         config: RecoveryConfig,
@@ -196,8 +196,8 @@ impl Recovery {
         core::mem::swap(into, &mut self.acked_tokens);
     }
 
-    /// As [`take_acked`](Self::take_acked), for what was lost. A token may be among the acknowledged
-    /// later: then the packet arrived after all.
+    /// As [`take_acked`](Self::take_acked), for what was lost. A token may later be among the acknowledged ones,
+    /// if the loss was spurious.
     pub(crate) fn take_lost(&mut self, into: &mut Vec<(SpaceId, Token)>) {
         into.clear();
         core::mem::swap(into, &mut self.lost_tokens);

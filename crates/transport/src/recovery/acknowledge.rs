@@ -11,22 +11,22 @@ use super::{PtoContext, Recovery};
 use crate::observer::LossThresholds;
 use crate::{SpaceId, TransportError};
 
-/// Round-trip times below this are not told apart: a clock need not be finer.
+/// The smallest round-trip time sample, since a clock need not be finer.
 const FINEST_RTT: Duration = Duration::from_micros(1);
 
-/// Lost packets are remembered for so many probe timeouts, in case they arrive after all.
+/// Lost packets are remembered for this many probe timeouts, in case they are acknowledged later.
 const LOST_REMEMBERED_PTOS: u32 = 3;
 
-/// What an ACK frame taught.
+/// The result of an ACK frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct AckOutcome {
-    /// It acknowledged something that was not acknowledged before.
+    /// Whether it acknowledged a packet that was not acknowledged before.
     pub(crate) newly_acked_any: bool,
-    /// It gave a sample of the round-trip time.
+    /// Whether it gave a sample of the round-trip time.
     pub(crate) has_rtt_sample: bool,
 }
 
-/// What the ranges of an ACK frame newly acknowledged.
+/// The packets that the ranges of an ACK frame newly acknowledged.
 #[derive(Default)]
 struct NewlyAcknowledged {
     any: bool,
@@ -36,15 +36,15 @@ struct NewlyAcknowledged {
 }
 
 impl Recovery {
-    /// An ACK frame came (RFC 9002 §5, §6, §7). `ack_delay` is what the peer reports, scaled
-    /// already.
+    /// Processes an ACK frame (RFC 9002 §5, §6, §7). `ack_delay` is the delay that the peer reports, already
+    /// scaled.
     ///
     /// The tokens that were acknowledged and lost are in [`take_acked`](Self::take_acked) and
     /// [`take_lost`](Self::take_lost) afterwards.
     ///
     /// # Errors
-    /// PROTOCOL_VIOLATION if a packet is acknowledged that was not sent, INTERNAL_ERROR if the ledger
-    /// does not add up.
+    /// PROTOCOL_VIOLATION if a packet is acknowledged that was not sent, INTERNAL_ERROR if the ledger is
+    /// inconsistent.
     pub(crate) fn on_ack(
         &mut self,
         space: SpaceId,
@@ -79,8 +79,8 @@ impl Recovery {
         Ok(AckOutcome { newly_acked_any: true, has_rtt_sample: rtt_is_new })
     }
 
-    /// Checks that all that `ack` names was sent, before anything changes; and keeps its ranges,
-    /// ascending.
+    /// Checks that all packets that `ack` acknowledges were sent, before anything changes, and keeps its ranges in
+    /// ascending order.
     fn read_ranges(&mut self, space: SpaceId, ack: &Ack<'_>) -> Result<(), TransportError> {
         let sent = self.ledger.space(space);
         self.batch.ranges.clear();
@@ -133,8 +133,7 @@ impl Recovery {
         Ok(newly)
     }
 
-    /// Passes on what the acknowledgement of `packet` means. For packets of an earlier path that is
-    /// only its tokens.
+    /// Reports the acknowledgement of `packet`: for a packet of an earlier path only its tokens.
     fn note_acknowledged(&mut self, space: SpaceId, now: Timestamp, packet: &LedgerPacket) {
         let tokens = self.ledger.space(space).tokens_of(packet);
         self.acked_tokens.extend(tokens.map(|token| (space, token)));
@@ -174,7 +173,7 @@ impl Recovery {
     }
 
     /// RFC 9002 §5.1: a sample needs the largest packet to be newly acknowledged, and any ack-eliciting
-    /// one. Packets of an earlier path say nothing about this one.
+    /// one. Packets of an earlier path give no sample of this one.
     fn sample_rtt(
         &mut self,
         space: SpaceId,
@@ -188,7 +187,7 @@ impl Recovery {
         let Some(elapsed) = elapsed.filter(|_| newly.ack_eliciting) else { return false };
         // Initial packets are acknowledged without delay (RFC 9002 §5.3).
         let ack_delay = if space == SpaceId::Initial { Duration::ZERO } else { ack_delay };
-        // After the handshake nothing but its own promise excuses the peer (RFC 9002 §5.3).
+        // After the handshake the delay is limited by the peer's max_ack_delay (RFC 9002 §5.3).
         let ack_delay = match context.handshake_confirmed {
             true => ack_delay.min(context.max_ack_delay),
             false => ack_delay,
@@ -229,7 +228,7 @@ impl Recovery {
         self.forget(space, now);
     }
 
-    /// Lets go of what is settled.
+    /// Removes packets whose outcome is final.
     pub(super) fn forget(&mut self, space: SpaceId, now: Timestamp) {
         let remembered =
             self.path.rtt.pto_base(Duration::ZERO).saturating_mul(LOST_REMEMBERED_PTOS);

@@ -7,49 +7,49 @@ use crate::space_id::PerSpace;
 use crate::token::Token;
 use crate::{SpaceId, TransportError};
 
-/// A packet that was built and encrypted, and waits to be handed to the network.
+/// A packet that was built and encrypted, and is not sent yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct StagedPacket {
     /// Its number, as [`Recovery::next_packet_number`](super::Recovery::next_packet_number) gave it.
     pub(crate) number: PacketNumber,
     /// Its size in bytes.
     pub(crate) bytes: u64,
-    /// It contains a frame that the peer has to acknowledge.
+    /// Whether it contains an ack-eliciting frame.
     pub(crate) ack_eliciting: bool,
-    /// It counts in flight: it is ack-eliciting or padded (RFC 9002 §2).
+    /// Whether it counts as in flight: it is ack-eliciting or has PADDING (RFC 9002 §2).
     pub(crate) in_flight: bool,
-    /// It probes a path or its MTU: its loss says nothing about congestion (RFC 9000 §14.4).
+    /// Whether it probes a path or its MTU: its loss is no congestion signal (RFC 9000 §14.4).
     pub(crate) is_probe_of_path: bool,
 }
 
-/// Where a packet stands. It leaves `Outstanding` exactly once.
+/// The state of a packet. It leaves `Outstanding` exactly once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PacketState {
     /// Built, not yet sent.
     Staged,
-    /// Sent, fate unknown.
+    /// Sent, neither acknowledged nor lost.
     Outstanding,
-    /// The peer has it.
+    /// Acknowledged.
     Acknowledged,
-    /// Declared lost. It may still turn out to have arrived.
+    /// Declared lost. It may still be acknowledged.
     Lost,
-    /// Taken back: its peer cannot have accepted it.
+    /// Abandoned: the peer cannot have processed it.
     Abandoned,
-    /// The number was left out on purpose (RFC 9000 §21.4).
+    /// The number was skipped on purpose (RFC 9000 §21.4).
     Skipped,
 }
 
-/// What the ledger knows of one packet.
+/// One packet in the ledger.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LedgerPacket {
     pub(super) number: u64,
     pub(super) state: PacketState,
     pub(super) ack_eliciting: bool,
     pub(super) in_flight: bool,
-    /// Its loss says nothing about congestion: it probes a path or its MTU (RFC 9000 §14.4), or the peer had left
-    /// the address that it went to (§9.4).
+    /// Whether its loss is no congestion signal: it probes a path or its MTU (RFC 9000 §14.4), or the peer no longer had
+    /// the address to which it was sent (§9.4).
     pub(super) is_exempt: bool,
-    /// The generation of the path that it was sent on.
+    /// The generation of the path on which it was sent.
     pub(super) path: u32,
     /// The event in which it was declared lost.
     pub(super) loss_event: u64,
@@ -57,7 +57,7 @@ pub(super) struct LedgerPacket {
     pub(super) settled_to: u64,
     /// How many tokens it has in the space's ring.
     pub(super) token_count: u32,
-    /// Where they begin, counted from the first token ever.
+    /// The position of its first token, counted from the first token of the space.
     pub(super) first_token: u64,
     pub(super) bytes: u64,
     pub(super) index: SendIndex,
@@ -67,7 +67,7 @@ pub(super) struct LedgerPacket {
 }
 
 impl LedgerPacket {
-    /// As a controller sees it.
+    /// The packet in the form that controllers are given.
     pub(super) fn as_sent(&self) -> SentPacket {
         SentPacket {
             index: self.index,
@@ -78,17 +78,17 @@ impl LedgerPacket {
     }
 }
 
-/// Packets and bytes in flight, by what became of them. Packets that do not count in flight (those
-/// with nothing but an ACK) are left out.
+/// Counts of packets that count as in flight, and of their bytes, by their outcome. Packets with only ACK frames are
+/// not included.
 ///
 /// `sent = acknowledged + (lost - spurious) + discarded + outstanding`, always.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PacketCounts {
-    /// Packets handed to the network.
+    /// Packets sent.
     pub packets_sent: u64,
     /// Their bytes.
     pub bytes_sent: u64,
-    /// Packets acknowledged, those that had been declared lost before included.
+    /// Packets acknowledged, including those that had been declared lost before.
     pub packets_acknowledged: u64,
     /// Their bytes.
     pub bytes_acknowledged: u64,
@@ -96,30 +96,30 @@ pub struct PacketCounts {
     pub packets_lost: u64,
     /// Their bytes.
     pub bytes_lost: u64,
-    /// Packets declared lost that were acknowledged after all.
+    /// Packets that were declared lost and acknowledged later.
     pub packets_spuriously_lost: u64,
     /// Their bytes.
     pub bytes_spuriously_lost: u64,
-    /// Packets that were outstanding when their keys were discarded, or that were taken back.
+    /// Packets that were outstanding when their keys were discarded, or that were abandoned.
     pub packets_discarded: u64,
     /// Their bytes.
     pub bytes_discarded: u64,
 }
 
-/// The one place that knows what is in flight (law 2).
+/// The only record of what is in flight (law 2).
 ///
 /// A packet enters with [`commit`](Self::commit) and leaves through exactly one of
 /// [`acknowledge`](Self::acknowledge), [`declare_lost`](Self::declare_lost),
-/// [`abandon`](Self::abandon) and [`discard`](Self::discard). Nothing saturates here: a sum that does not work out is an error.
+/// [`abandon`](Self::abandon) and [`discard`](Self::discard). Nothing saturates here: an overflow or underflow is an error.
 #[derive(Debug)]
 pub(super) struct Ledger {
     spaces: PerSpace<SentSpace>,
-    /// Of the current path.
+    /// The bytes in flight on the current path.
     bytes_in_flight: u64,
-    /// Built but not sent, of those that will count in flight.
+    /// The bytes of packets that were built but not sent, and will count as in flight.
     bytes_staged: u64,
     path: u32,
-    /// What was sent before went to an address of the peer's that it has left.
+    /// Packets before this index were sent to an address that the peer no longer has.
     left_address_at: SendIndex,
     next_index: u64,
     counts: PacketCounts,
@@ -163,7 +163,7 @@ impl Ledger {
         SendIndex(self.next_index)
     }
 
-    /// Whether `packet` was sent on the path that is in use now.
+    /// Whether `packet` was sent on the current path.
     pub(super) fn is_current(&self, packet: &LedgerPacket) -> bool {
         packet.path == self.path
     }
@@ -182,7 +182,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Packet `number` was handed to the network at `now`: from here on it is in flight. `None` if
+    /// Packet `number` was sent at `now`: from here on it is in flight. `None` if
     /// its keys were discarded in between.
     pub(super) fn commit(
         &mut self,
@@ -218,7 +218,7 @@ impl Ledger {
         }
     }
 
-    /// The peer has packet `number`. Returns the packet as it was before, if that is news.
+    /// Packet `number` was acknowledged. Returns the packet as it was before, if it was not acknowledged yet.
     pub(super) fn acknowledge(
         &mut self,
         space: SpaceId,
@@ -240,7 +240,7 @@ impl Ledger {
         Ok(Some(packet))
     }
 
-    /// Packet `number` is taken for lost. Returns it as it was before, but for whether its loss says anything.
+    /// Packet `number` is declared lost. Returns it as it was before, except for whether its loss is a congestion signal.
     pub(super) fn declare_lost(
         &mut self,
         space: SpaceId,
@@ -265,7 +265,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Takes packet `number` back, if it is outstanding; returns it as it was.
+    /// Abandons packet `number` if it is outstanding, and returns it as it was.
     pub(super) fn abandon(
         &mut self,
         space: SpaceId,
@@ -280,7 +280,7 @@ impl Ledger {
         Ok(packet)
     }
 
-    /// The keys of `space` are gone: its packets leave without a signal (RFC 9002 §6.4).
+    /// The keys of `space` were discarded: its packets are removed without a congestion signal (RFC 9002 §6.4).
     pub(super) fn discard(&mut self, space: SpaceId) -> Result<(), TransportError> {
         let path = self.path;
         for packet in self.spaces.get(space).packets().filter(|packet| packet.in_flight) {
@@ -303,8 +303,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// A new path is in use: what was sent on others no longer counts in flight. Those packets can
-    /// still be acknowledged or declared lost, but are no news for the new path's controller.
+    /// The path changed: packets that were sent on others no longer count as in flight. They can still be acknowledged
+    /// or declared lost, which is not reported to the new path's controller.
     pub(super) fn start_path(&mut self, generation: u32) -> Result<(), TransportError> {
         if generation <= self.path {
             return Err(broken("the path's generation did not grow"));
@@ -317,8 +317,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// The peer has another address on the same path. What was sent so far stays in flight; if it is lost, its
-    /// address is the likely reason.
+    /// The peer's port changed on the same path. Packets sent so far stay in flight; if they are lost, their destination
+    /// is the likely reason.
     pub(super) fn leave_address(&mut self) {
         self.left_address_at = self.next_index();
     }

@@ -7,7 +7,7 @@ use super::ledger::{PacketState, subtract};
 use crate::observer::{LossThresholds, LossTrigger, LostPacket};
 use crate::{SpaceId, TransportError};
 
-/// What an event taught beside the packets in the batch.
+/// The results of an event besides the packets in the batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventFacts {
     pub(super) now: Timestamp,
@@ -18,8 +18,8 @@ pub(super) struct EventFacts {
 }
 
 impl Recovery {
-    /// Declares lost what is lost in `space`, by number and by time (RFC 9002 §6.1), and notes when
-    /// the next packet will be. Only packets sent before an acknowledged one come into question.
+    /// Detects the lost packets of `space`, by number and by time (RFC 9002 §6.1), and sets when the next will be lost
+    /// by time. Only packets sent before an acknowledged one can be lost.
     pub(super) fn detect_losses(
         &mut self,
         space: SpaceId,
@@ -34,7 +34,7 @@ impl Recovery {
         let mut number = sent.first_outstanding();
         while number < largest {
             let Some(packet) = self.ledger.space(space).packet(number) else {
-                // It was settled and is taken out, most likely because it was acknowledged.
+                // Its outcome is final and it was removed, most likely because it was acknowledged.
                 self.path.persistent.interrupt();
                 number = number.saturating_add(1);
                 continue;
@@ -42,7 +42,7 @@ impl Recovery {
             match packet.state {
                 PacketState::Outstanding => {
                     let late_at = packet.sent_at + thresholds.time;
-                    // Nothing waits for the fate of what does not count in flight.
+                    // A packet that does not count as in flight needs no loss timer.
                     if number >= tolerated_from && late_at > now && packet.in_flight {
                         *self.loss_times.get_mut(space) = Some(late_at);
                         break;
@@ -66,13 +66,13 @@ impl Recovery {
         Ok(())
     }
 
-    /// How much reordering is tolerated now.
+    /// The reordering that is tolerated now.
     pub(super) fn loss_thresholds(&self) -> LossThresholds {
         self.path.reordering.thresholds(&self.path.rtt, self.max_ack_delay)
     }
 
-    /// The first packet number that is not yet lost by the packet threshold. A number that was left
-    /// out is no packet that overtook another.
+    /// The first packet number that is not yet lost by the packet threshold. Skipped numbers do not count as packets
+    /// that overtook another.
     fn tolerated_from(&self, space: SpaceId, largest: u64, threshold: u64) -> u64 {
         let from = largest.saturating_add(1).saturating_sub(threshold);
         let skipped = self.ledger.space(space).skipped_within(from, largest);
@@ -103,7 +103,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// Tells the controller everything that one event taught, in one call, and empties the batch.
+    /// Reports an event to the controller in one call, and empties the batch.
     pub(super) fn tell_controller(&mut self, facts: EventFacts) -> Result<(), TransportError> {
         self.report_spurious_losses(facts.now)?;
         let path = &mut self.path;
@@ -150,8 +150,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// Packets of the last loss episode that arrived after all. Those of earlier episodes are no news:
-    /// what was done about them cannot be taken back any more.
+    /// Reports spurious losses of the last loss episode. Those of earlier episodes are not reported, because the
+    /// response to them cannot be undone any more.
     fn report_spurious_losses(&mut self, now: Timestamp) -> Result<(), TransportError> {
         let path = &mut self.path;
         for (packet, loss_event) in self.batch.spurious.drain(..) {

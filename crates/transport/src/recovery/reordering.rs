@@ -4,14 +4,14 @@ use super::rtt::Rtt;
 use super::sent_space::MAX_LOST_REMEMBERED;
 use crate::observer::LossThresholds;
 
-/// What was learned of reordering is kept for so many rounds with losses in which there was none
+/// Raised thresholds are kept for this many rounds with losses and without reordering
 /// (RFC 8985 §6.2, step 4: RACK.reo_wnd_persist).
 const PERSISTENCE: u32 = 16;
 
-/// The packet threshold is never greater: what is overtaken by more is not remembered.
+/// The largest packet threshold: a packet that is overtaken by more is not remembered.
 const MAX_PACKET_THRESHOLD: u64 = MAX_LOST_REMEMBERED as u64;
 
-/// How much reordering is tolerated on one path before a packet counts as lost.
+/// The reordering that is tolerated on one path before a packet counts as lost.
 ///
 /// RFC 9002 §6.1.1 and §6.1.2 permit both thresholds to be raised where reordering is seen. A packet that was
 /// declared lost and is acknowledged later was overtaken by more packets, or by more time, than was tolerated.
@@ -38,7 +38,7 @@ pub(super) struct Reordering {
 pub(super) struct Overtaken {
     /// How much greater the largest number was that was acknowledged before; without those left out.
     pub(super) packets: u64,
-    /// How long after it was sent the acknowledgement came.
+    /// The time from sending it to its acknowledgement.
     pub(super) elapsed: Duration,
 }
 

@@ -7,15 +7,15 @@ use super::ledger::StagedPacket;
 use crate::token::Token;
 use crate::{SpaceId, TransportError};
 
-/// A packet number is left out once in so many packets at least, and in so many windows.
+/// A packet number is skipped at most once in this many packets, and about once in this many windows.
 const MIN_SKIP_SPAN: u64 = 32;
 
-/// After so many packets that elicit no ACK, one should (RFC 9000 §13.2.4).
+/// After this many packets that are not ack-eliciting, one should be (RFC 9000 §13.2.4).
 const MAX_ACKS_IN_A_ROW: u32 = 32;
 
 impl Recovery {
-    /// The number for the next packet of `space`. The same number comes again until a packet with it
-    /// is staged. In the Application space a number is left out now and then (RFC 9000 §21.4).
+    /// The number for the next packet of `space`, which stays the same until a packet with it is staged. In the
+    /// Application space numbers are skipped occasionally (RFC 9000 §21.4).
     ///
     /// # Errors
     /// All packet numbers are used up (RFC 9000 §12.3).
@@ -46,8 +46,8 @@ impl Recovery {
         self.next_skip = next.saturating_add(gap);
     }
 
-    /// Whether window and pacer permit another datagram, with what is staged already taken into account.
-    /// Probes of a probe timeout need no permission, nor do packets that do not count in flight
+    /// Whether the window and the pacer permit another datagram, including the packets that are staged. Probes of a
+    /// probe timeout need no permission, nor do packets that do not count as in flight
     /// (RFC 9002 §7, §7.5, §7.7).
     ///
     /// # Errors
@@ -63,8 +63,7 @@ impl Recovery {
         released.map_err(SendLimit::Pacer)
     }
 
-    /// What the window leaves beyond what is in flight and staged. A window that shrank below that
-    /// leaves nothing.
+    /// The bytes that the window permits beyond those in flight and staged; none if the window has shrunk below them.
     fn window_room(&self) -> u64 {
         let window = self.path.controller.window();
         window
@@ -94,10 +93,10 @@ impl Recovery {
         Ok(())
     }
 
-    /// Everything staged was handed to the network at `now` (law 2).
+    /// All staged packets were sent at `now` (law 2).
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the ledger does not add up.
+    /// INTERNAL_ERROR if the ledger is inconsistent.
     pub(crate) fn transmitted(&mut self, now: Timestamp) -> Result<(), TransportError> {
         // Packets are in the order of their sending, so time must not go back.
         let now = now.max(self.last_sent_at);
@@ -159,14 +158,13 @@ impl Recovery {
         }
     }
 
-    /// When the pacer lets waiting data go; `None` unless it is the pacer that data waits for.
+    /// When the pacer permits data that waits to be sent; `None` unless data waits for the pacer.
     pub(crate) fn pacer_deadline(&self) -> Option<Timestamp> {
         self.path.limitation.pacer_deadline
     }
 
-    /// Whether so many packets that elicit no ACK were sent that the next one should (with a PING):
-    /// otherwise the peer's acknowledgements would never let their ranges be forgotten
-    /// (RFC 9000 §13.2.4).
+    /// Whether so many packets were sent that are not ack-eliciting that the next should be, by a PING: otherwise this
+    /// end never learns that its ACK frames were received, and keeps their ranges (RFC 9000 §13.2.4).
     pub(crate) fn should_elicit_acknowledgement(&self, space: SpaceId) -> bool {
         *self.acks_in_a_row.get(space) >= MAX_ACKS_IN_A_ROW
             && self.ledger.space(space).ack_eliciting_outstanding() == 0

@@ -7,12 +7,12 @@ use super::{PathState, PtoContext, Recovery};
 use crate::token::Token;
 use crate::{SpaceId, TransportError};
 
-/// What the passing of a deadline means.
+/// The result of a timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Expired {
-    /// Nothing was due.
+    /// No timer had expired.
     Nothing,
-    /// Packets were late enough to be looked at again; what was lost is in
+    /// The loss timer expired; what was lost is in
     /// [`Recovery::take_lost`].
     Losses,
     /// The probe timer expired: `count` ack-eliciting packets are to be sent in `space`,
@@ -36,7 +36,7 @@ impl Recovery {
         }
     }
 
-    /// When packets will be late enough to be lost, if the loss timer is set.
+    /// When the loss timer expires, if it is set.
     pub(crate) fn loss_deadline(&self) -> Option<Timestamp> {
         self.earliest_loss_time()
     }
@@ -51,10 +51,10 @@ impl Recovery {
         })
     }
 
-    /// The deadline may have passed.
+    /// Handles the timers that have expired.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the ledger does not add up.
+    /// INTERNAL_ERROR if the ledger is inconsistent.
     pub(crate) fn on_deadline(
         &mut self,
         now: Timestamp,
@@ -129,10 +129,10 @@ impl Recovery {
         self.ledger.space_mut(space).probe_tokens(tokens)
     }
 
-    /// The keys of `space` are discarded, and with them its packets (RFC 9002 §6.4).
+    /// The keys of `space` were discarded, and its packets are removed (RFC 9002 §6.4).
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the ledger does not add up.
+    /// INTERNAL_ERROR if the ledger is inconsistent.
     pub(crate) fn discard_space(
         &mut self,
         space: SpaceId,
@@ -147,10 +147,10 @@ impl Recovery {
 
     /// The peer cannot have accepted what is outstanding in `space`: it answered with a Retry, or it
     /// rejected 0-RTT (RFC 9000 §17.2.5.3, RFC 9001 §4.6.2). The tokens come in
-    /// [`take_lost`](Self::take_lost); congestion control hears nothing of it.
+    /// [`take_lost`](Self::take_lost); nothing is reported to congestion control.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the ledger does not add up.
+    /// INTERNAL_ERROR if the ledger is inconsistent.
     pub(crate) fn abandon_outstanding(
         &mut self,
         space: SpaceId,
@@ -172,12 +172,12 @@ impl Recovery {
         Ok(())
     }
 
-    /// Packets go another way from here on (RFC 9000 §9.4): congestion control, pacer and round-trip
-    /// time start anew. What is outstanding stays so, but is not in flight on this path.
+    /// The path changed (RFC 9000 §9.4): congestion control, the pacer and the round-trip time are reset. Packets that are
+    /// outstanding stay so, but are not in flight on this path.
     /// `generation` is larger than that of any path before; the first path has 0.
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the generation did not grow or the ledger does not add up.
+    /// INTERNAL_ERROR if the generation did not grow or the ledger is inconsistent.
     pub(crate) fn on_new_path(
         &mut self,
         generation: u32,
@@ -205,8 +205,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// The peer's port is another, most likely because a NAT forgot its mapping, and the path is the same (RFC 9000
-    /// §9.4): all that is known of it stays. What is lost of what went to the old port says nothing about congestion.
+    /// The peer's port changed, most likely because a NAT rebound, and the path is the same (RFC 9000 §9.4): its state is
+    /// kept. The loss of packets that were sent to the old port is no congestion signal.
     pub(crate) fn on_new_port(&mut self) {
         self.ledger.leave_address();
     }
