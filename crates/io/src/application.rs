@@ -14,11 +14,11 @@ use crate::mailbox::ConnectionWaker;
 /// One connection's application. It runs inside the shard, on the shard's thread: it must not block.
 pub trait Application: Send {
     /// Called when the connection may have events, when it was [woken](ConnectionWaker::wake), and once
-    /// when it has just been made; at most once per batch. Drains
-    /// [`Connection::next_event`] and does what it wants; the shard sends what comes of it.
+    /// when it has just been created; at most once per batch. It should drain
+    /// [`Connection::next_event`] and may use the connection; the shard sends what that produces.
     fn process(&mut self, now: Timestamp, connection: &mut Connection);
 
-    /// The connection is gone, and these are its last metrics. [`Event::Closed`] came before.
+    /// Called when the connection has been removed, with its final metrics, after [`Event::Closed`].
     ///
     /// [`Event::Closed`]: clearway_transport::Event::Closed
     fn closed(&mut self, statistics: &Statistics) {
@@ -26,30 +26,30 @@ pub trait Application: Send {
     }
 }
 
-/// Makes a connection's application, when there is a connection. The waker lets other threads have
-/// [`Application::process`] called.
+/// Creates a connection's application once the connection exists. Other threads use the waker to
+/// have [`Application::process`] called.
 pub type ApplicationFactory = Box<dyn FnOnce(ConnectionWaker) -> Box<dyn Application> + Send>;
 
-/// Decides about clients. It runs inside the shard: it must not block.
+/// Decides which clients to accept. It runs inside the shard: it must not block.
 pub trait Acceptor: Send {
-    /// A client wants a connection.
+    /// Called when a client tries to connect.
     fn incoming(&mut self, incoming: &Incoming) -> Decision;
 }
 
-/// What becomes of a client.
+/// How the server responds to a connection attempt.
 #[non_exhaustive]
 pub enum Decision {
-    /// It is taken in.
+    /// Accept the connection.
     Accept(Accept),
-    /// It is told that it cannot be served (CONNECTION_REFUSED).
+    /// Close the connection with CONNECTION_REFUSED.
     Refuse,
-    /// It has to show first that it receives what is sent to its address (RFC 9000 §8.1.2).
+    /// Send a Retry packet: the client must validate its address first (RFC 9000 §8.1.2).
     Retry,
-    /// It gets no answer.
+    /// Send no response.
     Ignore,
 }
 
-/// How a client is taken in.
+/// The application and observer of an accepted connection.
 pub struct Accept {
     /// Makes the connection's application.
     pub application: ApplicationFactory,
@@ -59,19 +59,19 @@ pub struct Accept {
 
 /// What a shard needs to be a server.
 pub struct ServerSetup {
-    /// How connections are made.
+    /// The configuration of accepted connections.
     pub config: Arc<ServerConfig>,
-    /// Which are made.
+    /// Decides which clients to accept.
     pub acceptor: Box<dyn Acceptor>,
 }
 
-/// A request to start a connection.
+/// A request to start a client connection.
 pub struct ConnectRequest {
-    /// The settings of the connection.
+    /// The configuration of the connection.
     pub config: Arc<ClientConfig>,
-    /// The server's address.
+    /// The address of the server.
     pub remote: SocketAddr,
-    /// What the server is called: its certificate must say so.
+    /// The server's name, for which its certificate must be valid.
     pub server_name: String,
     /// Makes the connection's application.
     pub application: ApplicationFactory,
@@ -89,7 +89,7 @@ pub enum ConnectFailure {
     UnsupportedAddress(SocketAddr),
     /// The endpoint cannot start it.
     Endpoint(ConnectError),
-    /// The shard takes no new connections any more.
+    /// The shard is shutting down and starts no new connections.
     ShuttingDown,
 }
 

@@ -1,4 +1,4 @@
-//! What carries [`clearway_transport`] on real sockets: UDP batches, timers, and shards.
+//! Runs [`clearway_transport`] on real sockets: UDP batches, timers, and shards.
 //!
 //! A [shard](ShardHandle) is one thread with its own socket, connections and timers (laws 1, 12 and 13
 //! in ARCHITECTURE.md). Everything that belongs to a connection happens there: packets are opened and
@@ -52,8 +52,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Linux only: a shard sleeps in `ppoll`, is woken through an `eventfd`, and reads what ICMP says from the error queue of
-//! its socket.
+//! Linux only: a shard sleeps in `ppoll`, is woken through an `eventfd`, and reads ICMP errors from the error queue of its
+//! socket.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("clearway-io needs Linux; clearway-transport and clearway-http3 need no sockets");

@@ -13,7 +13,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::application::ConnectRequest;
 use crate::statistics::{ShardStatistics, SharedStatistics};
 
-/// What a shard is asked to do.
+/// A command to a shard.
 pub(crate) enum Command {
     Connect(Box<ConnectRequest>),
     Wake(Arc<WakeTarget>),
@@ -192,8 +192,8 @@ impl ConnectionWaker {
         Self { mailbox, target }
     }
 
-    /// Asks for a call. What was done before this is seen by that call; several requests before it
-    /// make one call. Does nothing if the connection is gone.
+    /// Requests a call. That call sees everything done before this request; several requests before
+    /// the call are merged into one. Does nothing if the connection is gone.
     pub fn wake(&self) {
         if !self.target.is_woken.swap(true, Ordering::SeqCst) {
             // A shard that is gone has told its applications so.

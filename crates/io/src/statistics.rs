@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ShardStatistics {
-    /// Connections that live now.
+    /// Connections that currently exist.
     pub connections: u64,
     /// UDP payloads received.
     pub datagrams_received: u64,
@@ -25,7 +25,7 @@ pub struct ShardStatistics {
     pub wakeups: u64,
     /// Panics of applications and acceptors. Each ended one connection, or refused one client.
     pub panics: u64,
-    /// How many times the socket could not receive although it was its turn.
+    /// How many attempts to receive from the socket failed.
     pub receive_failures: u64,
 }
 

@@ -1,6 +1,6 @@
 use clearway_wire::{Direction, PacketNumber, StreamId};
 
-/// What a frame leaves in the ledger: enough to say what is to be done when the packet that carried
+/// The record of a sent frame in the ledger: enough to decide what to do when the packet that carried
 /// it is acknowledged or lost (law 10). Packets themselves are never kept or cloned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Token {
@@ -20,11 +20,11 @@ pub(crate) enum Token {
     MaxStreamData { stream_id: StreamId },
     /// The limit on streams was raised.
     MaxStreams { direction: Direction },
-    /// The peer was told that its connection limit blocks.
+    /// A DATA_BLOCKED frame: the peer's connection limit blocks.
     DataBlocked,
-    /// The peer was told that its stream limit blocks.
+    /// A STREAM_DATA_BLOCKED frame: the peer's stream limit blocks.
     StreamDataBlocked { stream_id: StreamId },
-    /// The peer was told that its limit on streams blocks.
+    /// A STREAMS_BLOCKED frame: the peer's limit on streams blocks.
     StreamsBlocked { direction: Direction },
     /// A connection ID was issued.
     NewConnectionId { sequence: u64 },

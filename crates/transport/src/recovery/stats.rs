@@ -6,7 +6,7 @@ use clearway_units::Rate;
 use super::{PacketCounts, Recovery};
 use crate::observer::LossThresholds;
 
-/// Where recovery stands, for observers.
+/// The state of loss recovery and congestion control, for observers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RecoveryStats {
     /// Bytes in flight on the current path.
@@ -15,11 +15,11 @@ pub struct RecoveryStats {
     pub window: u64,
     /// The round-trip time, once there is a sample.
     pub rtt: Option<RttSnapshot>,
-    /// Packets and bytes by what became of them.
+    /// Packets and bytes by outcome.
     pub counts: PacketCounts,
-    /// How often the probe timer expired.
+    /// How often the probe timeout (PTO) expired.
     pub pto_total: u64,
-    /// How often it expired since the peer was last heard.
+    /// How often the PTO expired in a row (the PTO count).
     pub pto_in_a_row: u32,
     /// The congestion controller's state.
     pub congestion: Snapshot,
@@ -31,7 +31,7 @@ pub struct RecoveryStats {
     pub persistent_congestion_total: u64,
     /// The number of the packet-timed round.
     pub round: u64,
-    /// The probe timeout without backoff and without the peer's delay.
+    /// The PTO without backoff and without the peer's `max_ack_delay`.
     pub pto: Duration,
     /// How much reordering is tolerated.
     pub loss_thresholds: LossThresholds,
@@ -48,7 +48,7 @@ impl Recovery {
         &*self.path.controller
     }
 
-    /// Where recovery stands.
+    /// The current state, for observers.
     pub(crate) fn stats(&self) -> RecoveryStats {
         let path = &self.path;
         let rtt = path.rtt.snapshot(false);
