@@ -1,7 +1,5 @@
-/**
- * Curves with more samples than pixel columns: each column is a bar from the least to the greatest value in it. Browsers fill bars at once, while they
- * take a long time over a line that goes up and down in every pixel.
- */
+/** Curves with more samples than pixel columns: each column is a bar from the least to the greatest value in it. */
+import { colourOf, type Colour, type Raster } from "./raster.ts";
 import type { Box, Course, Style } from "./stroke.ts";
 import type { Thinned } from "./thin.ts";
 
@@ -11,16 +9,16 @@ class Bars {
   private upper = 0;
   private lower = 0;
   private last = NaN;
-  private readonly slopes = new Path2D();
-  /** What lies below the bars: filled at the end, since changes of opacity take time. */
-  private readonly below: [left: number, top: number, width: number, height: number][] = [];
+  private readonly colour: Colour;
 
   constructor(
-    private readonly context: CanvasRenderingContext2D,
+    private readonly raster: Raster,
     private readonly bottom: number,
     private readonly step: boolean,
     private readonly style: Style,
-  ) {}
+  ) {
+    this.colour = colourOf(style.colour);
+  }
 
   /** Takes the next point. */
   add(x: number, y: number): void {
@@ -38,20 +36,16 @@ class Bars {
     this.last = y;
   }
 
-  /** What follows is not joined to what came before. */
+  /** The next point is not joined to the last. */
   lift(): void {
     this.finish();
     this.column = this.last = NaN;
   }
 
-  /** Draws the column that is not drawn yet, and the lines between columns that lie apart. */
+  /** Draws the column that is not drawn yet, and what holds after it until a column. */
   end(until: number): void {
     this.finish();
     if (this.step && Number.isFinite(this.last) && until > this.column + 1) this.bar(this.column + 1, until - this.column - 1, this.last, this.last);
-    this.context.lineWidth = this.style.width;
-    this.context.stroke(this.slopes);
-    this.context.globalAlpha = this.style.opacity * this.style.fill;
-    for (const area of this.below) this.context.fillRect(...area);
   }
 
   private finish(): void {
@@ -62,37 +56,34 @@ class Bars {
   private join(column: number, y: number): void {
     const gap = column - this.column - 1;
     if (gap < 1) return;
-    if (this.step) this.bar(this.column + 1, gap, this.last, this.last);
-    else {
-      this.slopes.moveTo(this.column + 0.5, this.last);
-      this.slopes.lineTo(column + 0.5, y);
+    if (this.step) return this.bar(this.column + 1, gap, this.last, this.last);
+    const slope = (y - this.last) / (gap + 1);
+    for (let passed = 0; passed < gap; passed += 1) {
+      const [one, other] = [this.last + slope * (passed + 0.5), this.last + slope * (passed + 1.5)];
+      this.bar(this.column + 1 + passed, 1, Math.min(one, other), Math.max(one, other));
     }
   }
 
   private bar(left: number, width: number, upper: number, lower: number): void {
-    const { style } = this;
+    const { raster, colour, style } = this;
     const top = Math.round(upper - style.width / 2);
     const height = Math.max(1, Math.round(lower + style.width / 2) - top);
-    this.context.fillRect(left, top, width, height);
-    if (style.fill > 0) this.below.push([left, top + height, width, Math.max(0, Math.round(this.bottom) - top - height)]);
+    raster.fill(left, top, width, height, colour, style.opacity);
+    if (style.fill > 0) raster.fill(left, top + height, width, Math.round(this.bottom) - top - height, colour, style.opacity * style.fill);
   }
 }
 
 /** Draws samples of which each pixel column has several. */
-export function paintColumns(context: CanvasRenderingContext2D, box: Box, samples: Thinned, { factor, step, until }: Course, style: Style): void {
+export function paintColumns(raster: Raster, box: Box, samples: Thinned, { factor, step, until }: Course, style: Style): void {
   const xScale = box.width / (box.xMax - box.xMin);
   const yScale = box.height / (box.yMax - box.yMin);
   const toX = (time: number): number => box.left + (time * factor - box.xMin) * xScale;
   const bottom = box.top + box.height + box.yMin * yScale;
-  context.save();
-  context.fillStyle = context.strokeStyle = style.colour;
-  context.globalAlpha = style.opacity;
-  const bars = new Bars(context, bottom, step, style);
+  const bars = new Bars(raster, bottom, step, style);
   for (let index = 0; index < samples.length; index += 1) {
     const value = samples.value[index] as number;
     if (Number.isFinite(value)) bars.add(toX(samples.time[index] as number), bottom - value * yScale);
     else bars.lift();
   }
   bars.end(Math.round(Math.min(toX(until), box.left + box.width)));
-  context.restore();
 }

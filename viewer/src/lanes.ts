@@ -5,12 +5,14 @@ import type { Geometry } from "./geometry.ts";
 import type { Finding } from "./protocol.ts";
 import { rowsOf, type Row } from "./rows.ts";
 import type { Scene } from "./plot.ts";
+import { Raster } from "./raster.ts";
 import { paintFindings, paintMarks, paintStates } from "./paint.ts";
 import type { View } from "./view.ts";
 
 export class Lanes {
   readonly host: HTMLElement;
   private readonly canvas = element("canvas");
+  private readonly raster = new Raster();
   private readonly names = element("div", { class: "lane-names" });
   private rows: Row[] = [];
   private height = 0;
@@ -56,7 +58,7 @@ export class Lanes {
     let top = 0;
     for (const row of this.rows) {
       top += row.gap;
-      const area = { context, top, height: row.height, left: this.geometry.left, width: this.geometry.plotWidth, view: this.view, factor: row.shown.factor, ink };
+      const area = { context, raster: this.raster, ratio, top, height: row.height, left: this.geometry.left, width: this.geometry.plotWidth, view: this.view, factor: row.shown.factor, ink };
       context.fillStyle = ink.track;
       context.fillRect(area.left, top, area.width, row.height);
       if (row.kind === "states") paintStates(area, row.lane);

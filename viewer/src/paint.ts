@@ -3,6 +3,7 @@ import { words } from "./format.ts";
 import type { Lane, Marks } from "./model.ts";
 import type { Finding } from "./protocol.ts";
 import { markColour, stateColour, type Theme } from "./palette.ts";
+import { colourOf, type Colour, type Raster } from "./raster.ts";
 import { firstAtOrAfter, lastAtOrBefore } from "./search.ts";
 import { labelsOf, runsOf, type Run } from "./turns.ts";
 import type { View } from "./view.ts";
@@ -20,6 +21,9 @@ export interface Ink {
 /** Where a row is, in CSS pixels, and what part of the axis it shows. */
 export interface Area {
   readonly context: CanvasRenderingContext2D;
+  readonly raster: Raster;
+  /** Device pixels per CSS pixel. */
+  readonly ratio: number;
   readonly top: number;
   readonly height: number;
   readonly left: number;
@@ -107,39 +111,44 @@ function lengthOf(context: CanvasRenderingContext2D, name: string): number {
 }
 
 function paintShares(area: Area, lane: Lane, begin: number, end: number): void {
-  const columns = Math.floor(area.width);
+  const columns = Math.floor(area.width * area.ratio);
   const states = lane.names.length;
   const shares = new Float32Array(columns * states);
+  const toColumn = (time: number): number => (toPixel(area, time) - area.left) * area.ratio;
   for (let index = begin; index < end; index += 1) {
-    const left = Math.max(0, toPixel(area, lane.begin[index] as number) - area.left);
-    const right = Math.min(columns, toPixel(area, Math.min(lane.end[index] as number, Number.MAX_VALUE)) - area.left);
+    const left = Math.max(0, toColumn(lane.begin[index] as number));
+    const right = Math.min(columns, toColumn(Math.min(lane.end[index] as number, Number.MAX_VALUE)));
     for (let column = Math.floor(left); column < columns && (column < right || column === Math.floor(left)); column += 1) {
       const share = Math.min(right, column + 1) - Math.max(left, column);
       const cell = column * states + (lane.state[index] as number);
       shares[cell] = (shares[cell] as number) + Math.max(share, 1e-3);
     }
   }
-  paintColumns(area, shares, lane.names.map((name) => stateColour(name, area.ink.theme)));
+  paintColumns(area, shares, lane.names.map((name) => colourOf(stateColour(name, area.ink.theme))));
 }
 
-/** One state after the other, each on top of those before it: to change the colour takes longer than to fill. */
-function paintColumns(area: Area, shares: Float32Array, colours: string[]): void {
-  const states = colours.length;
-  const columns = shares.length / states;
-  const tops = new Float32Array(columns).fill(area.top);
-  const sums = Float32Array.from({ length: columns }, (_, column) => Math.max(1, shares.subarray(column * states, (column + 1) * states).reduce((sum, share) => sum + share, 0)));
-  const bottom = area.top + area.height;
-  colours.forEach((colour, state) => {
-    area.context.fillStyle = colour;
-    for (let column = 0; column < columns; column += 1) {
-      const share = shares[column * states + state] as number;
+/** Divides each column of device pixels among the states by their shares, one below the other; each that occurred is at least one pixel high. */
+function paintColumns(area: Area, shares: Float32Array, colours: Colour[]): void {
+  const { context, raster, ratio } = area;
+  const left = Math.round(area.left * ratio);
+  const begin = Math.round(area.top * ratio);
+  const bottom = Math.round((area.top + area.height) * ratio);
+  const columns = shares.length / colours.length;
+  raster.begin(left, begin, columns, bottom - begin);
+  for (let column = 0; column < columns; column += 1) {
+    const here = shares.subarray(column * colours.length, (column + 1) * colours.length);
+    const sum = Math.max(1, here.reduce((total, share) => total + share, 0));
+    let top = begin;
+    for (const [state, colour] of colours.entries()) {
+      const share = here[state] as number;
       if (share === 0) continue;
-      const height = Math.max(1, (share / (sums[column] as number)) * area.height);
-      const top = Math.min(tops[column] as number, bottom - 1);
-      area.context.fillRect(area.left + column, top, 1, Math.min(height, bottom - top));
-      tops[column] = top + height;
+      const height = Math.max(1, (share / sum) * (bottom - begin));
+      const from = Math.min(Math.round(top), bottom - 1);
+      raster.fill(left + column, from, 1, Math.min(Math.max(1, Math.round(top + height) - from), bottom - from), colour, 1);
+      top += height;
     }
-  });
+  }
+  raster.flush(context);
 }
 
 /** A line for each pixel column in which something happened, darker where it did more often; what stands alone has a sign of its own. */

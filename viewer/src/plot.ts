@@ -7,6 +7,7 @@ import { sampledFrom, type Curve } from "./model.ts";
 import { roundTripTicks, ticks, quantity } from "./format.ts";
 import type { Axis, Shown } from "./overlay.ts";
 import { curveColour, type Theme } from "./palette.ts";
+import { Raster } from "./raster.ts";
 import { stroke, type Style } from "./stroke.ts";
 import { thin, type Thinned } from "./thin.ts";
 import type { View } from "./view.ts";
@@ -36,6 +37,7 @@ export class Plot {
   /** What lies below the legend: as much as the legend leaves. */
   readonly space = element("div", { class: "canvas", role: "img" });
   private readonly chart: uPlot;
+  private readonly raster = new Raster();
   private drawn: Drawn[] = [];
   private scene: Scene = { shown: [], axis: "time", theme: "light" };
   private top = 1;
@@ -119,11 +121,13 @@ export class Plot {
     context.beginPath();
     context.rect(left, top - 1, width, height + 2);
     context.clip();
+    this.raster.begin(left, top - 1, width, height + 2);
     // The main trace, and of each the curve that matters most, come last, on top.
     for (const { curve, shown, samples } of [...this.drawn].reverse()) {
       const course = { factor: shown.factor, step: curve.step, until: shown.trace.duration };
-      stroke(context, box, samples, course, this.style(curve, shown));
+      stroke(context, this.raster, box, samples, course, this.style(curve, shown));
     }
+    this.raster.flush(context);
     context.restore();
   }
 

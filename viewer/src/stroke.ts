@@ -1,5 +1,6 @@
 /** Lines of thinned samples on a canvas. */
 import { paintColumns } from "./columns.ts";
+import type { Raster } from "./raster.ts";
 import type { Thinned } from "./thin.ts";
 
 /** Where to draw, in device pixels, and what part of which axes that is. */
@@ -33,9 +34,11 @@ export interface Course {
   until: number;
 }
 
-export function stroke(context: CanvasRenderingContext2D, box: Box, samples: Thinned, course: Course, style: Style): void {
+/** Draws a curve over what is there: into the raster where it is dense, else onto the canvas, where the raster is put first. */
+export function stroke(context: CanvasRenderingContext2D, raster: Raster, box: Box, samples: Thinned, course: Course, style: Style): void {
   if (samples.length === 0) return;
-  if (samples.dense) return paintColumns(context, box, samples, course, style);
+  if (samples.dense) return paintColumns(raster, box, samples, course, style);
+  raster.flush(context);
   context.save();
   context.globalAlpha = style.opacity;
   context.strokeStyle = style.colour;

@@ -7,7 +7,11 @@ import { browser, file, inView, open, picture, pixels, settled } from "./support
 
 /** What is asked for, in ms. */
 const DRAWN = 3000;
-const FRAME = 33;
+/**
+ * Thirty frames a second, in ms. Frames come with the refreshes of the display, every 16.67 ms, so one that misses a refresh takes 33.33; the
+ * browser rounds their times to 0.1 ms (docs/decisions/0028-thirty-frames-a-second.md).
+ */
+const FRAME = 33.45;
 /** What counts is what the page can do: a machine that does other things meanwhile gets another try. */
 const TRIES = 3;
 
@@ -70,8 +74,8 @@ async function processorTime(session: CDPSession): Promise<number> {
 }
 
 test("a million events are drawn in under three seconds and zoom smoothly", async (test) => {
-  let [drawn, frame, cost] = [Infinity, Infinity, Infinity];
-  for (let attempt = 0; attempt < TRIES && (drawn >= DRAWN || frame >= FRAME); attempt += 1) {
+  let [drawn, frame, cost, worked] = [Infinity, Infinity, Infinity, Infinity];
+  for (let attempt = 0; attempt < TRIES && (drawn >= DRAWN || frame >= FRAME || worked >= FRAME); attempt += 1) {
     const { page, context, errors } = await open(chrome, address, "wide", "light");
     const session = await context.newCDPSession(page);
     await session.send("Performance.enable", { timeDomain: "threadTicks" });
@@ -85,12 +89,14 @@ test("a million events are drawn in under three seconds and zoom smoothly", asyn
     drawn = Math.min(drawn, opened);
     frame = Math.min(frame, percentile(between, 0.95));
     cost = Math.min(cost, each);
+    worked = Math.min(worked, percentile(work, 0.95));
     assert.deepEqual(errors, []);
     await context.close();
   }
   assert.ok(cost < FRAME, `a frame takes ${cost} ms of processor time`);
   if (!idle()) return test.diagnostic("the machine has other things to do: times on the clock are not judged");
   assert.ok(drawn < DRAWN, `drawn after ${drawn} ms`);
+  assert.ok(worked < FRAME, `the work of 95 % of the frames is done within ${worked} ms`);
   assert.ok(frame < FRAME, `95 % of the frames within ${frame} ms`);
 });
 

@@ -5,6 +5,7 @@ import { difference, duration, instant, percent, quantity, roundTripTicks, ticks
 import { append } from "../../src/live.ts";
 import { decode, Lane } from "../../src/model.ts";
 import { Comparison } from "../../src/overlay.ts";
+import { blend, colourOf } from "../../src/raster.ts";
 import { rowsOf } from "../../src/rows.ts";
 import { View } from "../../src/view.ts";
 import { header, lane as laneOf, marks, rows, series } from "../model_writer.ts";
@@ -109,4 +110,16 @@ test("rows of a live trace are added, and an open segment gets its end", () => {
   assert.equal(trace.marks[0]?.length, 1);
   assert.equal(trace.duration, 599);
   assert.equal(trace.roundTrip, 21);
+});
+
+test("a colour over another is what a canvas makes of the two", () => {
+  const [red, blue] = [colourOf("#ff0000"), colourOf("#0000ff")];
+  const pixel = new Uint8ClampedArray(4);
+  blend(pixel, 0, red, 0.5);
+  assert.deepEqual([...pixel], [255, 0, 0, 128]);
+  blend(pixel, 0, blue, 0.5);
+  assert.deepEqual([...pixel], [85, 0, 170, 192]);
+  blend(pixel, 0, blue, 1);
+  assert.deepEqual([...pixel], [0, 0, 255, 255]);
+  assert.throws(() => colourOf("blue"), /#rrggbb/);
 });
