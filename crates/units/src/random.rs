@@ -1,4 +1,4 @@
-use rand_chacha::ChaCha12Rng;
+use chacha20::ChaCha12Rng;
 use rand_core::{Rng, SeedableRng};
 
 /// The one source of randomness of an endpoint, a link or a simulation (law 11).
@@ -6,9 +6,16 @@ use rand_core::{Rng, SeedableRng};
 /// ChaCha12 with a 256-bit seed: fit for connection IDs and tokens when the seed comes from the
 /// operating system, and the same bytes for the same seed on every machine.
 ///
-/// A clone gives the same numbers once more: it is for who goes on from one state in several ways, never for secrets.
-#[derive(Clone, Debug)]
+/// A clone gives the same numbers again. It is for a search that continues from one state in several ways, never for
+/// secrets.
+#[derive(Debug)]
 pub struct Random(ChaCha12Rng);
+
+impl Clone for Random {
+    fn clone(&self) -> Self {
+        Self(ChaCha12Rng::deserialize_state(&self.0.serialize_state()))
+    }
+}
 
 impl Random {
     /// A source whose whole future is decided by `seed`.

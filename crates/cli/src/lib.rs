@@ -1,0 +1,87 @@
+//! The `clearway` program: QUIC and HTTP/3 whose congestion control is shown to be live.
+//!
+//! A library only so that it is compiled beside the lab, for which a program would wait.
+
+mod address;
+mod certificate;
+mod connection_options;
+mod demo;
+mod failure;
+mod get;
+mod http09;
+mod http1;
+mod interrupt;
+mod lab;
+mod link;
+mod listening;
+mod live;
+mod observers;
+mod output;
+mod qlog;
+mod qlog_files;
+mod relay;
+mod serve;
+mod units;
+mod view;
+mod whole_file;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+/// QUIC and HTTP/3 whose congestion control is shown to be live: it cannot get stuck.
+#[derive(Parser, Debug)]
+#[command(name = "clearway", version, arg_required_else_help = true)]
+struct Program {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Demo(demo::DemoCommand),
+    Serve(Box<serve::ServeCommand>),
+    Get(Box<get::GetCommand>),
+    Link(Box<link::LinkCommand>),
+    Lab(Box<lab::LabCommand>),
+    View(Box<view::ViewCommand>),
+    Qlog(qlog::QlogCommand),
+}
+
+/// Runs the command that the program was started with; its exit status.
+pub fn main() -> ExitCode {
+    let program = Program::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let outcome = match runtime {
+        Ok(runtime) => {
+            let outcome = runtime.block_on(run(program.command));
+            // Do not wait for tasks that block, on a name server that does not answer or a pipe that nobody reads.
+            runtime.shutdown_background();
+            clearway::halt();
+            qlog_files::finish();
+            outcome
+        }
+        Err(error) => Err(Failure::new(format!("cannot start threads: {error}"))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::status(&format!("clearway: {failure}"));
+            ExitCode::from(failure.exit_status())
+        }
+    }
+}
+
+async fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Demo(command) => demo::run(command).await,
+        Command::Serve(command) => serve::run(*command).await,
+        Command::Get(command) => get::run(*command).await,
+        Command::Link(command) => link::run(*command).await,
+        Command::Lab(command) => lab::run(*command).await,
+        Command::View(command) => view::run(*command).await,
+        Command::Qlog(command) => qlog::run(&command),
+    }
+}
