@@ -1,4 +1,4 @@
-//! When the connection has to be woken, and what it does then (law 8).
+//! The connection's timers: when each expires, and what the connection does then (law 8).
 
 use core::time::Duration;
 
@@ -11,10 +11,11 @@ use crate::event::ConnectionError;
 use crate::observer::{Observation, TimerChange, TimerKind};
 use crate::space_id::SpaceId;
 
-/// RFC 9000 §10.1: at least this many probe timeouts of silence before a connection is given up.
+/// The idle timeout is at least this many probe timeouts (RFC 9000 §10.1).
 const MINIMUM_IDLE_TIMEOUTS: u32 = 3;
 
-/// The idle timeout: restarted by what comes, and by the first ack-eliciting packet sent after it.
+/// The idle timeout. It restarts when a packet is received, and when the first ack-eliciting packet after that is sent
+/// (RFC 9000 §10.1).
 #[derive(Debug)]
 pub(super) struct IdleTimer {
     timeout: Option<Duration>,
@@ -35,7 +36,7 @@ impl IdleTimer {
         }
     }
 
-    /// The smaller of the two ends' timeouts holds; zero means none.
+    /// Takes the smaller of the two endpoints' timeouts. Zero milliseconds means that the peer has none.
     pub(super) fn negotiate(&mut self, peer_milliseconds: VarInt) {
         if peer_milliseconds != VarInt::ZERO {
             let peer = Duration::from_millis(peer_milliseconds.get());
@@ -57,38 +58,40 @@ impl IdleTimer {
         }
     }
 
-    /// How long both ends may be silent; `None` for ever.
+    /// The idle timeout in effect; `None` where neither endpoint has one.
     pub(super) fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 
-    /// When a packet came last, or one was sent that elicits an ACK.
+    /// The last time that a packet was received or an ack-eliciting one sent.
     pub(super) fn last_activity(&self) -> Timestamp {
         self.last_activity
     }
 
-    /// For how long nothing had come when a packet was sent last that elicits an ACK; zero if something
-    /// came since.
+    /// How long nothing had been received when the last ack-eliciting packet was sent; zero if a packet has been received
+    /// since.
     pub(super) fn silence(&self) -> Duration {
         self.last_activity.saturating_since(self.last_received)
     }
 
-    /// `probe_timeout` is the one without backoff: with it, a dead peer would never be noticed.
+    /// `probe_timeout` is the one without backoff. With backoff the deadline would move on with every probe, and a dead
+    /// peer would never be noticed.
     fn deadline(&self, probe_timeout: Duration) -> Option<Timestamp> {
         let least = probe_timeout.saturating_mul(MINIMUM_IDLE_TIMEOUTS);
         self.timeout.map(|timeout| self.since + timeout.max(least))
     }
 }
 
-/// A timer of a connection: when it expires, derived from the state whenever it is asked for, and what happens then.
+/// A timer of a connection: its deadline, which is derived from the connection's state on every call, and what happens
+/// when it expires.
 pub(super) struct Timer {
     pub(super) kind: TimerKind,
     pub(super) deadline: fn(&Connection) -> Option<Timestamp>,
     expire: fn(&mut Connection, Timestamp),
 }
 
-/// All timers of a connection. Those that are due at the same time expire in this order, as long as those before them
-/// leave them due.
+/// All timers of a connection. Those that are due at the same time expire
+/// in this order, unless an earlier one moves the deadline of a later one.
 pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
     Timer {
         kind: TimerKind::Closing,
@@ -130,7 +133,7 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
         deadline: |connection| connection.paths.deadline(),
         expire: Connection::on_path_deadline,
     },
-    // Before the loss timer, in whose stead it does not run: what is lost is sent before anything is probed for.
+    // Before the loss timer: it is not set while that one is (RFC 9002 §6.2.1), so both never expire in one pass.
     Timer {
         kind: TimerKind::ProbeTimeout,
         deadline: |connection| connection.recovery.probe_deadline(&connection.pto_context()),
@@ -149,11 +152,12 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
     },
 ];
 
-/// What is due is sent by [`Connection::transmit`], which is asked after each deadline.
+/// [`Connection::transmit`], which is called after every deadline, sends what is due.
 fn transmit_follows(_: &mut Connection, _: Timestamp) {}
 
 impl Timer {
-    /// When it expires; `None` while it is not set. Once the connection is over, only the timer that ends it is.
+    /// When it expires; `None` while it is not set. While the connection is closing or draining, only the timer that ends
+    /// it is.
     fn deadline_of(&self, connection: &Connection) -> Option<Timestamp> {
         let is_closing = self.kind == TimerKind::Closing;
         if connection.lifecycle.is_closed() != is_closing {
@@ -164,13 +168,12 @@ impl Timer {
 }
 
 impl Connection {
-    /// When [`on_deadline`](Self::on_deadline) has to be called; `None` if there is nothing to wait
-    /// for.
+    /// When [`on_deadline`](Self::on_deadline) has to be called; `None` if no timer is set.
     pub fn deadline(&self) -> Option<Timestamp> {
         TIMERS.iter().filter_map(|timer| timer.deadline_of(self)).min()
     }
 
-    /// Does what is due at `now`. Calling it early does no harm.
+    /// Runs the timers that have expired at `now`. A call before the deadline changes nothing.
     pub fn on_deadline(&mut self, now: Timestamp) {
         for timer in &TIMERS {
             if timer.deadline_of(self).is_some_and(|at| at <= now) {
@@ -182,7 +185,7 @@ impl Connection {
         }
     }
 
-    /// Tells the observer which timers have changed since the last call.
+    /// Reports to the observer which timers have changed since the last call.
     pub(super) fn observe_timers(&mut self, now: Timestamp) {
         if self.watch.observer.is_none() {
             return;
@@ -223,8 +226,8 @@ impl Connection {
         self.idle.deadline(self.probe_timeout())
     }
 
-    /// What came with keys that are discarded meanwhile is not acknowledged any more; and nothing is while the peer's
-    /// address permits no datagram.
+    /// Packets whose keys have been discarded since are no longer acknowledged, and nothing is sent at the
+    /// anti-amplification limit.
     fn ack_deadline(&self) -> Option<Timestamp> {
         let protection = self.handshake.protection();
         let may_send = !self.at_amplification_limit();
@@ -238,7 +241,7 @@ impl Connection {
     fn keep_alive_deadline(&self) -> Option<Timestamp> {
         let interval = self.config.keep_alive_interval?;
         let is_wanted = !self.flags.ping_owed && self.handshake.is_complete();
-        // Something that elicits an ACK is on its way already: its answer is the sign of life.
+        // While an ack-eliciting packet is outstanding, its acknowledgement shows that the peer is alive.
         let is_idle = self.recovery.is_nothing_outstanding(SpaceId::Application);
         (is_wanted && is_idle).then(|| self.idle.last_activity + interval)
     }
@@ -255,7 +258,7 @@ impl Connection {
 mod tests {
     use super::*;
 
-    /// The order in which timers expire, and that no kind is missing or in the table twice.
+    /// The table is in the order of the kinds: none is missing, and none is in it twice.
     #[test]
     fn every_kind_has_its_row() {
         for (place, timer) in TIMERS.iter().enumerate() {
