@@ -1,18 +1,18 @@
 /**
- * Curves with more samples than pixel columns: each column is a bar from the least to the greatest value in it. Browsers fill bars at once, while they
- * take a long time over a line that goes up and down in every pixel.
+ * Draws curves with more samples than pixel columns: each column is a bar from its minimum to its maximum value. Browsers fill bars fast, but are slow at
+ * drawing a line that goes up and down in every pixel.
  */
 import type { Box, Course, Style } from "./stroke.ts";
 import type { Thinned } from "./thin.ts";
 
-/** Collects what lies in one pixel column after another; in device pixels. */
+/** Collects the points of one pixel column after another; in device pixels. */
 class Bars {
   private column = NaN;
   private upper = 0;
   private lower = 0;
   private last = NaN;
   private readonly slopes = new Path2D();
-  /** What lies below the bars: filled at the end, since changes of opacity take time. */
+  /** The areas below the bars, which are filled at the end, because changing the opacity is slow. */
   private readonly below: [left: number, top: number, width: number, height: number][] = [];
 
   constructor(
@@ -22,7 +22,7 @@ class Bars {
     private readonly style: Style,
   ) {}
 
-  /** Takes the next point. */
+  /** Adds the next point. */
   add(x: number, y: number): void {
     const column = Math.floor(x);
     if (column !== this.column) {
@@ -30,7 +30,7 @@ class Bars {
       this.finish();
       if (Number.isFinite(this.last)) this.join(column, y);
       this.column = column;
-      // Neighbouring columns touch: a line between their points passes through both.
+      // The bars of adjacent columns touch, because a line between their points would pass through both.
       this.upper = this.lower = near && Number.isFinite(this.last) ? this.last : y;
     }
     this.upper = Math.min(this.upper, y);
@@ -38,13 +38,13 @@ class Bars {
     this.last = y;
   }
 
-  /** What follows is not joined to what came before. */
+  /** The next point is not connected to the previous one. */
   lift(): void {
     this.finish();
     this.column = this.last = NaN;
   }
 
-  /** Draws the column that is not drawn yet, and the lines between columns that lie apart. */
+  /** Draws the last column, and the lines between columns that are not adjacent. */
   end(until: number): void {
     this.finish();
     if (this.step && Number.isFinite(this.last) && until > this.column + 1) this.bar(this.column + 1, until - this.column - 1, this.last, this.last);
@@ -58,7 +58,7 @@ class Bars {
     if (Number.isFinite(this.column)) this.bar(this.column, 1, this.upper, this.lower);
   }
 
-  /** Joins the last point to one in a later column. */
+  /** Connects the last point to one in a later column. */
   private join(column: number, y: number): void {
     const gap = column - this.column - 1;
     if (gap < 1) return;
@@ -78,7 +78,7 @@ class Bars {
   }
 }
 
-/** Draws samples of which each pixel column has several. */
+/** Draws samples of which there are several per pixel column. */
 export function paintColumns(context: CanvasRenderingContext2D, box: Box, samples: Thinned, { factor, step, until }: Course, style: Style): void {
   const xScale = box.width / (box.xMax - box.xMin);
   const yScale = box.height / (box.yMax - box.yMin);
