@@ -1,7 +1,7 @@
 #!/bin/sh
-# What the page's build and tests need: Node 20.19 or newer, and Chromium. With CI=true what is missing is installed (Debian's
-# packages; a Node that is new enough from npm, into target/tools), otherwise it is named. Prints the folder of a Node to be
-# put into PATH, if that is not the one that is there.
+# Checks for the tools that the page's build and tests need: Node 20.19 or newer, and Chromium. With CI=true, missing tools
+# are installed (Debian's packages; a Node that is new enough from npm, into target/tools), otherwise an error names them.
+# Prints the folder of a newer Node that has to be put into PATH, if the one in PATH is too old.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,7 +15,7 @@ has_browser() { [ -x "${CHROMIUM:-/usr/bin/chromium}" ]; }
 
 install_package() {
     [ "${CI:-}" = true ] || {
-        echo "viewer: $1 is missing; install Debian's $1, or run this with CI=true" >&2
+        echo "viewer: $1 is missing; install the Debian package $1, or run this with CI=true" >&2
         exit 1
     }
     echo "viewer: installing $1" >&2
@@ -29,7 +29,7 @@ have npm || install_package npm
 if ! is_new_enough node; then
     if ! is_new_enough "$tools/node_modules/node/bin/node"; then
         [ "${CI:-}" = true ] || {
-            echo "viewer: Node 20.19 or newer is needed, this is $(node --version)" >&2
+            echo "viewer: Node 20.19 or newer is needed, but this is $(node --version)" >&2
             exit 1
         }
         npm install --silent --no-save --prefix "$tools" node@22 >&2

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { defineConfig, type Plugin } from "vite";
 
-/** Puts script and styles into the page, so that it is one file, and the licence of what is built in. */
+/** Puts the script, the styles, and the licence of the bundled library into the page, so that it is one file. */
 function oneFile(): Plugin {
   return {
     name: "one-file",

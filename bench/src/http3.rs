@@ -1,4 +1,4 @@
-//! Bytes over HTTP/3: the server inside its shard, the client as a task.
+//! Downloads over HTTP/3: the server runs inside its shard, the client as a task.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ pub(crate) fn serve(options: &ServerOptions, mtu: u16) -> Outcome {
     }
 }
 
-/// Answers `/zero/N` with `N` bytes.
+/// Responds to `/zero/N` with `N` bytes.
 struct Zeros;
 
 impl Handler for Zeros {
@@ -77,5 +77,9 @@ async fn run(options: &ClientOptions, mtu: u16) -> Outcome {
     let seconds = began.elapsed().as_secs_f64();
     println!(r#"{{"bytes":{},"seconds":{seconds},"status":{}}}"#, sink.received, status.as_u16());
     client.shutdown().await;
-    if status == StatusCode::OK { Ok(()) } else { Err(format!("the server says {status}").into()) }
+    if status == StatusCode::OK {
+        Ok(())
+    } else {
+        Err(format!("the server responded with status {status}").into())
+    }
 }

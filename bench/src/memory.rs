@@ -1,4 +1,4 @@
-//! Two endpoints in one process, joined by nothing: what the transport itself costs.
+//! The cost of the transport itself: two endpoints in one process exchange datagrams in memory.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ struct End {
     spent: Duration,
 }
 
-/// Downloads `size` bytes and prints the time spent in either end.
+/// Downloads `size` bytes and prints the time spent in each endpoint.
 pub(crate) fn run(size: usize) {
     let transport = Arc::new(
         TransportConfig::builder()

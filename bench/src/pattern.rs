@@ -1,4 +1,4 @@
-//! The bytes that are sent: byte `i` is `i mod 251`, so that any that is lost or moved shows.
+//! The bytes that are sent: byte `i` is `i mod 251`, so that lost and moved bytes are detected.
 
 use bytes::Bytes;
 
@@ -18,20 +18,20 @@ impl Source {
         Self { chunk: chunk(), sent: 0, size }
     }
 
-    /// What comes next; empty at the end.
+    /// The next bytes; empty at the end.
     pub(crate) fn peek(&self) -> Bytes {
         let start = (self.sent % CHUNK as u64) as usize;
         let left = (self.size - self.sent).min((CHUNK - start) as u64) as usize;
         self.chunk.slice(start..start + left)
     }
 
-    /// So many of those bytes were taken.
+    /// Skips the first `bytes` of these.
     pub(crate) fn advance(&mut self, bytes: usize) {
         self.sent += bytes as u64;
     }
 }
 
-/// Compares what came with the pattern.
+/// Compares received bytes with the pattern.
 pub(crate) struct Sink {
     chunk: Bytes,
     pub(crate) received: u64,
@@ -42,7 +42,7 @@ impl Sink {
         Self { chunk: chunk(), received: 0 }
     }
 
-    /// Whether the next bytes are right.
+    /// Whether `bytes` continue the pattern.
     pub(crate) fn accept(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             let start = (self.received % CHUNK as u64) as usize;

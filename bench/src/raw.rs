@@ -1,4 +1,4 @@
-//! Bytes on a raw stream, both ends inside their shards.
+//! Downloads on a raw stream; both endpoints run inside their shards.
 
 use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::pattern::{Sink, Source};
 use crate::{Outcome, RawClientOptions, ServerOptions, tls};
 
 const ALPN: &str = "perf";
-/// The length that a client asks for.
+/// The size of the length field that a client sends.
 const LENGTH_LEN: usize = 8;
 
 pub(crate) fn serve(options: &ServerOptions, mtu: u16) -> Outcome {
@@ -26,7 +26,7 @@ pub(crate) fn serve(options: &ServerOptions, mtu: u16) -> Outcome {
     }
 }
 
-/// Takes every client in.
+/// Accepts every client.
 struct Everyone;
 
 impl Acceptor for Everyone {
@@ -48,7 +48,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Reads the length, then writes as much as the connection takes. `false` when it is over.
+    /// Reads the length, then writes as much as the connection accepts. Returns `false` when the response is complete.
     fn go_on(&mut self, now: Timestamp, connection: &mut Connection) -> bool {
         while self.source.is_none() {
             match connection.read(now, self.stream, LENGTH_LEN) {
@@ -130,7 +130,7 @@ impl Client {
         }
     }
 
-    /// Reads what is there; the outcome when it is over.
+    /// Reads the data that has arrived. Returns the outcome when the download is over.
     fn go_on(
         &mut self,
         now: Timestamp,
@@ -149,7 +149,10 @@ impl Client {
                 }
                 Ok(ReadOutcome::Finished) | Err(ReadError::UnknownStream) => {
                     let received = download.sink.received;
-                    return Some(Err(format!("{received} of {} bytes came", self.bytes)));
+                    return Some(Err(format!(
+                        "only {received} of {} bytes were received",
+                        self.bytes
+                    )));
                 }
                 Err(error) => return Some(Err(error.to_string())),
             }

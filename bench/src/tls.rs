@@ -1,4 +1,4 @@
-//! Certificates and what is read from their files.
+//! Certificates, and the configurations that use them.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! An ACK frame: its ranges descend with a gap between two, and can be written again.
+//! An ACK frame: its ranges descend with a gap between any two, and encoding them again yields the same ranges.
 #![no_main]
 
 use clearway_wire::frame::Ack;
@@ -12,7 +12,7 @@ fuzz_target!(|data: &[u8]| {
         let mut bound = u64::MAX;
         for range in ack.ranges() {
             assert!(range.end().get() < bound && range.start() <= range.end());
-            // The next range ends at least two below.
+            // The next range ends at least two below the start of this one.
             bound = range.start().get().saturating_sub(1);
         }
         let mut buffer = vec![0; encoded.len() + 8];

@@ -1,5 +1,5 @@
-//! The payloads of 1-RTT packets of a peer that owns the keys, to a server and to a client: a connection takes them in
-//! or ends, and whatever it awaits has a deadline.
+//! Payloads of 1-RTT packets from a peer that has the keys, to a server and to a client: the connection processes them
+//! or closes, and while it waits for anything it has a deadline.
 #![no_main]
 
 use clearway_limits::scene::{Application, Scene};

@@ -1,4 +1,4 @@
-//! Datagrams to an endpoint: of strangers, of clients that want a connection, and to one that has a connection.
+//! Datagrams to an endpoint: from unknown senders, from clients that connect, and for existing connections.
 #![no_main]
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
         let length = usize::from(u16::from_be_bytes([*high, *low])).min(bytes.len());
         let (datagram, others) = bytes.split_at(length);
         rest = others;
-        // An Initial packet is looked at only in a datagram of 1200 bytes.
+        // An Initial packet is only processed in a datagram of at least 1200 bytes.
         let size = if first & 0x10 == 0 { length } else { length.max(1200) };
         let mut datagram = datagram.to_vec();
         datagram.resize(size, 0);

@@ -1,4 +1,4 @@
-//! A packet's payload: every frame that is understood can be written, and means the same.
+//! A packet's payload: every frame that can be decoded can be encoded, and decodes to the same frame.
 #![no_main]
 
 use clearway_wire::{Frame, Reader, Writer};

@@ -1,4 +1,4 @@
-//! The peer's streams, in any order and cut anywhere, to an HTTP/3 connection of either role.
+//! The peer's streams, in any order and in pieces of any size, to an HTTP/3 connection of either role.
 #![no_main]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -8,7 +8,7 @@ use clearway_http3::{Config, Connection, ReadEnd, Role, Transport, WriteError};
 use clearway_units::Random;
 use libfuzzer_sys::fuzz_target;
 
-/// One peer's streams, and room for everything that is written.
+/// The streams of the peer, and unlimited room for everything that is written.
 #[derive(Default)]
 struct Streams {
     peers: [VecDeque<u64>; 2],
@@ -102,7 +102,7 @@ fuzz_target!(|data: &[u8]| {
         rest = others;
         let is_unidirectional = what & 4 != 0;
         let index = u64::from(what & 3);
-        // Request streams are always the client's.
+        // Clients open all request streams.
         let side = u64::from(is_unidirectional && is_client);
         let stream = index * 4 + u64::from(is_unidirectional) * 2 + side;
         if !known.contains(&stream) {

@@ -1,4 +1,4 @@
-//! HTTP/3 frame headers: the same frames however the stream is cut.
+//! HTTP/3 frame headers: the frames are the same in whatever pieces the stream arrives.
 #![no_main]
 
 use clearway_http3::fuzzing::check_frames;

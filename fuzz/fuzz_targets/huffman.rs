@@ -1,4 +1,4 @@
-//! A Huffman coded string: it has one code, and every string has one.
+//! A Huffman-coded string: every string has exactly one encoding.
 #![no_main]
 
 use clearway_http3::fuzzing::check_huffman;

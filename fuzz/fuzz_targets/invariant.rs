@@ -1,4 +1,4 @@
-//! The header of any version: what is read lies inside the datagram.
+//! The version-independent header: everything that is read lies within the datagram.
 #![no_main]
 
 use clearway_wire::header::Invariant;

@@ -1,4 +1,4 @@
-//! Recorded traces, durations, rates, probabilities and sizes as people write them.
+//! Texts that people write: recorded traces, durations, rates, probabilities and sizes.
 #![no_main]
 
 use clearway_network::{Trace, parse_duration, parse_probability, parse_rate, parse_size};

@@ -1,4 +1,4 @@
-//! A truncated packet number: never out of range, and its last bytes are those that came.
+//! A truncated packet number: the decoded number is in range, and ends with the received bytes.
 #![no_main]
 
 use clearway_wire::{PacketNumber, Reader, VarInt};

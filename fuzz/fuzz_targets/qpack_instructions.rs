@@ -1,4 +1,4 @@
-//! The QPACK encoder and decoder streams: the same verdict however they are cut.
+//! The QPACK encoder and decoder streams: the result is the same in whatever pieces they arrive.
 #![no_main]
 
 use clearway_http3::fuzzing::check_instructions;

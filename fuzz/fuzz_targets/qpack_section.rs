@@ -1,4 +1,4 @@
-//! An encoded field section: what was decoded can be encoded, and means the same.
+//! An encoded field section: decoded fields can be encoded, and decode to the same fields.
 #![no_main]
 
 use clearway_http3::fuzzing::check_field_section;

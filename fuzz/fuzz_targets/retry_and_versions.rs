@@ -1,4 +1,4 @@
-//! Retry and Version Negotiation packets: what was read can be written, and means the same.
+//! Retry and Version Negotiation packets: decoded packets can be encoded, and decode to the same packets.
 #![no_main]
 
 use clearway_wire::header::{HeaderKind, ProtectedHeader, Retry, VersionNegotiation};
@@ -10,7 +10,7 @@ fuzz_target!(|data: &[u8]| {
     let mut buffer = vec![0; data.len() + 16];
     let mut writer = Writer::new(&mut buffer);
     match header.kind {
-        // Without the Fixed Bit it is no packet of version 1 (RFC 9000 §17.2), which its receiver looks at.
+        // A packet without the Fixed Bit is not valid in version 1 (RFC 9000 §17.2), which its receiver checks.
         HeaderKind::Retry(retry) if header.fixed_bit => {
             let Retry { version, destination, source, token, .. } = retry;
             let encode = Retry::encode_without_tag;

@@ -1,4 +1,4 @@
-//! A scenario: understood, or refused with a place in the file.
+//! A scenario: it is accepted, or rejected with a message.
 #![no_main]
 
 use std::path::Path;

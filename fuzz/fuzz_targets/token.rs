@@ -1,4 +1,4 @@
-//! A token that a client shows, and what a token of ours can hold.
+//! A token in an Initial packet, and the contents that a token can encode.
 #![no_main]
 
 use clearway_transport::fuzzing::check_token;

@@ -1,4 +1,4 @@
-//! Transport parameters: what was accepted can be written, and means the same.
+//! Transport parameters: accepted parameters can be encoded, and decode to the same parameters.
 #![no_main]
 
 use clearway_wire::{Initiator, TransportParameters};

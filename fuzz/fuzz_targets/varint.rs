@@ -1,4 +1,4 @@
-//! A variable-length integer: what was read can be written, and takes no more bytes than it had.
+//! A variable-length integer: a decoded value can be encoded, in at most as many bytes.
 #![no_main]
 
 use clearway_wire::{Reader, VarInt, Writer};

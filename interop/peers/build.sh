@@ -1,8 +1,8 @@
 #!/bin/sh
 # Builds the peers, each with its own ecosystem's tools, into $PEERS_OUT (default: target/peers of the repository).
-# usage: build.sh [NAME...]      names: quinn tokio-quiche quic-go aioquic; none means all of them
-# PEERS_JOBS bounds parallelism (default 2). With CI=true missing Debian packages are installed, and
-# a missing toolchain or a failed build is an error; otherwise that peer is left out.
+# usage: build.sh [NAME...]      names: quinn tokio-quiche quic-go aioquic (default: all)
+# PEERS_JOBS limits parallelism (default 2). With CI=true, missing Debian packages are installed, and a missing
+# toolchain or a failed build is an error; otherwise that peer is skipped.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,7 +25,7 @@ have_libclang() {
 
 have_venv() { python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
 
-# What a peer needs and is not here, in words; empty when all is here.
+# Prints what is missing to build a peer; prints nothing if everything is installed.
 missing() {
     case $1 in
         quinn) have cargo || echo "no cargo" ;;
@@ -63,7 +63,7 @@ install_package() {
     $as_root apt-get update -qq && $as_root apt-get install -y -qq --no-install-recommends "$1"
 }
 
-# One thing after the other, as `missing` names them; ends when an install changes nothing.
+# Installs what `missing` prints, one package after the other, until an installation changes nothing.
 install_missing() {
     have apt-get || return 0
     last=
@@ -75,7 +75,7 @@ install_missing() {
     done
 }
 
-# Copies only what changed, so that nothing that runs is written over.
+# Copies a file only if it changed, and as a new file, so that a running program is not overwritten.
 place() { cmp -s "$1" "$2" || { rm -f "$2" && cp "$1" "$2"; }; }
 
 build_cargo() {
@@ -107,7 +107,7 @@ build() {
     esac
 }
 
-leave_out() {
+skip() {
     echo "peer $1: skipped ($2)"
     [ "${CI:-}" != true ] || failed=1
 }
@@ -118,13 +118,13 @@ for name in "$@"; do
     [ "${CI:-}" != true ] || install_missing "$name" >"$log" 2>&1
     lack=$(missing "$name")
     if [ -n "$lack" ]; then
-        leave_out "$name" "$lack"
+        skip "$name" "$lack"
     elif build "$name" >>"$log" 2>&1; then
         echo "peer $name: built"
         rm -f "$log"
     else
         tail -n 40 "$log" >&2
-        leave_out "$name" "build failed, see $log"
+        skip "$name" "build failed, see $log"
     fi
 done
 exit $failed

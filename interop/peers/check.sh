@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks the built peers against each other: every server with the quinn client, every client with the quinn server.
-# usage: check.sh      takes the programs from $PEERS_OUT (default: target/peers of the repository)
+# usage: check.sh      the programs are in $PEERS_OUT (default: target/peers of the repository)
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -35,7 +35,7 @@ start() {
     port=$(sed -n 's/^listening .*://p' "$work/ready")
 }
 
-# The server must end by itself, with status 0, and leave a qlog.
+# On SIGTERM the server must exit with status 0, and it must have written a qlog file.
 stop() {
     kill "$server"
     wait "$server" || fail "$1 server: exit status $?"
@@ -73,12 +73,12 @@ pair() {
         fail "$title: exit status 0 for a 404"
     case $line in *'"status":404}') ;; *) fail "$title: no 404: $line" ;; esac
     line=$(get "$2" /file --ca "$work/stranger.pem" --discard) &&
-        fail "$title: trusts a stranger"
+        fail "$title: accepted a certificate that it does not trust"
     stop "$1"
 }
 
 for name in quinn tokio-quiche quic-go aioquic; do
-    [ -x "$out/$name" ] || { echo "absent $name"; continue; }
+    [ -x "$out/$name" ] || { echo "not built: $name"; continue; }
     pair "$name" quinn ""
     pair "$name" quinn " --retry"
     [ "$name" = quinn ] || pair quinn "$name" ""

@@ -1,19 +1,21 @@
-//! 10 MB byte for byte between `clearway` and other stacks, in both roles; and the traces that they write are read.
+//! Downloads of 10 MB between `clearway` and other stacks, in both roles, compared byte for byte; and checks that
+//! `clearway` can read the traces that these stacks write.
 //!
-//! `cargo xtask test --peers` builds what is needed and says where it is. A peer that could not be
-//! built (no toolchain) is skipped with a line saying so; in CI that is a failure.
+//! `cargo xtask test --peers` builds the peers and passes their location. A peer that could not be built (no toolchain)
+//! is skipped with a message; in CI that is a failure.
 
 mod support;
 
 use support::{Peer, Workspace};
 
-/// Ten megabytes, as in the main job.
+/// The size of the downloads: ten megabytes.
 const SIZE: usize = 10_000_000;
 
-/// A bottleneck of 40 Mbit/s in a round trip of 30 ms, with a queue of as much.
+/// A bottleneck of 40 Mbit/s in a round trip of 30 ms, with a queue of about one bandwidth-delay product.
 const BOTTLENECK: [&str; 6] =
     ["--delay", "15ms", "--to-client-rate", "40mbit", "--to-client-queue", "110"];
-/// The lab's scenario of that name: 30 % are lost both ways for two seconds, behind the handshake.
+/// The lab's scenario of that name: 30 % of the packets are lost in both directions for two seconds after the
+/// handshake.
 const COLLAPSE: [&str; 8] =
     ["--delay", "5ms", "--loss", "30%", "--loss-after-bytes", "6kB", "--loss-for", "2s"];
 
@@ -28,7 +30,7 @@ fn clearway_downloads_from(name: &str) {
     assert_traces_are_read(&workspace, "server");
 }
 
-/// Ten megabytes from a peer through a network, and its traces are read.
+/// Downloads from a peer through an emulated network, and reads the traces that the peer wrote.
 fn traces_of(name: &str, network: &str, conditions: &[&str]) {
     let Some(peer) = Peer::find(name) else { return };
     let workspace = Workspace::new(&format!("{network}-{name}"), SIZE);
@@ -41,14 +43,14 @@ fn traces_of(name: &str, network: &str, conditions: &[&str]) {
     assert_traces_are_read(&workspace, "server");
 }
 
-/// All events are of a form that is known: what is not understood has a remark behind its name. What is found is told
-/// only, as whether it is true depends on the machine.
+/// Checks that all events have a known form: names of other events are followed by a remark in parentheses. Findings
+/// are only printed, because they depend on the machine.
 fn assert_traces_are_read(workspace: &Workspace, vantage_point: &str) {
     for trace in support::read_traces(workspace) {
         let events = trace["events"].as_u64();
         assert!(events.is_some_and(|events| events > 1000), "{trace}");
         assert_eq!(trace["vantage_point"], vantage_point, "{trace}");
-        let unused = trace["unused"].as_object().expect("names and counts");
+        let unused = trace["unused"].as_object().expect("`unused` has names and counts");
         assert_eq!(unused.keys().find(|name| name.contains('(')), None, "{trace}");
         println!("{trace}");
     }
@@ -105,41 +107,41 @@ fn serves_aioquic() {
 }
 
 #[test]
-fn reads_what_quinn_writes_of_a_bottleneck() {
+fn reads_traces_of_quinn_from_a_bottleneck() {
     traces_of("quinn", "bottleneck", &BOTTLENECK);
 }
 
 #[test]
-fn reads_what_quinn_writes_of_the_collapse() {
+fn reads_traces_of_quinn_from_the_collapse() {
     traces_of("quinn", "collapse", &COLLAPSE);
 }
 
 #[test]
-fn reads_what_tokio_quiche_writes_of_a_bottleneck() {
+fn reads_traces_of_tokio_quiche_from_a_bottleneck() {
     traces_of("tokio-quiche", "bottleneck", &BOTTLENECK);
 }
 
 #[test]
-fn reads_what_tokio_quiche_writes_of_the_collapse() {
+fn reads_traces_of_tokio_quiche_from_the_collapse() {
     traces_of("tokio-quiche", "collapse", &COLLAPSE);
 }
 
 #[test]
-fn reads_what_quic_go_writes_of_a_bottleneck() {
+fn reads_traces_of_quic_go_from_a_bottleneck() {
     traces_of("quic-go", "bottleneck", &BOTTLENECK);
 }
 
 #[test]
-fn reads_what_quic_go_writes_of_the_collapse() {
+fn reads_traces_of_quic_go_from_the_collapse() {
     traces_of("quic-go", "collapse", &COLLAPSE);
 }
 
 #[test]
-fn reads_what_aioquic_writes_of_a_bottleneck() {
+fn reads_traces_of_aioquic_from_a_bottleneck() {
     traces_of("aioquic", "bottleneck", &BOTTLENECK);
 }
 
 #[test]
-fn reads_what_aioquic_writes_of_the_collapse() {
+fn reads_traces_of_aioquic_from_the_collapse() {
     traces_of("aioquic", "collapse", &COLLAPSE);
 }

@@ -1,4 +1,4 @@
-//! One attack for each kind of table that a peer can fill.
+//! Attacks: one for each kind of table that a peer can fill.
 
 mod endpoint;
 mod floods;
@@ -9,26 +9,26 @@ mod streams;
 use crate::scene::{Application, Scene};
 use clearway_transport::Side;
 
-/// What an attack is done to.
+/// The victim of an attack.
 pub enum Target {
-    /// A connection whose handshake is confirmed; the victim is the side named.
+    /// A connection whose handshake is confirmed; the victim is the endpoint on this side.
     Connection(Side, Application),
-    /// Whatever the attack makes itself.
+    /// Something that the attack creates itself, or an endpoint that it sends to from other addresses.
     Own,
 }
 
-/// A peer that tries to make an endpoint keep more and more.
+/// A peer that tries to make an endpoint allocate more and more memory.
 pub struct Attack {
-    /// Its name in `tables.toml` and in the table that is printed.
+    /// Its name in `tables.toml` and in the printed table.
     pub name: &'static str,
-    /// What it is done to.
+    /// The victim.
     pub target: Target,
-    /// The attack: ten times what the victim's cap lets it keep, or tens of thousands of packets where
-    /// nothing should be kept at all.
+    /// Performs the attack: sends ten times what the victim may keep, or tens of thousands of packets if it should keep
+    /// nothing at all.
     pub drive: fn(&mut Scene),
-    /// How many bytes the victim may have allocated for it at most, at any moment.
+    /// The most bytes that the victim may allocate because of it, at any moment.
     pub bound: u64,
-    /// Where the bound comes from.
+    /// The reason for the bound.
     pub because: &'static str,
 }
 
@@ -47,7 +47,7 @@ pub fn all() -> Vec<Attack> {
 }
 
 impl Attack {
-    /// What the attack is done to, as it is before.
+    /// The scene before the attack.
     pub fn scene(&self) -> Scene {
         match self.target {
             Target::Connection(victim, application) => Scene::new(victim, application),

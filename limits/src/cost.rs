@@ -1,5 +1,4 @@
-//! Single operations on an endpoint that holds many of something: what one costs must not grow with how
-//! many there are.
+//! Single operations on an endpoint that has many of something: the cost of one must not grow with their number.
 
 use clearway_transport::{Side, TransportConfig};
 use clearway_wire::{
@@ -8,20 +7,20 @@ use clearway_wire::{
 
 use crate::scene::{Application, Scene, address, settings};
 
-/// How often an operation is repeated; its cost is the mean.
+/// How often an operation is repeated; its cost is the mean of the repetitions.
 pub const REPETITIONS: u64 = 32;
 
-/// One operation, and what there may be many of while it is done.
+/// One operation, and the kind of things that the endpoint has many of.
 pub struct Operation {
     /// Its name.
     pub name: &'static str,
-    /// What there is many of.
+    /// What the endpoint has many of.
     pub of: &'static str,
-    /// How many there are, in three steps. The last is the cap where the peer cannot make more.
+    /// Three numbers of them to compare. The last is the limit, if there is one that the peer cannot exceed.
     pub counts: [u64; 3],
-    /// Makes them.
+    /// Creates them.
     prepare: fn(u64) -> Scene,
-    /// Does it once; the number tells repetitions apart.
+    /// Performs the operation once; the number is that of the repetition.
     perform: fn(&mut Scene, u64),
 }
 
@@ -48,7 +47,7 @@ pub fn all() -> Vec<Operation> {
 }
 
 impl Operation {
-    /// Makes `count` of what there may be many of, and does the operation [`REPETITIONS`] times.
+    /// Creates `count` of [`Self::of`], and performs the operation [`REPETITIONS`] times.
     pub fn run(&self, count: u64) {
         let mut scene = (self.prepare)(count);
         for repetition in 0..REPETITIONS {
@@ -58,13 +57,13 @@ impl Operation {
     }
 }
 
-/// What is counted: instructions are collected between its call and its return.
+/// The function that is counted: valgrind counts instructions between its call and its return.
 #[inline(never)]
 fn counted_operation(operation: &mut dyn FnMut()) {
     operation();
 }
 
-fn roomy() -> TransportConfig {
+fn large_limits() -> TransportConfig {
     settings()
         .to_builder()
         .max_concurrent_bidirectional_streams(20_000)
@@ -79,7 +78,7 @@ fn roomy() -> TransportConfig {
 }
 
 fn scene(application: Application, connections: usize) -> Scene {
-    Scene::with(Side::Server, application, &roomy(), connections)
+    Scene::with(Side::Server, application, &large_limits(), connections)
 }
 
 fn varint(value: u64) -> VarInt {
@@ -118,7 +117,7 @@ fn receive_reset(scene: &mut Scene, repetition: u64) {
     scene.send(&[Frame::ResetStream(frame::ResetStream { stream_id, error_code, final_size })]);
 }
 
-/// Streams whose data waits for the connection's credit.
+/// Streams with data that waits to be sent.
 fn writing_streams(count: u64) -> Scene {
     let mut scene = scene(Application::Idle, 1);
     scene.send(&[Frame::MaxData(frame::MaxData { maximum: varint(1 << 29) })]);
@@ -141,7 +140,7 @@ fn transmit_once(scene: &mut Scene, _: u64) {
     }
 }
 
-/// The victim has sent so many packets, none of which is acknowledged.
+/// The victim has sent `count` packets, none of which is acknowledged.
 fn in_flight(count: u64) -> Scene {
     let mut scene = scene(Application::Idle, 1);
     scene.send(&[data_frame(0, 0, b"x")]);
@@ -164,7 +163,7 @@ fn in_flight(count: u64) -> Scene {
     scene
 }
 
-/// Of these all but the newest are declared lost.
+/// The same, but all except the newest are declared lost.
 fn lost(count: u64) -> Scene {
     let mut scene = in_flight(count);
     let largest = scene.largest_sent().expect("packets").get();
@@ -177,13 +176,13 @@ fn acknowledge(scene: &mut Scene, number: u64) {
     scene.acknowledge(core::iter::once(number..=number));
 }
 
-/// Acknowledges one more of the newest packets, none of which makes another lost.
+/// Acknowledges one more of the newest packets, which causes no other packet to be declared lost.
 fn acknowledge_newest(scene: &mut Scene, repetition: u64) {
     let largest = scene.largest_sent().expect("packets").get();
     acknowledge(scene, largest - 2 * REPETITIONS + repetition + 1);
 }
 
-/// Acknowledges one more of the oldest packets, of which the handshake took fewer than twenty.
+/// Acknowledges one more of the oldest packets. The handshake used fewer than twenty packet numbers.
 fn acknowledge_oldest(scene: &mut Scene, repetition: u64) {
     acknowledge(scene, 20 + repetition);
 }
@@ -200,7 +199,7 @@ fn fragments(count: u64) -> Scene {
     scene
 }
 
-/// Closes no gap; with many fragments the byte is there already.
+/// The byte closes no gap; if there are many fragments, it was received before.
 fn receive_fragment(scene: &mut Scene, repetition: u64) {
     scene.send(&[data_frame(0, 1_000 + 2 * repetition, b"x")]);
 }

@@ -1,11 +1,12 @@
-//! What a peer can make an endpoint keep, and what each packet costs.
+//! Tests of how much memory a peer can make an endpoint allocate, and of how much processor time each packet takes.
 //!
-//! - [`attack`]: a peer that owns the keys and fills one table after another, ten times over.
-//!   `tests/sizes.rs` holds the bytes allocated against each attack's stated bound.
-//! - `tables.toml` lists every field of the crates below the program that can grow, and the attack that
-//!   drives it or the reason why no peer can; `tests/tables.rs` takes the list from the source.
-//! - [`cost`]: single operations on an endpoint that holds many streams, connections, fragments or lost
-//!   packets; `cargo xtask cost` counts their instructions.
+//! - [`attack`]: a peer that has the keys and fills one table after another, to ten times its limit. `tests/sizes.rs`
+//!   compares the allocated bytes with the bound that each attack states.
+//! - `tables.toml` lists every field that can grow in the libraries that a peer drives, with the attack that fills it
+//! or
+//!   the reason why no peer can. `tests/tables.rs` compares it with the source.
+//! - [`cost`]: single operations on an endpoint that has many streams, connections, fragments or lost packets;
+//!   `cargo xtask cost` counts their instructions.
 
 pub mod attack;
 pub mod cost;

@@ -1,4 +1,4 @@
-//! An endpoint under attack, and a peer that owns the keys and writes its packets itself.
+//! An endpoint under attack, and a peer that has the keys and writes its packets itself.
 
 use core::net::SocketAddr;
 use core::ops::RangeInclusive;
@@ -18,33 +18,33 @@ use clearway_wire::{
 };
 use rustls::quic::PacketKey;
 
-/// UDP payloads of the attacker have at most this many bytes.
+/// The largest UDP payload that the attacker sends.
 const DATAGRAM: usize = 1_200;
 const TAG_LEN: usize = 16;
 const ID_LEN: usize = 8;
-/// Between two packets of the attacker.
+/// The time between two packets of the attacker.
 const STEP: Duration = Duration::from_micros(10);
 
-/// What the application at the attacked end does.
+/// What the application of the endpoint under attack does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Application {
-    /// It takes note of events, and accepts and reads nothing.
+    /// It polls events, but accepts and reads nothing.
     Idle,
-    /// It accepts every stream and reads all there is.
+    /// It accepts every stream and reads everything.
     Reads,
-    /// It accepts every stream, and writes to each that takes data, as much as it takes.
+    /// It accepts every stream, and writes as much as possible to each that it can write to.
     Writes,
 }
 
 /// An endpoint with one connection, whose peer is the attacker.
 pub struct Scene {
-    /// The present.
+    /// The current time.
     pub now: Timestamp,
     /// The endpoint under attack.
     pub victim: Endpoint,
     /// Its connection with the attacker.
     pub handle: ConnectionHandle,
-    /// The connection ID under which the victim knows this connection.
+    /// The Destination Connection ID of packets to the victim on this connection.
     pub victim_id: ConnectionId,
     /// How the connection ended, if it did.
     pub closed: Option<String>,
@@ -52,7 +52,7 @@ pub struct Scene {
     home: SocketAddr,
     next_number: u64,
     largest_sent: Option<PacketNumber>,
-    /// Whether what the victim wants to send leaves it.
+    /// Whether the victim may transmit datagrams.
     pub lets_send: bool,
     datagram: Vec<u8>,
     scratch: Vec<u8>,
@@ -60,7 +60,7 @@ pub struct Scene {
     streams: Vec<StreamId>,
 }
 
-/// A peer's address; no two numbers share one.
+/// The address of peer `number`; each number has another address.
 pub fn address(number: u32) -> SocketAddr {
     let [_, high, middle, low] = number.to_be_bytes();
     SocketAddr::from(([10, high, middle, low], 50_000))
@@ -74,7 +74,7 @@ fn arrival(remote: SocketAddr) -> Arrival {
     Arrival { remote, local_ip: None }
 }
 
-/// The settings of both ends: the defaults, with DATAGRAM frames allowed and no end by silence.
+/// The settings of both endpoints: the defaults, with DATAGRAM frames enabled and without an idle timeout.
 pub fn settings() -> TransportConfig {
     TransportConfig::builder()
         .max_idle_timeout(None)
@@ -84,7 +84,7 @@ pub fn settings() -> TransportConfig {
         .unwrap()
 }
 
-/// An endpoint whose connections have these settings; a server if `is_server`.
+/// An endpoint whose connections use these settings; a server if `is_server`.
 pub fn endpoint(
     is_server: bool,
     settings: &TransportConfig,
@@ -107,7 +107,7 @@ pub fn endpoint(
     Endpoint::new(config, server, now, Random::from_number(u64::from(is_server)))
 }
 
-/// Lets `client` connect from `home`, and both ends speak until neither has more to say.
+/// Connects `client` from the address `home`, and exchanges datagrams until neither endpoint has any to send.
 pub fn shake_hands(
     now: &mut Timestamp,
     server: &mut Endpoint,
@@ -146,7 +146,7 @@ pub fn shake_hands(
 }
 
 impl Scene {
-    /// A connection whose handshake is confirmed, with the attacker as the other end than `victim`.
+    /// A connection whose handshake is confirmed. The endpoint on the side `victim` is attacked by its peer.
     ///
     /// # Panics
     /// If the handshake does not succeed.
@@ -154,7 +154,7 @@ impl Scene {
         Self::with(victim, application, &settings(), 100)
     }
 
-    /// The same with other settings, and with more connections permitted.
+    /// The same with other settings, and another limit on the number of connections.
     ///
     /// # Panics
     /// If the handshake does not succeed.
@@ -185,7 +185,7 @@ impl Scene {
             closed: None,
             application,
             home,
-            // Beyond whatever the handshake used.
+            // Larger than any number that the handshake used.
             next_number: 1_000,
             largest_sent: None,
             lets_send: true,
@@ -199,7 +199,7 @@ impl Scene {
     /// The connection under attack.
     ///
     /// # Panics
-    /// If it is gone.
+    /// If it no longer exists.
     pub fn connection(&mut self) -> &mut Connection {
         self.victim.connection_mut(self.handle).expect("the victim's connection")
     }
@@ -209,7 +209,7 @@ impl Scene {
         self.victim.connection(self.handle).is_none_or(Connection::is_closed)
     }
 
-    /// Another client connects to the victim, which is a server.
+    /// Connects another client to the victim, which has to be a server.
     ///
     /// # Panics
     /// If the handshake does not succeed.
@@ -219,17 +219,17 @@ impl Scene {
             .expect("a handshake");
     }
 
-    /// Skips packet numbers, as a path that loses packets does.
+    /// Skips packet numbers, as if the path had lost these packets.
     pub fn skip_numbers(&mut self, count: u64) {
         self.next_number += count;
     }
 
-    /// The victim receives a 1-RTT packet of these frames from the attacker's address.
+    /// The victim receives a 1-RTT packet with these frames from the attacker's address.
     pub fn send(&mut self, frames: &[Frame<'_>]) {
         self.send_from(self.home, frames);
     }
 
-    /// The same from any address.
+    /// The same from any source address.
     ///
     /// # Panics
     /// If the frames do not fit a packet.
@@ -277,14 +277,14 @@ impl Scene {
         write_initial(&mut datagram, destination, number, frames);
         let received = self.victim.receive(self.now, arrival(from), &mut datagram[..DATAGRAM]);
         if let Received::Incoming(incoming) = received {
-            // What is refused is refused by the endpoint.
+            // The endpoint refuses connections above its limit.
             let _ = self.victim.accept(self.now, incoming, None);
         }
         self.datagram = datagram;
         self.turn();
     }
 
-    /// The victim receives any bytes, from any address.
+    /// The victim receives a datagram with these bytes, from any source address.
     pub fn send_raw(&mut self, from: SocketAddr, bytes: &[u8]) {
         let mut datagram = std::mem::take(&mut self.datagram);
         datagram[..bytes.len()].copy_from_slice(bytes);
@@ -293,7 +293,7 @@ impl Scene {
         self.turn();
     }
 
-    /// The victim's application and its sender have their turn, and time goes on.
+    /// Advances the time, and runs the victim's application and its sender once.
     pub fn turn(&mut self) {
         self.now += STEP;
         self.run_application();
@@ -372,7 +372,7 @@ fn is_empty(outcome: &ReadOutcome) -> bool {
     !matches!(outcome, ReadOutcome::Data(_))
 }
 
-/// The packet number of a 1-RTT packet of the victim, whose header nothing protects.
+/// The packet number of a 1-RTT packet of the victim: null keys leave its header unprotected.
 fn number_of(packet: &[u8], largest: Option<PacketNumber>) -> Option<PacketNumber> {
     let first = *packet.first().filter(|first| **first & 0x80 == 0)?;
     let number = packet.get(1 + ID_LEN..)?.get(..usize::from(first & 3) + 1)?;

@@ -1,4 +1,4 @@
-//! Every table that a peer can fill, driven to ten times its cap: what is allocated stays below a bound.
+//! Every attack on a table that a peer can fill: the memory that it makes an endpoint allocate stays below a bound.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,14 +6,14 @@ use std::thread;
 
 use clearway_limits::attack::{self, Attack};
 
-/// What came of an attack.
+/// The outcome of an attack.
 struct Outcome {
-    /// The most bytes that were allocated for it at one moment, beyond what there was before.
+    /// The most bytes that were allocated at one moment, in addition to those before the attack.
     peak: u64,
     text: String,
 }
 
-/// Allocations are counted by thread, so that attacks on several threads do not mix.
+/// Performs `attack`. Allocations are counted per thread, so attacks on other threads do not disturb the count.
 fn outcome(attack: &Attack) -> Outcome {
     let mut scene = attack.scene();
     let used = allocation_counter::measure(|| (attack.drive)(&mut scene));
@@ -25,7 +25,7 @@ fn outcome(attack: &Attack) -> Outcome {
     Outcome { peak: used.bytes_max, text: ended }
 }
 
-/// Attacks take seconds each: they are shared out among the cores.
+/// Performs all attacks. Each takes seconds, so they are distributed over the cores.
 fn outcomes(attacks: &[Attack]) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -44,7 +44,7 @@ fn outcomes(attacks: &[Attack]) -> Vec<Outcome> {
 }
 
 #[test]
-fn what_a_peer_can_make_an_endpoint_keep_is_bounded() {
+fn the_memory_that_a_peer_can_fill_is_bounded() {
     let attacks = attack::all();
     let mut table = format!("{:<46} {:>12} {:>12}  outcome\n", "attack", "peak bytes", "bound");
     let mut over = Vec::new();
@@ -52,9 +52,9 @@ fn what_a_peer_can_make_an_endpoint_keep_is_bounded() {
         let Attack { name, bound, because, .. } = attack;
         let _ = writeln!(table, "{name:<46} {peak:>12} {bound:>12}  {text}");
         if peak > *bound {
-            over.push(format!("{name}: {peak} bytes; the bound: {because}"));
+            over.push(format!("{name}: {peak} bytes; the reason for its bound: {because}"));
         }
     }
     println!("{table}");
-    assert!(over.is_empty(), "more is kept than should be:\n{}\n{table}", over.join("\n"));
+    assert!(over.is_empty(), "these attacks exceed their bound:\n{}\n{table}", over.join("\n"));
 }

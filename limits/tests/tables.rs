@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use clearway_limits::attack;
 use syn::{Field, Fields, Item, ItemMod, Type};
 
-/// The crates whose state outlives a call and is driven by a peer.
+/// The crates with state that outlives a call and that a peer can change.
 const CRATES: [&str; 4] = ["transport", "http3", "io", "clearway"];
 
-/// Types that hold as many of something as are put in.
+/// Types that can hold any number of items.
 const GROWING: [&str; 11] = [
     "Vec",
     "VecDeque",
@@ -24,16 +24,16 @@ const GROWING: [&str; 11] = [
     "Sender",
 ];
 
-/// A file's fields by `Type.field`, each with an attack or a reason.
+/// For each file, its fields as `Type.field`, each with an attack, a test or a reason.
 type Tables = BTreeMap<String, BTreeMap<String, Entry>>;
 
 #[derive(Debug)]
 enum Entry {
-    /// The attack that drives it.
+    /// The attack that fills it.
     Attack(String),
-    /// The test that drives it, as `file: name`, where only real sockets can.
+    /// The test that fills it, as `file: name`, if that needs more than an attack on the transport or HTTP/3.
     Test(String),
-    /// Why no peer can make it grow.
+    /// The reason why no peer can make it grow without limit.
     Reason(String),
 }
 
@@ -120,7 +120,7 @@ fn visit(items: &[Item], found: &mut BTreeSet<String>) {
     }
 }
 
-/// What can grow, by file.
+/// The fields that can grow, by file.
 fn growing() -> BTreeMap<String, BTreeSet<String>> {
     let mut all = BTreeMap::new();
     for name in CRATES {
@@ -150,7 +150,7 @@ fn listed() -> Tables {
             (Some(attack), None, None) => Entry::Attack(attack),
             (None, Some(test), None) => Entry::Test(test),
             (None, None, Some(reason)) => Entry::Reason(reason),
-            _ => panic!("an entry has an attack, a test or a reason: {value:?}"),
+            _ => panic!("an entry needs exactly one of attack, test and reason: {value:?}"),
         }
     };
     let fields = |value: &toml::Value| {
@@ -174,30 +174,38 @@ fn every_field_that_can_grow_is_listed() {
             missing += &format!("\"{field}\" = {{ attack = \"…\" }} # or {{ reason = \"…\" }}\n");
         }
     }
-    assert!(missing.is_empty(), "limits/tables.toml lacks:\n{missing}");
+    assert!(missing.is_empty(), "limits/tables.toml has no entries for these fields:\n{missing}");
     for (file, fields) in &listed {
         for field in fields.keys() {
             let exists = growing.get(file).is_some_and(|all| all.contains(field));
-            assert!(exists, "limits/tables.toml names {field} of {file}, which is not there");
+            assert!(exists, "limits/tables.toml lists {field} of {file}, which does not exist");
         }
     }
 }
 
 #[test]
-fn every_attack_and_test_that_is_named_exists() {
+fn every_listed_attack_and_test_exists() {
     let names: BTreeSet<&str> = attack::all().iter().map(|attack| attack.name).collect();
     for (file, fields) in listed() {
         for (field, entry) in fields {
             match entry {
                 Entry::Attack(name) => {
-                    assert!(names.contains(name.as_str()), "{file}, {field}: no attack {name:?}");
+                    assert!(
+                        names.contains(name.as_str()),
+                        "{file}, {field}: there is no attack {name:?}"
+                    );
                 }
                 Entry::Test(test) => {
                     let (path, name) = test.split_once(": ").expect("a file and a test's name");
                     let text = std::fs::read_to_string(root().join(path)).unwrap_or_default();
-                    assert!(text.contains(&format!("fn {name}(")), "{file}, {field}: no {test}");
+                    assert!(
+                        text.contains(&format!("fn {name}(")),
+                        "{file}, {field}: there is no test {test}"
+                    );
                 }
-                Entry::Reason(reason) => assert!(reason.len() > 10, "{file}, {field}: a reason"),
+                Entry::Reason(reason) => {
+                    assert!(reason.len() > 10, "{file}, {field}: the reason is too short")
+                }
             }
         }
     }

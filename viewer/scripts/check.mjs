@@ -1,4 +1,4 @@
-// The committed page is the one that its source makes, byte by byte, it asks for nothing from outside, and it has its one placeholder.
+// Checks that the committed page matches its source byte by byte, loads nothing from a network, and has the placeholder for traces once.
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,11 +16,11 @@ function fail(why) {
 const outDir = mkdtempSync(join(tmpdir(), "clearway-viewer-"));
 try {
   await build({ root, logLevel: "error", build: { outDir } });
-  if (readFileSync(join(outDir, "index.html"), "utf8") !== committed) fail("is not what its source makes: run `npm run build` and commit it");
+  if (readFileSync(join(outDir, "index.html"), "utf8") !== committed) fail("does not match its source: run `npm run build` and commit it");
 } finally {
   rmSync(outDir, { recursive: true });
 }
-if (committed.split("<!--clearway:traces-->").length !== 2) fail("has to have the placeholder of the traces exactly once");
+if (committed.split("<!--clearway:traces-->").length !== 2) fail("has to contain the placeholder for traces exactly once");
 const outside = committed.match(/(?:src|href|url)\s*[=(]\s*["']?(?:https?:)?\/\/[^\s"')]*/);
 if (outside !== null) fail(`refers to ${outside[0]}`);
 console.log("crates/cli/page/index.html matches its source");

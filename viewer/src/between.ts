@@ -1,4 +1,4 @@
-/** The panel that says what became of the packets between the two ends of a connection. */
+/** The panel that shows the fates of the packets between the two endpoints of a connection. */
 import { element } from "./dom.ts";
 import type { Clocks, Ends } from "./ends.ts";
 import type { Tally } from "./fates.ts";
@@ -24,7 +24,7 @@ export class Between {
   }
 }
 
-/** How the clocks were laid on one, and what had to be assumed. */
+/** How the clocks were aligned, and what had to be assumed for that. */
 function aligned({ offset, roundTrip }: Clocks, main: Tally): string {
   const begins = offset === 0 ? "B begins at the same time as A" : `B begins ${duration(Math.abs(offset))} ${offset < 0 ? "after" : "before"} A`;
   if (roundTrip !== null) return `Clocks aligned by assuming equal minimum delays in both directions; ${begins}.`;

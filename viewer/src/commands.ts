@@ -1,7 +1,7 @@
-/** What the keys do. */
+/** The commands that keys run. */
 import type { Command } from "./keyboard.ts";
 
-/** What keys can ask of the page. */
+/** The actions of the page that keys run. */
 export interface Controls {
   all(): void;
   pan(share: number): void;

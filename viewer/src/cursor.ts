@@ -1,18 +1,18 @@
-/** Where the reader points: under the mouse, or at a place that was kept. */
+/** The cursor: the position under the mouse, or a pinned position. */
 
 export class Cursor {
-  /** Places of the axis; null: nowhere. */
+  /** Positions on the axis; null: none. */
   hover: number | null = null;
   pin: number | null = null;
 
   constructor(private readonly changed: () => void) {}
 
-  /** What values are shown of. */
+  /** The position whose values are shown. */
   get at(): number | null {
     return this.hover ?? this.pin;
   }
 
-  /** What the packets are listed around: a kept place stays while the mouse moves to the list. */
+  /** The position around which packets are listed: a pinned one does not change while the mouse moves to the list. */
   get kept(): number | null {
     return this.pin ?? this.hover;
   }

@@ -1,4 +1,4 @@
-/** Making elements. */
+/** Creates and updates elements. */
 
 type Attributes = Record<string, string | boolean | ((event: Event) => void)>;
 
@@ -25,7 +25,7 @@ export function byId(id: string): HTMLElement {
   return found;
 }
 
-/** Writes a text if it is another one; browsers lay out again for every write. */
+/** Writes a text only if it differs, because browsers lay out the page again after every write. */
 export function write(into: HTMLElement, text: string): void {
   if (into.textContent !== text) into.textContent = text;
 }

@@ -1,11 +1,11 @@
-/** How long states lasted, and which followed which. */
+/** How long states lasted, and how often each followed each. */
 import type { Lane } from "./model.ts";
 import { firstAtOrAfter, lastAtOrBefore } from "./search.ts";
 
-/** One state in a stretch of time; times in ms. */
+/** One state within a range of time; times in ms. */
 export interface Dwell {
   readonly name: string;
-  /** In all. */
+  /** The total time. */
   readonly total: number;
   readonly share: number;
   readonly visits: number;
@@ -15,12 +15,12 @@ export interface Dwell {
 
 export interface Stay {
   readonly dwells: Dwell[];
-  /** How often `matrix[from][to]` happened, by the order of `dwells`. */
+  /** `matrix[from][to]` is the number of transitions; indices are those of `dwells`. */
   readonly matrix: number[][];
   readonly transitions: number;
 }
 
-/** Looks at the part of a lane between two times. Stays are cut at the ends of the stretch; longest stays come first. */
+/** Summarizes the part of a lane between two times. Segments are cut at the ends of the range; the state with the longest total time comes first. */
 export function stay(lane: Lane, from: number, to: number): Stay {
   const begin = Math.max(0, lastAtOrBefore(lane.begin, lane.length, from));
   const end = firstAtOrAfter(lane.begin, lane.length, to, begin);

@@ -1,4 +1,4 @@
-/** The page without a trace, or with one that cannot be read. */
+/** What the page shows without a trace, or if its trace cannot be read. */
 import { element } from "./dom.ts";
 
 export function empty(): HTMLElement {

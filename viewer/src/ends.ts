@@ -1,21 +1,21 @@
-/** Two traces that are the two ends of one connection: how to know, how to lay them on one clock, and what then can be told of each packet. */
+/** Two traces of the two endpoints of one connection: how they are recognized and put on one clock, and the fate of each packet. */
 import { Fates, type Tally } from "./fates.ts";
 import type { Trace } from "./model.ts";
 import { Passage, type Likeness } from "./passage.ts";
 
-/** How the clocks of two traces lie to each other. Each counts from the beginning of its own trace. */
+/** The offset of the clocks of two traces. Each clock counts from the beginning of its own trace. */
 export interface Clocks {
-  /** What the other clock shows less what the main one shows, in ms. */
+  /** The time of the other clock minus that of the main one, in ms. */
   readonly offset: number;
-  /** The shortest way there and back together, which needs no clock to be right; null: packets arrived in one direction only. */
+  /** The sum of the minimum delays in both directions, which does not depend on the offset; null: packets arrived in one direction only. */
   readonly roundTrip: number | null;
 }
 
-/** One end, as it is to be shown. */
+/** One endpoint, as it is shown. */
 export interface End {
-  /** A copy on the one clock, with a curve and marks that only both ends together can tell. */
+  /** A copy of its trace on the common clock, with a curve and marks that are computed from both traces. */
   readonly trace: Trace;
-  /** By how much it was moved, in ms. */
+  /** By how much the trace was moved, in ms. */
   readonly moved: number;
   readonly fates: Fates;
   readonly tally: Tally;
@@ -27,16 +27,16 @@ export interface Ends {
   readonly other: End;
 }
 
-/** How the packets of two traces must agree, where it is not known which connection they are of. */
+/** The fraction of packets that must agree if the traces do not name their connection. */
 const AGREEING = 0.9;
-/** How many have to be compared in each direction. */
+/** The minimum number of compared packets in each direction. */
 const COMPARED = 10;
-/** How many of them, of both directions, must be of an unusual size. */
+/** The minimum number of packets, in both directions together, of another size than the commonest. */
 const UNUSUAL = 20;
-/** How many rows from the end of a table the connection may have been closed; not more, as to read the frames of all rows takes long. */
+/** How many rows at the end of a table are searched for CONNECTION_CLOSE; reading the frames of all rows would take too long. */
 const CLOSING = 500;
 
-/** The two ends of one connection; null if the traces are not that. */
+/** The two endpoints of one connection; null if the traces are not from one connection. */
 export function endsOf(main: Trace, other: Trace): Ends | null {
   if ([main.vantage, other.vantage].sort().join() !== "client,server") return null;
   const named = main.connection !== null && other.connection !== null;
@@ -45,9 +45,9 @@ export function endsOf(main: Trace, other: Trace): Ends | null {
   if (!named && !isOneConnection(there.likeness, back.likeness)) return null;
   const clocks = clocksOf(there.least, back.least);
   if (clocks === null) return null;
-  // Packets that are there before they are sent are of different connections; two that go at different speeds come to that.
+  // If packets seem to arrive before they are sent, the traces are from different connections; two downloads of different speed look like this.
   if (!named && clocks.roundTrip !== null && clocks.roundTrip < 0) return null;
-  // The trace that began later is moved, so that no time is before 0; both count in the same round trips.
+  // The trace that began later is moved, so that no time is before 0; both use the same round-trip time as a unit.
   const [byMain, byOther] = [Math.max(0, clocks.offset), Math.max(0, -clocks.offset)];
   const one = moved(main, byMain);
   const two = { ...moved(other, byOther), roundTrip: main.roundTrip ?? other.roundTrip };
@@ -56,9 +56,10 @@ export function endsOf(main: Trace, other: Trace): Ends | null {
 }
 
 /**
- * Whether packets prove that they are of one connection: in each direction nine of ten that came were sent so. Numbers begin at 0 in every connection, and
- * of a download nearly all packets are as long as the path allows: such packets agree in any two downloads, and the first few of a handshake in any two of
- * a server. So the same must hold of packets that have not the commonest size of their direction, and there must be enough of them.
+ * Whether the packets prove that the traces are from one connection: in each direction, nine of ten received packets agree with a sent one. Numbers begin
+ * at 0 in every connection, and in a download nearly all packets are as large as the path permits: such packets agree in any two downloads, and the first few
+ * of a handshake in any two connections of a server. Therefore the same must hold for packets whose size is not the commonest of their direction, and there
+ * must be enough of them.
  */
 function isOneConnection(there: Likeness, back: Likeness): boolean {
   let [unusual, unusualAgreeing] = [0, 0];
@@ -76,14 +77,14 @@ function sum(counts: Uint32Array): number {
   return counts.reduce((total, count) => total + count, 0);
 }
 
-/** The offset with which the shortest ways there and back are equal; where packets arrived in one direction only, with which the shortest takes no time. */
+/** The offset that makes the minimum delays of both directions equal; if packets arrived in one direction only, the one that makes its minimum delay 0. */
 function clocksOf(there: number, back: number): Clocks | null {
   if (there !== Infinity && back !== Infinity) return { offset: (there - back) / 2, roundTrip: there + back };
   if (there !== Infinity) return { offset: there, roundTrip: null };
   return back === Infinity ? null : { offset: -back, roundTrip: null };
 }
 
-/** A copy of a trace, `by` ms later. The trace itself stays: alone, it is shown as it is. */
+/** A copy of a trace, `by` ms later. The original is kept, because it is shown if it is alone. */
 function moved(trace: Trace, by: number): Trace {
   if (by === 0) return trace;
   return {
@@ -104,7 +105,7 @@ function endOf(trace: Trace, peer: Trace, arrivals: Uint32Array, moved: number, 
   return { trace: { ...trace, curves: [...trace.curves, ...[curve].filter(isFilled)], marks: [...trace.marks, ...marks.filter(isFilled)] }, moved, fates, tally };
 }
 
-/** Up to when a trace tells of what comes: an end that has sent or received CONNECTION_CLOSE takes no more, and the table of a long trace may have been cut. */
+/** The time until which a trace records received packets: an endpoint that has sent or received CONNECTION_CLOSE processes no more packets, and the table of a long trace may have been cut. */
 function endOfPackets({ packets, thinned, duration }: Trace): number {
   let end = thinned ? (packets.time[packets.length - 1] ?? 0) : duration;
   for (let row = packets.length - 1; row >= Math.max(0, packets.length - CLOSING); row -= 1) {

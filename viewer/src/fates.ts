@@ -1,22 +1,22 @@
-/** What became of each packet that one end of a connection sent, once both ends lie on one clock. */
+/** The fate of each packet that one endpoint sent, when the traces of both endpoints are on one clock. */
 import { median } from "./median.ts";
 import { Curve, LOST, Marks, SENT, type Packets } from "./model.ts";
 import { NO_PACKET } from "./protocol.ts";
 
-/** How many packets of one end had which fate, and how long they took in ms. */
+/** The numbers of packets of one endpoint by fate, and their delays in ms. */
 export interface Tally {
   readonly sent: number;
   readonly neverArrived: number;
-  /** Sent so late that the other end's trace may have ended before they came. */
+  /** Sent so late that the other endpoint's trace may have ended before they arrived. */
   readonly onTheirWay: number;
-  /** Declared lost by the end that sent them, but they arrived. */
+  /** Declared lost by the sender, but received. */
   readonly arrivedAfterAll: number;
   /** null: none arrived. */
   readonly least: number | null;
   readonly median: number | null;
 }
 
-/** What a trace gets to show of the fates of its packets. */
+/** What is added to a trace to show the fates of its packets. */
 export interface Derived {
   readonly curve: Curve;
   readonly marks: readonly Marks[];
@@ -27,14 +27,14 @@ export class Fates {
   constructor(
     private readonly sent: Packets,
     private readonly received: Packets,
-    /** For each row of `sent` the row of `received`, as `Passage` finds them. */
+    /** For each row of `sent` the row of `received`, as found by `Passage`. */
     private readonly arrivals: Uint32Array,
-    /** A packet that was sent later and did not arrive may have been on its way when the other trace ended. */
+    /** A packet that was sent after this time and did not arrive may have been in transit when the other trace ended. */
     private readonly judgedUntil: number,
   ) {}
 
-  /** The fate of the packet in a row, in words; empty where there is none to tell. */
-  told(row: number): string {
+  /** The fate of the packet in a row as text; empty if it has none. */
+  describe(row: number): string {
     const [kind, arrived] = [this.sent.kind[row], this.arrivals[row] !== NO_PACKET];
     if (kind === LOST) return arrived ? "arrived after all" : "";
     if (kind !== SENT || !this.isNumbered(row)) return "";
@@ -78,7 +78,7 @@ export class Fates {
     return (this.received.time[this.arrivals[row] as number] as number) - (this.sent.time[row] as number);
   }
 
-  /** Packets without a number (Retry, Version Negotiation) cannot be told from each other. */
+  /** Packets without a number (Retry, Version Negotiation) cannot be distinguished. */
   private isNumbered(row: number): boolean {
     return Number.isFinite(this.sent.number[row]);
   }

@@ -5,14 +5,14 @@ import type { Trace } from "./model.ts";
 import type { Finding } from "./protocol.ts";
 import type { Shown } from "./overlay.ts";
 
-/** A finding and the trace that it was made in. */
+/** A finding, and the trace that it is from. */
 export interface Found {
   readonly finding: Finding;
   readonly trace: Trace;
   readonly tag: Shown["tag"];
 }
 
-/** Whether two findings are of the same thing; while a trace grows a finding does, too. */
+/** Whether two findings describe the same fault: while a trace grows, its findings grow too. */
 function isSame(one: Finding, other: Finding): boolean {
   return one.id === other.id && one.begin_ms === other.begin_ms;
 }
@@ -38,7 +38,7 @@ export class Findings {
       .flatMap((one) => one.trace.findings.map((finding) => ({ finding, trace: one.trace, tag: one.tag })))
       .sort((one, other) => other.finding.severity - one.finding.severity);
     if (this.selected !== null) this.selected = this.found.find(({ finding }) => isSame(finding, this.selected as Finding))?.finding ?? null;
-    // A list that did not change stays, with the focus in it.
+    // An unchanged list is kept, so that the focus in it is not lost.
     const same = this.found.length > 0 && before.length === this.found.length && before.every((finding, index) => finding === this.found[index]?.finding);
     if (same && this.list.querySelectorAll(".tag").length === this.found.filter(({ tag }) => tag !== "").length) return;
     this.heading.textContent = this.found.length === 0 ? "Findings" : `Findings (${this.found.length})`;
@@ -55,7 +55,7 @@ export class Findings {
     if (found !== null) this.chosen(found);
   }
 
-  /** Chooses the next finding of the list, or the one before. */
+  /** Selects the next or the previous finding of the list. */
   step(by: 1 | -1): void {
     if (this.found.length === 0) return;
     const now = this.found.findIndex(({ finding }) => finding === this.selected);
@@ -82,7 +82,7 @@ export class Findings {
     const cost = element("span", { class: "grade", title: "Severity and estimated time lost" }, `${grade} · ${duration(finding.severity * 1000)}`);
     const button = element(
       "button",
-      { type: "button", title: "Zoom to it", "aria-expanded": "false" },
+      { type: "button", title: "Zoom to this finding", "aria-expanded": "false" },
       element("span", { class: "finding-title" }, ...(tag ? [element("span", { class: "tag" }, tag), " "] : []), finding.headline),
       cost,
       element("span", { class: "when" }, when),
@@ -92,14 +92,14 @@ export class Findings {
   }
 }
 
-/** How bad a finding is, in three grades, by the seconds that it cost and its share of the trace. */
+/** The grade of a finding, by the seconds that it cost and by their share of the trace. */
 export function gradeOf({ severity }: Finding, duration_ms: number): "severe" | "moderate" | "minor" {
   const share = (severity * 1000) / Math.max(1, duration_ms);
   if (severity >= 1 || share >= 0.1) return "severe";
   return severity >= 0.1 || share >= 0.01 ? "moderate" : "minor";
 }
 
-/** The metrics as a list, then what they mean and what usually causes it. */
+/** The metrics as a list, then the meaning of the finding and its usual causes. */
 function explanation({ id, metrics, meaning, causes }: Finding): HTMLElement {
   const rows = metrics.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)));
   return element(

@@ -1,6 +1,6 @@
-/** Numbers as people read them. */
+/** Numbers as readable text. */
 
-/** At most three significant digits before the unit, no needless zeros. */
+/** At most three significant digits, without trailing zeros. */
 function short(value: number): string {
   const size = Math.abs(value);
   const digits = size >= 100 ? 0 : size >= 10 ? 1 : 2;
@@ -18,7 +18,7 @@ function scaled(value: number, units: readonly string[]): string {
   return `${short(rest)} ${units[unit]}`;
 }
 
-/** A value of a series in its unit; rates are shown in bits per second, as links are named. */
+/** A value of a series in its unit; rates are shown in bits per second, as is usual for links. */
 export function quantity(value: number, unit: string): string {
   if (unit === "bytes") return scaled(value, ["B", "kB", "MB", "GB"]);
   if (unit === "bytes/s") return scaled(value * 8, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"]);
@@ -40,14 +40,14 @@ export function duration(milliseconds: number): string {
   return `${milliseconds >= 100000 ? (milliseconds / 1000).toFixed(0) : (milliseconds / 1000).toFixed(2)} s`;
 }
 
-/** How many digits after the point show steps of `step`: one for 0.1, two for 0.25. */
+/** The number of digits after the point that steps of `step` need: one for 0.1, two for 0.25. */
 function digitsFor(step: number): number {
   const digits = Math.max(0, Math.min(9, Math.ceil(-Math.log10(step) - 1e-9)));
   const rest = step * 10 ** digits;
   return Math.abs(rest - Math.round(rest)) > 1e-6 ? digits + 1 : digits;
 }
 
-/** The unit in which times of a range are told: ms per unit, and its name. */
+/** The unit in which times of a range are written: ms per unit, and its name. */
 function clock(span: number, latest: number): [number, string] {
   if (Math.max(span, latest) < 1) return [0.001, "µs"];
   return span < 2000 && latest < 10_000 ? [1, "ms"] : [1000, "s"];
@@ -60,7 +60,7 @@ export function instant(milliseconds: number, span: number): string {
   return `${(milliseconds / unit).toFixed(digits)} ${name}`;
 }
 
-/** The labels of ticks that are `step` ms apart, the unit at each. */
+/** The labels of ticks that are `step` ms apart, each with the unit. */
 export function ticks(times: readonly number[], step: number, span: number): string[] {
   const [unit, name] = clock(span, Math.max(0, ...times));
   const digits = digitsFor(step / unit);
@@ -85,12 +85,12 @@ export function count(value: number): string {
   return value.toLocaleString("en").replaceAll(",", " ");
 }
 
-/** A name of an identifier: `congestion_avoidance` is "congestion avoidance". */
+/** An identifier as words: `congestion_avoidance` becomes "congestion avoidance". */
 export function words(identifier: string): string {
   return identifier.replaceAll("_", " ");
 }
 
-/** A name without the middle of the connection ID in it: the traces of both ends differ only behind that. */
+/** A name with its connection ID shortened: the names of traces of both endpoints differ only after it. */
 export function shortName(name: string): string {
   return name.replace(/[0-9a-f]{16,}/gi, (id) => `${id.slice(0, 8)}…`);
 }

@@ -1,6 +1,6 @@
-/** One drawing per frame, however many things change before it. */
+/** Draws once per frame, however many changes there were. */
 
-/** What a part of the page may have to follow. */
+/** The kinds of changes that parts of the page react to. */
 export type Change = "data" | "view" | "cursor" | "theme";
 
 export class Frames {

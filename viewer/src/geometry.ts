@@ -1,8 +1,8 @@
-/** Where the x axis lies on the screen: the same for plots, lanes and what is drawn over them. In CSS pixels. */
+/** The position of the x axis on the screen, in CSS pixels: the same for plots, lanes and the marks drawn over them. */
 import type { View } from "./view.ts";
 
 export class Geometry {
-  /** The width of all, and the space left and right of the plots. */
+  /** The total width, and the space left and right of the plots. */
   width = 800;
   left = 84;
   right = 14;
@@ -26,7 +26,7 @@ export class Geometry {
     return this.view.min + ((pixel - this.left) / this.plotWidth) * this.view.span;
   }
 
-  /** Whether a pixel lies over the plots, not over their axes. */
+  /** Whether a pixel is within the plots, not over their axes. */
   covers(pixel: number): boolean {
     return pixel >= this.left && pixel <= this.width - this.right;
   }

@@ -1,8 +1,8 @@
-/** What lies over plots and lanes: the cursor, the selection while it is dragged, the ruler, the selected finding. */
+/** The layer over plots and lanes: the cursor, the selection while it is dragged, the ruler, the selected finding. */
 import { element } from "./dom.ts";
 import type { Geometry } from "./geometry.ts";
 
-/** A stretch of the axis to mark; null: none. */
+/** A range of the axis that is marked; null: none. */
 export type Stretch = readonly [from: number, to: number] | null;
 
 export class Glass {

@@ -1,11 +1,11 @@
-/** The bar at the top: which traces, which axis, and switches for everything that also has a key. */
+/** The bar at the top: the choice of traces and of the axis, and buttons for everything that also has a key. */
 import { element } from "./dom.ts";
 import { count, duration, shortName } from "./format.ts";
 import type { Axis } from "./overlay.ts";
 import type { Trace } from "./model.ts";
 
-/** What the bar asks for. */
-export interface Orders {
+/** The actions that the bar calls. */
+export interface Actions {
   choose(index: number): void;
   /** null: none. */
   overlay(index: number | null): void;
@@ -22,7 +22,7 @@ export class HeaderBar {
   private readonly main = element("select", { "aria-label": "Trace" });
   private readonly other = element("select", { "aria-label": "Overlay" });
   private overlays: HTMLElement[] = [];
-  /** The main trace for which overlays are on offer. */
+  /** The main trace for which the list of overlays was built. */
   private offered: number | null = null;
   private readonly otherLabel = element("label", {}, "overlay ", this.other);
   private readonly about = element("p", { class: "about" });
@@ -31,18 +31,18 @@ export class HeaderBar {
   private readonly following: HTMLButtonElement;
   private readonly theme: HTMLButtonElement;
 
-  constructor(orders: Orders) {
+  constructor(actions: Actions) {
     const button = (text: string, hint: string, run: () => void): HTMLButtonElement => element("button", { type: "button", title: hint, onclick: run }, text);
     this.axes = {
-      time: button("time", "Show time on the axis (t)", () => orders.axis("time")),
-      round_trips: button("round trips", "Show round trips on the axis (t)", () => orders.axis("round_trips")),
+      time: button("time", "Show time on the axis (t)", () => actions.axis("time")),
+      round_trips: button("round trips", "Show round trips on the axis (t)", () => actions.axis("round_trips")),
     };
-    this.ruler = button("Ruler", "Measure between two points (r, or Shift + drag)", orders.ruler);
-    this.following = button("Follow", "Keep the newest events in view (f)", orders.follow);
+    this.ruler = button("Ruler", "Measure between two points (r, or Shift + drag)", actions.ruler);
+    this.following = button("Follow", "Keep the newest events in view (f)", actions.follow);
     this.following.hidden = true;
-    this.theme = button("auto", "Theme: system, light, dark (d)", orders.theme);
-    this.main.addEventListener("change", () => orders.choose(Number(this.main.value)));
-    this.other.addEventListener("change", () => orders.overlay(this.other.value === "" ? null : Number(this.other.value)));
+    this.theme = button("auto", "Theme: system, light, dark (d)", actions.theme);
+    this.main.addEventListener("change", () => actions.choose(Number(this.main.value)));
+    this.other.addEventListener("change", () => actions.overlay(this.other.value === "" ? null : Number(this.other.value)));
     this.host = element(
       "header",
       {},
@@ -51,11 +51,11 @@ export class HeaderBar {
       this.about,
       element("div", { class: "tools", role: "toolbar", "aria-label": "View" },
         element("div", { class: "switch", role: "group", "aria-label": "Unit of the axis" }, this.axes.time, this.axes.round_trips),
-        this.following, button("All", "Show the whole trace (0, or double-click)", orders.all), this.ruler, this.theme, button("?", "Help (?)", orders.help)),
+        this.following, button("All", "Show the whole trace (0, or double-click)", actions.all), this.ruler, this.theme, button("?", "Help (?)", actions.help)),
     );
   }
 
-  /** The names to choose from. */
+  /** Sets the names of the traces to choose from. */
   names(names: string[]): void {
     const options = (): HTMLElement[] => names.map((name, index) => element("option", { value: String(index), title: name }, shortName(name)));
     this.main.replaceChildren(...options());
@@ -64,7 +64,7 @@ export class HeaderBar {
     this.otherLabel.hidden = names.length < 2;
   }
 
-  /** Offers every trace as an overlay but the main one. */
+  /** Offers every trace except the main one as an overlay. */
   private offer(main: number): void {
     if (this.offered === main) return;
     this.offered = main;
@@ -86,7 +86,7 @@ export class HeaderBar {
     this.theme.setAttribute("aria-label", `Theme: ${state.theme}`);
   }
 
-  /** What is known of the main trace. */
+  /** Shows the properties of the main trace. */
   describe(trace: Trace, live: boolean): void {
     const seen = trace.vantage === "unknown" ? "" : `recorded by the ${trace.vantage}`;
     const facts = [seen, trace.dialect, duration(trace.duration), live ? "live" : `${count(trace.events)} events`];

@@ -1,4 +1,4 @@
-/** The help: keys, mouse and touch. */
+/** The help dialog: keys, mouse and touch. */
 import { element } from "./dom.ts";
 import type { Command } from "./keyboard.ts";
 

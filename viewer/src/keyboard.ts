@@ -1,4 +1,4 @@
-/** Everything by keyboard. The table here is also what the help shows. */
+/** Keyboard input. The help shows the same table of commands. */
 
 export interface Command {
   readonly keys: readonly string[];
@@ -8,12 +8,12 @@ export interface Command {
   readonly run: () => void;
 }
 
-/** The name of a key press: "Shift+ArrowLeft", "r", "?" (of letters and signs the shift is part). */
+/** The name of a key press: "Shift+ArrowLeft", "r", "?" (for characters, Shift is part of the character). */
 function nameOf(event: KeyboardEvent): string {
   return event.shiftKey && event.key.length > 1 ? `Shift+${event.key}` : event.key;
 }
 
-/** Runs commands on key presses, except where an element needs the keys itself. */
+/** Runs commands on key presses, except where the focused element handles the key itself. */
 export function listen(commands: readonly Command[]): void {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;

@@ -1,4 +1,4 @@
-/** The lanes below the plots: what held when (states, reasons), what happened when (losses, probe timeouts), and where the findings lie. */
+/** The lanes below the plots: states and reasons over time, marks for events (losses, probe timeouts), and the ranges of the findings. */
 import { element } from "./dom.ts";
 import { words } from "./format.ts";
 import type { Geometry } from "./geometry.ts";
@@ -24,7 +24,7 @@ export class Lanes {
     this.host = element("section", { class: "lanes", role: "img", "aria-label": "States, what blocked sending, and marks over time" }, this.names, this.canvas);
   }
 
-  /** Takes up the rows of the traces on the screen. */
+  /** Builds the rows for the traces on the screen. */
   rebuild(scene: Scene): void {
     this.rows = rowsOf(scene.shown);
     this.height = this.rows.reduce((sum, row) => sum + row.height + row.gap, 4);
@@ -68,17 +68,17 @@ export class Lanes {
     }
   }
 
-  /** What the lanes say at a place, for the line above the plots. */
+  /** The states at a position on the axis, as text for the line above the plots. */
   at(place: number): string {
-    const said = this.rows.flatMap((row) => {
+    const states = this.rows.flatMap((row) => {
       if (row.kind !== "states") return [];
       const index = row.lane.at(place / row.shown.factor);
       return index < 0 ? [] : [`${row.label}: ${words(row.lane.name(index))}`];
     });
-    return said.join(" · ");
+    return states.join(" · ");
   }
 
-  /** The finding at a point of the screen. */
+  /** The finding at a point on the screen. */
   findingAt(clientX: number, clientY: number): Finding | null {
     const bounds = this.host.getBoundingClientRect();
     const [x, y] = [clientX - bounds.left, clientY - bounds.top];

@@ -1,4 +1,4 @@
-/** The line above a plot: its curves, their values at the cursor, and switches that hide and show them. */
+/** The line above a plot: its curves, their values at the cursor, and buttons that hide and show them. */
 import { element, write } from "./dom.ts";
 import { quantity } from "./format.ts";
 import { sampledFrom, type Curve, type Trace } from "./model.ts";
@@ -16,7 +16,7 @@ export class Legend {
   readonly host: HTMLElement;
   private readonly entries = new Map<string, Entry>();
   private readonly hidden = new Set<string>();
-  /** Details are hidden when they come up, and later only if they were switched off. */
+  /** The curves that were added before. A detail is hidden when it first appears, later only if the reader hid it. */
   private readonly met = new Set<string>();
   private readonly more = element("button", { type: "button", class: "more", title: "Internal variables of the congestion controller", onclick: () => this.unfold() });
   private unfolded = false;
@@ -42,7 +42,7 @@ export class Legend {
     return this.ranked(trace).filter(({ id }) => !this.hidden.has(id));
   }
 
-  /** Follows the traces on the screen. */
+  /** Updates the legend for the traces on the screen. */
   show(scene: Scene, unit: string): void {
     this.scene = scene;
     this.unit = unit;
@@ -58,19 +58,19 @@ export class Legend {
       const entry = this.entries.get(id) ?? this.add(curve);
       entry.swatch.style.background = curveColour(id, scene.theme);
     }
-    this.tellInitial(scene);
+    this.showInitial(scene);
     this.count([...curves.values()].filter(({ detail }) => detail).length);
   }
 
-  /** Says of an initial RTT that it is one: it does not rule the scale. */
-  private tellInitial({ shown }: Scene): void {
+  /** Shows a note if the RTT begins with an initial value, which is not used for the scale. */
+  private showInitial({ shown }: Scene): void {
     const smoothed = shown.flatMap(({ trace }) => trace.curves.filter((curve) => curve.unit === this.unit && curve.id === "smoothed_rtt" && (curve.time[0] as number) < sampledFrom(trace, curve)));
     const first = smoothed[0];
     this.initial.hidden = first === undefined;
     if (first !== undefined) write(this.initial, `${quantity(first.value[0] as number, this.unit)} is the initial RTT (no sample yet); off scale`);
   }
 
-  /** Names the button that shows the switches of so many details. */
+  /** Sets the label of the button that shows the buttons of so many details. */
   private count(details: number): void {
     this.more.hidden = details === 0;
     write(this.more, this.unfolded ? "fewer" : `${details} more`);
@@ -83,7 +83,7 @@ export class Legend {
     this.changed();
   }
 
-  /** Shows the values at a place of the axis; null: none. */
+  /** Shows the values at a position on the axis; null: none. */
   at(place: number | null): void {
     for (const [id, entry] of this.entries) write(entry.value, place === null ? "" : this.values(id, place));
   }
@@ -92,7 +92,7 @@ export class Legend {
     return trace.curves.filter(({ unit }) => unit === this.unit).sort((one, other) => curveRank(one.id) - curveRank(other.id));
   }
 
-  /** The values on show, for those who listen. */
+  /** The shown values as text for screen readers. */
   spoken(): string {
     const told = [...this.entries.values()].filter(({ value }) => value.textContent !== "");
     return told.map(({ title, value }) => `${title} ${value.textContent}`).join(", ");

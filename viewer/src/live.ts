@@ -1,12 +1,12 @@
-/** A trace that is still being written: rows come as server-sent events. */
+/** A trace that is still being written: rows arrive as server-sent events. */
 import { decode, emptyCurve, type Curve, type Lane, type Marks, type Trace } from "./model.ts";
 import { NO_PACKET, type Header, type Rows } from "./protocol.ts";
 
-/** What happens to the stream. */
+/** Receives what happens on the stream. */
 export interface Listener {
   begun(trace: Trace): void;
   grown(trace: Trace): void;
-  /** The connection came, or broke and is tried again. */
+  /** The connection was established (true), or was lost and is being established again (false). */
   connected(now: boolean): void;
 }
 
@@ -55,7 +55,7 @@ function addSample(trace: Trace, curve: Curve, time: number, value: number | nul
   trace.duration = Math.max(trace.duration, time);
 }
 
-/** A row with the beginning of the last segment tells its end; an open segment ends where the next begins, and goes on if that is of the same state. */
+/** A row with the beginning and state of an earlier segment sets its end; an open segment ends where the next begins, and continues if that has the same state. */
 function addSegment(trace: Trace, lane: Lane, begin: number, end: number | null, name: string): void {
   if (!lane.names.includes(name)) lane.names.push(name);
   const state = lane.names.indexOf(name);
@@ -91,7 +91,7 @@ function addMark(trace: Trace, marks: Marks, time: number, count: number | null)
   trace.duration = Math.max(trace.duration, time);
 }
 
-/** The same array, or one twice as long if index `length` is not in it. */
+/** The same array, or a copy twice as long if it has no index `length`. */
 function roomFor<T extends Float64Array | Uint32Array | Uint16Array>(array: T, length: number): T {
   if (length < array.length) return array;
   const larger = new (array.constructor as new (length: number) => T)(Math.max(256, array.length * 2));
@@ -99,7 +99,7 @@ function roomFor<T extends Float64Array | Uint32Array | Uint16Array>(array: T, l
   return larger;
 }
 
-/** The median smoothed round trip of the first 32 samples: a live trace's axis keeps its unit once it has one. */
+/** The median smoothed RTT of the first 32 or more samples. It is not computed again, so that the axis of a live trace keeps its unit. */
 function median(trace: Trace): number | null {
   const curve = trace.curves.find(({ id }) => id === "smoothed_rtt");
   if (curve === undefined || curve.length < 32) return null;

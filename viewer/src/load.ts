@@ -1,15 +1,15 @@
-/** Where traces come from: script elements of the page itself, or the program that serves it. */
+/** Loads traces from script elements of the page itself, or from the program that serves it. */
 import { columnsLength, decode, type Trace } from "./model.ts";
 import type { Header, TraceName } from "./protocol.ts";
 
 /** A trace that can be loaded. */
 export interface Source {
   readonly name: string;
-  /** Loads once; later calls give the same trace. */
+  /** Loads the trace once; later calls return the same one. */
   load(): Promise<Trace>;
 }
 
-/** The traces of this page, in the order in which they were given. An empty list: there are none. */
+/** The traces of this page, in the order of the command line. Empty if there are none. */
 export async function sources(): Promise<Source[]> {
   const inside = embedded();
   if (inside.length > 0 || !location.protocol.startsWith("http")) return inside;
@@ -64,7 +64,7 @@ function base64(text: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Decompresses into one block of the length that the header promises; the last column may be filled up to a multiple of 8. */
+/** Decompresses into one block of the length that the header states; the last column may be padded to a multiple of 8. */
 async function gunzip(packed: Uint8Array<ArrayBuffer>, length: number): Promise<ArrayBuffer> {
   const whole = new Uint8Array(Math.ceil(length / 8) * 8);
   const reader = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip")).getReader();
@@ -76,6 +76,6 @@ async function gunzip(packed: Uint8Array<ArrayBuffer>, length: number): Promise<
     whole.set(value, filled);
     filled += value.length;
   }
-  if (filled < length) throw new Error(`the columns have ${filled} bytes of ${length}`);
+  if (filled < length) throw new Error(`the columns have only ${filled} bytes of ${length}`);
   return whole.buffer;
 }

@@ -10,10 +10,10 @@ import { follow } from "./live.ts";
 import { sources } from "./load.ts";
 import { Viewer } from "./viewer.ts";
 
-/** What takes longer than this is told, in milliseconds. */
+/** If loading takes longer than this, the page says so, in milliseconds. */
 const PATIENCE = 250;
 
-/** Shows the traces of this page; without any, follows the program that serves it; without that, says how to get one. */
+/** Shows the traces of this page. If there are none, follows the live trace of the server; if there is none either, shows how to load one. */
 async function start(): Promise<void> {
   const page = byId("page");
   const patience = setTimeout(() => page.replaceChildren(reading()), PATIENCE);

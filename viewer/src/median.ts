@@ -1,6 +1,6 @@
-/** The middle one of many numbers, without sorting all of them. */
+/** The median of many numbers, without sorting all of them. */
 
-/** The median, or null if there are no numbers; of two in the middle the greater. Changes the order of `values`. */
+/** The median, or null if there are no numbers; if two are in the middle, the greater. Changes the order of `values`. */
 export function median(values: Float64Array): number | null {
   if (values.length === 0) return null;
   const wanted = values.length >>> 1;
@@ -14,7 +14,7 @@ export function median(values: Float64Array): number | null {
   return values[wanted] as number;
 }
 
-/** Brings what is less than some value of the stretch to its front, and what is greater to its end: up to the first index, and from the second. */
+/** Partitions a range around one of its values: lesser ones are moved to the front, up to the first returned index, greater ones to the end, from the second. */
 function divide(values: Float64Array, from: number, to: number): [number, number] {
   const pivot = values[(from + to) >>> 1] as number;
   let [left, right] = [from, to];

@@ -1,4 +1,4 @@
-/** A trace as the page holds it, and how it is read from its header and its columns. README.md describes the format. */
+/** A trace in memory, and how it is decoded from its header and its columns. README.md describes the format. */
 import { Extremes } from "./thin.ts";
 import { lastAtOrBefore } from "./search.ts";
 import { VERSION, type ColumnPlace, type Damage, type Finding, type Header, type LaneHeader, type MarksHeader, type SeriesHeader, type VantagePoint } from "./protocol.ts";
@@ -11,14 +11,14 @@ export class Curve {
     readonly id: string,
     readonly title: string,
     readonly unit: string,
-    /** Whether a value holds until the next; otherwise samples are joined by straight lines. */
+    /** Whether a value holds until the next one; otherwise samples are connected by straight lines. */
     readonly step: boolean,
     /** ms; ascending. */
     public time: Float64Array,
-    /** Not a number: unknown from here on. */
+    /** NaN: unknown from here on. */
     public value: Float64Array,
     public length: number,
-    /** Hidden until it is asked for. */
+    /** Hidden until the reader selects it. */
     readonly detail = false,
   ) {}
 
@@ -35,20 +35,20 @@ export class Curve {
   }
 }
 
-/** What held from when to when, in the order of the beginnings. */
+/** States with their beginnings and ends, in the order of the beginnings. */
 export class Lane {
   constructor(
     readonly id: string,
     readonly title: string,
     readonly names: string[],
     public begin: Float64Array,
-    /** Infinity: it lasts still. */
+    /** Infinity: the state has not ended. */
     public end: Float64Array,
     public state: Uint16Array,
     public length: number,
   ) {}
 
-  /** The index of what holds at a time, or -1. */
+  /** The index of the state at a time, or -1. */
   at(time: number): number {
     const index = lastAtOrBefore(this.begin, this.length, time);
     return index >= 0 && (this.end[index] as number) > time ? index : -1;
@@ -72,11 +72,11 @@ export class Marks {
     /** The index of the packet that it happened to, or `NO_PACKET`. */
     public packet: Uint32Array,
     public length: number,
-    /** How many packets each stands for, if that is not one; null: one each. */
+    /** The number of packets that each mark stands for; null: one each. */
     public count: Float64Array | null = null,
   ) {}
 
-  /** How many packets all of them stand for. */
+  /** The number of packets that all marks together stand for. */
   get total(): number {
     return this.count === null ? this.length : this.count.subarray(0, this.length).reduce((sum, count) => sum + count, 0);
   }
@@ -88,14 +88,14 @@ export class Marks {
 
 const ESTIMATES = ["smoothed_rtt", "minimum_rtt"];
 
-/** From when on a curve is measured, in ms: an estimate of the RTT is an initial value until there is a sample (RFC 9002, section 6.2.2). */
+/** The time from which a curve is based on samples, in ms: before that, an RTT estimate is an initial value (RFC 9002, section 6.2.2). */
 export function sampledFrom(trace: Pick<Trace, "curves">, curve: Curve): number {
   if (!ESTIMATES.includes(curve.id)) return -Infinity;
   const latest = trace.curves.find(({ id }) => id === "latest_rtt");
   return latest === undefined || latest.length === 0 ? -Infinity : (latest.time[0] as number);
 }
 
-/** The places of these in `KINDS`. */
+/** The indices of these in `KINDS`. */
 export const [SENT, RECEIVED, LOST] = [0, 1, 2] as const;
 
 export class Packets {
@@ -113,7 +113,7 @@ export class Packets {
     private readonly text: Uint8Array,
   ) {}
 
-  /** The frames of a packet, in words. */
+  /** The frames of a packet as text. */
   frames(index: number): string {
     return this.decoder.decode(this.text.subarray(this.offsets[index] ?? 0, this.offsets[index + 1] ?? 0));
   }
@@ -132,7 +132,7 @@ function later(times: Float64Array, by: number): Float64Array {
 export interface Trace {
   readonly title: string;
   readonly vantage: VantagePoint;
-  /** The Original Destination Connection ID in lower-case hexadecimal: the same at both ends of a connection. null: unknown. */
+  /** The Original Destination Connection ID in lower-case hexadecimal, which is the same at both endpoints. null: unknown. */
   readonly connection: string | null;
   readonly dialect: string;
   duration: number;
@@ -151,7 +151,7 @@ export interface Trace {
 
 const TYPES = { f64: Float64Array, u32: Uint32Array, u16: Uint16Array, u8: Uint8Array } as const;
 
-/** How many bytes of columns a header speaks of. */
+/** The length in bytes of all columns that a header refers to. */
 export function columnsLength(header: unknown): number {
   let length = 0;
   const visit = (value: unknown): void => {
@@ -168,7 +168,7 @@ function isPlace(place: Partial<ColumnPlace>): place is ColumnPlace {
   return typeof place.offset === "number" && typeof place.length === "number" && typeof place.type === "string" && place.type in TYPES;
 }
 
-/** Makes columns out of one block of bytes. */
+/** Reads columns from one block of bytes. */
 class Reader {
   constructor(private readonly bytes: ArrayBuffer) {}
 
@@ -191,7 +191,7 @@ class Reader {
   private read<T>(place: ColumnPlace | undefined, wanted: { new (length: number): T; from(array: ArrayLike<number>): T }): T {
     if (place === undefined) return new wanted(0);
     const type = TYPES[place.type];
-    if (type === undefined) throw new Error(`a column is of the unknown type "${place.type}"`);
+    if (type === undefined) throw new Error(`a column has the unknown type "${place.type}"`);
     const end = place.offset + place.length * type.BYTES_PER_ELEMENT;
     if (end > this.bytes.byteLength) throw new Error(`a column ends at byte ${end} of ${this.bytes.byteLength}`);
     const column = new type(this.bytes, place.offset, place.length);
@@ -199,9 +199,9 @@ class Reader {
   }
 }
 
-/** Reads a trace. Errors say what does not fit. */
+/** Decodes a trace. Errors say what is inconsistent. */
 export function decode(header: Header, bytes: ArrayBuffer): Trace {
-  if (header.version !== VERSION) throw new Error(`the trace is of version ${header.version}; this page reads version ${VERSION}`);
+  if (header.version !== VERSION) throw new Error(`the trace has version ${header.version}; this page reads version ${VERSION}`);
   const reader = new Reader(bytes);
   return {
     title: header.title,
@@ -229,7 +229,7 @@ function decodeCurve(series: SeriesHeader, reader: Reader): Curve {
   return new Curve(series.id, series.title, series.unit, series.step, time, value, time.length, series.detail);
 }
 
-/** A curve of which nothing is known yet. */
+/** A curve without samples. */
 export function emptyCurve(series: SeriesHeader): Curve {
   return decodeCurve(series, new Reader(new ArrayBuffer(0)));
 }

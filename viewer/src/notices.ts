@@ -1,4 +1,4 @@
-/** What is missing from a trace. */
+/** Notices about data that is missing from a trace. */
 import { element } from "./dom.ts";
 import { count } from "./format.ts";
 import type { Shown } from "./overlay.ts";

@@ -1,4 +1,4 @@
-/** Which traces are on the screen, and how their times lie on the one x axis. */
+/** The traces on the screen, and how their times are mapped to the common x axis. */
 import { endsOf, type Ends } from "./ends.ts";
 import type { Fates } from "./fates.ts";
 import type { Trace } from "./model.ts";
@@ -8,11 +8,11 @@ export type Axis = "time" | "round_trips";
 /** A trace on the screen. */
 export interface Shown {
   readonly trace: Trace;
-  /** "A" and "B" if two traces lie over each other, otherwise empty. */
+  /** "A" and "B" if there are two traces, otherwise empty. */
   readonly tag: "" | "A" | "B";
   /** Units of the axis for each ms of the trace. */
   readonly factor: number;
-  /** What became of its packets, if the other trace is the other end of its connection. */
+  /** The fates of its packets, if the other trace is that of the peer. */
   readonly fates?: Fates;
 }
 
@@ -20,16 +20,16 @@ export class Comparison {
   axis: Axis = "time";
   main: Trace | null = null;
   other: Trace | null = null;
-  private looked: { main: Trace | null; other: Trace | null; ends: Ends | null } = { main: null, other: null, ends: null };
+  private compared: { main: Trace | null; other: Trace | null; ends: Ends | null } = { main: null, other: null, ends: null };
 
-  /** Both traces on one clock, if they are the two ends of one connection. */
+  /** Both traces on one clock, if they are from the two endpoints of one connection. */
   get ends(): Ends | null {
     const { main, other } = this;
-    if (main !== this.looked.main || other !== this.looked.other) this.looked = { main, other, ends: main === null || other === null ? null : endsOf(main, other) };
-    return this.looked.ends;
+    if (main !== this.compared.main || other !== this.compared.other) this.compared = { main, other, ends: main === null || other === null ? null : endsOf(main, other) };
+    return this.compared.ends;
   }
 
-  /** Where on the axis the main trace begins, in ms. */
+  /** The position on the axis at which the main trace begins, in ms. */
   get begin(): number {
     return this.ends?.main.moved ?? 0;
   }
@@ -51,7 +51,7 @@ export class Comparison {
     ];
   }
 
-  /** Whether every trace on the screen knows its round trip. */
+  /** Whether the round-trip time of every trace on the screen is known. */
   countsRoundTrips(): boolean {
     return this.shown().every(({ trace }) => trace.roundTrip !== null);
   }
@@ -61,7 +61,7 @@ export class Comparison {
     return this.axis === "round_trips" && trace.roundTrip !== null ? 1 / trace.roundTrip : 1;
   }
 
-  /** The end of the axis: it begins at 0, where every trace begins, or the earlier one of two ends. */
+  /** The end of the axis. The axis begins at 0, where all traces begin, or the earlier trace of two endpoints. */
   end(): number {
     return Math.max(0, ...this.shown().map(({ trace, factor }) => trace.duration * factor));
   }

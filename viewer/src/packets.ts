@@ -1,4 +1,4 @@
-/** The packets around the cursor: a table of which only the rows in sight exist. */
+/** The packets around the cursor: a table of which only the visible rows exist as elements. */
 import { element, write } from "./dom.ts";
 import type { Fates } from "./fates.ts";
 import { count } from "./format.ts";
@@ -8,7 +8,7 @@ import { KINDS } from "./protocol.ts";
 import { firstAtOrAfter } from "./search.ts";
 
 const ROW = 22;
-/** Browsers cannot make elements of any height: above this, the bar is coarser than a row. */
+/** Browsers limit the height of elements. If the table is higher than this, a step of the scroll bar is more than one row. */
 const TALLEST = 4_000_000;
 const COLUMNS = ["time", "event", "type", "number", "size", "arrived", "frames"] as const;
 
@@ -20,10 +20,10 @@ export class PacketTable {
   private readonly rows = element("div", { class: "rows", role: "rowgroup" });
   private packets: Packets | null = null;
   private fates: Fates | null = null;
-  /** The first row in sight, and the row at the cursor. */
+  /** The first visible row, and the row at the cursor. */
   private top = 0;
   private current = -1;
-  /** A scrolling of our own making, which is not to be followed. */
+  /** The scroll position that this class set itself; the event that it causes is ignored. */
   private expected = -1;
 
   constructor(private readonly chosen: (time: number) => void) {
@@ -37,7 +37,7 @@ export class PacketTable {
   }
 
   show({ trace: { packets }, fates, tag }: Shown): void {
-    // Another trace that comes or goes may move this one in time: its rows are the same then, and stay where they are.
+    // Adding or removing an overlay may move this trace in time. Its rows are then the same, and the table does not scroll.
     const same = this.packets?.number === packets.number;
     this.packets = packets;
     this.fates = fates ?? null;
@@ -49,7 +49,7 @@ export class PacketTable {
     this.go(same ? this.top : 0);
   }
 
-  /** Brings the packet nearest to a time into the middle. */
+  /** Scrolls the packet nearest to a time into the middle. */
   at(time: number): void {
     if (this.packets === null || this.packets.length === 0) return;
     const after = Math.min(firstAtOrAfter(this.packets.time, this.packets.length, time), this.packets.length - 1);
@@ -138,7 +138,7 @@ export class PacketTable {
       packets.spaces[packets.space[index] as number] ?? "",
       Number.isFinite(number) ? String(number) : "–",
       packets.size[index] === 0 ? "" : String(packets.size[index]),
-      this.fates?.told(index) ?? "",
+      this.fates?.describe(index) ?? "",
       frames,
     ];
     cells.forEach((cell, column) => write(row.children[column] as HTMLElement, cell));

@@ -1,4 +1,4 @@
-/** Colours by what they stand for, one meaning each: orange is recovery and what begins it, and nothing else. Those of one plot or lane differ in lightness too, for eyes that do not tell hues apart. */
+/** Colours by meaning, one meaning each: orange is only used for recovery and for the events that start it. Colours of one plot or lane also differ in lightness, for readers who cannot distinguish the hues. */
 
 export type Theme = "light" | "dark";
 type Pair = readonly [light: string, dark: string];
@@ -56,7 +56,7 @@ export const MARKS: Record<string, Pair> = {
   arrived_after_all: ["#7a6200", "#e6cf5a"],
 };
 
-/** Names without a colour of their own take the next one, and keep it. */
+/** Names without a colour of their own are assigned the next one, and keep it. */
 const taken = new Map<string, Pair>();
 
 function pick(kind: string, name: string, from: readonly Pair[]): Pair {
@@ -72,7 +72,7 @@ function pick(kind: string, name: string, from: readonly Pair[]): Pair {
 
 const of = (pair: Pair, theme: Theme): string => pair[theme === "dark" ? 1 : 0];
 
-/** Where a curve comes among those of its plot: the one that matters most is named first and drawn on top. */
+/** The rank of a curve among those of its plot: the most important one is named first and drawn on top. */
 export function curveRank(id: string): number {
   const rank = Object.keys(CURVES).indexOf(id);
   return rank === -1 ? Number.MAX_SAFE_INTEGER : rank;

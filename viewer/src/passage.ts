@@ -1,26 +1,26 @@
-/** Which packet that came to one end is which that the other sent: both ends write down its space and its number. */
+/** Matches the packets that one endpoint received with those that the other sent, by packet number space and packet number. */
 import { LOST, RECEIVED, SENT, type Packets } from "./model.ts";
 import { NO_PACKET } from "./protocol.ts";
 import { firstAtOrAfter } from "./search.ts";
 
-/** How many packets were compared, and how many are the same at both ends; by size in bytes. */
+/** The numbers of packets that were compared, and of those that agree at both endpoints; by size in bytes. */
 export interface Likeness {
   readonly compared: Uint32Array;
   readonly same: Uint32Array;
 }
 
-/** No datagram is longer. */
+/** The maximum size of a datagram. */
 const LONGEST = 0xffff;
 
-/** The numbers of 0-RTT and 1-RTT packets are of one space (RFC 9000, section 12.3), and of a lost packet traces often tell only the space. */
+/** 0-RTT and 1-RTT packets share one packet number space (RFC 9000, section 12.3), and traces often name only the space of a lost packet. */
 function spaceOf(type: string): string {
   return type === "0RTT" ? "1RTT" : type;
 }
 
-/** What an end sent in one space, in the order of the numbers. */
+/** The packets that an endpoint sent in one space, in the order of their numbers. */
 class Numbered {
   private readonly numbers: Float64Array;
-  /** The place that was found last. */
+  /** The index that was found last. */
   private near = 0;
 
   constructor(
@@ -30,12 +30,12 @@ class Numbered {
     this.numbers = new Float64Array(rows.length);
     for (let place = 0; place < rows.length; place += 1) this.numbers[place] = number[rows[place] as number] as number;
     if (isAscending(this.numbers)) return;
-    // A sender counts upwards; only a trace whose rows were mixed up comes here.
+    // Senders count upwards, so this is only needed for a trace whose rows are out of order.
     rows.sort((one, other) => (number[one] as number) - (number[other] as number));
     this.numbers.sort();
   }
 
-  /** Whether a number is none before the first nor behind the last. */
+  /** Whether a number is between the first and the last. */
   spans(number: number): boolean {
     return number >= (this.numbers[0] as number) && number <= (this.numbers[this.numbers.length - 1] as number);
   }
@@ -43,7 +43,7 @@ class Numbered {
   /** The row of a number, or `NO_PACKET`. */
   row(number: number): number {
     const { numbers } = this;
-    // Numbers have few gaps and arrive nearly in order: mostly the place is as far from the last one as the number is from that one's.
+    // Numbers have few gaps and arrive nearly in order: usually the index differs from the last one by as much as the numbers do.
     let place = this.near + number - (numbers[this.near] as number);
     if (!(place >= 0 && place < numbers.length && numbers[place] === number)) place = firstAtOrAfter(numbers, numbers.length, number);
     if (place >= numbers.length || numbers[place] !== number) return NO_PACKET;
@@ -57,21 +57,21 @@ function isAscending(numbers: Float64Array): boolean {
   return true;
 }
 
-/** The spaces of both ends, and for each end the place there of what its packets name by number; -1: it names none. */
+/** The spaces of both endpoints, and for each endpoint a table from the space numbers in its packets to indices of these; -1: unknown. */
 function commonSpaces(one: Packets, other: Packets): { count: number; ofOne: Int16Array; ofOther: Int16Array } {
   const common = [...new Set([...one.spaces, ...other.spaces].map(spaceOf))];
   const places = ({ spaces }: Packets): Int16Array => Int16Array.from({ length: 256 }, (_, space) => common.indexOf(spaceOf(spaces[space] ?? "")));
   return { count: common.length, ofOne: places(one), ofOther: places(other) };
 }
 
-/** The way from one end to the other. Tables are long: each is gone through once. */
+/** The packets from one endpoint to the other. Tables are long, so each is read only once. */
 export class Passage {
   /**
-   * For each row of the end that sent: the row of the other end at which the packet came first, or `NO_PACKET`. A row that declares a packet lost has
-   * the same as the one that sent it.
+   * For each row of the sender: the row of the receiver at which the packet first arrived, or `NO_PACKET`. A row that declares a packet lost has the
+   * same value as the row that sent it.
    */
   readonly arrivals: Uint32Array;
-  /** The least that the other end's clock showed at an arrival more than the own one at the sending, in ms; `Infinity` if nothing arrived. */
+  /** The minimum difference of the receiver's clock at an arrival and the sender's clock at the sending, in ms; `Infinity` if nothing arrived. */
   readonly least: number;
   readonly likeness: Likeness = { compared: new Uint32Array(LONGEST + 1), same: new Uint32Array(LONGEST + 1) };
   private readonly sent: (Numbered | null)[];
@@ -92,7 +92,7 @@ export class Passage {
     }
   }
 
-  /** What was sent in each space. */
+  /** The packets that were sent in each space. */
   private numbered(count: number, spaces: Int16Array): (Numbered | null)[] {
     const { kind, space, number, length } = this.from;
     const rows = Array.from({ length: count }, () => new Uint32Array(length));
@@ -108,7 +108,7 @@ export class Passage {
     return rows.map((all, at) => (counts[at] === 0 ? null : new Numbered(this.from, all.subarray(0, counts[at]))));
   }
 
-  /** Finds for what came where it was sent, and gives the least difference of the times. */
+  /** Finds the sent packet for each received one, and returns the minimum difference of the times. */
   private match(spaces: Int16Array): number {
     const { arrivals, sent, likeness } = this;
     const { time: sentAt, size: sentSize } = this.from;
@@ -117,7 +117,7 @@ export class Passage {
     for (let row = 0; row < length; row += 1) {
       if (kind[row] !== RECEIVED) continue;
       const numbered = sent[spaces[space[row] as number] as number] ?? null;
-      // What one of the traces does not reach, as it was cut, is not compared.
+      // Packets beyond the end of a trace that was cut are not compared.
       if (numbered === null || !numbered.spans(number[row] as number)) continue;
       const sentRow = numbered.row(number[row] as number);
       compare(likeness, size[row] as number, sentRow === NO_PACKET ? 0 : (sentSize[sentRow] as number));
@@ -129,7 +129,7 @@ export class Passage {
   }
 }
 
-/** Counts a packet of two sizes; 0: a size that is not known. */
+/** Counts a packet with its sizes at both endpoints; 0: unknown. */
 function compare({ compared, same }: Likeness, received: number, sent: number): void {
   if (received === 0) return;
   const size = Math.min(received, LONGEST);

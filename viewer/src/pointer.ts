@@ -1,21 +1,21 @@
-/** Mouse and fingers over plots and lanes. */
+/** Mouse and touch input on plots and lanes. */
 import type { Geometry } from "./geometry.ts";
 import type { Stretch } from "./glass.ts";
 import type { View } from "./view.ts";
 
-/** What the pointer asks for; places are of the axis, heights of the screen. */
-export interface Wishes {
+/** Receives what the pointer does. Places are positions on the axis, heights those on the screen. */
+export interface PointerListener {
   hover(place: number | null): void;
   click(place: number, clientX: number, clientY: number): void;
-  /** A stretch was drawn for the ruler. */
+  /** The ruler was drawn. */
   measure(from: number, to: number, fromY: number, toY: number): void;
   /** The selection changed; null: there is none. */
   select(stretch: Stretch): void;
-  /** The reader moved the view by hand. */
+  /** The reader moved the view. */
   moved(): void;
 }
 
-/** How far a pointer moves before it drags, in pixels. */
+/** How far a pointer has to move for a drag, in pixels. */
 const SLACK = 4;
 
 interface Drag {
@@ -35,7 +35,7 @@ export class Pointer {
     private readonly host: HTMLElement,
     private readonly view: View,
     private readonly geometry: Geometry,
-    private readonly wishes: Wishes,
+    private readonly listener: PointerListener,
   ) {
     host.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     host.addEventListener("dblclick", (event) => this.inside(event) && this.view.all());
@@ -43,7 +43,7 @@ export class Pointer {
     host.addEventListener("pointermove", (event) => this.move(event));
     host.addEventListener("pointerup", (event) => this.up(event));
     host.addEventListener("pointercancel", (event) => this.cancel(event));
-    host.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && this.wishes.hover(null));
+    host.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && this.listener.hover(null));
   }
 
   private x(event: MouseEvent): number {
@@ -55,7 +55,7 @@ export class Pointer {
     return Math.min(Math.max(place, this.view.min), this.view.max);
   }
 
-  /** Whether an event is over plots or lanes; the legend's switches and the ruler's box are for themselves. */
+  /** Whether an event is over plots or lanes, but not over a button of the legend or the ruler's box. */
   private inside(event: MouseEvent): boolean {
     return this.geometry.covers(this.x(event)) && !(event.target as Element).closest("button, aside");
   }
@@ -63,7 +63,7 @@ export class Pointer {
   private wheel(event: WheelEvent): void {
     if ((event.target as Element).closest("aside") || !this.geometry.covers(this.x(event))) return;
     event.preventDefault();
-    this.wishes.moved();
+    this.listener.moved();
     const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1;
     const [sideways, upright] = [event.deltaX * lines, event.deltaY * lines];
     if (event.shiftKey || Math.abs(sideways) > Math.abs(upright)) this.view.pan((sideways || upright) / this.geometry.plotWidth);
@@ -85,10 +85,10 @@ export class Pointer {
     if (event.pointerType === "touch") return this.moveFinger(event);
     if (this.drag !== null) {
       this.drag.moved ||= Math.hypot(event.clientX - this.drag.x, event.clientY - this.drag.y) > SLACK;
-      if (this.drag.moved && this.drag.measures) this.wishes.measure(this.drag.place, this.place(event), this.drag.y, event.clientY);
-      else if (this.drag.moved) this.wishes.select([this.drag.place, this.place(event)]);
+      if (this.drag.moved && this.drag.measures) this.listener.measure(this.drag.place, this.place(event), this.drag.y, event.clientY);
+      else if (this.drag.moved) this.listener.select([this.drag.place, this.place(event)]);
     }
-    this.wishes.hover(this.drag !== null || this.inside(event) ? this.place(event) : null);
+    this.listener.hover(this.drag !== null || this.inside(event) ? this.place(event) : null);
   }
 
   private up(event: PointerEvent): void {
@@ -96,10 +96,10 @@ export class Pointer {
     const drag = this.drag;
     this.drag = null;
     if (drag === null) return;
-    this.wishes.select(null);
-    if (!drag.moved) this.wishes.click(drag.place, event.clientX, event.clientY);
+    this.listener.select(null);
+    if (!drag.moved) this.listener.click(drag.place, event.clientX, event.clientY);
     else if (!drag.measures && Math.abs(event.clientX - drag.x) > SLACK) {
-      this.wishes.moved();
+      this.listener.moved();
       this.view.show(...ordered(drag.place, this.place(event)));
     }
   }
@@ -107,14 +107,14 @@ export class Pointer {
   private cancel(event: PointerEvent): void {
     this.fingers.delete(event.pointerId);
     this.drag = null;
-    this.wishes.select(null);
+    this.listener.select(null);
   }
 
-  /** One finger moves the picture, two stretch it. */
+  /** One finger pans, two fingers zoom. */
   private moveFinger(event: PointerEvent): void {
     const finger = this.fingers.get(event.pointerId);
     if (finger === undefined) return;
-    this.wishes.moved();
+    this.listener.moved();
     const x = this.x(event);
     const other = [...this.fingers].find(([id]) => id !== event.pointerId)?.[1];
     if (other === undefined) {
@@ -133,7 +133,7 @@ export class Pointer {
     const finger = this.fingers.get(event.pointerId);
     this.fingers.delete(event.pointerId);
     if (finger === undefined || this.pinched || Math.abs(this.x(event) - finger.first) > SLACK) return;
-    this.wishes.click(this.place(event), event.clientX, event.clientY);
+    this.listener.click(this.place(event), event.clientX, event.clientY);
   }
 }
 

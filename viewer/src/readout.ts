@@ -1,4 +1,4 @@
-/** The line that says where the cursor is and what held there. */
+/** The line that shows the position of the cursor and the states there. */
 import { element, write } from "./dom.ts";
 import { instant, roundTrips } from "./format.ts";
 import type { Axis, Shown } from "./overlay.ts";
@@ -16,7 +16,7 @@ export class Readout {
     this.host = element("div", { class: "readout" }, this.place, this.said, this.range, this.spoken);
   }
 
-  /** Writes what holds at a place of the axis, and what is in view. */
+  /** Writes the states at a position on the axis, and the range in view. */
   draw(first: Shown, place: number | null, states: string, { min, max, span: shown }: View, axis: Axis, note: string): void {
     const span = shown / first.factor;
     const end = (place: number): string => (axis === "time" ? instant(place / first.factor, span) : roundTrips(place));
@@ -27,7 +27,7 @@ export class Readout {
     write(this.said, place === null ? "" : states);
   }
 
-  /** Says the line aloud when the cursor rests; for those who move it by keyboard. */
+  /** Announces the line to screen readers when the cursor has stopped, for readers who move it by keyboard. */
   speak(more: () => string): void {
     clearTimeout(this.speaking);
     this.speaking = setTimeout(() => write(this.spoken, `${this.place.textContent}. ${more()}. ${this.said.textContent}`), 400);

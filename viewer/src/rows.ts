@@ -1,4 +1,4 @@
-/** Which lanes there are, and how high. */
+/** The rows of lanes, and their heights. */
 import { words } from "./format.ts";
 import { Lane, type Marks } from "./model.ts";
 import type { Finding } from "./protocol.ts";
@@ -30,7 +30,7 @@ const LABELS: Record<string, string> = {
   arrived_after_all: "not lost",
 };
 
-/** The rows of all traces: the same lane of two traces lies one below the other. */
+/** The rows of all traces: the same lane of two traces is shown one below the other. */
 export function rowsOf(shown: Shown[]): Row[] {
   const findings = shown.filter(({ trace }) => trace.findings.length > 0).map((one, index): Row => ({ kind: "findings", findings: one.trace.findings, ...place(one, "findings", "Findings", 10, index === 0 ? 4 : 2) }));
   const lanes = unique(shown.flatMap(({ trace }) => trace.lanes.map(({ id }) => id))).flatMap((id) =>

@@ -1,11 +1,11 @@
-/** The ruler: two places of the axis, and what lies between them. */
+/** The ruler: two positions on the axis, and the differences between them. */
 import { element } from "./dom.ts";
 import { difference, duration, quantity, roundTrips } from "./format.ts";
 import type { Stretch } from "./glass.ts";
 import type { Shown } from "./overlay.ts";
 import { curveRank } from "./palette.ts";
 
-/** A height in a plot: the value of its axis, and the unit. */
+/** A height in a plot, as a value of its y axis and the unit. */
 export interface Height {
   readonly value: number;
   readonly unit: string;
@@ -40,7 +40,7 @@ export class Ruler {
     this.changed();
   }
 
-  /** Lays the ruler between two places, at two heights of one plot if it was drawn there. */
+  /** Sets both ends of the ruler, with their heights if it was drawn within one plot. */
   lay(from: number, to: number, heights: [Height, Height] | null): void {
     this.from = from;
     this.to = to;
@@ -63,19 +63,19 @@ export class Ruler {
     if (this.to !== null) this.to *= by;
   }
 
-  /** What it spans, its open end at the cursor. */
+  /** The range between its ends; an open end is at the cursor. */
   stretch(cursor: number | null): Stretch {
     if (this.from === null) return null;
     return [this.from, this.to ?? cursor ?? this.from];
   }
 
-  /** Writes what lies between the ends. */
+  /** Writes the differences between the ends. */
   draw(shown: Shown[], cursor: number | null, middle: number): void {
     const stretch = this.stretch(cursor);
     this.host.hidden = stretch === null;
     const first = shown[0];
     if (stretch === null || first === undefined) return;
-    // The box keeps to the side where the ruler is not.
+    // The box is placed on the side where the ruler is not.
     this.host.classList.toggle("at-left", stretch[0] + stretch[1] > middle * 2);
     const rows = shown.flatMap((one) => curveRows(one, stretch));
     this.body.replaceChildren(

@@ -1,6 +1,6 @@
-/** Looking up places in ascending columns. */
+/** Binary search in ascending columns. */
 
-/** A column of numbers that is read by index: any typed array will do. */
+/** A column of numbers that is read by index, such as any typed array. */
 export interface Column {
   readonly [index: number]: number;
 }

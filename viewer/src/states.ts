@@ -1,4 +1,4 @@
-/** The panel that says how the time in view was spent: in which state, waiting for what, and which state followed which. */
+/** The panel that shows the time spent in each state and blocked for each reason within the view, and the transitions between states. */
 import { element } from "./dom.ts";
 import { count, duration, percent, roundTrips, words } from "./format.ts";
 import { stay, type Stay } from "./dwell.ts";
@@ -6,9 +6,9 @@ import type { Lane } from "./model.ts";
 import type { Shown } from "./overlay.ts";
 import { stateColour, type Theme } from "./palette.ts";
 
-/** How long nothing may change before the panel is written anew, in ms. */
+/** How long the view has to be unchanged before the panel is updated, in ms. */
 const REST = 120;
-/** A view that follows a live trace never rests: how often the panel is written then, in ms. */
+/** The update interval of the panel while the view follows a live trace and so changes all the time, in ms. */
 const PACE = 1000;
 
 export class States {
@@ -21,7 +21,7 @@ export class States {
     this.host = element("section", { class: "panel panel-states", "aria-label": "Time spent in each state" }, element("h2", {}, "Time in view"), this.body);
   }
 
-  /** Writes the panel as soon as the view rests; where it `follows`, at a steady pace. */
+  /** Updates the panel when the view stops changing; if it `follows` a live trace, at a fixed interval. */
   draw(shown: Shown[], theme: Theme, from: number, to: number, follows: boolean): void {
     clearTimeout(this.waiting);
     const due = this.written + PACE - performance.now();
@@ -34,7 +34,7 @@ export class States {
       const [begin, end] = [Math.max(0, from / one.factor), Math.min(one.trace.duration, to / one.factor)];
       return one.trace.lanes.filter(({ length }) => length > 0).map((lane) => block(one, lane, stay(lane, begin, end), end - begin, theme));
     });
-    this.body.replaceChildren(...(blocks.length > 0 ? blocks : [element("p", { class: "none" }, "The trace tells of no states.")]));
+    this.body.replaceChildren(...(blocks.length > 0 ? blocks : [element("p", { class: "none" }, "The trace contains no states.")]));
   }
 }
 
@@ -70,7 +70,7 @@ function table(stayed: Stay, theme: Theme): HTMLElement {
   return element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 
-/** How often the state changed: a period near the round trip is the sign of the bug this viewer was made for. */
+/** How often the state changed: a period near the round-trip time indicates the bug that this viewer was made for. */
 function pace(shown: Shown, stayed: Stay, span: number): HTMLElement {
   const told = (period: number): string => `${duration(period)}${shown.trace.roundTrip === null ? "" : ` = ${roundTrips(period / shown.trace.roundTrip)}`}`;
   const period = span / stayed.transitions;

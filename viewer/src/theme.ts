@@ -1,4 +1,4 @@
-/** Light or dark: what the system prefers, unless the reader chose. */
+/** The theme, light or dark: that of the system, unless the reader chose one. */
 import type { Theme } from "./palette.ts";
 
 type Choice = "system" | Theme;
@@ -19,7 +19,7 @@ export class Themes {
     return this.dark.matches ? "dark" : "light";
   }
 
-  /** What the switch says. */
+  /** The label of the switch. */
   get label(): string {
     return this.choice === "system" ? "auto" : this.choice;
   }
@@ -30,7 +30,7 @@ export class Themes {
     try {
       localStorage.setItem(KEY, this.choice);
     } catch {
-      // A page from a file may have no storage; then the choice lasts as long as the page.
+      // A page that was opened from a file may have no storage; then the choice is lost with the page.
     }
     this.apply();
   }

@@ -1,17 +1,17 @@
-/** States that take turns too fast to be drawn one by one. */
+/** Finds states that alternate too fast to be drawn one by one. */
 import { count, words } from "./format.ts";
 import type { Lane } from "./model.ts";
 
-/** The segments `begin` to `end` (exclusive) of a lane: one by one, or together if they `flap`. */
+/** The segments `begin` to `end` (exclusive) of a lane, drawn one by one, or together if they alternate (`flaps`). */
 export interface Run {
   readonly begin: number;
   readonly end: number;
   readonly flaps: boolean;
 }
 
-/** So many short segments in a row are drawn together. */
+/** The minimum number of consecutive short segments that are drawn together. */
 const LEAST = 6;
-/** So many states are named; that there are more is shown by an ellipsis. */
+/** The maximum number of states that are named; an ellipsis stands for the others. */
 const NAMED = 2;
 
 /** Divides segments of a lane into runs; a segment is short if it lasts less than `shortest` ms. */
@@ -35,7 +35,7 @@ function isShort(lane: Lane, index: number, shortest: number): boolean {
   return (lane.end[index] as number) - (lane.begin[index] as number) < shortest;
 }
 
-/** What to write on a run that flaps, the longest label first. */
+/** The possible labels of a run that flaps, the longest first. */
 export function labelsOf(lane: Lane, { begin, end }: Run): string[] {
   const times = new Map<number, number>();
   for (let index = begin; index < end; index += 1) {

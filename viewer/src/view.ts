@@ -1,11 +1,11 @@
-/** The part of the x axis that is in view: one for all plots and lanes. Its unit is that of the axis, ms or round trips. */
+/** The part of the x axis that is in view, the same for all plots and lanes. The unit is that of the axis, ms or round trips. */
 
 export class View {
   min = 0;
   max = 1;
   private low = 0;
   private high = 1;
-  /** How long a view may not be shorter than. */
+  /** The minimum length of the view. */
   private shortest = 1e-3;
 
   constructor(private readonly changed: () => void) {}
@@ -19,14 +19,14 @@ export class View {
     return this.min <= this.low && this.max >= this.high;
   }
 
-  /** What there is to see, and the shortest range to zoom to. */
+  /** Sets the whole range, and the shortest range to zoom to. */
   bound(low: number, high: number, shortest: number): void {
     this.low = low;
     this.high = Math.max(high, low + shortest);
     this.shortest = shortest;
   }
 
-  /** Shows a range, moved and cut so that it lies within what there is. */
+  /** Shows a range, moved and cut so that it lies within the whole range. */
   show(from: number, to: number): void {
     const span = Math.min(Math.max(to - from, this.shortest), this.high - this.low);
     const middle = (from + to) / 2;
@@ -41,7 +41,7 @@ export class View {
     this.show(this.low, this.high);
   }
 
-  /** Makes the range `factor` times as long and keeps `at` where it is on the screen. */
+  /** Makes the range `factor` times as long; `at` keeps its position on the screen. */
   zoom(factor: number, at: number): void {
     const span = Math.min(Math.max(this.span * factor, this.shortest), this.high - this.low);
     const share = (at - this.min) / this.span;

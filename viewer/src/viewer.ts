@@ -1,4 +1,4 @@
-/** The page with a trace: its parts, and who tells whom. */
+/** The page with a trace: creates its parts and connects them. */
 import { Between } from "./between.ts";
 import { commandsOf } from "./commands.ts";
 import { Cursor } from "./cursor.ts";
@@ -26,7 +26,7 @@ import { States } from "./states.ts";
 import { Themes } from "./theme.ts";
 import { View } from "./view.ts";
 
-/** How much of a live trace is in view while it is followed, in ms. */
+/** The length of the view while it follows a live trace, in ms. */
 const WINDOW = 30_000;
 
 export class Viewer {
@@ -51,7 +51,7 @@ export class Viewer {
   private readonly header: HeaderBar;
   private readonly help: Help;
   private selection: Stretch = null;
-  /** Where on the axis the main trace begins. */
+  /** The position on the axis at which the main trace begins. */
   private begin = 0;
   private main = 0;
   private other: number | null = null;
@@ -95,7 +95,7 @@ export class Viewer {
     this.view.all();
   }
 
-  /** What shows a live trace in `page`. */
+  /** A listener that shows a live trace in `page`. */
   liveListener(page: HTMLElement): Listener {
     return {
       begun: (trace) => {
@@ -237,7 +237,7 @@ export class Viewer {
     this.note = "";
   }
 
-  /** Other traces are on the screen than before. */
+  /** Updates the page after the traces on the screen changed. */
   private arranged(): void {
     if (!this.comparison.countsRoundTrips()) this.setAxis("time");
     const shown = this.comparison.shown();
@@ -250,7 +250,7 @@ export class Viewer {
     this.frames.request("data");
   }
 
-  /** What was in view of the main trace stays, also if the trace is moved. */
+  /** Keeps the same part of the main trace in view if the trace is moved. */
   private followMain(): void {
     const { main, begin } = this.comparison;
     const by = main === null ? 0 : (begin - this.begin) * this.comparison.factor(main);
@@ -273,7 +273,7 @@ export class Viewer {
     this.view.show(Math.max(0, main.duration - WINDOW) * factor, main.duration * factor);
   }
 
-  /** Shows a finding with room on both sides. */
+  /** Shows a finding with a margin on both sides. */
   private zoomTo(found: Found): void {
     const [from, to] = this.stretchOf(found);
     const margin = Math.max((to - from) * 0.15, (found.trace.roundTrip ?? 10) * 2 * this.comparison.factor(found.trace));
@@ -282,13 +282,13 @@ export class Viewer {
     this.frames.request("view");
   }
 
-  /** Where a finding lies on the axis. */
+  /** The range of a finding on the axis. */
   private stretchOf({ finding, trace }: Found): [number, number] {
     const factor = this.comparison.factor(trace);
     return [finding.begin_ms * factor, finding.end_ms * factor];
   }
 
-  /** Keeps the cursor at a place and says what is there. */
+  /** Pins the cursor at a position, and announces the values there. */
   private point(place: number): void {
     this.cursor.hover = null;
     this.cursor.keep(place);
@@ -296,7 +296,7 @@ export class Viewer {
     this.readout.speak(() => this.plots.map(({ legend }) => legend.spoken()).filter((text) => text !== "").join(", "));
   }
 
-  /** Keeps the cursor at a packet of the main trace. */
+  /** Pins the cursor at the time of a packet of the main trace. */
   private keepInSight(time: number): void {
     const { main } = this.comparison;
     if (main !== null) this.point(time * this.comparison.factor(main));

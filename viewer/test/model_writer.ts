@@ -1,4 +1,4 @@
-/** Writes models as the program does: a header, one block of columns, and the page that carries both. */
+/** Writes models as the program does: a header, one block of columns, and a page that contains both. */
 import { gzipSync } from "node:zlib";
 import { VERSION, type ColumnPlace, type Finding, type Header, type LaneHeader, type MarksHeader, type Rows, type SeriesHeader } from "../src/protocol.ts";
 
@@ -30,7 +30,7 @@ export class Columns {
   }
 }
 
-/** A header with what a test is about. */
+/** A header with the fields that a test needs, and defaults for the others. */
 export function header(more: Partial<Header> = {}): Header {
   const known = { version: VERSION, title: "trace", vantage: "unknown" as const, connection: null, dialect: "", duration_ms: 0, events: 0, unused: [] };
   return { ...known, damage: null, thinned: false, round_trip_ms: null, series: [], lanes: [], marks: [], findings: [], ...more };
@@ -61,7 +61,7 @@ export interface Model {
   columns: Buffer;
 }
 
-/** What has to be put in place of the page's placeholder. */
+/** The elements that replace the placeholder of the page. */
 export function elements(models: Model[]): string {
   return models
     .map(({ header, columns }, index) => {
@@ -75,6 +75,6 @@ export function elements(models: Model[]): string {
 export const PLACEHOLDER = "<!--clearway:traces-->";
 
 export function pageWith(page: string, models: Model[]): string {
-  if (page.split(PLACEHOLDER).length !== 2) throw new Error("the page has to have one placeholder");
+  if (page.split(PLACEHOLDER).length !== 2) throw new Error("the page has to contain exactly one placeholder");
   return page.replace(PLACEHOLDER, () => elements(models));
 }

@@ -1,8 +1,8 @@
-/** Traces that were never measured: a healthy sender, one that is stuck as the published bug was, and a very long one. The same bytes every time. */
+/** Synthetic traces: a healthy sender, one that is stuck like the sender of the published bug, and a very long one. They are identical in every run. */
 import type { Finding, Header, LaneHeader, SeriesHeader } from "../src/protocol.ts";
 import { Columns, finding, header as headerWith, series, type Model } from "./model_writer.ts";
 
-/** A small generator of numbers between 0 and 1. */
+/** A small pseudorandom number generator for values between 0 and 1. */
 function generator(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -171,7 +171,7 @@ export function healthy(): Model {
   return draft.write("healthy: cubic, 20 Mbit/s, 50 ms", end, roundTrip);
 }
 
-/** The published bug: after two seconds of loss the window stays at two packets, and the state flaps once each round trip. */
+/** The published bug: after two seconds of loss the window stays at two packets, and the state alternates once in each round trip. */
 export function pinned(): Model {
   const draft = new Draft();
   const random = generator(3);
@@ -224,7 +224,7 @@ export function pinned(): Model {
   return model;
 }
 
-/** Before its first sample, after 400 ms, a sender takes the round trip for 333 ms; then it is 15. */
+/** A sender whose RTT is the initial 333 ms until its first sample at 400 ms, and 15 ms from then on. */
 export function initialRtt(): Model {
   const draft = new Draft();
   for (const estimate of ["smoothed_rtt", "minimum_rtt"]) draft.sample(estimate, 0, 333);
@@ -237,7 +237,7 @@ export function initialRtt(): Model {
   return draft.write("an initial RTT", 4000, 15);
 }
 
-/** Where the one sample lies that rises above all others of the long trace, and how high. */
+/** The one sample of the long trace that is greater than all others. */
 export const SPIKE = { time: 33_333.3, value: 900_000 };
 
 /** A million events: 800,000 packets and their samples over a minute. */
@@ -271,12 +271,12 @@ export function million(): Model {
 }
 
 /**
- * The two ends of one connection, the server's first: a download at 2 Mbit/s, 10 ms each way, over a queue that fills once. The server's trace begins 5 ms
- * after the client's. Every 40th data packet is lost; packet 121 is late, is declared lost, and arrives.
+ * The traces of the two endpoints of one connection, the server's first: a download at 2 Mbit/s with 10 ms of delay in each direction, over a queue that
+ * fills once. The server's trace begins 5 ms after the client's. Every 40th data packet is lost; packet 121 is late, is declared lost, and arrives.
  */
 export function ends(): [server: Model, client: Model] {
   const [way, later] = [10, 5];
-  const [server, client] = [new Happenings(later), new Happenings(0)];
+  const [server, client] = [new EndpointPackets(later), new EndpointPackets(0)];
   client.add({ time: 0, kind: 0, number: 0, size: 1200, frames: "CRYPTO 0+280" });
   server.add({ time: way, kind: 1, number: 0, size: 1200, frames: "CRYPTO 0+280" });
   for (let number = 0; number < 400; number += 1) {
@@ -299,8 +299,8 @@ export function ends(): [server: Model, client: Model] {
   ];
 }
 
-/** What one end sees of packets, in the order of time; its clock begins at a moment of its own. */
-class Happenings {
+/** The packets that one endpoint sends and receives; its clock begins at its own time. */
+class EndpointPackets {
   private readonly packets: Packet[] = [];
 
   constructor(private readonly begin: number) {}

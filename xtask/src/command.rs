@@ -20,7 +20,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// What `command` prints; an error has what it says instead.
+/// Runs `command` and returns its standard output. If it fails, the error contains its standard error.
 pub(crate) fn output(what: &str, command: &mut Command) -> Result<String, String> {
     let output = command.output();
     let output = output
@@ -31,7 +31,7 @@ pub(crate) fn output(what: &str, command: &mut Command) -> Result<String, String
     }
 }
 
-/// Runs `command` with its output shown; an error names it if it fails.
+/// Runs `command` and shows its output. If it fails, the error contains the command.
 pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), String> {
     eprintln!("xtask: {what}");
     match command.status() {
@@ -41,7 +41,7 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Builds the program `clearway` as it is released, and says where it is.
+/// Builds the program `clearway` with the release profile, and returns its path.
 pub(crate) fn program() -> Result<PathBuf, String> {
     run("building clearway", &mut cargo(&["build", "--release", "--package", "clearway-cli"]))?;
     Ok(target().join("release/clearway"))

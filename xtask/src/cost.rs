@@ -1,5 +1,5 @@
-//! `cargo xtask cost`: what operations on an endpoint cost in instructions, with few and with many of
-//! whatever a peer can make many of.
+//! `cargo xtask cost`: the cost in instructions of operations on an endpoint, with few and with many of the things that
+//! a peer can create.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::process::Command;
 
 use crate::command::{self, cargo, output, target};
 
-/// Only between a call of this function and its return instructions are collected.
+/// Instructions are counted only between a call of this function and its return.
 const COUNTED: &str = "--toggle-collect=*counted_operation*";
 
-/// One line of the program's list.
+/// One line of the list that the program prints.
 struct Operation {
     place: String,
     name: String,
@@ -27,7 +27,7 @@ impl Operation {
         Some(Self { place, name, of, counts: [count()?, count()?, count()?] })
     }
 
-    /// Instructions of one operation while there are `count` of what there may be many of.
+    /// The number of instructions of one operation while there are `count` of [`Self::of`].
     fn cost(&self, program: &Path, count: u64) -> Result<u64, String> {
         let mut command = Command::new("valgrind");
         command
@@ -35,11 +35,11 @@ impl Operation {
             .arg(program)
             .args([&self.place, &count.to_string()]);
         let run = command.output().map_err(|error| {
-            format!("valgrind cannot be run ({error}); Debian's package is called valgrind")
+            format!("valgrind cannot be run ({error}); on Debian install the package valgrind")
         })?;
         let text = String::from_utf8_lossy(&run.stderr);
         if !run.status.success() {
-            return Err(format!("{} with {count} {}:\n{text}", self.name, self.of));
+            return Err(format!("{} with {count} {} failed:\n{text}", self.name, self.of));
         }
         let collected = text.lines().find_map(|line| line.split("Collected :").nth(1));
         let collected: Option<u64> = collected.and_then(|number| number.trim().parse().ok());
@@ -48,13 +48,13 @@ impl Operation {
             (Some(collected), Some(repetitions)) if collected > 0 && repetitions > 0 => {
                 Ok(collected / repetitions)
             }
-            _ => Err(format!("valgrind said nothing of what it collected:\n{text}")),
+            _ => Err(format!("valgrind did not report how many instructions it counted:\n{text}")),
         }
     }
 }
 
-/// Whether costs that were measured at `counts` grow no faster than the logarithm of the count. Half of
-/// the first cost is left for what does not depend on the count: chance, and tables that grew.
+/// Whether the costs that were measured at `counts` grow no faster than the logarithm of the count. Half of the first
+/// cost is allowed on top for what does not depend on the count: chance, and tables that were resized.
 fn grows_slowly(counts: [u64; 3], costs: [u64; 3]) -> bool {
     let log = |count: u64| (count.max(1) as f64).ln();
     let [first, second, third] = costs.map(|cost| cost as f64);
@@ -65,14 +65,17 @@ fn grows_slowly(counts: [u64; 3], costs: [u64; 3]) -> bool {
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     if let Some(other) = arguments.first() {
-        return Err(format!("cost takes no arguments, not {other}"));
+        return Err(format!("unknown argument {other}; cost takes none"));
     }
     let build = ["build", "--profile", "gallery", "--package", "clearway-limits"];
-    command::run("building what is counted", &mut cargo(&build))?;
+    command::run("building the program whose instructions are counted", &mut cargo(&build))?;
     let program = target().join("gallery/clearway-cost");
     let list = output("listing the operations", &mut Command::new(&program))?;
     let operations: Vec<Operation> = list.lines().filter_map(Operation::parse).collect();
-    println!("{:<26} {:<24} {:>30}   instructions of each", "operation", "with many", "how many");
+    println!(
+        "{:<26} {:<24} {:>30}   instructions at each count",
+        "operation", "with many", "how many"
+    );
     let mut fast = String::new();
     for operation in operations {
         let mut costs = [0; 3];
@@ -93,7 +96,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     if fast.is_empty() {
         Ok(())
     } else {
-        Err(format!("costs that grow faster than log n:\n{fast}"))
+        Err(format!("these costs grow faster than log n:\n{fast}"))
     }
 }
 
@@ -102,7 +105,7 @@ mod tests {
     use super::grows_slowly;
 
     #[test]
-    fn a_logarithm_is_slow_and_a_tenth_of_an_instruction_for_each_is_not() {
+    fn logarithmic_growth_is_slow_and_a_tenth_of_an_instruction_per_item_is_not() {
         let counts = [1, 100, 10_000];
         assert!(grows_slowly(counts, [5_000, 5_000, 5_000]));
         assert!(grows_slowly(counts, [5_000, 6_000, 7_000]));

@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: the targets in `fuzz/`, each for a while, as many at a time as there are cores.
+//! `cargo xtask fuzz`: runs the targets in `fuzz/`, each for a limited time, as many in parallel as there are cores.
 //!
-//! Built with what the compiler offers on every channel: libFuzzer needs the coverage counters of LLVM's pass, and
-//! nothing here is `unsafe`, for which sanitizers would look.
+//! They are built with compiler options that exist on every channel: libFuzzer needs the coverage counters of LLVM's
+//! pass, but no sanitizer, since nothing here is `unsafe`.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -15,17 +15,17 @@ use serde::Deserialize;
 
 use crate::command::{self, cargo, output, root, target};
 
-/// How long each target runs where nothing else is said.
+/// How many seconds each target runs without `--seconds`.
 const SECONDS: u64 = 20;
-/// Between two lines about a target that runs.
+/// The time between two progress lines of a running target.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// No input may take longer, in seconds.
+/// The longest time that one input may take, in seconds.
 const TIMEOUT: u64 = 20;
-/// No input may need more memory, in MiB.
+/// The most memory that a target may use, in MiB.
 const MEMORY: u64 = 2048;
-/// Inputs are at most this long, in bytes.
+/// The maximum length of an input in bytes.
 const LONGEST: u64 = 16_384;
-/// How much of what a target said is shown when it failed.
+/// How many of its last lines are shown of a target that failed.
 const LINES: usize = 40;
 
 const FLAGS: &str = "--cfg fuzzing \
@@ -35,7 +35,7 @@ const FLAGS: &str = "--cfg fuzzing \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// What is read of `fuzz/Cargo.toml`.
+/// The part of `fuzz/Cargo.toml` that is read here.
 #[derive(Deserialize)]
 struct Manifest {
     bin: Vec<Target>,
@@ -46,7 +46,7 @@ struct Target {
     name: String,
 }
 
-/// Whether the lock file of the targets, which are a workspace of their own, fits the crates as they are.
+/// Checks that the lock file of the fuzz targets, which are a separate workspace, is up to date with the crates.
 pub(crate) fn check_lock_file() -> Result<(), String> {
     let manifest = root().join("fuzz/Cargo.toml");
     let mut metadata = cargo(&["metadata", "--locked", "--format-version=1", "--manifest-path"]);
@@ -64,7 +64,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
                 seconds = value.ok_or("--seconds takes a whole number")?;
             }
             option if option.starts_with('-') => {
-                return Err(format!("fuzz takes --seconds N and names of targets, not {option}"));
+                return Err(format!(
+                    "unknown option {option}; fuzz takes --seconds N and names of targets"
+                ));
             }
             name => wanted.push(name),
         }
@@ -81,7 +83,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     }
 }
 
-/// All targets.
+/// The names of all targets.
 fn names() -> Result<Vec<String>, String> {
     let path = root().join("fuzz/Cargo.toml");
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -98,13 +100,13 @@ fn select(names: Vec<String>, wanted: &[&str]) -> Result<Vec<String>, String> {
     Ok(names.into_iter().filter(is_wanted).collect())
 }
 
-/// Builds all targets: the folder of their programs.
+/// Builds all targets and returns the folder with their programs.
 fn build() -> Result<PathBuf, String> {
-    let version = output("asking for the host", Command::new("rustc").arg("-vV"))?;
+    let version = output("asking rustc for the host", Command::new("rustc").arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    let host = host.ok_or("rustc does not name its host")?;
+    let host = host.ok_or("`rustc -vV` prints no host")?;
     let folder = target().join("fuzz");
-    // With the target named, what runs during the build is built without the counters.
+    // With an explicit --target, build scripts and procedural macros are built without RUSTFLAGS, so without counters.
     let mut build = cargo(&["build", "--release", "--locked", "--quiet", "--target", host]);
     build.arg("--manifest-path").arg(root().join("fuzz/Cargo.toml"));
     build.arg("--target-dir").arg(&folder).env("RUSTFLAGS", FLAGS);
@@ -112,7 +114,7 @@ fn build() -> Result<PathBuf, String> {
     Ok(folder.join(host).join("release"))
 }
 
-/// Runs the targets: the names of those that failed.
+/// Runs the targets and returns the names of those that failed.
 fn run_all(programs: &Path, targets: &[String], seconds: u64) -> Result<Vec<String>, String> {
     let waiting: Mutex<VecDeque<&String>> = Mutex::new(targets.iter().collect());
     let failed = Mutex::new(Vec::new());
@@ -136,7 +138,7 @@ fn run_all(programs: &Path, targets: &[String], seconds: u64) -> Result<Vec<Stri
     failed.into_inner().map_err(|_| "a target's thread panicked".to_owned())
 }
 
-/// Runs one target; an error has what it said.
+/// Runs one target. If it fails, the error contains its last lines of output.
 fn attempt(programs: &Path, name: &str, seconds: u64) -> Result<(), String> {
     let artifacts = target().join("fuzz/artifacts");
     let found = target().join("fuzz/corpus").join(name);
@@ -150,7 +152,7 @@ fn attempt(programs: &Path, name: &str, seconds: u64) -> Result<(), String> {
         .arg(format!("-rss_limit_mb={MEMORY}"))
         .arg(format!("-max_len={LONGEST}"))
         .arg(format!("-artifact_prefix={}/{name}-", artifacts.display()))
-        // What is new goes into the first folder.
+        // libFuzzer writes new inputs into the first folder.
         .args([&found, &root().join("fuzz/corpus").join(name)])
         .stderr(Stdio::piped())
         .stdout(Stdio::null());
@@ -158,14 +160,14 @@ fn attempt(programs: &Path, name: &str, seconds: u64) -> Result<(), String> {
     let mut child = command.spawn().map_err(|error| format!("{name} cannot be run: {error}"))?;
     let mut lines = VecDeque::new();
     let mut status = Status::default();
-    let mut told = start;
-    let said = child.stderr.take().ok_or("a target's output cannot be read")?;
-    for line in BufReader::new(said).split(b'\n') {
+    let mut last_report = start;
+    let output = child.stderr.take().ok_or("a target's output cannot be read")?;
+    for line in BufReader::new(output).split(b'\n') {
         let line = line.map_err(|error| format!("{name}: {error}"))?;
         let line = String::from_utf8_lossy(&line).into_owned();
         status.update(&line);
-        if told.elapsed() >= INTERVAL {
-            told = Instant::now();
+        if last_report.elapsed() >= INTERVAL {
+            last_report = Instant::now();
             eprintln!("xtask: {name}: {status} so far");
         }
         lines.truncate(LINES - 1);
@@ -181,7 +183,7 @@ fn attempt(programs: &Path, name: &str, seconds: u64) -> Result<(), String> {
     Err(format!("{name} failed after {status} in {took} s:\n{}", lines.join("\n")))
 }
 
-/// How far a target is.
+/// The progress of a target.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Status {
     runs: u64,
@@ -189,7 +191,7 @@ struct Status {
 }
 
 impl Status {
-    /// Takes in a line such as `#4096  pulse  cov: 312 ft: 1204 …`.
+    /// Reads a line of libFuzzer such as `#4096  pulse  cov: 312 ft: 1204 …`; others change nothing.
     fn update(&mut self, line: &str) {
         let mut words = line.split_whitespace();
         let runs = words.next().and_then(|word| word.strip_prefix('#')?.parse().ok());

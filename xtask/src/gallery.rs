@@ -1,4 +1,5 @@
-//! `cargo xtask gallery`: the field's published bugs, put into our code one at a time.
+//! `cargo xtask gallery`: puts published bugs of other QUIC and TCP stacks into our code, one at a time, and checks
+//! that each is detected.
 
 mod judge;
 mod patch;
@@ -17,7 +18,7 @@ use self::patch::{Judge, Patch};
 use self::tree::Tree;
 use crate::command::root;
 
-/// This part of the patches has to be caught.
+/// The fraction of the patches that has to be caught.
 const WANTED: f64 = 0.95;
 
 #[derive(Default)]
@@ -29,7 +30,7 @@ struct Options {
     json: bool,
 }
 
-/// What came of a patch.
+/// The outcome for one patch.
 struct Trial<'a> {
     patch: &'a Patch,
     seen: Seen,
@@ -46,11 +47,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     if options.check {
         return Ok(());
     }
-    stay_silent(&tree, &patches)?;
+    check_silence(&tree, &patches)?;
     let mut trials = Vec::new();
     for (index, patch) in patches.iter().enumerate() {
         let trial = attempt(&tree, patch)?;
-        tell(&trial, index + 1, patches.len());
+        print(&trial, index + 1, patches.len());
         if options.json {
             println!("{}", object(&trial));
         }
@@ -60,7 +61,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     conclude(&trials, &options)
 }
 
-/// Where the patches are.
+/// The folder that contains the patches.
 fn folder() -> PathBuf {
     root().join("gallery")
 }
@@ -78,11 +79,11 @@ fn parse(arguments: &[&str]) -> Result<Options, String> {
             "--check" => options.check = true,
             "--write" => options.write = true,
             "--json" => options.json = true,
-            other => return Err(format!("gallery does not take {other}")),
+            other => return Err(format!("gallery has no option {other}")),
         }
     }
     if options.write && (options.marked || !options.only.is_empty()) {
-        return Err("--write is for the whole gallery: the table has all of it".to_owned());
+        return Err("--write cannot be combined with --only or --marked: the table has a row for every patch".to_owned());
     }
     Ok(options)
 }
@@ -102,7 +103,7 @@ fn select(patches: Vec<Patch>, options: &Options) -> Result<Vec<Patch>, String> 
     Ok(patches.into_iter().filter(is_wanted).collect())
 }
 
-/// Every patch applies.
+/// Checks that every patch applies.
 fn check(tree: &Tree, patches: &[Patch]) -> Result<(), String> {
     let complaints: Vec<String> = patches
         .iter()
@@ -118,18 +119,18 @@ fn check(tree: &Tree, patches: &[Patch]) -> Result<(), String> {
     Err(complaints.join("\n"))
 }
 
-/// Without a patch nobody sees anything.
-fn stay_silent(tree: &Tree, patches: &[Patch]) -> Result<(), String> {
+/// Checks that no judge reports anything about the unchanged code.
+fn check_silence(tree: &Tree, patches: &[Patch]) -> Result<(), String> {
     let mut judges: Vec<&Judge> = patches.iter().flat_map(|patch| &patch.judges).collect();
     judges.sort();
     judges.dedup();
     eprintln!("xtask: building without a patch");
     for judge in &judges {
         judge::build(tree, judge)?;
-        let seen = judge::ask(tree, judge)?;
+        let seen = judge::run(tree, judge)?;
         if !seen.is_silent() {
             return Err(format!(
-                "without a patch, {} sees {}",
+                "without a patch, {} reports {}",
                 judge.describe(),
                 seen.violated.join(", ")
             ));
@@ -150,14 +151,14 @@ fn attempt<'a>(tree: &Tree, patch: &'a Patch) -> Result<Trial<'a>, String> {
     eprint!("xtask: {} built in {:.0} s; ", patch.name, begin.elapsed().as_secs_f64());
     let (mut all, mut is_caught) = (Seen::default(), true);
     for judge in &patch.judges {
-        let seen = judge::ask(tree, judge).map_err(named)?;
+        let seen = judge::run(tree, judge).map_err(named)?;
         is_caught &= seen.is_one_of(&patch.properties);
         all.join(seen);
     }
     Ok(Trial { patch, seen: all, is_caught })
 }
 
-fn tell(trial: &Trial<'_>, number: usize, of: usize) {
+fn print(trial: &Trial<'_>, number: usize, of: usize) {
     let Trial { patch, seen, is_caught } = trial;
     let violated = match seen.violated.as_slice() {
         [] => "nothing".to_owned(),
@@ -165,7 +166,7 @@ fn tell(trial: &Trial<'_>, number: usize, of: usize) {
     };
     let verdict = if *is_caught { "caught" } else { "NOT CAUGHT" };
     let by = patch.describe_judges();
-    eprintln!("{number} of {of}: {verdict}: {by} sees {violated} in {:.1} s", seen.took);
+    eprintln!("{number} of {of}: {verdict}: {by} reports {violated} after {:.1} s", seen.took);
 }
 
 fn object(trial: &Trial<'_>) -> serde_json::Value {
@@ -186,12 +187,16 @@ fn conclude(trials: &[Trial<'_>], options: &Options) -> Result<(), String> {
     if options.write {
         table::write(trials)?;
     }
-    // What is known to be open is listed as such; what is caught is not open.
+    // A patch that is not caught has to have the key Open, and one that is caught must not have it.
     let wrong: BTreeMap<&str, &str> = trials
         .iter()
         .filter_map(|trial| match (trial.is_caught, &trial.patch.open) {
-            (false, None) => Some((trial.patch.name.as_str(), "is not caught")),
-            (true, Some(_)) => Some((trial.patch.name.as_str(), "is caught, and is not open")),
+            (false, None) => {
+                Some((trial.patch.name.as_str(), "is not caught, and its header has no key Open"))
+            }
+            (true, Some(_)) => {
+                Some((trial.patch.name.as_str(), "is caught: remove the key Open from its header"))
+            }
             _ => None,
         })
         .collect();
@@ -200,7 +205,7 @@ fn conclude(trials: &[Trial<'_>], options: &Options) -> Result<(), String> {
         return Err(wrong.join("\n"));
     }
     if (caught as f64) < WANTED * trials.len() as f64 {
-        return Err(format!("{caught} of {} are too few", trials.len()));
+        return Err(format!("only {caught} of {} patches are caught", trials.len()));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The project's chores, run as `cargo xtask COMMAND`.
+//! The project's development tasks, run as `cargo xtask COMMAND`.
 
 mod bench;
 mod command;
@@ -14,39 +14,41 @@ mod viewer;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-The project's chores.
+The project's development tasks.
 
-  cargo xtask test           everything that has to hold: format, lints, tests, documentation
-        --peers              also against other QUIC stacks (builds them; see interop/peers)
-        --gallery            also the marked patches of the gallery (without it they only have to apply)
-        --viewer             also the viewer's page: that it is what its source makes, and its tests in a browser
-        --cost       also `cargo xtask cost`
-        --fuzz       also `cargo xtask fuzz`
-  cargo xtask bench bulk     1 GiB over one connection, Clearway and quinn in turn
-        --case h3|raw        only one of the two cases
-        --size BYTES         how much (default 1073741824)
-        --pairs N            how many pairs of runs (default 5)
-        --datagram-size N    UDP payload of both stacks (default 1452)
-        --json               one object per case
-  cargo xtask cost           instructions of single operations with few and with many streams, connections, lost
-                             packets and fragments (needs valgrind)
-  cargo xtask viewer --types the TypeScript types of what the program sends the viewer's page, from the Rust ones
-  cargo xtask fuzz [TARGET]… every decoder of a peer's bytes and of files, with inputs that grow to cover its code
+  cargo xtask test           run all checks: format, lints, documentation, tests, and that the gallery's patches apply
+        --peers              also test against other QUIC stacks (builds them; see interop/peers)
+        --gallery            also build and run the marked patches of the gallery
+        --viewer             also check that the viewer's committed page matches its source, and test it in a browser
+        --cost               also run `cargo xtask cost`
+        --fuzz               also run `cargo xtask fuzz`
+  cargo xtask bench bulk     download 1 GiB over one connection, with Clearway and quinn in turn
+        --case h3|raw        run only one of the two cases
+        --size BYTES         size of the download (default 1073741824)
+        --pairs N            number of pairs of runs (default 5)
+        --datagram-size N    UDP payload size of both stacks (default 1452)
+        --json               print one object per case
+  cargo xtask cost           count the instructions of single operations with few and with many streams, connections,
+                             lost packets and fragments (needs valgrind)
+  cargo xtask viewer --types generate the TypeScript types of what the program sends to the viewer's page from the
+                             Rust types
+  cargo xtask fuzz [TARGET]… fuzz every decoder of files and of bytes from a peer, guided by code coverage
         --seconds N          how long each target runs (default 20)
-  cargo xtask surface        whether what the crates make public is what docs/surface has
-        --write              what they make public, to docs/surface
-  cargo xtask gallery        the field's published bugs, put into our code one at a time
+  cargo xtask surface        compare the crates' public items with the lists in docs/surface
+        --write              write these lists
+  cargo xtask gallery        put bugs that were published about other stacks into our code, one at a time, and check
+                             that each is detected
         --only NAME          only this patch, or the patches of this row; may be given several times
-        --marked             only rows whose account was published in full
-        --check              only whether all patches apply
-        --write              the table of gallery/README.md anew
-        --json               one object per patch, and a last one with the score
-  cargo xtask mutants        small changes to congestion control and recovery, which a test has to notice
-        --sample N           how many of them (default 300)
-        --seed N             which of them (default 1)
-        --only PART          of these, only those whose name has this part
-        --list               only their names
-        --json               one object per mutant, and a last one with the score
+        --marked             only the rows whose bug was described in full
+        --check              only check that all patches apply
+        --write              write the table in gallery/README.md
+        --json               print one object per patch, and a last one with the score
+  cargo xtask mutants        make small changes to congestion control and loss recovery; a test has to fail for each
+        --sample N           how many mutants to try (default 300)
+        --seed N             which mutants the sample consists of (default 1)
+        --only PART          of this sample, only mutants whose name contains PART
+        --list               only print their names
+        --json               print one object per mutant, and a last one with the score
 ";
 
 fn main() -> ExitCode {
@@ -65,7 +67,7 @@ fn main() -> ExitCode {
             print!("{HELP}");
             Ok(())
         }
-        _ => Err(format!("there is no such chore: {}\n\n{HELP}", arguments.join(" "))),
+        _ => Err(format!("unknown command: {}\n\n{HELP}", arguments.join(" "))),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! Processes pinned to a core, and what they cost.
+//! Processes pinned to a core, and the CPU time that they use.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -7,21 +7,21 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-/// A server on a core of its own; ended when dropped.
+/// A server on a core of its own; terminated when dropped.
 pub(crate) struct Server {
     child: Child,
-    /// Where it listens.
+    /// The address that it listens on.
     pub(crate) address: String,
 }
 
 impl Server {
-    /// Starts `program` and waits until it says where it listens.
+    /// Starts `program` and waits until it prints the address that it listens on.
     pub(crate) fn start(program: &Path, arguments: &[&str], core: usize) -> Result<Self, String> {
         let mut command = pinned(program, core);
         command.args(arguments).stdout(Stdio::piped());
         let mut child =
             command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
-        let output = child.stdout.take().ok_or("the server's output is not there")?;
+        let output = child.stdout.take().ok_or("the server's standard output is not a pipe")?;
         let mut line = String::new();
         let read = BufReader::new(output).read_line(&mut line);
         match line.trim().strip_prefix("listening ") {
@@ -29,12 +29,12 @@ impl Server {
             _ => {
                 let _ = child.kill();
                 let _ = child.wait();
-                Err(format!("{} did not say where it listens: {line:?}", program.display()))
+                Err(format!("{} did not print `listening ADDRESS` but {line:?}", program.display()))
             }
         }
     }
 
-    /// CPU seconds so far.
+    /// The CPU seconds that it has used so far.
     pub(crate) fn cpu_seconds(&self) -> Result<f64, String> {
         cpu_seconds(self.child.id())
     }
@@ -49,7 +49,7 @@ impl Drop for Server {
     }
 }
 
-/// What a finished client printed, and the CPU seconds that it took.
+/// Runs a client to its end: the JSON object that it printed last, and the CPU seconds that it used.
 pub(crate) fn client(
     program: &Path,
     arguments: &[&str],
@@ -58,10 +58,10 @@ pub(crate) fn client(
     let mut command = pinned(program, core);
     command.args(arguments).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
-    let output = child.stdout.take().ok_or("the client's output is not there")?;
+    let output = child.stdout.take().ok_or("the client's standard output is not a pipe")?;
     let lines: Vec<String> = BufReader::new(output).lines().map_while(Result::ok).collect();
     let pid = Pid::from_raw(child.id().cast_signed()).ok_or("the client has no process ID")?;
-    // It stays in the process table, with its times, until it is waited for.
+    // The process stays in the process table, with its CPU times, until it is waited for.
     waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         .map_err(|error| format!("waiting for the client: {error}"))?;
     let seconds = cpu_seconds(child.id())?;
@@ -90,6 +90,6 @@ fn cpu_seconds(pid: u32) -> Result<f64, String> {
         fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
     match ticks.as_slice() {
         [user, system] => Ok((user + system) / 100.0),
-        _ => Err(format!("{path} is not as expected: {stat}")),
+        _ => Err(format!("{path} does not have the fields of proc(5): {stat}")),
     }
 }

@@ -1,9 +1,9 @@
-//! `cargo xtask mutants`: small changes to congestion control and loss recovery that a test has to notice.
+//! `cargo xtask mutants`: makes small changes to congestion control and loss recovery; for each, a test has to fail.
 //!
-//! cargo-mutants makes the changes. A seeded sample of them is tried in two stages: first with the unit tests of the crate
-//! that a change is in, which takes seconds; what survives those, with the unit tests of both crates and the lab's tests,
-//! which run its fast scenarios. What survives both has to be listed in `xtask/survivors.toml` with the reason why it
-//! changes nothing.
+//! cargo-mutants makes the changes. A seeded sample of them is tried in two stages: first with the unit tests of the
+//! changed crate, which takes seconds; the mutants that survive these are then tried with the unit tests of both crates
+//! and the lab's tests, which run its fast scenarios. A mutant that survives both has to be listed in
+//! `xtask/survivors.toml` with the reason why it changes no behavior.
 
 mod sample;
 mod survivors;
@@ -14,11 +14,11 @@ use serde_json::json;
 use self::sample::Mutant;
 use self::trial::{Fate, Trials};
 
-/// How many are tried.
+/// How many mutants are tried by default.
 const SAMPLE: usize = 300;
-/// Decides which.
+/// The default seed, which determines the sample.
 const SEED: u64 = 1;
-/// This part of those that build has to be caught.
+/// The fraction of the mutants that build which has to be caught.
 const WANTED: f64 = 0.9;
 
 #[derive(Debug)]
@@ -59,14 +59,14 @@ fn parse(arguments: &[&str]) -> Result<Options, String> {
             "--only" => options.only = Some((*value()?).to_owned()),
             "--list" => options.list = true,
             "--json" => options.json = true,
-            other => return Err(format!("mutants does not take {other}")),
+            other => return Err(format!("mutants has no option {other}")),
         }
     }
     Ok(options)
 }
 
 fn number<T: core::str::FromStr>(word: &str) -> Result<T, String> {
-    word.parse().map_err(|_| format!("{word} is no number"))
+    word.parse().map_err(|_| format!("{word} is not a number"))
 }
 
 fn conclude(
@@ -88,7 +88,7 @@ fn conclude(
         if json {
             println!("{}", json!({ "mutant": mutant.name, "fate": fate.name(), "why": why }));
         } else if fate == Fate::Survived {
-            println!("survived: {} ({})", mutant.name, why.unwrap_or("nobody knows why"));
+            println!("survived: {} ({})", mutant.name, why.unwrap_or("not listed"));
         }
     }
     let share = f64::from(caught) / f64::from(viable.max(1));
@@ -98,13 +98,16 @@ fn conclude(
     eprintln!("xtask: {caught} of {viable} mutants that build are caught, {:.1} %", share * 100.0);
     if !unexplained.is_empty() {
         return Err(format!(
-            "{} mutants survive and are not listed in {}",
+            "{} mutants survive without a reason in {}: add a test that fails for them, or list them there",
             unexplained.len(),
             survivors::FILE
         ));
     }
     if share < WANTED {
-        return Err(format!("fewer than {:.0} % are too few", WANTED * 100.0));
+        return Err(format!(
+            "less than {:.0} % of the mutants that build are caught",
+            WANTED * 100.0
+        ));
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! The public surface of the crates that users depend on, noted in `docs/surface/`, so that a change to it is seen.
+//! The public surface of the crates that users depend on, recorded in `docs/surface/`, so that a change to it is
+//! noticed.
 //!
-//! Every item that is declared `pub` counts: the lint `unreachable_pub` sees to it that users can reach it. The path of a
-//! private module is left out, since it is none of the users' business.
+//! Every item that is declared `pub` counts: the lint `unreachable_pub` ensures that users can reach it. The path of a
+//! private module is left out, since users cannot name it.
 
 mod module;
 mod text;
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 use self::module::Module;
 use crate::command::root;
 
-/// The crates whose users are others.
+/// The crates that have users outside this repository.
 const CRATES: [&str; 10] = [
     "units",
     "wire",
@@ -27,20 +28,21 @@ const CRATES: [&str; 10] = [
     "lab",
 ];
 
-/// Writes the notes anew, or compares them.
+/// Compares the recorded surfaces with the code, or writes them.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     match arguments {
         [] => compare(),
         ["--write"] => write(),
-        other => Err(format!("surface takes --write, not {}", other.join(" "))),
+        other => Err(format!("surface takes only --write, not {}", other.join(" "))),
     }
 }
 
-fn note(name: &str) -> PathBuf {
+/// The file that records the surface of a crate.
+fn record(name: &str) -> PathBuf {
     root().join("docs/surface").join(format!("{name}.txt"))
 }
 
-/// The lines that describe a crate's surface, in the order of the alphabet.
+/// The lines that describe a crate's surface, sorted.
 fn surface(name: &str) -> Result<String, String> {
     let file = root().join("crates").join(name).join("src/lib.rs");
     let module = Module::read(&file, true)?;
@@ -55,26 +57,27 @@ fn write() -> Result<(), String> {
     let failed = |error| format!("{}: {error}", folder.display());
     fs::create_dir_all(&folder).map_err(failed)?;
     for name in CRATES {
-        fs::write(note(name), surface(name)?).map_err(failed)?;
+        fs::write(record(name), surface(name)?).map_err(failed)?;
     }
     Ok(())
 }
 
-/// What the surface of a crate has that its note lacks, and the other way round.
+/// Fails if the surface of a crate has lines that its record lacks, or the other way round.
 fn compare() -> Result<(), String> {
     let mut changes = Vec::new();
     for name in CRATES {
-        let (noted, now) = (fs::read_to_string(note(name)).unwrap_or_default(), surface(name)?);
-        let (noted, now): (BTreeSet<&str>, BTreeSet<&str>) =
-            (noted.lines().collect(), now.lines().collect());
-        changes.extend(noted.difference(&now).map(|line| format!("{name}: - {line}")));
-        changes.extend(now.difference(&noted).map(|line| format!("{name}: + {line}")));
+        let (recorded, now) =
+            (fs::read_to_string(record(name)).unwrap_or_default(), surface(name)?);
+        let (recorded, now): (BTreeSet<&str>, BTreeSet<&str>) =
+            (recorded.lines().collect(), now.lines().collect());
+        changes.extend(recorded.difference(&now).map(|line| format!("{name}: - {line}")));
+        changes.extend(now.difference(&recorded).map(|line| format!("{name}: + {line}")));
     }
     if changes.is_empty() {
         return Ok(());
     }
     Err(format!(
-        "the public surface has changed:\n{}\nIf this is meant, write CHANGELOG.md and run: cargo xtask surface --write",
+        "the public surface has changed:\n{}\nIf this is intended, describe it in CHANGELOG.md and run: cargo xtask surface --write",
         changes.join("\n")
     ))
 }
@@ -84,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_public_surface_is_the_one_that_is_noted() {
+    fn the_public_surface_is_the_recorded_one() {
         compare().unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that has to hold.
+//! `cargo xtask test`: all checks that have to pass.
 
 use std::process::Command;
 use std::time::Instant;
@@ -8,21 +8,22 @@ use crate::{cost, fuzz, gallery, viewer};
 
 /// The tests against other stacks live in this package; they need the peers.
 const INTEROP: &str = "clearway-interop";
-/// With it quinn can be either end in the lab. Lints and tests have it on, so that nothing is compiled twice; that it
-/// compiles without is what building the documentation shows.
+/// With this feature quinn can be either endpoint in the lab. Lints and tests enable it, so that nothing is compiled
+/// twice; building the documentation shows that the lab also compiles without it.
 const QUINN: &str = "clearway-lab/quinn";
 
-/// What is done besides, as it takes long.
+/// The checks that run only on request, because they take long.
 #[derive(Default)]
 struct Options {
     peers: bool,
-    /// The patches of the gallery are tried, those that are marked; without it they only have to apply.
+    /// Build and run the marked patches of the gallery; without this they only have to apply.
     gallery: bool,
-    /// The viewer's page is the one that its source makes, and a browser can use it.
+    /// Check that the viewer's committed page matches its source, and test it in a browser.
     viewer: bool,
-    /// No operation costs more the more a peer has made of something; needs valgrind.
+    /// Check that no operation becomes more expensive in proportion to the number of things that a peer created; needs
+    /// valgrind.
     cost: bool,
-    /// Each fuzz target runs for a short while.
+    /// Run each fuzz target for a short time.
     fuzz: bool,
 }
 
@@ -70,13 +71,13 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             "--fuzz" => options.fuzz = true,
             other => {
                 return Err(format!(
-                    "test takes --peers, --gallery, --viewer, --cost and --fuzz, not {other}"
+                    "unknown option {other}; test takes --peers, --gallery, --viewer, --cost and --fuzz"
                 ));
             }
         }
     }
     let start = Instant::now();
     run_all(&options)?;
-    eprintln!("xtask: all of it holds ({} s)", start.elapsed().as_secs());
+    eprintln!("xtask: all checks passed ({} s)", start.elapsed().as_secs());
     Ok(())
 }

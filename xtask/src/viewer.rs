@@ -1,4 +1,4 @@
-//! The page of `clearway view`: its source, and its tests in a browser.
+//! Checks of the page of `clearway view`: its source, and its tests in a browser.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::command::{self, output, root};
 
-/// Checks that the committed page is the one that its source makes, and tests it with the program.
+/// Checks that the committed page matches its source, and tests the page with the program in a browser.
 pub(crate) fn run() -> Result<(), String> {
     let folder = root().join("viewer");
     let path =
@@ -18,7 +18,7 @@ pub(crate) fn run() -> Result<(), String> {
         npm
     };
     command::run(
-        "installing what the viewer is built with",
+        "installing the viewer's build dependencies",
         &mut npm(&["ci", "--no-fund", "--no-audit"]),
     )?;
     command::run("comparing the viewer's page with its source", &mut npm(&["run", "check"]))?;
@@ -26,17 +26,18 @@ pub(crate) fn run() -> Result<(), String> {
     command::run("testing the viewer", npm(&["test"]).env("CLEARWAY", program))
 }
 
-/// Writes `viewer/src/protocol.ts` from the types in `crates/qlog/src/model/header.rs`. A test of that crate compares them.
+/// Writes `viewer/src/protocol.ts` from the types in `crates/qlog/src/model/header.rs`. A test of that crate checks
+/// that the file is up to date.
 pub(crate) fn write_types() -> Result<(), String> {
     let test = "model::protocol::write_the_types_of_the_viewer";
     let words = ["test", "-p", "clearway-qlog", "--lib", "--", "--ignored", "--exact", test];
     command::run("writing the viewer's types", &mut command::cargo(&words))
 }
 
-/// The search path, with the folder of a newer Node in front if `prepare.sh` names one.
+/// `PATH`, with the folder of a newer Node in front if `prepare.sh` printed one.
 fn path(named: &str) -> Result<OsString, String> {
     let present = env::var_os("PATH").unwrap_or_default();
     let named = Some(named.trim()).filter(|named| !named.is_empty()).map(PathBuf::from);
     let folders = named.into_iter().chain(env::split_paths(&present));
-    env::join_paths(folders).map_err(|error| format!("the search path: {error}"))
+    env::join_paths(folders).map_err(|error| format!("PATH cannot be extended: {error}"))
 }

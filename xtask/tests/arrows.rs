@@ -1,31 +1,32 @@
-//! The modules of a room use each other one way: no module uses, itself or through others, one that uses it.
+//! The modules in a folder depend on each other without cycles: no module uses, directly or through others, a module
+//! that uses it.
 //!
-//! Looked at are the modules directly in a folder, each with all that lies below it but its tests. An arrow is a path
-//! in the code that names another of these modules: `crate::path::…`, or `super::books::…` in a file directly in the
-//! folder. A name that the folder's own file or `lib.rs` exports counts as the module that it comes from.
+//! The test looks at the modules directly in a folder, each with everything below it except its tests. An arrow is a
+//! path in the code that names another of these modules: `crate::path::…`, or `super::books::…` in a file directly in
+//! the folder. A name that the folder's own file or `lib.rs` exports counts as the module that it comes from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The rooms, each with the path of its modules in its crate.
-const ROOMS: [(&str, &[&str]); 3] = [
+/// The folders, each with the path of its modules in its crate.
+const FOLDERS: [(&str, &[&str]); 3] = [
     ("crates/transport/src", &[]),
     ("crates/lab/src", &[]),
     ("crates/lab/src/checker", &["checker"]),
 ];
 
-/// Which modules a module uses, by name.
+/// For each module, by name, the modules that it uses.
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
-/// The code of a file, without comments, texts, and what stands for tests only at its end.
+/// The code of a file, without comments and without the test module at its end.
 fn code(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     let without_comment = |line: &str| line.split("//").next().unwrap_or_default().to_owned();
     text.lines().map(without_comment).collect::<Vec<_>>().join("\n")
 }
 
-/// Splits `text` at commas that are in no inner group.
+/// Splits `text` at the commas outside of inner groups.
 fn members(text: &str) -> Vec<&str> {
     let (mut depth, mut begin, mut found) = (0_u32, 0, Vec::new());
     for (at, sign) in text.char_indices() {
@@ -43,7 +44,7 @@ fn members(text: &str) -> Vec<&str> {
     found
 }
 
-/// What the group that `text` begins with holds, up to its end.
+/// The content of the group in braces that `text` begins with.
 fn group(text: &str) -> &str {
     let mut depth = 0_u32;
     for (at, sign) in text.char_indices() {
@@ -68,7 +69,7 @@ fn first_names(text: &str) -> Vec<String> {
     }
 }
 
-/// The names that follow `prefix` wherever it stands in `code` as a path of its own.
+/// The names that follow `prefix` wherever a path in `code` begins with it.
 fn names_after(code: &str, prefix: &str) -> Vec<String> {
     let begins_here = |at: &usize| {
         let before = code[..*at].chars().next_back();
@@ -78,7 +79,7 @@ fn names_after(code: &str, prefix: &str) -> Vec<String> {
     found.flat_map(|at| first_names(&code[at + prefix.len()..])).collect()
 }
 
-/// What a folder's own file exports of its modules: the name, and the module.
+/// The names that a folder's own file exports, each with the module that it comes from.
 fn exports(code: &str, modules: &BTreeSet<String>) -> BTreeMap<String, String> {
     let mut exports = BTreeMap::new();
     for statement in code.split(';').filter_map(|it| it.split_once("use ")).map(|(_, it)| it) {
@@ -102,10 +103,10 @@ fn is_of_tests(path: &Path) -> bool {
     path.iter().filter_map(|part| part.to_str()).any(is_tests)
 }
 
-/// All Rust files in `folder` and below, but the tests.
+/// All Rust files in `folder` and below, except tests.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).expect("the folder is there") {
+    for entry in fs::read_dir(folder).expect("the folder exists") {
         let path = entry.expect("the folder can be read").path();
         if path.is_dir() {
             files.extend(self::files(&path));
@@ -118,7 +119,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is the parent folder")
 }
 
 /// The module that a file of `folder` belongs to; `None` for the crate's own file.
@@ -154,8 +155,8 @@ fn arrows(folder: &Path, path: &[&str]) -> Arrows {
     arrows
 }
 
-/// The modules that cannot be put into an order in which each uses only those before it.
-fn circle(mut arrows: Arrows) -> Arrows {
+/// The modules that cannot be put into an order in which each uses only those before it: a cycle, and what uses it.
+fn cycle(mut arrows: Arrows) -> Arrows {
     loop {
         let is_free = |used: &BTreeSet<String>| used.is_empty();
         let free: Vec<String> =
@@ -173,17 +174,21 @@ fn circle(mut arrows: Arrows) -> Arrows {
 }
 
 #[test]
-fn modules_of_a_room_use_each_other_one_way() {
-    for (room, path) in ROOMS {
-        let arrows = arrows(&root().join(room), path);
-        assert!(arrows.values().map(BTreeSet::len).sum::<usize>() > 20, "{room}: {arrows:#?}");
-        assert_eq!(circle(arrows), Arrows::new(), "{room}: these use each other in a circle");
+fn modules_of_a_folder_have_no_cycles() {
+    for (folder, path) in FOLDERS {
+        let arrows = arrows(&root().join(folder), path);
+        assert!(arrows.values().map(BTreeSet::len).sum::<usize>() > 20, "{folder}: {arrows:#?}");
+        assert_eq!(
+            cycle(arrows),
+            Arrows::new(),
+            "{folder}: these modules use each other in a cycle"
+        );
     }
 }
 
-/// The checker's rules need its books, and what a rule is; never another rule, or what asks them.
+/// The checker's rules may use its books and the definition of a rule, but not other rules or the code that runs them.
 #[test]
-fn a_rule_needs_its_books_and_nothing_else() {
+fn a_rule_uses_only_the_books_and_the_definition_of_a_rule() {
     let arrows = arrows(&root().join("crates/lab/src/checker"), &["checker"]);
     for rules in ["safety", "liveness"] {
         assert_eq!(arrows.get(rules), Some(&set(&["books", "properties", "rule"])), "{rules}");
@@ -195,7 +200,7 @@ fn set(names: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn paths_are_read() {
+fn paths_and_exports_are_parsed() {
     let code = code("use crate::{a::B, c};\n// crate::d\nlet e = crate::e::F; not_crate::g::H;\n");
     assert_eq!(names_after(&code, "crate::"), ["a", "c", "e"]);
     let modules = set(&["a", "b"]);
@@ -205,13 +210,13 @@ fn paths_are_read() {
 }
 
 #[test]
-fn a_circle_is_seen() {
+fn a_cycle_is_detected() {
     let mut arrows = Arrows::from([
         ("a".to_owned(), set(&["b"])),
         ("b".to_owned(), set(&["c"])),
         ("c".to_owned(), set(&[])),
     ]);
-    assert_eq!(circle(arrows.clone()), Arrows::new());
+    assert_eq!(cycle(arrows.clone()), Arrows::new());
     arrows.insert("c".to_owned(), set(&["a"]));
-    assert_eq!(circle(arrows).len(), 3);
+    assert_eq!(cycle(arrows).len(), 3);
 }

@@ -1,19 +1,19 @@
 //! Every path that a document names exists.
 //!
-//! Looked at are all Markdown files of the repository: link targets, code spans, and words of code blocks. A code span
-//! or a word is taken for a path if it consists of nothing but letters, digits and `/ . _ - +`, and ends in a known
-//! extension or in `/`, or begins with a folder of the root. So addresses, patterns with `*`, command lines and units
-//! (`bytes/s`) are not. A path may start at the root, at the document's folder, or at a crate's `src`, with or without
-//! the crate's name: `recovery/rtt.rs` and `transport/recovery/rtt.rs` are both
-//! `crates/transport/src/recovery/rtt.rs`. A name without `/` is that of any file. What lies in `target/` is built,
-//! and passes. A link starts at the document's folder, and its fragment is a heading there.
+//! The test reads all Markdown files of the repository: link targets, code spans, and the words of code blocks. A code
+//! span or a word is taken for a path if it consists only of letters, digits and `/ . _ - +`, and either ends in a
+//! known extension or in `/`, or begins with a folder of the root. Therefore addresses, patterns with `*`, command
+//! lines and units (`bytes/s`) are not paths. A path may start at the root, at the document's folder, or at a crate's
+//! `src`, with or without the crate's name: `recovery/rtt.rs` and `transport/recovery/rtt.rs` are both
+//! `crates/transport/src/recovery/rtt.rs`. A name without `/` may be that of any file. Paths in `target/` are accepted,
+//! since builds create them. A link is relative to the document's folder, and its fragment is a heading of its target.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// What the repository's own files end in. Certificates, traces and JSON are mostly what a command writes.
+/// The extensions of the repository's own files. Certificates, traces and JSON files are mostly written by commands.
 const EXTENSIONS: [&str; 12] =
     ["rs", "md", "toml", "ts", "mjs", "sh", "py", "go", "svg", "png", "patch", "trace"];
 
@@ -31,7 +31,7 @@ impl Repository {
         Self { files, folders }
     }
 
-    /// All files that are there and not ignored.
+    /// All files that exist and that git does not ignore.
     fn here() -> Self {
         let mut git = Command::new("git");
         git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -47,7 +47,7 @@ impl Repository {
         self.files.contains(path) || self.folders.contains(path) || path.starts_with("target/")
     }
 
-    /// Whether a document in `folder` may take `text` for a path.
+    /// Whether `text` is taken for a path.
     fn is_path(&self, text: &str) -> bool {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
         if text.starts_with(['/', '-']) || !text.chars().all(is_plain) {
@@ -60,7 +60,7 @@ impl Repository {
                 && (text.ends_with('/') || first.is_some_and(|first| self.folders.contains(first)))
     }
 
-    /// Whether `path`, named by a document in `folder`, is there.
+    /// Whether `path`, named by a document in `folder`, exists.
     fn resolves(&self, folder: &str, path: &str) -> bool {
         let crates = self.folders.iter().filter(|folder| folder.starts_with("crates/"));
         let sources = crates.filter(|folder| folder.ends_with("/src"));
@@ -74,7 +74,7 @@ impl Repository {
                 && self.files.iter().any(|file| file.ends_with(&format!("/{path}")))
     }
 
-    /// Why the link `target` of `document` leads nowhere.
+    /// What is wrong with the link to `target` in `document`, if anything is.
     fn fault_of_link(&self, document: &str, target: &str) -> Option<&'static str> {
         let (path, fragment) = target.split_once('#').unwrap_or((target, ""));
         let place =
@@ -83,10 +83,11 @@ impl Repository {
             return Some("does not exist");
         }
         let is_checked = !fragment.is_empty() && place.ends_with(".md");
-        (is_checked && !headings(&read(&place)).contains(fragment)).then_some("is no heading there")
+        (is_checked && !headings(&read(&place)).contains(fragment))
+            .then_some("is not a heading of that document")
     }
 
-    /// What `text`, the content of `document`, names and is not there: line by line.
+    /// A line for each path and link in `text`, the content of `document`, that does not exist.
     fn faults(&self, document: &str, text: &str) -> Vec<String> {
         let mut faults = Vec::new();
         let mut is_fenced = false;
@@ -115,7 +116,7 @@ impl Repository {
 }
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the root")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the root")
 }
 
 fn read(document: &str) -> String {
@@ -160,7 +161,7 @@ fn every_path_that_a_document_names_exists() {
 }
 
 #[test]
-fn what_is_a_path_and_what_is_not() {
+fn paths_are_told_from_other_code_spans() {
     let files = ["docs/a.md", "crates/transport/src/recovery/rtt.rs", "xtask/src/main.rs"];
     let repository = Repository::new(files.map(str::to_owned).into());
     let good = "`docs/a.md` `a.md` `transport/recovery/rtt.rs` `recovery/rtt.rs` `recovery/` `../xtask/src` \

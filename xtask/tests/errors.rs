@@ -1,4 +1,5 @@
-//! What every public error of the libraries has: room to grow, and a way to its cause.
+//! Every public error of the libraries is `#[non_exhaustive]`, so that it can grow, and returns its cause from
+//! `source()`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use syn::{Fields, Item, PathArguments, Type, TypeParamBound, Visibility};
 
-/// Errors that other crates make or take apart, which `#[non_exhaustive]` would forbid, by their folder in `crates/`.
+/// Errors that other crates construct or destructure, which `#[non_exhaustive]` would forbid, with their folder in
+/// `crates/`.
 const MADE_ELSEWHERE: [(&str, &str); 2] = [
-    ("transport", "ExportError"), // whoever implements `Session`
-    ("lab", "Inapplicable"),      // whoever compares runs
+    ("transport", "ExportError"), // constructed by implementations of `Session`
+    ("lab", "Inapplicable"),      // constructed by comparisons of runs
 ];
 
 /// A public type that implements `Error`.
@@ -23,28 +25,28 @@ struct Declared {
 }
 
 #[test]
-fn every_public_error_can_grow_and_names_its_cause() {
+fn every_public_error_is_non_exhaustive_and_returns_its_cause() {
     let errors = public_errors();
     assert!(errors.len() > 25, "only {} errors were found", errors.len());
     let names: BTreeSet<&str> = errors.keys().map(|(_, name)| name.as_str()).collect();
     let mut faults = Vec::new();
-    for ((room, name), error) in &errors {
+    for ((folder, name), error) in &errors {
         let place = format!("{}: {name}", error.file.display());
-        let is_excepted = MADE_ELSEWHERE.contains(&(room, name));
+        let is_excepted = MADE_ELSEWHERE.contains(&(folder, name));
         if error.is_non_exhaustive == is_excepted {
-            faults.push(format!("{place}: #[non_exhaustive], or an entry in MADE_ELSEWHERE"));
+            faults.push(format!("{place}: needs either #[non_exhaustive] or an entry in MADE_ELSEWHERE, and not both"));
         }
         let mut causes = error.contents.iter().filter(|held| {
             *held != name && (names.contains(held.as_str()) || held.ends_with("Error"))
         });
         if let (Some(cause), false) = (causes.next(), error.has_source) {
-            faults.push(format!("{place}: it holds {cause}, which source() does not name"));
+            faults.push(format!("{place}: contains {cause}, but has no source()"));
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// By the folder in `crates/` and their names.
+/// All public errors, by their folder in `crates/` and their names.
 fn public_errors() -> BTreeMap<(String, String), Declared> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
     let mut errors = BTreeMap::new();
@@ -82,7 +84,7 @@ fn find_files(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// A public enum or struct.
+/// The name and the declaration of `item`, if it is a public enum or struct.
 fn declared(item: &Item, file: &Path) -> Option<(String, Declared)> {
     let (visibility, attributes, name, fields): (_, _, _, Vec<&Fields>) = match item {
         Item::Enum(item) => {
@@ -103,7 +105,7 @@ fn declared(item: &Item, file: &Path) -> Option<(String, Declared)> {
     matches!(visibility, Visibility::Public(_)).then(|| (name.to_string(), declared))
 }
 
-/// The type for which `Error` is implemented, and whether with `source`.
+/// The type for which `item` implements `Error`, and whether the implementation has `source`.
 fn implemented(item: &Item) -> Option<(String, bool)> {
     let Item::Impl(item) = item else { return None };
     let (_, path, _) = item.trait_.as_ref()?;
@@ -118,7 +120,7 @@ fn implemented(item: &Item) -> Option<(String, bool)> {
     Some((implementer.path.segments.last()?.ident.to_string(), has_source))
 }
 
-/// The last name of every path in a type, those in its generic arguments included.
+/// Collects the last name of every path in a type, including those in its generic arguments.
 fn collect_names(of: &Type, names: &mut BTreeSet<String>) {
     let paths: Vec<&syn::Path> = match of {
         Type::Path(of) => vec![&of.path],

@@ -1,4 +1,4 @@
-"""An HTTP/3 file server and client on aioquic, to test against."""
+"""An HTTP/3 file server and client on aioquic, for tests."""
 
 import argparse
 import asyncio
@@ -20,19 +20,19 @@ from aioquic.quic.logger import QuicFileLogger
 
 # Byte i of /zero/N is i mod 251; the pattern is a whole number of periods.
 PATTERN = bytes(range(251)) * 512
-# aioquic keeps all that is unsent in memory.
+# The largest /zero/N, because aioquic keeps all unsent data in memory.
 LARGEST = 256 << 20
 PARALLEL = 32
 
 
 def zero_length(path):
-    """N of /zero/N, or None."""
+    """Returns N of /zero/N, or None."""
     number = path.removeprefix("/zero/")
     return int(number) if number != path and number.isascii() and number.isdigit() else None
 
 
 def find(root, path):
-    """The pieces of what a path names below the root, and their length; None is a 404."""
+    """Returns the pieces of the file that a path names, and its length; None means 404."""
     length = zero_length(path)
     if length is not None:
         if length > LARGEST:
@@ -49,16 +49,16 @@ def find(root, path):
 
 
 class Log(QuicFileLogger):
-    """A file for each connection, also for those that are open when the program ends."""
+    """Writes a qlog file for each connection, even if it is open when the program ends."""
 
     def close(self):
-        """Writes what has not ended yet."""
+        """Writes the files of connections that are still open."""
         for trace in list(self._traces):
             self.end_trace(trace)
 
 
 def configuration(options, is_client):
-    """The same for both sides: HTTP/3, generous windows, qlog if asked."""
+    """Common to client and server: HTTP/3, large windows, qlog if requested."""
     result = QuicConfiguration(
         alpn_protocols=H3_ALPN, is_client=is_client, max_data=16 << 20, max_stream_data=16 << 20
     )
@@ -74,7 +74,7 @@ class ServerProtocol(QuicConnectionProtocol):
     http = None
 
     def quic_event_received(self, event):
-        """Answers each request once its headers are here."""
+        """Responds to each request as soon as its headers are received."""
         if isinstance(event, ProtocolNegotiated):
             self.http = H3Connection(self._quic)
         if self.http is None:
@@ -84,7 +84,7 @@ class ServerProtocol(QuicConnectionProtocol):
                 self.answer(received.stream_id, dict(received.headers))
 
     def answer(self, stream_id, headers):
-        """Queues a whole response."""
+        """Queues a complete response."""
         method = headers.get(b":method")
         found = find(self.root, headers.get(b":path", b"").decode("latin-1"))
         status, pieces, length = b"404", [], 0
@@ -125,7 +125,7 @@ async def serve(options):
 
 
 class Response:
-    """One response: counted, checked if its bytes are known, kept if asked."""
+    """One response: counts its body, checks known bytes, and writes it if requested."""
 
     def __init__(self, path, output):
         self.expected = zero_length(path)
@@ -136,7 +136,7 @@ class Response:
         self.done = asyncio.get_running_loop().create_future()
 
     def start(self, headers):
-        """Takes the header section."""
+        """Receives the header section."""
         headers = dict(headers)
         self.status = int(headers[b":status"])
         if self.status != 200:
@@ -145,7 +145,7 @@ class Response:
             self.expected = int(headers[b"content-length"])
 
     def take(self, data):
-        """Takes the next bytes of the body."""
+        """Receives the next bytes of the body."""
         at = 0
         while self.generated and at < len(data):
             phase = (self.received + at) % 251
@@ -158,7 +158,7 @@ class Response:
         self.received += len(data)
 
     def finish(self):
-        """Takes the end of the body."""
+        """Receives the end of the body."""
         if self.expected is not None and self.received != self.expected:
             raise ValueError(f"the body ended after {self.received} of {self.expected} bytes")
         self.done.set_result(None)
@@ -173,7 +173,7 @@ class ClientProtocol(QuicConnectionProtocol):
         self.responses = {}
 
     async def download(self, url, output):
-        """One request and its response."""
+        """Sends one request and returns its response."""
         stream_id = self._quic.get_next_available_stream_id()
         path = (url.path or "/") + ("?" + url.query if url.query else "")
         response = self.responses[stream_id] = Response(path, output)
@@ -189,7 +189,7 @@ class ClientProtocol(QuicConnectionProtocol):
         return response
 
     def quic_event_received(self, event):
-        """Hands what arrives to the response it belongs to."""
+        """Passes received data to the response that it belongs to."""
         if isinstance(event, ConnectionTerminated):
             self.fail(list(self.responses), f"the connection ended: {event.reason_phrase}")
         elif isinstance(event, StreamReset):
@@ -209,7 +209,7 @@ class ClientProtocol(QuicConnectionProtocol):
                 response.done.set_exception(error)
 
     def fail(self, stream_ids, reason):
-        """Ends the responses that are not complete."""
+        """Lets the incomplete responses fail."""
         for stream_id in stream_ids:
             response = self.responses.get(stream_id)
             if response is not None and not response.done.done():
@@ -217,14 +217,14 @@ class ClientProtocol(QuicConnectionProtocol):
 
 
 async def download(options):
-    """Downloads what the options say and prints the summary."""
+    """Performs the requests that the options describe and prints the summary."""
     url = urlsplit(options.url)
     settings = configuration(options, is_client=True)
     settings.server_name = url.hostname
     if options.insecure:
         settings.verify_mode = ssl.CERT_NONE
     elif not options.ca:
-        raise ValueError("--ca or --insecure is needed")
+        raise ValueError("either --ca or --insecure is required")
     else:
         settings.load_verify_locations(options.ca)
     host, port = (options.connect or f"127.0.0.1:{url.port}").rsplit(":", 1)
@@ -255,7 +255,7 @@ async def download(options):
 
 
 def arguments():
-    """The command line, the same as the other peers'."""
+    """Parses the command line, which is that of the other peers."""
     parser = argparse.ArgumentParser(prog="aioquic", description=__doc__)
     commands = parser.add_subparsers(required=True)
     server = commands.add_parser("server", help="serve files, and generated bytes at /zero/N")
@@ -265,13 +265,13 @@ def arguments():
     server.add_argument("--cert", required=True, help="certificate chain, PEM")
     server.add_argument("--key", required=True, help="private key, PEM")
     server.add_argument("--qlog", help="directory for qlog files, one per connection")
-    server.add_argument("--retry", action="store_true", help="answer first Initials with a Retry")
+    server.add_argument("--retry", action="store_true", help="send a Retry to new clients")
     client = commands.add_parser("client", help="download")
     client.set_defaults(run=download)
     client.add_argument("--ca", help="certificate to trust, PEM")
     client.add_argument("--insecure", action="store_true", help="trust any certificate")
     body = client.add_mutually_exclusive_group(required=True)
-    body.add_argument("--output", help="file for the body; - is the standard output")
+    body.add_argument("--output", help="file for the body; - is standard output")
     body.add_argument("--discard", action="store_true", help="only count and check the body")
     client.add_argument("--count", type=int, default=1, help="requests, at most 32 at a time")
     client.add_argument("--connect", help="address, instead of 127.0.0.1 and the URL's port")
@@ -281,7 +281,7 @@ def arguments():
 
 
 def main():
-    """Runs one command; its exit status says whether it worked."""
+    """Runs one command and returns its exit status."""
     options = arguments()
     try:
         return asyncio.run(options.run(options))

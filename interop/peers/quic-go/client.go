@@ -19,16 +19,16 @@ import (
 	"github.com/quic-go/quic-go/http3"
 )
 
-// Requests under way at once.
+// The maximum number of concurrent requests.
 const parallel = 32
 
 func download(arguments []string) error {
 	flags := flag.NewFlagSet("client", flag.ExitOnError)
 	ca := flags.String("ca", "", "certificate to trust, PEM")
 	insecure := flags.Bool("insecure", false, "trust any certificate")
-	output := flags.String("output", "", "file for the body; - is the standard output")
+	output := flags.String("output", "", "file for the body; - is standard output")
 	discard := flags.Bool("discard", false, "only count the body, and check the bytes of /zero/N")
-	count := flags.Int("count", 1, "number of requests on the one connection, at most 32 at a time")
+	count := flags.Int("count", 1, "number of requests on one connection, at most 32 at a time")
 	connect := flags.String("connect", "", "address to connect to, instead of 127.0.0.1 and the URL's port")
 	qlogDirectory := flags.String("qlog", "", "directory for qlog files, one per connection")
 	if err := flags.Parse(arguments); err != nil {
@@ -139,7 +139,7 @@ func downloadOne(client *http3.ClientConn, target *url.URL, output string) (resu
 	return result
 }
 
-// sink counts a body, checks it if its bytes are known, and keeps it if asked.
+// sink counts a body, checks it if its bytes are known, and writes it if requested.
 type sink struct {
 	output   io.Writer
 	check    bool

@@ -1,4 +1,4 @@
-// An HTTP/3 file server and client on quic-go, to test against.
+// An HTTP/3 file server and client on quic-go, for tests.
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Byte i of /zero/N is i mod 251; the buffer holds a whole number of periods.
+// Byte i of /zero/N is i mod 251; the pattern below is a whole number of periods.
 const period = 251
 
 var pattern = func() []byte {
@@ -20,7 +20,7 @@ var pattern = func() []byte {
 	return bytes
 }()
 
-// zeroLength is N of /zero/N.
+// zeroLength returns N of /zero/N.
 func zeroLength(path string) (int64, bool) {
 	number, found := strings.CutPrefix(path, "/zero/")
 	if !found {

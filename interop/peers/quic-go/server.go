@@ -20,7 +20,7 @@ import (
 	"github.com/quic-go/quic-go/qlog"
 )
 
-// The same generous windows as the other peers, so that none of them waits for credit.
+// The same large windows as the other peers, so that flow control does not limit any of them.
 func quicConfig(qlogDirectory string) *quic.Config {
 	config := &quic.Config{
 		InitialStreamReceiveWindow:     16 << 20,
@@ -43,7 +43,7 @@ func serve(arguments []string) error {
 	cert := flags.String("cert", "", "certificate chain, PEM")
 	key := flags.String("key", "", "private key, PEM")
 	qlogDirectory := flags.String("qlog", "", "directory for qlog files, one per connection")
-	retry := flags.Bool("retry", false, "answer every first Initial with a Retry")
+	retry := flags.Bool("retry", false, "respond to the first Initial packet of each client with a Retry packet")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
@@ -106,14 +106,14 @@ func files(root string) http.HandlerFunc {
 		if request.Method == http.MethodHead {
 			return
 		}
-		// Big writes: one HTTP/3 DATA frame each.
+		// Large writes, since each becomes one HTTP/3 DATA frame.
 		if _, err := io.CopyBuffer(onlyWriter{writer}, io.LimitReader(body, length), make([]byte, len(pattern))); err != nil {
 			fmt.Fprintln(os.Stderr, "request:", err)
 		}
 	}
 }
 
-// open finds what a path names; nil is a 404.
+// open opens the resource that a path names; nil means 404.
 func open(root, path string) (io.ReadCloser, int64) {
 	if length, ok := zeroLength(path); ok {
 		return io.NopCloser(&generated{}), length
@@ -137,7 +137,7 @@ func open(root, path string) (io.ReadCloser, int64) {
 // onlyWriter hides every other method, so that the copy uses its own buffer.
 type onlyWriter struct{ io.Writer }
 
-// generated reads as the pattern, for ever.
+// generated is an endless reader of the pattern.
 type generated struct{ phase int }
 
 func (g *generated) Read(buffer []byte) (int, error) {

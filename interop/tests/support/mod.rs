@@ -1,4 +1,4 @@
-//! Programs that serve and download, and a folder for each test.
+//! The programs that serve and download, and a folder for each test.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -11,15 +11,15 @@ use serde_json::Value;
 /// The file that is served.
 const FILE: &str = "file";
 
-/// Another stack's program.
+/// The program of another stack.
 pub(crate) struct Peer {
     program: PathBuf,
 }
 
-/// A server, or a relay before it, ended when dropped.
+/// A server, or a relay in front of it; terminated when dropped.
 pub(crate) struct Server {
     child: Child,
-    /// Where it listens.
+    /// The address that it listens on.
     pub(crate) address: String,
 }
 
@@ -34,13 +34,13 @@ impl Workspace {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = fs::remove_dir_all(&folder);
         for part in ["root", "qlog"] {
-            fs::create_dir_all(folder.join(part)).expect("the test's folders can be made");
+            fs::create_dir_all(folder.join(part)).expect("the test's folders can be created");
         }
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         let certified = rcgen::generate_simple_self_signed(names).expect("a certificate");
         fs::write(folder.join("cert.pem"), certified.cert.pem()).expect("cert.pem");
         fs::write(folder.join("key.pem"), certified.signing_key.serialize_pem()).expect("key.pem");
-        // No two stretches are alike, so that bytes in the wrong place show.
+        // Pseudorandom bytes, so that bytes in the wrong place are detected.
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let content: Vec<u8> = std::iter::repeat_with(|| {
             state ^= state << 13;
@@ -62,17 +62,17 @@ impl Workspace {
         self.path(name).display().to_string()
     }
 
-    /// The file at `path` is the one that was served.
+    /// Checks that the file at `path` is identical to the one that was served.
     pub(crate) fn assert_same(&self, path: &Path) {
-        let came = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert_eq!(came.len(), self.content.len(), "the length differs");
-        let differs = came.iter().zip(&self.content).position(|(a, b)| a != b);
+        let received = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert_eq!(received.len(), self.content.len(), "the length differs");
+        let differs = received.iter().zip(&self.content).position(|(a, b)| a != b);
         assert_eq!(differs, None, "the bytes differ");
     }
 }
 
 impl Peer {
-    /// The peer's program; `None`, with a line saying so, if it was not built.
+    /// The peer's program; `None`, with a message, if it was not built.
     pub(crate) fn find(name: &str) -> Option<Self> {
         let folder = std::env::var_os("PEERS_OUT").map(PathBuf::from);
         let program = folder.map(|folder| folder.join(name)).filter(|program| program.exists());
@@ -104,7 +104,9 @@ impl Peer {
 /// The program under test.
 fn clearway() -> Command {
     let program = std::env::var_os("CLEARWAY");
-    Command::new(program.expect("CLEARWAY says where the program is (cargo xtask test --peers)"))
+    Command::new(
+        program.expect("CLEARWAY is the path of the program (run cargo xtask test --peers)"),
+    )
 }
 
 pub(crate) fn clearway_serve(workspace: &Workspace) -> Server {
@@ -122,16 +124,16 @@ pub(crate) fn clearway_get(workspace: &Workspace, address: &str, output: &Path) 
     succeed(command);
 }
 
-/// A relay to the server at `address`, with these conditions of a network on its way.
+/// A relay to the server at `address` that emulates a network with these conditions.
 pub(crate) fn clearway_link(address: &str, conditions: &[&str]) -> Server {
     let mut command = clearway();
     command.args(["link", "--listen", "127.0.0.1:0", "--to", address]).args(conditions);
-    // Its standard output is its report at the end.
+    // The program prints its report on standard output when it ends.
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     Server::await_address(command, |child| child.stderr.take().map(|it| Box::new(it) as _))
 }
 
-/// What `clearway view --findings` says of the traces that a peer has written; there is at least one.
+/// The output of `clearway view --findings` for the traces that a peer wrote, of which there has to be at least one.
 pub(crate) fn read_traces(workspace: &Workspace) -> Vec<Value> {
     let folder = workspace.path("qlog");
     let files =
@@ -140,10 +142,10 @@ pub(crate) fn read_traces(workspace: &Workspace) -> Vec<Value> {
     let mut command = clearway();
     command.args(["view", "--findings", "--json"]).args(&files);
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let said = String::from_utf8_lossy(&output.stdout);
-    // Whether something is wrong with the peer is not the question here.
+    let report = String::from_utf8_lossy(&output.stdout);
+    // Exit status 1 means that there are findings, which this test accepts.
     assert!(matches!(output.status.code(), Some(0 | 1)) && !files.is_empty(), "{output:?}");
-    said.lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
+    report.lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
 }
 
 fn url(address: &str) -> String {
@@ -155,7 +157,7 @@ fn succeed(mut command: Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
         output.status.success(),
-        "{command:?} ended with {}: {}{}",
+        "{command:?} failed with {}: {}{}",
         output.status,
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
@@ -168,7 +170,7 @@ impl Server {
         Self::await_address(command, |child| child.stdout.take().map(|it| Box::new(it) as _))
     }
 
-    /// Starts `command` and waits for the line of its output that says where it listens.
+    /// Starts `command` and waits for the line of its output with the address that it listens on.
     fn await_address(
         mut command: Command,
         output: impl FnOnce(&mut Child) -> Option<Box<dyn Read>>,
@@ -181,7 +183,10 @@ impl Server {
             Some(address) => Self { child, address },
             None => {
                 let _ = child.kill();
-                panic!("{command:?} did not say where it listens: {:?}", child.wait());
+                panic!(
+                    "{command:?} did not print the address that it listens on: {:?}",
+                    child.wait()
+                );
             }
         }
     }

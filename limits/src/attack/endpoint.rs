@@ -1,4 +1,4 @@
-//! What belongs to no connection yet: first packets, unknown connection IDs, versions.
+//! Attacks with datagrams that belong to no connection yet: first packets, unknown connection IDs, unknown versions.
 
 use clearway_wire::{ConnectionId, Frame, VarInt, frame};
 
@@ -12,17 +12,17 @@ pub(super) fn attacks() -> Vec<Attack> {
             target: Target::Own,
             drive: first_packets,
             bound: 100 * 64 * KIB,
-            because: "100 connections, which the endpoint is told to have at most",
+            because: "100 connections, the limit that the endpoint is configured with",
         },
         Attack {
             name: "handshake messages with gaps",
             target: Target::Own,
             drive: handshake_fragments,
             bound: 256 * KIB,
-            because: "one connection, and the buffer for CRYPTO data out of order (RFC 9000 §7.5)",
+            because: "one connection, and the buffer for out-of-order CRYPTO data (RFC 9000 §7.5)",
         },
         Attack {
-            name: "packets whose keys are not there yet",
+            name: "packets whose keys are not available yet",
             target: Target::Own,
             drive: early_packets,
             bound: 256 * KIB,
@@ -33,14 +33,14 @@ pub(super) fn attacks() -> Vec<Attack> {
             target: Target::Own,
             drive: unknown_ids,
             bound: MIB / 4,
-            because: "64 answers that wait",
+            because: "a queue of 64 replies",
         },
         Attack {
             name: "unknown versions",
             target: Target::Own,
             drive: unknown_versions,
             bound: MIB / 4,
-            because: "64 answers that wait",
+            because: "a queue of 64 replies",
         },
     ]
 }

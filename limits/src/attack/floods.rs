@@ -1,4 +1,4 @@
-//! Every kind of frame, over and over, that the attacks on single tables do not send.
+//! Floods of every kind of frame that the attacks on single tables do not send.
 
 use clearway_transport::Side;
 use clearway_wire::{Direction, Frame, StreamId, VarInt, frame};
@@ -10,7 +10,7 @@ use crate::scene::{Application, Scene};
 const MANY: u64 = 20_000;
 
 pub(super) fn attacks() -> Vec<Attack> {
-    let because = "nothing is kept but the largest value, and the sent ACKs that are remembered";
+    let because = "only the largest value is kept, and the records of sent ACKs";
     let on = |victim, name, drive| Attack {
         name,
         target: Target::Connection(victim, Application::Idle),

@@ -1,4 +1,4 @@
-//! HTTP/3 and QPACK, over a transport that has as many streams as the peer may open.
+//! Attacks on HTTP/3 and QPACK, over a transport with as many streams as the peer may open.
 
 use std::collections::VecDeque;
 
@@ -23,18 +23,23 @@ pub(super) fn attacks() -> Vec<Attack> {
             "1 MiB of incomplete HEADERS",
         ),
         on(
-            "requests that nobody takes",
+            "requests that are not accepted",
             requests,
             2 * MIB,
             "100 streams, a few hundred bytes each",
         ),
-        on("requests that are reset", reset_requests, MIB, "1,000 requests may be spoiled"),
+        on(
+            "requests that are reset",
+            reset_requests,
+            MIB,
+            "the connection is closed after 1,000 cancelled requests",
+        ),
         on("frames of unknown types", unknown_frames, 256 * KIB, "their payload is skipped"),
         on(
             "streams of unknown types",
             unknown_streams,
             256 * KIB,
-            "stopped when their type is known",
+            "reading is stopped as soon as their type is received",
         ),
         on(
             "frames on the control stream",
@@ -42,17 +47,22 @@ pub(super) fn attacks() -> Vec<Attack> {
             256 * KIB,
             "only the last value is kept",
         ),
-        on("SETTINGS of a megabyte", settings, 256 * KIB, "settings are read as they come"),
+        on(
+            "SETTINGS of a megabyte",
+            settings,
+            256 * KIB,
+            "each setting is processed as it arrives",
+        ),
         on(
             "field sections that grow when decoded",
             growing_sections,
             512 * KIB,
-            "64 KiB a section",
+            "64 KiB per section",
         ),
     ]
 }
 
-/// The victim's end: every stream offers what the attacker gave it.
+/// The victim's transport: one stream at a time has data, which the attacker provides.
 struct Link {
     arrived: [VecDeque<u64>; 2],
     stream: u64,
@@ -124,7 +134,7 @@ impl Server {
         Self { connection, link }
     }
 
-    /// A stream of the client's begins.
+    /// The client opens a stream and sends `data` on it.
     fn open(&mut self, stream: u64, data: Bytes) {
         self.link.arrived[usize::from(stream & 2 != 0)].push_back(stream);
         (self.link.stream, self.link.data, self.link.is_reset) = (stream, Some(data), false);
@@ -132,7 +142,7 @@ impl Server {
         self.drain();
     }
 
-    /// More comes on a stream.
+    /// The client sends more data on a stream.
     fn send(&mut self, stream: u64, data: Bytes) {
         (self.link.stream, self.link.data, self.link.is_reset) = (stream, Some(data), false);
         self.connection.on_readable(&mut self.link, stream);
@@ -193,7 +203,10 @@ fn reset_requests(_: &mut Scene) {
         server.open(4 * index, frame(1, GET));
         server.reset(4 * index);
     }
-    assert!(server.connection.is_closed(), "10,000 spoiled requests");
+    assert!(
+        server.connection.is_closed(),
+        "the connection is still open after 10,000 reset requests"
+    );
 }
 
 fn unknown_frames(_: &mut Scene) {
@@ -234,7 +247,7 @@ fn settings(_: &mut Scene) {
     }
 }
 
-/// Single bytes that stand for a field of the static table with 60 bytes each.
+/// Sends single bytes each of which refers to an entry of the static table with 60 bytes.
 fn growing_sections(_: &mut Scene) {
     let mut server = Server::new();
     let mut section = GET.to_vec();

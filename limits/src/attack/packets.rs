@@ -1,4 +1,4 @@
-//! Packet numbers, acknowledgements, sent packets, connection IDs, paths, CRYPTO and DATAGRAM frames.
+//! Attacks with packet numbers, acknowledgments, connection IDs, paths, and CRYPTO and DATAGRAM frames.
 
 use clearway_transport::Side;
 use clearway_wire::{ConnectionId, Frame, PacketNumber, ResetToken, StreamId, VarInt, frame};
@@ -6,13 +6,13 @@ use clearway_wire::{ConnectionId, Frame, PacketNumber, ResetToken, StreamId, Var
 use super::{Attack, KIB, MIB, Target};
 use crate::scene::{Application, Scene, address};
 
-/// Far more than any table keeps.
+/// Far more than any table may hold.
 const MANY: u64 = 30_000;
 
-/// Packets with nothing but an ACK that the ledger remembers, and what is settled between others until it is
-/// taken out: 4,096 packets at most.
+/// Memory of the ledger for ACK-only packets, and for packets that are already acknowledged or lost but not yet removed
+/// from between others: at most 4,096 packets.
 pub(super) const LEDGER: u64 = 5 * MIB / 4;
-/// The ledger's cap on all packets that it remembers, and as much again while a full table grows by doubling.
+/// The ledger's limit for all packets, twice, because a full table grows by doubling.
 const LEDGER_CAP: u64 = 2 * 64 * MIB;
 
 pub(super) fn attacks() -> Vec<Attack> {
@@ -23,63 +23,63 @@ pub(super) fn attacks() -> Vec<Attack> {
             target: server(Application::Idle),
             drive: gaps,
             bound: LEDGER,
-            because: "256 ranges received, and the sent ACKs that are remembered",
+            because: "256 ranges of received numbers, and the records of sent ACKs",
         },
         Attack {
             name: "PINGs whose ACKs are never acknowledged",
             target: server(Application::Idle),
             drive: pings,
             bound: LEDGER,
-            because: "the newest 1,024 ACK-only packets are remembered",
+            because: "records of the newest 1,024 ACK-only packets",
         },
         Attack {
             name: "every other packet acknowledged",
             target: server(Application::Writes),
             drive: half_acknowledged,
             bound: 8 * MIB,
-            because: "the send buffer, and lost packets up to the ledger's cap",
+            because: "the send buffer, and lost packets up to the ledger's limit",
         },
         Attack {
             name: "CRYPTO with gaps",
             target: server(Application::Idle),
             drive: crypto,
             bound: 256 * KIB,
-            because: "the buffer for CRYPTO data out of order (RFC 9000 §7.5)",
+            because: "the buffer for out-of-order CRYPTO data (RFC 9000 §7.5)",
         },
         Attack {
-            name: "DATAGRAM frames that nobody takes",
+            name: "DATAGRAM frames that are not read",
             target: server(Application::Idle),
             drive: datagrams,
             bound: 3 * MIB,
-            because: "1 MiB of payloads, in chunks, and a place in the queue for each",
+            because: "1 MiB of payloads, in chunks, and a queue entry for each",
         },
         Attack {
-            name: "small DATAGRAM frames that nobody takes",
+            name: "small DATAGRAM frames that are not read",
             target: server(Application::Idle),
             drive: small_datagrams,
             bound: 2 * MIB + LEDGER,
-            because: "1 MiB, in which the smallest payload counts for what its place costs",
+            because: "1 MiB, in which each payload counts at least as much as its queue entry",
         },
         Attack {
-            name: "challenges from one address",
+            name: "PATH_CHALLENGEs from one address",
             target: server(Application::Idle),
             drive: challenges,
             bound: LEDGER,
-            because: "four responses at a time, and the sent ACKs that are remembered",
+            because: "four responses at a time, and the records of sent ACKs",
         },
         Attack {
-            name: "challenges from many addresses",
+            name: "PATH_CHALLENGEs from many addresses",
             target: server(Application::Idle),
             drive: challenges_from_everywhere,
             bound: LEDGER,
-            because: "four responses at a time, four addresses, and a window of answers",
+            because: "four responses at a time, four addresses, and a congestion window of responses",
         },
         Attack {
             name: "a new address for each packet",
             target: server(Application::Idle),
             drive: moves,
             bound: LEDGER_CAP,
-            because: "the ledger's cap: each address begins with a window of its own",
+            because: "the ledger's limit: each address starts with a new congestion window",
         },
         Attack {
             name: "connection IDs, each retiring the one before",
@@ -89,7 +89,7 @@ pub(super) fn attacks() -> Vec<Attack> {
             because: "the limit on active connection IDs, and as many that are being retired",
         },
         Attack {
-            name: "connection IDs retired as they come",
+            name: "connection IDs retired when they are issued",
             target: server(Application::Idle),
             drive: retirements,
             bound: 128 * KIB,
@@ -149,7 +149,7 @@ fn datagrams(scene: &mut Scene) {
 }
 
 fn small_datagrams(scene: &mut Scene) {
-    // A frame without a length goes to the end of its packet, so that each packet has one.
+    // A frame without a length extends to the end of its packet, so each packet has only one.
     for _ in 0..MANY {
         scene.send(&[Frame::Datagram(frame::Datagram { data: b"" })]);
     }

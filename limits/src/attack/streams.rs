@@ -1,4 +1,4 @@
-//! Streams: reassembly, flow control, the table of streams, what the application is told.
+//! Attacks on streams: reassembly, flow control, the table of streams, and events for the application.
 
 use clearway_transport::Side;
 use clearway_wire::{Direction, Frame, Initiator, StreamId, VarInt, frame};
@@ -6,11 +6,11 @@ use clearway_wire::{Direction, Frame, Initiator, StreamId, VarInt, frame};
 use super::{Attack, KIB, MIB, Target};
 use crate::scene::{Application, Scene};
 
-/// The connection's receive window at the start; nothing is read, so it does not grow.
+/// The connection's initial receive window. It does not grow, because nothing is read.
 const CONNECTION_WINDOW: u64 = MIB;
-/// What a stream costs beside its data: its halves, its place in the tables, its events.
+/// Memory of a stream in addition to its data: its two halves, its entries in tables, its events.
 const STREAM: u64 = 2 * KIB;
-/// Both kinds of stream.
+/// The number of open streams of both directions.
 const STREAMS: u64 = 200;
 
 pub(super) fn attacks() -> Vec<Attack> {
@@ -21,17 +21,17 @@ pub(super) fn attacks() -> Vec<Attack> {
             target: on_server(Application::Idle),
             drive: fragments_of_one_stream,
             bound: 512 * KIB,
-            because: "1,024 pieces a stream, each with its place in a tree",
+            because: "1,024 pieces per stream, each in a node of a tree",
         },
         Attack {
             name: "fragments on all streams",
             target: on_server(Application::Idle),
             drive: fragments_of_all_streams,
             bound: 40 * MIB,
-            because: "1,024 pieces on each of 200 streams, 200 bytes a piece",
+            because: "1,024 pieces on each of 200 streams, 200 bytes per piece",
         },
         Attack {
-            name: "data that nobody reads",
+            name: "data that is not read",
             target: on_server(Application::Idle),
             drive: data,
             bound: 2 * CONNECTION_WINDOW + STREAMS * STREAM,
@@ -42,28 +42,28 @@ pub(super) fn attacks() -> Vec<Attack> {
             target: on_server(Application::Reads),
             drive: reset_streams,
             bound: STREAMS * 2 * STREAM,
-            because: "200 streams at a time, each forgotten when it is over",
+            because: "200 streams at a time, each removed when it is closed",
         },
         Attack {
-            name: "streams that end and nobody accepts",
+            name: "finished streams that are not accepted",
             target: on_server(Application::Idle),
             drive: ended_streams,
             bound: STREAMS * 2 * STREAM,
-            because: "the limit on streams is raised only as they are accepted and over",
+            because: "the stream limit is raised only for streams that were accepted and are closed",
         },
         Attack {
-            name: "streams that the peer stops",
+            name: "streams stopped by the peer",
             target: on_server(Application::Writes),
             drive: stopped_streams,
             bound: MIB,
-            because: "200 streams at a time; what was written to them is shared by reference",
+            because: "200 streams at a time; their data is shared by reference",
         },
         Attack {
-            name: "answers that are never acknowledged",
+            name: "responses that are never acknowledged",
             target: on_server(Application::Writes),
             drive: unacknowledged_answers,
             bound: 2 * MIB,
-            because: "the send buffer, 256 KiB at the least, 64 KiB a stream kept by reference, and a \
+            because: "the send buffer, at least 256 KiB, 64 KiB per stream kept by reference, and a \
                       congestion window of sent packets",
         },
     ]

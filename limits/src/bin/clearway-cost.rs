@@ -1,4 +1,4 @@
-//! One operation of `clearway_limits::cost`, to be counted by an instrument outside: see `cargo xtask cost`.
+//! Runs one operation of `clearway_limits::cost`, while valgrind counts its instructions: see `cargo xtask cost`.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         [place, count] => {
             let operation = place.parse().ok().and_then(|place: usize| operations.get(place));
             let (Some(operation), Ok(count)) = (operation, count.parse()) else {
-                eprintln!("clearway-cost: there is no such operation, or no such count");
+                eprintln!("clearway-cost: no operation {place}, or {count} is not a number");
                 return ExitCode::FAILURE;
             };
             operation.run(count);
@@ -26,7 +26,9 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         _ => {
-            eprintln!("clearway-cost: [OPERATION COUNT]; without them the operations are listed");
+            eprintln!(
+                "usage: clearway-cost [OPERATION COUNT]; without arguments it lists the operations"
+            );
             ExitCode::FAILURE
         }
     }

@@ -1,4 +1,4 @@
-/** Two traces of one connection, on one clock. */
+/** Tests of two traces of one connection, on one clock. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Browser } from "playwright-core";
@@ -17,7 +17,7 @@ after(() => chrome.close());
 const ONE_WAY_DELAY: [number, number, number] = [91, 107, 0];
 
 for (const size of ["wide", "narrow"] as Size[]) {
-  test(`${size}: the other end lies on the same clock, and every packet's fate is told`, async () => {
+  test(`${size}: both endpoints are put on one clock, and the fate of every packet is shown`, async () => {
     const { page, context, errors } = await open(chrome, address, size, "light");
     assert.match(await inView(page), /^0 ms – 2055 ms$|^0\.000 s – 2\.055 s$/);
     assert.equal(await page.isVisible(".panel-between"), false);
@@ -32,7 +32,7 @@ for (const size of ["wide", "narrow"] as Size[]) {
     assert.deepEqual(rows.slice(1), [["missing A", "never arrived: 10 (A)"], ["missing B", "never arrived: 4 (B)"], ["not lost A", "declared lost, but arrived: 1 (A)"]]);
     assert.ok((await pixels(page, ".plot-ms", ONE_WAY_DELAY)) > 100, "the one-way delay is drawn");
 
-    // The server's packet 39 is sent 206 ms after the client's begin.
+    // The server sends packet 39 at 206 ms of the client's clock.
     await page.click(".legend button:has-text('smoothed RTT')");
     await page.focus(".scroller");
     for (const key of ["Home", ...Array<string>(75).fill("ArrowDown")]) await page.keyboard.press(key);
@@ -52,7 +52,7 @@ for (const size of ["wide", "narrow"] as Size[]) {
   });
 }
 
-test("what is in view of the main trace stays when the other end moves it", async () => {
+test("the same part of the main trace stays in view when an overlay moves it", async () => {
   const { page, context, errors } = await open(chrome, address, "wide", "light");
   await page.focus(".scroller");
   for (const key of ["Home", "ArrowDown", "ArrowDown"]) await page.keyboard.press(key);

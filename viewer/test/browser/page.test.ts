@@ -13,7 +13,7 @@ before(async () => {
 });
 after(() => chrome.close());
 
-/** The curve that matters most in each plot. */
+/** The colour of the most important curve of each plot. */
 const CURVES = {
   ".plot-bytes": { light: [10, 92, 173], dark: [92, 178, 255] },
   ".plot-bytes-per-s": { light: [0, 114, 127], dark: [79, 208, 224] },
@@ -82,7 +82,7 @@ for (const size of ["wide", "narrow"] as Size[]) {
   }
 }
 
-test("mouse: drag zooms, wheel zooms at the cursor, double click shows everything, a click keeps the cursor and shows packets", async () => {
+test("mouse: drag zooms, wheel zooms at the cursor, double click shows everything, a click pins the cursor and shows packets", async () => {
   const { page, context, errors } = await open(chrome, address, "wide", "light");
   const box = (await page.locator(".plot-bytes .canvas").boundingBox()) as { x: number; y: number; width: number; height: number };
   await page.mouse.move(box.x + 300, box.y + 50);
@@ -110,7 +110,7 @@ test("mouse: drag zooms, wheel zooms at the cursor, double click shows everythin
   await context.close();
 });
 
-test("what a controller computes with is drawn when it is asked for", async () => {
+test("internal variables of a controller are drawn when they are selected", async () => {
   const { page, context, errors } = await open(chrome, file("details", [healthy()]), "wide", "light");
   const details = page.locator(".plot-bytes .legend .detail");
   assert.equal(await details.isVisible(), false);
@@ -124,13 +124,13 @@ test("what a controller computes with is drawn when it is asked for", async () =
   assert.ok((await pixels(page, ".plot-bytes", pink)) > 100);
   await page.click(".plot-bytes .legend .more");
   await settled(page);
-  assert.ok(await details.isVisible(), "what is drawn keeps its switch");
+  assert.ok(await details.isVisible(), "the button of a drawn curve stays visible");
   await picture(page, "wide-light-12-details");
   assert.deepEqual(errors, []);
   await context.close();
 });
 
-test("everything by keyboard", async () => {
+test("everything can be done by keyboard", async () => {
   const { page, context, errors } = await open(chrome, address, "wide", "dark");
   const press = async (...keys: string[]): Promise<void> => {
     for (const key of keys) await page.keyboard.press(key);
@@ -194,7 +194,7 @@ test("everything by keyboard", async () => {
   await context.close();
 });
 
-test("a page without a trace says how to make one, a damaged one what is wrong", async () => {
+test("a page without a trace says how to load one, and a damaged one what is wrong", async () => {
   const context = await chrome.newContext({ viewport: { width: 360, height: 740 } });
   const page = await context.newPage();
   await page.goto(file("empty", []));
@@ -208,7 +208,7 @@ test("a page without a trace says how to make one, a damaged one what is wrong",
   await context.close();
 });
 
-/** Opens a page that writes down every text that is drawn on a canvas. */
+/** Opens a page and records every text that is drawn on a canvas. */
 async function drawnTexts(width: number): Promise<{ texts: string[]; close(): Promise<void> }> {
   const context = await chrome.newContext({ viewport: { width, height: 800 } });
   const page = await context.newPage();
@@ -225,7 +225,7 @@ async function drawnTexts(width: number): Promise<{ texts: string[]; close(): Pr
 }
 
 for (const width of [420, 900, 1600]) {
-  test(`${width} pixels: states that take turns have a label with their names and how often they changed`, async () => {
+  test(`${width} pixels: alternating states have a label with their names and the number of changes`, async () => {
     const { texts, close } = await drawnTexts(width);
     assert.ok(texts.some((text) => /^1 78\d changes(: (recovery ⇄ congestion avoidance|congestion avoidance ⇄ recovery))?/.test(text)), texts.filter((text) => /[a-z]{4}/.test(text)).join("; "));
     await close();
@@ -243,7 +243,7 @@ test("420 pixels: the findings come first, the packets last", async () => {
   await context.close();
 });
 
-test("a finding has a mark of severity, which outshouts a notice; its metrics are a list, and its meaning and causes are told", async () => {
+test("a finding shows its grade more prominently than a notice, its metrics as a list, its meaning and its causes", async () => {
   const model = pinned();
   const [worst] = model.header.findings;
   if (worst === undefined) throw new Error("no findings");
@@ -272,7 +272,7 @@ test("a trace is not offered as an overlay of itself", async () => {
   await context.close();
 });
 
-test("an initial RTT does not rule the scale, and the legend says what it is", async () => {
+test("an initial RTT does not affect the scale, and the legend says that it is initial", async () => {
   const { page, context } = await open(chrome, file("initial", [initialRtt()]), "wide", "light");
   assert.match((await page.textContent(".plot-ms .legend .initial")) ?? "", /^333 ms is the initial RTT/);
   assert.equal(await page.isVisible(".plot-bytes .legend .initial"), false);

@@ -1,4 +1,4 @@
-/** The page as the program gives it: served, as one file, and live. */
+/** Tests of the page with the program: served, as one file, and live. */
 import assert from "node:assert/strict";
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { createWriteStream, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -28,25 +28,25 @@ after(async () => {
   await chrome.close();
 });
 
-/** Starts the program, and waits for what it says that matches. */
+/** Starts the program, waits for output that matches `wanted`, and returns its first group. */
 function start(words: string[], wanted: RegExp): Promise<string> {
   const program = spawn(PROGRAM, words, { stdio: ["ignore", "pipe", "pipe"] });
   started.push(program);
   return new Promise((resolve, reject) => {
-    let said = "";
-    const hear = (text: Buffer): void => {
-      said += text.toString();
-      const found = wanted.exec(said)?.[1];
+    let output = "";
+    const read = (text: Buffer): void => {
+      output += text.toString();
+      const found = wanted.exec(output)?.[1];
       if (found !== undefined) resolve(found);
     };
-    program.stdout?.on("data", hear);
-    program.stderr?.on("data", hear);
+    program.stdout?.on("data", read);
+    program.stderr?.on("data", read);
     program.on("error", () => reject(new Error(`${PROGRAM} cannot be run: cargo build --release -p clearway-cli`)));
-    program.on("exit", (status) => reject(new Error(`${words.join(" ")}: ended with ${status}: ${said}`)));
+    program.on("exit", (status) => reject(new Error(`${words.join(" ")}: ended with ${status}: ${output}`)));
   });
 }
 
-/** A port that nobody listens at. */
+/** A port that no socket is bound to. */
 async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -55,7 +55,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-async function looksAtTheBug(page: Page): Promise<void> {
+async function checkThatTheBugIsShown(page: Page): Promise<void> {
   assert.ok((await pixels(page, ".plot-bytes", BLUE)) > 100);
   assert.match((await page.textContent(".findings li:first-child")) ?? "", /floor/i);
   const whole = await inView(page);
@@ -65,11 +65,11 @@ async function looksAtTheBug(page: Page): Promise<void> {
   assert.match((await page.textContent(".findings li:first-child .explanation")) ?? "", /\(one round trip\)/);
 }
 
-test("the program serves traces: a finding, and another trace laid over", async () => {
+test("the program serves traces: a finding, and another trace as an overlay", async () => {
   const address = await start(["view", "--no-open", SICK, HEALTHY], /the page is at (\S+)/);
   const { page, context, errors } = await open(chrome, address, "wide", "light");
   await picture(page, "program-1-opened", true);
-  await looksAtTheBug(page);
+  await checkThatTheBugIsShown(page);
   await picture(page, "program-2-finding", true);
   await page.selectOption("select[aria-label=Overlay]", "1");
   await page.click("button:text-is('All')");
@@ -80,7 +80,7 @@ test("the program serves traces: a finding, and another trace laid over", async 
   await context.close();
 });
 
-test("a trace that is still being read is waited for", async () => {
+test("the page waits for a trace that is still being read", async () => {
   const pipe = join(PICTURES, "slow.sqlog");
   rmSync(pipe, { force: true });
   assert.equal(spawnSync("mkfifo", [pipe]).status, 0);
@@ -113,18 +113,18 @@ test("the program writes one file that needs no network", async () => {
   await context.close();
 });
 
-/** Ends a program as Ctrl-C does, and gives what it said last. */
+/** Interrupts a program as Ctrl-C does, and returns its further output. */
 function interrupt(program: ChildProcess): Promise<string> {
   return new Promise((resolve) => {
-    let said = "";
-    program.stdout?.on("data", (text: Buffer) => (said += text.toString()));
-    program.stderr?.on("data", (text: Buffer) => (said += text.toString()));
-    program.on("close", () => resolve(said));
+    let output = "";
+    program.stdout?.on("data", (text: Buffer) => (output += text.toString()));
+    program.stderr?.on("data", (text: Buffer) => (output += text.toString()));
+    program.on("close", () => resolve(output));
     program.kill("SIGINT");
   });
 }
 
-/** A download over a link that loses packets: the traces of the server and of the client, and how many packets the link lost on each way. */
+/** A download over a link that loses packets: the traces of the server and of the client, and the numbers of packets that the link lost in each direction. */
 async function download(): Promise<{ traces: string[]; lost: [toClient: number, toServer: number] }> {
   const folder = join(PICTURES, "ends");
   rmSync(folder, { recursive: true, force: true });
@@ -139,13 +139,13 @@ async function download(): Promise<{ traces: string[]; lost: [toClient: number, 
   const [serving, linking] = started.slice(-2) as [ChildProcess, ChildProcess];
   const got = spawnSync(PROGRAM, ["get", "--ca", certificate, "--qlog", traces[1] as string, `https://${listen}/file`, "--output", join(folder, "got")], { encoding: "utf8" });
   assert.equal(got.status, 0, got.stderr);
-  const said = await interrupt(linking);
+  const output = await interrupt(linking);
   await interrupt(serving);
-  const lost = (way: string): number => Number(new RegExp(`to ${way}: .* (\\d+) lost at random`).exec(said)?.[1]);
+  const lost = (way: string): number => Number(new RegExp(`to ${way}: .* (\\d+) lost at random`).exec(output)?.[1]);
   return { traces: traces.map((end) => join(end, readdirSync(end)[0] as string)), lost: [lost("client"), lost("server")] };
 }
 
-test("what the link lost is what never arrived, by the traces of both ends", async () => {
+test("the packets that never arrived according to both traces are those that the link lost", async () => {
   const { traces, lost } = await download();
   const address = await start(["view", "--no-open", ...traces], /the page is at (\S+)/);
   const { page, context, errors } = await open(chrome, address, "wide", "light");
@@ -153,7 +153,7 @@ test("what the link lost is what never arrived, by the traces of both ends", asy
   await page.waitForSelector(".panel-between:not([hidden])");
   const cells = await page.locator(".panel-between tbody tr:has-text('never arrived') td").allTextContents();
   const never = cells.map((cell) => Number(/^\d+/.exec(cell)?.[0]));
-  // The last few may have been on their way when a trace ended: the client is gone when it has all.
+  // The last few may have been in transit when a trace ended: the client exits as soon as it has received everything.
   never.forEach((count, way) => assert.ok(count > 0 && Math.abs(count - (lost[way] as number)) <= 8, `${count} of ${lost[way]}`));
   const least = await page.locator(".panel-between tbody tr:has-text('minimum delay') td").allTextContents();
   least.forEach((delay) => assert.match(delay, /^1\d(\.\d)? ms$/));
@@ -163,7 +163,7 @@ test("what the link lost is what never arrived, by the traces of both ends", asy
   await context.close();
 });
 
-test("the program follows a demonstration as it goes", async () => {
+test("the program follows a demonstration while it runs", async () => {
   const qlog = join(PICTURES, "live-qlog");
   mkdirSync(qlog, { recursive: true });
   const origin = `127.0.0.1:${await freePort()}`;

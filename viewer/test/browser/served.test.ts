@@ -21,7 +21,7 @@ after(async () => {
   await chrome.close();
 });
 
-/** A server that answers by path, as the program does; a function takes the answer over. */
+/** A server that responds by path, as the program does; a function handles the response itself. */
 async function serve(paths: Record<string, { type: string; body: string | Buffer; gzip?: boolean } | ((answer: ServerResponse) => void)>): Promise<string> {
   const server = createServer((request, answer) => {
     const found = paths[request.url ?? ""];
@@ -37,7 +37,7 @@ async function serve(paths: Record<string, { type: string; body: string | Buffer
 
 const html = { type: "text/html; charset=utf-8", body: BUILT };
 
-test("served traces are loaded when they are wanted", async () => {
+test("served traces are loaded when they are selected", async () => {
   const traces = [pinned(), healthy()];
   const asked: string[] = [];
   const json = (value: unknown): { type: string; body: string } => ({ type: "application/json", body: JSON.stringify(value) });
@@ -64,7 +64,7 @@ test("served traces are loaded when they are wanted", async () => {
   await context.close();
 });
 
-test("a live trace moves as rows come, stands still while the reader looks, and follows again", async () => {
+test("the view follows a live trace, stands still while the reader looks, and follows again", async () => {
   let stream: ServerResponse | null = null;
   const send = (event: string, data: unknown): void => void stream?.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
   const header = headerWith({
@@ -117,7 +117,7 @@ test("a live trace moves as rows come, stands still while the reader looks, and 
   assert.equal(await range(), still);
   await page.keyboard.press("f");
   await page.waitForFunction(() => /^14\.98 s – 44\.98 s/.test(document.querySelector(".readout .range")?.textContent ?? ""));
-  // The view does not rest while rows come, and what it says of the time in view is of now all the same.
+  // The view changes all the time while rows arrive, but the panel about the time in view is updated nevertheless.
   let next = 45;
   const sending = setInterval(() => {
     send("rows", { ...rowsFrom(next * 1000), lanes: { congestion_state: [[next * 1000, null, "slow_start"]] } });

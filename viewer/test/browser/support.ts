@@ -1,11 +1,11 @@
-/** A browser, pages made of models, and where pictures go. */
+/** A browser, pages with models, and the folder for screenshots. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { pageWith, type Model } from "../model_writer.ts";
 
-/** npm runs scripts in the folder of package.json. */
+/** The folder of the viewer: npm runs scripts in the folder of package.json. */
 const VIEWER = process.cwd();
 export const PICTURES = join(VIEWER, "..", "target", "viewer");
 export const BUILT = readFileSync(join(VIEWER, "..", "crates", "cli", "page", "index.html"), "utf8");
@@ -18,7 +18,7 @@ export async function browser(): Promise<Browser> {
   return chromium.launch({ executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu-watchdog"] });
 }
 
-/** Writes a page with traces in it, and gives its address. */
+/** Writes a page with traces, and returns its address. */
 export function file(name: string, models: Model[]): string {
   mkdirSync(PICTURES, { recursive: true });
   const path = join(PICTURES, `${name}.html`);
@@ -26,11 +26,11 @@ export function file(name: string, models: Model[]): string {
   return pathToFileURL(path).href;
 }
 
-/** A page that fails the test on any error and any request to a network. */
+/** Opens a page, and records errors and requests to a network, which the test asserts not to occur. */
 export async function open(browser: Browser, address: string, size: Size, scheme: "light" | "dark"): Promise<{ page: Page; context: BrowserContext; errors: string[] }> {
   const context = await browser.newContext({ viewport: SIZES[size], colorScheme: scheme, hasTouch: size === "narrow", reducedMotion: "reduce" });
   const page = await context.newPage();
-  // Long, for machines that have other things to do; what takes too long is measured, not waited for.
+  // Long, because test machines may be busy; separate tests measure speed.
   page.setDefaultTimeout(300_000);
   const errors: string[] = [];
   page.on("pageerror", (error) => errors.push(error.message));
@@ -48,18 +48,18 @@ export async function picture(page: Page, name: string, whole = false): Promise<
   await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: whole });
 }
 
-/** What is in view, as the page says it: "1.00 s – 2.00 s". */
+/** The range in view, as the page shows it: "1.00 s – 2.00 s". */
 export async function inView(page: Page): Promise<string> {
   await settled(page);
   return ((await page.textContent(".readout .range")) ?? "").replace(" in view", "");
 }
 
-/** Waits until what was asked for is drawn, and panels that wait for rest are written. */
+/** Waits until all changes are drawn, and the panels that wait for the view to stop changing are updated. */
 export async function settled(page: Page): Promise<void> {
   await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(() => requestAnimationFrame(resolve), 200))));
 }
 
-/** How many pixels of the plots have about this colour, in device pixels. */
+/** The number of device pixels of a plot that have about this colour. */
 export async function pixels(page: Page, plot: string, colour: [number, number, number]): Promise<number> {
   return page.evaluate(
     ([selector, [red, green, blue]]) => {

@@ -1,4 +1,4 @@
-/** What is drawn: states that take turns, colours, counted losses. */
+/** Tests of what is drawn: alternating states, colours, counted losses. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { append } from "../../src/live.ts";
@@ -13,13 +13,13 @@ function lane(lengths: number[]): Lane {
   return new Lane("congestion_state", "", ["recovery", "congestion_avoidance"], Float64Array.from(begins), Float64Array.from(ends), Uint16Array.from(lengths, (_, index) => index % 2), lengths.length);
 }
 
-test("states that take turns are one run, long ones beside them are drawn one by one", () => {
+test("alternating short states are one run, long ones are drawn one by one", () => {
   const flapping = lane([900, 5, 5, 5, 5, 5, 5, 5, 5, 800, 700]);
   const runs = runsOf(flapping, 0, flapping.length, 10);
   assert.deepEqual(runs, [{ begin: 0, end: 1, flaps: false }, { begin: 1, end: 9, flaps: true }, { begin: 9, end: 11, flaps: false }]);
   assert.deepEqual(labelsOf(flapping, runs[1] as (typeof runs)[0]), ["7 changes: congestion avoidance ⇄ recovery", "7 changes", "7×"]);
-  assert.deepEqual(runsOf(lane([900, 5, 5, 800]), 0, 4, 10), [{ begin: 0, end: 4, flaps: false }], "two short ones are no flapping");
-  assert.deepEqual(runsOf(flapping, 0, flapping.length, 1), [{ begin: 0, end: 11, flaps: false }], "near enough, all are told apart");
+  assert.deepEqual(runsOf(lane([900, 5, 5, 800]), 0, 4, 10), [{ begin: 0, end: 4, flaps: false }], "two short states do not count as alternating");
+  assert.deepEqual(runsOf(flapping, 0, flapping.length, 1), [{ begin: 0, end: 11, flaps: false }], "when zoomed in, all are drawn one by one");
 });
 
 const isOrange = (colour: string): boolean => {
@@ -29,7 +29,7 @@ const isOrange = (colour: string): boolean => {
   return hue > 14 && hue < 42 && most - least > 60;
 };
 
-test("orange is recovery and what begins it, and nothing else", () => {
+test("orange is only used for recovery and the events that start it", () => {
   const named: [string, readonly [string, string]][] = [
     ...Object.entries(CURVES),
     ...STATES.map(([pattern, colours]): [string, readonly [string, string]] => [pattern.source, colours]),
@@ -39,9 +39,9 @@ test("orange is recovery and what begins it, and nothing else", () => {
   assert.deepEqual(named.filter(([, colours]) => colours.some(isOrange)).map(([name]) => name), ["recovery|^loss", "congestion_event"]);
 });
 
-test("one colour stands for one thing", () => {
+test("no two things have the same colour", () => {
   const { lost_counted: counted, ...marks } = MARKS;
-  assert.deepEqual(counted, marks["lost"], "a loss is a loss");
+  assert.deepEqual(counted, marks["lost"], "counted losses have the colour of losses");
   const all = [...Object.values(CURVES), ...STATES.map(([, colours]) => colours), ...Object.values(marks), ...OTHER_CURVES, ...OTHER_STATES];
   for (const theme of [0, 1] as const) {
     const colours = all.map((pair) => pair[theme]);
@@ -49,7 +49,7 @@ test("one colour stands for one thing", () => {
   }
 });
 
-test("losses that are only counted are marks, each of so many packets", () => {
+test("counted losses are marks that each stand for several packets", () => {
   const columns = new Columns();
   const marks = [marksOf("lost_counted", { time: columns.add(Float64Array.of(5, 9)), count: columns.add(Float64Array.of(3, 7)) })];
   const bytes = columns.bytes();

@@ -9,7 +9,7 @@ import { finding, header as headerWith, lane } from "../model_writer.ts";
 
 const TYPES = ["initial", "handshake", "0RTT", "1RTT"];
 
-/** A packet from one end to the other, in ms of no trace's clock. */
+/** A packet from one endpoint to the other; times are in ms of a clock that no trace uses. */
 interface Sending {
   from: "client" | "server";
   at: number;
@@ -51,7 +51,7 @@ function traceOf(packets: Packets, vantage: VantagePoint, header: Partial<Header
   return { ...trace, packets };
 }
 
-/** What the two ends write down; each clock counts from the `begins` of its trace. */
+/** The traces of the two endpoints; each clock counts from the `begins` of its trace. */
 function traces(sendings: Sending[], begins: { client: number; server: number }, header: Partial<Header> = {}): { client: Trace; server: Trace } {
   const rows: { client: Row[]; server: Row[] } = { client: [], server: [] };
   const write = (end: "client" | "server", { number, size = 1200, type = "1RTT", frames = "" }: Sending, at: number, kind: number, shown = type): void => {
@@ -61,14 +61,14 @@ function traces(sendings: Sending[], begins: { client: number; server: number },
     const { from, at, takes, lostAt } = sending;
     write(from, sending, at, 0);
     if (takes !== null) write(from === "client" ? "server" : "client", sending, at + takes, 1);
-    // Of a lost packet, traces often know only the space.
+    // Traces often name only the space of a lost packet.
     if (lostAt !== undefined) write(from, sending, lostAt, 2, sending.type === "0RTT" ? "1RTT" : sending.type);
   }
   const written = (end: "client" | "server"): Trace => traceOf(packetsOf(rows[end].sort((one, other) => one.time - other.time)), end, header);
   return { client: written("client"), server: written("server") };
 }
 
-/** Data one way, acknowledgments of changing sizes the other. */
+/** Data in one direction, acknowledgments of varying sizes in the other. */
 function download(count: number, change: (sending: Sending) => Sending = (sending) => sending): Sending[] {
   const sizes = (seed: number): number => 30 + ((Math.imul(seed, 2654435761) >>> 8) % 23);
   return Array.from({ length: count }, (_, number): Sending[] => [
@@ -82,7 +82,7 @@ const SAME_CLOCK = { client: 0, server: 0 };
 
 function both(one: Trace, other: Trace): Ends {
   const ends = endsOf(one, other);
-  assert.ok(ends !== null, "the traces are the two ends of one connection");
+  assert.ok(ends !== null, "the traces are from the two endpoints of one connection");
   return ends;
 }
 
@@ -92,7 +92,7 @@ function delaysOf({ trace }: End): number[] {
   return curve === undefined ? [] : [...curve.value.subarray(0, curve.length)];
 }
 
-test("two ends know their connection, and one is the client, the other the server", () => {
+test("traces of a client and a server with the same connection are the two endpoints of it", () => {
   const sendings: Sending[] = [{ from: "client", at: 0, number: 0, takes: 10 }, { from: "server", at: 10, number: 0, takes: 10 }];
   const { client, server } = traces(sendings, SAME_CLOCK, KNOWN);
   both(client, server);
@@ -103,26 +103,26 @@ test("two ends know their connection, and one is the client, the other the serve
   assert.equal(endsOf(client, { ...server, connection: null }), null, "two packets prove nothing");
 });
 
-test("where a connection is not known, packets of unusual sizes prove it", () => {
+test("if the connection is unknown, packets of uncommon sizes prove it", () => {
   const { client, server } = traces(download(200), SAME_CLOCK);
   both(client, server);
   both({ ...client, connection: "8394c8f03e515708" }, server);
   assert.equal(endsOf({ ...client, connection: "8394c8f03e515708" }, { ...server, connection: "00" }), null);
 });
 
-test("downloads that are alike are not one connection", () => {
+test("similar downloads are not one connection", () => {
   const plain = traces(download(200, (sending) => ({ ...sending, size: sending.from === "server" ? 1200 : 35 })), SAME_CLOCK);
   assert.equal(endsOf(plain.client, plain.server), null, "full packets agree in any two downloads");
   const one = traces(download(200), SAME_CLOCK);
   const other = traces(download(200, (sending) => ({ ...sending, size: sending.size === 1200 ? 1200 : (sending.size as number) + (sending.number % 3) })), SAME_CLOCK);
-  assert.equal(endsOf(one.client, other.server), null, "the unusual ones differ");
+  assert.equal(endsOf(one.client, other.server), null, "packets of uncommon sizes differ");
   const faster = traces(download(200, (sending) => ({ ...sending, at: sending.at * 0.8 })), SAME_CLOCK);
-  assert.equal(endsOf(one.client, faster.server), null, "packets would be there before they are sent");
+  assert.equal(endsOf(one.client, faster.server), null, "packets would arrive before they are sent");
   const few = traces(download(9), SAME_CLOCK);
   assert.equal(endsOf(few.client, few.server), null);
 });
 
-test("nine of ten packets have to agree, of those that both traces reach", () => {
+test("nine of ten packets within both traces have to agree", () => {
   const differing = (each: number) => {
     const { client, server } = traces(download(200), SAME_CLOCK);
     server.packets.size.forEach((size, row) => server.packets.kind[row] === 0 && (server.packets.number[row] as number) % each === 0 && (server.packets.size[row] = size + 1));
@@ -136,8 +136,8 @@ test("nine of ten packets have to agree, of those that both traces reach", () =>
   both(server, traces(download(150), SAME_CLOCK).client);
 });
 
-test("clocks are laid on one so that the shortest ways are equal, and the later trace is moved", () => {
-  // The server's clock begins 15 ms after the client's; some packets wait in queues, more of them on the way there.
+test("clocks are aligned so that the minimum delays are equal, and the later trace is moved", () => {
+  // The server's clock begins 15 ms after the client's; some packets wait in queues, more of them in the direction to the server.
   const sendings = download(100, (sending) => ({ ...sending, takes: 10 + (sending.number % 4) * (sending.from === "client" ? 7 : 1) }));
   const { client, server } = traces(sendings, { client: 3, server: 18 }, KNOWN);
   const ends = both(client, server);
@@ -152,7 +152,7 @@ test("clocks are laid on one so that the shortest ways are equal, and the later 
   assert.deepEqual(delaysOf(turned.main), delaysOf(ends.other));
 });
 
-test("everything of a trace is moved with it, and the trace itself stays", () => {
+test("all parts of a trace are moved, and the original is unchanged", () => {
   const { client, server } = traces(download(50), { client: 0, server: 12 }, {
     ...KNOWN,
     findings: [finding("Q1", "", 1, 5, 9)],
@@ -166,7 +166,7 @@ test("everything of a trace is moved with it, and the trace itself stays", () =>
   assert.deepEqual([server.findings[0]?.begin_ms, server.lanes[0]?.begin[0], server.curves.length], [5, 4, 0]);
 });
 
-test("each packet arrived, never arrived, or arrived after all", () => {
+test("each packet arrived, never arrived, or arrived although it was declared lost", () => {
   const sendings = download(200, (sending) => {
     if (sending.from === "client") return sending;
     if (sending.number % 50 === 7) return { ...sending, takes: null, lostAt: sending.at + 30 };
@@ -185,22 +185,22 @@ test("each packet arrived, never arrived, or arrived after all", () => {
   assert.equal(Math.max(...delaysOf(main)), 45);
   const told = (kind: number, number: number): string => {
     const { kind: kinds, number: numbers } = main.trace.packets;
-    return main.fates.told(kinds.findIndex((found, row) => found === kind && numbers[row] === number));
+    return main.fates.describe(kinds.findIndex((found, row) => found === kind && numbers[row] === number));
   };
   assert.deepEqual([told(0, 0), told(0, 7), told(0, 60), told(2, 60), told(2, 7), told(1, 60)], ["arrived +10.00 ms", "never arrived", "arrived +45.00 ms", "arrived after all", "", ""]);
 });
 
-test("what was sent in the last round trip is in transit", () => {
+test("packets sent in the last round trip count as in transit", () => {
   const sendings = download(100, (sending) => ({ ...sending, takes: sending.from === "client" && sending.number >= 60 ? null : 10 }));
   const { client, server } = traces(sendings, SAME_CLOCK, { ...KNOWN, round_trip_ms: 25 });
   const { main, other } = both(client, server);
   assert.deepEqual([server.duration, main.tally.neverArrived, main.tally.onTheirWay], [119, 25, 15]);
   assert.deepEqual([other.tally.neverArrived, other.tally.onTheirWay], [0, 0]);
   const last = client.packets.kind.lastIndexOf(0);
-  assert.equal(main.fates.told(last), "in transit");
+  assert.equal(main.fates.describe(last), "in transit");
 });
 
-test("an end takes no more packets once the connection is closed", () => {
+test("an endpoint receives no packets after the connection is closed", () => {
   const sendings: Sending[] = [
     ...download(100, (sending) => (sending.from === "server" && sending.at >= 105 ? { ...sending, takes: null } : sending)).filter(({ from, at }) => from === "server" || at < 105),
     { from: "client", at: 105, number: 95, takes: 10, frames: "CONNECTION_CLOSE" },
@@ -212,7 +212,7 @@ test("an end takes no more packets once the connection is closed", () => {
   assert.deepEqual([other.tally.neverArrived, other.tally.onTheirWay], [0, 15]);
 });
 
-test("a table that was cut does not make packets go missing", () => {
+test("packets beyond the end of a cut table do not count as missing", () => {
   const { client, server } = traces(download(100), SAME_CLOCK, KNOWN);
   const kept = 60;
   const { time, kind, space, spaces, number, size } = client.packets;
@@ -223,7 +223,7 @@ test("a table that was cut does not make packets go missing", () => {
   assert.ok(main.tally.onTheirWay > 50);
 });
 
-test("where packets arrived in one direction only, the shortest way takes no time", () => {
+test("if packets arrived in one direction only, the minimum delay is assumed to be 0", () => {
   const oneWay = (lost: Sending["from"]): Sending[] => download(50, (sending) => (sending.from === lost ? { ...sending, takes: null } : sending));
   const down = traces(oneWay("client"), { client: 0, server: 5 }, KNOWN);
   const ends = both(down.client, down.server);
@@ -233,7 +233,7 @@ test("where packets arrived in one direction only, the shortest way takes no tim
   const turned = both(up.client, up.server);
   assert.deepEqual([turned.clocks.roundTrip, turned.clocks.offset, turned.main.tally.least, turned.other.tally.least], [null, 5, 0, null]);
   const none = traces(download(50, (sending) => ({ ...sending, takes: null })), SAME_CLOCK, KNOWN);
-  assert.equal(endsOf(none.client, none.server), null, "nothing tells how the clocks lie");
+  assert.equal(endsOf(none.client, none.server), null, "nothing determines the offset of the clocks");
 });
 
 test("packets are matched by space and number, whatever the numbers are", () => {
@@ -254,10 +254,10 @@ test("packets are matched by space and number, whatever the numbers are", () => 
   const { main } = both(client, server);
   assert.deepEqual(delaysOf(main), [10, 12, 50, 11, 14, 13]);
   assert.deepEqual(main.tally, { sent: 7, neverArrived: 1, onTheirWay: 0, arrivedAfterAll: 1, least: 10, median: 13 });
-  assert.equal(main.fates.told(client.packets.number.findIndex((number) => Number.isNaN(number))), "");
+  assert.equal(main.fates.describe(client.packets.number.findIndex((number) => Number.isNaN(number))), "");
 });
 
-test("rows that are mixed up, and packets that came twice, are matched", () => {
+test("rows that are out of order and packets that arrived twice are matched", () => {
   const { client, server } = traces(download(100), SAME_CLOCK, KNOWN);
   const again = server.packets.kind.indexOf(1);
   server.packets.number[server.packets.kind.indexOf(1, again + 1)] = server.packets.number[again] as number;
@@ -270,11 +270,11 @@ test("rows that are mixed up, and packets that came twice, are matched", () => {
   }
   const ends = both(client, server);
   assert.deepEqual([ends.main.tally.neverArrived, ends.other.tally.neverArrived], [1, 0]);
-  // A number that is told a row too late came after 9 ms: so the clocks are half of 1 ms apart.
+  // A packet whose number is one row too late seems to take 9 ms, so the offset of the clocks is wrong by 0.5 ms.
   assert.deepEqual([delaysOf(ends.main)[0], Math.min(...delaysOf(ends.other)), delaysOf(ends.other).length], [9.5, 9.5, 100]);
 });
 
-test("two ends count in the same round trips, and alone each trace is as it was", () => {
+test("two endpoints share one round-trip unit, and a trace without an overlay is unchanged", () => {
   const { client, server } = traces(download(100), { client: 0, server: 15 }, KNOWN);
   const comparison = new Comparison();
   comparison.main = { ...server, roundTrip: 20 };
@@ -283,13 +283,13 @@ test("two ends count in the same round trips, and alone each trace is as it was"
   assert.ok(comparison.countsRoundTrips());
   assert.deepEqual(comparison.shown().map(({ tag, factor, fates }) => [tag, factor, fates !== undefined]), [["A", 0.05, true], ["B", 0.05, true]]);
   assert.equal(comparison.begin, 15);
-  assert.equal(comparison.ends, comparison.ends, "they are laid on one clock once");
+  assert.equal(comparison.ends, comparison.ends, "they are put on one clock only once");
   comparison.other = null;
   assert.equal(comparison.begin, 0);
   assert.deepEqual(comparison.shown(), [{ trace: comparison.main, tag: "", factor: 0.05 }]);
 });
 
-test("the median is the one that sorting finds", () => {
+test("the median equals the one that sorting finds", () => {
   assert.equal(median(new Float64Array(0)), null);
   for (let length = 1; length < 200; length += 1) {
     for (const spread of [1, 3, 1000]) {
@@ -299,7 +299,7 @@ test("the median is the one that sorting finds", () => {
   }
 });
 
-/** A million rows at each end: packets that arrive out of order, are lost, and are declared lost. */
+/** A million rows at each endpoint: packets that arrive out of order, are lost, and are declared lost. */
 function long(vantage: "client" | "server", rows: number): Trace {
   const [time, kind, number, size] = [new Float64Array(rows), new Uint8Array(rows), new Float64Array(rows), new Uint32Array(rows)];
   for (let row = 0; row < rows; row += 1) {
@@ -313,13 +313,13 @@ function long(vantage: "client" | "server", rows: number): Trace {
   return traceOf(new Packets(rows, time, kind, new Uint8Array(rows).fill(3), TYPES, number, size, new Uint32Array(rows + 1), new Uint8Array(0)), vantage);
 }
 
-test("a million packets at each end are matched at once", (test) => {
+test("a million packets at each endpoint are matched fast", (test) => {
   const [client, server] = [long("client", 1_000_000), long("server", 1_000_000)];
   const [processor, clock] = [process.cpuUsage(), performance.now()];
   const { main } = both(client, server);
   const { user, system } = process.cpuUsage(processor);
   test.diagnostic(`${((user + system) / 1000).toFixed(0)} ms of processor time, ${(performance.now() - clock).toFixed(0)} ms on the clock`);
   assert.ok(main.tally.sent > 490_000 && main.tally.neverArrived > 0);
-  // The page may take 300 ms; machines of tests are slower and have other things to do.
+  // The target for the page is 300 ms; test machines are slower and busy.
   assert.ok(user + system < 1_500_000, `${user + system} µs`);
 });

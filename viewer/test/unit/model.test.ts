@@ -9,7 +9,7 @@ function bytesOf(buffer: Buffer): ArrayBuffer {
   return new Uint8Array(buffer).buffer;
 }
 
-test("a model is read as it was written", () => {
+test("a decoded model equals the written one", () => {
   const { header, columns } = pinned();
   const trace = decode(JSON.parse(JSON.stringify(header)) as Header, bytesOf(columns));
   assert.equal(columnsLength(header), columns.length - ((8 - (header.text?.length ?? 0) % 8) % 8));
@@ -38,7 +38,7 @@ test("a header without columns is a trace without rows", () => {
   assert.deepEqual([trace.curves[0]?.length, trace.lanes[0]?.length, trace.marks[0]?.length, trace.packets.length], [0, 0, 0, 0]);
 });
 
-test("what does not fit is named", () => {
+test("errors name what is inconsistent", () => {
   const { header, columns } = healthy();
   assert.throws(() => decode({ ...header, version: 2 }, bytesOf(columns)), /version 2/);
   assert.throws(() => decode(header, bytesOf(columns).slice(0, 800)), /ends at byte/);
@@ -46,8 +46,8 @@ test("what does not fit is named", () => {
   assert.throws(() => decode(headerWith({ series: [seriesOf("x", "ms", { time: place, value: { ...place, length: 1 } })] }), new ArrayBuffer(16)), /2 times and 1 values/);
 });
 
-test("a page takes models at its one placeholder, whatever their titles are", () => {
+test("models replace the one placeholder of a page, whatever their titles are", () => {
   const page = pageWith(`<body>${PLACEHOLDER}</body>`, [pinned()]);
   assert.ok(!page.includes("<pinned>") && page.includes("\\u003cpinned>"));
-  assert.throws(() => pageWith("<body></body>", []), /one placeholder/);
+  assert.throws(() => pageWith("<body></body>", []), /exactly one placeholder/);
 });

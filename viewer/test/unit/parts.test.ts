@@ -24,12 +24,12 @@ test("dwell times are cut at the view, transitions counted within it", () => {
   assert.equal(stayed.dwells.reduce((sum, { share }) => sum + share, 0), 1);
 });
 
-test("a state that lasts still is counted up to the end of the view", () => {
+test("a state that has not ended is counted up to the end of the view", () => {
   const stayed = stay(lane([[0, 10, 0], [10, Infinity, 1]]), 0, 40);
   assert.deepEqual(stayed.dwells.map(({ name, share }) => [name, share]), [["avoidance", 0.75], ["recovery", 0.25]]);
 });
 
-test("numbers are written in the field's units", () => {
+test("numbers are written in the usual units", () => {
   assert.equal(quantity(2700, "bytes"), "2.7 kB");
   assert.equal(quantity(1_250_000, "bytes/s"), "10 Mbit/s");
   assert.equal(quantity(0, "bytes"), "0 B");
@@ -46,7 +46,7 @@ test("numbers are written in the field's units", () => {
   assert.equal(percent(1), "100 %");
 });
 
-test("the view keeps the place under the cursor and stays within what there is", () => {
+test("the view keeps the position under the cursor and stays within the whole range", () => {
   let changes = 0;
   const view = new View(() => (changes += 1));
   view.bound(0, 1000, 0.01);
@@ -64,7 +64,7 @@ test("the view keeps the place under the cursor and stays within what there is",
   assert.equal(changes, 5);
 });
 
-test("two traces lie on one axis by time or by round trips", () => {
+test("two traces share one axis, in time or in round trips", () => {
   const comparison = new Comparison();
   comparison.main = decode(header({ duration_ms: 1000, round_trip_ms: 10 }), new ArrayBuffer(0));
   comparison.other = decode(header({ duration_ms: 3000, round_trip_ms: 50 }), new ArrayBuffer(0));
@@ -76,19 +76,19 @@ test("two traces lie on one axis by time or by round trips", () => {
   assert.equal(comparison.countsRoundTrips(), false);
 });
 
-test("states that overlap have a row each", () => {
+test("overlapping states have one row each", () => {
   const trace = decode(header({ lanes: [laneOf("suppressors")] }), new ArrayBuffer(0));
   trace.lanes[0] = lane([[0, 10, 0], [5, 20, 1], [12, 14, 0]]);
   const shown = rowsOf([{ trace, tag: "", factor: 1 }]);
   assert.deepEqual(shown.map((row) => [row.label, row.kind === "states" && row.lane.length]), [["recovery", 2], ["avoidance", 1]]);
 });
 
-test("names of traces show what they differ in", () => {
+test("shortened names of traces still differ", () => {
   assert.equal(shortName("230218c79c57a94f262f08de_server.sqlog"), "230218c7…_server.sqlog");
   assert.equal(shortName("cubic.sqlog: seed 2"), "cubic.sqlog: seed 2");
 });
 
-test("a live trace gets series that come up later", () => {
+test("a live trace gets series that are declared later", () => {
   const trace = decode(header({ series: [series("congestion_window", "bytes")] }), new ArrayBuffer(0));
   append(trace, rows({ series: { "controller.k": [[1, 2]] } }));
   append(trace, rows({ declared: [series("controller.k", "ms", { title: "k", detail: true })], series: { "controller.k": [[3, 4], [5, null]] } }));

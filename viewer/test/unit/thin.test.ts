@@ -16,14 +16,14 @@ function noise(length: number, seed: number): number[] {
 
 const drawn = (thinned: { value: Float64Array; length: number }): number[] => [...thinned.value.subarray(0, thinned.length)];
 
-test("few samples stay as they are, with one on each side", () => {
+test("few samples are all kept, with one more on each side", () => {
   const thinned = thin(samples([5, 1, 7, 2, 9, 3]), new Extremes(), 1.5, 3.5, 100);
   assert.deepEqual(drawn(thinned), [1, 7, 2, 9]);
   assert.equal(thinned.dense, false);
   assert.deepEqual([thinned.low, thinned.high], [1, 9]);
 });
 
-test("a spike and a dip of one sample among a million stay, wherever they are", () => {
+test("a spike and a dip of one sample among a million are kept, wherever they are", () => {
   const time = new Float64Array(1_000_000).map((_, index) => index);
   for (const place of [0, 1, 63, 64, 65, 499_999, 777_777, 999_998, 999_999]) {
     const value = new Float64Array(1_000_000).fill(100);
@@ -54,7 +54,7 @@ test("each pixel column keeps its extremes, its first and its last sample, in or
   for (let index = 1; index < thinned.length; index += 1) assert.ok((thinned.time[index] as number) > (thinned.time[index - 1] as number));
 });
 
-test("extremes of any stretch are those that a plain search finds", () => {
+test("the extremes of any range are those that a linear search finds", () => {
   const all = samples(noise(5000, 4));
   const extremes = new Extremes();
   extremes.extend(all.value, all.length);
@@ -68,7 +68,7 @@ test("extremes of any stretch are those that a plain search finds", () => {
   }
 });
 
-test("samples that come later are taken in", () => {
+test("samples that are added later are included", () => {
   const value = new Float64Array(1000).fill(1);
   const extremes = new Extremes();
   extremes.extend(value, 100);
@@ -77,7 +77,7 @@ test("samples that come later are taken in", () => {
   assert.equal(extremes.between(value, 0, 1000)[1], 130);
 });
 
-test("what is not a number is passed over, also where nothing else is", () => {
+test("NaN is skipped, even if there is nothing else", () => {
   const values = new Array<number>(1000).fill(NaN);
   assert.deepEqual(new Extremes().between(Float64Array.from(values), 0, 1000), [-1, -1]);
   values[500] = 3;
@@ -86,14 +86,14 @@ test("what is not a number is passed over, also where nothing else is", () => {
   assert.ok(drawn(thinned).includes(3));
 });
 
-test("a stretch before or behind all samples shows what is next to it", () => {
+test("a range before or after all samples shows the nearest sample", () => {
   const all = samples([4, 5, 6]);
   assert.deepEqual(drawn(thin(all, new Extremes(), 10, 20, 5)), [6]);
   assert.deepEqual(drawn(thin(all, new Extremes(), -20, -10, 5)), [4]);
   assert.equal(thin(samples([]), new Extremes(), 0, 1, 5).length, 0);
 });
 
-test("moving by whole columns does not change what is drawn of a column", () => {
+test("panning by whole columns does not change what is drawn in a column", () => {
   const all = samples(noise(100_000, 2));
   const width = 50;
   const one = thin(all, new Extremes(), 10_000, 10_000 + 400 * width, 400);

@@ -1,4 +1,4 @@
-//! Whether a bug is seen.
+//! Runs the judges, the scenarios and tests that have to detect a bug.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -8,34 +8,34 @@ use serde_json::Value;
 use super::patch::Judge;
 use super::tree::Tree;
 
-/// How the program and the tests are built: in one way, so that what they use is built once.
+/// The build profile of both the program and the tests, so that their common dependencies are built once.
 const PROFILE: &str = "gallery";
 
-/// What a judge saw.
+/// What a judge reported.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Seen {
     /// The properties that were violated, or the tests that failed.
     pub(super) violated: Vec<String>,
-    /// When the first was seen, in seconds of its simulation.
+    /// The time of the first violation, in seconds of simulated time.
     pub(super) at: Option<f64>,
-    /// How long the judge took, in seconds.
+    /// How long the judge ran, in seconds.
     pub(super) took: f64,
 }
 
 impl Seen {
-    /// Nothing at all.
+    /// Whether no violation was reported.
     pub(super) fn is_silent(&self) -> bool {
         self.violated.is_empty()
     }
 
-    /// What another judge saw as well.
+    /// Adds what another judge reported.
     pub(super) fn join(&mut self, other: Self) {
         self.violated.extend(other.violated);
         self.at = self.at.into_iter().chain(other.at).reduce(f64::min);
         self.took += other.took;
     }
 
-    /// One of `properties`; for a test, that it failed.
+    /// Whether one of `properties` was violated; if there are none, as for a test, whether anything failed.
     pub(super) fn is_one_of(&self, properties: &[String]) -> bool {
         match properties {
             [] => !self.violated.is_empty(),
@@ -44,7 +44,7 @@ impl Seen {
     }
 }
 
-/// Builds what `judge` needs in `tree`.
+/// Builds the program or the test of `judge` in `tree`.
 pub(super) fn build(tree: &Tree, judge: &Judge) -> Result<(), String> {
     let mut command = match judge {
         Judge::Test { package, .. } => test(tree, package, "--no-run"),
@@ -57,8 +57,8 @@ pub(super) fn build(tree: &Tree, judge: &Judge) -> Result<(), String> {
     }
 }
 
-/// Asks `judge`, whose program is built.
-pub(super) fn ask(tree: &Tree, judge: &Judge) -> Result<Seen, String> {
+/// Runs `judge`, whose program or test is built.
+pub(super) fn run(tree: &Tree, judge: &Judge) -> Result<Seen, String> {
     let begin = Instant::now();
     let mut seen = match judge {
         Judge::Scenario { name, variant, controller, seeds } => {
@@ -96,8 +96,7 @@ fn test(tree: &Tree, package: &str, argument: &str) -> Command {
     tree.cargo(&["test", "--quiet", "--profile", PROFILE, "--package", package, argument])
 }
 
-/// The objects that `command` prints, a line each. That it fails says nothing: it does so if it finds
-/// something.
+/// The objects that `command` prints, one per line. Its exit status is ignored: it also fails if it finds a violation.
 fn lines(command: &mut Command) -> Result<Vec<Value>, String> {
     let output = command.stderr(Stdio::piped()).output();
     let output = output.map_err(|error| format!("the lab cannot be run: {error}"))?;
@@ -105,7 +104,9 @@ fn lines(command: &mut Command) -> Result<Vec<Value>, String> {
     let objects: Result<Vec<Value>, _> = text.lines().map(serde_json::from_str).collect();
     match objects {
         Ok(objects) if !objects.is_empty() => Ok(objects),
-        _ => Err(format!("the lab said nothing: {}", String::from_utf8_lossy(&output.stderr))),
+        _ => {
+            Err(format!("the lab printed no results: {}", String::from_utf8_lossy(&output.stderr)))
+        }
     }
 }
 
@@ -128,7 +129,7 @@ fn of_comparisons(rows: &[Value]) -> Seen {
 fn of_test(command: &mut Command, name: &str) -> Result<Seen, String> {
     let output = command.output().map_err(|error| format!("cargo cannot be run: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // One that ran nothing has shown nothing.
+    // If no test ran, the name is wrong: that is an error, not a success.
     let count = |word: &str| -> u64 {
         let counts = text.lines().filter(|line| line.starts_with("test result:"));
         let numbers = counts.filter_map(|line| {

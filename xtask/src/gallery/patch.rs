@@ -1,52 +1,52 @@
-//! A patch of the gallery: what it says of itself, and the difference that it makes.
+//! A patch of the gallery: a header that describes it, and a diff.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A published bug, as a difference to our own code.
+/// A published bug, as a diff against our own code.
 #[derive(Clone, Debug)]
 pub(super) struct Patch {
     /// The name of its file, without `.patch`.
     pub(super) name: String,
     pub(super) path: PathBuf,
-    /// The number of its row in the field's list of bugs.
+    /// The number of its row in the list of published bugs.
     pub(super) row: u32,
-    /// Whether its account was published in full: such rows are always tried.
+    /// Whether the bug was described in full: such rows are tried by `cargo xtask test --gallery`.
     pub(super) is_marked: bool,
     /// What goes wrong, in a few words.
     pub(super) bug: String,
-    /// Whose it was, and where it was published.
+    /// The stack that had the bug, and where that was published.
     pub(super) whose: String,
-    /// The properties of which one has to be violated; none if a test has to fail.
+    /// The properties of which one has to be violated; empty if a test has to fail instead.
     pub(super) properties: Vec<String>,
-    /// Each of them has to see it.
+    /// The judges, each of which has to detect the bug.
     pub(super) judges: Vec<Judge>,
-    /// Why nobody sees it yet.
+    /// The reason why no judge detects it yet, if none does.
     pub(super) open: Option<String>,
 }
 
-/// What has to see the bug.
+/// What has to detect the bug.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Judge {
     /// A scenario of the lab.
     Scenario { name: String, variant: String, controller: String, seeds: u32 },
-    /// A property across runs.
+    /// A comparison of several runs.
     Across { property: String, controller: String },
-    /// The exhaustive search of histories of at most so many moves.
+    /// The exhaustive search of histories of at most `depth` moves.
     Explore { controller: String, depth: u8 },
-    /// A test, for what no property of a run can show.
+    /// A test, for bugs that no property of a run can show.
     Test { package: String, name: String },
 }
 
 impl Patch {
-    /// Who judges it, for people.
+    /// The judges as readable text.
     pub(super) fn describe_judges(&self) -> String {
         self.judges.iter().map(Judge::describe).collect::<Vec<_>>().join("; ")
     }
 }
 
 impl Judge {
-    /// For people.
+    /// The judge as readable text.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Scenario { name, variant, controller, .. } if variant == "base" => {
@@ -64,7 +64,7 @@ impl Judge {
 
 const DEFAULT_SEEDS: u32 = 20;
 
-/// All patches of `folder`, by name.
+/// Reads all patches in `folder`, sorted by name.
 pub(super) fn read_all(folder: &Path) -> Result<Vec<Patch>, String> {
     let unreadable = |error| format!("{}: {error}", folder.display());
     let mut patches = Vec::new();
@@ -80,7 +80,7 @@ pub(super) fn read_all(folder: &Path) -> Result<Vec<Patch>, String> {
     Ok(patches)
 }
 
-/// The header is all lines before the difference: `Key: value`, continued by lines that are indented.
+/// Parses a patch. All lines before the diff are its header: `Key: value`, continued on indented lines.
 fn parse(path: &Path, text: &str) -> Result<Patch, String> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let fields = fields(&name, text)?;
@@ -92,7 +92,7 @@ fn parse(path: &Path, text: &str) -> Result<Patch, String> {
         |key: &str| optional(key).ok_or_else(|| format!("{name}: the header lacks {key}"));
     let row = required("Row")?;
     let (number, mark) = row.split_once(' ').map_or((row.as_str(), ""), |parts| parts);
-    let row = number.parse().map_err(|_| format!("{name}: {number} is no number of a row"))?;
+    let row = number.parse().map_err(|_| format!("{name}: Row takes a number, not {number}"))?;
     required("Does")?;
     let judges = judges(&name, &optional)?;
     let properties = match judges.as_slice() {
@@ -113,7 +113,7 @@ fn parse(path: &Path, text: &str) -> Result<Patch, String> {
     })
 }
 
-/// Who has to see it: one, or a scenario and the search.
+/// The judges that a header names: one, or a scenario and the exhaustive search.
 fn judges(name: &str, optional: &impl Fn(&str) -> Option<String>) -> Result<Vec<Judge>, String> {
     let controller = optional("Controller").unwrap_or_else(|| "all".to_owned());
     let judge = match (optional("Scenario"), optional("Across"), optional("Test")) {
@@ -122,7 +122,7 @@ fn judges(name: &str, optional: &impl Fn(&str) -> Option<String>) -> Result<Vec<
             variant: optional("Variant").unwrap_or_else(|| "base".to_owned()),
             controller: controller.clone(),
             seeds: optional("Seeds").map_or(Ok(DEFAULT_SEEDS), |seeds| {
-                seeds.parse().map_err(|_| format!("{name}: {seeds} is no number of seeds"))
+                seeds.parse().map_err(|_| format!("{name}: Seeds takes a number, not {seeds}"))
             })?,
         }),
         (None, Some(property), None) => {
@@ -143,9 +143,11 @@ fn judges(name: &str, optional: &impl Fn(&str) -> Option<String>) -> Result<Vec<
         Ok::<_, String>(Judge::Explore { controller, depth })
     });
     match (judge, explore.transpose()?) {
-        (None, None) => Err(format!("{name}: one of Scenario, Across, Explore and Test is wanted")),
+        (None, None) => {
+            Err(format!("{name}: the header needs one of Scenario, Across, Explore and Test"))
+        }
         (Some(Judge::Test { .. } | Judge::Across { .. }), Some(_)) => {
-            Err(format!("{name}: Explore goes with Scenario, or alone"))
+            Err(format!("{name}: Explore cannot be combined with Test or Across"))
         }
         (judge, explore) => Ok(judge.into_iter().chain(explore).collect()),
     }
@@ -182,7 +184,7 @@ fn fields(name: &str, text: &str) -> Result<Vec<(String, String)>, String> {
         let (key, value) = line
             .split_once(':')
             .filter(|(key, _)| KEYS.contains(key))
-            .ok_or_else(|| format!("{name}: the header has a line that says nothing: {line}"))?;
+            .ok_or_else(|| format!("{name}: the header has a line without a known key: {line}"))?;
         fields.push((key.to_owned(), value.trim().to_owned()));
     }
     Ok(fields)

@@ -17,7 +17,7 @@ Controller: cubic
 ";
 
 #[test]
-fn a_header_is_read() {
+fn a_header_is_parsed() {
     let patch = parse(Path::new("gallery/001-idle.patch"), HEADER).unwrap();
     assert_eq!((patch.name.as_str(), patch.row, patch.is_marked), ("001-idle", 1, true));
     assert_eq!(patch.bug, "idle time that was none");
@@ -34,7 +34,7 @@ fn a_test_needs_no_property() {
 }
 
 #[test]
-fn the_search_may_be_asked_too() {
+fn the_search_may_be_a_second_judge() {
     let text = HEADER.replace("Scenario: collapse", "Scenario: collapse\nExplore: 9");
     let patch = parse(Path::new("x.patch"), &text).unwrap();
     assert_eq!(patch.describe_judges(), "collapse, cubic; explore: cubic, 9 moves");
@@ -43,16 +43,16 @@ fn the_search_may_be_asked_too() {
 }
 
 #[test]
-fn what_is_missing_or_unknown_is_named() {
+fn errors_name_the_missing_or_unknown_key() {
     for (from, to, complaint) in [
         ("Row: 1 [S]\n", "", "lacks Row"),
-        ("Row: 1", "Row: one", "no number of a row"),
+        ("Row: 1", "Row: one", "Row takes a number"),
         ("Property: L1, S5\n", "", "lacks Property"),
-        ("Scenario: collapse\n", "", "one of Scenario"),
+        ("Scenario: collapse\n", "", "needs one of Scenario"),
         ("Scenario: collapse\n", "Explore: deep\n", "a number of moves"),
         ("Scenario: collapse\n", "Scenario: collapse\nTest: wire x\n", "exclude each other"),
-        ("Scenario: collapse\n", "Across: M5\nExplore: 2\n", "goes with Scenario"),
-        ("Does", "Dose", "says nothing: Dose"),
+        ("Scenario: collapse\n", "Across: M5\nExplore: 2\n", "cannot be combined"),
+        ("Does", "Dose", "without a known key: Dose"),
     ] {
         let error = parse(Path::new("x.patch"), &HEADER.replace(from, to)).unwrap_err();
         assert!(error.contains(complaint) && error.starts_with("x: "), "{error}");

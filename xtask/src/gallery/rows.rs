@@ -1,20 +1,20 @@
-//! The rows of the field's list that no patch stands for.
+//! The rows of the list of published bugs that have no patch.
 
 use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
 
-/// A bug that our design cannot express.
+/// A published bug that our design cannot express.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
-    /// Its number in the field's list.
+    /// Its number in the list of published bugs.
     pub(super) row: u32,
-    /// Whether its account was published in full.
+    /// Whether the bug was described in full.
     pub(super) marked: bool,
     pub(super) bug: String,
-    /// Why there is nothing to change.
+    /// The reason why no change of our code stands for it.
     pub(super) why: String,
 }
 
@@ -24,7 +24,7 @@ struct Rows {
     row: Vec<Row>,
 }
 
-/// All of them, in the order of their numbers.
+/// Reads all of them, sorted by number.
 pub(super) fn read(folder: &Path) -> Result<Vec<Row>, String> {
     let file = folder.join("rows.toml");
     let named = |error: &dyn core::fmt::Display| format!("{}: {error}", file.display());

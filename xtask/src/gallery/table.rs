@@ -1,4 +1,4 @@
-//! The score, as a table in gallery/README.md.
+//! Writes the results into gallery/README.md, as a table.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,17 +10,17 @@ use super::{Trial, folder};
 const BEGIN: &str = "<!-- gallery: written by cargo xtask gallery --write -->";
 const END: &str = "<!-- gallery: end -->";
 
-/// Writes what came of `trials` between the marks of the gallery's README.md.
+/// Writes the outcomes of `trials` between the marks in the gallery's README.md.
 pub(super) fn write(trials: &[Trial<'_>]) -> Result<(), String> {
     let missing = rows::read(&folder())?;
     let text = format!("{}\n{}\n{}", score(trials), table(trials), reasons(&missing));
     replace(&folder().join("README.md"), &text)
 }
 
-/// A line for each patch.
+/// The table with a line for each patch.
 fn table(trials: &[Trial<'_>]) -> String {
     let mut text = String::from(
-        "| row | bug | whose | property | seen by | seconds until seen |\n|---|---|---|---|---|---|\n",
+        "| row | bug | found in | property | detected by | after seconds |\n|---|---|---|---|---|---|\n",
     );
     for trial in trials {
         let Trial { patch, seen, .. } = trial;
@@ -35,7 +35,7 @@ fn table(trials: &[Trial<'_>]) -> String {
     text
 }
 
-/// What was violated of what had to be.
+/// The expected properties that were violated.
 fn property(trial: &Trial<'_>) -> String {
     match (trial.is_caught, trial.patch.properties.as_slice()) {
         (false, _) => "**open**".to_owned(),
@@ -57,17 +57,17 @@ fn score(trials: &[Trial<'_>]) -> String {
         open => format!(" Open: {}.", open.join(", ")),
     };
     format!(
-        "\n{} of {} patches, which stand for {} rows, are caught.{named}\n",
+        "\n{} of {} patches, which cover {} rows, are caught.{named}\n",
         caught.count(),
         trials.len(),
         rows.len()
     )
 }
 
-/// The rows that no patch stands for.
+/// The table of the rows without a patch, with the reasons.
 fn reasons(missing: &[Row]) -> String {
     let mut text = format!(
-        "## Rows that our design cannot express\n\n{} rows have no patch:\n\n| row | bug | why not |\n|---|---|---|\n",
+        "## Rows that our design cannot express\n\n{} rows have no patch:\n\n| row | bug | reason |\n|---|---|---|\n",
         missing.len()
     );
     for Row { row, marked, bug, why } in missing {
@@ -83,6 +83,7 @@ fn replace(file: &Path, table: &str) -> Result<(), String> {
     let parts = text.split_once(BEGIN).and_then(|(before, rest)| {
         rest.split_once(END).map(|(_, after)| format!("{before}{BEGIN}\n{table}\n{END}{after}"))
     });
-    let text = parts.ok_or_else(|| named("there are no marks for the table"))?;
+    let text = parts
+        .ok_or_else(|| named("the comments between which the table is written are missing"))?;
     fs::write(file, text).map_err(|error| named(&error.to_string()))
 }

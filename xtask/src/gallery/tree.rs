@@ -7,20 +7,20 @@ use std::process::{Command, Output};
 
 use crate::command::{root, target};
 
-/// The copy. Files that are the same stay as they are, so that only what a patch changes is built again.
+/// The copy. Unchanged files are not written again, so that cargo rebuilds only what a patch changes.
 pub(super) struct Tree {
     root: PathBuf,
 }
 
 impl Tree {
-    /// A copy of the workspace as it is now.
+    /// Copies the workspace as it is now.
     pub(super) fn new() -> Result<Self, String> {
         let tree = Self { root: target().join("gallery/tree") };
         tree.restore()?;
         Ok(tree)
     }
 
-    /// Makes it what the workspace is.
+    /// Makes the copy identical to the workspace.
     pub(super) fn restore(&self) -> Result<(), String> {
         let wanted = tracked()?;
         for file in &wanted {
@@ -38,12 +38,12 @@ impl Tree {
         remove_others(&self.root, &self.root, &wanted)
     }
 
-    /// Applies `patch`; an error says why it does not apply.
+    /// Applies `patch`.
     pub(super) fn apply(&self, patch: &Path) -> Result<(), String> {
         self.git_apply(patch, &[])
     }
 
-    /// Whether `patch` applies.
+    /// Checks that `patch` applies.
     pub(super) fn check(&self, patch: &Path) -> Result<(), String> {
         self.git_apply(patch, &["--check"])
     }
@@ -51,7 +51,7 @@ impl Tree {
     fn git_apply(&self, patch: &Path, options: &[&str]) -> Result<(), String> {
         let mut git = Command::new("git");
         git.arg("apply").args(options).arg(patch).current_dir(&self.root);
-        // The copy lies within a repository and is none of its own.
+        // The copy is in a folder of the repository, but is not a repository: git must not look for one further up.
         git.env("GIT_CEILING_DIRECTORIES", target());
         let Output { status, stderr, .. } =
             git.output().map_err(|error| format!("git cannot be run: {error}"))?;
@@ -69,7 +69,7 @@ impl Tree {
         command
     }
 
-    /// The program that `cargo` built.
+    /// The program `clearway` that [`Self::cargo`] built.
     pub(super) fn program(&self) -> Command {
         let mut command = Command::new(Self::build().join("gallery/clearway"));
         command.current_dir(&self.root);
@@ -81,14 +81,14 @@ impl Tree {
     }
 }
 
-/// The workspace's files: what is tracked, and what is new and not ignored.
+/// The workspace's files: those that git tracks, and new ones that are not ignored.
 fn tracked() -> Result<BTreeSet<PathBuf>, String> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root());
     let Output { status, stdout, .. } =
         git.output().map_err(|error| format!("git cannot be run: {error}"))?;
     if !status.success() {
-        return Err("git does not list the files of the workspace".to_owned());
+        return Err("`git ls-files` failed in the workspace".to_owned());
     }
     let names = String::from_utf8_lossy(&stdout).into_owned();
     let files = names.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from);

@@ -1,4 +1,4 @@
-//! Which mutants there are, and which of them are tried.
+//! The list of all mutants, and the sample of them that is tried.
 
 use std::path::Path;
 
@@ -6,20 +6,20 @@ use serde_json::Value;
 
 use crate::command::{self, root};
 
-/// What is changed.
+/// The files that are mutated.
 const FILES: [&str; 2] = ["crates/congestion/src/**/*.rs", "crates/transport/src/recovery/**/*.rs"];
 
-/// A change to a function.
+/// One change to a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Mutant {
-    /// File, line, and what is changed.
+    /// `FILE:LINE:COLUMN: CHANGE`, as cargo-mutants prints it.
     pub(super) name: String,
-    /// The package that it is in.
+    /// The package that the file belongs to.
     pub(super) package: String,
 }
 
 impl Mutant {
-    /// The name without the place within the file, which changes with every line above.
+    /// The name without line and column, which change with every edit further up in the file.
     pub(super) fn key(&self) -> String {
         let mut parts = self.name.splitn(4, ':');
         let (file, _line, _column, what) = (parts.next(), parts.next(), parts.next(), parts.next());
@@ -50,8 +50,8 @@ pub(super) fn list(tool: &Path) -> Result<Vec<Mutant>, String> {
     mutants.ok_or_else(|| "the list of mutants lacks names or packages".to_owned())
 }
 
-/// `count` of `all`, in their order. A mutant is in the sample or not by its own name, so that code that comes or goes
-/// elsewhere changes little.
+/// Chooses `count` of `all` and keeps their order. Each mutant is drawn by its own name, so that code that is added or
+/// removed elsewhere changes the sample little.
 pub(super) fn choose(all: &[Mutant], seed: u64, count: usize) -> Vec<Mutant> {
     let mut drawn: Vec<(u64, usize)> =
         all.iter().enumerate().map(|(index, mutant)| (draw(seed, &mutant.key()), index)).collect();
@@ -61,7 +61,7 @@ pub(super) fn choose(all: &[Mutant], seed: u64, count: usize) -> Vec<Mutant> {
     chosen.into_iter().filter_map(|index| all.get(index).cloned()).collect()
 }
 
-/// FNV-1a, and the finisher of SplitMix64, so that the high bits depend on everything.
+/// FNV-1a, followed by the finalizer of SplitMix64, so that the high bits depend on the whole text.
 fn draw(seed: u64, text: &str) -> u64 {
     let basis = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let hash = text
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_of_its_seed_and_survives_changes_elsewhere() {
+    fn a_sample_depends_on_its_seed_and_little_on_changes_elsewhere() {
         let all = mutants(1000);
         let chosen = choose(&all, 1, 100);
         assert_eq!(chosen.len(), 100);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_does_not_know_its_line() {
+    fn a_key_has_no_line_number() {
         assert_eq!(mutants(1)[0].key(), "crates/a/src/b.rs: replace f0 with ()");
     }
 }

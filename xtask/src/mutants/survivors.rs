@@ -1,4 +1,4 @@
-//! The mutants that change nothing that anybody could notice, and why.
+//! The mutants that survive because they change no observable behavior, each with the reason.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::sample::Mutant;
 use crate::command::root;
 
-/// Where they are listed.
+/// The file that lists them.
 pub(super) const FILE: &str = "xtask/survivors.toml";
 
 #[derive(Deserialize, Default, Debug)]
@@ -20,13 +20,14 @@ pub(super) struct Survivors {
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 struct Survivor {
-    /// The mutant's name without the place within its file.
+    /// The mutant's name without line and column.
     mutant: String,
+    /// The reason why it changes no observable behavior.
     why: String,
 }
 
 impl Survivors {
-    /// Why `mutant` changes nothing, if that is known.
+    /// The reason why `mutant` changes no observable behavior, if it is listed.
     pub(super) fn why(&self, mutant: &Mutant) -> Option<&str> {
         let key = mutant.key();
         let found = self.survivor.iter().find(|survivor| survivor.mutant == key);
@@ -34,7 +35,7 @@ impl Survivors {
     }
 }
 
-/// What [`FILE`] lists.
+/// Reads [`FILE`].
 pub(super) fn read() -> Result<Survivors, String> {
     let text = fs::read_to_string(root().join(FILE)).map_err(|error| format!("{FILE}: {error}"))?;
     toml::from_str(&text).map_err(|error| format!("{FILE}: {error}"))

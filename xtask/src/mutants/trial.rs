@@ -1,4 +1,4 @@
-//! Trying mutants: cargo-mutants does it, in two stages.
+//! Runs cargo-mutants on the chosen mutants, in two stages.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,20 +8,21 @@ use std::process::Command;
 use super::sample::{self, Mutant};
 use crate::command::{self, cargo, root, target};
 
-/// The packages whose tests see what the unit tests beside a change do not; those of the last run the fast scenarios.
+/// The packages whose tests are run on the mutants that the unit tests of their own crate miss. The tests of the last
+/// package run the fast scenarios.
 const PACKAGES: [&str; 3] = ["clearway-congestion", "clearway-transport", "clearway-lab"];
-/// How they are built, so that the tests of one take seconds.
+/// The build profile, with which the tests of one mutant take seconds.
 const PROFILE: &str = "trial";
-/// In seconds: many times what the tests take. Some mutants never end.
+/// Timeouts of the two stages in seconds: many times what the tests take, because some mutants loop forever.
 const NEAR_TIMEOUT: &str = "60";
 const FAR_TIMEOUT: &str = "180";
-/// How many at once: each builds for itself.
+/// How many mutants are tried in parallel; each is built in a folder of its own.
 const JOBS: &str = "2";
 
-/// What became of a mutant.
+/// The outcome for one mutant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
-    /// A test failed, or did not end.
+    /// A test failed, or ran into the timeout.
     Caught,
     /// All tests passed.
     Survived,
@@ -39,7 +40,7 @@ impl Fate {
     }
 }
 
-/// What became of all of them, by their names.
+/// The outcomes for all mutants, by name.
 #[derive(Default, Debug)]
 pub(super) struct Trials {
     survived: BTreeSet<String>,
@@ -58,7 +59,7 @@ impl Trials {
     }
 }
 
-/// cargo-mutants: the one that is installed, or one that is built for this.
+/// The path of cargo-mutants: the installed one if there is one, otherwise it is built in the target folder.
 pub(super) fn tool() -> Result<PathBuf, String> {
     let is_installed = cargo(&["mutants", "--version"]).output();
     if is_installed.is_ok_and(|output| output.status.success()) {
@@ -73,7 +74,8 @@ pub(super) fn tool() -> Result<PathBuf, String> {
     Ok(built)
 }
 
-/// Tries `mutants`: first with the unit tests of their own package, and what survives with all of [`PACKAGES`].
+/// Tries `mutants` first with the unit tests of their own package, and those that survive with the tests of all
+/// [`PACKAGES`].
 pub(super) fn try_all(tool: &Path, mutants: &[Mutant]) -> Result<Trials, String> {
     let names: Vec<&str> = mutants.iter().map(|mutant| mutant.name.as_str()).collect();
     let near = stage(tool, "near", &names, &["--cargo-arg=--lib"], NEAR_TIMEOUT)?;
@@ -84,7 +86,7 @@ pub(super) fn try_all(tool: &Path, mutants: &[Mutant]) -> Result<Trials, String>
     Ok(Trials { survived: far.survived, unviable: near.unviable })
 }
 
-/// Tries the mutants called `names`; without further `arguments` with the tests of their own packages.
+/// Tries the mutants called `names` with the tests that `arguments` select: by default those of their own packages.
 fn stage(
     tool: &Path,
     title: &str,
@@ -104,9 +106,9 @@ fn stage(
     command.args(["--re", &exactly(names), "--output"]).arg(&folder);
     command.args(["--jobs", JOBS, "--timeout", timeout, "--no-shuffle", "--colors", "never"]);
     command.args(["--profile", PROFILE]).args(arguments);
-    // In one target folder they would run each other's tests.
+    // If mutants shared a target folder, they would run each other's tests.
     command.env_remove("CARGO_TARGET_DIR");
-    // That some survive is told by its exit status as well.
+    // The exit status is also nonzero if mutants survive (2) or time out (3).
     let status = command.status().map_err(|error| format!("cargo-mutants: {error}"))?;
     if !matches!(status.code(), Some(0 | 2 | 3)) {
         return Err(format!("cargo-mutants failed ({status}) in the {title} tests"));
@@ -120,7 +122,7 @@ fn read(file: &Path) -> Result<BTreeSet<String>, String> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// A regular expression for these names and no others.
+/// A regular expression that matches exactly these names.
 fn exactly(names: &[&str]) -> String {
     let escaped: Vec<String> = names.iter().map(|name| escaped(name)).collect();
     format!("^(?:{})$", escaped.join("|"))
@@ -141,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stands_for_itself() {
+    fn special_characters_of_a_name_are_escaped() {
         let name = "a.rs:1:2: replace < with <= in <impl A for B<'_>>::c -> Option<(u8, &[u8])>";
         let expected =
             r"a\.rs:1:2: replace < with <= in <impl A for B<'_>>::c -> Option<\(u8, &\[u8\]\)>";

@@ -14,7 +14,7 @@ use super::text;
 
 /// The items of a file, and the modules in it.
 pub(super) struct Module {
-    /// Its name, if users have to write it.
+    /// Its name if it is public, so that it is part of the paths that users write.
     public_name: Option<String>,
     items: Vec<Item>,
     modules: Vec<Module>,
@@ -64,7 +64,7 @@ impl Module {
         self.items.iter().filter_map(named).chain(inner).collect()
     }
 
-    /// Adds a line for everything public, below the module `path`.
+    /// Adds a line for every public item of this module, whose parent is `path`, and of the modules in it.
     pub(super) fn describe(
         &self,
         path: &str,
@@ -160,7 +160,7 @@ fn of_impl(item: &ItemImpl, types: &BTreeSet<String>) -> Vec<String> {
     public.collect()
 }
 
-/// The fields that users can name.
+/// A line for every field that users can name.
 fn fields(of: &str, fields: &Fields, is_shown: impl Fn(&Visibility) -> bool) -> Vec<String> {
     let shown = fields.iter().enumerate().filter(|(_, field)| is_shown(&field.vis));
     let line = |(index, field): (usize, &syn::Field)| {
@@ -170,7 +170,7 @@ fn fields(of: &str, fields: &Fields, is_shown: impl Fn(&Visibility) -> bool) -> 
     shown.map(line).collect()
 }
 
-/// What a `pub use` exports: with its path where it comes from another crate, else the name alone.
+/// What a `pub use` exports: with its path if it comes from another crate, otherwise only its name.
 fn exports(tree: &UseTree, path: &str) -> Vec<String> {
     let line = |name: &str| match path.starts_with("clearway_") || path.is_empty() {
         true => format!("export {path}{name}"),
@@ -185,7 +185,7 @@ fn exports(tree: &UseTree, path: &str) -> Vec<String> {
     }
 }
 
-/// What users see of the attributes.
+/// The attributes that matter to users.
 fn marks(attributes: &[Attribute]) -> String {
     let is_seen = |it: &&Attribute| {
         ["derive", "non_exhaustive", "must_use"].iter().any(|name| it.path().is_ident(name))
@@ -201,7 +201,7 @@ fn is_public(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Public(_))
 }
 
-/// Whether an item is compiled for tests or fuzz targets alone.
+/// Whether an item is compiled only for tests or fuzz targets.
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     let is_one = |it: &Attribute| {
         let condition = it.meta.to_token_stream().to_string();

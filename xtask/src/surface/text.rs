@@ -1,8 +1,8 @@
-//! Rust as text in one line.
+//! Rust code as text on one line.
 
 use quote::ToTokens;
 
-/// The tokens of `item`, with the spaces that a reader expects.
+/// The tokens of `item`, with spaces only where rustfmt puts them.
 pub(super) fn of(item: &impl ToTokens) -> String {
     let mut text = item.to_token_stream().to_string().replace('\n', " ");
     for (wide, narrow) in [
@@ -38,7 +38,7 @@ mod tests {
     use super::of;
 
     #[test]
-    fn reads_as_it_was_written() {
+    fn a_signature_is_printed_as_it_was_written() {
         let item: syn::Signature =
             syn::parse_str("fn a<'a, T: B>(&'a self, c: Option<&[T]>) -> Result<(), D::E>")
                 .unwrap();

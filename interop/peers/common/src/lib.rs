@@ -1,5 +1,5 @@
-//! What the Rust peers share, so that they answer to the same command line and check the same
-//! things: options, what a server serves, what a client counts, verifies and prints.
+//! Code that the Rust peers share, so that they have the same command line and check the same things: the options, the
+//! files that a server serves, and what a client counts, verifies and prints.
 
 #![forbid(unsafe_code)]
 

@@ -22,7 +22,7 @@ pub struct ServerOptions {
     /// Directory for qlog files, one per connection.
     #[arg(long)]
     pub qlog: Option<PathBuf>,
-    /// Answer every first Initial with a Retry (RFC 9000 section 8.1.2).
+    /// Respond to the first Initial packet of each client with a Retry packet (RFC 9000 section 8.1.2).
     #[arg(long)]
     pub retry: bool,
 }
@@ -36,13 +36,13 @@ pub struct ClientOptions {
     /// Trust any certificate.
     #[arg(long)]
     pub insecure: bool,
-    /// File for the body; `-` is the standard output (the summary then goes to the standard error).
+    /// File for the body; `-` is standard output (the summary then goes to standard error).
     #[arg(long, required_unless_present = "discard")]
     pub output: Option<PathBuf>,
     /// Only count the body, and check the bytes of `/zero/N`.
     #[arg(long, conflicts_with = "output")]
     pub discard: bool,
-    /// Number of requests on the one connection, at most 32 at a time; the first one's body is kept.
+    /// Number of requests on one connection, at most 32 at a time; only the body of the first is written.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub count: u64,
     /// Address to connect to, instead of 127.0.0.1 and the URL's port.
@@ -51,11 +51,11 @@ pub struct ClientOptions {
     /// Directory for qlog files, one per connection.
     #[arg(long)]
     pub qlog: Option<PathBuf>,
-    /// What to download: `https://localhost:PORT/path`.
+    /// The URL to download: `https://localhost:PORT/path`.
     pub url: Uri,
 }
 
-/// Requests a client has under way at once.
+/// The maximum number of concurrent requests of a client.
 pub const PARALLEL: usize = 32;
 
 impl ClientOptions {
@@ -64,7 +64,7 @@ impl ClientOptions {
         self.url.host().context("the URL has no host")
     }
 
-    /// Where the datagrams go.
+    /// The address that datagrams are sent to.
     pub fn address(&self) -> SocketAddr {
         let port = self.url.port_u16().unwrap_or(443);
         self.connect.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], port)))

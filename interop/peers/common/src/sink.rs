@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 
 use crate::{ClientOptions, PATTERN, PERIOD, zero_length};
 
-/// Where one response's body goes: counted, checked if its bytes are known, and kept if asked.
+/// Receives the body of one response: counts it, checks it if its bytes are known, and writes it if requested.
 pub struct Sink {
     output: Option<Box<dyn Write + Send>>,
     generated: bool,
@@ -16,7 +16,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// The sink of request number `index`, of which only the first keeps its body.
+    /// The sink of request number `index`. Only the body of the first request is written.
     pub fn new(options: &ClientOptions, index: u64) -> Result<Self> {
         let output: Option<Box<dyn Write + Send>> = match options.output.as_deref() {
             Some(path) if index == 0 && path == Path::new("-") => Some(Box::new(std::io::stdout())),
@@ -27,7 +27,7 @@ impl Sink {
         Ok(Self { output, generated: expected.is_some(), expected, received: 0 })
     }
 
-    /// Takes the response's status and the value of its content-length.
+    /// Receives the response's status and the value of its content-length.
     pub fn start(&mut self, status: u16, content_length: Option<u64>) -> Result<()> {
         if status != 200 {
             self.generated = false;
@@ -35,7 +35,7 @@ impl Sink {
         }
         match (self.expected, content_length) {
             (Some(expected), Some(announced)) if expected != announced => {
-                bail!("asked for {expected} bytes, content-length says {announced}")
+                bail!("requested {expected} bytes, but content-length is {announced}")
             }
             (None, announced) => self.expected = announced,
             _ => {}
@@ -43,7 +43,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Takes the next bytes of the body.
+    /// Receives the next bytes of the body.
     pub fn take(&mut self, bytes: &[u8]) -> Result<()> {
         if self.generated {
             self.check(bytes)?;
@@ -55,7 +55,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Takes the end of the body and returns its length.
+    /// Receives the end of the body and returns its length.
     pub fn finish(mut self) -> Result<u64> {
         if let Some(output) = &mut self.output {
             output.flush()?;
@@ -85,19 +85,19 @@ impl Sink {
     }
 }
 
-/// What a client did.
+/// The result of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Summary {
-    /// Bytes of all bodies.
+    /// The total length of all bodies.
     pub bytes: u64,
-    /// From the first request to the last byte of the last body; the handshake is not in it.
+    /// The time from the first request to the last byte of the last body, without the handshake.
     pub elapsed: Duration,
-    /// 200 if every response said so, otherwise the first other status.
+    /// 200 if all responses have this status, otherwise the first other status.
     pub status: u16,
 }
 
 impl Summary {
-    /// Adds up the responses (status, bytes) to the requests that began at `begin`.
+    /// Summarizes the responses (status, bytes) to requests of which the first was sent at `begin`.
     pub fn new(begin: Instant, responses: &[(u16, u64)]) -> Self {
         let other = responses.iter().map(|(status, _)| *status).find(|status| *status != 200);
         Self {
@@ -107,7 +107,7 @@ impl Summary {
         }
     }
 
-    /// Prints the one line a client ends with; an error unless everything was a 200.
+    /// Prints the line that a client ends with. Returns an error unless every status was 200.
     pub fn print(&self, options: &ClientOptions) -> Result<()> {
         let seconds = self.elapsed.as_secs_f64();
         let line = format!(

@@ -15,19 +15,19 @@ use quinn::{
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What both sides say when they are done (RFC 9114 section 8.1, H3_NO_ERROR).
+/// The error code with which both endpoints close the connection (RFC 9114 section 8.1, H3_NO_ERROR).
 pub const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 
-/// Asked of the kernel in each direction; it may grant less.
+/// The socket buffer requested from the kernel in each direction; it may grant less.
 const SOCKET_BUFFER: usize = 8 << 20;
 const STREAM_WINDOW: u32 = 16 << 20;
 const CONNECTION_WINDOW: u32 = 64 << 20;
 const SEND_WINDOW: u64 = 16 << 20;
 
-/// How an endpoint's connections behave.
+/// Settings of an endpoint's connections.
 #[derive(Clone)]
 pub struct Settings {
-    /// Largest datagram from the start; `None` leaves it to path MTU discovery.
+    /// The size of full datagrams from the start; `None` enables path MTU discovery.
     pub mtu: Option<u16>,
     /// Directory for qlog files.
     pub qlog: Option<PathBuf>,
@@ -64,7 +64,7 @@ impl Settings {
     }
 }
 
-/// Serves until SIGTERM or SIGINT; `each` is what a connection does.
+/// Serves until SIGTERM or SIGINT; `each` handles one connection.
 pub async fn serve<F, Fut>(
     settings: &Settings,
     address: SocketAddr,

@@ -1,4 +1,4 @@
-//! An HTTP/3 and raw-stream server and client on quinn and h3, to test and benchmark against.
+//! An HTTP/3 and raw-stream server and client on quinn and h3, for tests and benchmarks.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use peer_common::{ClientOptions, ServerOptions};
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Largest datagram from the start, in bytes of UDP payload; path MTU discovery is then off.
+    /// UDP payload size of full datagrams from the start; this disables path MTU discovery.
     #[arg(long, global = true, value_parser = clap::value_parser!(u16).range(1200..))]
     mtu: Option<u16>,
 }
@@ -29,9 +29,9 @@ enum Command {
     Server(ServerOptions),
     /// Download over HTTP/3.
     Client(ClientOptions),
-    /// Answer each stream's 8-byte big-endian length with that many bytes (ALPN "perf").
+    /// Read an 8-byte big-endian length from each stream, and send that many bytes (ALPN "perf").
     RawServer(raw::ServerOptions),
-    /// Ask for bytes on raw streams (ALPN "perf") and count them.
+    /// Request bytes on raw streams (ALPN "perf") and count them.
     RawClient(raw::ClientOptions),
 }
 

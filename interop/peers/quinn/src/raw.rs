@@ -1,5 +1,5 @@
-//! Bytes on streams without HTTP: the client opens a bidirectional stream and sends a length (8
-//! bytes, big-endian), the server answers with that many bytes.
+//! Downloads on streams without HTTP: the client opens a bidirectional stream and sends a length (8 bytes, big-endian),
+//! the server responds with that many bytes.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -43,20 +43,20 @@ pub struct ClientOptions {
     /// Trust any certificate.
     #[arg(long)]
     insecure: bool,
-    /// Bytes to ask for, on each stream.
+    /// Number of bytes to request on each stream.
     #[arg(long)]
     bytes: u64,
-    /// Streams, all at once.
+    /// Number of concurrent streams.
     #[arg(long, default_value_t = 1)]
     count: u64,
     /// Directory for qlog files, one per connection.
     #[arg(long)]
     qlog: Option<PathBuf>,
-    /// Where the server listens; its certificate must say `localhost`.
+    /// The address of the server, whose certificate must be for `localhost`.
     address: SocketAddr,
 }
 
-/// Serves until a signal.
+/// Serves until SIGTERM or SIGINT.
 pub async fn serve(options: &ServerOptions, mtu: Option<u16>) -> Result<()> {
     let settings = Settings { mtu, qlog: options.qlog.clone() };
     let tls = tls::server(&options.cert, &options.key, ALPN)?;
@@ -121,7 +121,7 @@ async fn download_one(connection: Connection, bytes: u64) -> Result<u64> {
     send.write_all(&bytes.to_be_bytes()).await?;
     send.finish()?;
     let mut received = 0;
-    // In whatever order it comes: nothing here needs the order, and this is quinn at its fastest.
+    // Unordered, because the order does not matter here, and this is how quinn is fastest.
     while let Some(chunk) = receive.read_chunk(usize::MAX, false).await? {
         received += chunk.bytes.len() as u64;
     }

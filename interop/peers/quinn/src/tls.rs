@@ -11,7 +11,7 @@ use rustls::{
     CipherSuite, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
 };
 
-/// The server's side of TLS: one certificate, one protocol.
+/// The server's TLS configuration: one certificate, one protocol.
 pub fn server(cert: &Path, key: &Path, alpn: &[u8]) -> Result<Arc<QuicServerConfig>> {
     let key =
         PrivateKeyDer::from_pem_file(key).with_context(|| format!("reading {}", key.display()))?;
@@ -23,7 +23,7 @@ pub fn server(cert: &Path, key: &Path, alpn: &[u8]) -> Result<Arc<QuicServerConf
     Ok(Arc::new(config.try_into()?))
 }
 
-/// The client's side of TLS: trusts the certificates in `ca`, or any certificate without it.
+/// The client's TLS configuration: trusts the certificates in `ca`, or any certificate without it.
 pub fn client(ca: Option<&Path>, alpn: &[u8]) -> Result<Arc<QuicClientConfig>> {
     let provider = provider();
     let algorithms = provider.signature_verification_algorithms;
@@ -43,7 +43,7 @@ pub fn client(ca: Option<&Path>, alpn: &[u8]) -> Result<Arc<QuicClientConfig>> {
     Ok(Arc::new(config.try_into()?))
 }
 
-/// AES-128-GCM first: the cheapest for the benchmarks, and RFC 9001's own.
+/// Prefers AES-128-GCM, which is the fastest for the benchmarks, and is the cipher suite that RFC 9001 requires.
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
     provider

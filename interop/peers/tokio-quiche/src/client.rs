@@ -24,7 +24,7 @@ use crate::{settings, text};
 /// H3_NO_ERROR, RFC 9114 section 8.1.
 const NO_ERROR: u64 = 0x100;
 
-/// Trusts one file of certificates and nothing else.
+/// Trusts only the certificates in one file.
 struct Trust(PathBuf);
 
 impl ConnectionHook for Trust {
@@ -38,7 +38,7 @@ impl ConnectionHook for Trust {
     }
 }
 
-/// Downloads what the options say and prints the summary.
+/// Performs the requests that the options describe and prints the summary.
 pub async fn download(options: ClientOptions) -> Result<()> {
     let socket = UdpSocket::bind("0.0.0.0:0").await?;
     socket.connect(options.address()).await?;
@@ -49,7 +49,7 @@ pub async fn download(options: ClientOptions) -> Result<()> {
     let trusted = options.ca.clone().filter(|_| !options.insecure);
     settings.verify_peer = trusted.is_some();
     settings.handshake_timeout = Some(Duration::from_secs(5));
-    // The hook is only asked if there is a certificate of ours; it does not use it.
+    // The hook is only called if a certificate is configured, which the hook ignores.
     let unused = trusted.as_deref().map(text).transpose()?.map(|path| TlsCertificatePaths {
         cert: path,
         private_key: path,
@@ -86,12 +86,12 @@ async fn download_all(
                 headers: headers(options),
                 body_writer: None,
             };
-            requests.send(request).map_err(|_| anyhow!("the connection is gone"))?;
+            requests.send(request).map_err(|_| anyhow!("the connection is closed"))?;
             asked += 1;
         }
         tokio::select! {
             event = controller.event_receiver_mut().recv() => match event {
-                // The first request leaves when the handshake is over.
+                // The first request is sent when the handshake is complete.
                 Some(ClientH3Event::NewOutboundRequest { request_id: 0, stream_id }) => {
                     begin = Instant::now();
                     kept = Some(stream_id);
@@ -146,14 +146,14 @@ async fn receive(mut sink: Sink, mut response: IncomingH3Headers) -> Result<(u16
     Ok((status, sink.finish()?))
 }
 
-/// Says goodbye, and waits until it is on its way.
+/// Closes the connection, and waits until CONNECTION_CLOSE is sent.
 async fn close(mut controller: ClientH3Controller) {
-    let goodbye = ConnectionShutdownBehaviour {
+    let shutdown = ConnectionShutdownBehaviour {
         send_application_close: true,
         error_code: NO_ERROR,
         reason: Vec::new(),
     };
-    let _ = controller.cmd_sender().send(QuicCommand::ConnectionClose(goodbye));
+    let _ = controller.cmd_sender().send(QuicCommand::ConnectionClose(shutdown));
     let gone = async { while controller.event_receiver_mut().recv().await.is_some() {} };
     let _ = tokio::time::timeout(Duration::from_secs(1), gone).await;
 }

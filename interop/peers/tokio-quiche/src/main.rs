@@ -1,4 +1,4 @@
-//! An HTTP/3 file server and client on tokio-quiche, to test against.
+//! An HTTP/3 file server and client on tokio-quiche, for tests.
 
 #![forbid(unsafe_code)]
 
@@ -43,7 +43,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// The same generous windows as the other peers, so that none of them waits for credit.
+/// The same large windows as the other peers, so that flow control does not limit any of them.
 fn settings(qlog: Option<&PathBuf>) -> Result<QuicSettings> {
     let mut settings = QuicSettings::default();
     settings.initial_max_stream_data_bidi_local = 16 << 20;
