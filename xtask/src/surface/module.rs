@@ -108,7 +108,7 @@ fn of_struct(item: &ItemStruct) -> Vec<String> {
     let name = item.ident.to_string();
     let mut lines =
         vec![format!("struct {name}{}{}", text::of(&item.generics), marks(&item.attrs))];
-    lines.extend(fields(&name, &item.fields, |visibility| is_public(visibility)));
+    lines.extend(fields(&name, &item.fields, is_public));
     lines
 }
 
