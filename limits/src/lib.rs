@@ -3,8 +3,7 @@
 //! - [`attack`]: a peer that has the keys and fills one table after another, to ten times its limit. `tests/sizes.rs`
 //!   compares the allocated bytes with the bound that each attack states.
 //! - `tables.toml` lists every field that can grow in the libraries that a peer drives, with the attack that fills it
-//! or
-//!   the reason why no peer can. `tests/tables.rs` compares it with the source.
+//!   or the reason why no peer can. `tests/tables.rs` compares it with the source.
 //! - [`cost`]: single operations on an endpoint that has many streams, connections, fragments or lost packets;
 //!   `cargo xtask cost` counts their instructions.
 
