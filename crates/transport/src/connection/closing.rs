@@ -21,25 +21,25 @@ pub(super) struct Close {
     reason: Vec<u8>,
 }
 
-/// Longer reasons are cut: the frame must fit into one packet.
+/// Longer reasons are truncated: the frame has to fit into one packet.
 const MAX_REASON_LEN: usize = 512;
 /// Closing and draining last this many probe timeouts (RFC 9000 §10.2).
 const CLOSE_TIMEOUTS: u32 = 3;
 
 impl Connection {
-    /// Whether nothing authentic of the peer has come yet.
+    /// Whether no authentic packet of the peer has been received yet.
     pub fn is_unanswered(&self) -> bool {
         self.counters.packets_received == 0 && !self.lifecycle.is_closed()
     }
 
-    /// Closes the connection with INTERNAL_ERROR (RFC 9000 §20.1): for when what uses it cannot go on.
+    /// Closes the connection with INTERNAL_ERROR (RFC 9000 §20.1), for an application that cannot continue.
     pub fn close_with_internal_error(&mut self, now: Timestamp, reason: &'static str) {
         let error = TransportError::internal(reason);
         self.close_by_transport(now, error);
     }
 
-    /// The network says that nobody receives at the peer's address. Such a report is not authenticated,
-    /// so it ends only an attempt to which nothing has answered yet.
+    /// An ICMP message reports that the peer's address is unreachable. Such a report is not authenticated, so it
+    /// ends only an attempt to connect that no packet has answered yet.
     pub fn on_unreachable(&mut self, now: Timestamp) {
         if self.is_unanswered() {
             self.abandon(now, ConnectionError::Unreachable);
@@ -78,7 +78,7 @@ impl Connection {
         self.report_closed(now, error);
     }
 
-    /// The peer closed or has lost the connection: RFC 9000 §10.2.2, §10.3.1.
+    /// The peer has closed the connection (RFC 9000 §10.2.2), or has no state for it (§10.3.1).
     pub(super) fn drain(&mut self, now: Timestamp, error: ConnectionError) {
         let was_closed = self.lifecycle.is_closed();
         let until = match self.lifecycle {
@@ -93,7 +93,7 @@ impl Connection {
         }
     }
 
-    /// Ends at once and without a word (RFC 9000 §10.1, §6.2).
+    /// Ends the connection at once, without a CONNECTION_CLOSE (RFC 9000 §10.1, §6.2).
     pub(super) fn abandon(&mut self, now: Timestamp, error: ConnectionError) {
         let was_closed = self.lifecycle.is_closed();
         self.lifecycle = Lifecycle::Drained;
@@ -103,7 +103,7 @@ impl Connection {
         }
     }
 
-    /// A peer's CONNECTION_CLOSE ends our closing state as well (RFC 9000 §10.2.2).
+    /// Looks for a CONNECTION_CLOSE of the peer, which ends our closing state as well (RFC 9000 §10.2.2).
     pub(super) fn notice_close_while_closing(&mut self, now: Timestamp, datagram: &mut [u8]) {
         if matches!(self.lifecycle, Lifecycle::Closing { .. }) && self.contains_close(now, datagram)
         {
@@ -111,8 +111,8 @@ impl Connection {
         }
     }
 
-    /// Writes the CONNECTION_CLOSE that is owed into one datagram, in every space that the peer may
-    /// have keys for (RFC 9000 §10.2.3).
+    /// Writes the pending CONNECTION_CLOSE into one datagram, in every packet number space for which the peer may
+    /// have keys (RFC 9000 §10.2.3).
     pub(super) fn transmit_close(&mut self, now: Timestamp, buffer: &mut [u8]) -> Option<Transmit> {
         let Lifecycle::Closing { owed: true, close, told, .. } = &self.lifecycle else {
             return None;
@@ -134,7 +134,7 @@ impl Connection {
             }
         }
         let has_initial = self.outgoing.drafts.iter().any(|draft| draft.space == SpaceId::Initial);
-        // Without room, as before an unvalidated address is heard again, it stays owed.
+        // Without room, as at the anti-amplification limit, it stays pending.
         let last = self.outgoing.drafts.last_mut()?;
         if self.side.is_client() && has_initial {
             last.pad_datagram(&mut writer, MINIMUM_INITIAL_SIZE);
@@ -142,7 +142,7 @@ impl Connection {
         let size = writer.written();
         self.lifecycle.on_close_told(is_code_first);
         if self.protect_and_stage(now, writer.filled_mut()).is_err() {
-            // Nothing can be told any more; the closing state still ends by its timer.
+            // Nothing can be sent any more. The closing state still ends by its timer.
             return None;
         }
         self.paths.current_mut().on_sent(size as u64);
@@ -155,18 +155,18 @@ impl Connection {
         })
     }
 
-    /// RFC 9000 §10.2.3: in every space for which the peer may have keys.
+    /// Whether the peer may have keys for `space` (RFC 9000 §10.2.3).
     fn is_close_wanted_in(&self, space: SpaceId) -> bool {
         let protection = self.handshake.protection();
-        // A server that sent Handshake packets can open them.
+        // A server that has sent Handshake packets can decrypt them.
         let is_redundant = space == SpaceId::Initial
             && self.side.is_client()
             && protection.can_seal(SpaceId::Handshake);
         protection.can_seal(space) && !is_redundant
     }
 
-    /// Whether a server that can open 1-RTT packets would learn less from a Handshake packet before
-    /// them. It gets a datagram without one first; a server that cannot open it gets the next.
+    /// Whether a Handshake packet would hide the error code from a server that can decrypt 1-RTT packets. The first
+    /// datagram comes without one; a server that cannot decrypt it gets the next.
     fn hides_code_from_server(&self, close: &Close) -> bool {
         self.side.is_client()
             && close.kind == CloseKind::Application
@@ -176,7 +176,8 @@ impl Connection {
 }
 
 impl Close {
-    /// RFC 9000 §10.2.3: what an application says is not shown in packets that an attacker can read.
+    /// Writes the frame. An application's error code and reason are left out of packets that an attacker can read
+    /// (RFC 9000 §10.2.3).
     fn write(&self, space: SpaceId, contents: &mut PacketContents<'_, '_>) {
         let hidden = space != SpaceId::Application && self.kind == CloseKind::Application;
         let frame = if hidden {

@@ -1,4 +1,4 @@
-//! Each frame goes to the one part that owns it.
+//! Dispatch of received frames: each goes to the one part of the connection that owns its state.
 
 use core::time::Duration;
 
@@ -97,14 +97,14 @@ impl Connection {
         if outcome.has_rtt_sample {
             self.on_round_trip();
         }
-        // Before the acknowledged bytes leave the send buffer, so that writers see both at once.
+        // Before acknowledged bytes leave the send buffer, so that writers see both changes at once.
         self.streams.on_congestion_window(self.recovery.window());
         self.dispatch_tokens();
         self.observe_recovery(now);
         Ok(())
     }
 
-    /// Windows and key phases are timed in round trips.
+    /// Flow control windows grow and key updates are paced by round trips.
     fn on_round_trip(&mut self) {
         if let Some(rtt) = self.recovery.stats().rtt {
             self.streams.on_round_trip(rtt.smoothed);
@@ -113,14 +113,14 @@ impl Connection {
         self.handshake.protection_mut().set_probe_timeout(probe_timeout);
     }
 
-    /// RFC 9000 §19.3: scaled by the peer's exponent.
+    /// The ACK Delay, scaled by the peer's ack_delay_exponent (RFC 9000 §19.3).
     fn ack_delay(&self, ack: &Ack<'_>) -> Duration {
         let exponent = self.peer.parameters.ack_delay_exponent.get().min(20) as u32;
         let microseconds = ack.delay.get().checked_shl(exponent).unwrap_or(u64::MAX);
         Duration::from_micros(microseconds)
     }
 
-    /// Tells the parts what became of the frames they sent (law 10).
+    /// Reports to each part whether the frames that it sent were acknowledged or lost (law 10).
     pub(super) fn dispatch_tokens(&mut self) {
         let mut tokens = core::mem::take(&mut self.outgoing.settled);
         self.recovery.take_acked(&mut tokens);
@@ -162,7 +162,7 @@ impl Connection {
 
     pub(super) fn on_token_lost(&mut self, space: SpaceId, token: &Token) {
         match *token {
-            // A newer ACK, or the next one, says it all again.
+            // Later ACK frames contain the same ranges.
             Token::Ack { .. } => {}
             Token::Crypto { offset, length } => {
                 self.handshake.stream_mut(space).on_lost(offset, length);
@@ -184,7 +184,7 @@ impl Connection {
         }
     }
 
-    /// What an expired recovery timer asks for.
+    /// Handles a CONNECTION_CLOSE.
     fn receive_close(&mut self, now: Timestamp, close: &ConnectionClose<'_>) {
         let reason = Bytes::copy_from_slice(close.reason);
         let error = match close.kind {
@@ -208,8 +208,8 @@ impl Connection {
                 "RFC 9000 §19.20",
             ));
         }
-        // Only 1-RTT packets carry it, and those are opened only with the handshake's keys; but TLS
-        // may still be going on, and then a peer that confirms it breaks the rules.
+        // It arrives in a 1-RTT packet, whose keys come from the handshake. TLS may still be in progress, and then a
+        // peer that confirms the handshake violates the protocol.
         if !self.handshake.is_complete() {
             return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
@@ -229,7 +229,7 @@ impl Connection {
                 "RFC 9000 §19.7",
             ));
         }
-        // A server has no reason to give more than a few; the rest is dropped.
+        // A server has no reason to send more than a few. Further ones are dropped.
         if self.counters.tokens_received < MAX_TOKENS_RECEIVED {
             self.counters.tokens_received = self.counters.tokens_received.saturating_add(1);
             self.events.push_back(Event::NewToken(Bytes::copy_from_slice(token)));
@@ -275,5 +275,5 @@ impl Connection {
     }
 }
 
-/// NEW_TOKEN frames that are passed to the application over a connection's life.
+/// How many NEW_TOKEN frames of one connection are passed to the application.
 const MAX_TOKENS_RECEIVED: u64 = 8;

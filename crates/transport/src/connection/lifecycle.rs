@@ -1,4 +1,4 @@
-//! How a connection begins and what becomes of it: parameters, and the stages of its life.
+//! How a connection begins, and the states that it passes through.
 
 use clearway_units::Timestamp;
 use clearway_wire::frame;
@@ -23,37 +23,37 @@ use crate::space::ReceivedPackets;
 use crate::space_id::{PerSpace, SpaceId};
 use crate::streams::Streams;
 
-/// Where a connection is in its life.
+/// The state of a connection.
 #[derive(Debug)]
 pub(super) enum Lifecycle {
     /// The handshake is not complete.
     Handshaking {
-        /// When patience ends.
+        /// When the handshake times out.
         deadline: Timestamp,
     },
-    /// TLS is done.
+    /// The handshake is complete (RFC 9001 §4.1.1).
     Complete,
-    /// The peer is known to be done too.
+    /// The handshake is confirmed (RFC 9001 §4.1.2).
     Confirmed,
-    /// This end closed (RFC 9000 §10.2.1).
+    /// This endpoint has closed the connection (RFC 9000 §10.2.1).
     Closing {
-        /// When all state may go.
+        /// When the state is discarded.
         until: Timestamp,
-        /// What to say.
+        /// The content of CONNECTION_CLOSE.
         close: Close,
-        /// A CONNECTION_CLOSE is owed.
+        /// Whether a CONNECTION_CLOSE is to be sent.
         owed: bool,
-        /// One was sent.
+        /// Whether one has been sent.
         told: bool,
-        /// Packets received since; answers become rarer with them.
+        /// Packets received since, which limit how often the CONNECTION_CLOSE is repeated.
         received: u64,
     },
-    /// The peer closed (RFC 9000 §10.2.2).
+    /// The peer has closed the connection (RFC 9000 §10.2.2).
     Draining {
-        /// When all state may go.
+        /// When the state is discarded.
         until: Timestamp,
     },
-    /// All state may go.
+    /// The closing or draining state is over, and the connection can be dropped.
     Drained,
 }
 
@@ -74,7 +74,7 @@ impl Lifecycle {
         matches!(self, Self::Drained)
     }
 
-    /// A CONNECTION_CLOSE was built; another is owed at once if `again`.
+    /// A CONNECTION_CLOSE was built. Another is to be sent at once if `again`.
     pub(super) fn on_close_told(&mut self, again: bool) {
         if let Self::Closing { owed, told, .. } = self {
             *owed = again;
@@ -82,7 +82,7 @@ impl Lifecycle {
         }
     }
 
-    /// RFC 9000 §10.2.1: the answer to packets is rate-limited by making it rarer and rarer.
+    /// Decides whether a packet is answered: the more were received, the rarer the answers (RFC 9000 §10.2.1).
     pub(super) fn on_packet_while_closing(&mut self) {
         if let Self::Closing { owed, received, .. } = self {
             *received = received.saturating_add(1);
@@ -91,7 +91,7 @@ impl Lifecycle {
     }
 }
 
-/// The transport parameters that an endpoint announces (RFC 9000 §18.2).
+/// The transport parameters that an endpoint sends (RFC 9000 §18.2).
 pub(crate) fn local_parameters(
     config: &TransportConfig,
     local_id: ConnectionId,
@@ -109,7 +109,7 @@ pub(crate) fn local_parameters(
         initial_max_streams_bidi: streams(config.max_concurrent_bidirectional_streams),
         initial_max_streams_uni: streams(config.max_concurrent_unidirectional_streams),
         max_ack_delay: VarInt::saturating(milliseconds.min((1 << 14) - 1)),
-        // Moving to another local address on purpose is not supported yet; a rebinding NAT is.
+        // Migration to another local address is not supported yet; a NAT that rebinds is.
         active_connection_id_limit: VarInt::saturating(LOCAL_ACTIVE_CONNECTION_ID_LIMIT),
         initial_source_connection_id: Some(local_id),
         max_datagram_frame_size: VarInt::saturating(config.max_datagram_frame_size.unwrap_or(0)),
@@ -255,7 +255,7 @@ impl Connection {
         Ok(())
     }
 
-    /// RFC 9000 §7.3: the connection IDs of the handshake are authenticated.
+    /// Compares the connection IDs in the peer's parameters with those of the handshake (RFC 9000 §7.3).
     fn check_connection_ids(&self, peer: &TransportParameters) -> Result<(), TransportError> {
         let code = TransportErrorCode::TRANSPORT_PARAMETER_ERROR;
         let mismatch = |violation| TransportError::rule(code, violation, "RFC 9000 §7.3");
@@ -289,7 +289,7 @@ impl Connection {
         }
         self.events.push_back(Event::Connected);
         if self.side.is_server() {
-            // RFC 9001 §4.1.2: for a server, complete is confirmed.
+            // For a server the handshake is confirmed once it is complete (RFC 9001 §4.1.2).
             self.flags.handshake_done_owed = true;
             self.flags.new_token_owed = self.identity.new_token.is_some();
             self.confirm_handshake(now);
@@ -297,7 +297,7 @@ impl Connection {
         Ok(())
     }
 
-    /// HANDSHAKE_DONE came, or a 1-RTT packet was acknowledged (RFC 9001 §4.1.2).
+    /// The handshake is confirmed: HANDSHAKE_DONE was received, or a 1-RTT packet was acknowledged (RFC 9001 §4.1.2).
     pub(super) fn confirm_handshake(&mut self, now: Timestamp) {
         if !matches!(self.lifecycle, Lifecycle::Complete) {
             return;
@@ -309,7 +309,7 @@ impl Connection {
         self.events.push_back(Event::HandshakeConfirmed);
     }
 
-    /// RFC 9001 §4.9: the keys of a space go, and with them all that was outstanding in it.
+    /// Discards the keys of a space, and everything that is outstanding in it (RFC 9001 §4.9).
     pub(super) fn discard_space(&mut self, now: Timestamp, space: SpaceId) {
         if self.handshake.protection().can_seal(space) {
             self.handshake.discard(space);
@@ -322,7 +322,7 @@ impl Connection {
         }
     }
 
-    /// RFC 9000 §17.2.5.2: a client follows the first valid Retry, and only before anything else.
+    /// Follows a Retry. A client accepts one at most, and only before any other packet (RFC 9000 §17.2.5.2).
     pub(super) fn receive_retry(&mut self, now: Timestamp, packet: &Retry<'_>) {
         let acceptable = self.side.is_client()
             && !self.flags.initial_from_server_seen
@@ -335,7 +335,7 @@ impl Connection {
         self.identity.retry_source = Some(packet.source);
         self.identity.token = packet.token.to_vec();
         self.remote_ids.set_from_handshake(packet.source);
-        // RFC 9002 §6.3: what went before will never be acknowledged; packet numbers go on.
+        // The packets sent before will never be acknowledged. Packet numbers continue (RFC 9002 §6.3).
         let restarted = self
             .recovery
             .abandon_outstanding(SpaceId::Initial, now)
@@ -346,7 +346,7 @@ impl Connection {
         }
     }
 
-    /// After a datagram: what it may have set free.
+    /// Releases what a received datagram may have made possible.
     pub(super) fn after_receiving(&mut self, now: Timestamp) {
         if self.lifecycle.is_closed() {
             return;
@@ -355,5 +355,5 @@ impl Connection {
     }
 }
 
-/// How many of the peer's connection IDs are kept: what `local_parameters` announces.
+/// How many of the peer's connection IDs are kept; [`local_parameters`] sends it as the limit.
 const LOCAL_ACTIVE_CONNECTION_ID_LIMIT: u64 = 4;

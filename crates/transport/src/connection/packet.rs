@@ -1,4 +1,4 @@
-//! A packet on its way into a datagram: drafted, perhaps padded, then protected in place.
+//! A packet while it is built: written as a draft, padded where necessary, then protected in place.
 
 use clearway_wire::{
     ConnectionId, EncodeError, LongPacketType, PacketNumber, PacketType, Version, Writer, header,
@@ -25,9 +25,9 @@ pub(super) struct Draft {
     pub(super) counts_in_flight: bool,
     pub(super) is_probe: bool,
     pub(super) is_path_probe: bool,
-    /// Where its header begins in the datagram.
+    /// Where the packet begins in the datagram.
     pub(super) start: usize,
-    /// Where the Length field is, in a long header.
+    /// Where the Length field is; `None` in a short header.
     length_offset: Option<usize>,
     /// Where the packet number begins.
     pub(super) number_offset: usize,
@@ -37,7 +37,7 @@ pub(super) struct Draft {
     pub(super) payload_end: usize,
 }
 
-/// What goes into the header.
+/// The fields of a header.
 pub(super) struct HeaderPlan<'a> {
     pub(super) space: SpaceId,
     pub(super) number: PacketNumber,
@@ -49,8 +49,8 @@ pub(super) struct HeaderPlan<'a> {
 }
 
 impl Draft {
-    /// Writes a header, lets `fill` write the frames, and leaves room for the tag. `Ok(None)`, with
-    /// nothing written, if there was no room for the packet or `fill` had nothing for it.
+    /// Writes a header, lets `fill` write the frames, and leaves room for the tag. `Ok(None)`, with nothing written, if
+    /// there was no room for the packet or `fill` wrote no frame.
     pub(super) fn write(
         writer: &mut Writer<'_>,
         plan: &HeaderPlan<'_>,
@@ -136,22 +136,22 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds PADDING so that the datagram, of which this is the last packet, has `size` bytes.
+    /// Adds PADDING so that the datagram has `size` bytes. This packet has to be its last.
     pub(super) fn pad_datagram(&mut self, writer: &mut Writer<'_>, size: usize) {
         let missing = size.saturating_sub(writer.written()).min(writer.remaining());
         if missing > 0 && writer.zeros(missing).is_ok() {
-            // What was the tag's room becomes padding, and the tag moves to the end.
+            // The padding takes the place of the tag, which moves to the end.
             self.payload_end = self.payload_end.saturating_add(missing);
             self.counts_in_flight = true;
         }
     }
 
-    /// Where the packet ends, tag included.
+    /// Where the packet ends, including the tag.
     pub(super) fn end(&self) -> usize {
         self.payload_end.saturating_add(TAG_LEN)
     }
 
-    /// Its size on the wire.
+    /// The packet's size in the datagram, in bytes.
     pub(super) fn size(&self) -> usize {
         self.end().saturating_sub(self.start)
     }

@@ -1,4 +1,4 @@
-//! A byte out: asks each part for its interest, in one fixed order, and fills datagrams in place.
+//! Sending: asks each part for what it has to send, in one fixed order, and fills datagrams in place.
 
 use clearway_congestion::SendLimit;
 use clearway_units::Timestamp;
@@ -14,25 +14,25 @@ use crate::recovery::StagedPacket;
 use crate::space_id::SpaceId;
 use crate::token::Token;
 
-/// With less credit than this nothing is built for an unvalidated address: a 1-RTT packet with the
-/// longest header, a PATH_CHALLENGE and a small ACK.
+/// With less anti-amplification credit than this nothing is built: it is the size of a 1-RTT packet with the longest
+/// header, a PATH_CHALLENGE and a small ACK.
 const SMALLEST_DATAGRAM: usize = 64;
 
-/// What an attempt to build a datagram came to.
+/// The result of an attempt to build a datagram.
 enum Built {
-    /// One of this size.
+    /// A datagram of this many bytes.
     Datagram(usize),
-    /// None, and why.
+    /// None, and the limit that prevented it.
     Stopped(SendLimit),
 }
 
 impl Connection {
-    /// Fills `buffer` with datagrams of one size for one destination, at most `max_datagrams`, the last
-    /// of them perhaps shorter. `None` when there is nothing to send now. The buffer must hold at least
-    /// one datagram of the configured size.
+    /// Fills `buffer` with datagrams of one size for one destination, at most `max_datagrams`. The last of them may
+    /// be shorter. `None` when there is nothing to send now. The buffer must hold at least one datagram of the
+    /// configured size.
     ///
-    /// What was built counts as sent only once [`transmitted`](Self::transmitted) says so; until then
-    /// nothing more is built (law 2).
+    /// The datagrams count as sent only after [`transmitted`](Self::transmitted). Until then no further ones are
+    /// built (law 2).
     pub fn transmit(
         &mut self,
         now: Timestamp,
@@ -56,7 +56,7 @@ impl Connection {
         transmit
     }
 
-    /// The last batch was handed to the kernel at `now`. Only this makes it count in flight.
+    /// The last batch was passed to the kernel at `now`. From here on it counts as in flight.
     pub fn transmitted(&mut self, now: Timestamp) {
         if !core::mem::take(&mut self.outgoing.awaits_kernel) {
             return;
@@ -86,7 +86,7 @@ impl Connection {
             let size = match self.build_datagram(now, room) {
                 Ok(Built::Datagram(size)) => size,
                 Ok(Built::Stopped(limit)) => {
-                    // With packets staged the question comes again once they are sent.
+                    // Once the staged packets are sent, `transmit` is called again.
                     if filled == 0 {
                         self.note_stop(now, limit);
                     }
@@ -117,7 +117,7 @@ impl Connection {
         })
     }
 
-    /// Builds one datagram, or says why none can go now (law 4).
+    /// Builds one datagram, or returns what prevents it (law 4).
     fn build_datagram(&mut self, now: Timestamp, room: &mut [u8]) -> Result<Built, TransportError> {
         let credit = self.paths.current().amplification_credit();
         if credit < self.smallest_datagram() {
@@ -144,7 +144,7 @@ impl Connection {
         Ok(Built::Datagram(size))
     }
 
-    /// Drafts a packet of `space` if that space has something to say.
+    /// Drafts a packet of `space` if there is anything to send in it.
     fn draft_packet(
         &mut self,
         now: Timestamp,
@@ -170,8 +170,8 @@ impl Connection {
         }
     }
 
-    /// Drafts the next packet of `space` behind what `writer` holds: its header for `destination`, the frames that `fill`
-    /// writes, and room for the tag. `None` if there was no room, `fill` wrote nothing, or packet numbers are used up.
+    /// Drafts the next packet of `space` after the bytes in `writer`: a header for `destination`, the frames that `fill`
+    /// writes, and room for the tag. `None` if there was no room, `fill` wrote nothing, or packet numbers are exhausted.
     pub(super) fn draft(
         &mut self,
         space: SpaceId,
@@ -201,7 +201,7 @@ impl Connection {
         self.outgoing.drafts.last_mut()
     }
 
-    /// Whether `space` has anything ack-eliciting to send.
+    /// Whether there is anything ack-eliciting to send in `space`.
     fn has_something_for(&self, space: SpaceId) -> bool {
         if *self.outgoing.probes.get(space) > 0 || self.handshake.has_pending(space) {
             return true;
@@ -213,16 +213,16 @@ impl Connection {
                 || self.datagrams.has_pending())
     }
 
-    /// Whether anything ack-eliciting waits to be sent, in any space that has keys.
+    /// Whether there is anything ack-eliciting to send in any space that has keys.
     fn has_something(&self) -> bool {
         SpaceId::ALL.into_iter().any(|space| {
             self.handshake.protection().can_seal(space) && self.has_something_for(space)
         })
     }
 
-    /// How much credit is needed to send anything. Datagrams with Initial packets are expanded to 1200
-    /// bytes; later, a peer that moved may be owed only a little, which is still good for a
-    /// PATH_CHALLENGE (RFC 9000 §8.2.1).
+    /// The least anti-amplification credit with which anything is sent, in bytes. Datagrams with Initial packets are
+    /// expanded to 1200 bytes. Later, a peer that has migrated may leave only a little credit, which is still enough
+    /// for a PATH_CHALLENGE (RFC 9000 §8.2.1).
     pub(super) fn smallest_datagram(&self) -> u64 {
         if self.handshake.protection().can_seal(SpaceId::Initial) {
             MINIMUM_INITIAL_SIZE as u64
@@ -240,7 +240,7 @@ impl Connection {
             || self.remote_ids.has_pending()
     }
 
-    /// Lets the parts write their frames, in the one fixed order.
+    /// Lets each part write its frames, in one fixed order.
     fn fill(
         &mut self,
         now: Timestamp,
@@ -253,8 +253,8 @@ impl Connection {
         if is_application && may_elicit {
             self.paths.write_frames(now, contents);
         }
-        // A sign of life says again what came: the ACK that said it first may have been lost, and it may
-        // be all that the peer waits for.
+        // A probe or PING repeats the ACK frame: the packet that had it may be lost, and the peer may wait for nothing
+        // else.
         let is_sign_of_life = is_application && may_elicit && (probe || self.flags.ping_owed);
         if is_sign_of_life || self.received.get(space).has_unacknowledged() {
             let exponent = if is_application { LOCAL_ACK_DELAY_EXPONENT } else { 0 };
@@ -273,7 +273,7 @@ impl Connection {
             || (is_application && self.flags.ping_owed)
             || self.recovery.should_elicit_acknowledgement(space);
         if ping && !contents.is_ack_eliciting() {
-            // A probe with nothing to say still has to elicit an ACK (RFC 9002 §6.2.4).
+            // A probe without other frames still has to be ack-eliciting (RFC 9002 §6.2.4).
             let _ = contents.push(&Frame::Ping, None);
         }
         if is_application && contents.is_ack_eliciting() {
@@ -300,9 +300,9 @@ impl Connection {
         self.streams.write_control_frames(contents);
     }
 
-    /// RFC 9000 §14.1: clients pad all datagrams with Initial packets, servers those that elicit ACKs.
-    /// Clients also pad their probes of the handshake: a server to which they come from a new address may
-    /// answer with three times their size, and may have most of its handshake messages still to send.
+    /// Pads the datagram where RFC 9000 §14.1 asks for it: clients all datagrams with Initial packets, servers those that
+    /// are ack-eliciting. Clients also pad the probes of their handshake: a server that receives them from a new address
+    /// may send three times their size, and may still have most of its handshake messages to send.
     fn pad_datagram(&mut self, writer: &mut Writer<'_>) {
         let is_client = self.side.is_client();
         let is_unsure_client = is_client && !self.lifecycle.is_confirmed();
@@ -317,7 +317,7 @@ impl Connection {
         }
     }
 
-    /// Encrypts the drafts where they are, and stages them in the ledger.
+    /// Encrypts the drafts in place, and stages them in the ledger.
     pub(super) fn protect_and_stage(
         &mut self,
         now: Timestamp,
@@ -356,14 +356,14 @@ impl Connection {
         self.recovery.stage(draft.space, packet, self.outgoing.tokens.get_mut(draft.space))
     }
 
-    /// RFC 9001 §4.9.1: a client drops its Initial keys when it first sends a Handshake packet.
+    /// A client discards its Initial keys when it first sends a Handshake packet (RFC 9001 §4.9.1).
     fn after_staging(&mut self, now: Timestamp, draft: &Draft) {
         if self.side.is_client() && draft.space == SpaceId::Handshake {
             self.discard_space(now, SpaceId::Initial);
         }
     }
 
-    /// Why a datagram could not be filled: what held waiting data back, or that there was none.
+    /// Why no datagram was built: the limit that held waiting data back, or that there was none.
     fn why_nothing(&self, limit: Option<SendLimit>) -> SendLimit {
         match limit {
             Some(limit) if self.has_something() || self.paths.owes_off_path() => limit,
@@ -385,7 +385,7 @@ impl Connection {
         }
     }
 
-    /// What a finished attempt to send has changed: timers, and what is in flight.
+    /// Reports what an attempt to send has changed: timers, and bytes in flight.
     fn observe_after_transmitting(&mut self, now: Timestamp) {
         if self.watch.observer.is_none() {
             return;
@@ -430,5 +430,5 @@ impl Connection {
 
 const TOO_LONG: TransportError = TransportError::internal("a packet outgrew its Length field");
 
-/// The exponent by which this end scales ACK Delay: the default (RFC 9000 §18.2).
+/// The exponent with which this endpoint scales its ACK Delay: the default (RFC 9000 §18.2).
 pub(super) const LOCAL_ACK_DELAY_EXPONENT: u8 = 3;
