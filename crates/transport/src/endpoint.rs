@@ -54,7 +54,7 @@ pub enum Received {
     Done,
 }
 
-/// The first packet of a client, about which the caller decides at once.
+/// The first packet of a client. The caller decides on it at once.
 #[derive(Debug)]
 pub struct Incoming {
     arrival: Arrival,
@@ -94,7 +94,7 @@ pub struct Endpoint {
 struct Entry {
     connection: Connection,
     initial: Option<InitialKey>,
-    /// The peer's address and stateless reset token, as the routes know them.
+    /// The peer's address and stateless reset token, as they are in the routes.
     reset: Option<(SocketAddr, ResetToken)>,
 }
 
@@ -104,7 +104,7 @@ const MAX_REPLIES: usize = 64;
 const MINIMUM_INITIAL_ID_LEN: usize = 8;
 
 impl Endpoint {
-    /// An endpoint that accepts connections if `server` says how.
+    /// An endpoint, which accepts connections if it gets a `server` configuration.
     pub fn new(
         config: EndpointConfig,
         server: Option<Arc<ServerConfig>>,
@@ -181,7 +181,7 @@ impl Endpoint {
         Received::Done
     }
 
-    /// A version 1 long header packet for no connection that is known.
+    /// Handles a version 1 long header packet that belongs to no known connection.
     fn receive_first(&mut self, now: Timestamp, arrival: Arrival, datagram: &[u8]) -> Received {
         let Some(server) = self.server.clone() else { return Received::Done };
         let id_len = self.config.id_generator.len();
@@ -240,8 +240,8 @@ impl Endpoint {
         Received::Incoming(incoming)
     }
 
-    /// A datagram for no connection that is known may be a stateless reset, whatever it looks like
-    /// (RFC 9000 §10.3.1).
+    /// Checks whether a datagram that belongs to no known connection is a stateless reset, which looks like any other
+    /// packet (RFC 9000 §10.3.1).
     fn receive_reset(
         &mut self,
         now: Timestamp,
@@ -258,7 +258,7 @@ impl Endpoint {
         Some(ConnectionHandle(index))
     }
 
-    /// A packet for a connection that is not known any more: a stateless reset, if one may be sent.
+    /// Answers a packet of an unknown connection with a stateless reset, if one may be sent.
     fn answer_unknown(&mut self, now: Timestamp, arrival: Arrival, datagram: &[u8]) {
         let id_len = self.config.id_generator.len();
         let Some(id) = datagram.get(1..).and_then(|rest| rest.get(..id_len)) else { return };
@@ -321,8 +321,8 @@ impl Endpoint {
         };
         let mut connection = Connection::new(now, start).map_err(AcceptError::Transport)?;
         connection.receive(now, incoming.arrival, &mut incoming.datagram);
-        // What was changed on its way, or made up, may name wrong connection IDs: it must not stand in
-        // the way of the true one.
+        // A packet that was changed on its way or forged may have wrong connection IDs. It must not block those of
+        // the true one.
         if connection.statistics().packets_received == 0 {
             return Err(AcceptError::NotAuthentic);
         }
@@ -371,7 +371,7 @@ impl Endpoint {
             return Err(ConnectError::TooManyConnections);
         }
         let local_id = self.config.id_generator.generate(&mut self.random);
-        // RFC 9000 §7.2: unpredictable, and at least 8 bytes.
+        // Unpredictable, and at least 8 bytes (RFC 9000 §7.2).
         let remote_id = ConnectionId::new(&self.random.array::<12>()).unwrap_or_default();
         let parameters = local_parameters(&client.transport, local_id);
         let session = client
@@ -487,7 +487,7 @@ impl Endpoint {
 
     fn encode(&mut self, parameters: &TransportParameters) -> Vec<u8> {
         let mut encoded = Vec::new();
-        // RFC 9000 §18.1: a reserved parameter keeps peers honest about ignoring unknown ones.
+        // A reserved parameter keeps peers able to ignore unknown ones (RFC 9000 §18.1).
         let value = self.random.array::<4>();
         let identifier = self.random.below(1 << 32).saturating_mul(31).saturating_add(27);
         let identifier = clearway_wire::VarInt::saturating(identifier);

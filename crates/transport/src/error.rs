@@ -21,7 +21,7 @@ pub struct TransportError {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum TransportErrorCause {
-    /// The peer violated a rule, exceeded a limit of this end, or a rule forbids this end to continue.
+    /// The peer violated a rule or exceeded a limit of this endpoint, or a rule forbids this endpoint to continue.
     Rule {
         /// What happened.
         what: &'static str,
@@ -30,10 +30,10 @@ pub enum TransportErrorCause {
     },
     /// A frame or a transport parameter of the peer could not be decoded.
     Decode(DecodeError),
-    /// TLS failed: for a certificate that is not accepted, this is
-    /// [`InvalidCertificate`](rustls::Error::InvalidCertificate) with what is wrong with it.
+    /// TLS failed. For a certificate that is not accepted this is
+    /// [`InvalidCertificate`](rustls::Error::InvalidCertificate), with the reason.
     Tls(Arc<rustls::Error>),
-    /// A failure or a limit of this end, without a fault of the peer.
+    /// A failure or a limit of this endpoint, without a fault of the peer.
     Internal(&'static str),
 }
 
@@ -43,7 +43,7 @@ impl TransportError {
         Self { code, frame_type: None, cause: TransportErrorCause::Rule { what, section } }
     }
 
-    /// This end cannot continue (INTERNAL_ERROR), for this reason.
+    /// This endpoint cannot continue (INTERNAL_ERROR), for this reason.
     pub const fn internal(reason: &'static str) -> Self {
         let code = TransportErrorCode::INTERNAL_ERROR;
         Self { code, frame_type: None, cause: TransportErrorCause::Internal(reason) }
@@ -54,7 +54,7 @@ impl TransportError {
         Self { code, frame_type: None, cause: TransportErrorCause::Tls(Arc::new(error)) }
     }
 
-    /// The same error, caused by a frame of `frame_type`. Keeps a type that is already known.
+    /// The same error, caused by a frame of `frame_type`. A type that is already set stays.
     pub fn in_frame(mut self, frame_type: u64) -> Self {
         self.frame_type = self.frame_type.or(Some(frame_type));
         self
@@ -65,7 +65,7 @@ impl TransportError {
         Self { code, ..self }
     }
 
-    /// What happened, in a few words and without details: the reason phrase of the CONNECTION_CLOSE
+    /// What happened, in a few words and without details, for the reason phrase of a CONNECTION_CLOSE
     /// (RFC 9000 §19.19).
     pub fn reason(&self) -> &'static str {
         match &self.cause {

@@ -1,16 +1,16 @@
 use clearway_wire::Initiator;
 
-/// Which end of a connection this is.
+/// The role of an endpoint in a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Side {
-    /// It opened the connection.
+    /// The endpoint that opened the connection.
     Client,
-    /// It accepted the connection.
+    /// The endpoint that accepted the connection.
     Server,
 }
 
 impl Side {
-    /// The other end.
+    /// The peer's role.
     pub const fn peer(self) -> Self {
         match self {
             Self::Client => Self::Server,
@@ -28,7 +28,7 @@ impl Side {
         matches!(self, Self::Server)
     }
 
-    /// This end as the initiator of streams.
+    /// This role as the initiator of streams.
     pub const fn initiator(self) -> Initiator {
         match self {
             Self::Client => Initiator::Client,

@@ -33,7 +33,7 @@ impl<T> PerSpace<T> {
         }
     }
 
-    /// The one of `space`.
+    /// The value of `space`.
     pub(crate) const fn get(&self, space: SpaceId) -> &T {
         match space {
             SpaceId::Initial => &self.initial,
@@ -42,7 +42,7 @@ impl<T> PerSpace<T> {
         }
     }
 
-    /// The one of `space`.
+    /// The value of `space`.
     pub(crate) const fn get_mut(&mut self, space: SpaceId) -> &mut T {
         match space {
             SpaceId::Initial => &mut self.initial,
@@ -51,7 +51,7 @@ impl<T> PerSpace<T> {
         }
     }
 
-    /// All three, each with its space.
+    /// The values of all three spaces, each with its space.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SpaceId, &T)> {
         SpaceId::ALL.into_iter().map(|space| (space, self.get(space)))
     }

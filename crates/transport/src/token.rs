@@ -1,18 +1,18 @@
 use clearway_wire::{Direction, PacketNumber, StreamId};
 
-/// The record of a sent frame in the ledger: enough to decide what to do when the packet that carried
-/// it is acknowledged or lost (law 10). Packets themselves are never kept or cloned.
+/// The record of a sent frame in the ledger. It suffices to decide what to do when the packet that carried the frame is
+/// acknowledged or lost (law 10). Packets themselves are never kept or cloned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Token {
-    /// Received packets up to `largest` were acknowledged.
+    /// Packets up to `largest` were acknowledged.
     Ack { largest: PacketNumber },
     /// Bytes of the crypto stream of the packet's own space.
     Crypto { offset: u64, length: u64 },
-    /// Bytes of a stream, and perhaps its end.
+    /// Bytes of a stream, and its end if `fin`.
     Stream { stream_id: StreamId, offset: u64, length: u64, fin: bool },
     /// The stream was reset.
     ResetStream { stream_id: StreamId },
-    /// The peer was asked to stop.
+    /// The peer was asked to stop sending (STOP_SENDING).
     StopSending { stream_id: StreamId },
     /// The connection's receive limit was raised.
     MaxData,
@@ -30,10 +30,10 @@ pub(crate) enum Token {
     NewConnectionId { sequence: u64 },
     /// A connection ID was retired.
     RetireConnectionId { sequence: u64 },
-    /// A token for a later connection was given.
+    /// A token for a later connection was sent.
     #[expect(clippy::enum_variant_names, reason = "the frame's name")]
     NewToken,
-    /// The handshake was confirmed to the client.
+    /// HANDSHAKE_DONE was sent.
     HandshakeDone,
     /// An unreliable datagram of this many bytes.
     Datagram { length: u64 },

@@ -1,4 +1,4 @@
-//! A datagram in: datagram to packets to frames. Packets are opened where they lie.
+//! Receiving: a datagram is split into packets, which are decrypted in place, and their frames are processed.
 
 use clearway_units::Timestamp;
 use clearway_wire::header::{HeaderKind, ProtectedHeader, VersionNegotiation};
@@ -15,16 +15,16 @@ use crate::path::{Arrival, MINIMUM_INITIAL_SIZE};
 use crate::space_id::SpaceId;
 use crate::{Side, TransportError};
 
-/// Packets that came before their keys. Few, and only during the handshake.
+/// Packets that arrived before their keys: few, and only during the handshake.
 #[derive(Debug, Default)]
 pub(super) struct HeldPackets {
     packets: Vec<(Arrival, SpaceId, Vec<u8>)>,
 }
 
-/// How many packets are held until their keys are there.
+/// How many packets are held until their keys are available.
 const MAX_HELD_PACKETS: usize = 10;
 
-/// An opened packet, as the frames see it.
+/// What the processing of frames needs to know of the packet that contained them.
 #[derive(Clone, Copy)]
 pub(super) struct PacketContext {
     pub(super) arrival: Arrival,
@@ -35,25 +35,25 @@ pub(super) struct PacketContext {
     pub(super) destination: ConnectionId,
     /// The Source Connection ID of a long header.
     pub(super) source: Option<ConnectionId>,
-    /// Its size on the wire.
+    /// The packet's size in the datagram, in bytes.
     pub(super) size: usize,
-    /// It was the first under the peer's next keys.
+    /// Whether it was the first packet protected with the peer's next keys.
     pub(super) key_updated: bool,
-    /// It was protected with the keys before the current ones.
+    /// Whether it was protected with the keys before the current ones.
     pub(super) with_previous_keys: bool,
 }
 
-/// What the frames of a packet added up to.
+/// The combined effect of a packet's frames.
 #[derive(Clone, Copy, Default)]
 pub(super) struct PacketEffect {
     pub(super) is_ack_eliciting: bool,
     pub(super) is_probing_only: bool,
-    /// It held an ACK frame.
+    /// Whether it contained an ACK frame.
     pub(super) acknowledges: bool,
 }
 
 impl Connection {
-    /// Takes in one UDP payload. The bytes are decrypted in place and mean nothing afterwards.
+    /// Processes one UDP payload. It is decrypted in place: its bytes have no meaning afterwards.
     pub fn receive(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) {
         self.counters.on_datagram_received(datagram.len());
         if self.lifecycle.is_closed() {
@@ -63,17 +63,17 @@ impl Connection {
             return;
         }
         if self.side.is_client() && arrival.remote != self.paths.current().remote() {
-            // RFC 9000 §9: a server does not move without having said so.
+            // A server's address changes only in ways that it has announced (RFC 9000 §9).
             self.observe_dropped(now, datagram.len(), DropReason::Unexpected);
             return;
         }
         self.paths.on_datagram_received(arrival, datagram.len());
-        // Opening changes the bytes even when it fails, and a reset is recognised by the last of them.
+        // Decryption changes the bytes even when it fails, and a stateless reset is recognised by the last of them.
         let tail = datagram.last_chunk().copied();
         let tail = tail.filter(|_| datagram.len() >= MINIMUM_RESET_SIZE);
         let opened = self.counters.packets_opened;
         self.receive_packets(now, arrival, datagram);
-        // RFC 9000 §10.3.1: whatever it looks like, if nothing of it could be opened.
+        // A datagram of which no packet could be decrypted may be a stateless reset (RFC 9000 §10.3.1).
         if self.counters.packets_opened == opened
             && tail.is_some_and(|tail| self.remote_ids.is_reset_token(&ResetToken::new(tail)))
         {
@@ -93,7 +93,7 @@ impl Connection {
                 return;
             };
             let Some(head) = self.head_of(now, &header) else { return };
-            // Coalesced packets are all for one connection (RFC 9000 §12.2).
+            // All packets of a datagram belong to one connection (RFC 9000 §12.2).
             if *first_destination.get_or_insert(head.destination) != head.destination {
                 self.observe_dropped(now, size, DropReason::ConnectionUnknown);
                 return;
@@ -108,8 +108,8 @@ impl Connection {
         }
     }
 
-    /// The part of a header that outlives the borrow of its packet. Version Negotiation and Retry
-    /// packets, which carry no frames and stand alone, are dealt with here.
+    /// The part of a header that is needed while its packet is borrowed. Version Negotiation and Retry packets,
+    /// which contain no frames and are not coalesced, are processed here.
     fn head_of(&mut self, now: Timestamp, header: &ProtectedHeader<'_>) -> Option<Head> {
         let (packet_type, packet_number_offset) = match &header.kind {
             HeaderKind::VersionNegotiation(packet) => {
@@ -139,13 +139,13 @@ impl Connection {
         })
     }
 
-    /// Whether an Initial packet is one that must not be used: for a server, one in a datagram that is too
-    /// small (RFC 9000 §14.1); for a client, one with a token (§17.2.2).
+    /// Whether an Initial packet has to be discarded: by a server, if its datagram is too small (RFC 9000 §14.1); by a
+    /// client, if it contains a token (§17.2.2).
     fn discards_initial(&self, head: &Head, is_small: bool) -> bool {
         if self.side.is_server() { is_small } else { head.has_token }
     }
 
-    /// RFC 9000 §6.2: believed only before anything else came, and only if it answers our packet.
+    /// Takes a Version Negotiation packet, if it answers our first packet and no other has been received (RFC 9000 §6.2).
     fn receive_version_negotiation(&mut self, now: Timestamp, packet: &VersionNegotiation<'_>) {
         let is_answer = packet.destination == self.identity.local.as_bytes()
             && packet.source == self.remote_ids.current().as_bytes();
@@ -207,7 +207,7 @@ impl Connection {
         }
     }
 
-    /// Processes the frames of an opened packet.
+    /// Processes the frames of a decrypted packet.
     fn receive_payload(
         &mut self,
         now: Timestamp,
@@ -219,7 +219,7 @@ impl Connection {
             return Ok(());
         }
         if context.source.is_some_and(|source| !self.is_expected_source(source)) {
-            // RFC 9000 §7.2: a changed Source Connection ID means the packet is not for us.
+            // A packet with another Source Connection ID is discarded (RFC 9000 §7.2).
             self.observe_dropped(now, context.size, DropReason::ConnectionUnknown);
             return Ok(());
         }
@@ -241,7 +241,7 @@ impl Connection {
             && effect.is_ack_eliciting
             && self.handshake.received(context.space) == known
         {
-            // It repeats itself: it has not got the answer.
+            // The peer repeats itself: our answer may be lost.
             self.hasten_handshake();
         }
         let is_sign_of_life = is_largest && effect.is_ack_eliciting && effect.acknowledges;
@@ -250,7 +250,7 @@ impl Connection {
         }
         let received = self.received.get_mut(context.space);
         received.on_packet(context.number, now, effect.is_ack_eliciting, false);
-        // What anyone on the path can forge moves nothing: Initial keys are no secret.
+        // Initial packets can be forged by anyone on the path, so they change no address: their keys are not secret.
         if context.space != SpaceId::Initial && is_largest && !effect.is_probing_only {
             self.notice_peer_address(now, context);
         }
@@ -294,12 +294,12 @@ impl Connection {
         Ok(effect)
     }
 
-    /// A packet was authenticated: the peer is alive and owns the keys.
+    /// A packet was authenticated, so it was sent by a peer that has the keys.
     fn on_authenticated(&mut self, now: Timestamp, context: &PacketContext) {
         self.idle.on_received(now);
         match (self.side, context.space) {
-            // RFC 9000 §8.1: the client has the keys because it received what was sent to its first
-            // address. That says nothing about an address that it has got meanwhile.
+            // The client has these keys because it received what was sent to its first address (RFC 9000 §8.1). That
+            // validates no address to which it has changed since.
             (Side::Server, SpaceId::Handshake) => {
                 if self.paths.current().is_first() {
                     self.paths.current_mut().set_validated();
@@ -311,8 +311,8 @@ impl Connection {
         }
     }
 
-    /// The server's first Source Connection ID replaces the one that was made up for it; after that
-    /// it must not change (RFC 9000 §7.2).
+    /// Whether a packet's Source Connection ID is the peer's. The server's first one replaces the one that the client
+    /// chose; after that it must not change (RFC 9000 §7.2).
     fn is_expected_source(&mut self, source: ConnectionId) -> bool {
         if !core::mem::replace(&mut self.identity.remote_is_known, true) {
             self.remote_ids.set_from_handshake(source);
@@ -320,7 +320,7 @@ impl Connection {
         self.remote_ids.handshake_id() == source
     }
 
-    /// Whether keys for `space` are still to come, so that a packet is early rather than late.
+    /// Whether keys for `space` may still become available, so that a packet is early rather than late.
     fn keys_may_come(&self, space: SpaceId) -> bool {
         self.lifecycle.is_handshaking()
             && space != SpaceId::Initial
@@ -337,7 +337,7 @@ impl Connection {
         }
     }
 
-    /// Opens the packets whose keys have come meanwhile.
+    /// Decrypts the held packets whose keys have become available.
     pub(super) fn release_held(&mut self, now: Timestamp) {
         if self.held.packets.is_empty() {
             return;
@@ -351,7 +351,7 @@ impl Connection {
         }
     }
 
-    /// Whether a datagram that came in the closing state holds the peer's CONNECTION_CLOSE.
+    /// Whether a datagram received in the closing state contains the peer's CONNECTION_CLOSE.
     pub(super) fn contains_close(&mut self, now: Timestamp, datagram: &mut [u8]) -> bool {
         let Ok(header) = ProtectedHeader::decode(datagram, self.local_ids.id_len()) else {
             return false;
@@ -394,7 +394,7 @@ impl Connection {
     }
 }
 
-/// What is needed of a protected header once the packet itself is borrowed to be opened.
+/// What is needed of a protected header while the packet itself is borrowed for decryption.
 #[derive(Clone, Copy)]
 struct Head {
     packet_type: PacketType,

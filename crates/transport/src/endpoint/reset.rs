@@ -10,8 +10,8 @@ use crate::ids::MINIMUM_RESET_SIZE;
 /// Large enough to look like any short-header packet, small enough to cost little (§10.3).
 const USUAL_SIZE: usize = 43;
 
-/// A stateless reset in answer to a datagram of `trigger_len` bytes; always smaller, so that two ends
-/// that do not know each other fall silent (§10.3.3). `None` if the datagram is too small to answer.
+/// A stateless reset in answer to a datagram of `trigger_len` bytes. It is always smaller, so that two endpoints that
+/// do not know each other's connection stop (§10.3.3). `None` if the datagram is too small to answer.
 pub(super) fn build(
     trigger_len: usize,
     token: &ResetToken,
@@ -29,8 +29,8 @@ pub(super) fn build(
     Some(reset)
 }
 
-/// Bounds how many resets are sent: they are a courtesy, and must not be a way to make this end work
-/// or send for others.
+/// Limits how many resets are sent. They are optional, and must not make this endpoint work or send at an attacker's
+/// command.
 #[derive(Debug)]
 pub(super) struct ResetLimiter {
     window_began: Timestamp,
@@ -65,7 +65,7 @@ mod tests {
         ResetToken::new([0xab; 16])
     }
 
-    /// RFC 9000 §10.3, §10.3.3: at least 21 bytes, smaller than what caused it, and like a short header.
+    /// RFC 9000 §10.3, §10.3.3: at least 21 bytes, smaller than the packet that caused it, and like a short header.
     #[test]
     fn a_reset_looks_like_a_packet_and_is_smaller_than_what_caused_it() {
         let mut random = Random::from_number(1);

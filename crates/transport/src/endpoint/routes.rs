@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 
 use clearway_wire::{ConnectionId, ResetToken};
 
-/// A client's first Destination Connection ID, and where it came from.
+/// A client's first Destination Connection ID, and the address that it came from.
 pub(super) type InitialKey = (ConnectionId, SocketAddr);
 
-/// A peer's address, and the concealed stateless reset token that it gave.
+/// A peer's address, and its stateless reset token in concealed form.
 pub(super) type ResetSign = (SocketAddr, [u8; ResetToken::LEN]);
 
-/// Connection ID to connection. Ordered, not hashed: what a peer chooses cannot make it slow, and it
-/// is the same in every run (law 11).
+/// The table from connection ID to connection. It is ordered, not hashed: a peer cannot slow it down by the IDs that it
+/// chooses, and it is the same in every run (law 11).
 #[derive(Debug, Default)]
 pub(super) struct Routes {
     ids: BTreeMap<ConnectionId, usize>,
-    /// The client's first Destination Connection ID, until it learns ours. Chosen by the client, so
-    /// its address belongs to the key.
+    /// The client's first Destination Connection ID, until it has received ours. The client chooses it, so its address
+    /// belongs to the key.
     initial: BTreeMap<InitialKey, usize>,
-    /// What stateless resets from the peers' addresses end with.
+    /// The stateless reset tokens that the peers may send, by their addresses.
     resets: BTreeMap<ResetSign, usize>,
     last: Option<(ConnectionId, usize)>,
 }
@@ -58,13 +58,13 @@ impl Routes {
         self.last = None;
     }
 
-    /// Whether any connection knows a stateless reset token of the peer at `remote`.
+    /// Whether any connection has a stateless reset token of the peer at `remote`.
     pub(super) fn expects_reset_from(&self, remote: SocketAddr) -> bool {
         let (least, greatest) = ([u8::MIN; ResetToken::LEN], [u8::MAX; ResetToken::LEN]);
         self.resets.range((remote, least)..=(remote, greatest)).next().is_some()
     }
 
-    /// The connection that `sign` ends.
+    /// The connection that a stateless reset with `sign` ends.
     pub(super) fn find_reset(&self, sign: &ResetSign) -> Option<usize> {
         self.resets.get(sign).copied()
     }

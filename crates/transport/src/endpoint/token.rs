@@ -1,5 +1,5 @@
-//! Address validation tokens (RFC 9000 §8.1.3, §8.1.4): sealed with an AEAD, bound to an address and
-//! to a time. What is not ours, or was changed, does not open.
+//! Address validation tokens (RFC 9000 §8.1.3, §8.1.4). They are encrypted and authenticated, and bound to an address and
+//! a time.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -11,7 +11,7 @@ use clearway_wire::{ConnectionId, Reader};
 /// The key of an endpoint's tokens.
 pub(super) struct TokenKey(Option<LessSafeKey>);
 
-/// Why a token does not count.
+/// The reason that a token is not valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TokenError {
     /// It was not made with this key, is of the other kind, or was changed.
@@ -34,8 +34,8 @@ impl TokenKey {
         Self(key.ok().map(LessSafeKey::new))
     }
 
-    /// A token for a Retry packet: the client at `client` first sent to `original_destination` and is
-    /// to come back to `retry_source`.
+    /// A token for a Retry packet to the client at `client`, which first sent to `original_destination` and is to use
+    /// `retry_source` next.
     pub(super) fn seal_retry(
         &self,
         client: SocketAddr,
@@ -53,7 +53,7 @@ impl TokenKey {
         self.seal(RETRY, plain, random)
     }
 
-    /// The original Destination Connection ID, if `token` is from a Retry that sent `client` here.
+    /// The original Destination Connection ID, if `token` comes from a Retry that was sent to `client`.
     pub(super) fn open_retry(
         &self,
         token: &[u8],
@@ -79,7 +79,7 @@ impl TokenKey {
         ConnectionId::new(original).map_err(|_| TokenError::NotOurs)
     }
 
-    /// A token for NEW_TOKEN: the client at `client` has been here.
+    /// A token for NEW_TOKEN: it validates the address `client` on a later connection.
     pub(super) fn seal_new_token(
         &self,
         client: IpAddr,
@@ -92,7 +92,7 @@ impl TokenKey {
         self.seal(NEW_TOKEN, plain, random)
     }
 
-    /// Whether `token` says that `client` has been here.
+    /// Whether `token` validates the address `client`.
     pub(super) fn open_new_token(
         &self,
         token: &[u8],

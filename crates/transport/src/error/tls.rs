@@ -1,4 +1,4 @@
-//! What a failure of TLS is called in a reason phrase.
+//! The reason phrases of TLS failures.
 
 use rustls::{CertificateError, Error, PeerMisbehaved};
 

@@ -4,27 +4,27 @@ use core::time::Duration;
 
 use clearway_units::{Random, Timestamp};
 
-/// How many challenges are sent before the path is given up.
+/// How many challenges are sent before validation fails.
 const MAX_CHALLENGES: usize = 4;
-/// §8.2.4: at least this many probe timeouts of the new path, before which there is no estimate.
+/// Validation takes at least this many probe timeouts of the new path, which has no RTT estimate yet (§8.2.4).
 const TIMEOUTS: u32 = 3;
-/// §8.2.4: the probe timeout of a path without an estimate, from the initial RTT of 333 ms.
+/// The probe timeout of a path without an RTT estimate, from the initial RTT of 333 ms (§8.2.4).
 const INITIAL_PROBE_TIMEOUT: Duration = Duration::from_millis(999);
 
-/// What a deadline meant.
+/// The result of a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
-    /// The answer may still come.
+    /// A response may still arrive.
     Waiting,
-    /// The path is given up.
+    /// Validation has failed.
     Failed,
 }
 
-/// A PATH_CHALLENGE that was sent, or is owed.
+/// A PATH_CHALLENGE that was sent or is to be sent.
 #[derive(Clone, Copy, Debug)]
 struct Challenge {
     data: [u8; 8],
-    /// It was in a datagram of 1200 bytes or more, so that its answer validates the path MTU as well.
+    /// Whether its datagram had 1200 bytes or more, so that the response validates the path MTU as well.
     is_full_size: bool,
 }
 
@@ -34,12 +34,12 @@ impl Challenge {
     }
 }
 
-/// What an answer shows (§8.2.3).
+/// What a response shows (§8.2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
-    /// The peer receives what is sent to its address.
+    /// The peer receives datagrams at its address.
     Address,
-    /// The path also carries datagrams of the smallest size that QUIC needs.
+    /// The path also carries datagrams of the smallest size that QUIC needs (1200 bytes).
     Path,
 }
 
@@ -77,7 +77,7 @@ impl Validation {
         self.next_challenge = now + self.interval;
     }
 
-    /// The challenge that was sent last went in a datagram of 1200 bytes or more.
+    /// The last challenge was sent in a datagram of 1200 bytes or more.
     pub(super) fn on_full_size(&mut self) {
         if let Some(challenge) = self.challenges.last_mut() {
             challenge.is_full_size = true;
@@ -102,7 +102,7 @@ impl Validation {
             return Outcome::Failed;
         }
         if !self.owed && self.next_challenge <= now && self.challenges.len() < MAX_CHALLENGES {
-            // §8.2.1: each challenge has data of its own; each may be answered.
+            // Each challenge has its own data, and each may get a response (§8.2.1).
             self.challenges.push(Challenge::new(random));
             self.owed = true;
             self.interval = self.interval.saturating_mul(2);

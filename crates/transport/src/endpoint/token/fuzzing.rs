@@ -1,4 +1,4 @@
-//! What has to hold of tokens, for the fuzz target alone.
+//! The properties of tokens that a fuzz target checks.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -8,8 +8,8 @@ use clearway_wire::ConnectionId;
 
 use super::{NEW_TOKEN, RETRY, TokenKey};
 
-/// Bytes that a client shows as a token do not open; and whatever a token holds, nothing is read out
-/// of it that a token of the same address, connection IDs and time would not hold.
+/// Checks that bytes which were not sealed with the key are no valid token, and that opening a sealed token yields
+/// nothing but the address, connection IDs and time that were sealed.
 ///
 /// # Panics
 /// If that is not so.
