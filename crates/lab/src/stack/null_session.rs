@@ -147,7 +147,7 @@ const LAST: &[u8] = b"finished";
 
 const BROKEN: TransportError = TransportError::rule(
     TransportErrorCode::PROTOCOL_VIOLATION,
-    "a handshake message came out of turn",
+    "unexpected handshake message",
     "RFC 8446 §4",
 );
 

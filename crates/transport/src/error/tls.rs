@@ -7,17 +7,17 @@ pub(super) fn reason(error: &Error) -> &'static str {
         Error::InvalidCertificate(error) => certificate_reason(error),
         Error::NoApplicationProtocol => "no application protocol in common",
         Error::NoCertificatesPresented => "the peer has no certificate",
-        Error::PeerIncompatible(_) => "TLS: the peer supports nothing that suits",
+        Error::PeerIncompatible(_) => "TLS: no common parameters with the peer",
         Error::PeerMisbehaved(PeerMisbehaved::MissingQuicTransportParameters) => {
             "the peer sent no transport parameters"
         }
         Error::PeerMisbehaved(PeerMisbehaved::KeyUpdateReceivedInQuicConnection) => {
-            "TLS KeyUpdate has no place in QUIC"
+            "TLS: a KeyUpdate message, which QUIC forbids"
         }
-        Error::PeerMisbehaved(_) => "TLS: the peer broke the protocol",
+        Error::PeerMisbehaved(_) => "TLS: the peer violated the protocol",
         Error::InvalidMessage(_) => "TLS: a message cannot be decoded",
         Error::InappropriateHandshakeMessage { .. } | Error::InappropriateMessage { .. } => {
-            "TLS: a message came out of turn"
+            "TLS: an unexpected message"
         }
         _ => "TLS failed",
     }

@@ -239,7 +239,7 @@ struct TlsSession {
 }
 
 impl TlsSession {
-    /// The compatibility mode of TLS 1.3 has no place in QUIC (RFC 9001 §8.4).
+    /// QUIC forbids the compatibility mode of TLS 1.3 (RFC 9001 §8.4).
     fn check_client_hello(&mut self, message_bytes: &[u8]) -> Result<(), TransportError> {
         let missing = CLIENT_HELLO_START.saturating_sub(self.client_hello_start.len());
         if missing == 0 || matches!(self.connection, Connection::Client(_)) {
