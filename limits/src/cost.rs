@@ -35,14 +35,14 @@ pub fn all() -> Vec<Operation> {
         on("transmit", "streams with data", FREE, writing_streams, transmit_once),
         on("receive an ACK", "packets in flight", FREE, in_flight, acknowledge_oldest),
         on("receive an ACK", "lost packets", FREE, lost, acknowledge_newest),
-        on("look at the timers", "lost packets", FREE, lost, look_at_timers),
+        on("read the deadline", "lost packets", FREE, lost, read_deadline),
         on("receive a fragment", "fragments", [1, 32, 1_000], fragments, receive_fragment),
         on("receive CRYPTO", "CRYPTO fragments", [1, 8, 60], crypto_fragments, receive_crypto),
         on("receive a packet", "gaps in packet numbers", [1, 16, 256], gaps, receive_ping),
         on("receive a packet", "connections", FREE, connections, receive_ping),
         on("receive an unknown ID", "connections", FREE, connections, receive_unknown),
         on("receive a first packet", "connections", FREE, connections, receive_first),
-        on("receive a challenge", "connections", FREE, connections, receive_challenge),
+        on("receive PATH_CHALLENGE", "connections", FREE, connections, receive_path_challenge),
     ]
 }
 
@@ -121,14 +121,14 @@ fn receive_reset(scene: &mut Scene, repetition: u64) {
 fn writing_streams(count: u64) -> Scene {
     let mut scene = scene(Application::Idle, 1);
     scene.send(&[Frame::MaxData(frame::MaxData { maximum: varint(1 << 29) })]);
-    scene.lets_send = false;
+    scene.may_transmit = false;
     for index in 0..count {
         scene.send(&[data_frame(index, 0, b"x")]);
         let accepted = scene.connection().accept(Direction::Bidirectional);
         let written = scene.connection().write_slice(accepted.expect("a stream"), &[7; 1_000]);
         written.expect("room");
     }
-    scene.lets_send = true;
+    scene.may_transmit = true;
     scene
 }
 
@@ -159,7 +159,7 @@ fn in_flight(count: u64) -> Scene {
         scene.connection().write(id, data).expect("a stream that takes data");
         scene.turn();
     }
-    scene.lets_send = false;
+    scene.may_transmit = false;
     scene
 }
 
@@ -187,7 +187,7 @@ fn acknowledge_oldest(scene: &mut Scene, repetition: u64) {
     acknowledge(scene, 20 + repetition);
 }
 
-fn look_at_timers(scene: &mut Scene, _: u64) {
+fn read_deadline(scene: &mut Scene, _: u64) {
     let _ = scene.connection().deadline();
 }
 
@@ -251,7 +251,7 @@ fn receive_first(scene: &mut Scene, repetition: u64) {
     scene.send_initial(from, id, &[Frame::Crypto(hello)]);
 }
 
-fn receive_challenge(scene: &mut Scene, repetition: u64) {
+fn receive_path_challenge(scene: &mut Scene, repetition: u64) {
     let data = repetition.to_be_bytes();
     scene.send(&[Frame::PathChallenge(frame::PathChallenge { data })]);
 }

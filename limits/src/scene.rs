@@ -53,7 +53,7 @@ pub struct Scene {
     next_number: u64,
     largest_sent: Option<PacketNumber>,
     /// Whether the victim may transmit datagrams.
-    pub lets_send: bool,
+    pub may_transmit: bool,
     datagram: Vec<u8>,
     scratch: Vec<u8>,
     data: bytes::Bytes,
@@ -188,7 +188,7 @@ impl Scene {
             // Larger than any number that the handshake used.
             next_number: 1_000,
             largest_sent: None,
-            lets_send: true,
+            may_transmit: true,
             datagram: vec![0; DATAGRAM + 100],
             scratch: vec![0; 16 * DATAGRAM],
             data: bytes::Bytes::from(vec![7; 1 << 16]),
@@ -337,7 +337,7 @@ impl Scene {
         {
             connection.on_deadline(now);
         }
-        while self.lets_send
+        while self.may_transmit
             && let Some(transmit) = self.victim.transmit(handle, now, &mut self.scratch, 10)
         {
             self.victim.transmitted(handle, now);

@@ -94,8 +94,8 @@ export class Legend {
 
   /** The shown values as text for screen readers. */
   spoken(): string {
-    const told = [...this.entries.values()].filter(({ value }) => value.textContent !== "");
-    return told.map(({ title, value }) => `${title} ${value.textContent}`).join(", ");
+    const visible = [...this.entries.values()].filter(({ value }) => value.textContent !== "");
+    return visible.map(({ title, value }) => `${title} ${value.textContent}`).join(", ");
   }
 
   private values(id: string, place: number): string {

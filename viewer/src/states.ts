@@ -72,10 +72,10 @@ function table(stayed: Stay, theme: Theme): HTMLElement {
 
 /** How often the state changed: a period near the round-trip time indicates the bug that this viewer was made for. */
 function pace(shown: Shown, stayed: Stay, span: number): HTMLElement {
-  const told = (period: number): string => `${duration(period)}${shown.trace.roundTrip === null ? "" : ` = ${roundTrips(period / shown.trace.roundTrip)}`}`;
+  const inWords = (period: number): string => `${duration(period)}${shown.trace.roundTrip === null ? "" : ` = ${roundTrips(period / shown.trace.roundTrip)}`}`;
   const period = span / stayed.transitions;
-  const back = stayed.transitions > 3 ? `; a full cycle takes ${told(period * 2)}` : "";
-  return element("p", {}, stayed.transitions === 1 ? "1 state change." : `${count(stayed.transitions)} state changes, one every ${told(period)}${back}.`);
+  const back = stayed.transitions > 3 ? `; a full cycle takes ${inWords(period * 2)}` : "";
+  return element("p", {}, stayed.transitions === 1 ? "1 state change." : `${count(stayed.transitions)} state changes, one every ${inWords(period)}${back}.`);
 }
 
 function matrix(stayed: Stay): HTMLElement {

@@ -63,21 +63,21 @@ pub(super) fn attacks() -> Vec<Attack> {
         Attack {
             name: "PATH_CHALLENGEs from one address",
             target: server(Application::Idle),
-            drive: challenges,
+            drive: path_challenges,
             bound: LEDGER,
             because: "four responses at a time, and the records of sent ACKs",
         },
         Attack {
             name: "PATH_CHALLENGEs from many addresses",
             target: server(Application::Idle),
-            drive: challenges_from_everywhere,
+            drive: path_challenges_from_many_addresses,
             bound: LEDGER,
             because: "four responses at a time, four addresses, and a congestion window of responses",
         },
         Attack {
             name: "a new address for each packet",
             target: server(Application::Idle),
-            drive: moves,
+            drive: migrations,
             bound: LEDGER_CAP,
             because: "the ledger's limit: each address starts with a new congestion window",
         },
@@ -159,13 +159,13 @@ fn challenge(number: u64) -> Frame<'static> {
     Frame::PathChallenge(frame::PathChallenge { data: number.to_be_bytes() })
 }
 
-fn challenges(scene: &mut Scene) {
+fn path_challenges(scene: &mut Scene) {
     for number in 0..MANY {
         scene.send(&[challenge(number)]);
     }
 }
 
-fn challenges_from_everywhere(scene: &mut Scene) {
+fn path_challenges_from_many_addresses(scene: &mut Scene) {
     for number in 0..MANY {
         let from = address(u32::try_from(number).unwrap_or(0) + 2);
         scene.send_from(
@@ -175,7 +175,7 @@ fn challenges_from_everywhere(scene: &mut Scene) {
     }
 }
 
-fn moves(scene: &mut Scene) {
+fn migrations(scene: &mut Scene) {
     for number in 0..30_000 {
         scene.send_from(address(number + 2), &[Frame::Ping]);
     }

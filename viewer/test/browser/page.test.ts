@@ -256,8 +256,8 @@ test("a finding shows its grade more prominently than a notice, its metrics as a
   await page.click(".findings li:first-child button");
   const rows = page.locator(".selected .metrics > div");
   assert.deepEqual(await rows.allTextContents(), ["congestion window2,700 bytes", "round trips607"]);
-  const told = (await page.textContent(".selected .explanation")) ?? "";
-  assert.ok(told.includes("A transfer that crawls.") && told.includes("Usual causes: A recovery without an end."), told);
+  const explanation = (await page.textContent(".selected .explanation")) ?? "";
+  assert.ok(explanation.includes("A transfer that crawls.") && explanation.includes("Usual causes: A recovery without an end."), explanation);
   assert.deepEqual(errors, []);
   await context.close();
 });

@@ -183,11 +183,11 @@ test("each packet arrived, never arrived, or arrived although it was declared lo
   assert.deepEqual([...afterAll.time], [110]);
   assert.equal(main.trace.packets.kind[afterAll.packet[0] as number], 2);
   assert.equal(Math.max(...delaysOf(main)), 45);
-  const told = (kind: number, number: number): string => {
+  const fateOf = (kind: number, number: number): string => {
     const { kind: kinds, number: numbers } = main.trace.packets;
     return main.fates.describe(kinds.findIndex((found, row) => found === kind && numbers[row] === number));
   };
-  assert.deepEqual([told(0, 0), told(0, 7), told(0, 60), told(2, 60), told(2, 7), told(1, 60)], ["arrived +10.00 ms", "never arrived", "arrived +45.00 ms", "arrived after all", "", ""]);
+  assert.deepEqual([fateOf(0, 0), fateOf(0, 7), fateOf(0, 60), fateOf(2, 60), fateOf(2, 7), fateOf(1, 60)], ["arrived +10.00 ms", "never arrived", "arrived +45.00 ms", "arrived after all", "", ""]);
 });
 
 test("packets sent in the last round trip count as in transit", () => {

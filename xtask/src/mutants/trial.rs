@@ -14,8 +14,8 @@ const PACKAGES: [&str; 3] = ["clearway-congestion", "clearway-transport", "clear
 /// The build profile, with which the tests of one mutant take seconds.
 const PROFILE: &str = "trial";
 /// Timeouts of the two stages in seconds: many times what the tests take, because some mutants loop forever.
-const NEAR_TIMEOUT: &str = "60";
-const FAR_TIMEOUT: &str = "180";
+const UNIT_TESTS_TIMEOUT: &str = "60";
+const ALL_TESTS_TIMEOUT: &str = "180";
 /// How many mutants are tried in parallel; each is built in a folder of its own.
 const JOBS: &str = "2";
 
@@ -78,12 +78,12 @@ pub(super) fn tool() -> Result<PathBuf, String> {
 /// [`PACKAGES`].
 pub(super) fn try_all(tool: &Path, mutants: &[Mutant]) -> Result<Trials, String> {
     let names: Vec<&str> = mutants.iter().map(|mutant| mutant.name.as_str()).collect();
-    let near = stage(tool, "near", &names, &["--cargo-arg=--lib"], NEAR_TIMEOUT)?;
-    let left: Vec<&str> = near.survived.iter().map(String::as_str).collect();
+    let first = stage(tool, "unit-tests", &names, &["--cargo-arg=--lib"], UNIT_TESTS_TIMEOUT)?;
+    let left: Vec<&str> = first.survived.iter().map(String::as_str).collect();
     let packages: Vec<&str> =
         PACKAGES.iter().flat_map(|package| ["--test-package", *package]).collect();
-    let far = stage(tool, "far", &left, &packages, FAR_TIMEOUT)?;
-    Ok(Trials { survived: far.survived, unviable: near.unviable })
+    let second = stage(tool, "all-tests", &left, &packages, ALL_TESTS_TIMEOUT)?;
+    Ok(Trials { survived: second.survived, unviable: first.unviable })
 }
 
 /// Tries the mutants called `names` with the tests that `arguments` select: by default those of their own packages.
@@ -97,7 +97,7 @@ fn stage(
     if names.is_empty() {
         return Ok(Trials::default());
     }
-    eprintln!("xtask: {} mutants, {title} tests", names.len());
+    eprintln!("xtask: trying {} mutants, stage {title}", names.len());
     let folder = target().join("mutants").join(title);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -111,7 +111,7 @@ fn stage(
     // The exit status is also nonzero if mutants survive (2) or time out (3).
     let status = command.status().map_err(|error| format!("cargo-mutants: {error}"))?;
     if !matches!(status.code(), Some(0 | 2 | 3)) {
-        return Err(format!("cargo-mutants failed ({status}) in the {title} tests"));
+        return Err(format!("cargo-mutants failed ({status}) in the stage {title}"));
     }
     let read = |list: &str| read(&folder.join("mutants.out").join(list));
     Ok(Trials { survived: read("missed.txt")?, unviable: read("unviable.txt")? })
