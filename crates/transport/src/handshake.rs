@@ -1,5 +1,5 @@
-//! The cryptographic handshake (RFC 9001; RFC 9000 §7): the TLS session, the crypto streams that carry
-//! its messages, and the keys that come out of it.
+//! The cryptographic handshake (RFC 9001; RFC 9000 §7): the TLS session, the crypto streams that carry its messages, and
+//! the keys that it produces.
 
 mod crypto_stream;
 mod initial;
@@ -26,20 +26,19 @@ pub use tls::{TlsClientConfig, TlsServerConfig, prepare_randomness};
 use crate::space_id::PerSpace;
 use crate::{Side, SpaceId, TransportError};
 
-/// How much TLS may say after the handshake, over the life of a connection. Session tickets are the
-/// only use, a few hundred bytes each.
+/// The most bytes that TLS may send after the handshake, over the life of a connection. Session tickets are the only
+/// use, a few hundred bytes each.
 const MAX_POST_HANDSHAKE_BYTES: u64 = 256 << 10;
 const CRYPTO_FRAME_TYPE: u64 = 0x06;
 
-/// What a step of the handshake brought about.
+/// The result of a step of the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Progress {
-    /// Handshake packets can be sent and opened from now on.
+    /// Handshake packets can be sent and decrypted from now on.
     pub(crate) handshake_keys_ready: bool,
-    /// 1-RTT packets can be sent from now on; opened only when the handshake is complete.
+    /// 1-RTT packets can be sent from now on. They are decrypted only once the handshake is complete.
     pub(crate) application_keys_ready: bool,
-    /// The handshake is complete (RFC 9001 §4.1.1): the peer is authenticated and its transport
-    /// parameters can be relied on.
+    /// The handshake is complete (RFC 9001 §4.1.1): the peer is authenticated, and so are its transport parameters.
     pub(crate) complete: bool,
 }
 
@@ -49,17 +48,17 @@ pub(crate) struct Handshake {
     session: Box<dyn Session>,
     streams: PerSpace<CryptoStream>,
     protection: Protection,
-    /// Where TLS messages are sent.
+    /// The space in which TLS messages are sent.
     send_space: SpaceId,
-    /// Where TLS messages are expected from.
+    /// The space in which TLS messages are expected.
     receive_space: SpaceId,
     is_complete: bool,
     scratch: Vec<u8>,
 }
 
 impl Handshake {
-    /// A handshake whose Initial keys follow from the Destination Connection ID of the client's first
-    /// Initial packet.
+    /// A handshake with Initial keys that are derived from the Destination Connection ID of the client's first Initial
+    /// packet.
     ///
     /// # Errors
     /// INTERNAL_ERROR if there are no Initial keys.
@@ -83,7 +82,7 @@ impl Handshake {
         })
     }
 
-    /// Begins: the client's first message is ready to be sent afterwards. A server waits.
+    /// Starts the handshake. A client then has its first message to send; a server waits.
     ///
     /// # Errors
     /// Those of the session.
@@ -91,8 +90,8 @@ impl Handshake {
         self.advance()
     }
 
-    /// Goes on after a Retry packet, which changes the Initial keys (RFC 9001 §5.2): what was sent is
-    /// sent again, the ClientHello unchanged.
+    /// Continues after a Retry packet, which changes the Initial keys (RFC 9001 §5.2): everything is retransmitted, the
+    /// ClientHello unchanged.
     ///
     /// # Errors
     /// INTERNAL_ERROR if there are no Initial keys.
@@ -106,7 +105,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// Takes a CRYPTO frame from a packet of `space`, and drives TLS as far as it goes.
+    /// Processes a CRYPTO frame from a packet of `space`, and continues the TLS handshake as far as possible.
     ///
     /// # Errors
     /// CRYPTO_ERROR from TLS; CRYPTO_BUFFER_EXCEEDED beyond what is buffered; PROTOCOL_VIOLATION for
@@ -125,7 +124,7 @@ impl Handshake {
         let end = crypto.offset.get().saturating_add(crypto.data.len() as u64);
         let stream = self.streams.get_mut(space);
         if space < self.receive_space {
-            // TLS has moved on: only what came before may come again.
+            // TLS has moved on to another space. Only retransmissions are expected in this one.
             return if end > stream.received_end() { Err(LEFTOVER) } else { Ok(()) };
         }
         if space == SpaceId::Application && end > MAX_POST_HANDSHAKE_BYTES {
@@ -138,7 +137,7 @@ impl Handshake {
         stream.receive(crypto.offset.get(), crypto.data)
     }
 
-    /// Moves bytes between the crypto streams and the session until nothing moves.
+    /// Moves bytes between the crypto streams and the session until there are none left to move.
     fn advance(&mut self) -> Result<Progress, TransportError> {
         let mut progress = Progress::default();
         self.collect(&mut progress);
@@ -150,7 +149,7 @@ impl Handshake {
         Ok(progress)
     }
 
-    /// Takes everything that the session wants to send, and new keys.
+    /// Takes the messages that the session has to send, and new keys.
     fn collect(&mut self, progress: &mut Progress) {
         loop {
             self.scratch.clear();
@@ -183,8 +182,8 @@ impl Handshake {
         let receive_space = if self.is_complete {
             SpaceId::Application
         } else {
-            // The client's Handshake keys come with ServerHello, the server's with ClientHello: the
-            // last messages of the Initial space.
+            // The client's Handshake keys come with ServerHello, the server's with ClientHello, the last messages
+            // of the Initial space.
             self.send_space.min(SpaceId::Handshake)
         };
         if receive_space == self.receive_space {
@@ -195,7 +194,7 @@ impl Handshake {
         if is_leftover { Err(LEFTOVER) } else { Ok(()) }
     }
 
-    /// Forgets keys and messages of `space` (RFC 9001 §4.9). Nothing of it is sent any more.
+    /// Discards the keys and messages of `space` (RFC 9001 §4.9). Nothing in it is sent any more.
     pub(crate) fn discard(&mut self, space: SpaceId) {
         self.protection.discard(space);
         *self.streams.get_mut(space) = CryptoStream::default();
@@ -211,8 +210,8 @@ impl Handshake {
         self.protection.can_seal(space) && self.streams.get(space).has_pending()
     }
 
-    /// How much of the peer's TLS messages in `space` has come: it grows with every new byte that ends
-    /// what came before or lets more of it be read.
+    /// How much of the peer's TLS messages in `space` has been received: the end of what was received, and of what
+    /// could be read.
     pub(crate) fn received(&self, space: SpaceId) -> (u64, u64) {
         let stream = self.streams.get(space);
         (stream.received_end(), stream.read_offset())

@@ -1,4 +1,4 @@
-//! Connection IDs: ours, by which the peer names this connection, and the peer's (RFC 9000 §5.1).
+//! Connection IDs (RFC 9000 §5.1): those that this endpoint issues, and those that the peer issues.
 
 mod generator;
 mod local;

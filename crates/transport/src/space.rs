@@ -1,4 +1,4 @@
-//! One packet number space as its receiver sees it (RFC 9000 §12.3, §13.2).
+//! The receiving side of a packet number space (RFC 9000 §12.3, §13.2).
 
 mod received;
 

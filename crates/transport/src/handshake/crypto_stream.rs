@@ -7,10 +7,10 @@ use super::ranges::RangeSet;
 use crate::TransportError;
 use crate::contents::PacketContents;
 
-/// How far beyond what was read the peer may send (RFC 9000 §7.5 asks for at least 4096 bytes).
+/// How far beyond the bytes already read the peer may send (RFC 9000 §7.5 requires at least 4096 bytes).
 pub(crate) const RECEIVE_WINDOW: u64 = 64 << 10;
-/// How many pieces that do not join may wait. Each costs memory beside its bytes, so the window alone
-/// would let a peer multiply what it sends.
+/// How many non-adjacent fragments may be buffered. Each costs memory besides its bytes, so the window alone would let a
+/// peer multiply what it sends.
 pub(crate) const MAX_FRAGMENTS: usize = 256;
 
 /// The stream of TLS messages of one packet number space (RFC 9000 §7.5, §19.6).
@@ -26,7 +26,7 @@ impl CryptoStream {
         self.send.bytes.extend_from_slice(bytes);
     }
 
-    /// Whether there is something to send: new bytes or lost ones.
+    /// Whether there is anything to send: new bytes or lost ones.
     pub(crate) fn has_pending(&self) -> bool {
         self.send.next_range().is_some()
     }
@@ -37,8 +37,7 @@ impl CryptoStream {
         self.send.bytes.is_empty()
     }
 
-    /// Fills `contents` with CRYPTO frames, the smallest offsets first. Returns whether any was
-    /// written.
+    /// Fills `contents` with CRYPTO frames, in the order of their offsets. Returns whether any was written.
     pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) -> bool {
         let mut is_any_written = false;
         while let Some(length) = self.write_frame(contents) {
@@ -66,26 +65,25 @@ impl CryptoStream {
         Some(length)
     }
 
-    /// The peer has these bytes.
+    /// These bytes were acknowledged.
     pub(crate) fn on_acked(&mut self, offset: u64, length: u64) {
         self.send.on_acked(offset..offset.saturating_add(length));
     }
 
-    /// A packet with these bytes was lost: what is not acknowledged meanwhile is sent again.
+    /// A packet with these bytes was lost: those that are not acknowledged are sent again.
     pub(crate) fn on_lost(&mut self, offset: u64, length: u64) {
         self.send.on_lost(offset..offset.saturating_add(length));
     }
 
-    /// Sends again everything that was sent and is not acknowledged. However often it is called, each
-    /// byte is pending once.
+    /// Sends everything again that is not acknowledged. Each byte is pending once, however often this is called.
     pub(crate) fn retransmit_all_unacked(&mut self) {
         self.send.on_lost(0..u64::MAX);
     }
 
-    /// Takes the data of a CRYPTO frame.
+    /// Processes the data of a CRYPTO frame.
     ///
     /// # Errors
-    /// CRYPTO_BUFFER_EXCEEDED beyond the limits on bytes and pieces that wait (RFC 9000 §7.5).
+    /// CRYPTO_BUFFER_EXCEEDED beyond the limits on buffered bytes and fragments (RFC 9000 §7.5).
     pub(crate) fn receive(&mut self, offset: u64, data: &[u8]) -> Result<(), TransportError> {
         self.receive.insert(offset, data)
     }
@@ -95,33 +93,33 @@ impl CryptoStream {
         self.receive.take()
     }
 
-    /// How many bytes were read.
+    /// How many bytes have been read.
     pub(crate) fn read_offset(&self) -> u64 {
         self.receive.read_offset
     }
 
-    /// The end of what was received, gaps or not.
+    /// The end of the received bytes, with or without gaps before it.
     pub(crate) fn received_end(&self) -> u64 {
         self.receive.received_end
     }
 
-    /// Whether received bytes wait, unread.
+    /// Whether received bytes are buffered, unread.
     pub(crate) fn has_unread(&self) -> bool {
         !self.receive.fragments.is_empty()
     }
 }
 
-/// Bytes written, until they are acknowledged.
+/// The written bytes that are not acknowledged yet.
 #[derive(Debug, Default)]
 struct SendBuffer {
-    /// The stream offset of the first byte of `bytes`; everything below is acknowledged.
+    /// The stream offset of the first byte of `bytes`. Everything below is acknowledged.
     base: u64,
     bytes: Vec<u8>,
     /// The end of what has been sent at least once.
     sent_end: u64,
-    /// Acknowledged above `base`.
+    /// The acknowledged ranges above `base`.
     acked: RangeSet,
-    /// To be sent again; disjoint from `acked`, below `sent_end`.
+    /// The ranges to send again: disjoint from `acked`, below `sent_end`.
     lost: RangeSet,
 }
 
@@ -130,7 +128,7 @@ impl SendBuffer {
         self.base.saturating_add(self.bytes.len() as u64)
     }
 
-    /// What to send next. Lost bytes have smaller offsets than new ones.
+    /// The range to send next. Lost bytes have smaller offsets than new ones.
     fn next_range(&self) -> Option<Range<u64>> {
         let unsent = self.sent_end..self.end();
         self.lost.first().or_else(|| (!unsent.is_empty()).then_some(unsent))
@@ -174,12 +172,12 @@ impl SendBuffer {
     }
 }
 
-/// Bytes received, until they can be read in order.
+/// The received bytes that cannot be read in order yet.
 #[derive(Debug, Default)]
 struct ReceiveBuffer {
     read_offset: u64,
     received_end: u64,
-    /// Disjoint pieces at or above `read_offset`, by their first offset.
+    /// Disjoint fragments at or above `read_offset`, by their first offset.
     fragments: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -194,7 +192,7 @@ impl ReceiveBuffer {
             ));
         }
         self.received_end = self.received_end.max(end);
-        // Bytes that are here already stay; only gaps are filled.
+        // Bytes that are already buffered stay; only gaps are filled.
         let mut position = offset.max(self.read_offset);
         while position < end {
             let covered_to = self.fragment_end_before(position);

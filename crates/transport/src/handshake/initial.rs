@@ -1,5 +1,4 @@
-//! What is protected with keys that anyone on the path can compute: Initial packets (RFC 9001 §5.2)
-//! and Retry packets (§5.8).
+//! Protection with keys that anyone on the path can compute: of Initial packets (RFC 9001 §5.2) and Retry packets (§5.8).
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use clearway_wire::ConnectionId;
@@ -18,8 +17,8 @@ const RETRY_NONCE: [u8; 12] =
 const NO_AEAD: TransportError =
     TransportError::internal("the cryptographic library lacks AEAD_AES_128_GCM");
 
-/// The Initial keys of `side` that follow from the Destination Connection ID of the client's first
-/// Initial packet (RFC 9001 §5.2).
+/// The Initial keys of `side`, derived from the Destination Connection ID of the client's first Initial packet
+/// (RFC 9001 §5.2).
 ///
 /// # Errors
 /// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM.
@@ -33,8 +32,8 @@ pub fn keys(side: Side, destination_connection_id: &ConnectionId) -> Result<Keys
     Ok(Keys::initial(Version::V1, suite, algorithm, destination_connection_id.as_bytes(), side))
 }
 
-/// The Retry Integrity Tag of a Retry packet (RFC 9001 §5.8). `packet` is the packet without its tag;
-/// the connection ID is the destination of the Initial packet that it answers.
+/// The Retry Integrity Tag of a Retry packet (RFC 9001 §5.8). `packet` is the packet without its tag; the connection ID
+/// is the destination of the Initial packet that the Retry answers.
 ///
 /// # Errors
 /// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM.

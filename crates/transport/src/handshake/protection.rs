@@ -14,8 +14,8 @@ use seal_counter::SealCounter;
 use super::session::KeySchedule;
 use crate::{SpaceId, TransportError};
 
-/// Where the sample begins after the start of the Packet Number field (§5.4.2): as if the number had
-/// four bytes.
+/// The sample begins this many bytes after the start of the Packet Number field, as if the number had four bytes
+/// (§5.4.2).
 const SAMPLE_OFFSET: usize = PacketNumber::MAX_ENCODED_LEN;
 
 /// The keys of all packet number spaces.
@@ -23,15 +23,15 @@ pub(crate) struct Protection {
     initial: Option<FixedKeys>,
     handshake: Option<FixedKeys>,
     application: Option<ApplicationKeys>,
-    /// 1-RTT packets are not opened before the handshake is complete (§5.7).
+    /// 1-RTT packets are not decrypted before the handshake is complete (§5.7).
     is_handshake_complete: bool,
-    /// Received packets that failed authentication, over all keys (§6.6).
+    /// Received packets that failed authentication, with all keys together (§6.6).
     authentication_failures: u64,
     probe_timeout: Duration,
     update_after: Option<u64>,
 }
 
-/// Keys that are never updated.
+/// Keys without key updates.
 struct FixedKeys {
     keys: Keys,
     sealed: SealCounter,
@@ -51,7 +51,7 @@ impl FixedKeys {
 /// A packet without its protection.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Opened<'a> {
-    /// The packet number, whole.
+    /// The packet number, decoded.
     pub(crate) number: PacketNumber,
     /// The frames.
     pub(crate) payload: &'a [u8],
@@ -63,14 +63,14 @@ pub(crate) struct Opened<'a> {
     pub(crate) with_previous_keys: bool,
 }
 
-/// Why a packet cannot be opened. The packet's bytes are scrambled then.
+/// The reason that a packet cannot be decrypted. Its bytes are changed then, except where the variant says otherwise.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum OpenError {
-    /// The keys are not there (yet, or any more). Nothing was changed.
+    /// The keys are not available, or no longer. The packet is unchanged.
     NoKeys,
-    /// Too short to be sampled (RFC 9001 §5.4.2). Nothing was changed.
+    /// The packet is too short to be sampled (RFC 9001 §5.4.2). It is unchanged.
     TooShort,
-    /// Not from the peer, or damaged. To be dropped.
+    /// The packet is damaged or not from the peer. It has to be dropped.
     Authentication,
     /// The connection has to be closed.
     Close(TransportError),
@@ -98,7 +98,7 @@ impl Unprotected {
 }
 
 impl Protection {
-    /// No keys at all. Until it is told better, a probe timeout of one second is assumed.
+    /// No keys. The probe timeout is assumed to be one second until it is set.
     pub(crate) fn new() -> Self {
         Self {
             initial: None,
@@ -111,8 +111,8 @@ impl Protection {
         }
     }
 
-    /// Installs the keys of Initial or Handshake packets. Those of 1-RTT packets come with
-    /// [`Protection::install_application`]; for that space nothing happens.
+    /// Installs the keys of Initial or Handshake packets. Does nothing for 1-RTT packets: see
+    /// [`Protection::install_application`].
     pub(crate) fn install(&mut self, space: SpaceId, keys: Keys) {
         match space {
             SpaceId::Initial => self.initial = Some(FixedKeys::new(keys)),
@@ -121,17 +121,17 @@ impl Protection {
         }
     }
 
-    /// Installs the keys of 1-RTT packets and their schedule.
+    /// Installs the keys of 1-RTT packets and the schedule of their updates.
     pub(crate) fn install_application(&mut self, keys: Keys, next: Box<dyn KeySchedule>) {
         self.application = Some(ApplicationKeys::new(keys, next));
     }
 
-    /// The handshake is complete: from now on 1-RTT packets may be opened (§5.7).
+    /// The handshake is complete, so 1-RTT packets may be decrypted (§5.7).
     pub(crate) fn on_handshake_complete(&mut self) {
         self.is_handshake_complete = true;
     }
 
-    /// Forgets the keys of `space` (§4.9).
+    /// Discards the keys of `space` (§4.9).
     pub(crate) fn discard(&mut self, space: SpaceId) {
         match space {
             SpaceId::Initial => self.initial = None,
@@ -149,18 +149,18 @@ impl Protection {
         }
     }
 
-    /// Whether packets of `space` can be opened.
+    /// Whether packets of `space` can be decrypted.
     pub(crate) fn can_open(&self, space: SpaceId) -> bool {
         self.can_seal(space) && (space != SpaceId::Application || self.is_handshake_complete)
     }
 
-    /// Sets the current probe timeout. Three of them are how long old keys are kept, and how long an
-    /// update waits after the one before (§6.5).
+    /// Sets the current probe timeout. Old keys are kept for three of them, and an update waits as long after the
+    /// previous one (§6.5).
     pub(crate) fn set_probe_timeout(&mut self, probe_timeout: Duration) {
         self.probe_timeout = probe_timeout;
     }
 
-    /// An update is wanted after so many packets, or earlier where the AEAD demands it.
+    /// Sets the number of packets after which keys are updated, unless the AEAD requires it earlier.
     pub(crate) fn set_update_after(&mut self, packets: Option<u64>) {
         self.update_after = packets;
     }
@@ -170,8 +170,8 @@ impl Protection {
         self.authentication_failures
     }
 
-    /// Protects a packet in place. `packet` is exactly header, payload and room for the tag; packet
-    /// number and payload together have at least four bytes.
+    /// Protects a packet in place. `packet` is exactly header, payload and room for the tag; packet number and payload
+    /// together have at least four bytes.
     ///
     /// # Errors
     /// AEAD_LIMIT_REACHED when the keys are used up (§6.6); INTERNAL_ERROR if the packet is malformed
@@ -271,24 +271,24 @@ impl Protection {
         OpenError::Authentication
     }
 
-    /// The Key Phase bit for packets sent now.
+    /// The Key Phase bit of packets that are sent now.
     pub(crate) fn key_phase(&self) -> bool {
         self.application.as_ref().is_some_and(ApplicationKeys::key_phase)
     }
 
-    /// How many key updates there were, by either side.
+    /// How many key updates there have been, by either side.
     pub(crate) fn key_updates(&self) -> u64 {
         self.application.as_ref().map_or(0, ApplicationKeys::generation)
     }
 
-    /// Whether the current 1-RTT keys protected so much that they should be updated.
+    /// Whether the current 1-RTT keys have protected so many packets that they should be updated.
     pub(crate) fn wants_update(&self) -> bool {
         self.application.as_ref().is_some_and(|keys| keys.wants_update(self.update_after))
     }
 
-    /// Updates the 1-RTT keys, if that is allowed now: the handshake is confirmed, the peer has
-    /// acknowledged a packet of this phase, and three probe timeouts have passed since it did so after
-    /// an earlier update (§6.1, §6.5). Returns whether it did.
+    /// Updates the 1-RTT keys if that is permitted now: the handshake is confirmed, the peer has acknowledged a packet
+    /// of this key phase, and three probe timeouts have passed since it did so after an earlier update (§6.1, §6.5).
+    /// Returns whether the keys were updated.
     pub(crate) fn initiate_update(&mut self, now: Timestamp, handshake_confirmed: bool) -> bool {
         let probe_timeout = self.probe_timeout;
         handshake_confirmed
@@ -298,8 +298,8 @@ impl Protection {
                 .is_some_and(|keys| keys.initiate_update(now, probe_timeout))
     }
 
-    /// The peer acknowledged packet `number` of `space`: the largest newly acknowledged is enough.
-    /// `with_previous_keys` is that of the packet which carried the ACK frame.
+    /// The peer acknowledged packet `number` of `space`; it suffices to report the largest newly acknowledged one.
+    /// `with_previous_keys` is that of the packet with the ACK frame.
     ///
     /// # Errors
     /// KEY_UPDATE_ERROR if the peer acknowledges an update that it did not follow (§6.2).
@@ -318,12 +318,12 @@ impl Protection {
         }
     }
 
-    /// When [`Protection::on_deadline`] has something to do.
+    /// When [`Protection::on_deadline`] has to be called.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         self.application.as_ref().and_then(ApplicationKeys::deadline)
     }
 
-    /// Discards keys whose time has come.
+    /// Discards keys that are no longer needed.
     pub(crate) fn on_deadline(&mut self, now: Timestamp) {
         if let Some(keys) = &mut self.application {
             keys.on_deadline(now);

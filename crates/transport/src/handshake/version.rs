@@ -4,9 +4,9 @@ use clearway_units::Random;
 use clearway_wire::header::VersionNegotiation;
 use clearway_wire::{Version, Writer};
 
-/// The version that this crate speaks.
+/// The version that this crate supports.
 const SUPPORTED: Version = Version::V1;
-/// §6.1: smaller datagrams are not answered.
+/// Smaller datagrams are not answered (§6.1).
 const MINIMUM_TRIGGER: usize = 1200;
 
 /// Whether connections of `version` can be accepted.
@@ -14,8 +14,8 @@ pub(crate) fn is_supported(version: Version) -> bool {
     version == SUPPORTED
 }
 
-/// The answer to a datagram of `trigger_len` bytes with an unknown version, from `source` to
-/// `destination`; `None` if it is too small to be answered.
+/// A Version Negotiation packet from `source` to `destination`, in answer to a datagram of `trigger_len` bytes with an
+/// unknown version; `None` if the datagram is too small to be answered.
 pub(crate) fn negotiate(
     trigger_len: usize,
     destination: &[u8],
@@ -26,7 +26,7 @@ pub(crate) fn negotiate(
         return None;
     }
     let [unused, a, b, c, d] = random.array::<5>();
-    // §6.3: a reserved version keeps clients honest about ignoring what they do not know.
+    // A reserved version, so that clients stay able to ignore unknown ones (§6.3).
     let reserved = u32::from_be_bytes([a, b, c, d]) & 0xf0f0_f0f0 | 0x0a0a_0a0a;
     let versions = [SUPPORTED, Version(reserved)];
     let mut buffer = [0; 1200];
@@ -35,8 +35,8 @@ pub(crate) fn negotiate(
     Some(writer.filled().to_vec())
 }
 
-/// Whether a Version Negotiation packet ends a client's attempt: one that lists the version it used
-/// is to be ignored (§6.2).
+/// Whether a Version Negotiation packet ends a client's attempt. A packet that lists the version in use is ignored
+/// (§6.2).
 pub(crate) fn is_final(packet: &VersionNegotiation<'_>) -> bool {
     packet.versions().all(|version| !is_supported(version))
 }
@@ -54,8 +54,7 @@ mod tests {
         }
     }
 
-    /// RFC 9000 §17.2.1: the connection IDs change places, whatever their lengths; §6.3: a reserved
-    /// version is among those listed.
+    /// The connection IDs are swapped, whatever their lengths (RFC 9000 §17.2.1), and a reserved version is listed (§6.3).
     #[test]
     fn the_answer_swaps_the_ids_and_lists_a_reserved_version() {
         let mut random = Random::from_number(1);

@@ -4,8 +4,8 @@ use aws_lc_rs::hmac;
 use clearway_units::Random;
 use clearway_wire::{ConnectionId, ResetToken};
 
-/// Makes the connection IDs of an endpoint. All of them have one length, because short headers do not
-/// state it.
+/// Generates the connection IDs of an endpoint. All of them have the same length, since short headers do not contain
+/// it.
 #[expect(clippy::len_without_is_empty, reason = "the length of an ID, which is never empty")]
 pub trait ConnectionIdGenerator: fmt::Debug + Send + Sync {
     /// A fresh connection ID of [`len`](Self::len) bytes.
@@ -33,8 +33,8 @@ impl ConnectionIdGenerator for RandomIds {
     }
 }
 
-/// The key from which stateless reset tokens are derived (RFC 9000 §10.3.2): whoever does not have it
-/// cannot tell a connection ID's token.
+/// The key from which stateless reset tokens are derived (RFC 9000 §10.3.2). Without it, the token of a connection ID
+/// cannot be computed.
 #[derive(Clone)]
 pub struct ResetKey(hmac::Key);
 
@@ -44,8 +44,8 @@ impl ResetKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
-    /// A token of a peer in a form that can be looked up: how long that takes tells nothing about the
-    /// token (RFC 9000 §10.3.1).
+    /// A peer's token in a form that can be looked up: the time that a lookup takes reveals nothing about the token
+    /// (RFC 9000 §10.3.1).
     pub(crate) fn conceal(&self, token: &ResetToken) -> [u8; ResetToken::LEN] {
         let tag = hmac::sign(&self.0, token.as_bytes());
         tag.as_ref().first_chunk::<{ ResetToken::LEN }>().copied().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The connection IDs that this end issues (RFC 9000 §5.1.1).
+//! The connection IDs that this endpoint issues (RFC 9000 §5.1.1).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use crate::TransportError;
 use crate::contents::PacketContents;
 use crate::token::Token;
 
-/// No more IDs than this are active at a time, however many the peer would keep.
+/// The most IDs that are active at a time, even if the peer would store more.
 const MAX_ACTIVE: u64 = 8;
 
-/// A change of the connection IDs by which datagrams find this connection.
+/// A change of the connection IDs that are routed to this connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RoutingChange {
-    /// This one is ours now.
+    /// This ID now belongs to the connection.
     Added(ConnectionId),
-    /// This one is not ours any more.
+    /// This ID no longer belongs to the connection.
     Removed(ConnectionId),
 }
 
@@ -27,9 +27,9 @@ pub(crate) enum RoutingChange {
 struct Issued {
     sequence: u64,
     id: ConnectionId,
-    /// NEW_CONNECTION_ID is owed, for the first time or again.
+    /// NEW_CONNECTION_ID is to be sent, for the first time or again.
     owed: bool,
-    /// The peer may know it.
+    /// The frame has been sent, so the peer may know the ID.
     was_sent: bool,
 }
 
@@ -52,7 +52,7 @@ impl LocalIds {
         reset_key: ResetKey,
     ) -> Self {
         let active = vec![Issued { sequence: 0, id: first, owed: false, was_sent: true }];
-        // The endpoint knows the first ID from the start.
+        // The endpoint registers the first ID itself.
         let changes = VecDeque::new();
         Self { generator, reset_key, active, next_sequence: 1, limit: 1, changes }
     }
@@ -62,7 +62,7 @@ impl LocalIds {
         self.generator.len()
     }
 
-    /// The peer keeps this many of our IDs (its active_connection_id_limit).
+    /// Sets how many of our IDs the peer stores (its active_connection_id_limit).
     pub(crate) fn set_peer_limit(&mut self, limit: u64, random: &mut Random) {
         self.limit = limit.min(MAX_ACTIVE);
         self.issue(random);
@@ -78,12 +78,12 @@ impl LocalIds {
         }
     }
 
-    /// Whether a NEW_CONNECTION_ID waits to be sent.
+    /// Whether a NEW_CONNECTION_ID is to be sent.
     pub(crate) fn has_pending(&self) -> bool {
         self.active.iter().any(|issued| issued.owed)
     }
 
-    /// Writes the NEW_CONNECTION_ID frames that are owed, as far as there is room.
+    /// Writes the pending NEW_CONNECTION_ID frames, as far as there is room.
     pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
         for issued in self.active.iter_mut().filter(|issued| issued.owed) {
             let frame = frame::NewConnectionId {
@@ -101,12 +101,12 @@ impl LocalIds {
         }
     }
 
-    /// The peer has the ID of this number.
+    /// The frame with this sequence number was acknowledged.
     pub(crate) fn on_acked(&mut self, sequence: u64) {
         self.set_owed(sequence, false);
     }
 
-    /// The frame was lost: it is owed again, unless the ID has been retired meanwhile.
+    /// The frame was lost: it is sent again, unless the ID has been retired since.
     pub(crate) fn on_lost(&mut self, sequence: u64) {
         self.set_owed(sequence, true);
     }
@@ -117,8 +117,8 @@ impl LocalIds {
         }
     }
 
-    /// The peer does not use an ID any more, and gets another for it (RFC 9000 §19.16).
-    /// `destination` is the ID of the packet that says so.
+    /// The peer retires an ID, and gets another in its place (RFC 9000 §19.16). `destination` is the ID of the packet
+    /// with the frame.
     pub(crate) fn on_retire(
         &mut self,
         retired: &frame::RetireConnectionId,
@@ -147,7 +147,7 @@ impl LocalIds {
         Ok(())
     }
 
-    /// The next change that the endpoint has to know.
+    /// The next change that the endpoint has to apply to its routes.
     pub(crate) fn next_routing_change(&mut self) -> Option<RoutingChange> {
         self.changes.pop_front()
     }

@@ -11,15 +11,15 @@ use crate::TransportError;
 use crate::contents::PacketContents;
 use crate::token::Token;
 
-/// RETIRE_CONNECTION_ID frames that may be unacknowledged, as a multiple of the limit on active IDs.
-/// A peer that makes us retire faster than it acknowledges is cut off.
+/// The limit on unacknowledged RETIRE_CONNECTION_ID frames, as a multiple of the limit on active IDs. A peer that makes
+/// us retire IDs faster than it acknowledges that is disconnected.
 const MAX_RETIRING_FACTOR: u64 = 4;
 
-/// Ranges of numbers that may be given back on our own account before the peer asks for it. Numbers follow
-/// each other, so that more than a few ranges need a peer that leaves numbers out.
+/// How many ranges of sequence numbers may be retired by this endpoint before the peer asks for it. Sequence numbers are
+/// consecutive, so more than a few ranges need a peer that skips numbers.
 const MAX_SPENT: usize = 256;
 
-/// The number of the connection ID in the preferred_address transport parameter (RFC 9000 §5.1.1).
+/// The sequence number of the connection ID in the preferred_address transport parameter (RFC 9000 §5.1.1).
 const PREFERRED_ADDRESS_SEQUENCE: u64 = 1;
 
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ struct Known {
     sequence: u64,
     id: ConnectionId,
     reset_token: Option<ResetToken>,
-    /// Where it is used, if that is not the current path: it must not be used anywhere else (§9.5).
+    /// The address at which the ID is used, if it is not the current path's. It must not be used at any other (§9.5).
     elsewhere: Option<SocketAddr>,
 }
 
@@ -37,23 +37,23 @@ struct Retiring {
     owed: bool,
 }
 
-/// The IDs that this end may send to, and those that it is giving back.
+/// The IDs that this endpoint may send to, and those that it is retiring.
 #[derive(Debug)]
 pub(crate) struct RemoteIds {
-    /// Never empty. The first is the current path's; the others are used elsewhere, or spare.
+    /// Never empty. The first is the current path's; the others are used at other addresses, or spare.
     active: Vec<Known>,
     retiring: Vec<Retiring>,
     /// The peer's Source Connection ID in the handshake.
     handshake: ConnectionId,
     retire_prior_to: u64,
     limit: u64,
-    /// Numbers not below `retire_prior_to` that were used up here: a late copy of the frame that gave
-    /// one must not bring it back.
+    /// Sequence numbers not below `retire_prior_to` that this endpoint has retired: a late copy of their
+    /// NEW_CONNECTION_ID must not make them active again.
     spent: Vec<Range<u64>>,
 }
 
 impl RemoteIds {
-    /// `initial` is what this end sends to at first; `limit` is its active_connection_id_limit.
+    /// `initial` is the first ID to send to; `limit` is this endpoint's active_connection_id_limit.
     pub(crate) fn new(initial: ConnectionId, limit: u64) -> Self {
         Self {
             active: vec![Known { sequence: 0, id: initial, reset_token: None, elsewhere: None }],
@@ -65,7 +65,7 @@ impl RemoteIds {
         }
     }
 
-    /// What to send to on the current path.
+    /// The Destination Connection ID on the current path.
     pub(crate) fn current(&self) -> ConnectionId {
         self.active.first().map_or(ConnectionId::default(), |known| known.id)
     }
@@ -75,7 +75,7 @@ impl RemoteIds {
         self.handshake
     }
 
-    /// The peer chose this one during the handshake.
+    /// Sets the ID that the peer chose during the handshake.
     pub(crate) fn set_from_handshake(&mut self, id: ConnectionId) {
         self.handshake = id;
         if let Some(first) = self.active.first_mut() {
@@ -83,15 +83,15 @@ impl RemoteIds {
         }
     }
 
-    /// The stateless reset token of the ID of the handshake.
+    /// Sets the stateless reset token of the handshake's ID.
     pub(crate) fn set_reset_token(&mut self, token: ResetToken) {
         if let Some(first) = self.active.iter_mut().find(|known| known.sequence == 0) {
             first.reset_token = Some(token);
         }
     }
 
-    /// The server gave an ID together with its preferred address: it is one of those that may be used, and that
-    /// are retired when the server says so, whether this end ever goes there or not (RFC 9000 §5.1.1).
+    /// Adds the ID that came with the server's preferred address. It may be used, and is retired when the server asks
+    /// for it, whether this endpoint ever uses that address or not (RFC 9000 §5.1.1).
     pub(crate) fn on_preferred_address(&mut self, preferred: &PreferredAddress) {
         self.active.push(Known {
             sequence: PREFERRED_ADDRESS_SEQUENCE,
@@ -106,13 +106,13 @@ impl RemoteIds {
         self.active.first().and_then(|current| current.reset_token)
     }
 
-    /// Whether `token` says that the peer has lost this connection. RFC 9000 §10.3.1: only the token
-    /// of the ID in use counts, not those of spare or retired ones.
+    /// Whether `token` shows that the peer has lost this connection. Only the token of the ID in use counts, not those
+    /// of spare or retired IDs (RFC 9000 §10.3.1).
     pub(crate) fn is_reset_token(&self, token: &ResetToken) -> bool {
         self.active.first().is_some_and(|current| current.reset_token == Some(*token))
     }
 
-    /// The peer gave another ID (RFC 9000 §19.15).
+    /// Processes a NEW_CONNECTION_ID frame (RFC 9000 §19.15).
     pub(crate) fn on_new_connection_id(
         &mut self,
         new: &frame::NewConnectionId,
@@ -129,7 +129,7 @@ impl RemoteIds {
         let is_known = self.active.iter().any(|known| known.sequence == sequence);
         let is_spent = self.spent.iter().any(|spent| spent.contains(&sequence));
         if sequence < self.retire_prior_to {
-            // It came late: retired before it was used (§19.15).
+            // The frame came late: the ID is retired before it was used (§19.15).
             self.retire(sequence);
         } else if !is_known && !is_spent {
             let reset_token = Some(new.reset_token);
@@ -153,7 +153,7 @@ impl RemoteIds {
         Ok(())
     }
 
-    /// A repeated sequence number must name the same ID and token, and an ID one number only.
+    /// A repeated sequence number must have the same ID and token, and an ID only one sequence number.
     fn check_agreement(&self, new: &frame::NewConnectionId) -> Result<(), TransportError> {
         let sequence = new.sequence.get();
         let disagrees = self.active.iter().any(|known| {
@@ -198,8 +198,8 @@ impl RemoteIds {
         self.spent.retain(|spent| spent.end > retire_prior_to);
         self.replace_current();
         if self.active.is_empty() {
-            // The frame itself carries an ID that is not below its own Retire Prior To, so this
-            // cannot be reached with a frame that was decoded; but a peer must never empty the list.
+            // A decoded frame has an ID that is not below its own Retire Prior To, so this cannot be reached. A peer
+            // must never empty the list.
             return Err(TransportError::rule(
                 TransportErrorCode::PROTOCOL_VIOLATION,
                 "all connection IDs were retired",
@@ -209,8 +209,8 @@ impl RemoteIds {
         Ok(())
     }
 
-    /// If the peer has retired the ID of the current path, another takes its place: a spare one, which the
-    /// frame that retired it has given.
+    /// If the peer has retired the ID of the current path, replaces it with a spare one, which came in the frame that
+    /// retired it.
     fn replace_current(&mut self) {
         if let Some(spare) = self.active.iter().position(|known| known.elsewhere.is_none()) {
             self.active.swap(0, spare);
@@ -219,13 +219,13 @@ impl RemoteIds {
         }
     }
 
-    /// The peer was at `old`, and is at `new` from here on. It did not change the connection ID that it sends
-    /// to if `peer_kept_id`: then its address has changed without its doing, and neither is the ID changed
-    /// that is sent to, which RFC 9000 §9.5 permits; otherwise `new` gets one of its own. No ID is given back
-    /// by that: while `new` is not validated, the peer may as well be at `old`.
+    /// The peer's address changes from `old` to `new`. If `peer_kept_id`, the peer still sends to the same connection
+    /// ID: its address was changed by a NAT, and the ID that is sent to stays the same too, as RFC 9000 §9.5 permits.
+    /// Otherwise `new` gets an ID of its own. No ID is retired: until `new` is validated, the peer may still be at
+    /// `old`.
     ///
-    /// Returns `false`, and changes nothing, if there is no spare ID: then nothing can be sent to `new` until
-    /// the peer gives one (§9.3).
+    /// Returns `false`, and changes nothing, if there is no spare ID. Then nothing can be sent to `new` until the
+    /// peer issues one (§9.3).
     pub(crate) fn follow(&mut self, old: SocketAddr, new: SocketAddr, peer_kept_id: bool) -> bool {
         if self.current().is_empty() {
             return true;
@@ -245,7 +245,8 @@ impl RemoteIds {
         true
     }
 
-    /// What to send to at `remote`, which is not the current path's address; `None` if there is no spare ID.
+    /// The Destination Connection ID at `remote`, which is not the current path's address; `None` if there is no spare
+    /// one.
     pub(crate) fn id_elsewhere(&mut self, remote: SocketAddr) -> Option<ConnectionId> {
         if self.current().is_empty() {
             return Some(self.current());
@@ -256,7 +257,7 @@ impl RemoteIds {
         Some(known.id)
     }
 
-    /// Where the ID is that is used at `remote`, or else a spare one.
+    /// The position of the ID that is used at `remote`, or of a spare one.
     fn position_for(&self, remote: SocketAddr) -> Option<usize> {
         let find = |wanted: Option<SocketAddr>| {
             let mut others = self.active.iter().enumerate().skip(1);
@@ -265,7 +266,7 @@ impl RemoteIds {
         find(Some(remote)).or_else(|| find(None))
     }
 
-    /// Gives back the IDs that are used at addresses which `is_over`.
+    /// Retires the IDs of addresses for which `is_over` is true.
     pub(crate) fn release(&mut self, is_over: impl Fn(SocketAddr) -> bool) {
         let goes = |known: &Known| known.elsewhere.is_some_and(&is_over);
         while let Some(position) = self.active.iter().position(goes) {
@@ -286,12 +287,12 @@ impl RemoteIds {
         }
     }
 
-    /// Whether a RETIRE_CONNECTION_ID waits to be sent.
+    /// Whether a RETIRE_CONNECTION_ID is to be sent.
     pub(crate) fn has_pending(&self) -> bool {
         self.retiring.iter().any(|retiring| retiring.owed)
     }
 
-    /// Writes the RETIRE_CONNECTION_ID frames that are owed, as far as there is room.
+    /// Writes the pending RETIRE_CONNECTION_ID frames, as far as there is room.
     pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
         for retiring in self.retiring.iter_mut().filter(|retiring| retiring.owed) {
             let sequence = VarInt::saturating(retiring.sequence);
@@ -304,12 +305,12 @@ impl RemoteIds {
         }
     }
 
-    /// The peer knows that the ID of this number is retired.
+    /// The frame that retires this sequence number was acknowledged.
     pub(crate) fn on_acked(&mut self, sequence: u64) {
         self.retiring.retain(|retiring| retiring.sequence != sequence);
     }
 
-    /// The frame was lost: it is owed again.
+    /// The frame was lost: it is sent again.
     pub(crate) fn on_lost(&mut self, sequence: u64) {
         if let Some(retiring) = self.retiring.iter_mut().find(|r| r.sequence == sequence) {
             retiring.owed = true;

@@ -7,21 +7,21 @@ use clearway_wire::{PacketNumber, VarInt};
 
 use crate::contents::PacketContents;
 
-/// Ranges remembered. When there are more, the oldest is forgotten, and packets up to its end count
-/// as duplicates from then on.
+/// The number of ranges that are remembered. When there are more, the oldest is forgotten, and packets up to its end
+/// count as duplicates.
 const MAX_RANGES: usize = 256;
 
-/// Ranges written into one ACK frame; older ones were in earlier frames.
+/// The number of ranges in one ACK frame. Older ones were in earlier frames.
 const MAX_RANGES_WRITTEN: usize = 64;
 
-/// Consecutive packet numbers, all of them received.
+/// Consecutive packet numbers that were all received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Range {
     first: u64,
     last: u64,
 }
 
-/// Which packets of a space came, and when that has to be acknowledged (RFC 9000 §13.2).
+/// The received packets of a space, and when they have to be acknowledged (RFC 9000 §13.2).
 ///
 /// Receiving in order extends the newest range: constant time, no allocation.
 #[derive(Debug)]
@@ -31,10 +31,10 @@ pub(crate) struct ReceivedPackets {
     acknowledge_at_once: bool,
     /// Ascending, neither touching nor overlapping, all at `floor` or above.
     ranges: VecDeque<Range>,
-    /// Whatever is below is no longer remembered, and is taken for a duplicate.
+    /// Packets below are no longer remembered, and count as duplicates.
     floor: u64,
-    /// The peer knows what came below, which need not be reported again. It is remembered all the same: packets
-    /// that are missing there may be late, by more than a round trip (RFC 9000 §12.3).
+    /// Ranges below need not be reported again, since an ACK frame that reported them was acknowledged. They are
+    /// remembered all the same: packets missing there may be late by more than a round trip (RFC 9000 §12.3).
     reported: u64,
     largest: Option<PacketNumber>,
     largest_received_at: Timestamp,
@@ -42,13 +42,12 @@ pub(crate) struct ReceivedPackets {
     /// Ack-eliciting packets since the last ACK was written.
     unacknowledged_ack_eliciting: u32,
     deadline: Option<Timestamp>,
-    /// The smallest packet number that came since the last ACK was written.
+    /// The smallest packet number received since the last ACK was written.
     smallest_unacknowledged: Option<u64>,
 }
 
 impl ReceivedPackets {
-    /// Nothing received. `acknowledge_at_once` is for the Initial and Handshake spaces
-    /// (RFC 9000 §13.2.1).
+    /// The state before any packet. `acknowledge_at_once` is for the Initial and Handshake spaces (RFC 9000 §13.2.1).
     pub(crate) fn new(
         max_ack_delay: Duration,
         ack_eliciting_threshold: u32,
@@ -70,7 +69,7 @@ impl ReceivedPackets {
         }
     }
 
-    /// Whether packet `number` was received before, or is too old to know.
+    /// Whether packet `number` was received before, or is too old for that to be known.
     pub(crate) fn is_duplicate(&self, number: PacketNumber) -> bool {
         let number = number.get();
         if number < self.floor {
@@ -83,7 +82,7 @@ impl ReceivedPackets {
         self.ranges.get(position).is_some_and(|range| range.first <= number)
     }
 
-    /// Packet `number`, authentic and not a duplicate, came at `now`. A duplicate changes nothing.
+    /// Records packet `number`, which is authentic, at `now`. A duplicate changes nothing.
     pub(crate) fn on_packet(
         &mut self,
         number: PacketNumber,
@@ -109,8 +108,8 @@ impl ReceivedPackets {
         }
     }
 
-    /// RFC 9000 §13.2.1: the packet is below another ack-eliciting one, or packets between the two
-    /// are missing. `first_of_range` is where the consecutive packets up to this one begin.
+    /// Whether the packet is below another ack-eliciting one, or packets between the two are missing (RFC 9000 §13.2.1).
+    /// `first_of_range` is the first of the consecutive packets up to this one.
     fn is_out_of_order(&self, number: u64, first_of_range: u64) -> bool {
         self.largest_ack_eliciting
             .is_some_and(|largest| number < largest || first_of_range > largest.max(self.reported))
@@ -125,7 +124,7 @@ impl ReceivedPackets {
         self.deadline = Some(self.deadline.map_or(due, |deadline| deadline.min(due)));
     }
 
-    /// Adds `number`, which no range holds, and returns the first number of the range it is in now.
+    /// Adds `number`, which is in no range, and returns the first number of its range.
     fn insert(&mut self, number: u64) -> u64 {
         // The usual case: the packet after the newest.
         if let Some(newest) = self.ranges.back_mut()
@@ -166,7 +165,7 @@ impl ReceivedPackets {
         self.largest
     }
 
-    /// When an ACK has to be sent at the latest; `None` if no ack-eliciting packet awaits one.
+    /// When an ACK has to be sent at the latest; `None` if no ack-eliciting packet is unacknowledged.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         self.deadline
     }
@@ -176,13 +175,13 @@ impl ReceivedPackets {
         self.deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// Whether an ACK would tell the peer something new: worth adding to a packet that is sent anyway.
+    /// Whether an ACK would report anything new, so that it is worth adding to a packet.
     pub(crate) fn has_unacknowledged(&self) -> bool {
         self.smallest_unacknowledged.is_some()
     }
 
-    /// Writes an ACK frame into `contents`, newest ranges first, as many as fit. Returns whether it
-    /// did: not if nothing is to be acknowledged, or there is no room.
+    /// Writes an ACK frame into `contents`, the newest ranges first, as many as fit. Returns `false` if there is nothing
+    /// to acknowledge or no room.
     pub(crate) fn write_ack(
         &mut self,
         now: Timestamp,
@@ -203,16 +202,15 @@ impl ReceivedPackets {
         true
     }
 
-    /// The peer has the ACK frame whose largest packet number was `largest`: what it reported need
-    /// not be reported again (RFC 9000 §13.2.4).
+    /// An ACK frame up to `largest` was acknowledged, so its ranges need not be reported again (RFC 9000 §13.2.4).
     pub(crate) fn on_ack_acknowledged(&mut self, largest: PacketNumber) {
         let reported = largest.get().saturating_add(1);
-        // A late packet below `largest` may have come after that frame was written.
+        // A late packet below `largest` may have been received after that frame was written.
         let reported = self.smallest_unacknowledged.map_or(reported, |number| number.min(reported));
         self.reported = self.reported.max(reported);
     }
 
-    /// What the peer may not know of yet, newest first.
+    /// The ranges that the peer may not know of, newest first.
     fn unreported(&self) -> impl Iterator<Item = Range> {
         let newest = self.ranges.iter().rev().take_while(|range| range.last >= self.reported);
         newest.map(|range| Range { first: range.first.max(self.reported), last: range.last })
