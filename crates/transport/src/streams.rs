@@ -1,10 +1,10 @@
-//! Streams (RFC 9000 §2, §3, §4): the application's bytes on their way out and in.
+//! Streams (RFC 9000 §2, §3, §4): sending and receiving the application's bytes.
 //!
-//! [`Streams`] is all streams of one connection. Its verbs are in four files: `application.rs` (open,
-//! write, read ...), `receive.rs` (frames that came), `transmit.rs` (frames that go) and `delivery.rs`
-//! (what became of them). Each of them changes one stream and then calls [`Streams::settle`], the one
-//! place that decides which queues the stream belongs to; so a queue never holds a stream that has
-//! nothing to do there, nor misses one that has (law 8).
+//! [`Streams`] holds all streams of one connection. Its methods are in four files: `application.rs` (open, write, read),
+//! `receive.rs` (received frames), `transmit.rs` (frames to send) and `delivery.rs` (sent frames that were acknowledged
+//! or lost). Each method changes one stream and then calls [`Streams::settle`], the only place that decides which queues
+//! the stream belongs to. So a queue never holds a stream that has nothing to do in it, and never misses one that has
+//! (law 8).
 
 mod application;
 mod delivery;
@@ -43,44 +43,43 @@ use self::send_half::SendHalf;
 use self::table::{Queued, Stream, Table};
 use crate::Side;
 
-/// What the peer may do on streams, and how much is kept for it. The limits are those that the
-/// transport parameters tell the peer.
+/// The limits on the peer's streams, and on the bytes that are kept for it. The peer receives them in the transport
+/// parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct StreamsConfig {
     /// Bidirectional streams that the peer may have open at a time.
     pub(crate) max_concurrent_bidirectional: u64,
     /// Unidirectional streams that the peer may have open at a time.
     pub(crate) max_concurrent_unidirectional: u64,
-    /// A stream's receive window to begin with, in bytes.
+    /// A stream's initial receive window, in bytes.
     pub(crate) initial_stream_receive_window: u64,
     /// A stream's largest receive window, in bytes.
     pub(crate) max_stream_receive_window: u64,
-    /// The connection's receive window to begin with, in bytes.
+    /// The connection's initial receive window, in bytes.
     pub(crate) initial_connection_receive_window: u64,
     /// The connection's largest receive window, in bytes.
     pub(crate) max_connection_receive_window: u64,
-    /// How many written bytes are kept at most until they are acknowledged, on all streams together: see
-    /// [`Streams::on_congestion_window`]. A stream may always keep [`STREAM_SEND_SHARE`] bytes, or this if it is less, so that streams whose peer
-    /// does not read cannot silence the others.
+    /// The most written bytes that are kept until they are acknowledged, on all streams together: see
+    /// [`Streams::on_congestion_window`]. A stream may always keep [`STREAM_SEND_SHARE`] bytes, or this if it is less, so
+    /// that streams whose peer does not read cannot block the others.
     pub(crate) send_buffer: u64,
 }
 
 /// How many written bytes a stream may keep even when others have filled the send buffer.
 pub(crate) const STREAM_SEND_SHARE: u64 = 64 << 10;
 
-/// So many congestion windows of written bytes are kept: one in flight, one that follows it while a lost
-/// packet holds back the first, one to send while the application is told of room, and one for the window
-/// to grow into.
+/// The number of congestion windows of written bytes that are kept: one in flight, one that follows it while a lost
+/// packet holds back the first, one to send while the application reacts to `Writable`, and one for the window to grow.
 const WINDOWS_KEPT: u64 = 4;
 
-/// The window does not make the send buffer smaller than this, so that a connection that has just begun,
-/// or has lost much, does not wake its writers for a few packets.
+/// The send buffer does not shrink below this with the window, so that a connection that has just started, or has lost
+/// much, does not wake its writers for a few packets.
 const LEAST_SEND_BUFFER: u64 = 256 << 10;
 
 /// The most room that a blocked writer waits for, so that it is not woken for every packet.
 const MAX_WAKING_ROOM: u64 = 16 << 10;
 
-/// What the peer permits on a stream until it says otherwise, by who opened the stream.
+/// The peer's initial limits on a stream's data, by who opened the stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct PeerLimits {
     are_known: bool,
@@ -98,24 +97,24 @@ pub(crate) struct Streams {
     remote: PerDirection<RemoteStreams>,
     peer: PeerLimits,
     flow: ConnectionFlow,
-    /// Written bytes that are kept, on all streams.
+    /// Written bytes that are kept, on all streams together.
     buffered: u64,
-    /// How many may be.
+    /// The most bytes that may be kept.
     send_buffer: u64,
-    /// Streams that owe control frames.
+    /// Streams with control frames to send.
     control: VecDeque<usize>,
-    /// Streams that can send without credit: what was lost, and bare ends.
+    /// Streams that can send without flow control credit: lost data, or a FIN without data.
     creditless: Scheduler,
-    /// Streams that have data within their own limit.
+    /// Streams with new data within their own limit.
     fresh: Scheduler,
-    /// How many streams their own limit blocks.
+    /// How many streams are blocked by their own limit.
     blocked: usize,
-    /// On how many streams the peer owes data that the application waits for.
+    /// On how many streams the application waits for data that the peer has to send.
     awaited: usize,
-    /// Streams whose application waits for room.
+    /// Streams whose application waits for room to write.
     writers: VecDeque<usize>,
     events: Events,
-    /// Where short writes are gathered.
+    /// Where short writes are collected.
     scratch: BytesMut,
     statistics: StreamsStatistics,
 }
@@ -152,8 +151,8 @@ impl Streams {
         }
     }
 
-    /// Takes the limits from the peer's transport parameters: those remembered for 0-RTT, and those
-    /// of the handshake, which are no lower (RFC 9000 §7.4.1).
+    /// Sets the limits in the peer's transport parameters: those remembered for 0-RTT, and those of the handshake, which
+    /// are no lower (RFC 9000 §7.4.1).
     pub(crate) fn set_peer_parameters(&mut self, parameters: &TransportParameters) {
         self.peer = PeerLimits {
             are_known: true,
@@ -181,7 +180,7 @@ impl Streams {
         }
     }
 
-    /// Takes the smoothed round-trip time, by which receive windows are tuned.
+    /// Sets the smoothed round-trip time, by which receive windows are tuned.
     pub(crate) fn on_round_trip(&mut self, smoothed: Duration) {
         self.flow.round_trip = Some(smoothed);
     }
@@ -193,7 +192,7 @@ impl Streams {
             let (StreamEvent::Readable(id) | StreamEvent::Writable(id)) = event else {
                 return Some(event);
             };
-            // A stream may have come to its end since.
+            // The stream may have ended since.
             let Some((_, stream)) = self.table.find_mut(id) else { continue };
             match event {
                 StreamEvent::Readable(_) => stream.queued.readable = false,
@@ -203,14 +202,14 @@ impl Streams {
         }
     }
 
-    /// Whether the peer owes data that the application waits for, and may send it. An application that
-    /// does not read is not waiting.
+    /// Whether the application waits for data that the peer has to send and may send. An application that does not read
+    /// is not waiting.
     pub(crate) fn awaits_peer(&self) -> bool {
         let window = self.flow.receive_window();
         self.awaited > 0 && window.received() < window.limit()
     }
 
-    /// Counts so far.
+    /// The counts so far.
     pub(crate) fn statistics(&self) -> StreamsStatistics {
         StreamsStatistics {
             open: self.table.len() as u64,
@@ -230,7 +229,7 @@ impl Streams {
         id.initiator() == self.side.initiator()
     }
 
-    /// What the peer's parameters permit on the stream with `id`.
+    /// The peer's initial limit on the stream with `id`.
     fn initial_send_limit(&self, id: StreamId) -> u64 {
         if self.is_local(id) {
             *self.peer.opened_here.get(id.direction())
@@ -239,7 +238,7 @@ impl Streams {
         }
     }
 
-    /// Makes the state of a stream that was just opened.
+    /// Creates the state of a stream that was just opened.
     fn create(&mut self, id: StreamId) -> usize {
         let is_local = self.is_local(id);
         let is_bidirectional = id.direction() == Direction::Bidirectional;
@@ -259,7 +258,7 @@ impl Streams {
         self.table.insert(Stream::new(id, send, receive, is_local))
     }
 
-    /// Puts the stream with `key` where its state says it belongs; if it is over, takes it out.
+    /// Puts the stream with `key` into the queues that its state requires, and removes it if it has ended.
     fn settle(&mut self, key: usize) {
         let Some(stream) = self.table.get_mut(key) else { return };
         let was = stream.queued;
@@ -292,8 +291,8 @@ impl Streams {
         }
     }
 
-    /// Forgets a stream whose parts have both come to their end. Frames for it that are still under
-    /// way mean nothing any more, and the peer may open another in its place.
+    /// Removes a stream both of whose parts have ended. Later frames for it are ignored, and the peer may open another in
+    /// its place.
     fn retire(&mut self, key: usize) {
         let Some(stream) = self.table.remove(key) else { return };
         if stream.queued.writers {
@@ -305,7 +304,7 @@ impl Streams {
     }
 }
 
-/// Counts a stream that has come to belong to `number`, or no longer does.
+/// Updates `number` for a stream that now belongs to it, or no longer does.
 fn count(number: &mut usize, was: bool, is: bool) {
     match (was, is) {
         (false, true) => *number = number.saturating_add(1),
@@ -314,7 +313,7 @@ fn count(number: &mut usize, was: bool, is: bool) {
     }
 }
 
-/// Takes `key` out of `queue`; quick if it is the first, as it mostly is.
+/// Removes `key` from `queue`. This is quick if it is the first, as it usually is.
 fn remove_key(queue: &mut VecDeque<usize>, key: usize) {
     if queue.front() == Some(&key) {
         queue.pop_front();

@@ -1,4 +1,4 @@
-//! What an application does with streams.
+//! What an application does with streams: opening, writing, reading, and ending them.
 
 use bytes::{Bytes, BytesMut};
 use clearway_units::Timestamp;
@@ -9,15 +9,15 @@ use super::{
     StreamProgress, Streams, UnknownStream, WINDOWS_KEPT, WriteError,
 };
 
-/// Writes shorter than this are gathered in chunks of [`SCRATCH`] bytes.
+/// Writes shorter than this are collected in chunks of [`SCRATCH`] bytes.
 const SHORT_WRITE: usize = 4 << 10;
 
-/// How large those chunks are.
+/// The size of those chunks, in bytes.
 const SCRATCH: usize = 16 << 10;
 
 impl Streams {
-    /// Opens a stream, or returns `None` while the peer does not permit another (RFC 9000 §4.6); then
-    /// [`StreamEvent::StreamsAvailable`] says when it does.
+    /// Opens a stream, or returns `None` while the peer does not permit another (RFC 9000 §4.6);
+    /// [`StreamEvent::StreamsAvailable`] follows once it does.
     pub(crate) fn open(&mut self, direction: Direction) -> Option<StreamId> {
         let index = self.local.get_mut(direction).open()?;
         let id = StreamId::new(self.side.initiator(), direction, index)?;
@@ -25,7 +25,7 @@ impl Streams {
         Some(id)
     }
 
-    /// The next stream that the peer opened and that was not accepted yet.
+    /// Accepts the next stream that the peer has opened.
     pub(crate) fn accept(&mut self, direction: Direction) -> Option<StreamId> {
         let index = self.remote.get_mut(direction).accept()?;
         let id = StreamId::new(self.side.peer().initiator(), direction, index)?;
@@ -37,9 +37,8 @@ impl Streams {
         Some(id)
     }
 
-    /// Appends to a stream as much of `data` as there is room for, without copying it, and returns how
-    /// many bytes that is. If it is less than all, [`StreamEvent::Writable`] says when there is more
-    /// room.
+    /// Appends as much of `data` to a stream as there is room for, without copying it, and returns how many bytes that
+    /// is. If it is not all, [`StreamEvent::Writable`] follows once there is more room.
     pub(crate) fn write(&mut self, id: StreamId, mut data: Bytes) -> Result<usize, WriteError> {
         let (key, taken) = self.admit(id, data.len())?;
         data.truncate(taken);
@@ -47,7 +46,7 @@ impl Streams {
         Ok(taken)
     }
 
-    /// As [`Self::write`], but copies.
+    /// Like [`Self::write`], but copies the data.
     pub(crate) fn write_slice(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
         let (key, taken) = self.admit(id, data.len())?;
         let data = data.get(..taken).unwrap_or_default();
@@ -64,7 +63,7 @@ impl Streams {
         Ok(taken)
     }
 
-    /// Finds the stream and how many of `wanted` bytes it may keep now.
+    /// The stream's key, and how many of `wanted` bytes it may keep now.
     fn admit(&mut self, id: StreamId, wanted: usize) -> Result<(usize, usize), WriteError> {
         let key = self.table.key(id).ok_or(WriteError::UnknownStream)?;
         let room = usize::try_from(self.room(key)).unwrap_or(usize::MAX);
@@ -99,9 +98,9 @@ impl Streams {
         self.send_buffer.saturating_sub(self.buffered)
     }
 
-    /// The congestion window has `window` bytes now. The send buffer follows it: what could not be sent
-    /// for a long time yet is better left with the application, which may not even have it in memory. A
-    /// buffer that is too full for a window that shrank takes nothing more until it is empty enough.
+    /// Adapts the send buffer to a congestion window of `window` bytes. Data that could not be sent for a long time is
+    /// better left with the application, which may not have it in memory yet. A buffer that is too full for a smaller
+    /// window accepts nothing until enough of it has been sent.
     pub(crate) fn on_congestion_window(&mut self, window: u64) {
         let wanted = window.saturating_mul(WINDOWS_KEPT).max(LEAST_SEND_BUFFER);
         let before = self.send_buffer;
@@ -111,7 +110,7 @@ impl Streams {
         }
     }
 
-    /// Bytes of the stream with `key` need not be kept any more: whoever waits for room may have it.
+    /// The stream with `key` no longer keeps `bytes`: their room is for the writers that wait.
     pub(super) fn release(&mut self, key: usize, bytes: u64) {
         if bytes == 0 {
             return;
@@ -127,12 +126,12 @@ impl Streams {
         self.wake_writers();
     }
 
-    /// For how much room a blocked writer is woken.
+    /// The room for which a blocked writer is woken, in bytes.
     fn waking_room(&self) -> u64 {
         (self.send_buffer / 8).clamp(1, MAX_WAKING_ROOM)
     }
 
-    /// Wakes all blocked writers if there is room that they share.
+    /// Wakes all blocked writers if there is room for them.
     fn wake_writers(&mut self) {
         if self.shared_room() >= self.waking_room() {
             while let Some(key) = self.writers.pop_front() {
@@ -151,7 +150,7 @@ impl Streams {
         }
     }
 
-    /// Ends a stream after what was written. [`StreamEvent::Finished`] says when the peer has it all.
+    /// Ends a stream after the written data. [`StreamEvent::Finished`] follows once all of it is acknowledged.
     pub(crate) fn finish(&mut self, id: StreamId) -> Result<(), WriteError> {
         let (key, stream) = self.table.find_mut(id).ok_or(WriteError::UnknownStream)?;
         let send = stream.send.as_mut().ok_or(WriteError::UnknownStream)?;
@@ -161,8 +160,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Gives up sending on a stream: what the peer does not have yet is not sent any more. Does nothing
-    /// if the peer has acknowledged everything, or if the stream was reset before.
+    /// Abandons sending on a stream: data that is not acknowledged is not sent any more. Does nothing if the peer has
+    /// acknowledged everything, or if the stream was reset before.
     pub(crate) fn reset(&mut self, id: StreamId, code: VarInt) -> Result<(), UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
         let send = stream.send.as_mut().ok_or(UnknownStream)?;
@@ -174,8 +173,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Gives up reading a stream: what was received is dropped and the peer is asked to stop (RFC 9000
-    /// §3.5). Nothing more can be read.
+    /// Abandons reading a stream: received data is discarded, and the peer is asked to stop sending (RFC 9000 §3.5).
+    /// Nothing more can be read.
     pub(crate) fn stop_sending(
         &mut self,
         now: Timestamp,
@@ -189,8 +188,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Takes up to `max` bytes (at least one) from a stream, in order and without copying them. After a
-    /// read that is blocked, [`StreamEvent::Readable`] says when there is more.
+    /// Reads up to `max` bytes (at least one) of a stream, in order and without copying them. After a read that is
+    /// blocked, [`StreamEvent::Readable`] follows once there is more.
     pub(crate) fn read(
         &mut self,
         now: Timestamp,
@@ -205,9 +204,9 @@ impl Streams {
         outcome
     }
 
-    /// As [`Self::read`], but what is taken still counts against both receive windows, until it is
-    /// [given back](Self::give_back); and a stream that has come to its end stays open, until
-    /// [`Self::read`] finds that end.
+    /// Like [`Self::read`], but the data still counts against both receive windows until it is
+    /// [given back](Self::give_back), and a stream that was read to its end stays open until [`Self::read`] returns the
+    /// end.
     pub(crate) fn read_ahead(
         &mut self,
         id: StreamId,
@@ -221,8 +220,8 @@ impl Streams {
         outcome
     }
 
-    /// The code with which the peer has reset a stream, if it has: the reset counts as read then. Without
-    /// one nothing is read.
+    /// The error code with which the peer has reset a stream, if it has. The reset then counts as read. This reads no
+    /// data.
     pub(crate) fn received_reset(&mut self, id: StreamId) -> Result<Option<VarInt>, UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
         let receive = stream.receive.as_mut().ok_or(UnknownStream)?;
@@ -233,7 +232,7 @@ impl Streams {
         Ok(code)
     }
 
-    /// Permits the peer as many bytes more as were read ahead and are now used.
+    /// Permits the peer to send as many more bytes, because bytes that were read ahead are now used.
     pub(crate) fn give_back(
         &mut self,
         now: Timestamp,
@@ -260,7 +259,7 @@ impl Streams {
         Some((receive.window().window(), self.flow.receive_window().window()))
     }
 
-    /// What the peer has done on a stream; `None` if there is no such stream or it is over.
+    /// How much of a stream the peer has; `None` if there is no such stream or it has ended.
     pub(crate) fn progress(&mut self, id: StreamId) -> Option<StreamProgress> {
         let (_, stream) = self.table.find_mut(id)?;
         let sent = stream.send.as_ref().map(|send| send.progress()).unwrap_or_default();
@@ -275,9 +274,9 @@ impl Streams {
         receive.map_or(0, |receive| receive.readable())
     }
 
-    /// Says how a stream shares the connection with others. Higher priorities go first; 0 is where all
-    /// begin. Within one priority, incremental streams (as all begin) take turns, and the others are
-    /// sent one after another, by ID, in one common turn (RFC 9218 §10).
+    /// Sets how a stream shares the connection with others. Higher priorities are sent first; all streams begin with 0.
+    /// Within one priority, incremental streams (the default) take turns, and the others are sent one after another, by
+    /// ID, in one common turn (RFC 9218 §10).
     pub(crate) fn set_priority(
         &mut self,
         id: StreamId,
@@ -298,7 +297,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Tells the application that a stream can be read, if it can and the application waits for that.
+    /// Reports that a stream can be read, if it can and the application waits for it.
     pub(super) fn tell_readable(&mut self, key: usize) {
         let Some(stream) = self.table.get_mut(key) else { return };
         let Some(receive) = stream.receive.as_mut() else { return };

@@ -1,4 +1,4 @@
-//! What became of the frames that were sent.
+//! Sent frames that were acknowledged or lost.
 
 use core::ops::Range;
 
@@ -11,8 +11,7 @@ use super::{StreamEvent, Streams};
 use crate::token::Token;
 
 impl Streams {
-    /// The packet with the frame that left `token` was acknowledged. A packet may be acknowledged after
-    /// it was declared lost.
+    /// The packet with the frame that left `token` was acknowledged, perhaps after it had been declared lost.
     pub(crate) fn on_acked(&mut self, token: &Token) {
         match *token {
             Token::Stream { stream_id, offset, length, fin } => {
@@ -47,8 +46,8 @@ impl Streams {
         self.settle(key);
     }
 
-    /// The packet with the frame that left `token` was lost: what it said is said again, as it is true
-    /// now, if it still matters.
+    /// The packet with the frame that left `token` was lost. The frame is sent again with its current contents, if it is
+    /// still needed.
     pub(crate) fn on_lost(&mut self, token: &Token) {
         match *token {
             Token::Stream { stream_id, offset, length, fin } => {

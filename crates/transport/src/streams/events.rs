@@ -4,9 +4,9 @@ use clearway_wire::Direction;
 
 use super::StreamEvent;
 
-/// Events that the application has not taken yet. Each kind is held at most once for each stream, and
-/// those of no single stream at most once: the queue grows with the streams that are open, and with
-/// those that the application itself brought to their end.
+/// Events that the application has not taken yet. There is at most one of each kind for each stream, and at most one of
+/// those that belong to no stream. So the queue is bounded by the streams that are open, and by those that the
+/// application itself has ended.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     queue: VecDeque<StreamEvent>,
@@ -15,7 +15,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Adds an event of one stream. That it is not held already is the caller's part.
+    /// Adds an event of one stream. The caller makes sure that it is not in the queue already.
     pub(super) fn push(&mut self, event: StreamEvent) {
         self.queue.push_back(event);
     }
@@ -27,7 +27,7 @@ impl Events {
         }
     }
 
-    /// The peer permits a stream that was refused before.
+    /// The peer permits another stream, after one was refused.
     pub(super) fn push_available(&mut self, direction: Direction) {
         if !core::mem::replace(self.available.get_mut(direction), true) {
             self.queue.push_back(StreamEvent::StreamsAvailable(direction));
@@ -54,12 +54,12 @@ pub(super) struct PerDirection<T> {
 }
 
 impl<T> PerDirection<T> {
-    /// These two.
+    /// A pair of values.
     pub(super) const fn new(bidirectional: T, unidirectional: T) -> Self {
         Self { bidirectional, unidirectional }
     }
 
-    /// The one of `direction`.
+    /// The value of `direction`.
     pub(super) const fn get(&self, direction: Direction) -> &T {
         match direction {
             Direction::Bidirectional => &self.bidirectional,
@@ -67,7 +67,7 @@ impl<T> PerDirection<T> {
         }
     }
 
-    /// The one of `direction`.
+    /// The value of `direction`.
     pub(super) const fn get_mut(&mut self, direction: Direction) -> &mut T {
         match direction {
             Direction::Bidirectional => &mut self.bidirectional,

@@ -1,10 +1,10 @@
-//! Flow control, both ways (RFC 9000 §4.1): the same two ledgers serve a stream and the connection.
+//! Flow control in both directions (RFC 9000 §4.1). The same two types serve a stream and the connection.
 
 use core::time::Duration;
 
 use clearway_units::Timestamp;
 
-/// What the peer permits to be sent.
+/// The credit for sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct SendCredit {
     limit: u64,
@@ -13,17 +13,17 @@ pub(super) struct SendCredit {
 }
 
 impl SendCredit {
-    /// A credit of `limit` bytes, none of them used.
+    /// A credit of `limit` bytes, of which none is used.
     pub(super) const fn new(limit: u64) -> Self {
         Self { limit, used: 0, reported_at: None }
     }
 
-    /// The peer's limit: bytes that may be sent in all.
+    /// The peer's limit: the total number of bytes that may be sent.
     pub(super) const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Bytes used of it: for a stream, the offset of the first byte never sent.
+    /// The number of bytes used. For a stream, this is the offset of the first byte that was never sent.
     pub(super) const fn used(&self) -> u64 {
         self.used
     }
@@ -33,7 +33,7 @@ impl SendCredit {
         self.limit.saturating_sub(self.used)
     }
 
-    /// Uses `bytes`; says whether the limit permitted it, and changes nothing if not.
+    /// Uses `bytes`. Returns whether the limit permits it, and changes nothing if not.
     #[must_use]
     pub(super) fn consume(&mut self, bytes: u64) -> bool {
         match self.used.checked_add(bytes).filter(|used| *used <= self.limit) {
@@ -45,41 +45,40 @@ impl SendCredit {
         }
     }
 
-    /// Takes a new limit from the peer; says whether it is higher. A lower one is a late frame and
-    /// means nothing (RFC 9000 §4.1).
+    /// Sets a new limit of the peer, and returns whether it is higher. A lower one comes from a late frame and is ignored
+    /// (RFC 9000 §4.1).
     pub(super) fn raise(&mut self, limit: u64) -> bool {
         let rises = limit > self.limit;
         self.limit = self.limit.max(limit);
         rises
     }
 
-    /// Whether the peer is to be told that this limit blocks; once for each limit.
+    /// Whether a frame has to report that this limit blocks: once for each limit.
     pub(super) fn owes_report(&self) -> bool {
         self.available() == 0 && self.reported_at != Some(self.limit)
     }
 
-    /// The peer was told.
+    /// The frame was sent.
     pub(super) fn on_reported(&mut self) {
         self.reported_at = Some(self.limit);
     }
 
-    /// The frame that told it was lost.
+    /// The frame was lost.
     pub(super) fn on_report_lost(&mut self) {
         self.reported_at = None;
     }
 }
 
-/// The peer sent more than it was permitted to.
+/// The peer has exceeded a flow control limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Exceeded;
 
-/// What the peer may send, and how fast it is consumed.
+/// The credit that the peer gets, and how fast it is consumed.
 ///
-/// The window follows the application: each time half of it has been consumed in less than two round
-/// trips, it doubles, and so settles at no less than four times what is consumed per round trip. The
-/// limit moves up with every eighth that is consumed (RFC 9000 §4.2 leaves open how often): several
-/// updates in a row may be lost before the peer runs dry. With every update that is lost they become
-/// twice as frequent, with every one that arrives half as frequent again.
+/// The window adapts to the application: each time half of it is consumed in less than two round trips, it doubles. So it
+/// settles at no less than four times what is consumed per round trip. The limit is raised with every eighth that is
+/// consumed (RFC 9000 §4.2 leaves the frequency open): several updates in a row may be lost before the peer is blocked.
+/// Each update that is lost doubles their frequency, each that arrives halves it again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiveWindow {
     window: u64,
@@ -88,26 +87,27 @@ pub(super) struct ReceiveWindow {
     received: u64,
     consumed: u64,
     tuned: Option<Tuned>,
-    /// Which part of the window is consumed between two updates of the limit.
+    /// The divisor of the window that gives the bytes consumed between two updates of the limit.
     update_part: u64,
 }
 
-/// When a window was last compared with what is consumed.
+/// The state when the window was last compared with the consumed bytes.
 #[derive(Clone, Copy, Debug)]
 struct Tuned {
     at: Timestamp,
     consumed: u64,
 }
 
-/// In how many round trips half a window may be consumed before the window is too small.
+/// If half a window is consumed in fewer round trips than this, the window is too small.
 const TUNING_ROUND_TRIPS: u32 = 2;
-/// Updates of the limit in a window on a path that loses none of them.
+/// The number of updates per window on a path that loses none of them.
 const FEWEST_UPDATES: u64 = 8;
-/// And on one that loses nearly all: with nine of ten lost, one window in a million has none.
+/// The number of updates per window on a path that loses nearly all: if nine of ten are lost, one window in a million has
+/// none.
 const MOST_UPDATES: u64 = 128;
 
 impl ReceiveWindow {
-    /// A window of `initial` bytes, which the peer knows from the transport parameters.
+    /// A window of `initial` bytes, which the peer receives in the transport parameters.
     pub(super) fn new(initial: u64, max_window: u64) -> Self {
         Self {
             window: initial,
@@ -120,17 +120,17 @@ impl ReceiveWindow {
         }
     }
 
-    /// The limit that the peer is to be told.
+    /// The limit to send to the peer.
     pub(super) const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Bytes received, each once, in a stream counted by its highest offset.
+    /// Bytes received, each counted once; for a stream, its highest offset.
     pub(super) const fn received(&self) -> u64 {
         self.received
     }
 
-    /// Bytes whose credit was given back.
+    /// Bytes that were consumed.
     pub(super) const fn consumed(&self) -> u64 {
         self.consumed
     }
@@ -140,7 +140,7 @@ impl ReceiveWindow {
         self.window
     }
 
-    /// Whether `bytes` more are permitted.
+    /// Whether `bytes` more are within the limit.
     pub(super) fn check(&self, bytes: u64) -> Result<(), Exceeded> {
         match self.received.checked_add(bytes) {
             Some(received) if received <= self.limit => Ok(()),

@@ -9,44 +9,43 @@ use super::range_set::RangeSet;
 use super::state::{SendInput, SendState};
 use super::{StreamProgress, WriteError};
 
-/// What was written at once, at its place in the stream.
+/// The data of one write, at its offset in the stream.
 #[derive(Debug)]
 struct Segment {
     start: u64,
     data: Bytes,
 }
 
-/// How far the end of the stream has come.
+/// The state of the stream's FIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     /// The application may write more.
     Open,
-    /// It is to be sent, for the first time or again.
+    /// The FIN is to be sent, for the first time or again.
     Owed,
-    /// It is under way.
+    /// The FIN is in flight.
     Sent,
-    /// The peer has it.
+    /// The FIN was acknowledged.
     Acknowledged,
 }
 
-/// What one STREAM frame may carry.
+/// The contents of a STREAM frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Chunk {
-    /// The bytes.
+    /// The range of the data.
     pub(super) range: Range<u64>,
-    /// Whether the stream ends with the last of them.
+    /// Whether the frame has the FIN.
     pub(super) fin: bool,
 }
 
-/// The sending part of a stream: what was written and not yet acknowledged, and which of it is to be
-/// sent.
+/// The sending part of a stream: the data that is not yet acknowledged, and the ranges of it to send.
 ///
-/// Every byte below `base` is acknowledged; every byte between `base` and the first unsent one is
-/// acknowledged, lost or under way; it is in one of the first two sets or in neither.
+/// Every byte below `base` is acknowledged. Every byte between `base` and the first unsent one is acknowledged, lost or in
+/// flight: it is in one of the two range sets, or in neither.
 #[derive(Debug)]
 pub(super) struct SendHalf {
     state: SendState,
-    /// The peer's limit; the credit used is the offset of the first byte never sent.
+    /// The peer's limit. The credit used is the offset of the first byte that was never sent.
     credit: SendCredit,
     segments: VecDeque<Segment>,
     base: u64,
@@ -60,7 +59,7 @@ pub(super) struct SendHalf {
 }
 
 impl SendHalf {
-    /// A stream to which the peer permits `limit` bytes.
+    /// A stream with a limit of `limit` bytes.
     pub(super) fn new(limit: u64) -> Self {
         Self {
             state: SendState::Ready,
@@ -87,7 +86,7 @@ impl SendHalf {
         &mut self.credit
     }
 
-    /// Whether the end of the stream was sent.
+    /// Whether the FIN was sent.
     pub(super) const fn has_sent_end(&self) -> bool {
         matches!(self.state, SendState::DataSent | SendState::DataReceived)
     }
@@ -110,19 +109,19 @@ impl SendHalf {
         }
     }
 
-    /// No more will be written.
+    /// The application writes no more.
     pub(super) fn finish(&mut self) {
         if self.end == End::Open {
             self.end = End::Owed;
         }
     }
 
-    /// How many bytes are kept.
+    /// The number of bytes that are kept.
     pub(super) const fn buffered(&self) -> u64 {
         if self.state.carries_data() { self.written.saturating_sub(self.base) } else { 0 }
     }
 
-    /// How far the peer is with what was written.
+    /// How much of the written data the peer has.
     pub(super) fn progress(&self) -> StreamProgress {
         let outstanding = self.buffered();
         let is_blocked =
@@ -130,8 +129,7 @@ impl SendHalf {
         StreamProgress { acknowledged: self.base, outstanding, is_blocked, received: 0 }
     }
 
-    /// Gives up what is not yet acknowledged and owes the peer a RESET_STREAM. Returns whether that
-    /// was still possible.
+    /// Abandons data that is not acknowledged; a RESET_STREAM is to be sent. Returns whether that was still possible.
     pub(super) fn reset(&mut self, code: VarInt) -> bool {
         if !self.advance(SendInput::Resets) {
             return false;
@@ -144,8 +142,8 @@ impl SendHalf {
         true
     }
 
-    /// The peer asks to stop: the stream is reset with the code that it gave (RFC 9000 §3.5). Returns
-    /// whether this is news to the application.
+    /// A STOP_SENDING was received: the stream is reset with its code (RFC 9000 §3.5). Returns whether this is new to the
+    /// application.
     pub(super) fn on_stop_sending(&mut self, code: VarInt) -> bool {
         let resets = self.reset(code);
         if resets {
@@ -154,7 +152,7 @@ impl SendHalf {
         resets
     }
 
-    /// The RESET_STREAM that is to be sent: its code and the final size.
+    /// The error code and final size of the RESET_STREAM to send, if any.
     pub(super) fn reset_owed(&self) -> Option<(VarInt, u64)> {
         self.reset_code.filter(|_| self.reset_owed).map(|code| (code, self.credit.used()))
     }
@@ -169,7 +167,7 @@ impl SendHalf {
         self.reset_owed = self.state == SendState::ResetSent;
     }
 
-    /// The RESET_STREAM was acknowledged. Returns whether that is news.
+    /// The RESET_STREAM was acknowledged. Returns whether for the first time.
     pub(super) fn on_reset_acknowledged(&mut self) -> bool {
         self.reset_owed = false;
         self.advance(SendInput::ResetAcknowledged)
@@ -180,19 +178,19 @@ impl SendHalf {
         self.advance(SendInput::SendsFrame);
     }
 
-    /// Whether bytes that were never sent wait for the peer's limit on this stream.
+    /// Whether new data is blocked by the limit on this stream.
     pub(super) const fn is_blocked(&self) -> bool {
         self.state.carries_data()
             && self.written > self.credit.used()
             && self.credit.available() == 0
     }
 
-    /// Whether the peer is to be told of that.
+    /// Whether a STREAM_DATA_BLOCKED is to be sent.
     pub(super) fn owes_blocked_report(&self) -> bool {
         self.is_blocked() && self.credit.owes_report()
     }
 
-    /// How many bytes that were never sent the limit on this stream permits.
+    /// How many new bytes the limit on this stream permits.
     pub(super) fn fresh_allowed(&self) -> u64 {
         if !self.state.carries_data() {
             return 0;
@@ -200,14 +198,14 @@ impl SendHalf {
         self.written.saturating_sub(self.credit.used()).min(self.credit.available())
     }
 
-    /// The next bytes that were never sent, at most `max`, with the end if they reach it.
+    /// The next new data, at most `max` bytes, with the FIN if it reaches the end.
     pub(super) fn next_fresh(&self, max: u64) -> Option<Chunk> {
         let bytes = self.fresh_allowed().min(max);
         let start = self.credit.used();
         (bytes > 0).then(|| self.chunk(start..start.saturating_add(bytes)))
     }
 
-    /// What can be sent without credit: lost bytes, or the bare end of the stream.
+    /// Data that can be sent without credit: lost bytes, or a FIN without data.
     pub(super) fn next_creditless(&self) -> Option<Chunk> {
         if !self.state.carries_data() {
             return None;
@@ -224,7 +222,7 @@ impl SendHalf {
         Chunk { range, fin }
     }
 
-    /// Copies the bytes from `offset` on into `space`.
+    /// Copies the data from `offset` on into `space`.
     pub(super) fn copy_to(&self, offset: u64, mut space: &mut [u8]) {
         let after = self.segments.partition_point(|segment| segment.start <= offset);
         let mut skip = self
@@ -245,7 +243,7 @@ impl SendHalf {
         debug_assert!(space.is_empty(), "what is to be sent is held");
     }
 
-    /// `sent` went into a packet. Returns how many of its bytes were never sent before.
+    /// `sent` was written into a packet. Returns how many of its bytes are new.
     pub(super) fn on_sent(&mut self, sent: &Chunk) -> u64 {
         let fresh = sent.range.end.saturating_sub(self.credit.used());
         let permitted = self.credit.consume(fresh);
@@ -261,8 +259,7 @@ impl SendHalf {
         fresh
     }
 
-    /// A frame with `range` and perhaps the end was acknowledged. Returns how many bytes need not be
-    /// kept any more.
+    /// A frame with `range`, and the FIN if `fin`, was acknowledged. Returns how many bytes are no longer kept.
     pub(super) fn on_acknowledged(&mut self, range: Range<u64>, fin: bool) -> u64 {
         if !self.state.carries_data() {
             return 0;
@@ -289,8 +286,7 @@ impl SendHalf {
         self.base.saturating_sub(base)
     }
 
-    /// A frame with `range` and perhaps the end was lost: what of it is not acknowledged meanwhile is
-    /// to be sent again.
+    /// A frame with `range`, and the FIN if `fin`, was lost. What of it is not acknowledged is sent again.
     pub(super) fn on_lost(&mut self, range: Range<u64>, fin: bool) {
         if !self.state.carries_data() {
             return;

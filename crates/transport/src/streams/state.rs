@@ -1,32 +1,32 @@
-//! The state machines of RFC 9000 §3. What is no arrow in the RFC's figures is no transition here.
+//! The state machines of RFC 9000 §3. There are no transitions other than those in the RFC's figures.
 
 /// The sending part of a stream (RFC 9000 §3.1, figure 2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SendState {
-    /// Open, and nothing was sent yet.
+    /// Open, with nothing sent yet.
     Ready,
     /// Data is being sent.
     Send,
-    /// The end was sent; what is lost is sent again.
+    /// All data and the FIN were sent. Lost data is sent again.
     DataSent,
     /// Everything was acknowledged.
     DataReceived,
-    /// It was reset.
+    /// RESET_STREAM was sent.
     ResetSent,
-    /// The reset was acknowledged.
+    /// RESET_STREAM was acknowledged.
     ResetReceived,
 }
 
-/// What moves the sending part.
+/// An event of the sending part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SendInput {
     /// A STREAM or STREAM_DATA_BLOCKED frame was sent.
     SendsFrame,
-    /// A STREAM frame with the end was sent.
+    /// A STREAM frame with the FIN was sent.
     SendsEnd,
-    /// All data and the end were acknowledged.
+    /// All data and the FIN were acknowledged.
     AllAcknowledged,
-    /// The application or a STOP_SENDING resets it.
+    /// The application resets the stream, or a STOP_SENDING was received.
     Resets,
     /// The RESET_STREAM was acknowledged.
     ResetAcknowledged,
@@ -45,7 +45,7 @@ impl SendState {
         }
     }
 
-    /// Whether nothing can happen any more.
+    /// Whether this is a terminal state.
     pub(super) const fn is_terminal(self) -> bool {
         matches!(self, Self::DataReceived | Self::ResetReceived)
     }
@@ -61,7 +61,7 @@ impl SendState {
 pub(super) enum ReceiveState {
     /// Data is being received.
     Receive,
-    /// The end is known; some data is missing.
+    /// The final size is known; some data is missing.
     SizeKnown,
     /// All data was received.
     DataReceived,
@@ -69,20 +69,20 @@ pub(super) enum ReceiveState {
     DataRead,
     /// The peer reset the stream.
     ResetReceived,
-    /// The application knows of the reset.
+    /// The application has been told of the reset.
     ResetRead,
 }
 
-/// What moves the receiving part.
+/// An event of the receiving part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReceiveInput {
-    /// A STREAM frame with the end came.
+    /// A STREAM frame with the FIN was received.
     End,
-    /// No byte is missing any more.
+    /// All data up to the final size has been received.
     AllReceived,
     /// The application has read all data.
     AllRead,
-    /// A RESET_STREAM frame came.
+    /// A RESET_STREAM frame was received.
     Reset,
     /// The application was told of the reset.
     ResetRead,
@@ -95,20 +95,20 @@ impl ReceiveState {
             (Self::Receive, ReceiveInput::End) => Some(Self::SizeKnown),
             (Self::SizeKnown, ReceiveInput::AllReceived) => Some(Self::DataReceived),
             (Self::DataReceived, ReceiveInput::AllRead) => Some(Self::DataRead),
-            // With all data here, a reset that comes later takes nothing away: the RFC leaves the
-            // choice, and the application keeps what it was sent.
+            // A reset after all data has been received changes nothing: the RFC leaves the choice, and the application
+            // keeps the data.
             (Self::Receive | Self::SizeKnown, ReceiveInput::Reset) => Some(Self::ResetReceived),
             (Self::ResetReceived, ReceiveInput::ResetRead) => Some(Self::ResetRead),
             _ => None,
         }
     }
 
-    /// Whether nothing can happen any more.
+    /// Whether this is a terminal state.
     pub(super) const fn is_terminal(self) -> bool {
         matches!(self, Self::DataRead | Self::ResetRead)
     }
 
-    /// Whether arriving data is still of use.
+    /// Whether data that arrives is still used.
     pub(super) const fn takes_data(self) -> bool {
         matches!(self, Self::Receive | Self::SizeKnown)
     }

@@ -7,45 +7,45 @@ use super::receive_half::ReceiveHalf;
 use super::scheduler::Waiting;
 use super::send_half::SendHalf;
 
-/// One stream: its parts, and where the connection's queues know it from.
+/// One stream: its parts, and the queues that it is in.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// Its ID.
+    /// The stream ID.
     pub(super) id: StreamId,
-    /// The sending part; a stream that only the peer sends on has none.
+    /// The sending part; `None` for a stream on which only the peer sends.
     pub(super) send: Option<SendHalf>,
-    /// The receiving part; a stream that only this end sends on has none.
+    /// The receiving part; `None` for a stream on which only this endpoint sends.
     pub(super) receive: Option<ReceiveHalf>,
-    /// Higher goes first.
+    /// The priority: higher values are sent first.
     pub(super) priority: i32,
-    /// Whether it shares turns with others of its priority.
+    /// Whether the stream takes turns with others of its priority.
     pub(super) is_incremental: bool,
-    /// Whether the application knows of it.
+    /// Whether the application has opened or accepted it.
     pub(super) is_accepted: bool,
-    /// The last write was cut short, and the application is to be told when there is room.
+    /// Whether the last write was incomplete, so that `Writable` has to follow.
     pub(super) awaits_room: bool,
-    /// Which queues hold it.
+    /// The queues that the stream is in.
     pub(super) queued: Queued,
 }
 
-/// Which of the connection's queues hold a stream.
+/// The queues of the connection that a stream is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Queued {
-    /// Streams that owe control frames.
+    /// Streams with control frames to send.
     pub(super) control: bool,
-    /// Streams that can send without credit.
+    /// Streams that can send without flow control credit.
     pub(super) creditless: bool,
-    /// Streams with data that was never sent, within their own limit.
+    /// Streams with new data within their own limit.
     pub(super) fresh: bool,
-    /// Streams that their own limit blocks; only counted.
+    /// Streams that are blocked by their own limit; only counted.
     pub(super) blocked: bool,
     /// Streams on which the application waits for the peer; only counted.
     pub(super) awaited: bool,
-    /// Streams whose application waits for room.
+    /// Streams whose application waits for room to write.
     pub(super) writers: bool,
-    /// An event says that it can be read.
+    /// A `Readable` event is in the queue of events.
     pub(super) readable: bool,
-    /// An event says that it can be written.
+    /// A `Writable` event is in the queue of events.
     pub(super) writable: bool,
 }
 
@@ -69,22 +69,22 @@ impl Stream {
         }
     }
 
-    /// Whether both parts have come to their end.
+    /// Whether both parts have ended.
     pub(super) fn is_done(&self) -> bool {
         self.send.as_ref().is_none_or(|send| send.state().is_terminal())
             && self.receive.as_ref().is_none_or(ReceiveHalf::is_done)
     }
 
-    /// Whether a control frame is to be sent for it.
+    /// Whether a control frame is to be sent for the stream.
     pub(super) fn owes_control(&self) -> bool {
         let send = |send: &SendHalf| send.reset_owed().is_some() || send.owes_blocked_report();
         let receive = |part: &ReceiveHalf| part.stop_owed().is_some() || part.owes_limit();
         self.send.as_ref().is_some_and(send) || self.receive.as_ref().is_some_and(receive)
     }
 
-    /// Whether the application waits for data that the peer owes: something came that was sent later, or
-    /// the end is known, or this end has asked and said that it has no more to say. On other streams
-    /// nobody knows whether the peer has anything to send.
+    /// Whether the application waits for data that the peer has to send: later data was received, or the final size is
+    /// known, or this endpoint has finished its request. On other streams it is unknown whether the peer has anything to
+    /// send.
     pub(super) fn awaits_peer(&self) -> bool {
         let has_asked = self.send.as_ref().is_some_and(SendHalf::has_sent_end);
         self.receive
@@ -92,19 +92,19 @@ impl Stream {
             .is_some_and(|receive| receive.is_waited_for() && (has_asked || receive.misses_data()))
     }
 
-    /// How it waits in a scheduler.
+    /// The stream's entry in a scheduler.
     pub(super) fn waiting(&self, key: usize) -> Waiting {
         let (id, priority, is_incremental) = (self.id, self.priority, self.is_incremental);
         Waiting { key, id, priority, is_incremental }
     }
 }
 
-/// The streams that are open. A stream's key stays the same as long as it is here.
+/// The open streams. A stream keeps its key as long as it is open.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     streams: Slab<Stream>,
     keys: BTreeMap<StreamId, usize>,
-    /// What was looked up last: frames of one stream come in runs.
+    /// The last stream that was looked up: frames of one stream often follow each other.
     last: Option<(StreamId, usize)>,
 }
 
@@ -142,7 +142,7 @@ impl Table {
         self.keys.values().copied()
     }
 
-    /// How many streams are open.
+    /// The number of open streams.
     pub(super) fn len(&self) -> usize {
         self.streams.len()
     }
@@ -155,7 +155,7 @@ impl Table {
         key
     }
 
-    /// Takes a stream out.
+    /// Removes a stream.
     pub(super) fn remove(&mut self, key: usize) -> Option<Stream> {
         let stream = self.streams.try_remove(key)?;
         self.keys.remove(&stream.id);

@@ -1,4 +1,4 @@
-//! Stream frames to send.
+//! The frames that streams send.
 
 use clearway_wire::{Direction, EncodeError, Frame, StreamId, VarInt, frame};
 
@@ -7,26 +7,26 @@ use super::{FlowControlBlock, Streams};
 use crate::contents::PacketContents;
 use crate::token::Token;
 
-/// A frame that is cut because the packet ends carries at least this many bytes.
+/// A STREAM frame that does not hold all available data has at least this many bytes of it.
 const LEAST_CUT: usize = 4;
 
 const DIRECTIONS: [Direction; 2] = [Direction::Bidirectional, Direction::Unidirectional];
 
-/// Which of a stream's data is sent.
+/// The kind of data to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// What was lost, or the bare end: the peer's limits do not matter.
+    /// Lost data, or a FIN without data: the peer's limits do not apply.
     Creditless,
-    /// What was never sent.
+    /// Data that was never sent.
     Fresh,
 }
 
-/// How a STREAM frame is laid out.
+/// The layout of a STREAM frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Layout {
-    /// PADDING before the frame, so that it ends where the packet ends.
+    /// PADDING before the frame, so that the frame ends with the packet.
     padding: usize,
-    /// Bytes of data.
+    /// The number of bytes of data.
     length: usize,
     explicit_length: bool,
 }
@@ -43,12 +43,12 @@ impl Streams {
             })
     }
 
-    /// Whether [`Self::write_stream_frames`] has something to send.
+    /// Whether [`Self::write_stream_frames`] has anything to send.
     pub(crate) fn has_data_pending(&self) -> bool {
         self.next_turn().is_some()
     }
 
-    /// Why data that waits cannot be sent; `None` if none waits, or if some can be sent.
+    /// The limit that blocks the waiting data; `None` if no data waits, or if some can be sent.
     pub(crate) fn blocked_by(&self) -> Option<FlowControlBlock> {
         if self.has_data_pending() {
             None
@@ -59,7 +59,7 @@ impl Streams {
         }
     }
 
-    /// The peer is to be told once more of every limit that holds data back.
+    /// Reports every limit that blocks data to the peer again.
     pub(crate) fn repeat_blocked(&mut self) {
         self.flow.send.on_report_lost();
         let keys: Vec<usize> = self.table.keys().collect();
@@ -167,8 +167,7 @@ impl Streams {
         self.local.get(direction).blocked_owed().filter(|_| self.peer.are_known)
     }
 
-    /// Writes STREAM frames until the packet is full or nothing waits: what was lost first, then by
-    /// priority.
+    /// Writes STREAM frames until the packet is full or nothing waits: lost data first, then by priority.
     pub(crate) fn write_stream_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
         while let Some((kind, key)) = self.next_turn() {
             let Some(length) = self.write_stream_frame(kind, key, contents) else { return };
@@ -176,7 +175,7 @@ impl Streams {
                 Kind::Creditless => &mut self.creditless,
                 Kind::Fresh => &mut self.fresh,
             };
-            // The turn ends with the quantum; settling ends it if the stream has no more to send.
+            // The turn ends with the quantum. `settle` ends it if the stream has no more to send.
             scheduler.charge(length as u64);
             self.settle(key);
         }
@@ -191,7 +190,7 @@ impl Streams {
         creditless.or_else(fresh)
     }
 
-    /// Writes one frame and returns how many bytes of data it carries; `None` if the packet is full.
+    /// Writes one frame and returns the number of bytes of data in it; `None` if the packet is full.
     fn write_stream_frame(
         &mut self,
         kind: Kind,
@@ -230,9 +229,9 @@ impl Streams {
 }
 
 impl Layout {
-    /// How a frame with up to `available` bytes of data goes into `remaining` bytes; `None` if it is
-    /// not worth it. The frame has a Length field unless it fills the packet to its end. If it would
-    /// but for a byte or two, PADDING goes before it, rather than its last bytes into another packet.
+    /// The layout of a frame with up to `available` bytes of data in `remaining` bytes; `None` if the frame is not worth
+    /// its header. The frame has a Length field unless it fills the packet. If only a byte or two would be left, PADDING
+    /// precedes the frame, so that its last bytes need no other packet.
     fn fit(remaining: usize, id: StreamId, offset: VarInt, available: u64) -> Option<Self> {
         let available = usize::try_from(available).unwrap_or(usize::MAX);
         let room = remaining.checked_sub(frame::Stream::header_len(id, offset, None))?;
