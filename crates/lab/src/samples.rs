@@ -55,7 +55,7 @@ impl Sampler {
         Self { interval, next: Timestamp::ORIGIN, samples: Vec::new() }
     }
 
-    /// Takes the samples that are due before `until`. Nothing happens until then, so all of them show the present state.
+    /// Takes the samples that are due before `until`. Nothing happens until then, so all show the present state.
     pub(crate) fn advance(&mut self, until: Timestamp, present: impl Fn(Timestamp) -> Sample) {
         while self.next < until {
             self.samples.push(present(self.next));
