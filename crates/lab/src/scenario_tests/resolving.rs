@@ -171,7 +171,7 @@ fn hosts() {
         batch_service: Duration::ZERO,
         batch: 8,
     };
-    // The client receives what goes to the client.
+    // The client's host receives the datagrams to the client.
     assert_eq!(setup.network.to_client.host, Some(host));
     assert_eq!(setup.network.to_server.host, None);
 }
