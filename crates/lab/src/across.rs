@@ -1,9 +1,9 @@
-//! Properties that one event cannot show: they hold between the flows of a run, or between a run and
-//! its twin in another network.
+//! Properties that no single event can show: they hold between the flows of a run, or between a run and
+//! its twin, which is the same setup in a changed network.
 //!
-//! Each property has a module that makes a [`Comparison`] of a [`Subject`]: it says which runs are needed,
-//! of the subject's setup and of its twins, and judges what comes of them. Fairness is in [`fairness`], the
-//! rest compares runs. [`standard`] has all that is asked of our controllers.
+//! Each property has a module that makes a [`Comparison`] from a [`Subject`]: it determines which runs of the
+//! subject's setup and of its twins are needed, and judges their outcomes. Fairness is in [`fairness`]; the
+//! other modules compare runs. [`standard`] contains all comparisons that Clearway's controllers have to pass.
 
 pub mod acknowledgement_aggregation;
 pub mod batches;

@@ -1,5 +1,5 @@
-//! What runs on top of a stack: an HTTP/3 client with something to fetch or to send, and a server that
-//! gives what it is asked for. The same code for every stack.
+//! The applications that run on top of a stack: an HTTP/3 client that downloads or uploads content, and a server
+//! that answers its requests. Every stack runs the same code.
 
 mod body;
 mod client;
@@ -19,7 +19,7 @@ pub use client::Client;
 use order::Cancel;
 pub use server::Server;
 
-/// How much content is read at once.
+/// How many bytes of content are read at once.
 const READ: usize = 256 << 10;
 
 /// What an end has achieved.
@@ -29,46 +29,46 @@ pub struct Progress {
     pub connected_at: Option<Timestamp>,
     /// Bytes of content received.
     pub received: u64,
-    /// Bytes of content that the stack has taken to send.
+    /// Bytes of content that the stack has accepted for sending.
     pub written: u64,
-    /// When the first of them came.
+    /// When the first byte of content arrived.
     pub first_received_at: Option<Timestamp>,
-    /// When all was done that the client had to do.
+    /// When the client had completed all of its traffic.
     pub finished_at: Option<Timestamp>,
-    /// What went wrong for good.
+    /// The failure that cannot be recovered from, if there was one.
     pub failure: Option<String>,
 }
 
 /// An end's application.
 pub trait Application {
-    /// Takes in what the stack has noticed, and does what can be done at `now`.
+    /// Handles the stack's events, and does everything that can be done at `now`.
     fn run(&mut self, now: Timestamp, stack: &mut dyn Stack);
 
-    /// When there is something to do that no event announces.
+    /// When the application has to run again without an event.
     fn deadline(&self) -> Option<Timestamp>;
 
-    /// What was achieved so far.
+    /// The progress so far.
     fn progress(&self) -> &Progress;
 
-    /// Whether there is content that the stack has not taken.
+    /// Whether there is content that the stack has not accepted yet.
     fn has_backlog(&self) -> bool;
 }
 
-/// What both ends' applications have.
+/// The part that the applications of both ends share.
 #[derive(Debug)]
 struct Common {
     http3: Http3,
     bodies: BTreeMap<u64, Body>,
-    /// Streams of which a message is given up midway.
+    /// Streams on which a message is to be cancelled midway.
     arranged: BTreeMap<u64, Arranged>,
     progress: Progress,
 }
 
-/// A stream of which a message is given up midway.
+/// A stream on which a message is to be cancelled midway.
 #[derive(Clone, Copy, Debug)]
 struct Arranged {
     cancel: Cancel,
-    /// Bytes of content that the stack has taken to send and has not discarded.
+    /// Bytes of content that the stack has accepted for sending and has not discarded.
     written: u64,
 }
 
@@ -78,12 +78,12 @@ impl Common {
         Self { http3, bodies, arranged, progress: Progress::default() }
     }
 
-    /// A message of `stream` is given up in this way, if in any.
+    /// Notes how a message on `stream` is to be cancelled, if it is.
     fn arrange(&mut self, stream: u64, cancel: Option<Cancel>) {
         self.arranged.extend(cancel.map(|cancel| (stream, Arranged { cancel, written: 0 })));
     }
 
-    /// What was given to the stack on `stream` is not sent any more.
+    /// Forgets the content of `stream` that was passed to the stack: it is not sent any more.
     fn abandon(&mut self, stream: u64) {
         if let Some(arranged) = self.arranged.get_mut(&stream) {
             self.bodies.remove(&stream);
@@ -100,7 +100,7 @@ impl Common {
         self.progress.failure.get_or_insert(why);
     }
 
-    /// Passes on what the stack has noticed.
+    /// Passes the stack's events on to HTTP/3.
     fn feed(&mut self, now: Timestamp, stack: &mut dyn Stack) {
         while let Some(event) = stack.next_event() {
             let Self { http3, progress, .. } = self;
@@ -133,7 +133,7 @@ impl Common {
         }
     }
 
-    /// Deals with the events that mean the same at both ends; gives back the others.
+    /// Handles the events that mean the same at both ends; returns the others.
     fn common_event(&mut self, event: Event) -> Option<Event> {
         match event {
             Event::Writable { stream } => {
@@ -147,18 +147,18 @@ impl Common {
                 return Some(event);
             }
             Event::Reset { stream, code } | Event::Stopped { stream, code } => {
-                self.fail(format!("stream {stream} was given up: {code:?}"));
+                self.fail(format!("the peer cancelled stream {stream}: {code:?}"));
             }
             Event::Failed { stream, error } => self.fail(format!("stream {stream}: {error:?}")),
             Event::Closed(error) => self.fail(format!("HTTP/3: {error:?}")),
-            Event::GoAway { .. } => self.fail("the peer is going away".to_owned()),
+            Event::GoAway { .. } => self.fail("the peer sent GOAWAY".to_owned()),
             other => return Some(other),
         }
         None
     }
 
-    /// Reads the content of `stream` that is there, `most` bytes of it altogether, and checks it. `from` is what was
-    /// read before.
+    /// Reads the content of `stream` that has arrived, up to `most` bytes in total, and checks it. `from` is the number
+    /// of bytes that were read before.
     fn read(
         &mut self,
         now: Timestamp,
@@ -174,7 +174,7 @@ impl Common {
             }
             let Some(bytes) = self.http3.read_body(streams, stream, room) else { return };
             if !content::is_content(*from, &bytes) {
-                self.fail(format!("stream {stream}: wrong bytes after {from}"));
+                self.fail(format!("stream {stream}: wrong content from byte {from} on"));
             }
             *from += bytes.len() as u64;
             self.progress.received += bytes.len() as u64;
@@ -182,7 +182,7 @@ impl Common {
         }
     }
 
-    /// Sends what can be sent, and tells which streams were reset in doing so.
+    /// Sends what can be sent, and returns the streams that were reset in doing so.
     fn pump(&mut self, now: Timestamp, streams: &mut dyn Transport) -> Vec<u64> {
         let mut failure = None;
         let mut cut = Vec::new();

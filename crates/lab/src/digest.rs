@@ -1,4 +1,4 @@
-//! A name for everything that was sent in a run.
+//! A digest of everything that was sent in a run.
 
 use core::fmt::Write;
 use std::net::SocketAddr;
@@ -8,22 +8,23 @@ use clearway_units::Timestamp;
 
 use crate::end::{EndId, Side};
 
-/// SHA-256 over every datagram in the order of sending: when, by whom, to where, and what.
+/// SHA-256 over every datagram in the order of sending: its time, its sender, its destination port and its payload.
 #[derive(Clone)]
 pub struct Digest {
     context: Context,
-    /// Real TLS draws randomness of its own: then only times and sizes count.
+    /// Whether the payload is covered. Real TLS draws its own randomness: then only times and sizes are covered.
     covers_bytes: bool,
     datagrams: u64,
 }
 
 impl Digest {
-    /// Nothing was sent. `covers_bytes` says whether the datagrams' bytes follow from the seed.
+    /// The digest of a run in which nothing was sent yet. `covers_bytes` says whether the datagrams' bytes follow from
+    /// the seed.
     pub fn new(covers_bytes: bool) -> Self {
         Self { context: Context::new(&SHA256), covers_bytes, datagrams: 0 }
     }
 
-    /// A datagram was sent.
+    /// Adds a datagram that was sent.
     pub fn add(&mut self, now: Timestamp, from: EndId, to: SocketAddr, payload: &[u8]) {
         self.datagrams += 1;
         self.context.update(&now.as_nanos().to_be_bytes());

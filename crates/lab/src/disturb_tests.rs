@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn names_and_moments_are_read_as_they_are_written() {
+fn names_and_moments_are_parsed_from_their_text_form() {
     for kind in Kind::ALL {
         assert_eq!(kind.to_string().parse(), Ok(kind));
     }
@@ -16,21 +16,21 @@ fn names_and_moments_are_read_as_they_are_written() {
 }
 
 #[test]
-fn of_many_datagrams_the_first_are_all_there_and_the_last_is() {
+fn of_many_datagrams_the_first_and_the_last_are_chosen() {
     assert_eq!(numbers(5, 5), [1, 2, 3, 4, 5]);
     assert_eq!(numbers(100, 6), [1, 2, 3, 35, 67, 100]);
     assert!(numbers(0, 6).is_empty());
 }
 
 #[test]
-fn the_standard_scenario_makes_sense() {
+fn the_standard_scenario_is_valid() {
     let scenario = standard().unwrap();
     assert_eq!(scenario.controllers, crate::scenario::CONTROLLERS);
     assert_eq!(scenario.variants.len(), 7);
 }
 
 #[test]
-fn pairs_are_of_two_and_follow_from_the_seed() {
+fn pairs_are_of_different_events_and_depend_only_on_the_seed() {
     let at = |number| At(Moment::Datagram { way: Way::ToClient, number });
     let trials: Vec<_> = (1..=3).map(|number| Event { kind: Kind::Lose, at: at(number) }).collect();
     let some = pairs(&trials, 50, 1);
@@ -40,7 +40,7 @@ fn pairs_are_of_two_and_follow_from_the_seed() {
 }
 
 #[test]
-fn bounds_follow_from_what_happens_and_when() {
+fn bounds_depend_on_the_disturbance_and_its_time() {
     let scenario = standard().unwrap();
     let setup = &scenario.variants.iter().find(|it| it.name == "download, 200 ms").unwrap().setup;
     let baseline = Baseline::measure(setup, &"cubic".parse().unwrap(), 0).unwrap();
@@ -51,31 +51,31 @@ fn bounds_follow_from_what_happens_and_when() {
     let cost = |events: &[Event]| bounds.of(events).saturating_sub(end);
 
     assert_eq!(cost(&[]), Duration::ZERO);
-    // A copy costs no more than a round trip: 200 ms and the queues of both directions.
+    // A duplicate costs at most a round trip: 200 ms and the queues of both directions.
     assert!(cost(&[at(Kind::Double, 900)]) < ms(400));
     let silence = |length, time| at(Kind::Silence(None, ms(length)), time);
-    // Each millisecond of silence may cost another one of backoff.
+    // Each millisecond of silence may cost one more millisecond of backoff.
     assert_eq!(cost(&[silence(2000, 700)]) - cost(&[silence(200, 700)]), ms(3600));
-    // Without a sample the probe timeout is that of the initial round trip.
+    // Without an RTT sample, the initial probe timeout applies.
     assert!(cost(&[silence(200, 0)]) > cost(&[silence(200, 700)]));
-    // What has arrived need not be sent again from a small window.
+    // Data that has arrived need not be sent again from a small window.
     let lose = |number| Event {
         kind: Kind::Lose,
         at: At(Moment::Datagram { way: Way::ToClient, number }),
     };
     let last = baseline.datagrams(Way::ToClient);
     assert!(cost(&[lose(last)]) < cost(&[lose(last / 2)]));
-    // The second silence may begin when the first one's probe is due.
+    // The second silence may begin when the probe after the first one is due.
     let pair = cost(&[silence(2000, 700), silence(2000, 700)]);
     assert!(pair >= 3 * cost(&[silence(2000, 700)]) / 2, "{pair:?}");
 }
 
 #[test]
-fn a_time_counts_from_the_undisturbed_run() {
+fn the_time_of_a_datagram_is_that_of_the_undisturbed_run() {
     let scenario = standard().unwrap();
     let setup = &scenario.variants[0].setup;
     let baseline = Baseline::measure(setup, &"reno".parse().unwrap(), 0).unwrap();
-    // A download of 100 kB: the request with the handshake's end, 5 ms and a little on the way.
+    // A download of 100 kB: the request is sent with the end of the handshake, and takes a little more than 5 ms.
     let first = baseline.time_before(Moment::Datagram { way: Way::ToClient, number: 1 });
     assert!(first >= Duration::from_millis(4) && first <= Duration::from_millis(6), "{first:?}");
     assert_eq!(baseline.received(first), 0);

@@ -12,7 +12,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Both of them.
+    /// Both sides.
     pub const BOTH: [Self; 2] = [Self::Client, Self::Server];
 
     /// Its name in traces and reports.
@@ -31,7 +31,7 @@ impl Side {
         }
     }
 
-    /// The side that receives what goes this way.
+    /// The side that receives what is sent in the direction `way`.
     pub(crate) const fn receiver(way: Way) -> Self {
         match way {
             Way::ToServer => Self::Server,
@@ -43,8 +43,8 @@ impl Side {
 /// An end of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EndId {
-    /// Which flow, in the order of the scenario.
+    /// The index of the flow, in the order of the scenario.
     pub flow: usize,
-    /// Which side of it.
+    /// The side of the flow.
     pub side: Side,
 }

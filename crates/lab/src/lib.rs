@@ -1,5 +1,5 @@
-//! The lab: congestion controllers inside the real stack, over simulated networks, in virtual time,
-//! under a checker.
+//! The lab runs congestion controllers inside the real stack, over simulated networks, in virtual time,
+//! while a checker verifies properties of every run.
 //!
 //! A [`setup::Setup`] describes networks, endpoints and traffic; [`run::run`] simulates it with a controller and
 //! a seed, the real transport and HTTP/3 at both ends. The same seed gives the same datagrams, byte for byte.

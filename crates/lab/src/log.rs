@@ -1,4 +1,4 @@
-//! A qlog file of a run.
+//! Writes a qlog file of a run.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -10,12 +10,11 @@ use crate::end::{EndId, Side};
 use crate::run::{Candidate, MakeObserver, RunError, transport_config};
 use crate::setup::Setup;
 
-/// What writes a log of the connection that a run is about to `writer`: at the end that sends the
-/// content of the first flow that has to finish. `on_error` is told why the log is not whole, if it is
-/// not.
+/// An observer that writes a log of the run's main connection to `writer`. It logs the end that sends the
+/// content of the first flow that has to finish. `on_error` receives the reason if the log is incomplete.
 ///
 /// # Errors
-/// If the flow names a controller that there is not.
+/// If the flow names a controller that does not exist.
 pub fn log(
     setup: &Setup,
     candidate: &Candidate,

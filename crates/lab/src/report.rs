@@ -1,7 +1,7 @@
-//! What runs showed, in figures, in words, and as a table.
+//! Reports the results of runs: as statistics, in words, and as a table.
 //!
-//! A [`Row`] is what is known of one variant of a scenario with one controller: its [`Statistics`], and
-//! for each thing that is expected of it a [`Verdict`]. An [`AcrossRow`] is what came of a comparison of
+//! A [`Row`] is the result of one variant of a scenario with one controller: its [`Statistics`], and
+//! a [`Verdict`] for each expectation. An [`AcrossRow`] is the result of a comparison of
 //! runs or flows.
 
 mod across;
@@ -22,7 +22,7 @@ pub use verdict::{Verdict, judge};
 
 use crate::sweep::Swept;
 
-/// One variant of a scenario with one controller.
+/// The result of one variant of a scenario with one controller.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
     /// The scenario's name.
@@ -33,19 +33,18 @@ pub struct Row {
     pub controller: String,
     /// Whether every seed was run.
     pub is_complete: bool,
-    /// The runs in figures.
+    /// The statistics of the runs.
     pub statistics: Statistics,
-    /// What was expected, and whether it came.
+    /// The expectations, and whether they were met.
     pub verdicts: Vec<Verdict>,
-    /// Published figures that belong beside it, a line for each.
+    /// Published results to compare with, one line for each.
     pub references: Vec<String>,
     /// Real time from the beginning of the first run to the end of the last, in seconds.
     pub wall_seconds: f64,
 }
 
 impl Row {
-    /// The row of the runs in `swept`, of which there should be `expected`, without names, verdicts or
-    /// references.
+    /// The row of the runs in `swept`, without names, verdicts or references. A complete sweep has `expected` runs.
     pub fn new(swept: &Swept, expected: usize) -> Self {
         Self {
             scenario: String::new(),
@@ -59,7 +58,7 @@ impl Row {
         }
     }
 
-    /// Whether all that was expected came.
+    /// Whether all expectations were met.
     pub fn is_met(&self) -> bool {
         self.verdicts.iter().all(Verdict::is_met)
     }

@@ -1,4 +1,4 @@
-//! One run: a setup, a controller, a seed.
+//! One run: a setup is simulated with a controller and a seed.
 
 use core::time::Duration;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ use crate::stack::QuinnStack;
 use crate::stack::{ClearwayStack, Stack, Vitals};
 use crate::world::{End, FlowPlan, Stop, World};
 
-/// Makes an observer for an end; `None` for an end without one.
+/// Makes an observer for an end; returns `None` for an end that is not to be observed.
 pub type MakeObserver = Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>;
 
 /// What a run does in addition to giving its result.
@@ -47,13 +47,13 @@ pub struct FlowOutcome {
     pub name: String,
     /// Its controller.
     pub controller: String,
-    /// From the beginning of the flow until its client had everything; `None` if it did not finish.
+    /// The time from the beginning of the flow until its client had everything; `None` if it did not finish.
     pub took: Option<Duration>,
-    /// From its beginning until the first byte of content.
+    /// The time from the beginning of the flow until its first byte of content.
     pub first_byte: Option<Duration>,
-    /// Bytes of content received, by the end that receives it.
+    /// Bytes of content that the receiving end has received.
     pub received: u64,
-    /// Whether its sender's window fell to the smallest that its controller ever sets.
+    /// Whether its sender's congestion window fell to the smallest that its controller ever sets.
     pub reached_floor: bool,
     /// The sender's metrics at the end.
     pub sender: Vitals,
@@ -64,22 +64,22 @@ pub struct FlowOutcome {
 pub struct Outcome {
     /// Why the run stopped.
     pub stop: Stop,
-    /// After how much virtual time.
+    /// The virtual time at which it stopped.
     pub at: Duration,
     /// Its flows.
     pub flows: Vec<FlowOutcome>,
     /// The property that was violated, if one was.
     pub violation: Option<Violation>,
-    /// The digest of all datagrams, if it was asked for, and how many there were.
+    /// The digest of all datagrams, if [`Extras::digest`] asked for it, and the number of datagrams.
     pub digest: Option<String>,
-    /// What the flows had received at regular points in time, if that was asked for.
+    /// What the flows had received at regular points in time, if [`Extras::sample_every`] is set.
     pub samples: Vec<Sample>,
-    /// What the network did.
+    /// The network's counters.
     pub network: clearway_network::Counters,
 }
 
 impl Outcome {
-    /// That of a run of which nothing is known but why it stopped.
+    /// The outcome of a run of which only the reason for stopping is known.
     pub(crate) fn stopped(stop: Stop) -> Self {
         Self {
             stop,
@@ -93,23 +93,23 @@ impl Outcome {
     }
 
     /// How long the run took, from its start until every flow that had to finish had finished; `None`
-    /// if that did not come.
+    /// if they did not all finish.
     pub fn took(&self) -> Option<Duration> {
         (self.stop == Stop::Finished).then_some(self.at)
     }
 
-    /// Whether the window of some flow's sender reached the least that its controller ever sets.
+    /// Whether the congestion window of some flow's sender reached the smallest that its controller ever sets.
     pub fn reached_floor(&self) -> bool {
         self.flows.iter().any(|flow| flow.reached_floor)
     }
 }
 
-/// The controller that is under test: one of ours by its name, or anybody's.
+/// The controller under test: one of the built-in ones, found by its name, or any other.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// The name of the flow in reports.
     pub name: String,
-    /// Makes it.
+    /// Makes the controller.
     pub factory: Arc<dyn ControllerFactory>,
 }
 
@@ -134,7 +134,7 @@ impl FromStr for Candidate {
 /// when the flow begins ([`Stop::Failed`]).
 ///
 /// # Errors
-/// If the setup names a controller or a property that there is not.
+/// If the setup names a controller or a property that does not exist.
 pub fn run(
     setup: &Setup,
     candidate: &Candidate,
@@ -175,10 +175,10 @@ pub fn run(
     })
 }
 
-/// Whether `setup` can be run with `candidate`.
+/// Checks that `setup` can be run with `candidate`.
 ///
 /// # Errors
-/// If it names a controller or a property that there is not.
+/// If it names a controller or a property that does not exist.
 pub fn validate(setup: &Setup, candidate: &Candidate) -> Result<(), RunError> {
     Checker::new(setup, &candidate.name, true)?;
     setup.flows.iter().try_for_each(|flow| candidate_of(flow, candidate).map(drop))?;
@@ -188,7 +188,7 @@ pub fn validate(setup: &Setup, candidate: &Candidate) -> Result<(), RunError> {
 /// The transport's settings at `end`, one of the two of `flow`, in a run with `candidate`.
 ///
 /// # Errors
-/// If the flow names a controller that there is not, or the end has a setting that it must not have.
+/// If the flow names a controller that does not exist, or the end has an invalid setting.
 pub fn transport_config(
     flow: &Flow,
     end: &EndSetup,
@@ -197,7 +197,7 @@ pub fn transport_config(
     Ok(transport(end, &candidate_of(flow, candidate)?)?)
 }
 
-/// What controls a flow: its own controller, if it names one.
+/// The controller of a flow: its own if it names one, otherwise the candidate.
 fn candidate_of(flow: &Flow, candidate: &Candidate) -> Result<Candidate, UnknownAlgorithm> {
     match &flow.controller {
         Some(name) => name.parse(),
@@ -211,9 +211,9 @@ fn candidate_of(flow: &Flow, candidate: &Candidate) -> Result<Candidate, Unknown
 pub enum RunError {
     /// There is no controller of that name.
     UnknownController(UnknownAlgorithm),
-    /// The setup turns off a property that there is not.
+    /// The setup turns off a property that does not exist.
     UnknownProperty(UnknownProperty),
-    /// An end has a setting that it must not have.
+    /// An end has an invalid setting.
     InvalidSetting(InvalidSetting),
 }
 
@@ -270,9 +270,9 @@ impl Observers {
     }
 }
 
-/// Why there is no end whose stack is quinn's.
+/// The error of a run with an end that uses quinn.
 #[cfg(not(feature = "quinn"))]
-const NO_QUINN: &str = "this program is built without quinn";
+const NO_QUINN: &str = "this program is built without quinn (cargo feature `quinn`)";
 
 /// Two observers of one connection.
 struct Both(Box<dyn Observer>, Box<dyn Observer>);

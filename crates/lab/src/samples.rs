@@ -1,22 +1,22 @@
-//! What flows have achieved at regular points in time.
+//! The progress of flows, sampled at regular points in time.
 
 use core::time::Duration;
 
 use clearway_network::Way;
 use clearway_units::Timestamp;
 
-/// What was achieved until a point in time.
+/// The progress up to a point in time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sample {
     /// The time.
     pub at: Timestamp,
     /// Bytes of content that each flow has received until then, in the order of the setup.
     pub received: Vec<u64>,
-    /// How many datagrams were handed to the network until then: to servers, and to clients.
+    /// How many datagrams were handed to the network until then: first those to servers, then those to clients.
     pub datagrams: [u64; 2],
-    /// What the datagrams to servers have waited.
+    /// How long the datagrams to servers have waited at the bottleneck.
     pub to_server: Queueing,
-    /// What the datagrams to clients have waited.
+    /// How long the datagrams to clients have waited at the bottleneck.
     pub to_client: Queueing,
 }
 
@@ -31,16 +31,16 @@ impl Sample {
     }
 }
 
-/// What datagrams have waited for the bottleneck of a direction.
+/// How long datagrams have waited at the bottleneck of a direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Queueing {
     /// How many have left the bottleneck.
     pub datagrams: u64,
-    /// How long they waited, added up.
+    /// The sum of their waiting times.
     pub waited: Duration,
 }
 
-/// Notes samples at regular points in time.
+/// Takes samples at regular points in time.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     interval: Duration,
@@ -49,13 +49,13 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// The first sample is that of the origin.
+    /// The first sample is taken at the origin of time.
     pub(crate) fn new(interval: Duration) -> Self {
         let interval = interval.max(Duration::from_nanos(1));
         Self { interval, next: Timestamp::ORIGIN, samples: Vec::new() }
     }
 
-    /// Nothing happens before `until`: all points before it see the present state.
+    /// Takes the samples that are due before `until`. Nothing happens until then, so all show the present state.
     pub(crate) fn advance(&mut self, until: Timestamp, present: impl Fn(Timestamp) -> Sample) {
         while self.next < until {
             self.samples.push(present(self.next));

@@ -1,14 +1,14 @@
 //! Scenarios: networks, traffic and what is expected, as TOML files.
 //!
-//! A file (see `scenarios/README.md` for every key) is read into a [`Scenario`]: plain data in which
-//! nothing is left open but the seed and the controller of a run. The way from the one to the other:
+//! A file (see `scenarios/README.md` for every key) is read into a [`Scenario`]: plain data that
+//! determines a run completely except for its seed and its controller. This takes two steps:
 //!
-//! 1. `file`: the keys and their types, exactly as they are written. Values with units are understood
+//! 1. `file`: the keys and their types are read exactly as they are written. Values with units are parsed
 //!    here (`value`).
-//! 2. `resolve`: a variant is laid over the base (`settings`), defaults are filled in, names are
-//!    looked up, and what makes no sense is refused.
+//! 2. `resolve`: each variant is laid over the base (`settings`), defaults are filled in, names are
+//!    looked up, and settings that make no sense are rejected.
 //!
-//! Whatever is wrong is a [`ScenarioError`] that names the line and the column.
+//! Every fault is reported as a [`ScenarioError`] that names the line and the column.
 
 mod error;
 mod expectations;
@@ -30,12 +30,12 @@ pub use expectations::{Expectations, ShareBound};
 /// The controllers that scenarios may name.
 pub const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
 
-/// Networks, traffic, and what is expected of them.
+/// Networks and traffic, with the results that are expected.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Its name: that of its file, without the extension.
     pub name: String,
-    /// Its file, as the caller named it.
+    /// The path of its file, as the caller gave it.
     pub file: String,
     /// A summary in one line.
     pub summary: String,
@@ -56,9 +56,9 @@ pub struct Reference {
     pub figure: String,
     /// The source.
     pub source: String,
-    /// The controller that it is about; `None` if it is about all.
+    /// The controller that it applies to; `None` if it applies to all.
     pub controller: Option<String>,
-    /// The variant that it is about; `None` if it is about all.
+    /// The variant that it applies to; `None` if it applies to all.
     pub variant: Option<String>,
     /// The time of a run, if the result is one.
     pub time: Option<Duration>,
@@ -69,30 +69,30 @@ pub struct Reference {
 pub struct Variant {
     /// Its name, unique in the scenario.
     pub name: String,
-    /// The share of the seeds that it gets: above 0, at most 1.
+    /// The share of the scenario's seeds that this variant runs with: above 0, at most 1.
     pub share: f64,
     /// The network and the traffic.
     pub setup: Setup,
-    /// What is expected, by controller; every controller of the scenario is there.
+    /// What is expected, by controller; there is an entry for every controller of the scenario.
     pub expectations: BTreeMap<String, Expectations>,
 }
 
 impl Variant {
-    /// How many of `seeds` seeds this variant gets: its share, rounded up.
+    /// How many of `seeds` seeds this variant runs with: its share, rounded up.
     pub fn seeds(&self, seeds: u64) -> u64 {
         let exact = self.share * seeds as f64;
         (exact.ceil() as u64).clamp(u64::from(seeds > 0), seeds)
     }
 
-    /// What is expected of runs with `controller`: of one that the scenario does not know, that they
-    /// finish.
+    /// What is expected of runs with `controller`. If the scenario does not name this controller, its runs are only
+    /// expected to finish.
     pub fn expect(&self, controller: &str) -> Expectations {
         self.expectations.get(controller).cloned().unwrap_or_default()
     }
 }
 
 impl Scenario {
-    /// Reads a file. The scenario has its name; recorded traces are found beside it.
+    /// Reads a file. The scenario is named after the file; paths of recorded traces are relative to the file's folder.
     ///
     /// # Errors
     ///
@@ -105,11 +105,11 @@ impl Scenario {
         Self::from_text(&name, &path.display().to_string(), &text, folder)
     }
 
-    /// Understands `text` as the scenario `name`. Paths in it begin at `folder`.
+    /// Parses `text` as the scenario `name`. Paths in it are relative to `folder`.
     ///
     /// # Errors
     ///
-    /// [`ScenarioError::Invalid`] if it is no TOML, has unknown keys or values of a wrong type or
+    /// [`ScenarioError::Invalid`] if it is not valid TOML, has unknown keys or values of a wrong type or
     /// unit, or makes no sense.
     pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Self, ScenarioError> {
         Self::from_text(name, &format!("{name}.toml"), text, folder)

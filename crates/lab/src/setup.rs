@@ -1,46 +1,47 @@
-//! What one run is made of.
+//! The setup of a run: network, endpoints and traffic.
 
 use core::time::Duration;
 
 use clearway_network::{LinkConfig, Moment};
 use clearway_units::Rate;
 
-/// Everything that decides a run, but for the controller and the seed.
+/// Everything that determines a run, except for the controller and the seed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setup {
-    /// After so much virtual time a run that goes on is unfinished.
+    /// The virtual time after which a run that has not finished is stopped.
     pub limit: Duration,
-    /// The network. Its seed is the run's.
+    /// The network. Its seed is replaced by one derived from the run's seed.
     pub network: LinkConfig,
-    /// The connections that share it; at least one.
+    /// The connections that share the network; at least one.
     pub flows: Vec<Flow>,
     /// Properties that do not hold here, each with the reason.
     pub properties_off: Vec<(String, String)>,
-    /// How much ends do at once.
+    /// How much the ends do at once.
     pub turns: Turns,
 }
 
-/// How much the ends do at once, at one moment. What it decides are orders within a moment, not times.
+/// How much the ends do at once, at one point in time. This determines the order of actions within a point in time,
+/// not their times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Turns {
-    /// How many datagrams an end hands to the network in one call, at most; at least one. For our stack
+    /// How many datagrams an end passes to the network in one call, at most; at least one. Applies to Clearway's stack
     /// only.
     pub batch: usize,
-    /// When an end acts on what arrives.
+    /// When an end acts on datagrams that arrive.
     pub acting: Acting,
 }
 
 impl Default for Turns {
-    /// As much as the real endpoint.
+    /// As much as the real endpoint does.
     fn default() -> Self {
         Self { batch: 16, acting: Acting::default() }
     }
 }
 
-/// When an end acts on what arrives at a moment.
+/// When an end acts on datagrams that arrive at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Acting {
-    /// Once all of it is there, as a real endpoint that takes in a batch.
+    /// Once all of them have arrived, like a real endpoint that receives a batch.
     #[default]
     OnAll,
     /// After each datagram.
@@ -50,9 +51,9 @@ pub enum Acting {
 /// One connection and what it is used for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Flow {
-    /// What reports call it; unique in the setup.
+    /// Its name in reports; unique in the setup.
     pub name: String,
-    /// What it has in common with others that are alike: their name in the scenario.
+    /// The name in the scenario that it shares with its copies.
     pub group: String,
     /// When its client begins.
     pub start: Duration,
@@ -62,7 +63,7 @@ pub struct Flow {
     pub client: EndSetup,
     /// The server's settings.
     pub server: EndSetup,
-    /// The handshake.
+    /// The kind of handshake.
     pub session: SessionKind,
     /// What is transferred.
     pub traffic: Traffic,
@@ -70,43 +71,43 @@ pub struct Flow {
     pub is_optional: bool,
 }
 
-/// The settings of one end. They are those of `TransportConfig`.
+/// The settings of one end, mostly those of `TransportConfig`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EndSetup {
-    /// Whose stack it is.
+    /// The QUIC implementation.
     pub stack: StackKind,
     /// The largest UDP payload sent, in bytes.
     pub max_datagram_size: u16,
-    /// How many ack-eliciting packets are acknowledged at once.
+    /// How many ack-eliciting packets may arrive before an acknowledgement is sent at once.
     pub ack_eliciting_threshold: u32,
-    /// How long an acknowledgement may wait.
+    /// How long an acknowledgement may be delayed.
     pub max_ack_delay: Duration,
-    /// After how much silence the connection is given up; `None` never.
+    /// The idle timeout; `None` if the connection never times out.
     pub max_idle_timeout: Option<Duration>,
-    /// A PING is sent after so much silence; `None` sends none.
+    /// The idle time after which a PING is sent; `None` sends none.
     pub keep_alive_interval: Option<Duration>,
-    /// For how long a handshake may go on.
+    /// How long a handshake may take.
     pub handshake_timeout: Duration,
     /// The round-trip time assumed until there is a sample.
     pub initial_rtt: Duration,
     /// Reordering tolerated in packets before loss is declared.
     pub packet_threshold: u64,
-    /// The congestion window to begin with, in bytes; `None` for the standard one.
+    /// The initial congestion window, in bytes; `None` for the standard one.
     pub initial_window: Option<u64>,
     /// The congestion window never exceeds this many bytes.
     pub maximum_window: u64,
-    /// The receive window of a stream to begin with, in bytes.
+    /// The initial receive window of a stream, in bytes.
     pub initial_stream_receive_window: u64,
     /// The largest receive window of a stream, in bytes.
     pub max_stream_receive_window: u64,
-    /// The receive window of the connection to begin with, in bytes.
+    /// The initial receive window of the connection, in bytes.
     pub initial_connection_receive_window: u64,
     /// The largest receive window of the connection, in bytes.
     pub max_connection_receive_window: u64,
     /// How many written bytes are kept until they are acknowledged.
     pub send_buffer: u64,
-    /// When its application asks for a key update (RFC 9001 §6.1); where the connection cannot make one
-    /// at that moment, none is made.
+    /// When its application requests key updates (RFC 9001 §6.1). A request that comes when the connection cannot
+    /// update its keys has no effect.
     pub key_updates: Vec<Moment>,
 }
 
@@ -135,23 +136,23 @@ impl Default for EndSetup {
     }
 }
 
-/// Whose implementation an end is.
+/// The QUIC implementation of an end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum StackKind {
-    /// Ours.
+    /// Clearway.
     #[default]
     Clearway,
-    /// quinn's, by its quinn-proto; only with the cargo feature `quinn`.
+    /// quinn, through its crate quinn-proto; available only with the cargo feature `quinn`.
     Quinn,
 }
 
 impl StackKind {
-    /// Whether it tells observers what happens in it.
+    /// Whether it reports what happens inside to observers.
     pub const fn is_observable(self) -> bool {
         matches!(self, Self::Clearway)
     }
 
-    /// Whether this build has it.
+    /// Whether this build includes it.
     pub const fn is_available(self) -> bool {
         match self {
             Self::Clearway => true,
@@ -163,34 +164,34 @@ impl StackKind {
 /// The handshake of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum SessionKind {
-    /// The messages of TLS 1.3 without their cryptography: every byte follows from the seed.
+    /// The messages of TLS 1.3 without their cryptography: every byte is determined by the seed.
     #[default]
     Null,
-    /// TLS 1.3. It draws its own randomness, so that only times and sizes follow from the seed.
+    /// TLS 1.3. It draws its own randomness, so that only times and sizes are determined by the seed.
     Tls,
 }
 
 /// What a connection carries, over HTTP/3.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Traffic {
-    /// One answer of so many bytes.
+    /// One response of `size` bytes.
     Download {
         /// Bytes.
         size: u64,
     },
-    /// One request with so many bytes.
+    /// One request with `size` bytes of content.
     Upload {
         /// Bytes.
         size: u64,
     },
-    /// Several answers at once.
+    /// Several responses at once.
     Parallel {
         /// How many.
         count: u64,
         /// Bytes of each.
         size: u64,
     },
-    /// Several answers.
+    /// Several responses, one after the other or at regular intervals.
     Requests {
         /// How many.
         count: u64,
@@ -200,7 +201,7 @@ pub enum Traffic {
         /// is complete.
         every: Option<Duration>,
     },
-    /// One answer whose bytes come into being at a rate, a chunk at a time.
+    /// One response whose bytes are produced at a rate, a chunk at a time.
     Paced {
         /// The rate.
         rate: Rate,
@@ -209,20 +210,20 @@ pub enum Traffic {
         /// Bytes in all.
         size: u64,
     },
-    /// Messages that are given up midway, answers and requests, by the client and by the server in turn. The seed decides
-    /// after how many bytes.
+    /// Messages that are cancelled midway: responses and requests, by the client and by the server in turn. The seed
+    /// decides after how many bytes.
     Cancelled {
         /// How many.
         count: u64,
-        /// Bytes that each would have; at least two.
+        /// Bytes that each would have if it were complete; at least two.
         size: u64,
         /// From the beginning of one to that of the next; `None`: each begins when the one before it
-        /// is given up.
+        /// is cancelled.
         every: Option<Duration>,
     },
-    /// One answer without an end. The flow has finished when its time is over.
+    /// One response without an end. The flow has finished when its time is over.
     Bulk {
-        /// How long, from the flow's start; as the last of a sequence, from its turn.
+        /// How long, counted from the flow's start or, as the last part of a sequence, from the start of that part.
         length: Duration,
     },
     /// Nothing for a while, between two parts of a sequence.
@@ -232,7 +233,7 @@ pub enum Traffic {
     },
     /// Several kinds at the same time on the same connection. It is complete when all of them are.
     Together {
-        /// The kinds: none of them is idle, has no end, or consists of others.
+        /// The kinds. None of them is `Idle`, `Bulk`, `Together` or `Sequence`.
         kinds: Vec<Traffic>,
     },
     /// One after the other on the same connection: each part begins when the one before it is complete.
@@ -243,7 +244,7 @@ pub enum Traffic {
 }
 
 impl Traffic {
-    /// Bytes of content that have to arrive; `None` if time decides.
+    /// Bytes of content that have to arrive; `None` if the traffic lasts for a given time instead.
     pub fn bytes(&self) -> Option<u64> {
         match self {
             Self::Download { size } | Self::Upload { size } | Self::Paced { size, .. } => {
@@ -260,8 +261,8 @@ impl Traffic {
         }
     }
 
-    /// Whether the client is the one that sends the content; of a sequence, the last of it; of several kinds at the same
-    /// time, most of it.
+    /// Whether the client sends the content. Of a sequence, the last content counts; of several kinds at the same time,
+    /// the direction with more bytes.
     pub fn is_upload(&self) -> bool {
         match self {
             Self::Sequence { parts } => {
@@ -279,7 +280,7 @@ impl Traffic {
         }
     }
 
-    /// Its parts in turn: itself, if it is no sequence.
+    /// Its parts in turn; only itself if it is not a sequence.
     pub fn parts(&self) -> &[Self] {
         match self {
             Self::Sequence { parts } => parts,
@@ -287,7 +288,7 @@ impl Traffic {
         }
     }
 
-    /// What it consists of at the same time: itself, if it is one kind.
+    /// Its kinds at the same time; only itself if it is a single kind.
     pub fn kinds(&self) -> &[Self] {
         match self {
             Self::Together { kinds } => kinds,
@@ -295,7 +296,7 @@ impl Traffic {
         }
     }
 
-    /// All that it consists of, at the same time and in turn, to be changed.
+    /// All kinds that it contains, at the same time and in turn, for modification.
     pub fn all_mut(&mut self) -> Vec<&mut Self> {
         match self {
             Self::Sequence { parts: all } | Self::Together { kinds: all } => {

@@ -1,22 +1,24 @@
-//! What is put under test: an end of a QUIC connection that takes its clock as an argument.
+//! The QUIC stacks under test. A stack is one end of a QUIC connection that receives the time as an argument.
 //!
-//! There are ours and, with the cargo feature `quinn`, quinn's. The application (HTTP/3, in
+//! There is Clearway's and, with the cargo feature `quinn`, quinn's. The application (HTTP/3, in
 //! `application/`) and the network are the same for all, so that two stacks are compared with the same
-//! bytes over the same losses. Each end of a flow has its own, so that two stacks can talk to each other.
+//! bytes over the same losses. Each end of a flow has its own stack, so that two stacks can be connected to each
+//! other.
 //!
 //! # How to add a stack
 //!
-//! Implement [`Stack`] for it in a file beside `quinn.rs`, which is the model, give it a name in
-//! [`StackKind`](crate::setup::StackKind) behind a cargo feature, and make it in `run.rs`, where the ends
-//! of a flow are made. The world keeps to this order: it calls [`Stack::receive`] for all that arrives at
-//! a moment, [`Stack::on_deadline`] if that is due, [`Stack::next_event`] and [`Stack::with_streams`] for
-//! the application, then [`Stack::transmit`]; only after that it asks for [`Stack::deadline`]. A deadline
-//! that has passed is acted on at once, so it must not stay. Streams are named by their QUIC stream IDs,
-//! and a stream that took less than it was offered must announce itself with [`StackEvent::Writable`].
+//! Implement [`Stack`] for it in a file next to `quinn.rs`, which is the model, add it to
+//! [`StackKind`](crate::setup::StackKind) behind a cargo feature, and construct it in `run.rs`, where the ends
+//! of a flow are made. The world calls the methods in this order: [`Stack::receive`] for every datagram that
+//! arrives at a point in time, [`Stack::on_deadline`] if the deadline has come, [`Stack::next_event`] and
+//! [`Stack::with_streams`] for the application, then [`Stack::transmit`], and only after that
+//! [`Stack::deadline`]. A deadline that has passed causes another call at once, so the stack must not keep
+//! reporting it. Streams are named by their QUIC stream IDs. When a stream has accepted less data than it was
+//! offered, the stack must report [`StackEvent::Writable`] once it accepts more.
 //!
-//! Everything random has to come from the seed, and time from the arguments. A stack that gives no
-//! observer is seen from outside: its datagrams, and its [`Vitals`]. The README of this crate has the
-//! steps one by one.
+//! All randomness has to come from the seed, and time from the arguments. A stack that supports no
+//! observer is checked only from outside: through its datagrams and its [`Vitals`]. The README of this crate
+//! describes the steps one by one.
 
 mod clearway;
 mod null_keys;
@@ -37,42 +39,42 @@ pub use null_session::{NullSessions, null_application_key, null_initial_key};
 pub use quinn::{QuinnError, QuinnStack};
 pub use tls::LabCertificateError;
 
-/// Takes a datagram that an end sends: to where, with which ECN codepoint, and its payload.
+/// Receives each datagram that an end sends: its destination, its ECN codepoint and its payload.
 pub type Sink<'a> = dyn FnMut(SocketAddr, Ecn, &[u8]) + 'a;
 
 /// One end of one connection, without I/O.
 pub trait Stack {
-    /// A datagram arrives at `now`. Its bytes mean nothing afterwards.
+    /// A datagram arrives at `now`. The contents of `payload` are undefined afterwards.
     fn receive(&mut self, now: Timestamp, from: SocketAddr, ecn: Ecn, payload: &mut [u8]);
 
     /// Sends all that may be sent at `now`.
     fn transmit(&mut self, now: Timestamp, sink: &mut Sink<'_>);
 
-    /// When [`on_deadline`](Self::on_deadline) has to be called; `None` while nothing is awaited.
+    /// When [`on_deadline`](Self::on_deadline) has to be called; `None` while no timer runs.
     fn deadline(&self) -> Option<Timestamp>;
 
-    /// Does what is due at `now`.
+    /// Handles the timers that have expired at `now`.
     fn on_deadline(&mut self, now: Timestamp);
 
-    /// What the application has to know next.
+    /// The next event for the application.
     fn next_event(&mut self) -> Option<StackEvent>;
 
     /// Lends the connection's streams to `act`.
     fn with_streams(&mut self, now: Timestamp, act: &mut dyn FnMut(&mut dyn Transport));
 
-    /// Starts a key update at `now` (RFC 9001 §6.1), if the connection can make one then.
+    /// Starts a key update at `now` (RFC 9001 §6.1), if the connection can start one.
     fn update_keys(&mut self, now: Timestamp);
 
-    /// The metrics that a stack reports of itself.
+    /// The metrics that the stack reports about itself.
     fn vitals(&self) -> Vitals;
 }
 
-/// What an end tells its application.
+/// An event that a stack reports to its application.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StackEvent {
     /// The handshake is complete.
     Connected,
-    /// Streams can be opened that could not be before.
+    /// More streams can be opened.
     StreamsAvailable,
     /// The peer opened a stream.
     StreamsArrived,
@@ -91,20 +93,20 @@ pub enum StackEvent {
     Closed(String),
 }
 
-/// What an end says of its congestion control. A checker compares it with what it sees itself.
+/// The congestion control metrics that an end reports. The checker compares them with its own observations.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Vitals {
     /// The congestion window in bytes.
     pub window: u64,
-    /// The smallest window that its controller ever sets, in bytes; 0 if it does not say.
+    /// The smallest congestion window that its controller ever sets, in bytes; 0 if it does not report it.
     pub minimum_window: u64,
-    /// Bytes in flight, as it counts them; `None` if it does not say.
+    /// Bytes in flight, as the stack counts them; `None` if it does not report them.
     pub bytes_in_flight: Option<u64>,
     /// Packets that it declared lost.
     pub packets_lost: u64,
-    /// Packets that it declared lost and that arrived; `None` if it does not say.
+    /// Packets that it declared lost but that arrived; `None` if it does not report them.
     pub packets_spuriously_lost: Option<u64>,
-    /// Times that it reduced its window because of congestion.
+    /// How many times it reduced its congestion window because of congestion.
     pub congestion_events: u64,
     /// Its smoothed round-trip time in nanoseconds; 0 before the first sample.
     pub smoothed_rtt: u64,

@@ -1,9 +1,9 @@
 //! Many runs on all cores.
 //!
-//! Runs are handed out one after the other, in the order of jobs and seeds, to whichever thread is
-//! free. What comes back is sorted again, so that a result is the same whatever the threads did. When a
-//! sweep is ended early, no run is handed out any more; those that have begun are completed, so that
-//! what there is belongs to the first seeds of a job without a gap.
+//! Runs are assigned one after the other, in the order of jobs and seeds, to whichever thread is
+//! free. Their results are sorted again, so that they do not depend on the scheduling of threads. When a
+//! sweep is ended early, no more runs are assigned; those that have begun are completed, so that
+//! the results belong to the first seeds of a job without a gap.
 
 mod collect;
 mod job;
@@ -25,37 +25,37 @@ pub use job::Job;
 pub struct Run {
     /// Its seed.
     pub seed: u64,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// What came of a job.
+/// The results of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Swept {
-    /// In the order of seeds; fewer than the job has if the sweep was ended early.
+    /// The runs in the order of their seeds; fewer than the job has if the sweep was ended early.
     pub runs: Vec<Run>,
     /// Real time from the beginning of its first run to the end of its last.
     pub wall: Duration,
 }
 
-/// What a sweep tells as it goes on.
+/// An event that a sweep reports while it is running.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// A run of a job is over.
+    /// A run of a job has ended.
     RunDone {
         /// Which job, by its place.
         job: usize,
     },
-    /// All runs of a job are over, and all jobs before it have been told.
+    /// All runs of a job have ended, and all jobs before it have been reported.
     JobDone {
         /// Which job, by its place.
         job: usize,
-        /// What came of it.
+        /// Its results.
         swept: Swept,
     },
 }
 
-/// A run with its place among all, as it comes from a thread.
+/// A completed run, as a thread returns it.
 struct Done {
     job: usize,
     seed: u64,
@@ -64,12 +64,12 @@ struct Done {
     ended: Instant,
 }
 
-/// Performs `jobs`, so many runs at a time, and at least one, and tells `on_event` on the calling thread
-/// what happens. Ends early once `is_ended` is set; then jobs that have begun are told with the runs that
-/// they have, the others not at all.
+/// Performs `jobs` on `threads` threads, at least one, and reports progress to `on_event` on the calling thread.
+/// Ends early once `is_ended` is set; then jobs that have begun are reported with the runs that
+/// they have, and the others are not reported.
 ///
 /// # Errors
-/// If a job cannot be run; then none is.
+/// If any of the jobs cannot be run; then none of them is.
 pub fn sweep(
     jobs: &[Job<'_>],
     threads: usize,
@@ -97,7 +97,7 @@ pub fn sweep(
     Ok(())
 }
 
-/// A thread takes the next run until there is none.
+/// The loop of a thread: it takes the next run until there are no more.
 fn work(
     jobs: &[Job<'_>],
     ends: &[usize],
@@ -117,7 +117,7 @@ fn work(
     }
 }
 
-/// A run that panics is a result like any other: it belongs to a seed that can be replayed.
+/// Performs a run. A panic becomes an outcome like any other, because it belongs to a seed that can be replayed.
 fn perform(job: &Job<'_>, seed: u64) -> Outcome {
     let extras = Extras { check: job.check, sample_every: job.sample_every, ..Extras::default() };
     let attempt = AssertUnwindSafe(|| run(job.setup, job.candidate, seed, extras));

@@ -37,7 +37,7 @@ fn job<'a>(setup: &'a Setup, candidate: &'a Candidate, seeds: core::ops::Range<u
     Job { setup, candidate, seeds, sample_every: None, check: true }
 }
 
-/// What is told of jobs, in that order.
+/// The jobs that are reported, in this order.
 fn told(jobs: &[Job<'_>], threads: usize, is_ended: &AtomicBool) -> Vec<(usize, Swept)> {
     let mut told = Vec::new();
     sweep(jobs, threads, is_ended, &mut |event| {
@@ -96,7 +96,7 @@ fn a_sweep_of_nothing() {
 }
 
 #[test]
-fn a_controller_that_there_is_not_is_found_at_once() {
+fn an_unknown_controller_is_reported_before_any_run() {
     let mut setup = setup(1000);
     setup.flows[0].controller = Some("vegas".to_owned());
     let candidate = Algorithm::Cubic.into();
@@ -106,7 +106,7 @@ fn a_controller_that_there_is_not_is_found_at_once() {
 }
 
 #[test]
-fn runs_are_counted_over_all_jobs() {
+fn runs_are_numbered_over_all_jobs() {
     let setup = setup(1000);
     let candidate = Algorithm::Cubic.into();
     let jobs = [

@@ -1,9 +1,9 @@
-//! The simulation: several pairs of ends, one network, one clock.
+//! The simulation: several pairs of ends, one network and one clock.
 //!
-//! Time jumps from one moment at which something happens to the next. At each moment everything that
-//! the network delivers is handed over first, as a real endpoint takes in a batch; then every end that
-//! was touched, or is due, acts until it has nothing more to send. A setup can have them act more often
-//! ([`Acting`]).
+//! Time jumps from one point at which something happens to the next. At each point, everything that
+//! the network delivers is handed over first, as a real endpoint receives a batch; then every end that
+//! has received something, or whose deadline has come, acts until it has nothing more to send. A setup can
+//! make the ends act more often ([`Acting`]).
 
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,24 +19,24 @@ use crate::samples::{Queueing, Sample, Sampler};
 use crate::setup::Acting;
 use crate::stack::{Stack, Vitals};
 
-/// A stack with what runs on it.
+/// A stack with its application.
 pub struct End {
     stack: Box<dyn Stack>,
     application: Box<dyn Application>,
-    /// When it has to be woken.
+    /// When it has to act next.
     deadline: Option<Timestamp>,
     is_touched: bool,
-    /// Whether an observer sees its window.
+    /// Whether an observer sees its congestion window.
     is_observed: bool,
-    /// Whether its window was ever the least that its controller sets, by the account of a stack that no
-    /// observer sees into.
+    /// Whether its congestion window was ever the smallest that its controller sets, as reported by a stack that
+    /// has no observer.
     reached_floor: bool,
-    /// Moments to come at which it updates its keys.
+    /// The future moments at which it updates its keys.
     key_updates: Vec<Moment>,
 }
 
 impl End {
-    /// An end on which nothing has happened. Where an observer sees its window, nobody asks for it.
+    /// An end in its initial state. If an observer sees its congestion window, the stack is not polled for it.
     pub fn new(
         stack: Box<dyn Stack>,
         application: Box<dyn Application>,
@@ -47,12 +47,12 @@ impl End {
         Self { stack, application, deadline, is_touched, is_observed, reached_floor, key_updates }
     }
 
-    /// The same, updating its keys at these moments.
+    /// The same end, which updates its keys at `key_updates`.
     pub fn with_key_updates(self, key_updates: Vec<Moment>) -> Self {
         Self { key_updates, ..self }
     }
 
-    /// Makes the key updates whose moment has come.
+    /// Starts the key updates whose moment has come.
     fn update_keys(&mut self, now: Timestamp, link: &Link) {
         let before = self.key_updates.len();
         self.key_updates.retain(|moment| time_of(*moment, link).is_none_or(|at| now < at));
@@ -62,7 +62,7 @@ impl End {
         }
     }
 
-    /// When it is the next time to update keys, as far as time decides.
+    /// The time of the next key update, as far as it is known.
     fn next_key_update(&self, link: &Link) -> Option<Timestamp> {
         self.key_updates.iter().filter_map(|moment| time_of(*moment, link)).min()
     }
@@ -75,7 +75,7 @@ impl End {
         self.reached_floor |= minimum_window > 0 && window <= minimum_window;
     }
 
-    /// Whether all was done that a client had to do.
+    /// Whether a client has completed all of its traffic.
     fn is_finished(&self) -> bool {
         self.application.progress().finished_at.is_some()
     }
@@ -85,12 +85,12 @@ impl End {
     }
 }
 
-/// Makes the client and the server of a flow when its time has come; the address is the server's.
+/// Makes the client and the server of a flow when it begins; the address is the server's.
 pub type Birth = Box<dyn FnOnce(Timestamp, SocketAddr) -> Result<[End; 2], String>>;
 
-/// A flow to come.
+/// A flow that has not begun.
 pub struct FlowPlan {
-    /// When it begins.
+    /// When the flow begins.
     pub start: Timestamp,
     /// Makes its ends.
     pub birth: Birth,
@@ -112,31 +112,31 @@ struct Flow {
 pub enum Stop {
     /// Every flow that had to finish has finished.
     Finished,
-    /// The time was up.
+    /// The time limit was reached.
     TimeUp,
-    /// Nothing will ever happen any more, and flows are not finished.
+    /// No event is scheduled any more, although flows are unfinished.
     Standstill,
     /// A connection or a transfer failed.
     Failed {
-        /// Whose.
+        /// The end at which it failed.
         end: EndId,
         /// What went wrong.
         why: String,
     },
-    /// The checker saw a property violated.
+    /// The checker found a violated property.
     Violated,
-    /// The simulation itself came to a bad end, such as a panic.
+    /// The simulation itself failed, for example by a panic.
     Broken(String),
 }
 
 impl core::fmt::Display for Stop {
-    /// What the run did, such as "finished".
+    /// Describes the end of the run as a predicate, such as "finished".
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Finished => formatter.write_str("finished"),
-            Self::TimeUp => formatter.write_str("was not done when its time was up"),
+            Self::TimeUp => formatter.write_str("did not finish within its time limit"),
             Self::Standstill => {
-                formatter.write_str("stood still: nothing was ever to happen again")
+                formatter.write_str("stood still: no further event was scheduled")
             }
             Self::Failed { end, why } => {
                 write!(formatter, "failed at the {} of flow {}: {why}", end.side.name(), end.flow)
@@ -155,7 +155,7 @@ pub struct World {
     checker: Option<Checker>,
     digest: Option<Digest>,
     sampler: Option<Sampler>,
-    /// Ends that have to act at this moment.
+    /// Ends that have to act now.
     due: Vec<EndId>,
     acting: Acting,
 }
@@ -175,7 +175,7 @@ fn client_address(flow: usize, binding: u64, hosts: u64) -> SocketAddr {
 }
 
 impl World {
-    /// A world in which nothing has happened.
+    /// A world in its initial state.
     pub fn new(
         link: Link,
         flows: Vec<FlowPlan>,
@@ -201,22 +201,22 @@ impl World {
         }
     }
 
-    /// From now on, ends act on what arrives at such times.
+    /// Sets when ends act on datagrams that arrive.
     pub fn set_acting(&mut self, acting: Acting) {
         self.acting = acting;
     }
 
-    /// From now on, notes every so often how much every flow has received.
+    /// From now on, samples the progress of all flows every `interval`.
     pub fn sample_every(&mut self, interval: Duration) {
         self.sampler = Some(Sampler::new(interval));
     }
 
-    /// What was noted so far.
+    /// Removes and returns the samples; sampling ends.
     pub fn take_samples(&mut self) -> Vec<Sample> {
         self.sampler.take().map_or_else(Vec::new, Sampler::into_samples)
     }
 
-    /// Lets time pass until all is done, something is wrong, or `limit`.
+    /// Simulates until every flow has finished, something fails, or `limit` is reached.
     pub fn run(&mut self, limit: Timestamp) -> Stop {
         loop {
             if let Some(stop) = self.act().or_else(|| self.update_keys()) {
@@ -261,23 +261,23 @@ impl World {
         &self.link
     }
 
-    /// What an end has achieved; `None` before its flow began.
+    /// The progress of an end; `None` before its flow began.
     pub fn progress(&self, end: EndId) -> Option<&Progress> {
         self.end(end).map(|end| end.application.progress())
     }
 
-    /// An end's own figures; `None` before its flow began.
+    /// The metrics that an end reports about itself; `None` before its flow began.
     pub fn vitals(&self, end: EndId) -> Option<Vitals> {
         self.end(end).map(|end| end.stack.vitals())
     }
 
-    /// Whether an end's window, as its stack gives it, was ever the least that its controller sets. Not
-    /// known of ends that are observed.
+    /// Whether an end's congestion window, as its stack reports it, was ever the smallest that its controller sets.
+    /// Always false for ends with an observer.
     pub fn reached_floor(&self, end: EndId) -> bool {
         self.end(end).is_some_and(|end| end.reached_floor)
     }
 
-    /// The digest of every datagram that was sent, if one was asked for.
+    /// The digest of every datagram that was sent, if one is computed.
     pub fn digest(&self) -> Option<String> {
         self.digest.as_ref().map(Digest::value)
     }
@@ -300,7 +300,7 @@ impl World {
         starts.chain(ends.filter_map(wakes)).chain(self.link.deadline()).min()
     }
 
-    /// Makes the key updates whose moment has come, and lets the ends act on them.
+    /// Starts the key updates whose moment has come, and lets the ends act on them.
     fn update_keys(&mut self) -> Option<Stop> {
         let Self { now, link, flows, .. } = self;
         let ends = flows.iter_mut().filter_map(|flow| flow.ends.as_mut()).flatten();
@@ -335,7 +335,7 @@ impl World {
         self.link.recycle(payload);
     }
 
-    /// Begins the flows whose time has come, and lets every end act that was touched or is due.
+    /// Begins the flows that are due, and lets every end act that has received something or is due.
     fn act(&mut self) -> Option<Stop> {
         let now = self.now;
         for index in 0..self.flows.len() {
@@ -364,7 +364,7 @@ impl World {
         stop.or_else(|| self.is_finished().then_some(Stop::Finished))
     }
 
-    /// One end does all that it can do at this moment.
+    /// Lets one end do everything that it can do now.
     fn act_one(&mut self, id: EndId) -> Option<Stop> {
         let Self { now, link, flows, checker, digest, .. } = self;
         let now = *now;
@@ -372,7 +372,7 @@ impl World {
         let [client, server] = flow.ends.as_mut()?;
         let end = if id.side == Side::Client { &mut *client } else { server };
         end.is_touched = false;
-        // The stack's own deadline may be a later one by now: then it does nothing.
+        // By now the stack's own deadline may have moved to a later time: then the call has no effect.
         if end.deadline.is_some_and(|deadline| deadline <= now) {
             end.stack.on_deadline(now);
         }
@@ -396,14 +396,14 @@ impl World {
         let written = end.application.progress().written;
         let is_over = checker.as_ref().is_some_and(|it| it.on_settled(now, id, deadline, written));
         let failure = end.application.progress().failure.clone();
-        // What becomes of a connection that nobody needs any more does not matter.
+        // Failures do not matter after the client has finished.
         if let Some(why) = failure.filter(|_| !client.is_finished()) {
             return Some(Stop::Failed { end: id, why });
         }
         is_over.then_some(Stop::Violated)
     }
 
-    /// Notes what was achieved at each sampling point up to `until`.
+    /// Takes the samples that are due before `until`.
     fn sample(&mut self, until: Timestamp) {
         let Some(mut sampler) = self.sampler.take() else { return };
         let received = |flow| {
@@ -429,7 +429,7 @@ impl World {
     }
 }
 
-/// When a moment comes; of a datagram only that it has come.
+/// When a moment comes, if that is known. The moment of a datagram is known only once it has come.
 fn time_of(moment: Moment, link: &Link) -> Option<Timestamp> {
     match moment {
         Moment::After(after) => link.first_entry().map(|first| first + after),
@@ -447,7 +447,7 @@ fn queueing(link: &Link, way: Way) -> Queueing {
     link.flows(way).fold(Queueing::default(), add)
 }
 
-/// A datagram goes into the network. One to an address that nobody ever had is gone.
+/// Sends a datagram into the network. A datagram to an address that the client never had is dropped.
 fn submit(
     link: &mut Link,
     now: Timestamp,

@@ -1,10 +1,11 @@
-//! M4: how much is done at once at one moment does not change what is measured.
+//! M4: batching, that is how much is done at once, does not change what a sender measures.
 //!
-//! A sender whose system takes many datagrams in one call and one that hands over each alone do the same
-//! to the network; so do ends that act on each datagram that arrives, and on all of a moment. What they are
-//! told comes in another order, and perhaps with other ACK frames: samples of the delivery rate must not
-//! show it. What they can show is how much of a round trip arrives at one moment, for a packet that is sent
-//! in the middle of a moment has noted only a part of it. Published: rates computed from the time between two calls, which is zero within a batch.
+//! A sender that passes many datagrams to the system in one call has the same effect on the network as one that
+//! passes each one separately; the same holds for ends that act after each datagram that arrives, or after all
+//! that arrive at the same time. Their events come in a different order, and perhaps with different ACK frames, but
+//! delivery rate samples must not depend on that. Samples may differ by the part of a round trip that arrives
+//! at the same time, because a packet that is sent in the middle of a batch has recorded only a part of it. A
+//! published fault: rates computed from the time between two calls, which is zero within a batch.
 
 use core::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::setup::{Acting, Turns};
 
 const BOUND: Bound = Bound::at_most(0.02, Unit::Share);
 
-/// What is tried: the first is what the others are compared with.
+/// The batch settings that are tried; the others are compared with the first.
 pub const TURNS: [Turns; 7] = [
     Turns { batch: 16, acting: Acting::OnAll },
     Turns { batch: 1, acting: Acting::OnAll },
@@ -29,13 +30,12 @@ pub const TURNS: [Turns; 7] = [
     Turns { batch: 40, acting: Acting::OnEach },
 ];
 
-/// What is seen of a run.
+/// The measurements of a run.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Seen {
-    /// How long the first flow took; `None` did not finish.
+    /// How long the first flow took; `None` if it did not finish.
     took: Option<Duration>,
-    /// The rate that half of the bytes had at most, and the one that all had at most, by the samples that
-    /// came with them.
+    /// The median and the maximum of the delivery rate samples, weighted by delivered bytes.
     rates: Option<(Rate, Rate)>,
 }
 
@@ -65,7 +65,7 @@ pub fn comparison(subject: Subject<'_>) -> Result<Comparison, Inapplicable> {
     }))
 }
 
-/// Judges what was seen with each turns, the first being the reference.
+/// Judges the measurements with each of the settings; the first is the reference.
 fn judge(seen: &[(Turns, Seen)]) -> Verdict {
     let (_, reference) = seen.first().copied().unwrap_or_default();
     let verdict = |what: &str, turns: &Turns, figure| Verdict {
@@ -94,7 +94,7 @@ fn difference(one: Rate, other: Rate) -> f64 {
     (one - other).abs() / other
 }
 
-/// The median of the rates and the highest, by bytes delivered; `None` if there is no sample.
+/// The median and the highest of the rates, weighted by delivered bytes; `None` if there is no sample.
 fn rates(points: &[Point]) -> Option<(Rate, Rate)> {
     let mut before = 0;
     let mut samples = Vec::new();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_count_by_bytes() {
+    fn rates_are_weighted_by_bytes() {
         let of = |points: &[Point]| {
             rates(points).map(|(one, two)| [one, two].map(Rate::bytes_per_second))
         };
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_depends_on_batches_is_seen() {
+    fn a_dependence_on_batches_is_detected() {
         let seen = |milliseconds, median, highest| Seen {
             took: Some(Duration::from_millis(milliseconds)),
             rates: Some([median, highest].map(Rate::from_bytes_per_second).into()),

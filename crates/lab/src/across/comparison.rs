@@ -14,21 +14,21 @@ pub(super) struct Plan {
     pub(super) setup: Setup,
     pub(super) candidate: Candidate,
     pub(super) seeds: Range<u64>,
-    /// How often it is noted what the flows have received; `None` never.
+    /// The interval at which the flows' progress is sampled; `None` takes no samples.
     pub(super) sample_every: Option<Duration>,
 }
 
 /// Judges the runs of each plan, in the order of plans and seeds.
 type Judge = dyn Fn(&[Vec<Run>]) -> Verdict + Send + Sync;
 
-/// A property's question to some controllers: the runs that it takes, and the judge of what comes of
-/// them. Whoever has threads can perform its [`jobs`](Self::jobs); [`run`](Self::run) needs none.
+/// A check of a property for some controllers: the runs that it needs, and the function that judges their
+/// outcomes. A caller with several threads can perform its [`jobs`](Self::jobs); [`run`](Self::run) uses one.
 pub struct Comparison {
-    /// The property that it asks for.
+    /// The property that it checks.
     pub property: Property,
     /// The controllers that take part.
     pub controllers: Vec<String>,
-    /// What is compared, in short.
+    /// A short description of what is compared.
     pub compared: String,
     plans: Vec<Plan>,
     judge: Box<Judge>,
@@ -54,13 +54,13 @@ impl Comparison {
         Self { property, controllers, compared, plans, judge }
     }
 
-    /// The same, with the words for where it takes place.
+    /// The same comparison with a description of its network.
     pub fn on(mut self, place: &str) -> Self {
         self.compared = format!("{}; {place}", self.compared);
         self
     }
 
-    /// What has to be run.
+    /// The runs that it needs.
     pub fn jobs(&self) -> impl Iterator<Item = Job<'_>> {
         self.plans.iter().map(|plan| Job {
             setup: &plan.setup,
@@ -71,14 +71,14 @@ impl Comparison {
         })
     }
 
-    /// How much work that is, to be compared with others.
+    /// Its estimated cost, for comparison with others.
     pub fn cost(&self) -> u64 {
         let cost = |job: Job<'_>| job.cost().saturating_mul(job.count() as u64);
         self.jobs().map(cost).fold(0, u64::saturating_add)
     }
 
     /// Judges the runs of the [`jobs`](Self::jobs), each with all its seeds. They have to be runs of this
-    /// very comparison: some judges have watched them.
+    /// particular comparison, because some judges have recorded them while they ran.
     pub fn judge(&self, runs: &[Vec<Run>]) -> Verdict {
         (self.judge)(runs)
     }

@@ -1,6 +1,6 @@
-//! M2: with larger datagrams, everything is larger.
+//! M2: if datagrams are larger, everything scales with them.
 //!
-//! The handshake's messages do not scale, nor what a packet costs beside its content; both are little of a
+//! The handshake's messages and the overhead of packets do not scale; both are a small part of a
 //! transfer that takes many round trips.
 
 use core::time::Duration;
@@ -20,7 +20,7 @@ const BOUND: Bound = Bound::at_most(0.05, Unit::Share);
 /// # Errors
 /// If it cannot be scaled.
 pub fn comparison(subject: Subject<'_>, factor: u16) -> Result<Comparison, Inapplicable> {
-    // The standard initial window does not scale (RFC 9002, Section 7.2): both have one that does.
+    // The standard initial window does not scale (RFC 9002, Section 7.2), so both runs get one that does.
     let setups = [larger(subject.setup, 1)?, larger(subject.setup, factor)?];
     let plans = setups.into_iter().map(|setup| subject.plan(setup)).collect();
     let compared = format!("sizes times {factor}");
@@ -31,7 +31,7 @@ pub fn comparison(subject: Subject<'_>, factor: u16) -> Result<Comparison, Inapp
     }))
 }
 
-/// Judges the times to completion of the first flow in both runs; `None` did not finish.
+/// Judges the times to completion of the first flow in both runs; `None` if it did not finish.
 fn judge(time: Option<Duration>, larger: Option<Duration>) -> Verdict {
     Verdict {
         property: Property::M2,
@@ -41,13 +41,13 @@ fn judge(time: Option<Duration>, larger: Option<Duration>) -> Verdict {
     }
 }
 
-/// `setup` with everything larger.
+/// `setup` with all sizes scaled.
 fn larger(setup: &Setup, factor: u16) -> Result<Setup, Inapplicable> {
     let mut twin = setup.clone();
     let times = u64::from(factor);
     for conditions in ways(&mut twin.network) {
         if conditions.trace.is_some() || conditions.policer.is_some() {
-            return Err(Inapplicable("a part of the network has sizes of its own"));
+            return Err(Inapplicable("a part of the network has sizes that cannot be scaled"));
         }
         conditions.rate = conditions.rate.map(|rate| rate.scaled(times, 1));
         for step in &mut conditions.rate_steps {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_scale_is_seen() {
+    fn a_run_that_does_not_scale_is_detected() {
         let ms = |milliseconds| Some(Duration::from_millis(milliseconds));
         assert!(judge(ms(1000), ms(1049)).holds());
         assert!(!judge(ms(1000), ms(1051)).holds());

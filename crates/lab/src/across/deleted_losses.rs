@@ -1,4 +1,4 @@
-//! M7: a better network is no worse.
+//! M7: a run is not slower in a better network.
 
 use core::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::setup::Setup;
 
 const BOUND: Bound = Bound::at_most(0.1, Unit::Share);
 
-/// Compares a setup, whose losses last for as long as their rules say, with a twin for each of `ends`,
-/// after which its rules lose nothing, seed by seed. Until then the runs are the same, datagram by
+/// Compares a setup with a twin for each of `ends`, seed by seed. In the setup, losses last as long as its rules
+/// determine; in a twin, nothing is lost after its end. Until then the runs are identical, datagram by
 /// datagram.
 ///
 /// # Errors
-/// If the windows of its losses have other ends than times.
+/// If the windows of its losses do not begin and end at times.
 pub fn comparison(subject: Subject<'_>, ends: &[Duration]) -> Result<Comparison, Inapplicable> {
     let mut plans = vec![subject.plan(subject.setup.clone())];
     for end in ends {
@@ -35,8 +35,8 @@ pub fn comparison(subject: Subject<'_>, ends: &[Duration]) -> Result<Comparison,
     }))
 }
 
-/// Judges the first flow's time to completion with all losses, and with those until each end only; `None`
-/// never finished. The figure is by what part the latest of them is later, a round trip apart.
+/// Judges the first flow's time to completion with all losses, and with only those until each end; `None` if it
+/// never finished. The result is the relative delay of the slowest twin, after a round trip is deducted.
 fn judge(
     round_trip: Duration,
     with_all: Option<Duration>,
@@ -47,7 +47,7 @@ fn judge(
             let limit = (reference + round_trip).as_secs_f64();
             Some((time.as_secs_f64() - limit) / reference.as_secs_f64())
         }
-        // Nothing is later than never.
+        // No time is later than never.
         (None, _) => Some(-1.0),
         (Some(_), None) => None,
     };
@@ -73,7 +73,7 @@ fn without_later(setup: &Setup, end: Duration) -> Result<Setup, Inapplicable> {
                 Window::Absolute { from, until } => {
                     Window::Absolute { from, until: until.min(end) }
                 }
-                _ => return Err(Inapplicable("losses begin with the traffic")),
+                _ => return Err(Inapplicable("its losses begin after a number of bytes")),
             };
         }
     }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_better_network_that_is_slower_is_seen() {
+    fn a_better_network_that_is_slower_is_detected() {
         let ms = Duration::from_millis;
         let holds = |all, some| judge(ms(10), all, &[(ms(1), some)]).holds();
         assert!(holds(Some(ms(1000)), Some(ms(500))));

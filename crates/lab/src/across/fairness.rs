@@ -1,4 +1,4 @@
-//! Who gets what of a bottleneck: each property is about the bytes that flows receive in the same time,
+//! Fairness at a bottleneck. Each property compares the bytes that flows receive in the same period,
 //! which begins when they have settled.
 
 pub mod equal;
@@ -16,15 +16,15 @@ use crate::setup::Setup;
 use crate::sweep::Run;
 use crate::world::Stop;
 
-/// How often it is noted what flows have received.
+/// The interval at which the flows' received bytes are sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Runs `setup` and notes what its flows receive.
+/// Runs `setup` and samples the bytes that its flows receive.
 fn plan(subject: Subject<'_>, setup: Setup) -> Plan {
     Plan { sample_every: Some(SAMPLE_INTERVAL), ..subject.plan(setup) }
 }
 
-/// What each flow of a run received from `settled` on; `None` if the run came to no good end, or ended
+/// The bytes that each flow of a run received from `settled` on; `None` if the run failed, or ended
 /// before.
 fn received(run: &Run, settled: Duration) -> Option<Vec<u64>> {
     let outcome = &run.outcome;
@@ -36,7 +36,7 @@ fn received(run: &Run, settled: Duration) -> Option<Vec<u64>> {
     Some(flows.map(|(before, after)| after.saturating_sub(*before)).collect())
 }
 
-/// What part of the whole each has.
+/// The share of each flow.
 fn shares(received: &[u64]) -> Vec<f64> {
     let all: f64 = received.iter().map(|bytes| *bytes as f64).sum();
     received.iter().map(|bytes| if all > 0.0 { *bytes as f64 / all } else { 0.0 }).collect()

@@ -1,4 +1,4 @@
-//! M5: time in which nothing was sent does not count.
+//! M5: idle time does not influence the congestion window.
 
 use core::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::setup::{Setup, Traffic};
 
 const BOUND: Bound = Bound::at_most(1.0, Unit::Datagrams);
 
-/// Compares a setup, whose first flow makes requests so far apart that it is idle in between, with its
-/// twins with each of `idles` on top of that: the sender's window after the longest silence, by bytes
-/// delivered, with seed 0.
+/// Compares a setup, whose first flow makes requests so far apart that it is idle in between, with
+/// twins that are idle longer by each of `idles`: the sender's window after the longest silence, as a function of
+/// the bytes delivered, with seed 0.
 ///
 /// # Errors
-/// If its first flow does not make requests at regular times.
+/// If the first flow does not make requests at regular times.
 pub fn comparison(subject: Subject<'_>, idles: &[Duration]) -> Result<Comparison, Inapplicable> {
     let size = subject.max_datagram_size()?;
     let (mut plans, mut taps) = (Vec::new(), Vec::new());
@@ -31,7 +31,7 @@ pub fn comparison(subject: Subject<'_>, idles: &[Duration]) -> Result<Comparison
     }))
 }
 
-/// Judges what a sender's window did without more idleness, and with more.
+/// Judges a sender's window without additional idle time, and with it.
 fn judge(max_datagram_size: u64, without: &[Point], with: &[(Duration, Vec<Point>)]) -> Verdict {
     let reference = after_silence(without);
     let verdict = |(idle, points): &(Duration, Vec<Point>)| {
@@ -47,7 +47,7 @@ fn judge(max_datagram_size: u64, without: &[Point], with: &[(Duration, Vec<Point
     Verdict::worst(with.iter().map(verdict)).unwrap_or(none)
 }
 
-/// Bytes delivered since the longest silence, and the window then.
+/// Bytes delivered since the longest silence, each with the window at that point.
 fn after_silence(points: &[Point]) -> Vec<(u64, u64)> {
     let silence = |index: &usize| points[*index].at.saturating_since(points[index - 1].at);
     let Some(end) = (1..points.len()).max_by_key(silence) else { return Vec::new() };
@@ -55,7 +55,7 @@ fn after_silence(points: &[Point]) -> Vec<(u64, u64)> {
     points[end..].iter().map(|point| (point.delivered - before, point.window)).collect()
 }
 
-/// The largest difference between windows after as many bytes. `None` if there is nothing to compare.
+/// The largest difference between windows after the same number of bytes. `None` if there is nothing to compare.
 fn difference(one: &[(u64, u64)], other: &[(u64, u64)]) -> Option<u64> {
     let differences = one.iter().map(|(delivered, window)| {
         let next = other.partition_point(|(bytes, _)| bytes <= delivered);
@@ -69,7 +69,7 @@ fn with_idle(setup: &Setup, idle: Duration) -> Result<Setup, Inapplicable> {
     let mut twin = setup.clone();
     match twin.flows.first_mut().map(|flow| &mut flow.traffic) {
         Some(Traffic::Requests { every: Some(every), .. }) => *every += idle,
-        _ => return Err(Inapplicable("nothing is idle")),
+        _ => return Err(Inapplicable("the first flow has no idle time between requests")),
     }
     twin.limit += idle * 10;
     Ok(twin)
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_after_idleness_is_seen() {
+    fn a_jump_after_idle_time_is_detected() {
         let without = points(&[(0, 10, 5000), (100, 20, 5000), (110, 40, 6000)]);
         let with = |window| {
             let points = points(&[(0, 10, 5000), (900, 20, 5000), (905, 40, window)]);

@@ -1,8 +1,8 @@
-//! M8: whether a run ends well does not hang on a hair.
+//! M8: the outcome of a run does not depend on tiny variations in timing.
 //!
-//! Where everything happens at exact times, a controller may be caught in a cycle that the least
-//! irregularity breaks, or be saved by one. Published: a CUBIC that took each empty flight for idleness
-//! was trapped only as long as nothing disturbed the rhythm.
+//! Where everything happens at exact times, a controller may be caught in a cycle that the smallest
+//! irregularity breaks, or may escape from a trap by such a cycle. A published fault: a CUBIC that treated every
+//! moment without bytes in flight as idleness was trapped only as long as nothing disturbed the rhythm.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::setup::Setup;
 
 const BOUND: Bound = Bound::at_most(0.1, Unit::Share);
 
-/// The jitters that are tried, each in both directions, none of which reorders anything.
+/// The jitters that are tried, each in both directions. None of them reorders packets.
 pub const JITTERS: [Duration; 4] = [
     Duration::from_nanos(1),
     Duration::from_micros(1),
@@ -35,7 +35,7 @@ pub fn comparison(subject: Subject<'_>) -> Comparison {
     })
 }
 
-/// Judges the times of the first flow without jitter, and with each jitter; `None` is a run that did
+/// Judges the times of the first flow without jitter, and with each jitter; `None` stands for a run that did
 /// not finish.
 fn judge(without: &[Option<Duration>], with: &[(Duration, Vec<Option<Duration>>)]) -> Verdict {
     let reference = median(without);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trap_that_opens_with_jitter_is_seen() {
+    fn a_trap_that_jitter_opens_is_detected() {
         let with = |times| [(Duration::from_nanos(1), seconds(times))];
         assert!(judge(&seconds([100, 100, 100]), &with([109, 110, 300])).holds());
         assert!(!judge(&seconds([100, 100, 100]), &with([111, 110, 111])).holds());

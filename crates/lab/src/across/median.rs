@@ -1,7 +1,7 @@
 use core::time::Duration;
 
-/// The median of the times of runs, the upper one of two. A run that never finished took forever.
-/// `None` if the median run did, or if there is none.
+/// The median of the times of runs; of two in the middle, the longer one. A run that never finished counts as
+/// infinitely long. `None` if the median run did not finish, or if there are no runs.
 pub(super) fn median(times: &[Option<Duration>]) -> Option<Duration> {
     let mut times: Vec<_> = times.iter().map(|time| time.unwrap_or(Duration::MAX)).collect();
     times.sort();

@@ -1,10 +1,11 @@
-//! M6: the same path in round trips is used as well, however long a round trip is.
+//! M6: a path with the same bandwidth-delay product is used equally well, however long its round trip is.
 //!
-//! BBR's draft leaves a part of every path unused: every five seconds a ProbeRTT lets the data in flight
-//! sink to half a path, and keeps it there for 200 ms or a round trip, whichever is longer
-//! (draft-ietf-ccwg-bbr, Section 5.3.4). The draft means that to cost 2 %. On a path of more than 200 ms it
-//! is a path's worth of sending each time, and ours comes no more often than once in five round trips: of
-//! one of 1 s and more no more than 0.85 can be used. There 0.9 of what ProbeRTT leaves is asked for.
+//! BBR's draft leaves a part of every path unused: every five seconds ProbeRTT reduces the data in flight
+//! to half a bandwidth-delay product, and keeps it there for 200 ms or a round trip, whichever is longer
+//! (draft-ietf-ccwg-bbr, Section 5.3.4). According to the draft that costs 2 %. On a path of more than 200 ms it
+//! costs a whole bandwidth-delay product each time. Clearway's BBR enters ProbeRTT at most once in five round
+//! trips, so that at most 0.85 of a path of 1 s and more can be used. There, 0.9 of what ProbeRTT leaves is
+//! demanded.
 
 use core::time::Duration;
 
@@ -34,28 +35,28 @@ pub const ROUND_TRIPS: [Duration; 9] = [
 const LEAST_UTILISATION: f64 = 0.9;
 /// BBR.ProbeRTTInterval, in seconds.
 const PROBE_INTERVAL: f64 = 5.0;
-/// The shortest interval of our BBR, in round trips.
+/// The shortest ProbeRTT interval of Clearway's BBR, in round trips.
 const PROBE_ROUND_TRIPS: f64 = 5.0;
 /// BBR.ProbeRTTDuration, in seconds.
 const PROBE_LENGTH: f64 = 0.2;
 
-/// Whether a controller empties the path at times to see how short it is.
+/// Whether a controller drains the path at times to measure the minimum round-trip time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Habit {
     /// It never does.
     Sends,
-    /// As BBR does it.
+    /// It does so like BBR.
     Probes,
 }
 
 impl Habit {
-    /// What part of a path it can use.
+    /// The part of a path's capacity that the controller can use.
     fn usable(self, round_trip: Duration) -> f64 {
         let path = round_trip.as_secs_f64();
         match self {
             Self::Probes if path > PROBE_LENGTH => {
-                // Half a path is not sent while the flight sinks, and half of one while it stays there. Until
-                // that is over, round-trip times are the shortest, and the interval begins anew.
+                // Half a path is not sent while the data in flight sinks, and half of one while it stays there. Until
+                // the end of that time the round trip is shortest, so that the interval starts again from there.
                 let interval = PROBE_INTERVAL.max(PROBE_ROUND_TRIPS * path);
                 1.0 - path / (interval + 1.5 * path)
             }
@@ -68,11 +69,11 @@ impl Habit {
     }
 }
 
-/// Compares a download, its network replaced by ones that hold `path` bytes and a queue for as many, over
-/// `round_trips`. For the time to begin not to count, it should transfer some hundred paths.
+/// Compares a download over `round_trips`. Its network is replaced by ones that hold `path` bytes and have a queue
+/// for as many. The download should transfer some hundred times `path`, so that its start does not matter.
 ///
 /// # Errors
-/// If a round trip takes no time.
+/// If a round-trip time is zero.
 pub fn comparison(
     subject: Subject<'_>,
     path: u64,
@@ -81,7 +82,7 @@ pub fn comparison(
 ) -> Result<Comparison, Inapplicable> {
     let rate = |round_trip: Duration| {
         let rate = Rate::from_transfer(path, round_trip);
-        rate.ok_or(Inapplicable("a round trip takes time"))
+        rate.ok_or(Inapplicable("a round-trip time must not be zero"))
     };
     let mut plans = Vec::new();
     for round_trip in round_trips {
@@ -93,7 +94,7 @@ pub fn comparison(
     let compared = match round_trips {
         [only] => format!("a round trip of {only:?}"),
         [first, .., last] => format!("round trips of {first:?} to {last:?}"),
-        [] => return Err(Inapplicable("there is no round trip")),
+        [] => return Err(Inapplicable("it needs at least one round-trip time")),
     };
     Ok(Comparison::new(Property::M6, compared, plans, move |runs| {
         let all = rates.iter().zip(runs);
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_long_rounds_of_probe_rtt_are_left_out() {
+    fn only_the_cost_of_long_probe_rtt_rounds_is_allowed_for() {
         let usable = |habit: Habit, milliseconds| {
             (habit.usable(Duration::from_millis(milliseconds)) * 1000.0).round()
         };

@@ -1,5 +1,5 @@
-//! What is asked of our controllers: every property across runs, of each that it applies to, in networks
-//! in which it can be seen, and no larger than that takes.
+//! The comparisons that Clearway's controllers have to pass: every property across runs, for each controller to
+//! which it applies, in networks that can show it and that are no larger than necessary.
 
 mod networks;
 
@@ -16,7 +16,7 @@ use crate::run::Candidate;
 use crate::setup::{Setup, Traffic};
 use networks::{Bottleneck, SETTLED, bottleneck, download, flow, ms, one_loss, random_loss, wire};
 
-/// Those whose window is what acknowledgements and losses made of it.
+/// The controllers whose congestion window depends only on acknowledgements and losses.
 const LOSS_BASED: [Algorithm; 2] = [Algorithm::Reno, Algorithm::Cubic];
 
 /// All comparisons, in the order of the properties; each with `seeds` seeds, or as many as it needs.
@@ -40,7 +40,7 @@ struct Set {
 }
 
 impl Set {
-    /// Adds what `compare` makes of `setup` with each of `algorithms`, unless it does not apply.
+    /// Adds the comparison that `compare` makes from `setup` for each of `algorithms`, unless it does not apply.
     fn add(
         &mut self,
         place: &str,
@@ -56,7 +56,7 @@ impl Set {
         }
     }
 
-    /// M1 and M2. Where BBR's seconds do not decide, there is not much of BBR: M1 is not asked of it.
+    /// M1 and M2. BBR is excluded from M1, because most of its behaviour depends on constants in seconds.
     fn scaling(&mut self) {
         let setup = one_loss(bottleneck(ms(40), 20, download(1_000_000)), 60);
         let place = "40 ms, 20 datagrams, a loss";
@@ -64,8 +64,8 @@ impl Set {
         self.add(place, &Algorithm::ALL, (&setup, 1), |it| datagram_size::comparison(it, 4));
     }
 
-    /// M4: what arrives within a millisecond, the granularity of timers, arrives at one moment. A sample
-    /// cannot be better than what comes in one moment is of a round trip, here six datagrams of 240.
+    /// M4: datagrams that arrive within a millisecond, the granularity of timers, arrive at the same time. A sample
+    /// cannot be more accurate than the part of a round trip that arrives at once, here six datagrams of 240.
     fn batches(&mut self) {
         let mut setup = bottleneck(ms(40), 240, download(16_000_000));
         for conditions in [&mut setup.network.to_server, &mut setup.network.to_client] {
@@ -74,8 +74,8 @@ impl Set {
         self.add("40 ms, 240 datagrams", &Algorithm::ALL, (&setup, 1), batches::comparison);
     }
 
-    /// M3: a loss in the second flight of a way of 10 ms makes windows of about 15 datagrams, where CUBIC is
-    /// Reno's equal.
+    /// M3: a loss in the second flight on a path of 10 ms leads to windows of about 15 datagrams, for which CUBIC
+    /// behaves like Reno.
     fn acknowledgements(&mut self) {
         let setup = one_loss(wire(ms(10), download(2_000_000)), 20);
         self.add("10 ms, a loss", &LOSS_BASED, (&setup, 1), |it| {
@@ -92,7 +92,7 @@ impl Set {
         self.add("20 ms, a loss", &LOSS_BASED, (&setup, 1), |it| idle_time::comparison(it, &idles));
     }
 
-    /// M6: a path of 30 datagrams, and 150 of them to transfer.
+    /// M6: a path that holds 30 datagrams, and a transfer of 150 times that amount.
     fn round_trips(&mut self) {
         const PATH: u64 = 30 * 1200;
         let setup = wire(Duration::ZERO, download(150 * PATH));
@@ -108,7 +108,7 @@ impl Set {
         }
     }
 
-    /// M7, and M8 with the published collapse, shorter: 30 % loss for half a second.
+    /// M7, and M8 with a shorter version of the published collapse: 30 % loss for half a second.
     fn losses(&mut self) {
         let setup = random_loss(wire(ms(20), download(1_000_000)), 0.02, None);
         let ends = [ms(0), ms(100), ms(300), ms(1000)];
@@ -140,7 +140,7 @@ impl Set {
                 Ok(fairness::equal::comparison(it, SETTLED))
             });
         }
-        // Large windows, at which CUBIC's curve is above what Reno would do.
+        // Large windows, for which CUBIC's curve is above Reno's window.
         let shared = Bottleneck { megabits: 50, round_trip: ms(40), queue: 2.0 };
         let setup = shared.shared_by(&[None; 2]);
         for algorithm in Algorithm::ALL {
@@ -149,8 +149,9 @@ impl Set {
                 fairness::round_trips::comparison(it, SETTLED, ms(120), is_logged)
             });
         }
-        // Windows of 20 to 80 datagrams, which Reno regains in less than a second; CUBIC's curve takes seconds. Those
-        // of 4 to 8 are a figure: RFC 9438's factor is derived for windows that are large against a datagram.
+        // Windows of 20 to 80 datagrams, which Reno regains in less than a second; CUBIC's curve takes seconds. The
+        // result for windows of 4 to 8 datagrams is only logged, because RFC 9438's factor is derived for windows that
+        // are large compared with a datagram.
         for megabits in [4, 10, 20] {
             let shared = Bottleneck { megabits, round_trip: ms(20), queue: 1.0 };
             let setup = shared.shared_by(&[Some("cubic"), Some("reno")]);
@@ -177,7 +178,7 @@ mod tests {
     use crate::run::validate;
 
     #[test]
-    fn every_property_across_runs_is_asked_for() {
+    fn every_property_across_runs_has_a_comparison() {
         let set = standard(None);
         for property in Property::ALL {
             let is_asked = set.iter().any(|comparison| comparison.property == property);
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_can_be_run_and_told_apart() {
+    fn comparisons_can_be_run_and_have_unique_names() {
         let set = standard(Some(3));
         let mut names: Vec<_> =
             set.iter().map(|it| (it.property, &it.controllers, &it.compared)).collect();

@@ -1,4 +1,4 @@
-//! M9: of two flows that are alike it does not matter which is which.
+//! M9: of two identical flows, it does not matter which one begins first.
 
 use core::time::Duration;
 
@@ -13,27 +13,27 @@ const BOUND: Bound = Bound::at_most(0.1, Unit::Share);
 /// The times to completion of the flow that begins first, and of the one that begins second.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Times {
-    /// Of runs: `None` did not finish.
+    /// Times of the first flow; `None` for a run in which it did not finish.
     first: Vec<Option<Duration>>,
-    /// Of the same runs.
+    /// Times of the second flow, in the same runs.
     second: Vec<Option<Duration>>,
 }
 
 impl Times {
-    /// Of runs in which the flow `first` of two begins.
+    /// The times of runs in which the flow with the index `first` begins.
     fn of(runs: &[Run], first: usize) -> Self {
         let of = |flow| runs.iter().map(|run| time(run, flow)).collect();
         Self { first: of(first), second: of(1 - first) }
     }
 }
 
-/// Compares the two flows of a setup, which begin so far apart, in both orders, by the medians over seeds.
+/// Compares the two flows of a setup, which begin `apart` from each other, in both orders, by the medians over seeds.
 ///
 /// # Errors
-/// If they are not two.
+/// If the setup does not have two flows.
 pub fn comparison(subject: Subject<'_>, apart: Duration) -> Result<Comparison, Inapplicable> {
     if subject.setup.flows.len() != 2 {
-        return Err(Inapplicable("it takes two flows"));
+        return Err(Inapplicable("it needs two flows"));
     }
     let plan = |first: usize| {
         let mut twin = subject.setup.clone();
@@ -47,7 +47,7 @@ pub fn comparison(subject: Subject<'_>, apart: Duration) -> Result<Comparison, I
     }))
 }
 
-/// Judges the times of both orders.
+/// Judges the times in both orders.
 fn judge(one: &Times, other: &Times) -> Verdict {
     let verdict = |which: &str, one: &[Option<Duration>], other: &[Option<Duration>]| {
         let (one, other) = (median(one), median(other));
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flow_that_is_favoured_is_seen() {
+    fn a_favoured_flow_is_detected() {
         let times = |first, second| {
             let [first, second] =
                 [first, second].map(|time| vec![Some(Duration::from_millis(time))]);

@@ -1,4 +1,4 @@
-//! What a controller was told and did, from the outside: any controller can be tapped.
+//! Records the inputs and the reactions of a controller from outside. Any controller can be tapped.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,25 +17,25 @@ pub struct Point {
     pub at: Timestamp,
     /// Bytes delivered so far.
     pub delivered: u64,
-    /// The window in bytes.
+    /// The congestion window in bytes.
     pub window: u64,
-    /// What the controller is doing.
+    /// The controller's phase.
     pub phase: Phase,
-    /// The sample of the delivery rate that came with it, unless the sender had run out of data.
+    /// The delivery rate sample of the acknowledgement, unless the sender was application-limited.
     pub rate: Option<Rate>,
 }
 
 type Tracks = Arc<Mutex<Vec<Vec<Point>>>>;
 
-/// What the controllers of a run did.
+/// The records of the controllers of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Tap {
-    /// One for each controller that was made.
+    /// One record for each controller that was made.
     tracks: Tracks,
 }
 
 impl Tap {
-    /// A candidate that behaves as `candidate`, and what it will have done.
+    /// A candidate that behaves like `candidate`, and the tap that will record it.
     pub fn of(candidate: &Candidate) -> (Candidate, Self) {
         let tap = Self::default();
         let factory = Tapped { factory: candidate.factory.clone(), tracks: tap.tracks.clone() };
@@ -43,7 +43,7 @@ impl Tap {
         (candidate, tap)
     }
 
-    /// What the controller did that had most to send.
+    /// The record of the controller that delivered most bytes.
     pub fn sender(&self) -> Vec<Point> {
         let tracks = self.tracks.lock().unwrap_or_else(PoisonError::into_inner);
         let delivered = |track: &&Vec<Point>| track.last().map_or(0, |point| point.delivered);

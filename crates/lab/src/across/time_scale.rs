@@ -1,6 +1,6 @@
 //! M1: a network in slow motion gives the same run in slow motion.
 //!
-//! What the RFCs fix in seconds does not scale, so that it must not decide in the setups that are compared:
+//! Constants that the RFCs fix in seconds do not scale, so they must have no effect in the setups that are compared:
 //! the granularity of 1 ms of loss detection (RFC 9002, Section 6.1.2), HyStart++'s 4 and 16 ms (RFC
 //! 9406; of no effect between round-trip times of 32 and 128 ms), the pacer's millisecond (of no effect
 //! below ten datagrams per millisecond), the constant C of CUBIC's curve (of no effect in the Reno-friendly
@@ -33,7 +33,7 @@ pub fn comparison(subject: Subject<'_>, factor: u32) -> Result<Comparison, Inapp
     }))
 }
 
-/// Judges the times to completion of the first flow in both runs; `None` did not finish.
+/// Judges the times to completion of the first flow in both runs; `None` if it did not finish.
 fn judge(factor: u32, time: Option<Duration>, slower: Option<Duration>) -> Verdict {
     Verdict {
         property: Property::M1,
@@ -78,7 +78,7 @@ fn slow_down(conditions: &mut Conditions, factor: u32) -> Result<(), Inapplicabl
     let Conditions { trace, freezes, policer, host, discipline, .. } = conditions;
     let has_times = trace.is_some() || freezes.is_some() || policer.is_some() || host.is_some();
     if has_times || *discipline != Default::default() {
-        return Err(Inapplicable("a part of the network has times of its own"));
+        return Err(Inapplicable("a part of the network has times that cannot be scaled"));
     }
     conditions.delay *= factor;
     conditions.jitter.range *= factor;
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_scale_is_seen() {
+    fn a_run_that_does_not_scale_is_detected() {
         let ms = |milliseconds| Some(Duration::from_millis(milliseconds));
         assert!(judge(3, ms(1000), ms(3150)).holds());
         assert!(!judge(3, ms(1000), ms(3151)).holds());

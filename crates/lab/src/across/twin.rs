@@ -1,4 +1,4 @@
-//! The same setup in another network, and what came of it.
+//! The subject of a comparison, and helpers for its twins: the same setup in a changed network.
 
 use core::fmt;
 use core::ops::Range;
@@ -11,7 +11,7 @@ use crate::run::Candidate;
 use crate::setup::Setup;
 use crate::sweep::Run;
 
-/// The property says nothing about this setup, for this reason.
+/// The property does not apply to this setup, for this reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inapplicable(pub &'static str);
 
@@ -26,11 +26,11 @@ impl core::error::Error for Inapplicable {}
 /// A setup with a controller and seeds: the subject of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// What is run, as it is or with changes.
+    /// The setup that is run, unchanged and with changes.
     pub setup: &'a Setup,
-    /// What controls the flows that name no controller of their own.
+    /// The controller of the flows that name no controller of their own.
     pub candidate: &'a Candidate,
-    /// How many seeds, from 0 on.
+    /// The number of seeds; they are counted from 0.
     pub seeds: u64,
 }
 
@@ -53,23 +53,23 @@ impl Subject<'_> {
     }
 }
 
-/// How long the first flow of each run took; `None` did not finish.
+/// How long the first flow of each run took; `None` if it did not finish.
 pub(super) fn times(runs: &[Run]) -> Vec<Option<Duration>> {
     runs.iter().map(|run| time(run, 0)).collect()
 }
 
-/// How long a flow of `run` took; `None` did not finish.
+/// How long a flow of `run` took; `None` if it did not finish.
 pub(super) fn time(run: &Run, flow: usize) -> Option<Duration> {
     run.outcome.flows.get(flow).and_then(|flow| flow.took)
 }
 
-/// By what part of `reference` a time differs from it, up or down.
+/// The relative deviation of a time from `reference`, up or down.
 pub(super) fn deviation(time: Option<Duration>, reference: Option<Duration>) -> Option<f64> {
     let (time, reference) = (time?.as_secs_f64(), reference?.as_secs_f64());
     Some((time - reference).abs() / reference)
 }
 
-/// A time as it stands in a verdict's details.
+/// Formats a time for a verdict's details.
 pub(super) fn text(time: Option<Duration>) -> String {
     time.map_or_else(|| "never".to_owned(), |time| format!("{:.3} s", time.as_secs_f64()))
 }

@@ -2,7 +2,7 @@ use core::fmt;
 
 use crate::checker::Property;
 
-/// What a figure is a figure of.
+/// The unit of a measured value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// A part of something, where 1 is all of it.
@@ -16,7 +16,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Its name for programs.
+    /// Its name in output for programs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Share => "share",
@@ -26,7 +26,7 @@ impl Unit {
         }
     }
 
-    /// `value` for people.
+    /// Formats `value` for people.
     pub fn text(self, value: f64) -> String {
         match self {
             Self::Share => format!("{:.1} %", value * 100.0),
@@ -37,14 +37,14 @@ impl Unit {
     }
 }
 
-/// Between what a figure has to be.
+/// The range in which a measured value has to be.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bound {
     /// Not less than this.
     pub at_least: Option<f64>,
     /// Not more than this.
     pub at_most: Option<f64>,
-    /// Of what.
+    /// The unit of the limits.
     pub unit: Unit,
 }
 
@@ -65,7 +65,8 @@ impl Bound {
             && self.at_most.is_none_or(|most| value <= most)
     }
 
-    /// By how much `value` is outside, below zero if it is inside: of two values the worse has more.
+    /// By how much `value` is outside of the range; negative if it is inside. The worse of two values has the larger
+    /// excess.
     fn excess(&self, value: f64) -> f64 {
         let below = self.at_least.map_or(f64::NEG_INFINITY, |least| least - value);
         let above = self.at_most.map_or(f64::NEG_INFINITY, |most| value - most);
@@ -87,22 +88,22 @@ impl fmt::Display for Bound {
     }
 }
 
-/// What was measured, held against its bound.
+/// A measured value, compared with its bound.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
-    /// Of what.
+    /// The property that was judged.
     pub property: Property,
-    /// What was measured; `None` if it cannot be, such as when a run did not finish.
+    /// The measured value; `None` if it cannot be measured, for example because a run did not finish.
     pub figure: Option<f64>,
-    /// Between what it has to be.
+    /// The range in which it has to be.
     pub bound: Bound,
-    /// What it was made of, in words.
+    /// The measurements behind it, in words.
     pub details: String,
 }
 
 impl Verdict {
-    /// The worst of several verdicts on one property, which also says what is in the middle of them. `None`
-    /// if there is none.
+    /// The worst of several verdicts on one property; its details also contain the median. `None`
+    /// if there are no verdicts.
     pub(super) fn worst(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
         let mut verdicts: Vec<_> = verdicts.into_iter().collect();
         let excess = |it: &Self| it.figure.map_or(f64::INFINITY, |figure| it.bound.excess(figure));
@@ -111,7 +112,7 @@ impl Verdict {
         let count = verdicts.len();
         let mut worst = verdicts.pop()?;
         if let Some(middle) = middle.filter(|_| count > 2) {
-            worst.details += &format!("; the one in the middle of {count}: {middle}");
+            worst.details += &format!("; the median of {count}: {middle}");
         }
         Some(worst)
     }
@@ -121,7 +122,7 @@ impl Verdict {
         self.figure.is_some_and(|figure| self.bound.admits(figure))
     }
 
-    /// What was measured, for people.
+    /// The measured value, formatted for people.
     pub fn figure_text(&self) -> String {
         self.figure.map_or_else(|| "none".to_owned(), |figure| self.bound.unit.text(figure))
     }
@@ -132,7 +133,7 @@ impl fmt::Display for Verdict {
         let Self { property, bound, details, .. } = self;
         let holds = if self.holds() { "holds" } else { "does not hold" };
         let figure = self.figure_text();
-        write!(formatter, "{property} {holds}: {figure}, where it may be {bound} ({details})")
+        write!(formatter, "{property} {holds}: {figure}; the bound is {bound} ({details})")
     }
 }
 
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_is_the_one_that_is_furthest_outside() {
+    fn the_worst_verdict_is_furthest_outside_of_its_bound() {
         let bound = Bound { at_least: Some(0.7), at_most: Some(1.3), unit: Unit::Times };
         let worst = |figures: &[Option<f64>]| {
             let verdicts = figures.iter().map(|figure| verdict(*figure, bound));
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn no_figure_is_no_success() {
+    fn a_verdict_without_a_measured_value_does_not_hold() {
         let logged = Bound { at_least: None, at_most: None, unit: Unit::Index };
         assert!(verdict(Some(7.0), logged).holds());
         assert!(!verdict(None, logged).holds());

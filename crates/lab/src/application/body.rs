@@ -1,4 +1,4 @@
-//! The content of a message on its way out.
+//! The content of a message that is being sent.
 
 use core::time::Duration;
 
@@ -13,18 +13,18 @@ use super::content::content;
 pub(super) struct Body {
     stream: u64,
     size: u64,
-    /// Bytes cut so far.
+    /// Bytes of content produced so far.
     offset: u64,
-    /// What was cut and not taken.
+    /// Content that was produced and that the transport has not accepted yet.
     pending: Bytes,
     pace: Option<Pace>,
-    /// It is abandoned at its end.
+    /// Whether the message is abandoned at the end of the content.
     is_cut: bool,
     is_blocked: bool,
     is_ended: bool,
 }
 
-/// Content that comes into being over time.
+/// Content that is produced over time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     pub(super) since: Timestamp,
@@ -57,7 +57,7 @@ impl Body {
         Self { stream, size, offset: 0, pending, pace, is_cut, is_blocked, is_ended }
     }
 
-    /// The same, abandoned after so many bytes.
+    /// The same content, abandoned after `after` bytes.
     pub(super) fn cut(self, after: Option<u64>) -> Self {
         match after {
             Some(after) => Self { size: self.size.min(after), is_cut: true, ..self },
@@ -65,20 +65,20 @@ impl Body {
         }
     }
 
-    /// Whether its end is not that of the message.
+    /// Whether the message is abandoned where the content ends.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// The transport takes more.
+    /// The transport accepts more content.
     pub(super) fn on_writable(&mut self) {
         self.is_blocked = false;
     }
 
-    /// Hands over as much as exists and is taken.
+    /// Passes on as much content as exists and as the transport accepts.
     ///
     /// # Errors
-    /// Those of HTTP/3.
+    /// The errors of HTTP/3.
     pub(super) fn pump(
         &mut self,
         now: Timestamp,
@@ -109,18 +109,18 @@ impl Body {
         Ok(())
     }
 
-    /// Bytes that the transport has taken.
+    /// Bytes that the transport has accepted.
     pub(super) fn written(&self) -> u64 {
         self.offset - self.pending.len() as u64
     }
 
-    /// When more content exists.
+    /// When more content will exist.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         let waits = !self.is_blocked && !self.is_ended && self.pending.is_empty();
         self.pace.filter(|_| waits && self.offset < self.size).map(|pace| pace.after(self.offset))
     }
 
-    /// Whether there is content that the transport has not taken.
+    /// Whether there is content that the transport has not accepted yet.
     pub(super) fn has_backlog(&self) -> bool {
         self.is_blocked && !self.is_ended
     }

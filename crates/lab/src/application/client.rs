@@ -1,4 +1,4 @@
-//! Fetches or sends what a scenario says, and notes when it is done.
+//! The client: downloads or uploads what a scenario demands, and notes when it is done.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -18,31 +18,31 @@ use crate::stack::Stack;
 #[derive(Debug)]
 pub struct Client {
     common: Common,
-    /// What is asked for at the same time.
+    /// The requests of the current part, one plan for each kind of traffic at the same time.
     plans: Vec<Plan>,
-    /// What comes after that, the last first.
+    /// The parts that come after it, in reverse order.
     later: Vec<Traffic>,
     open: BTreeMap<u64, Exchange>,
-    /// Decides when requests are given up.
+    /// Decides when requests are cancelled.
     random: Random,
-    /// When the flow has finished, whatever is still to come.
+    /// When the flow finishes, even if data is outstanding.
     ends_at: Option<Timestamp>,
 }
 
 /// A request that is not complete.
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
-    /// Which of the plans made it.
+    /// The index of the plan that made it.
     plan: usize,
-    /// Bytes of content that came.
+    /// Bytes of content that have arrived.
     read: u64,
-    /// Bytes of content that a complete answer has.
+    /// Bytes of content of a complete response.
     expected: u64,
-    /// After so many bytes the rest is refused.
+    /// The number of bytes after which the rest is refused.
     stops_after: Option<u64>,
 }
 
-/// When traffic ends whose time decides.
+/// When traffic ends that lasts for a given time.
 fn end(now: Timestamp, traffic: &Traffic) -> Option<Timestamp> {
     match *traffic {
         Traffic::Bulk { length } => Some(now + length),
@@ -56,7 +56,7 @@ impl Client {
         let http3 = Http3::new(Role::Client, Config::default(), random);
         let mut later: Vec<_> = traffic.parts().iter().rev().cloned().collect();
         let first = later.pop().unwrap_or(Traffic::Idle { length: Duration::ZERO });
-        // Those who draw after this one draw the same, whatever the traffic is.
+        // A clone is forked so that later draws from `random` do not depend on the traffic.
         let random = random.clone().fork();
         Self {
             common: Common::new(http3),
@@ -93,7 +93,7 @@ impl Client {
                 Event::Data { stream } => {
                     self.on_data(now, streams, stream);
                 }
-                // As it was arranged; the others are failures.
+                // An expected cancellation; `common_event` has reported all other resets as failures.
                 Event::Reset { stream, .. } => {
                     self.open.remove(&stream);
                 }
@@ -116,7 +116,7 @@ impl Client {
     fn on_complete(&mut self, stream: u64) {
         let Some(Exchange { read, expected, .. }) = self.open.remove(&stream) else { return };
         if read != expected {
-            self.common.fail(format!("stream {stream}: {read} bytes, not {expected}"));
+            self.common.fail(format!("stream {stream}: {read} bytes received, {expected} expected"));
         }
     }
 
@@ -140,7 +140,7 @@ impl Client {
         }
     }
 
-    /// Whether nothing that a plan asked for is still to come.
+    /// Whether every request of the plan is complete.
     fn is_idle(&self, plan: usize) -> bool {
         self.open.values().all(|exchange| exchange.plan != plan)
     }
@@ -175,7 +175,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends what can be sent. What is given up in doing so needs no answer any more (RFC 9114 §4.1.1).
+    /// Sends what can be sent. A request that is cancelled in doing so needs no response any more (RFC 9114 §4.1.1).
     fn pump(&mut self, now: Timestamp, streams: &mut dyn Transport) {
         for stream in self.common.pump(now, streams) {
             self.open.remove(&stream);
@@ -184,7 +184,7 @@ impl Client {
     }
 }
 
-/// What a part of the traffic asks for at the same time.
+/// The plans of a part of the traffic, one for each kind at the same time.
 fn plans(now: Timestamp, traffic: &Traffic) -> Vec<Plan> {
     traffic.kinds().iter().map(|kind| Plan::new(now, kind)).collect()
 }
@@ -202,7 +202,7 @@ impl Application for Client {
         if !is_over && self.common.progress.failure.is_none() && self.is_done(now) {
             self.common.progress.finished_at = Some(now);
             if self.ends_at.is_some() {
-                // Others are not to be disturbed by what nobody waits for any more.
+                // Other flows must not be disturbed by data that is of no use any more.
                 stack.with_streams(now, &mut |streams| streams.close(Code::NO_ERROR.get(), ""));
             }
         }

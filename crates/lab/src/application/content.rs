@@ -1,12 +1,12 @@
-//! Bytes that tell where in a message they belong.
+//! Content whose bytes show their position in the message.
 
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-/// Prime, so that no power of two shifts the pattern onto itself.
+/// A prime, so that a shift by a power of two never maps the pattern onto itself.
 const PERIOD: usize = 251;
-/// The most that is handed out at once.
+/// The most bytes that are returned at once.
 pub(super) const BLOCK: usize = 64 << 10;
 
 fn block() -> &'static Bytes {

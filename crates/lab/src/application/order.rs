@@ -1,16 +1,16 @@
-//! What a client asks a server for, as the path of a request.
+//! What a client requests from a server, encoded in the path of the request.
 
 use clearway_http3::{Code, Event, Role};
 use clearway_units::Rate;
 
-/// What a client can ask for.
+/// What a client can request.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Order {
-    /// So many bytes.
+    /// This many bytes.
     Content(u64),
-    /// So many bytes that come into being at a rate, a chunk at a time.
+    /// Bytes that the server produces at a rate, a chunk at a time.
     Paced { size: u64, rate: Rate, chunk: u64 },
-    /// A message of `size` bytes that is given up after `after` of them.
+    /// A message of `size` bytes that is cancelled after `after` of them.
     Cancelled { cancel: Cancel, size: u64, after: u64 },
 }
 
@@ -41,7 +41,7 @@ impl Order {
         Some(Self::Paced { size, rate: Rate::from_bytes_per_second(rate?), chunk: parts.next()?? })
     }
 
-    /// How it is given up, if it is.
+    /// How the message is cancelled, if it is.
     pub(super) fn cancel(&self) -> Option<Cancel> {
         match self {
             Self::Cancelled { cancel, .. } => Some(*cancel),
@@ -50,18 +50,18 @@ impl Order {
     }
 }
 
-/// How a message is given up midway.
+/// How a message is cancelled midway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cancel {
-    /// The client refuses the rest of an answer: STOP_SENDING, which the server answers with RESET_STREAM (RFC 9000
+    /// The client refuses the rest of a response: STOP_SENDING, which the server answers with RESET_STREAM (RFC 9000
     /// §3.5).
     ClientStops,
-    /// The client abandons its request's content: RESET_STREAM, and STOP_SENDING for the answer (RFC 9114 §4.1.1).
+    /// The client abandons its request's content: RESET_STREAM, and STOP_SENDING for the response (RFC 9114 §4.1.1).
     ClientResets,
-    /// The server abandons its answer: RESET_STREAM.
+    /// The server abandons its response: RESET_STREAM.
     ServerResets,
-    /// The server answers before the request is complete and refuses its rest: STOP_SENDING with H3_NO_ERROR (RFC 9114
-    /// §4.1), which the client answers with RESET_STREAM.
+    /// The server responds before the request is complete and refuses the rest of it: STOP_SENDING with H3_NO_ERROR
+    /// (RFC 9114 §4.1), which the client answers with RESET_STREAM.
     ServerStops,
 }
 
@@ -78,13 +78,13 @@ impl Cancel {
         }
     }
 
-    /// Whether the message that is given up is the client's.
+    /// Whether the message that is cancelled is the client's.
     pub(super) fn is_upload(self) -> bool {
         matches!(self, Self::ClientResets | Self::ServerStops)
     }
 
-    /// Whether `event` at the end `role` is what the other end arranged. An end that has handed over all of its message
-    /// need not notice that it was stopped.
+    /// Whether `event` at the end `role` is the expected effect of the cancellation. An end that has already passed its
+    /// whole message to the transport need not notice that the peer sent STOP_SENDING.
     pub(super) fn explains(self, role: Role, event: &Event) -> bool {
         match (role, event) {
             (Role::Client, Event::Reset { code, .. }) => {
@@ -113,7 +113,7 @@ mod tests {
     use super::{Cancel, Order};
 
     #[test]
-    fn the_server_reads_what_the_client_asks_for() {
+    fn the_server_parses_every_order_of_the_client() {
         let rate = Rate::from_bytes_per_second(1000);
         let cancelled = Cancel::ALL.map(|cancel| Order::Cancelled { cancel, size: 5, after: 3 });
         let others = [Order::Content(7), Order::Paced { size: 9, rate, chunk: 2 }];
@@ -127,9 +127,9 @@ mod tests {
         }
     }
 
-    /// One way to give a message up explains one frame of the peer's with one code, or one each way, and no other.
+    /// Each kind of cancellation explains one event with one code (or a reset and a stop), and no other event.
     #[test]
-    fn only_what_was_arranged_is_explained() {
+    fn only_events_of_the_arranged_cancellation_are_expected() {
         let codes = [Code::REQUEST_CANCELLED, Code::NO_ERROR, Code::INTERNAL_ERROR];
         let explained = |cancel: Cancel| {
             let mut found = Vec::new();

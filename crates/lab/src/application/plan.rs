@@ -1,4 +1,4 @@
-//! The requests that a kind of traffic consists of.
+//! The requests that make up a kind of traffic.
 
 use core::time::Duration;
 
@@ -16,19 +16,19 @@ pub(super) struct Plan {
     spacing: Spacing,
     /// When the next one may begin, once one has begun.
     next_at: Option<Timestamp>,
-    /// It is not over before.
+    /// The plan is not over before this time.
     lasts_until: Option<Timestamp>,
-    /// The peer allows no more streams at present; an event tells when it does.
+    /// Whether the peer's stream limit prevents further requests at present; an event announces when that changes.
     pub(super) is_blocked: bool,
 }
 
-/// What the requests are.
+/// The kind of the requests.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Get(Order),
-    /// A request with so many bytes.
+    /// A request with this many bytes of content.
     Post(u64),
-    /// Messages of so many bytes that are given up midway, in each of the ways in turn.
+    /// Messages of this many bytes that are cancelled midway, in each of the possible ways in turn.
     Cancelled {
         size: u64,
     },
@@ -39,9 +39,9 @@ enum Kind {
 pub(super) struct Inquiry {
     pub(super) method: Method,
     pub(super) order: Order,
-    /// Bytes that the request carries.
+    /// The bytes of content that the request carries.
     pub(super) upload: Option<u64>,
-    /// What a complete answer has to bring.
+    /// The bytes of content of a complete response.
     pub(super) expected: u64,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Inquiry {
 enum Spacing {
     /// Each begins when the one before it is complete.
     Serial,
-    /// Each begins so long after the beginning of the one before it.
+    /// Each begins this long after the beginning of the one before it.
     Every(Duration),
 }
 
@@ -58,7 +58,7 @@ enum Spacing {
 const ENDLESS: u64 = 1 << 60;
 
 impl Plan {
-    /// What a part of the traffic, which begins at `now` or once there is a connection, asks for.
+    /// The requests of a part of the traffic that begins at `now`, or once there is a connection.
     pub(super) fn new(now: Timestamp, traffic: &Traffic) -> Self {
         let kind = match *traffic {
             Traffic::Download { size }
@@ -90,7 +90,7 @@ impl Plan {
         Self { kind, left, spacing, next_at: None, lasts_until, is_blocked: false }
     }
 
-    /// The next request. `random` decides when one is given up that is to be.
+    /// The next request. For a message that is to be cancelled, `random` decides after how many bytes.
     pub(super) fn inquiry(&self, random: &mut Random) -> Inquiry {
         match self.kind {
             Kind::Get(order) => {
@@ -136,7 +136,7 @@ impl Plan {
         }
     }
 
-    /// Whether all requests were made, and its time is over.
+    /// Whether all requests were made and the plan's time is over.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         self.left == 0 && self.lasts_until.is_none_or(|until| until <= now)
     }

@@ -1,4 +1,4 @@
-//! Gives what it is asked for.
+//! The server: answers every request with the content that it asks for.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use super::order::{Cancel, Order};
 use super::{Application, Common, Progress};
 use crate::stack::Stack;
 
-/// A request whose content is coming.
+/// A request whose content is still arriving.
 #[derive(Clone, Copy, Debug)]
 struct Upload {
-    /// Bytes of content that came.
+    /// Bytes of content that have arrived.
     read: u64,
-    /// After so many bytes the rest is refused.
+    /// The number of bytes after which the rest is refused.
     stops_after: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ impl Server {
                     self.on_request(now, streams, stream, &request)
                 }
                 Event::Data { stream } => self.on_data(now, streams, stream),
-                // As it was arranged; the others are failures.
+                // An expected cancellation; `common_event` has reported all other resets as failures.
                 Event::Reset { stream, .. } => {
                     self.uploads.remove(&stream);
                     self.common.http3.reset(streams, stream, Code::REQUEST_CANCELLED);
@@ -114,7 +114,7 @@ impl Server {
     }
 }
 
-/// The content of the answer to `order`, which came at `now`.
+/// The content of the response to `order`, which arrived at `now`.
 fn body(now: Timestamp, stream: u64, order: Order) -> Body {
     match order {
         Order::Content(size) => Body::new(stream, size, None),

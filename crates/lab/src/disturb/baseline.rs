@@ -1,4 +1,4 @@
-//! The run that nothing disturbs, from which moments and bounds are taken.
+//! The undisturbed run, from which moments and bounds are derived.
 
 use core::time::Duration;
 
@@ -8,18 +8,18 @@ use crate::run::{Candidate, Extras, Outcome, RunError, run};
 use crate::samples::Sample;
 use crate::setup::Setup;
 
-/// What the run without a disturbance was like.
+/// The undisturbed run of a setup.
 #[derive(Clone, Debug)]
 pub struct Baseline {
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// What was sent and received until when.
+    /// What had been sent and received at regular points in time.
     samples: Vec<Sample>,
 }
 
-/// Between two samples. The moments of a run that are times lie as far apart.
+/// The time between two samples. Moments that are times have the same distance.
 const INTERVAL: Duration = Duration::from_millis(1);
-/// Not more samples than that in the longest run that the setup permits.
+/// The maximum number of samples in the longest run that the setup permits.
 const MOST_SAMPLES: u32 = 100_000;
 
 impl Baseline {
@@ -51,7 +51,7 @@ impl Baseline {
         }
     }
 
-    /// Bytes of content that had been received at `time`, by all flows, at least.
+    /// A lower bound for the bytes of content that all flows together had received at `time`.
     pub(super) fn received(&self, time: Duration) -> u64 {
         let later = self.samples.partition_point(|sample| sample.at.since_origin() <= time);
         self.sample(later).map_or(0, |sample| sample.received.iter().sum())

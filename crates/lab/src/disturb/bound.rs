@@ -1,31 +1,32 @@
-//! By when a disturbed run has to have finished.
+//! The time by which a disturbed run has to finish.
 //!
-//! The bound follows from what happened and when; nothing in it was measured on disturbed runs. It is the
-//! time that the undisturbed run took, and on top of it:
+//! The bound follows from the kind and the time of the disturbance; nothing in it was measured on disturbed runs.
+//! It is the sum of the time that the undisturbed run took and the following times:
 //!
 //! - **Dead time.** A silence of `d` ends in the middle of a backed-off probe timeout (RFC 9002 §6.2.1).
-//!   Probes go out `P`, `3P`, `7P` … after the last packet, so the first that passes goes out at most
-//!   `2d + P` after it. A lost or corrupt datagram is a silence of no length: `P`. A second disturbance may
-//!   take the probe that would have ended the first silence, so silences add up before they are doubled.
-//! - **A NAT that forgets** is a silence until the client sends something. In the handshake that is its
-//!   own probe timeout (RFC 9002 §6.2.2.1); later it may have nothing to send but the PING of a client that
-//!   awaits an answer, which goes out after three probe timeouts, and not before 200 ms. A round trip
-//!   validates the path. A new address begins without a sample (RFC 9000 §9.4): the initial timeout.
-//! - **The window.** What is then left to send may have to be sent from the smallest window (RFC 9002 §7.6.2), or,
-//!   if one datagram was lost and nothing else, from half the initial window (§7.3.2). From there it grows by
-//!   at least half a datagram a round trip, as the property L1 demands of loss-based controllers. BBR stays where
-//!   it is until it probes: every three seconds and seventeen round trips (L8) its window grows by a quarter.
-//!   On a path that goes on reordering the window need not grow at all.
-//! - **The tail.** A run whose times have changed may lose the last packet of a burst to a queue that had
-//!   room for it before, and that packet may be the last of all: two probe timeouts.
+//!   Probes are sent `P`, `3P`, `7P` … after the last packet, so the first that arrives is sent at most
+//!   `2d + P` after it. A lost or corrupt datagram is a silence of length zero: `P`. A second disturbance may
+//!   drop the probe that would have ended the first silence, so silences add up before they are doubled.
+//! - **A NAT that forgets its mapping** causes a silence until the client sends something. During the handshake the
+//!   client sends after its own probe timeout (RFC 9002 §6.2.2.1). Later it may have nothing to send except the
+//!   PING of a client that waits for a response, which is sent after three probe timeouts, and not before 200 ms.
+//!   Path validation takes a round trip. A new address begins without an RTT sample (RFC 9000 §9.4), so the initial
+//!   probe timeout applies.
+//! - **The congestion window.** The remaining data may have to be sent starting from the minimum window (RFC 9002
+//!   §7.6.2) or, if only one datagram was lost, from half the initial window (§7.3.2). From there the window grows
+//!   by at least half a datagram per round trip, as the property L1 demands of loss-based controllers. BBR keeps
+//!   its window until it probes: every three seconds and seventeen round trips (L8) its window grows by a quarter.
+//!   On a path that keeps reordering packets the window need not grow at all.
+//! - **The tail.** A run whose timing has changed may lose the last packet of a burst at a queue that had
+//!   room for it before, and that packet may be the last of the run: two probe timeouts.
 //!
-//! What changes no more than a few packets' times, a copy or a key update, may cost one round trip and one
-//! delayed acknowledgement.
+//! A disturbance that changes only the timing of a few packets (a duplicate or a key update) may cost one round trip
+//! and one delayed acknowledgement.
 //!
-//! `P` is the probe timeout with the longest round trip that path and queues permit, and a variation of as much as it
-//! can vary; until every handshake is done and has given samples it is at least that of the initial round
-//! trip. Where the network is random by itself, other random losses hit the disturbed run than the undisturbed one:
-//! then what the scenario itself expects counts if it is more, or its limit where it expects no time.
+//! `P` is the probe timeout with the longest round trip that path and queues permit, and with the largest possible
+//! variation; until every handshake is complete and has given samples it is at least the initial probe timeout.
+//! If the network itself is random, the disturbed run has other random losses than the undisturbed one: then the
+//! time that the scenario expects is used if it is longer, or its limit if it expects no time.
 
 use core::time::Duration;
 
@@ -35,40 +36,40 @@ use super::{Baseline, Event, Kind, kind};
 use crate::checker::{self, Regrowth};
 use crate::setup::Setup;
 
-/// What bounds of a setup with a controller are made of.
+/// The values from which the bounds of a setup with a controller are computed.
 #[derive(Clone, Debug)]
 pub struct Bounds<'a> {
     setup: &'a Setup,
     baseline: &'a Baseline,
-    /// When the run is over if nothing happens.
+    /// When the run ends without a disturbance.
     end: Duration,
-    /// Until then an end may be without a sample of the round trip.
+    /// The time until which an end may have no RTT sample.
     handshakes_end: Duration,
-    /// From end to end and back on an empty path.
+    /// The round-trip time of an empty path.
     round_trip: Duration,
-    /// The same with full queues.
+    /// The round-trip time with full queues.
     longest_round_trip: Duration,
     max_ack_delay: Duration,
     initial_rtt: Duration,
-    /// Bytes of content in all.
+    /// Bytes of content in total.
     content: u64,
-    /// Of the controller whose window grows again most slowly.
+    /// The regrowth of the controller whose window recovers most slowly.
     regrowth: Regrowth,
 }
 
 /// Half of the initial window, in datagrams (RFC 9002 §7.2).
 const HALF_THE_INITIAL_WINDOW: f64 = 5.0;
-/// Content in a full datagram, at least, in bytes.
+/// The minimum content of a full datagram, in bytes.
 const CONTENT: u64 = 1100;
-/// The first PING of a client that awaits an answer: so many probe timeouts, at least so long.
+/// The time until the first PING of a client that waits for a response: in probe timeouts, and its minimum.
 const ANSWER_PROBE_TIMEOUTS: u32 = 3;
 const ANSWER_AT_LEAST: Duration = Duration::from_millis(200);
 /// RFC 9002 §6.1.2.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
 impl<'a> Bounds<'a> {
-    /// Those of `setup` with the controller called `controller`, whose undisturbed run was `baseline`. The
-    /// scenario expects `expected` of every run.
+    /// The bounds of `setup` with the controller called `controller`. Its undisturbed run was `baseline`, and the
+    /// scenario expects every run to finish within `expected`.
     pub fn new(
         setup: &'a Setup,
         controller: &str,
@@ -116,7 +117,7 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// By when a run with `events` has to have finished, from its start.
+    /// The time by which a run with `events` has to finish, counted from its start.
     pub fn of(&self, events: &[Event]) -> Duration {
         let mut timed: Vec<_> = events
             .iter()
@@ -138,7 +139,7 @@ impl<'a> Bounds<'a> {
             dead = dead.saturating_add(silence).saturating_mul(2).saturating_add(probe);
         }
         let probe = self.probe_timeout(begin, longest);
-        // The round trips of the probe, of a path's validation, and of the acknowledgement in the end.
+        // The round trips of the probe, of the path validation, and of the final acknowledgement.
         let fixed = dead.saturating_add(probe * 2).saturating_add(longest * 3);
         let rounds = longest.mul_f64(self.rounds(begin, &timed));
         self.end.saturating_add(fixed).saturating_add(rounds)
@@ -154,7 +155,7 @@ impl<'a> Bounds<'a> {
         late.fold(self.longest_round_trip, Duration::saturating_add)
     }
 
-    /// How long nothing passes for `kind`, and the probe timeout that counts then.
+    /// How long the silence caused by `kind` lasts, and the probe timeout that applies then.
     fn silence(&self, time: Duration, kind: Kind, longest: Duration) -> (Duration, Duration) {
         let probe = self.probe_timeout(time, longest);
         let sampled = self.sampled_probe_timeout(longest);
@@ -174,7 +175,7 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// RFC 9002 §6.2.1, at `time`.
+    /// The probe timeout at `time` (RFC 9002 §6.2.1).
     fn probe_timeout(&self, time: Duration, longest: Duration) -> Duration {
         let sampled = self.sampled_probe_timeout(longest);
         match time <= self.handshakes_end {
@@ -183,13 +184,14 @@ impl<'a> Bounds<'a> {
         }
     }
 
-    /// `rttvar` begins with half of the first sample, and is never more than the round trip varies.
+    /// The probe timeout with RTT samples. `rttvar` begins with half of the first sample, and never exceeds the
+    /// variation of the round trip.
     fn sampled_probe_timeout(&self, longest: Duration) -> Duration {
         let variation = (longest / 2).max(longest.saturating_sub(self.round_trip));
         longest.saturating_add((variation * 4).max(GRANULARITY)).saturating_add(self.max_ack_delay)
     }
 
-    /// RFC 9002 §6.2.2: the round trip that is assumed, and four times half of it.
+    /// RFC 9002 §6.2.2: the assumed round-trip time, and four times half of it.
     fn initial_probe_timeout(&self) -> Duration {
         self.initial_rtt.saturating_mul(3)
     }
@@ -211,7 +213,7 @@ impl<'a> Bounds<'a> {
         let cycle = regrowth.rounds + regrowth.time.as_secs_f64() / round;
         let mut rounds = 0.0;
         while left > 0.0 {
-            // So many round trips go by until the window is larger.
+            // The number of round trips until the window grows.
             let steps = if goes_on { left / window } else { cycle };
             let steps = steps.min((left / window).ceil()).max(1.0);
             left -= steps * window;
@@ -222,12 +224,12 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Whether nothing is lost or late for it.
+/// Whether it causes no loss and no delay.
 const fn is_harmless(kind: Kind) -> bool {
     matches!(kind, Kind::Double | Kind::UpdateKeys(_))
 }
 
-/// How much longer than by its delay a datagram may travel, beside the bottleneck.
+/// How much longer than the delay a datagram may take, not counting the bottleneck.
 fn varies(conditions: &Conditions) -> Duration {
     let steps = conditions.delay_steps.iter().map(|step| step.value);
     let step = steps.max().unwrap_or_default().saturating_sub(conditions.delay);
@@ -237,7 +239,7 @@ fn varies(conditions: &Conditions) -> Duration {
     all.into_iter().fold(Duration::ZERO, Duration::saturating_add)
 }
 
-/// How long a datagram may wait for the bottleneck, if `content` bytes are all that there is to send.
+/// How long a datagram may wait at the bottleneck, if `content` bytes are sent in total.
 fn queue_delay(conditions: &Conditions, content: u64) -> Duration {
     let steps = conditions.rate_steps.iter().map(|step| step.value);
     let traced = conditions.trace.as_ref().map(clearway_network::Trace::mean_rate);
@@ -253,7 +255,7 @@ fn queue_delay(conditions: &Conditions, content: u64) -> Duration {
     rate.time_for(waiting.saturating_add(size)).unwrap_or(Duration::MAX)
 }
 
-/// Whether other datagrams would be lost or late if others were sent.
+/// Whether losses and delays depend on random numbers or on time, so that they differ if other datagrams are sent.
 fn is_random(network: &LinkConfig) -> bool {
     [&network.to_server, &network.to_client].into_iter().any(|conditions| {
         let fixed = Conditions {

@@ -1,4 +1,4 @@
-//! A disturbance with its moment, as text and as a change to a setup.
+//! A disturbance with its moment: its text form, and how it changes a setup.
 
 use core::fmt;
 use core::str::FromStr;
@@ -14,14 +14,14 @@ use crate::setup::Setup;
 /// One disturbance at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// What happens.
+    /// The kind of disturbance.
     pub kind: Kind,
-    /// The time.
+    /// The moment.
     pub at: At,
 }
 
-/// A moment of a run. As text: `datagram:12:client`, the twelfth datagram that the client sends, or
-/// `time:37ms`, so long after the first datagram.
+/// A moment of a run. Its text form is `datagram:12:client`, the twelfth datagram that the client sends, or
+/// `time:37ms`, this long after the first datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct At(pub Moment);
 
@@ -37,7 +37,7 @@ impl Event {
 }
 
 impl fmt::Display for Event {
-    /// The options of the command that put it into a run.
+    /// The command-line options that put it into a run.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "--disturbance {} --at {}", self.kind, self.at)
     }
@@ -66,7 +66,7 @@ impl FromStr for At {
     fn from_str(text: &str) -> Result<Self, UnknownName> {
         moment(text).map(Self).ok_or_else(|| {
             UnknownName(format!(
-                "{text:?} is no moment: one is datagram:12:client, datagram:12:server, or time:37ms"
+                "{text:?} is not a moment: expected one like datagram:12:client, datagram:12:server, or time:37ms"
             ))
         })
     }

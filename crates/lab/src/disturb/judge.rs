@@ -1,4 +1,4 @@
-//! What came of disturbed runs.
+//! Judges and counts the outcomes of disturbed runs.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -13,19 +13,19 @@ use crate::world::Stop;
 pub enum Fault {
     /// A property was violated.
     Violated(Box<Violation>),
-    /// It did not finish.
+    /// The run did not finish.
     Unfinished(Stop),
-    /// It finished late.
+    /// The run finished later than its bound.
     Late {
         /// How long it took.
         took: Duration,
-        /// How long it may take.
+        /// How long it was allowed to take.
         bound: Duration,
     },
 }
 
 impl Fault {
-    /// What kind of fault it is: the property that was violated, "unfinished", or "late".
+    /// The class of the fault: the property that was violated, "unfinished", or "late".
     pub fn class(&self) -> &'static str {
         match self {
             Self::Violated(violation) => violation.property,
@@ -36,7 +36,7 @@ impl Fault {
 }
 
 impl core::fmt::Display for Fault {
-    /// What the run did, such as "finished after 3 s, later than 2 s".
+    /// Describes the fault as a predicate, such as "finished after 3.000 s; at most 2.000 s are allowed".
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Violated(violation) => write!(
@@ -50,7 +50,7 @@ impl core::fmt::Display for Fault {
             Self::Unfinished(stop) => stop.fmt(formatter),
             Self::Late { took, bound } => write!(
                 formatter,
-                "finished after {:.3} s; {:.3} s are permitted",
+                "finished after {:.3} s; at most {:.3} s are allowed",
                 took.as_secs_f64(),
                 bound.as_secs_f64()
             ),
@@ -58,7 +58,7 @@ impl core::fmt::Display for Fault {
     }
 }
 
-/// What is wrong with a run that came to `outcome` and had to be done by `bound`; `None` if nothing is.
+/// The fault of a run with `outcome` that had to finish by `bound`; `None` if it has none.
 pub fn judge(outcome: &Outcome, bound: Duration) -> Option<Fault> {
     if let Some(violation) = &outcome.violation {
         return Some(Fault::Violated(Box::new(violation.clone())));
@@ -73,20 +73,20 @@ pub fn judge(outcome: &Outcome, bound: Duration) -> Option<Fault> {
 /// The runs with one disturbance, one controller and one variant.
 #[derive(Clone, Default, Debug)]
 pub struct Tally {
-    /// How long those took that finished.
+    /// The times of the runs that finished.
     times: Vec<Duration>,
     runs: usize,
     /// How many findings of each class.
     found: BTreeMap<&'static str, usize>,
     violations: usize,
-    /// The greatest bound.
+    /// The largest bound.
     bound: Duration,
-    /// The run that is the worst so far, and how bad.
+    /// The worst run so far, and how bad it was.
     worst: Option<(Badness, Vec<Event>)>,
 }
 
-/// How bad a run was, ordered: whether it is a finding, whether it did not finish, and the part of its bound
-/// that it took.
+/// How bad a run was, compared in this order: whether it is a finding, whether it did not finish, and which part of
+/// its bound it took.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 struct Badness {
     is_fault: bool,
@@ -95,7 +95,7 @@ struct Badness {
 }
 
 impl Tally {
-    /// A run with `events` came to `outcome`, had to be done by `bound`, and was judged.
+    /// Adds a run with `events` that had `outcome`, had to finish by `bound`, and was judged with `fault`.
     pub fn add(
         &mut self,
         events: &[Event],
@@ -120,32 +120,32 @@ impl Tally {
         }
     }
 
-    /// How many there were.
+    /// How many runs there were.
     pub const fn runs(&self) -> usize {
         self.runs
     }
 
-    /// How many finished.
+    /// How many runs finished.
     pub fn finished(&self) -> usize {
         self.times.len()
     }
 
-    /// How many violated a property.
+    /// How many runs violated a property.
     pub const fn violations(&self) -> usize {
         self.violations
     }
 
-    /// How many were not as they have to be, by the class of what was wrong.
+    /// How many runs had a fault, by the class of the fault.
     pub const fn found(&self) -> &BTreeMap<&'static str, usize> {
         &self.found
     }
 
-    /// The greatest bound of any.
+    /// The largest bound of all runs.
     pub const fn bound(&self) -> Duration {
         self.bound
     }
 
-    /// The median time and the longest of all runs; `None` where that run did not finish.
+    /// The median and the longest time of all runs; `None` if the run in question did not finish.
     pub fn p50_and_max(&self) -> (Option<Duration>, Option<Duration>) {
         let mut times = self.times.clone();
         times.sort_unstable();
@@ -154,7 +154,7 @@ impl Tally {
         (times.get(middle).copied(), times.last().copied().filter(|_| is_whole))
     }
 
-    /// What was done to the run that came closest to its bound, or went furthest beyond.
+    /// The disturbances of the run that came closest to its bound, or exceeded it the most.
     pub fn worst(&self) -> &[Event] {
         self.worst.as_ref().map_or(&[], |(_, events)| events)
     }

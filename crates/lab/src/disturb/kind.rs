@@ -1,4 +1,4 @@
-//! What can happen to a connection once, by name.
+//! The kinds of disturbances, and their names.
 
 use core::fmt;
 use core::str::FromStr;
@@ -12,11 +12,11 @@ use crate::setup::Setup;
 /// A disturbance without its moment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
-    /// The NAT in front of the client forgets its port.
+    /// The NAT in front of the client forgets the client's port.
     RebindPort,
-    /// It forgets port and IP address.
+    /// The NAT forgets the client's port and IP address.
     RebindAddress,
-    /// For so long nothing passes that one side sends, or neither (`None`).
+    /// For this long, nothing that the given side sends is delivered; `None` stands for both sides.
     Silence(Option<Side>, Duration),
     /// A datagram is lost.
     Lose,
@@ -34,7 +34,7 @@ pub enum Kind {
     Reorder,
 }
 
-/// A name of a disturbance, or a moment, that is not understood; says what there is.
+/// The name of a disturbance or of a moment that does not exist. The message lists those that do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct UnknownName(pub(super) String);
@@ -57,7 +57,7 @@ const HEADER: usize = 20;
 const REORDERED: f64 = 0.1;
 
 impl Kind {
-    /// All that there are.
+    /// All kinds.
     pub const ALL: [Self; 16] = [
         Self::RebindPort,
         Self::RebindAddress,
@@ -77,14 +77,14 @@ impl Kind {
         Self::Reorder,
     ];
 
-    /// What it does, in a few words.
+    /// Its effect, in a few words.
     pub const fn summary(self) -> &'static str {
         match self {
             Self::RebindPort => "the NAT forgets the client's port",
             Self::RebindAddress => "the NAT forgets the client's port and IP address",
-            Self::Silence(Some(Side::Client), _) => "nothing passes that the client sends",
-            Self::Silence(Some(Side::Server), _) => "nothing passes that the server sends",
-            Self::Silence(None, _) => "nothing passes in either direction",
+            Self::Silence(Some(Side::Client), _) => "nothing that the client sends arrives",
+            Self::Silence(Some(Side::Server), _) => "nothing that the server sends arrives",
+            Self::Silence(None, _) => "nothing arrives in either direction",
             Self::Lose => "the datagram is lost",
             Self::Double => "the datagram arrives twice",
             Self::Corrupt => "the datagram arrives with one byte changed",
@@ -93,12 +93,12 @@ impl Kind {
             Self::UpdateKeys(Side::Client) => "the client starts a key update",
             Self::UpdateKeys(Side::Server) => "the server starts a key update",
             Self::Reorder => {
-                "from then on a tenth of the datagrams is late by a quarter of a round trip"
+                "from then on a tenth of the datagrams are late by a quarter of a round trip"
             }
         }
     }
 
-    /// Whether it happens to one datagram, so that its moment has to be one.
+    /// Whether it affects a single datagram, so that its moment has to be a datagram.
     pub const fn needs_datagram(self) -> bool {
         matches!(
             self,
@@ -136,7 +136,7 @@ impl Kind {
     }
 }
 
-/// The datagram whose entry is `moment`; at a time, the next one to the client.
+/// Affects the datagram whose entry into the network is `moment`; for a time, the next datagram to the client.
 const fn one(moment: Moment, fate: Fate) -> Effect {
     let way = match moment {
         Moment::Datagram { way, .. } => way,
@@ -180,7 +180,7 @@ impl FromStr for Kind {
     fn from_str(name: &str) -> Result<Self, UnknownName> {
         Self::ALL.into_iter().find(|kind| kind.to_string() == name).ok_or_else(|| {
             let known = Self::ALL.map(|kind| kind.to_string()).join(", ");
-            UnknownName(format!("there is no disturbance {name:?}: choose one of {known}"))
+            UnknownName(format!("unknown disturbance {name:?}: choose one of {known}"))
         })
     }
 }

@@ -1,27 +1,27 @@
-//! Comparisons, for people and for programs.
+//! Reports comparisons, for people and for programs.
 
 use serde::Serialize;
 
 use super::text::wrapped;
 use crate::across::{Comparison, Verdict};
 
-/// What came of one comparison.
+/// The result of one comparison.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AcrossRow {
     /// The controllers that took part.
     pub controllers: Vec<String>,
-    /// What was compared, in short.
+    /// A short description of the runs that were compared.
     pub compared: String,
     /// How many runs it took.
     pub runs: usize,
-    /// What came of it.
+    /// The verdict.
     pub verdict: Verdict,
     /// Real time that the runs took, in seconds.
     pub wall_seconds: f64,
 }
 
 impl AcrossRow {
-    /// The row of `comparison`, which took so many runs.
+    /// The row of `comparison`, which took `runs` runs.
     pub fn new(comparison: &Comparison, runs: usize, verdict: Verdict, wall_seconds: f64) -> Self {
         Self {
             controllers: comparison.controllers.clone(),
@@ -37,17 +37,17 @@ impl AcrossRow {
         self.verdict.holds()
     }
 
-    /// Its controllers in one word.
+    /// Its controllers in one word, such as `bbr+cubic`.
     pub fn controller(&self) -> String {
         self.controllers.join("+")
     }
 }
 
-/// No line is longer, where words allow it.
+/// The maximum width of a line, unless a single word is longer.
 const WIDTH: usize = 100;
 const HEAD: [&str; 6] = ["ID", "controller", "compared", "figure", "bound", "expected"];
 
-/// A table of `rows`. Below a row that is not as expected stands what was measured.
+/// A table of `rows`. A row that is not as expected is followed by the measurements.
 pub fn across_table(rows: &[AcrossRow]) -> String {
     let cells: Vec<_> = rows.iter().map(cells).collect();
     let mut widths = HEAD.map(str::len);
@@ -80,7 +80,7 @@ fn cells(row: &AcrossRow) -> [String; 6] {
     ]
 }
 
-/// Names and bounds to the left, figures to the right.
+/// Aligns names and bounds to the left, numbers to the right.
 fn line(cells: &[String; 6], widths: &[usize; 6]) -> String {
     let cells = cells.iter().zip(widths).enumerate().map(|(column, (cell, width))| match column {
         3 | 5 => format!("{cell:>width$}"),
@@ -108,7 +108,7 @@ struct Object<'a> {
 /// `row` as one line of JSON.
 ///
 /// # Errors
-/// Those of the serializer; there is no row that it cannot write.
+/// The errors of the serializer, which can write every row.
 pub fn across_json(row: &AcrossRow) -> Result<String, serde_json::Error> {
     let verdict = &row.verdict;
     serde_json::to_string(&Object {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_expected_is_explained() {
+    fn a_row_that_is_not_as_expected_is_explained() {
         let rows = [
             row(Property::M2, Some(0.0123), Bound::at_most(0.05, Unit::Share)),
             row(Property::M3, None, Bound::at_most(4.0, Unit::Datagrams)),

@@ -1,13 +1,13 @@
-//! How much a bottleneck could have carried.
+//! The capacity of a bottleneck.
 
 use core::time::Duration;
 
 use clearway_network::Conditions;
 use clearway_units::Rate;
 
-/// Bytes, lower layers' included, that fit through the bottleneck of `conditions` in the first `time`
-/// after the link's first datagram; `None` if nothing limits it at some time. Of a recorded rate it is
-/// the mean that counts.
+/// The number of bytes, including the overhead of lower layers, that the bottleneck of `conditions` can forward in
+/// the first `time` after the link's first datagram; `None` if at some time nothing limits the rate. A recorded
+/// rate counts with its mean.
 pub(super) fn capacity(conditions: &Conditions, time: Duration) -> Option<u64> {
     if let Some(trace) = &conditions.trace {
         return Some(trace.mean_rate().bytes_in(time));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_recorded_rate_the_mean_counts() {
+    fn a_recorded_rate_counts_with_its_mean() {
         let trace = Trace::parse("10\n20\n").unwrap();
         let conditions = Conditions { trace: Some(trace), ..Conditions::default() };
         assert_eq!(capacity(&conditions, seconds(1)), Some(150_000));

@@ -1,4 +1,4 @@
-//! A row for programs.
+//! Writes a row as JSON, for programs.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::statistics::{Share, Violated};
 use super::{Row, Verdict};
 
-/// Times are in seconds, `null` for never; shares are from 0 to 1, each flow's of all content.
+/// Times are in seconds, `null` for never; shares are from 0 to 1, each the flow's share of all content.
 #[derive(Serialize)]
 struct Object<'a> {
     scenario: &'a str,
@@ -34,7 +34,7 @@ struct Object<'a> {
 /// `row` as one line of JSON.
 ///
 /// # Errors
-/// Those of the serializer; there is no row that it cannot write.
+/// The errors of the serializer, which can write every row.
 pub fn json(row: &Row) -> Result<String, serde_json::Error> {
     let statistics = &row.statistics;
     let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());

@@ -31,7 +31,7 @@ fn three_flows() -> (Setup, Outcome) {
 }
 
 #[test]
-fn goodput_is_what_came_by_the_time_that_it_took() {
+fn goodput_is_received_bytes_divided_by_time() {
     let (mut setup, mut outcome) = three_flows();
     setup.flows[1].is_optional = true;
     outcome.flows[2].took = None;
@@ -41,7 +41,7 @@ fn goodput_is_what_came_by_the_time_that_it_took() {
 }
 
 #[test]
-fn the_way_of_the_data_is_the_one_that_counts() {
+fn the_direction_of_the_data_is_measured() {
     let (mut setup, mut outcome) = three_flows();
     setup.flows[0].start = seconds(2);
     setup.flows[1].start = seconds(2);
@@ -83,7 +83,7 @@ fn shares_are_measured_until_the_first_flow_ends() {
 }
 
 #[test]
-fn queue_delay_is_the_mean_from_some_time_on() {
+fn queue_delay_is_the_mean_after_the_settling_time() {
     let (setup, mut outcome) = three_flows();
     for (index, sample) in outcome.samples.iter_mut().enumerate() {
         let waited = Duration::from_millis(if index < 5 { 1000 } else { 1000 + 40 });

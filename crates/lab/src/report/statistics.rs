@@ -1,4 +1,4 @@
-//! Many runs in a few figures.
+//! Statistics over many runs.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -7,28 +7,28 @@ use serde::Serialize;
 
 use crate::sweep::Run;
 
-/// How many seeds are named of each kind of run that did not go well.
+/// How many seeds are listed for each kind of failed run.
 const NAMED: usize = 8;
 
-/// The runs of one variant with one controller in figures.
+/// The statistics of the runs of one variant with one controller.
 ///
-/// A percentile is the time of a run (nearest rank) among all runs: one that did not finish took
-/// forever, so that a percentile is `None` if too many did not.
+/// A percentile is the time of a run (nearest rank) among all runs. A run that did not finish counts as
+/// infinitely long, so a percentile is `None` if too many runs did not finish.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Statistics {
     /// How many runs there are.
     pub runs: usize,
     /// How many finished.
     pub finished: usize,
-    /// The seeds of the first few that did not finish.
+    /// The seeds of the first few runs that did not finish.
     pub unfinished_seeds: Vec<u64>,
-    /// How many violated a property.
+    /// How many runs violated a property.
     pub violations: usize,
-    /// The seeds of the first few that violated a property.
+    /// The seeds of the first few runs that violated a property.
     pub violating_seeds: Vec<u64>,
-    /// The properties that were violated, by their IDs, each in how many runs, and where first.
+    /// The properties that were violated, in the order of their IDs.
     pub violated: Vec<Violated>,
-    /// The part of the runs, 0 to 1, in which the window of a sender reached its floor.
+    /// The part of the runs, 0 to 1, in which the congestion window of a sender reached its floor.
     pub floor_reached: f64,
     /// The median of the times.
     pub median: Option<Duration>,
@@ -36,20 +36,20 @@ pub struct Statistics {
     pub p99: Option<Duration>,
     /// The longest time.
     pub longest: Option<Duration>,
-    /// What part of all content each flow received, where there are several.
+    /// The share of all content that each flow received, if there are several flows.
     pub shares: Vec<Share>,
 }
 
-/// What part of the content of a run a flow received, 0 to 1, over all runs.
+/// The share of a run's content that a flow received, 0 to 1, over all runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Share {
     /// The flow's name.
     pub flow: String,
-    /// The least.
+    /// The smallest share of all runs.
     pub least: f64,
-    /// The mean.
+    /// The mean share.
     pub mean: f64,
-    /// The most.
+    /// The largest share of all runs.
     pub most: f64,
 }
 
@@ -58,19 +58,19 @@ pub struct Share {
 pub struct Violated {
     /// Its ID.
     pub property: &'static str,
-    /// How many runs it ended.
+    /// In how many runs it was violated.
     pub runs: usize,
-    /// The seed of the first of them.
+    /// The seed of the first of these runs.
     pub seed: u64,
-    /// When it was seen there, in seconds of the simulation.
+    /// When the violation was found in that run, in seconds of virtual time.
     pub at_s: f64,
 }
 
 impl Statistics {
-    /// The figures of `runs`.
+    /// The statistics of `runs`.
     pub fn new(runs: &[Run]) -> Self {
         let mut times: Vec<_> = runs.iter().map(|run| run.outcome.took()).collect();
-        // The order of options puts none first; forever comes last.
+        // `None` sorts before `Some`, but a run that did not finish must come last.
         times.sort_unstable_by_key(|time| (time.is_none(), *time));
         let finished = runs.iter().filter(|run| run.outcome.took().is_some()).count();
         let violating = || runs.iter().filter(|run| run.outcome.violation.is_some());
@@ -93,7 +93,7 @@ impl Statistics {
     }
 }
 
-/// The shares of the flows, in their order; none where there is one flow, or nothing was received.
+/// The shares of the flows, in their order; empty if there is only one flow, or nothing was received.
 fn shares(runs: &[Run]) -> Vec<Share> {
     let of_run = |run: &Run| {
         let received: Vec<_> = run.outcome.flows.iter().map(|flow| flow.received).collect();
@@ -134,12 +134,12 @@ fn violated(runs: &[Run]) -> Vec<Violated> {
     found.into_values().collect()
 }
 
-/// What part of `whole` is `part`; 0 if there is no whole.
+/// `part` as a share of `whole`; 0 if `whole` is 0.
 pub(super) fn share(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// The smallest of the sorted `times` that at least `percent` of a hundred of them do not exceed.
+/// The smallest of the sorted `times` that at least `percent` percent of them do not exceed.
 fn percentile(times: &[Option<Duration>], percent: usize) -> Option<Duration> {
     let rank = (times.len() * percent).div_ceil(100);
     times.get(rank.checked_sub(1)?).copied().flatten()

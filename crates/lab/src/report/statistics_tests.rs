@@ -45,7 +45,7 @@ fn violations_and_floors_are_counted() {
 }
 
 #[test]
-fn shares_are_of_all_that_a_run_received() {
+fn shares_are_relative_to_all_bytes_of_a_run() {
     let run = |seed, received: [u64; 2]| {
         let mut run = finished(seed, 10);
         let flow = |name, bytes| flow_outcome(name, bytes, Some(Duration::from_secs(1)));
@@ -55,12 +55,12 @@ fn shares_are_of_all_that_a_run_received() {
     let shares = Statistics::new(&[run(0, [10, 30]), run(1, [30, 30]), run(2, [0, 0])]).shares;
     let share = |flow: &str, least, mean, most| Share { flow: flow.to_owned(), least, mean, most };
     assert_eq!(shares, [share("a", 0.25, 0.375, 0.5), share("b", 0.5, 0.625, 0.75)]);
-    // One flow has all there is, and nothing is said of it.
+    // A single flow has everything, and no share is reported.
     assert_eq!(Statistics::new(&[finished(0, 10)]).shares, []);
 }
 
 #[test]
-fn only_the_first_few_seeds_are_named() {
+fn only_the_first_few_seeds_are_listed() {
     let runs: Vec<_> = (0..20).map(unfinished).collect();
     assert_eq!(Statistics::new(&runs).unfinished_seeds, [0, 1, 2, 3, 4, 5, 6, 7]);
 }

@@ -1,20 +1,20 @@
-//! Rows for people.
+//! Formats rows as a table, for people.
 
 use super::json::unmet;
 use super::text::wrapped;
 use super::{Row, Share};
 
-/// No line is longer, where words allow it.
+/// The maximum width of a line, unless a single word is longer.
 const WIDTH: usize = 100;
-/// A longer name of a variant is cut.
+/// The maximum width of a variant's name; longer names are shortened.
 const NAME_WIDTH: usize = 30;
-/// Of more flows, only the extremes are shown.
+/// If there are more flows, only the smallest and the largest share are shown.
 const NAMED_FLOWS: usize = 8;
 const HEAD: [&str; 9] =
     ["variant", "controller", "seeds", "finished", "floor", "p50 s", "p99 s", "max s", "expected"];
 
-/// A table of `rows`, a part for each scenario, which are next to each other. Below a row stands what
-/// was not as expected, the flows' shares, and what others have published. Times are in seconds.
+/// A table of `rows`, with a part for each scenario; rows of a scenario must be adjacent. A row is followed by the
+/// unmet expectations, the flows' shares, and published results. Times are in seconds.
 pub fn table(rows: &[Row]) -> String {
     let cells: Vec<_> = rows.iter().map(cells).collect();
     let mut widths = HEAD.map(str::len);
@@ -70,7 +70,7 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// Names to the left, figures to the right.
+/// Aligns names to the left, numbers to the right.
 fn line(cells: &[String; 9], widths: &[usize; 9]) -> String {
     let cells = cells.iter().zip(widths).enumerate().map(|(column, (cell, width))| match column {
         0 | 1 => format!("{cell:width$}"),
@@ -79,8 +79,8 @@ fn line(cells: &[String; 9], widths: &[usize; 9]) -> String {
     cells.collect::<Vec<_>>().join("  ")
 }
 
-/// What part of the content each flow got, as a mean with the least and the most; of many flows, the smallest and the
-/// largest means.
+/// The share of the content that each flow received: the mean with the smallest and the largest. If there are many
+/// flows, only those with the smallest and the largest mean.
 fn shares(row: &Row) -> Option<String> {
     let shares = &row.statistics.shares;
     let percent = |share: f64| format!("{:.1}", share * 100.0);
@@ -101,7 +101,7 @@ fn shares(row: &Row) -> Option<String> {
     }
 }
 
-/// What stands below a row.
+/// The lines below a row.
 fn notes(row: &Row) -> Vec<String> {
     let unmet =
         row.verdicts.iter().filter_map(unmet).map(|text| format!("not as expected: {text}"));

@@ -22,7 +22,7 @@ fn row(scenario: &str, variant: &str, shortfall: Option<&str>) -> Row {
 }
 
 #[test]
-fn columns_are_aligned_and_notes_stand_below() {
+fn columns_are_aligned_and_notes_follow_their_row() {
     let mut partial = row("wifi", "base", None);
     partial.is_complete = false;
     let mut published = row("collapse", "base", None);
@@ -44,7 +44,7 @@ base     cubic           2         2    0 %   3.81   4.00   4.00    so far";
 }
 
 #[test]
-fn shares_stand_below_a_row() {
+fn shares_follow_their_row() {
     let share = |flow: String, mean| Share { flow, least: mean - 0.05, mean, most: mean + 0.1 };
     let mut two = row("x", "y", None);
     two.statistics.shares = vec![share("reno".to_owned(), 0.25), share("bbr".to_owned(), 0.75)];

@@ -1,4 +1,4 @@
-//! Figures as people read them.
+//! Formats values for people.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ pub fn seconds_text(time: Duration) -> String {
     format!("{:.3} s", time.as_secs_f64())
 }
 
-/// A time, or that it did not come.
+/// A time, or `never` if there is none.
 pub(super) fn time_or_never(time: Option<Duration>) -> String {
     time.map_or_else(|| "never".to_owned(), seconds_text)
 }
@@ -24,12 +24,12 @@ pub(super) fn rate_text(rate: Rate) -> String {
     }
 }
 
-/// A part of a whole such as `93.4 %`.
+/// A share such as `93.4 %`.
 pub(super) fn percent_text(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Seeds such as `seeds 3, 17 and others`, of `count` in all.
+/// A list of seeds such as `seeds 3, 17 and others`; `count` is the total number of seeds.
 pub(super) fn seeds_text(seeds: &[u64], count: usize) -> String {
     let list: Vec<_> = seeds.iter().map(u64::to_string).collect();
     let word = if count == 1 { "seed" } else { "seeds" };
@@ -37,7 +37,7 @@ pub(super) fn seeds_text(seeds: &[u64], count: usize) -> String {
     format!("{word} {}{more}", list.join(", "))
 }
 
-/// `text` in lines of at most `width` characters, where words allow it; each after `indent`.
+/// `text` in indented lines of at most `width` characters, unless a single word is longer.
 pub(super) fn wrapped(text: &str, indent: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = indent.to_owned();

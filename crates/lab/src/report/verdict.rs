@@ -1,4 +1,4 @@
-//! Whether runs are as it was expected: the one place that decides it.
+//! Decides whether runs meet their expectations. No other place does.
 
 use core::time::Duration;
 
@@ -13,31 +13,31 @@ use crate::scenario::Expectations;
 use crate::setup::Setup;
 use crate::sweep::Run;
 
-/// One expectation, and what became of it.
+/// One expectation, and whether it was met.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
     /// What was expected, in words.
     pub expected: String,
-    /// What came instead, in words; `None` if it came as expected.
+    /// The result that does not meet it, in words; `None` if it is met.
     pub shortfall: Option<String>,
-    /// The properties that were violated by what came, each in how many runs, and where first.
+    /// The properties that the result violates.
     pub violated: Vec<Violated>,
 }
 
 impl Verdict {
-    /// One that no property says.
+    /// A verdict about an expectation that does not belong to a property.
     fn new(expected: String, shortfall: Option<String>) -> Self {
         Self { expected, shortfall, violated: Vec::new() }
     }
 
-    /// Whether it came as expected.
+    /// Whether the expectation is met.
     pub const fn is_met(&self) -> bool {
         self.shortfall.is_none()
     }
 }
 
-/// Holds the runs of a variant against what is expected of them. That no property is violated is
-/// expected always.
+/// Compares the runs of a variant with the expectations. It is always expected that no property is
+/// violated.
 pub fn judge(expectations: &Expectations, setup: &Setup, runs: &[Run]) -> Vec<Verdict> {
     let judge = Judge { setup, runs, statistics: Statistics::new(runs) };
     let mut verdicts = vec![judge.properties()];
@@ -76,7 +76,7 @@ impl Judge<'_> {
             verdicts.push(self.finished());
         }
         let statistics = &self.statistics;
-        // How long a transfer may take is derived in its scenario: L9.
+        // L9: the scenario derives how long its transfer may take.
         let mut bound = |what: &str, limit: Option<Duration>, time: Option<Duration>| {
             let Some(limit) = limit else { return };
             let is_met = time.is_some_and(|time| time <= limit);
@@ -97,7 +97,7 @@ impl Judge<'_> {
         }
     }
 
-    /// L9, as far as no single event shows it.
+    /// L9, for runs in which no single event shows the violation.
     fn finished(&self) -> Verdict {
         let statistics = &self.statistics;
         let unfinished = statistics.runs - statistics.finished;
@@ -114,13 +114,13 @@ impl Judge<'_> {
         Verdict { expected: "every run finishes".to_owned(), shortfall, violated }
     }
 
-    /// L9: runs that took longer than `limit`, or for ever.
+    /// L9: runs that took longer than `limit`, or never finished.
     fn later_than(&self, limit: Duration) -> Vec<Violated> {
         self.of_runs(Property::L9, |run| run.outcome.took().is_none_or(|took| took > limit))
     }
 
-    /// `property` is violated in the runs of which `is_one` says so. A run that a violation ended is that
-    /// property's.
+    /// The violations of `property` in the runs that `is_one` selects. A run that ended with a violation counts only
+    /// for the property of that violation.
     fn of_runs(&self, property: Property, is_one: impl Fn(&Run) -> bool) -> Vec<Violated> {
         let is_one = |run: &&Run| run.outcome.violation.is_none() && is_one(run);
         let Some(first) = self.runs.iter().find(is_one) else { return Vec::new() };
@@ -198,7 +198,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A figure that every run has to keep within a bound, or `property` is violated.
+    /// A value that must be within a bound in every run; otherwise `property` is violated.
     fn every<T: PartialOrd + Copy>(
         &self,
         property: Property,
@@ -227,12 +227,12 @@ impl Judge<'_> {
     }
 }
 
-/// A figure's name and its bound.
+/// The name of a value and its bound.
 struct Bounded<'a, T> {
     what: &'a str,
     bound: Bound,
     limit: T,
-    /// How such a figure is written.
+    /// Formats the value.
     text: fn(T) -> String,
 }
 

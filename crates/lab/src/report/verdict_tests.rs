@@ -18,14 +18,14 @@ fn milliseconds(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// What is said about the last expectation: the first two are about properties and finishing.
+/// The verdict on the last expectation: the first two are about properties and finishing.
 fn last(expectations: &Expectations, setup: &Setup, runs: &[Run]) -> Verdict {
     let verdicts = judge(expectations, setup, runs);
     assert_eq!(verdicts.len(), 3, "{verdicts:?}");
     verdicts.into_iter().next_back().unwrap()
 }
 
-/// The expectation is met by `good` and not by `bad`, of which is said `why`.
+/// Checks that the expectation is met by `good` and not by `bad`, for which `why` is reported.
 fn check(expectations: &Expectations, setup: &Setup, (good, bad): (&[Run], &[Run]), why: &str) {
     assert_eq!(last(expectations, setup, good).shortfall, None);
     let verdict = last(expectations, setup, bad);
@@ -35,7 +35,7 @@ fn check(expectations: &Expectations, setup: &Setup, (good, bad): (&[Run], &[Run
 }
 
 #[test]
-fn violations_and_unfinished_runs_are_named() {
+fn violations_and_unfinished_runs_are_reported() {
     let runs = [finished(1, 10), violating(2), unfinished(3)];
     let verdicts = judge(&Expectations::default(), &one_flow(), &runs);
     let shortfalls: Vec<_> = verdicts.into_iter().map(|verdict| verdict.shortfall).collect();
@@ -52,7 +52,7 @@ fn violations_and_unfinished_runs_are_named() {
 }
 
 #[test]
-fn what_is_not_complete_in_time_violates_l9() {
+fn a_run_that_is_not_complete_in_time_violates_l9() {
     let runs = [finished(1, 10), finished(2, 30), violating(3), unfinished(4)];
     let expectations = Expectations { within: Some(milliseconds(20)), ..Expectations::default() };
     let verdicts = judge(&expectations, &one_flow(), &runs);
@@ -114,7 +114,7 @@ fn goodputs() {
 }
 
 #[test]
-fn what_the_network_did() {
+fn network_expectations() {
     let mut setup = one_flow();
     setup.network.to_client.rate = Some(Rate::from_bytes_per_second(1_000_000));
     let run = |delivered_bytes, dropped_queue| {

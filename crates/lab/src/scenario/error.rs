@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::nearest::nearest;
 
-/// Why there is no scenario.
+/// Why a scenario could not be loaded.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ScenarioError {
@@ -16,15 +16,15 @@ pub enum ScenarioError {
         /// The reason.
         error: io::Error,
     },
-    /// The file says something that is not understood or makes no sense.
+    /// The file has contents that cannot be parsed or that make no sense.
     Invalid {
-        /// The file, as it was named by whoever asked for it.
+        /// The path of the file, as the caller gave it.
         file: String,
         /// The line, counted from 1.
         line: usize,
         /// The column, in characters, counted from 1.
         column: usize,
-        /// What is wrong, what is expected, and what was perhaps meant.
+        /// What is wrong, what is expected, and what was probably meant.
         message: String,
     },
 }
@@ -51,10 +51,10 @@ impl std::error::Error for ScenarioError {
     }
 }
 
-/// What is wrong, and where in the text.
+/// A fault in a file: what is wrong, and where in the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Fault {
-    /// Byte positions.
+    /// The place in the text, as byte positions.
     pub(super) span: Range<usize>,
     pub(super) message: String,
 }
@@ -64,17 +64,17 @@ impl Fault {
         Self { span, message: message.into() }
     }
 
-    /// `word` is none of `candidates`.
+    /// The fault that `word` is not one of `candidates`.
     pub(super) fn unknown(span: Range<usize>, what: &str, word: &str, candidates: &[&str]) -> Self {
         Self::new(span, unknown(what, word, candidates))
     }
 
-    /// What the TOML reader found.
+    /// The fault that the TOML parser found.
     pub(super) fn from_toml(error: &toml::de::Error) -> Self {
         Self::new(error.span().unwrap_or(0..0), in_our_words(error.message()))
     }
 
-    /// With the place as people count it.
+    /// Converts the place from a byte position into a line and a column.
     pub(super) fn locate(self, file: &str, text: &str) -> ScenarioError {
         let before = text.get(..self.span.start).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -93,13 +93,13 @@ fn unknown(what: &str, word: &str, candidates: &[&str]) -> String {
         None => String::new(),
     };
     match candidates {
-        [] => format!("unknown {what} {word}: there is none here"),
+        [] => format!("unknown {what} {word}: no {what} is possible here"),
         _ => format!("unknown {what} {word}{hint} (known: {})", candidates.join(", ")),
     }
 }
 
-/// serde's message about an unknown key or name lists what is known; people need the nearest one first. The TOML reader
-/// hands on nothing of it but the message, so it is read out of that.
+/// Rewrites serde's message about an unknown key or name. It lists all known ones; people need the nearest one first.
+/// The TOML parser passes on nothing but the message, so the names are extracted from it.
 fn in_our_words(message: &str) -> String {
     let rewritten = [("unknown field `", "key"), ("unknown variant `", "name")]
         .into_iter()

@@ -1,5 +1,4 @@
-//! The file as it is written: every key, its type, and nothing else. What it means is decided in
-//! `resolve`.
+//! The file as it is written: every key and its type. Its meaning is decided in `resolve`.
 
 pub(super) mod endpoint;
 pub(super) mod expect;
@@ -78,11 +77,11 @@ levels! {
         }
     }
     {
-        /// A variant: settings that hold over the base's.
+        /// A variant: settings that override those of the base.
         struct VariantFile {
             name: Spanned<String>,
             share: Option<Spanned<Portion>>,
-            /// The expectations of the base do not hold here.
+            /// If set, the expectations of the base do not apply to this variant.
             #[serde(default)]
             own_expectations: bool,
         }
@@ -90,7 +89,7 @@ levels! {
 }
 
 settings! {
-    /// The settings of a run, each about one direction, end or flow.
+    /// The settings of a run, each of them for one direction, one end or one flow.
     struct Level {
         limit: Option<Time>,
         session: Option<SessionName>,
@@ -106,7 +105,7 @@ settings! {
     }
 }
 
-/// A published figure.
+/// A published result.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReferenceFile {
@@ -117,7 +116,7 @@ pub(super) struct ReferenceFile {
     pub(super) time: Option<Time>,
 }
 
-/// A property that is not checked here, and why.
+/// A property that is not checked in this scenario, and the reason.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PropertyOff {

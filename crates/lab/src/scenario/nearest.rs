@@ -1,8 +1,8 @@
-//! Which of the known words somebody may have meant.
+//! Finds the known word that is closest to a mistyped one.
 
 /// The one of `candidates` that is closest to `word`; `None` if none is close.
 ///
-/// Close is: one letter in three may be wrong, missing, too many or changed with its neighbour.
+/// A word is close if at most one letter in three is wrong, missing, added or swapped with its neighbour.
 pub(super) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -14,7 +14,7 @@ pub(super) fn nearest<'a>(
     (distance * 3 <= length.max(3)).then_some(candidate)
 }
 
-/// How many single changes lead from one word to the other (optimal string alignment).
+/// The number of single changes between the two words (optimal string alignment distance).
 fn distance(from: &str, to: &str) -> usize {
     let from: Vec<char> = from.chars().flat_map(char::to_lowercase).collect();
     let to: Vec<char> = to.chars().flat_map(char::to_lowercase).collect();

@@ -1,4 +1,4 @@
-//! From what is written to what is meant.
+//! Resolves the file as it is written into the scenario that it means.
 
 mod endpoint;
 mod expect;
@@ -18,13 +18,13 @@ use super::settings::Overlay;
 use super::{CONTROLLERS, Reference, Scenario, Setup, Variant};
 use crate::setup::Turns;
 
-/// The name of the variant that the file itself is.
+/// The name of the variant that the file itself describes.
 const BASE: &str = "base";
-/// How many seeds a scenario has that does not say.
+/// How many seeds a scenario has by default.
 const SEEDS: u64 = 20;
-/// The limit of a scenario that does not say.
+/// The default limit of a scenario.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The properties of the field notes that are checked while a run goes on: S1 to S24, L1 to L12.
+/// The properties of the field notes that are checked during a run: S1 to S24, L1 to L12.
 const SAFETY_PROPERTIES: u32 = 24;
 const LIVENESS_PROPERTIES: u32 = 12;
 
@@ -53,20 +53,20 @@ fn controllers(file: &ScenarioFile) -> Result<Vec<String>, Fault> {
         return Ok(CONTROLLERS.map(str::to_owned).to_vec());
     };
     if list.get_ref().is_empty() {
-        return Err(Fault::new(list.span(), "there must be a controller"));
+        return Err(Fault::new(list.span(), "at least one controller must be listed"));
     }
     let mut controllers = Vec::new();
     for name in list.get_ref() {
         let known = controller(name)?;
         if controllers.contains(&known) {
-            return Err(Fault::new(name.span(), format!("{known} is here twice")));
+            return Err(Fault::new(name.span(), format!("{known} is listed twice")));
         }
         controllers.push(known);
     }
     Ok(controllers)
 }
 
-/// A controller's name, if it is one.
+/// The name of a controller that exists.
 fn controller(name: &Spanned<String>) -> Result<String, Fault> {
     match CONTROLLERS.contains(&name.get_ref().as_str()) {
         true => Ok(name.get_ref().clone()),
@@ -90,12 +90,12 @@ fn variants(
         let expectations = controllers.iter().map(expect).collect::<Result<BTreeMap<_, _>, _>>()?;
         variants.push(Variant { name: BASE.to_owned(), share: 1.0, setup, expectations });
     } else if let (true, Some(base)) = (file.variant.is_empty(), &file.base) {
-        return Err(Fault::new(base.span(), "without its base this file needs a variant"));
+        return Err(Fault::new(base.span(), "a file with base = false needs at least one variant"));
     }
     for variant in &file.variant {
         let name = variant.name.get_ref();
         if name.is_empty() || variants.iter().any(|other: &Variant| other.name == *name) {
-            let message = format!("a variant needs a name of its own, {name:?} is none");
+            let message = format!("{name:?} is not a unique name: every variant needs a name of its own");
             return Err(Fault::new(variant.name.span(), message));
         }
         let mut level = base.clone();
@@ -126,7 +126,7 @@ fn overlaid(
     let share = match &variant.share {
         None => 1.0,
         Some(share) if share.get_ref().0.get() > 0.0 => share.get_ref().0.get(),
-        Some(share) => return Err(Fault::new(share.span(), "a variant needs a share above 0")),
+        Some(share) => return Err(Fault::new(share.span(), "the share of a variant must be above 0")),
     };
     Ok(Variant { name: variant.name.get_ref().clone(), share, setup, expectations })
 }
@@ -153,7 +153,7 @@ fn properties_off(list: &[PropertyOff]) -> Result<Vec<(String, String)>, Fault> 
             return Err(Fault::new(off.property.span(), message));
         }
         if because.trim().is_empty() {
-            return Err(Fault::new(off.because.span(), "there must be a reason"));
+            return Err(Fault::new(off.because.span(), "a reason must be given"));
         }
         Ok((property.clone(), because.clone()))
     };
@@ -179,7 +179,7 @@ fn references(file: &ScenarioFile, variants: &[Variant]) -> Result<Vec<Reference
     file.reference.iter().map(resolve).collect()
 }
 
-/// A number that may not be zero.
+/// A number that must not be zero.
 fn at_least_one<T: Copy + Default + PartialEq>(
     number: Option<&Spanned<T>>,
     what: &str,

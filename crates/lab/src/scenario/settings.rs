@@ -1,6 +1,6 @@
-//! Settings that may all be left out, and how one set is laid over another.
+//! Settings that are all optional, and how one set is laid over another.
 
-/// Takes over from `over` whatever it says.
+/// A set of settings that another set can override: every setting that `over` contains replaces the one in `self`.
 pub(super) trait Overlay {
     fn overlay(&mut self, over: &Self);
 }
@@ -16,8 +16,8 @@ impl<T: Clone> Overlay for Option<T> {
 /// A table whose keys are all optional, and which can be laid over another one.
 ///
 /// The second form makes two tables out of one list of keys: one for a single part (one direction,
-/// one end, one controller), and one for all parts together, in which each part may be named to say
-/// something else about it. The method named after a part gives what holds for that part.
+/// one end, one controller), and one for all parts together, which may contain a table for each part that
+/// overrides the shared settings. The method named after a part returns the settings that hold for that part.
 macro_rules! settings {
     (
         $(#[$meta:meta])*

@@ -1,4 +1,4 @@
-//! Values with units, as `clearway link` takes them: `"15ms"`, `"10mbit"`, `"64KiB"`, `"30%"`.
+//! Values with units, in the format of `clearway link`: `"15ms"`, `"10mbit"`, `"64KiB"`, `"30%"`.
 
 use core::fmt;
 use core::time::Duration;
@@ -53,10 +53,10 @@ written! {
 }
 
 written! {
-    /// An amount of bytes.
+    /// A number of bytes.
     Size(u64),
     parse_size,
-    "an amount of bytes with its unit, in quotes, such as \"64KiB\""
+    "a number of bytes with its unit, in quotes, such as \"64KiB\""
 }
 
 written! {
@@ -66,7 +66,7 @@ written! {
     "a percentage in quotes such as \"30%\", or a number from 0 to 1",
     fn visit_f64<E: Error>(self, value: f64) -> Result<Portion, E> {
         let portion = Probability::new(value).map(Portion);
-        portion.ok_or_else(|| E::custom(format_args!("{value} is not from 0 to 1")))
+        portion.ok_or_else(|| E::custom(format_args!("{value} is not between 0 and 1")))
     },
     fn visit_i64<E: Error>(self, value: i64) -> Result<Portion, E> {
         self.visit_f64(value as f64)
@@ -88,7 +88,7 @@ written! {
 }
 
 written! {
-    /// A rate at which something passes.
+    /// A rate above zero.
     SpeedAboveZero(Rate),
     above_zero,
     "a rate above 0 with its unit, in quotes, such as \"10mbit\""
@@ -102,14 +102,14 @@ written! {
 }
 
 written! {
-    /// A max_ack_delay.
+    /// A value of the transport parameter max_ack_delay.
     AckDelay(Duration),
     ack_delay,
     "a duration below 16384 ms with its unit, in quotes, such as \"25ms\""
 }
 
 written! {
-    /// A queue in bandwidth-delay products.
+    /// The size of a queue in bandwidth-delay products.
     Products(f64),
     |_: &str| Err::<f64, _>("a number without quotes is expected"),
     "a number above 0, at most 1000",
@@ -123,7 +123,7 @@ written! {
     }
 }
 
-/// No queue in the world has more; a mistyped number shall not make one without bound.
+/// No real queue is larger; a mistyped number must not make an unbounded one.
 const MOST_PRODUCTS: f64 = 1000.0;
 /// RFC 9000 §18.2: values of 2^14 or greater are invalid.
 const ACK_DELAYS_END: Duration = Duration::from_millis(1 << 14);
@@ -136,11 +136,11 @@ fn above_zero(text: &str) -> Result<Rate, String> {
 
 fn ack_delay(text: &str) -> Result<Duration, String> {
     let delay = parse_duration(text).map_err(|error| error.to_string())?;
-    let error = || format!("{text:?} is no max_ack_delay: it is below 16384 ms (RFC 9000 §18.2)");
+    let error = || format!("{text:?} is too long: max_ack_delay is below 16384 ms (RFC 9000 §18.2)");
     if delay < ACK_DELAYS_END { Ok(delay) } else { Err(error()) }
 }
 
-/// A type whose values are whole numbers of a range.
+/// A type whose values are whole numbers from a range.
 macro_rules! counted {
     ($(#[$meta:meta])* $name:ident($inner:ty), $range:expr, $expected:literal) => {
         $(#[$meta])*
@@ -162,7 +162,7 @@ macro_rules! counted {
                         let number = <$inner>::try_from(value).ok();
                         let number = number.filter(|number| ($range).contains(number));
                         number.map($name).ok_or_else(|| {
-                            E::custom(format_args!("{value} is not allowed, but {}", $expected))
+                            E::custom(format_args!("{value} is not allowed: expected {}", $expected))
                         })
                     }
                 }
@@ -174,28 +174,28 @@ macro_rules! counted {
 }
 
 counted! {
-    /// How many, counted from 1.
+    /// A number of at least 1.
     Count(u64),
     1..,
-    "a number from 1 on"
+    "a number of at least 1"
 }
 
 counted! {
-    /// As [`Count`], of what is counted in 32 bits.
+    /// A number of at least 1 that fits into 32 bits.
     SmallCount(u32),
     1..,
-    "a number from 1 on"
+    "a number of at least 1"
 }
 
 counted! {
-    /// The largest payload that passes.
+    /// The largest payload that the network forwards.
     Mtu(usize),
     1200..,
     "a size of 1200 bytes or more (RFC 9000 §14)"
 }
 
 counted! {
-    /// Reordering that is tolerated.
+    /// The reordering that is tolerated before a packet is declared lost.
     PacketThreshold(u64),
     3..=16_384,
     "a number of packets from 3 (RFC 9002 §6.1.1) to 16384"

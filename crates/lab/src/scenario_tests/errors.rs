@@ -1,19 +1,19 @@
-//! What is wrong is named with its place.
+//! Every fault in a file is reported with its place.
 
 use std::path::Path;
 
 use super::super::{Scenario, ScenarioError};
 use super::{FLOW, parse};
 
-/// The error of `text`, as people see it.
+/// The error message of `text`, as users see it.
 fn error(text: &str) -> String {
     match parse(text) {
-        Ok(_) => panic!("understood: {text}"),
+        Ok(_) => panic!("accepted: {text}"),
         Err(error) => error.to_string(),
     }
 }
 
-/// The error of `lines` behind a summary (line 1) and a flow (lines 2 to 4): `lines` begin at line 5.
+/// Checks the error of `lines` after a summary (line 1) and a flow (lines 2 to 4): `lines` begin at line 5.
 #[track_caller]
 fn check(lines: &str, expected: &str) {
     let error = error(&format!("summary = \"A test.\"\n{FLOW}{lines}\n"));
@@ -57,8 +57,8 @@ fn wrong_values() {
     check("[network]\nrate = \"10mbps\"", "test.toml:6:8: \"10mbps\" is not a rate");
     check("[network]\ntick = \"never\"", "test.toml:6:8: \"never\" is not a duration");
     check("[network]\nduplicate = \"130%\"", "test.toml:6:13: \"130%\" is not a probability");
-    check("[network]\nduplicate = 1.3", "test.toml:6:13: 1.3 is not from 0 to 1");
-    check("[network]\nmtu = -1", "test.toml:6:7: -1 is not allowed, but a size of 1200 bytes");
+    check("[network]\nduplicate = 1.3", "test.toml:6:13: 1.3 is not between 0 and 1");
+    check("[network]\nmtu = -1", "test.toml:6:7: -1 is not allowed: expected a size of 1200 bytes");
     check(
         "[network]\nbleach = \"yes\"",
         "test.toml:6:10: invalid type: string \"yes\", expected a boolean",
@@ -71,8 +71,8 @@ fn wrong_values() {
 }
 
 #[test]
-fn what_makes_no_sense() {
-    check("[network]\nqueue = { bdp = 1 }", "test.toml:6:9: such a queue needs a rate or a trace");
+fn settings_that_make_no_sense() {
+    check("[network]\nqueue = { bdp = 1 }", "test.toml:6:9: this kind of queue needs a rate or a trace");
     check(
         "[network]\nrate = \"1mbit\"\nqueue = { bdp = -1 }",
         "test.toml:7:17: -1 is not a number above 0, at most 1000",
@@ -88,7 +88,7 @@ fn what_makes_no_sense() {
     check("[network]\ntrace = \"no/such\"", "test.toml:6:9: ./no/such cannot be read: ");
     check(
         "[endpoint]\ndatagram_size = 1100",
-        "test.toml:6:17: a datagram size is from 1200 to 65527",
+        "test.toml:6:17: a datagram size must be between 1200 and 65527",
     );
     check(
         "[endpoint.client]\nack_eliciting_threshold = 0",
@@ -101,11 +101,11 @@ fn what_makes_no_sense() {
     );
     check(
         "[expect]\nshares = [{ flow = \"download\", at_least = 0.6, at_most = 0.5 }]",
-        "test.toml:6:20: the least share is larger than the largest",
+        "test.toml:6:20: at_least is larger than at_most",
     );
-    check("[[variant]]\nname = \"\"", "test.toml:6:8: a variant needs a name of its own");
-    check("[[variant]]\nname = \"base\"", "test.toml:6:8: a variant needs a name of its own");
-    check("[[variant]]\nname = \"a\"\nshare = 0", "test.toml:7:9: a variant needs a share above 0");
+    check("[[variant]]\nname = \"\"", "test.toml:6:8: \"\" is not a unique name");
+    check("[[variant]]\nname = \"base\"", "test.toml:6:8: \"base\" is not a unique name");
+    check("[[variant]]\nname = \"a\"\nshare = 0", "test.toml:7:9: the share of a variant must be above 0");
     check("[[variant]]", "test.toml:5:1: missing key `name`");
     check(
         "[[reference]]\nfigure = \"f\"\nsource = \"s\"\ncontroller = \"cubick\"",
@@ -118,26 +118,26 @@ fn what_makes_no_sense() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_where_it_stands() {
+fn impossible_values_are_rejected_with_their_place() {
     let network = |line: &str, expected: &str| check(&format!("[network]\n{line}"), expected);
-    network("loss = [{ list = [2, 0] }]", "test.toml:6:22: 0 is not allowed, but a number from 1");
+    network("loss = [{ list = [2, 0] }]", "test.toml:6:22: 0 is not allowed: expected a number of at least 1");
     network(
         "loss = [{ burst = { start = \"1%\", longest = 0 } }]",
-        "test.toml:6:45: 0 is not allowed, but a number from 1",
+        "test.toml:6:45: 0 is not allowed: expected a number of at least 1",
     );
     network(
         "loss = [{ capped = { probability = \"1%\", longest = 0 } }]",
-        "test.toml:6:52: 0 is not allowed, but a number from 1",
+        "test.toml:6:52: 0 is not allowed: expected a number of at least 1",
     );
     let steps = "[{ at = \"2s\", value = \"5ms\" }, { at = \"1s\", value = \"9ms\" }]";
     network(
         &format!("delay_steps = {steps}"),
-        "test.toml:6:15: steps come in the order of their times, each later",
+        "test.toml:6:15: steps must be in the order of their times, each later than",
     );
     let steps = "[{ at = \"2s\", value = \"1mbit\" }, { at = \"2s\", value = \"2mbit\" }]";
     network(
         &format!("rate_steps = {steps}"),
-        "test.toml:6:14: steps come in the order of their times, each later",
+        "test.toml:6:14: steps must be in the order of their times, each later than",
     );
     network("queue = { bdp = 1e300 }", "test.toml:6:17: 1000000000000000000000");
     network("rate = \"0\"", "test.toml:6:8: \"0\" lets nothing pass: a rate above 0 is expected");
@@ -147,30 +147,30 @@ fn what_cannot_be_is_refused_where_it_stands() {
     );
     network(
         "mtu = 0",
-        "test.toml:6:7: 0 is not allowed, but a size of 1200 bytes or more (RFC 9000",
+        "test.toml:6:7: 0 is not allowed: expected a size of 1200 bytes or more (RFC 9000",
     );
     network(
         "ack_filter = { keep_one_of = 0, smaller_than = 9 }",
-        "test.toml:6:30: 0 is not allowed, but a number from 1",
+        "test.toml:6:30: 0 is not allowed: expected a number of at least 1",
     );
-    check("[host.client]\nbatch = 0", "test.toml:6:9: 0 is not allowed, but a number from 1");
+    check("[host.client]\nbatch = 0", "test.toml:6:9: 0 is not allowed: expected a number of at least 1");
     let endpoint = |line: &str, expected: &str| check(&format!("[endpoint]\n{line}"), expected);
     endpoint(
         "max_ack_delay = \"16384ms\"",
-        "test.toml:6:17: \"16384ms\" is no max_ack_delay: it is below 16384 ms (RFC 9000 §18.2)",
+        "test.toml:6:17: \"16384ms\" is too long: max_ack_delay is below 16384 ms (RFC 9000 §18.2)",
     );
     endpoint(
         "packet_threshold = 0",
-        "test.toml:6:20: 0 is not allowed, but a number of packets from 3 (RFC 9002 §6.1.1)",
+        "test.toml:6:20: 0 is not allowed: expected a number of packets from 3 (RFC 9002 §6.1.1)",
     );
     endpoint(
         "maximum_window = \"1B\"",
-        "test.toml:6:18: a maximum_window has room for BBR's least window, 4 datagrams: 4800 bytes",
+        "test.toml:6:18: a maximum_window must have room for BBR's smallest window, 4 datagrams: 4800 bytes",
     );
 }
 
 #[test]
-fn what_can_just_be_is_taken() {
+fn extreme_but_possible_values_are_accepted() {
     for line in [
         "[network]\nloss = [{ list = [1] }]\nmtu = 1200\nrate = \"8bit\"\nqueue = { bdp = 1000 }",
         "[network]\nrate_steps = [{ at = \"0s\", value = \"0\" }, { at = \"1s\", value = \"1mbit\" }]",
@@ -186,36 +186,36 @@ fn a_sequence_that_makes_no_sense() {
     for (traffic, expected) in [
         (
             "{ download = \"1B\", upload = \"1B\" }",
-            "traffic is exactly one of download, upload, parallel, requests, paced, cancelled, bulk, \
-             or a sequence = [...] of them, or several together = [...]; here is download and upload",
+            "traffic must be exactly one of download, upload, parallel, requests, paced, cancelled, bulk, \
+             or a sequence = [...] of them, or several together = [...]; found download and upload",
         ),
-        ("{}", "traffic is exactly one of"),
+        ("{}", "traffic must be exactly one of"),
         (
             "{ cancelled = { count = 4, size = \"1B\" } }",
-            "a message that is given up midway has 2 bytes or more",
+            "a message that is cancelled midway must have 2 bytes or more",
         ),
-        ("{ idle = \"1s\" }", "idle is a part of a sequence"),
-        ("{ together = [] }", "together has 1 to 1000 parts"),
-        ("{ together = [{ upload = \"1B\" }], idle = \"1s\" }", "together stands alone"),
+        ("{ idle = \"1s\" }", "idle must be a part of a sequence"),
+        ("{ together = [] }", "together must have 1 to 1000 parts"),
+        ("{ together = [{ upload = \"1B\" }], idle = \"1s\" }", "together must stand alone"),
         (
             "{ together = [{ upload = \"1B\" }], sequence = [{ upload = \"1B\" }] }",
-            "a sequence stands alone: together belongs into its list",
+            "a sequence must stand alone: together belongs in its list",
         ),
-        ("{ sequence = [] }", "a sequence has 1 to 1000 parts"),
+        ("{ sequence = [] }", "a sequence must have 1 to 1000 parts"),
         ("{ sequence = [{ idle = \"1s\" }] }", "there is nothing to transfer"),
-        ("{ sequence = [{ download = \"1B\" }], upload = \"1B\" }", "a sequence stands alone"),
+        ("{ sequence = [{ download = \"1B\" }], upload = \"1B\" }", "a sequence must stand alone"),
     ] {
         let flow = format!("summary = \"A test.\"\n[[flow]]\nname = \"a\"\ntraffic = {traffic}\n");
         let (error, expected) = (error(&flow), format!("test.toml:4:11: {expected}"));
         assert!(error.starts_with(&expected), "{error}\n  and not {expected}");
     }
     for (kind, expected) in [
-        ("{ bulk = { for = \"1s\" } }", "bulk ends with the connection: nothing is together"),
-        ("{ idle = \"1s\" }", "idle is a part of a sequence"),
-        ("{ together = [{ upload = \"1B\" }] }", "what is together is one kind of traffic each"),
-        ("{ sequence = [{ upload = \"1B\" }] }", "what is together is one kind of traffic each"),
+        ("{ bulk = { for = \"1s\" } }", "bulk ends with the connection: it cannot be in together"),
+        ("{ idle = \"1s\" }", "idle must be a part of a sequence"),
+        ("{ together = [{ upload = \"1B\" }] }", "each entry of together must be one kind"),
+        ("{ sequence = [{ upload = \"1B\" }] }", "each entry of together must be one kind"),
         ("{ upload = \"0B\" }", "there is nothing to transfer"),
-        ("{}", "traffic is exactly one of"),
+        ("{}", "traffic must be exactly one of"),
     ] {
         let flow = format!(
             "summary = \"A test.\"\n[[flow]]\nname = \"a\"\ntraffic = {{ together = [{kind}] }}\n"
@@ -255,7 +255,7 @@ fn flows_that_make_no_sense() {
         ),
         (
             "name = \"a\"\ncopies = 10001\ntraffic = { download = \"1\" }",
-            "test.toml:4:10: no more than 10000 copies",
+            "test.toml:4:10: copies must be at most 10000",
         ),
         (
             "name = \"a\"\ncontroller = \"vegas\"\ntraffic = { download = \"1\" }",
@@ -263,7 +263,7 @@ fn flows_that_make_no_sense() {
         ),
         (
             "name = \"a\"\ntraffic = { download = \"1\" }\n[[flow]]\nname = \"a\"\ntraffic = { upload = \"1\" }",
-            "test.toml:6:8: a flow needs a name of its own, \"a\" is none",
+            "test.toml:6:8: \"a\" is not a unique name: every flow needs a name of its own",
         ),
     ] {
         let error = flow(text);
@@ -274,20 +274,20 @@ fn flows_that_make_no_sense() {
 #[test]
 fn the_file_as_a_whole() {
     assert_eq!(error(FLOW), "test.toml:1:1: missing key `summary`");
-    assert_eq!(error("summary = \"A test.\""), "test.toml:1:1: there must be a [[flow]]");
+    assert_eq!(error("summary = \"A test.\""), "test.toml:1:1: a scenario needs at least one [[flow]]");
     for (first, expected) in [
         ("seeds = 0", "test.toml:2:9: seeds must be at least 1"),
         ("seeds = -1", "test.toml:2:9: invalid value: integer `-1`"),
-        ("controllers = []", "test.toml:2:15: there must be a controller"),
-        ("controllers = [\"reno\", \"reno\"]", "test.toml:2:24: reno is here twice"),
+        ("controllers = []", "test.toml:2:15: at least one controller must be listed"),
+        ("controllers = [\"reno\", \"reno\"]", "test.toml:2:24: reno is listed twice"),
         ("controllers = [\"rno\"]", "test.toml:2:16: unknown controller rno; did you mean reno?"),
-        ("base = false", "test.toml:2:8: without its base this file needs a variant"),
+        ("base = false", "test.toml:2:8: a file with base = false needs at least one variant"),
         ("limit = 10", "test.toml:2:9: invalid type: integer `10`, expected a duration"),
         ("limit = \"10\"\"", "test.toml:2:"),
         ("properties_off = [{ property = \"S10\" }]", "test.toml:2:19: missing key `because`"),
         (
             "properties_off = [{ property = \"S10\", because = \" \" }]",
-            "test.toml:2:49: there must be a reason",
+            "test.toml:2:49: a reason must be given",
         ),
         (
             "properties_off = [{ property = \"S99\", because = \"x\" }]",
@@ -306,7 +306,7 @@ fn columns_are_characters() {
 }
 
 #[test]
-fn a_file_that_is_not_there() {
+fn a_missing_file() {
     let path = Path::new("no/such.toml");
     let error = Scenario::load(path).expect_err("there is none");
     assert!(matches!(error, ScenarioError::Unreadable { .. }));

@@ -1,4 +1,4 @@
-//! A variant is laid over the base.
+//! Variants override the base.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ fn variant<'a>(scenario: &'a Scenario, name: &str) -> &'a Variant {
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
-fn what_a_variant_does_not_say_is_the_bases() {
+fn a_variant_inherits_every_setting_that_it_does_not_override() {
     let scenario = with_flow(
         r#"
         limit = "7s"
@@ -49,7 +49,7 @@ fn what_a_variant_does_not_say_is_the_bases() {
     assert_eq!(a.setup.flows[0].client.max_ack_delay, MS);
     assert_eq!(a.setup.flows[0].server.max_ack_delay, 25 * MS);
 
-    // What a variant says about both holds over what the base says about one.
+    // A variant's setting for both directions or ends overrides the base's setting for one of them.
     let b = variant(&scenario, "b");
     assert_eq!(b.share, 1.0);
     assert_eq!(b.setup.limit, 8000 * MS);
@@ -91,7 +91,7 @@ fn lists_are_replaced() {
 }
 
 #[test]
-fn values_can_be_taken_back() {
+fn a_variant_can_remove_a_value() {
     let scenario = with_flow(
         r#"
         network = { rate = "1mbit", tick = "1ms", mark_above = "1ms" }
@@ -132,19 +132,19 @@ fn expectations_by_controller() {
     };
     assert_eq!(within("base", "reno"), (Some(4), Some(0.9), true));
     assert_eq!(within("base", "bbr"), (Some(3), Some(0.9), true));
-    // The later word holds, also where the earlier one was about one controller.
+    // The variant's setting wins even where the base's one is for a single controller.
     assert_eq!(within("slower", "reno"), (Some(8), Some(0.9), true));
     assert_eq!(within("slower", "bbr"), (Some(8), Some(0.9), true));
     let median = |controller| variant(&scenario, "slower").expect(controller).median_within;
     assert_eq!((median("reno"), median("bbr")), (Some(Duration::from_secs(5)), None));
     assert_eq!(within("its own", "reno"), (Some(9), None, true));
     assert_eq!(within("its own", "bbr"), (None, None, true));
-    // Of a controller that the scenario does not run, nothing but an end is expected.
+    // A controller that the scenario does not run is only expected to finish.
     assert_eq!(within("base", "cubic"), (None, None, true));
 }
 
 #[test]
-fn a_base_that_is_none_by_itself() {
+fn a_base_that_is_not_a_variant() {
     let scenario = with_flow("base = false\n[[variant]]\nname = \"only\"\n");
     assert_eq!(scenario.variants.len(), 1);
     assert_eq!(scenario.variants[0].name, "only");

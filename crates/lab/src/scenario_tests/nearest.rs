@@ -1,7 +1,7 @@
 use super::super::nearest::nearest;
 
 #[test]
-fn finds_what_was_meant() {
+fn finds_the_intended_word() {
     let keys = ["delay", "delay_steps", "rate", "rate_steps", "jitter", "loss"];
     for (written, meant) in [
         ("dleay", Some("delay")),

@@ -1,4 +1,4 @@
-//! Whatever the text, there is a scenario or an error that names a place in it.
+//! For any text, the result is a scenario or an error that names a place in the text.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::super::{Scenario, ScenarioError};
 use super::{FLOW, parse};
 
-/// A file that uses much of the language, as a start for damage.
+/// A file that uses many of the keys, to be damaged at random.
 const COLLAPSE: &str = include_str!("../../../../scenarios/collapse.toml");
 
 fn check(text: &str) {
@@ -130,7 +130,7 @@ proptest! {
 }
 
 #[test]
-fn numbers_at_the_edges() {
+fn extreme_numbers() {
     for value in ["nan", "inf", "-inf", "1e308", "1e-308"] {
         let network = format!(
             "network = {{ rate = \"10mbit\", delay = \"1s\", queue = {{ bdp = {value} }} }}"

@@ -1,10 +1,10 @@
-//! What people read about the language is true and whole.
+//! The documentation of the scenario files is correct and complete.
 
 use super::{FLOW, parse};
 
 const README: &str = include_str!("../../../../scenarios/README.md");
 
-/// The keys that are known where `text` has the key `x`.
+/// The keys that are allowed where `text` has the key `x`.
 fn known(text: &str) -> Vec<String> {
     let error = parse(text).expect_err("x is no key").to_string();
     let list = error.split_once("(known: ").and_then(|(_, list)| list.strip_suffix(')'));

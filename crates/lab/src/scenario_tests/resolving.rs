@@ -1,4 +1,4 @@
-//! Every setting arrives where it belongs.
+//! Every setting of a file ends up in the right field.
 
 use core::time::Duration;
 
@@ -119,7 +119,7 @@ fn queues() {
     // 10 Mbit/s for 30 ms are 37,500 bytes.
     assert_eq!(limit("{ bdp = 2 }"), bytes(75_000));
     assert_eq!(limit("{ time = \"20ms\" }"), bytes(25_000));
-    // A datagram has room in any queue.
+    // Every queue has room for one datagram.
     assert_eq!(limit("{ bdp = 0.001 }"), bytes(1530));
     assert_eq!(limit("{ bytes = \"1B\" }"), bytes(1530));
 }
@@ -171,7 +171,7 @@ fn hosts() {
         batch_service: Duration::ZERO,
         batch: 8,
     };
-    // The client receives what goes to the client.
+    // The client's host receives the datagrams to the client.
     assert_eq!(setup.network.to_client.host, Some(host));
     assert_eq!(setup.network.to_server.host, None);
 }

@@ -40,7 +40,7 @@ fn for_each_expectation(mut check: impl FnMut(&str, &Scenario, &Variant, &Expect
     }
 }
 
-/// The flow's data goes this way.
+/// The conditions in the direction of the flow's data.
 fn conditions<'a>(setup: &'a Setup, flow: &Flow) -> &'a Conditions {
     match flow.traffic {
         Traffic::Upload { .. } => &setup.network.to_server,
@@ -48,7 +48,7 @@ fn conditions<'a>(setup: &'a Setup, flow: &Flow) -> &'a Conditions {
     }
 }
 
-/// The highest rate of a way; `None` without any.
+/// The highest rate of a direction; `None` if it has no rate.
 fn capacity(conditions: &Conditions) -> Option<Rate> {
     let trace = conditions.trace.as_ref().map(Trace::mean_rate);
     let steps = conditions.rate_steps.iter().map(|step| step.value);
@@ -57,7 +57,7 @@ fn capacity(conditions: &Conditions) -> Option<Rate> {
 }
 
 #[test]
-fn every_file_is_understood_and_says_what_it_is() {
+fn every_file_is_valid_and_has_a_summary() {
     let set = set();
     assert!(set.len() >= 50, "{}", set.len());
     for scenario in &set {
@@ -73,7 +73,7 @@ fn every_file_is_understood_and_says_what_it_is() {
 }
 
 #[test]
-fn every_scenario_says_why_it_expects_what_it_expects() {
+fn every_scenario_explains_its_expectations_in_a_comment() {
     for scenario in set() {
         let text = std::fs::read_to_string(folder().join(format!("{}.toml", scenario.name)));
         assert!(text.expect("it was read before").starts_with("# "), "{}", scenario.name);
@@ -133,7 +133,7 @@ fn nothing_impossible_is_expected() {
     });
 }
 
-/// What is part of a capacity needs one; queues that fill need a bottleneck.
+/// Utilisation needs a capacity; queue delay needs a bottleneck.
 #[test]
 fn expectations_fit_their_networks() {
     for_each_expectation(|place, _, variant, bounds| {
@@ -155,7 +155,7 @@ fn expectations_fit_their_networks() {
 }
 
 #[test]
-fn the_collapse_is_the_published_one() {
+fn the_collapse_scenario_matches_the_published_one() {
     let set = set();
     let collapse = set.iter().find(|scenario| scenario.name == "collapse").expect("it is there");
     assert_eq!(collapse.controllers, CONTROLLERS);
@@ -175,8 +175,8 @@ fn the_collapse_is_the_published_one() {
     }
 }
 
-/// At five microseconds for each datagram, `lab run --all` takes less than ten minutes of two cores; a third
-/// of that is left for what is sent twice and for small datagrams.
+/// At five microseconds for each datagram, `lab run --all` takes less than ten minutes on two cores; a third
+/// of that is left for retransmissions and for small datagrams.
 #[test]
 fn the_whole_set_is_quick_enough() {
     const DATAGRAMS: f64 = 600.0 * 2.0 / 5e-6;
@@ -194,8 +194,8 @@ fn the_whole_set_is_quick_enough() {
     assert!(total < DATAGRAMS / 1.5, "{total} datagrams");
 }
 
-/// About how many datagrams a run has: full ones, and an ACK for two of them. What time decides fills
-/// the rate, or the most that is expected where there is none.
+/// An estimate of the number of datagrams in a run: full ones, and an ACK for every two of them. Traffic that
+/// lasts for a given time fills the rate, or the highest expected goodput where there is no rate.
 fn datagrams(variant: &Variant) -> f64 {
     let setup = &variant.setup;
     let bytes = setup.flows.iter().filter_map(|flow| flow.traffic.bytes()).sum::<u64>() as f64;
@@ -211,7 +211,7 @@ fn datagrams(variant: &Variant) -> f64 {
     (bytes + filled) / 1165.0 * 1.5
 }
 
-/// What `cellular` and `scenarios/README.md` say of it.
+/// Checks what `cellular` and `scenarios/README.md` say about the trace.
 #[test]
 fn the_made_up_trace_is_as_described() {
     let stored = std::fs::read_to_string(folder().join(CELLULAR)).expect("it is there");

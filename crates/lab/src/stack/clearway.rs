@@ -1,4 +1,4 @@
-//! Our own stack, whole: endpoint, handshake, connection.
+//! The complete Clearway stack: endpoint, handshake and connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use crate::setup::{SessionKind, Turns};
 /// The name of every simulated server.
 pub(super) const SERVER_NAME: &str = "lab.example";
 const BUFFER: usize = 65_536;
-/// Connections per simulated endpoint: one, and those that a client's moves may begin.
+/// Connections per simulated endpoint: one, and those that packets from a client's new address may create.
 const MAX_CONNECTIONS: usize = 16;
 
 /// One end of a Clearway connection.
 pub struct ClearwayStack {
     endpoint: Endpoint,
     connections: Vec<ConnectionHandle>,
-    /// Watches the server's first connection.
+    /// Observes the server's first connection.
     observer: Option<Box<dyn Observer>>,
     buffer: Vec<u8>,
-    /// How many datagrams are handed over at once.
+    /// How many datagrams are passed on at once.
     batch: usize,
 }
 
@@ -83,12 +83,12 @@ impl ClearwayStack {
         Ok(Self { endpoint, connections, observer, buffer, batch: Turns::default().batch })
     }
 
-    /// The same, handing over at most so many datagrams at once.
+    /// The same stack, passing on at most `batch` datagrams at once.
     pub fn with_batch(self, batch: usize) -> Self {
         Self { batch: batch.max(1), ..self }
     }
 
-    /// The connection that counts: the one that was confirmed, or the first.
+    /// The connection that the flow uses: the first whose handshake is confirmed, otherwise the first.
     fn connection(&self) -> Option<&Connection> {
         let live =
             || self.connections.iter().filter_map(|handle| self.endpoint.connection(*handle));

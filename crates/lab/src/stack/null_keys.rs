@@ -1,23 +1,23 @@
-//! Packet protection that hides nothing, and notices every change.
+//! Packet protection without confidentiality that detects every change.
 
 use clearway_transport::KeySchedule;
 use rustls::Error;
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, Keys, PacketKey, PacketKeySet, Tag};
 
-/// As many bytes as the tag of every AEAD of TLS 1.3 has, so that packets have their real size.
+/// The length of the tag of every AEAD of TLS 1.3, so that packets have their real size.
 const TAG_LEN: usize = 16;
-/// As long as the sample of every header protection (RFC 9001 §5.4.2).
+/// The length of the sample of every header protection algorithm (RFC 9001 §5.4.2).
 const SAMPLE_LEN: usize = 16;
-/// Odd, with bits all over: 2^64 divided by the golden ratio.
+/// 2^64 divided by the golden ratio: odd, with well distributed bits.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-/// The limits of AEAD_AES_128_GCM (RFC 9001 §6.6), so that keys are updated when they would be.
+/// The limits of AEAD_AES_128_GCM (RFC 9001 §6.6), so that keys are updated as often as with real TLS.
 const CONFIDENTIALITY_LIMIT: u64 = 1 << 23;
 const INTEGRITY_LIMIT: u64 = 1 << 52;
 
-/// The keys of one level, and of one key phase within it.
+/// The keys of one encryption level, and of one key phase within it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NullKeys {
-    /// Different for every level and phase, as real keys are: a packet opens only with its own.
+    /// Different for every level and key phase, like real keys: a packet can be opened only with its own keys.
     pub(super) level: u64,
 }
 
@@ -30,7 +30,7 @@ impl NullKeys {
         DirectionalKeys { header: Box::new(NullHeaderKey), packet: Box::new(self) }
     }
 
-    /// Covers every byte of header and payload, and the packet number.
+    /// The tag, which covers every byte of the header and the payload, and the packet number.
     fn tag(self, packet_number: u64, header: &[u8], payload: &[u8]) -> [u8; TAG_LEN] {
         let start = self.level ^ packet_number.wrapping_mul(MULTIPLIER);
         let low = mix(mix(start, header), payload);
@@ -39,8 +39,8 @@ impl NullKeys {
     }
 }
 
-/// Folds `bytes` into `state`. Whole blocks are added up by columns of words, and so are the sums so far:
-/// the first alone would not notice two changes that cancel out.
+/// Folds `bytes` into `state`. Whole blocks are added up by columns of words, and the running sums are added up
+/// too: the first sums alone would not detect two changes that cancel out.
 fn mix(state: u64, bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<32>();
     let (mut sums, mut sums_of_sums) = ([0_u64; 4], [0_u64; 4]);
@@ -65,7 +65,7 @@ fn mix(state: u64, bytes: &[u8]) -> u64 {
     fold(folded, rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
 }
 
-/// A change of one bit of the word changes the product, and the rotation brings its high bits down.
+/// A change of one bit of the word changes the product, and the rotation moves its high bits down.
 fn fold(state: u64, word: u64) -> u64 {
     (state ^ word).wrapping_mul(MULTIPLIER).rotate_left(29)
 }
@@ -111,7 +111,7 @@ impl KeySchedule for NullKeys {
     }
 }
 
-/// Leaves headers as they are.
+/// Header protection that leaves headers unchanged.
 struct NullHeaderKey;
 
 impl HeaderProtectionKey for NullHeaderKey {

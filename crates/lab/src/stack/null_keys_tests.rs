@@ -13,7 +13,7 @@ fn sealed(payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_sealed_opens() {
+fn a_sealed_packet_can_be_opened() {
     for length in 0..100 {
         let payload: Vec<u8> = (0..length).collect();
         let mut packet = sealed(&payload);
@@ -22,7 +22,7 @@ fn what_was_sealed_opens() {
 }
 
 #[test]
-fn every_changed_bit_is_noticed() {
+fn every_changed_bit_is_detected() {
     let payload: Vec<u8> = (0..77).collect();
     let packet = sealed(&payload);
     for position in 0..packet.len() * 8 {
@@ -38,7 +38,7 @@ fn every_changed_bit_is_noticed() {
 }
 
 #[test]
-fn changes_that_cancel_out_are_noticed() {
+fn changes_that_could_cancel_out_are_detected() {
     let payload: Vec<u8> = (0..96).collect();
     let packet = sealed(&payload);
     let mut changed = packet.clone();
@@ -47,11 +47,11 @@ fn changes_that_cancel_out_are_noticed() {
     assert!(KEYS.decrypt_in_place(3, b"header", &mut changed).is_err(), "two words of a column");
     let mut changed = packet;
     changed[..64].rotate_left(32);
-    assert!(KEYS.decrypt_in_place(3, b"header", &mut changed).is_err(), "blocks changed places");
+    assert!(KEYS.decrypt_in_place(3, b"header", &mut changed).is_err(), "swapped blocks");
 }
 
 #[test]
-fn number_level_and_phase_belong_to_a_packet() {
+fn a_packet_opens_only_with_its_number_level_and_key_phase() {
     let packet = sealed(b"payload");
     assert!(KEYS.decrypt_in_place(4, b"header", &mut packet.clone()).is_err());
     let other = NullKeys { level: 8 };

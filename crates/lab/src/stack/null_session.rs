@@ -1,5 +1,5 @@
-//! A handshake without cryptography: the messages of TLS 1.3, in its order and its sizes, with the
-//! transport parameters in them and nothing else. What is left of a run is decided by its seed alone.
+//! A handshake without cryptography: the messages of TLS 1.3 in their order and with their sizes, containing only
+//! the transport parameters. Without randomness in TLS, the seed alone determines a run.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use super::null_keys::NullKeys;
 
 const PROTOCOL: &[u8] = b"h3";
 
-/// Bytes of each message beside the transport parameters in it, as TLS 1.3 has them with X25519, one
-/// certificate with an Ed25519 key, and two session tickets. A test holds them against the real ones.
+/// The size of each message in bytes without the transport parameters in it, for TLS 1.3 with X25519, one
+/// certificate with an Ed25519 key, and two session tickets. A test compares them with the real sizes.
 const CLIENT_HELLO: usize = 204;
 const SERVER_HELLO: usize = 90;
 const ENCRYPTED_EXTENSIONS: usize = 19;
@@ -54,22 +54,22 @@ impl ServerSessions for NullSessions {
     }
 }
 
-/// What a session does next.
+/// The next step of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// The client sends its ClientHello.
     Hello,
-    /// The peer's hello is awaited.
+    /// Waiting for the peer's hello.
     AwaitingHello,
-    /// The server's ServerHello is to be sent, or the client has read it: Handshake keys come.
+    /// The server is about to send its ServerHello, or the client has read it: the Handshake keys come next.
     HandshakeKeys,
-    /// The server sends its flight, and gets its 1-RTT keys.
+    /// The server sends its flight, and installs its 1-RTT keys.
     ServerFlight,
-    /// The peer's last message is awaited.
+    /// Waiting for the peer's last message.
     AwaitingFinished,
-    /// The client's Finished is to be sent, or the server's tickets.
-    LastWords,
-    /// All is said.
+    /// The client is about to send its Finished, or the server its session tickets.
+    FinalMessages,
+    /// The handshake is complete.
     Complete,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct NullSession {
     stage: Stage,
     local_parameters: Vec<u8>,
     peer_parameters: Option<Vec<u8>>,
-    /// What came of the peer's flight that is not complete.
+    /// The received part of a message that is not complete yet.
     received: Vec<u8>,
 }
 
@@ -89,7 +89,7 @@ impl NullSession {
         Self { side, stage, local_parameters, peer_parameters: None, received: Vec::new() }
     }
 
-    /// A message of `size` bytes in all, with `content` in it.
+    /// Appends a message of `size` bytes in total that contains `content`.
     fn message(out: &mut Vec<u8>, size: usize, content: &[u8]) {
         let length = content.len() as u16;
         let end = out.len() + size + content.len();
@@ -99,7 +99,7 @@ impl NullSession {
         out.resize(end, 0);
     }
 
-    /// Takes the next whole message from what was received, and gives its content.
+    /// Removes the next complete message from `received`, and returns its content.
     fn take_message(&mut self) -> Result<Option<Vec<u8>>, TransportError> {
         let Some((header, rest)) = self.received.split_first_chunk::<MESSAGE_HEADER>() else {
             return Ok(None);
@@ -124,13 +124,13 @@ impl NullSession {
                     self.stage = Stage::HandshakeKeys;
                 }
                 (Stage::AwaitingHello, Side::Client) => self.stage = Stage::HandshakeKeys,
-                (Stage::AwaitingFinished, Side::Server) => self.stage = Stage::LastWords,
+                (Stage::AwaitingFinished, Side::Server) => self.stage = Stage::FinalMessages,
                 (Stage::AwaitingFinished, Side::Client) => {
-                    // Four messages; the first has the transport parameters, the last has none left.
+                    // Four messages: the first contains the transport parameters, the last is the Finished.
                     if self.peer_parameters.is_none() {
                         self.peer_parameters = Some(content);
                     } else if content == LAST {
-                        self.stage = Stage::LastWords;
+                        self.stage = Stage::FinalMessages;
                     }
                 }
                 // Session tickets.
@@ -142,7 +142,7 @@ impl NullSession {
     }
 }
 
-/// What marks the server's Finished.
+/// The content that marks the server's Finished.
 const LAST: &[u8] = b"finished";
 
 const BROKEN: TransportError = TransportError::rule(
@@ -181,12 +181,12 @@ impl Session for NullSession {
                 self.stage = Stage::AwaitingFinished;
                 Some(application_keys())
             }
-            (Stage::LastWords, Side::Client) => {
+            (Stage::FinalMessages, Side::Client) => {
                 Self::message(out, FINISHED, &[]);
                 self.stage = Stage::Complete;
                 Some(application_keys())
             }
-            (Stage::LastWords, Side::Server) => {
+            (Stage::FinalMessages, Side::Server) => {
                 Self::message(out, SESSION_TICKETS, &[]);
                 self.stage = Stage::Complete;
                 None
@@ -198,7 +198,7 @@ impl Session for NullSession {
     fn is_handshaking(&self) -> bool {
         match self.side {
             Side::Client => self.stage != Stage::Complete,
-            Side::Server => !matches!(self.stage, Stage::LastWords | Stage::Complete),
+            Side::Server => !matches!(self.stage, Stage::FinalMessages | Stage::Complete),
         }
     }
 
@@ -244,12 +244,12 @@ fn application_keys() -> NewKeys {
     NewKeys::Application { keys: APPLICATION_KEYS.keys(), next: Box::new(APPLICATION_KEYS) }
 }
 
-/// What protects the 1-RTT packets of every such session, for a peer that writes its packets itself.
+/// The keys that protect the 1-RTT packets of every such session, for a test that builds the peer's packets itself.
 pub fn null_application_key() -> impl PacketKey {
     APPLICATION_KEYS
 }
 
-/// What protects the Initial packets of every such session.
+/// The keys that protect the Initial packets of every such session.
 pub fn null_initial_key() -> impl PacketKey {
     INITIAL_KEYS
 }

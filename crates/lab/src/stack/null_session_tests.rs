@@ -5,7 +5,7 @@ use clearway_transport::{ClientSessions, NewKeys, ServerSessions, Session, Space
 use super::NullSessions;
 use crate::stack::tls;
 
-/// What an end said in each space, in bytes.
+/// The bytes that an end sent in each packet number space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Said {
     initial: usize,
@@ -13,7 +13,7 @@ struct Said {
     application: usize,
 }
 
-/// An end with the space that it sends in.
+/// An end with the packet number space in which it sends.
 struct End {
     session: Box<dyn Session>,
     space: SpaceId,
@@ -25,7 +25,7 @@ impl End {
         Self { session, space: SpaceId::Initial, said: Said::default() }
     }
 
-    /// All that it has to say now, by space.
+    /// Everything that it sends now, by packet number space.
     fn speak(&mut self) -> Vec<(SpaceId, Vec<u8>)> {
         let mut all = Vec::new();
         loop {
@@ -49,11 +49,11 @@ impl End {
         }
     }
 
-    /// Takes in what the peer said, and answers after each message as the transport does.
+    /// Receives the peer's messages, and answers after each message as the transport does.
     fn hear(&mut self, messages: Vec<(SpaceId, Vec<u8>)>) -> Vec<(SpaceId, Vec<u8>)> {
         let mut answers = Vec::new();
         for (space, bytes) in messages {
-            // A byte at a time: messages may be cut anywhere.
+            // One byte at a time: messages may be split anywhere.
             for byte in bytes {
                 self.session.receive(space, &[byte]).unwrap();
                 answers.extend(self.speak());
@@ -80,7 +80,7 @@ fn handshake(client: Box<dyn Session>, server: Box<dyn Session>) -> (Said, Said)
     (client.said, server.said)
 }
 
-/// A simulation's packets are those of a real handshake, within the few bytes by which signatures and
+/// The simulated packets have the sizes of a real handshake, within the few bytes by which signatures and
 /// serial numbers vary.
 #[test]
 fn every_flight_is_as_long_as_with_real_tls() {

@@ -1,14 +1,14 @@
-//! quinn's stack, to compare ours with: quinn-proto does no I/O and takes its clock as an argument.
+//! quinn's stack, for comparison with Clearway's: quinn-proto does no I/O and receives the time as an argument.
 //!
-//! What quinn decides for itself, whatever [`EndSetup`] says: how often and how late it acknowledges
-//! (every second packet, 25 ms), the window to begin with if none is set, that its receive windows are
-//! of their full size from the start, that its window has no upper bound, and that a handshake is given up
-//! only with the idle timeout. The other settings are mapped.
+//! Some settings of [`EndSetup`] have no effect on quinn: it acknowledges every second packet and at the latest
+//! after 25 ms, chooses its own initial congestion window if none is set, starts with receive windows of full
+//! size, has no upper bound for its congestion window, and gives up a handshake only after the idle timeout.
+//! The other settings are mapped.
 //!
-//! The same seed gives the same run, byte for byte with the null session, times and sizes with TLS.
-//! Two things are beyond the seed. quinn's BBR draws the phase in which it begins to probe from the
-//! operating system, so that its runs vary. quinn's CUBIC takes cube roots from the platform's
-//! mathematical library, so that another machine may round otherwise.
+//! The same seed gives the same run: byte for byte with the null session, the same times and sizes with TLS.
+//! Two things do not depend on the seed. quinn's BBR draws the phase in which it begins to probe from the
+//! operating system's randomness, so that its runs vary. quinn's CUBIC computes cube roots with the platform's
+//! mathematical library, so that another machine may round differently.
 
 mod clock;
 mod config;
@@ -36,7 +36,7 @@ use crate::setup::{EndSetup, SessionKind};
 use controller::Controller;
 use streams::Streams;
 
-/// As many datagrams as quinn's own driver asks for at once.
+/// The number of datagrams that quinn's own driver requests at once.
 const BATCH: usize = 10;
 
 /// One end of a quinn connection.
@@ -44,10 +44,10 @@ pub struct QuinnStack {
     endpoint: Endpoint,
     connections: Vec<(ConnectionHandle, Connection)>,
     controller: Controller,
-    /// What the endpoint itself has to say, and to whom.
+    /// Datagrams that the endpoint itself sends, with their destinations.
     replies: Vec<(SocketAddr, Vec<u8>)>,
     buffer: Vec<u8>,
-    /// quinn tells its deadline only to those that may change it, so it is noted after every call.
+    /// quinn returns its deadline only through a mutable reference, so it is stored after every call.
     deadline: Option<Timestamp>,
 }
 
@@ -102,7 +102,7 @@ impl QuinnStack {
         }
     }
 
-    /// The connection that counts: the one that was established, or the first.
+    /// The connection that the flow uses: the first that is established, otherwise the first.
     fn index(&self) -> usize {
         let is_live =
             |connection: &Connection| !connection.is_handshaking() && !connection.is_closed();
@@ -129,7 +129,7 @@ impl QuinnStack {
         }
     }
 
-    /// Lets connections and endpoint tell each other what they have to, and notes the deadline.
+    /// Exchanges events between the connections and the endpoint, and stores the deadline.
     fn settle(&mut self) {
         let Self { endpoint, connections, deadline, .. } = self;
         *deadline = None;
@@ -232,7 +232,7 @@ impl Stack for QuinnStack {
     fn vitals(&self) -> Vitals {
         let Some(connection) = self.connection() else { return Vitals::default() };
         let statistics = connection.stats();
-        // Before there is a sample, quinn shows the round-trip time that it assumes.
+        // Before the first sample, quinn reports its assumed round-trip time.
         let has_sample = statistics.frame_rx.acks > 0;
         let smoothed_rtt = if has_sample { statistics.path.rtt.as_nanos() as u64 } else { 0 };
         Vitals {
@@ -248,15 +248,15 @@ impl Stack for QuinnStack {
     }
 }
 
-/// Why an end of quinn's cannot be made.
+/// Why an end with quinn's stack cannot be created.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum QuinnError {
-    /// It has no congestion controller of this name.
+    /// quinn has no congestion controller of this name.
     UnknownController(String),
     /// TLS cannot be set up.
     Tls(LabCertificateError),
-    /// It does not want to connect.
+    /// quinn refused to connect.
     Connect(ConnectError),
 }
 

@@ -21,7 +21,7 @@ fn identity() -> Result<&'static Identity, LabCertificateError> {
     IDENTITY.get_or_init(make_identity).as_ref().map_err(Clone::clone)
 }
 
-/// Ed25519, because all its signatures have one size.
+/// Ed25519, because all its signatures have the same size.
 fn make_identity() -> Result<Identity, LabCertificateError> {
     let failed = |error: rcgen::Error| LabCertificateError(Arc::new(error));
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).map_err(failed)?;
@@ -30,7 +30,7 @@ fn make_identity() -> Result<Identity, LabCertificateError> {
     Ok(Identity { certificate, key: key.serialize_der() })
 }
 
-/// No certificate could be made.
+/// The certificate could not be created.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LabCertificateError(Arc<dyn core::error::Error + Send + Sync>);
@@ -59,7 +59,7 @@ impl From<SessionError> for LabCertificateError {
     }
 }
 
-/// What every simulated server shows, and its key.
+/// The certificate chain of every simulated server, and its key.
 pub(super) fn chain_and_key()
 -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), LabCertificateError> {
     let identity = identity()?;
@@ -67,20 +67,20 @@ pub(super) fn chain_and_key()
     Ok((vec![identity.certificate.clone()], key.into()))
 }
 
-/// What every simulated client trusts.
+/// The root certificates that every simulated client trusts.
 pub(super) fn roots() -> Result<RootCertStore, LabCertificateError> {
     let mut roots = RootCertStore::empty();
     roots.add(identity()?.certificate.clone())?;
     Ok(roots)
 }
 
-/// A server's TLS.
+/// The TLS configuration of a server.
 pub(super) fn server() -> Result<Arc<TlsServerConfig>, LabCertificateError> {
     let (chain, key) = chain_and_key()?;
     Ok(Arc::new(TlsServerConfig::with_certificate(chain, key, PROTOCOLS)?))
 }
 
-/// A client's TLS, which has no session to resume.
+/// The TLS configuration of a client, without a session to resume.
 pub(super) fn client() -> Result<Arc<TlsClientConfig>, LabCertificateError> {
     Ok(Arc::new(TlsClientConfig::with_roots(roots()?, PROTOCOLS)?))
 }

@@ -3,14 +3,14 @@ use std::time::Instant;
 
 use super::{Done, Event, Job, Run, Swept};
 
-/// Brings runs back into their order, and tells of jobs in theirs.
+/// Sorts runs by their seeds, and reports jobs in their order.
 pub(super) struct Collector {
     jobs: Vec<Gathered>,
-    /// The first job that has not been told.
+    /// The first job that has not been reported.
     next: usize,
 }
 
-/// What has come of one job.
+/// The results of one job so far.
 struct Gathered {
     expected: usize,
     runs: Vec<Run>,
@@ -33,7 +33,7 @@ impl Collector {
         Self { jobs: jobs.iter().map(gathered).collect(), next: 0 }
     }
 
-    /// A run is over.
+    /// Adds a run that has ended.
     pub(super) fn add(&mut self, done: Done, on_event: &mut dyn FnMut(Event)) {
         let Done { job, seed, outcome, began, ended } = done;
         let gathered = &mut self.jobs[job];
@@ -44,7 +44,7 @@ impl Collector {
         self.tell(on_event);
     }
 
-    /// Tells of the jobs that are complete.
+    /// Reports the jobs that are complete.
     fn tell(&mut self, on_event: &mut dyn FnMut(Event)) {
         while let Some(gathered) = self.jobs.get_mut(self.next)
             && gathered.runs.len() == gathered.expected
@@ -54,7 +54,7 @@ impl Collector {
         }
     }
 
-    /// No more runs will come: tells of what is there.
+    /// Reports all remaining results, after the last run has ended.
     pub(super) fn finish(&mut self, on_event: &mut dyn FnMut(Event)) {
         self.tell(on_event);
         for job in self.next..self.jobs.len() {

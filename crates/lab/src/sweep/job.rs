@@ -7,21 +7,21 @@ use crate::setup::{Setup, Traffic};
 /// The runs of one setup with one controller.
 #[derive(Clone, Debug)]
 pub struct Job<'a> {
-    /// What is run.
+    /// The setup of the runs.
     pub setup: &'a Setup,
     /// The controller under test.
     pub candidate: &'a Candidate,
     /// The seeds, one for each run.
     pub seeds: Range<u64>,
-    /// How often it is noted what the flows have received; `None` never.
+    /// The interval at which the flows' progress is sampled; `None` takes no samples.
     pub sample_every: Option<Duration>,
     /// Whether the properties of single runs are checked.
     pub check: bool,
 }
 
-/// What a run costs that transfers nothing, in bytes that are transferred in the same time.
+/// The cost of a run that transfers nothing, in bytes that another run transfers in the same computing time.
 const FIXED_COST: u64 = 200_000;
-/// Where nothing limits the rate, transfers without an end are taken to go at this rate, in bytes per
+/// The assumed rate of transfers without an end where nothing limits the rate, in bytes per
 /// second.
 const UNKNOWN_RATE: u64 = 10_000_000;
 
@@ -31,7 +31,7 @@ impl Job<'_> {
         usize::try_from(self.seeds.end.saturating_sub(self.seeds.start)).unwrap_or(usize::MAX)
     }
 
-    /// About how much work one of its runs is, to be compared with other jobs.
+    /// The estimated cost of one of its runs, for comparison with other jobs.
     pub fn cost(&self) -> u64 {
         let network = &self.setup.network;
         let rate = [network.to_client.rate, network.to_server.rate].into_iter().flatten().max();
@@ -49,7 +49,7 @@ impl Job<'_> {
     }
 }
 
-/// For each job, how many runs there are up to its end.
+/// For each job, the number of runs up to and including its own.
 pub(super) fn ends(jobs: &[Job<'_>]) -> Vec<usize> {
     let total = |sum: &mut usize, job: &Job<'_>| {
         *sum = sum.saturating_add(job.count());

@@ -1,4 +1,4 @@
-//! Fa: flows of one kind get the same.
+//! Fa: flows with the same controller receive equal shares.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::checker::Property;
 
 const BOUND: Bound = Bound::at_least(0.95, Unit::Index);
 
-/// Looks at the flows of a setup, all of one kind, from `settled` on, seed by seed.
+/// Compares the flows of a setup, all of the same kind, from `settled` on, seed by seed.
 pub fn comparison(subject: Subject<'_>, settled: Duration) -> Comparison {
     let plans = vec![plan(subject, subject.setup.clone())];
     let compared = format!("{} flows", subject.setup.flows.len());
@@ -18,7 +18,7 @@ pub fn comparison(subject: Subject<'_>, settled: Duration) -> Comparison {
     })
 }
 
-/// Jain's index of fairness: 1 if all received the same, 1/n if one of n received everything, 0 if nobody
+/// Jain's index of fairness: 1 if all flows received the same, 1/n if one of n received everything, 0 if none
 /// received anything. (R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.)
 pub fn jain(received: &[u64]) -> f64 {
     let sum: f64 = received.iter().map(|bytes| *bytes as f64).sum();
@@ -27,7 +27,7 @@ pub fn jain(received: &[u64]) -> f64 {
     if squares > 0.0 { sum * sum / (count * squares) } else { 0.0 }
 }
 
-/// Judges what flows of one kind received.
+/// Judges what flows of the same kind received.
 fn judge(seed: u64, received: Option<Vec<u64>>) -> Verdict {
     let shares = received.as_deref().map_or_else(|| "nothing".to_owned(), percentages);
     let details = format!("seed {seed}: {shares}");

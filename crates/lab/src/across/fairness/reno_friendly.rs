@@ -1,4 +1,4 @@
-//! Fc: CUBIC is Reno's equal where Reno does well (RFC 9438, Section 4.3).
+//! Fc: CUBIC gets the same throughput as Reno where Reno performs well (RFC 9438, Section 4.3).
 
 use core::time::Duration;
 
@@ -8,14 +8,14 @@ use crate::checker::Property;
 
 const BOUND: Bound = Bound { at_least: Some(0.7), at_most: Some(1.3), unit: Unit::Times };
 
-/// Looks at the two flows of a setup, one with CUBIC and one with Reno, from `settled` on: at what all runs
-/// together give, in both orders of beginning. The two algorithms have the same average window (RFC 9438,
-/// Section 4.3); which of them is cut more often in a single minute is chance.
+/// Compares the two flows of a setup, one with CUBIC and one with Reno, from `settled` on, by the total of all runs,
+/// in both orders of beginning. The two algorithms have the same average window (RFC 9438, Section 4.3); which of
+/// them reduces its window more often in a single minute is chance.
 ///
-/// `is_logged`: it is a figure without a bound.
+/// If `is_logged`, the result has no bound.
 ///
 /// # Errors
-/// If it has other flows.
+/// If the setup has other flows.
 pub fn comparison(
     subject: Subject<'_>,
     settled: Duration,
@@ -25,7 +25,7 @@ pub fn comparison(
     let cubic = match names.as_slice() {
         [Some("cubic"), Some("reno")] => 0,
         [Some("reno"), Some("cubic")] => 1,
-        _ => return Err(Inapplicable("it takes a flow with CUBIC and one with Reno")),
+        _ => return Err(Inapplicable("it needs a flow with CUBIC and one with Reno")),
     };
     let mut other = subject.setup.clone();
     let (first, second) = (other.flows[0].controller.take(), other.flows[1].controller.take());
@@ -44,7 +44,7 @@ pub fn comparison(
     }))
 }
 
-/// Judges what CUBIC and Reno received in each run; nothing where a run was too short.
+/// Judges what CUBIC and Reno received in each run; `None` for a run that was too short.
 fn judge(shares: &[Option<(u64, u64)>], is_logged: bool) -> Verdict {
     let shares: Option<Vec<_>> = shares.iter().copied().collect();
     let shares = shares.unwrap_or_default();
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_all_runs_together_that_count() {
+    fn the_total_of_all_runs_counts() {
         assert!(judge(&[Some((150, 100)), Some((90, 100))], false).holds());
         assert!(!judge(&[Some((150, 100)), Some((120, 100))], false).holds());
         assert!(!judge(&[Some((100, 100)), None], false).holds());

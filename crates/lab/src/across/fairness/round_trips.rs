@@ -1,8 +1,8 @@
-//! Fb: a shorter way is an advantage, but no larger one than it is shorter.
+//! Fb: a shorter path is an advantage, but at most by the ratio of the round-trip times.
 //!
-//! It is about CUBIC outside its Reno-friendly region: there the throughput of flows is inversely
-//! proportional to their round-trip times (RFC 9438, Section 3.3). Reno's is so, or to their squares, and
-//! BBR favours longer ways: for those it is a figure.
+//! It applies to CUBIC outside its Reno-friendly region: there the throughput of flows is inversely
+//! proportional to their round-trip times (RFC 9438, Section 3.3). Reno's throughput is inversely proportional to
+//! them or to their squares, and BBR favours longer paths: for these two the result is only logged.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{plan, received};
 use crate::across::{Bound, Comparison, Inapplicable, Subject, Unit, Verdict};
 use crate::checker::Property;
 
-/// What one of two flows has.
+/// One of two flows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Way {
     /// Its round-trip time without queues.
@@ -21,12 +21,12 @@ struct Way {
     received: u64,
 }
 
-/// Looks at the two flows of a setup from `settled` on, seed by seed: once the first and once the second
-/// has a way that is longer by `more`, of which half is in either direction. The figure is a mere figure
-/// if it `is_logged`.
+/// Compares the two flows of a setup from `settled` on, seed by seed. Once the first and once the second flow
+/// has a path that is longer by `more`, half of it in either direction. If `is_logged`, the result has no
+/// bound.
 ///
 /// # Errors
-/// If they are not two.
+/// If the setup does not have two flows.
 pub fn comparison(
     subject: Subject<'_>,
     settled: Duration,
@@ -34,7 +34,7 @@ pub fn comparison(
     is_logged: bool,
 ) -> Result<Comparison, Inapplicable> {
     if subject.setup.flows.len() != 2 {
-        return Err(Inapplicable("it takes two flows"));
+        return Err(Inapplicable("it needs two flows"));
     }
     let longer = |flow: u32| {
         let mut twin = subject.setup.clone();
@@ -60,7 +60,7 @@ pub fn comparison(
     }))
 }
 
-/// Judges what two flows received, of which the first has the shorter way.
+/// Judges what two flows received; `short` has the shorter path.
 fn judge(seed: u64, short: Option<Way>, long: Option<Way>, is_logged: bool) -> Verdict {
     let ways = short.zip(long);
     let times_shorter =

@@ -1,4 +1,4 @@
-//! Fd: controllers of different kinds may get different shares, but nobody starves.
+//! Fd: flows with different controllers may get different shares, but none starves.
 
 use core::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::checker::Property;
 
 const BOUND: Bound = Bound::at_least(0.1, Unit::Share);
 
-/// Looks at the two flows of a setup, with different controllers, from `settled` on, in both orders of
+/// Compares the two flows of a setup, with different controllers, from `settled` on, in both orders of
 /// beginning, seed by seed.
 ///
 /// # Errors
-/// If they are not two.
+/// If the setup does not have two flows.
 pub fn comparison(subject: Subject<'_>, settled: Duration) -> Result<Comparison, Inapplicable> {
     let mut other = subject.setup.clone();
     let [one, two] = other.flows.as_mut_slice() else {
-        return Err(Inapplicable("it takes two flows"));
+        return Err(Inapplicable("it needs two flows"));
     };
     core::mem::swap(&mut one.controller, &mut two.controller);
     let plans = vec![plan(subject, subject.setup.clone()), plan(subject, other)];

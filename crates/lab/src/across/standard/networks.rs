@@ -1,4 +1,4 @@
-//! Setups to compare.
+//! The setups of the standard comparisons.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use clearway_units::{Rate, Timestamp};
 
 use crate::setup::{EndSetup, Flow, SessionKind, Setup, Traffic, Turns};
 
-/// How long flows share a bottleneck, and until when that is not judged.
+/// How long flows share a bottleneck, and the time at the beginning that is not judged.
 pub(super) const LENGTH: Duration = Duration::from_secs(70);
 pub(super) const SETTLED: Duration = Duration::from_secs(10);
 
@@ -36,7 +36,7 @@ fn both_ways(conditions: Conditions) -> LinkConfig {
     LinkConfig { to_server: conditions.clone(), to_client: conditions, ..LinkConfig::default() }
 }
 
-/// One flow on a way without a bottleneck.
+/// One flow on a path without a bottleneck.
 pub(super) fn wire(round_trip: Duration, traffic: Traffic) -> Setup {
     let conditions = Conditions { delay: round_trip / 2, ..Conditions::default() };
     Setup {
@@ -48,7 +48,7 @@ pub(super) fn wire(round_trip: Duration, traffic: Traffic) -> Setup {
     }
 }
 
-/// One flow at a bottleneck of so many datagrams per path, with a queue for as many.
+/// One flow at a bottleneck; the path holds `path` datagrams, and the queue as many.
 pub(super) fn bottleneck(round_trip: Duration, path: u64, traffic: Traffic) -> Setup {
     let mut setup = wire(round_trip, traffic);
     for conditions in [&mut setup.network.to_server, &mut setup.network.to_client] {
@@ -58,14 +58,14 @@ pub(super) fn bottleneck(round_trip: Duration, path: u64, traffic: Traffic) -> S
     setup
 }
 
-/// The same with one datagram lost after so many.
+/// The same setup with one datagram lost, the one with this number.
 pub(super) fn one_loss(mut setup: Setup, number: u64) -> Setup {
     let model = LossModel::List { numbers: vec![number] };
     setup.network.to_client.loss = vec![LossRule { model, window: Window::Always }];
     setup
 }
 
-/// The same with random loss on the way to the client, until some time or always.
+/// The same setup with random loss in the direction of the client, until the given time or always.
 pub(super) fn random_loss(mut setup: Setup, share: f64, until: Option<Duration>) -> Setup {
     let probability = Probability::new(share).unwrap_or_default();
     let window = until.map_or(Window::Always, |until| Window::Absolute {
@@ -86,7 +86,7 @@ pub(super) const fn download(size: u64) -> Traffic {
 pub(super) struct Bottleneck {
     pub(super) megabits: u64,
     pub(super) round_trip: Duration,
-    /// In paths, that is in bandwidth-delay products.
+    /// The size of the queue in bandwidth-delay products.
     pub(super) queue: f64,
 }
 
@@ -100,7 +100,7 @@ impl Bottleneck {
             rate: Some(rate),
             queue: QueueLimit { packets: None, bytes: Some((path * self.queue) as u64) },
             overhead: 28,
-            // Flows in lockstep would always hit a full queue with the same one.
+            // If flows ran in lockstep, it would always be the same flow that finds the queue full.
             jitter: Jitter { range: Duration::from_micros(100), reorder_by_jitter: false },
             ..Conditions::default()
         };

@@ -26,11 +26,11 @@ settings! {
         connection_receive_window: Option<Size>,
         send_buffer: Option<Size>,
     }
-    /// `[endpoint]`: how both ends are configured, unless they say something else.
+    /// `[endpoint]`: how both ends are configured, unless their own tables override it.
     for all in EndpointsSettings { client, server }
 }
 
-/// Whose QUIC runs at an end.
+/// The QUIC implementation that runs at an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::scenario) enum StackName {

@@ -25,11 +25,11 @@ settings! {
         shares: Option<Vec<ShareSettings>>,
         settled_after: Option<Time>,
     }
-    /// `[expect]`: what is expected of all runs, unless a controller's table says something else.
+    /// `[expect]`: what is expected of all runs, unless a controller's table overrides it.
     for all in ExpectSettings { reno, cubic, bbr }
 }
 
-/// What part of all that was delivered is a flow's.
+/// The share that a flow is expected to have of all bytes that were delivered.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct ShareSettings {

@@ -32,7 +32,7 @@ pub(in crate::scenario) enum SessionName {
     Tls,
 }
 
-/// What a flow's application does. Exactly one of these keys.
+/// What a flow's application does. Exactly one of these keys must be present.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct TrafficSettings {
@@ -43,13 +43,13 @@ pub(in crate::scenario) struct TrafficSettings {
     pub(in crate::scenario) paced: Option<Paced>,
     pub(in crate::scenario) cancelled: Option<Requests>,
     pub(in crate::scenario) bulk: Option<Bulk>,
-    /// Only in a sequence.
+    /// Allowed only in a sequence.
     pub(in crate::scenario) idle: Option<Time>,
     pub(in crate::scenario) together: Option<Vec<Spanned<TrafficSettings>>>,
     pub(in crate::scenario) sequence: Option<Vec<Spanned<TrafficSettings>>>,
 }
 
-/// Several answers at once.
+/// Several responses at once.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Parallel {
@@ -66,7 +66,7 @@ pub(in crate::scenario) struct Requests {
     pub(in crate::scenario) every: Option<Time>,
 }
 
-/// An answer that comes into being with time.
+/// A response whose content is produced over time.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Paced {
@@ -75,7 +75,7 @@ pub(in crate::scenario) struct Paced {
     pub(in crate::scenario) size: Size,
 }
 
-/// An answer that ends with time.
+/// A response that ends after a given time.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Bulk {

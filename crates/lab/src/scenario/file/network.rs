@@ -10,7 +10,7 @@ use crate::scenario::value::{
 };
 
 settings! {
-    /// `[network.to_client]`, `[network.to_server]`: what one direction does.
+    /// `[network.to_client]`, `[network.to_server]`: the conditions of one direction.
     struct DirectionSettings {
         delay: Option<Time>,
         delay_steps: Option<Spanned<Vec<DelayStep>>>,
@@ -34,19 +34,19 @@ settings! {
         freezes: Option<Freezes>,
         ack_filter: Option<AckFilter>,
     }
-    /// `[network]`: what both directions do, unless they say something else.
+    /// `[network]`: the conditions of both directions, unless their own tables override them.
     for all in NetworkSettings { to_client, to_server }
 }
 
 settings! {
-    /// `[host.client]`, `[host.server]`: what receives datagrams.
+    /// `[host.client]`, `[host.server]`: the host that receives datagrams.
     struct HostSettings {
         socket_buffer: Option<Size>,
         service_time: Option<Time>,
         batch_time: Option<Time>,
         batch: Option<SmallCount>,
     }
-    /// `[host]`: what both hosts do, unless they say something else.
+    /// `[host]`: the settings of both hosts, unless their own tables override them.
     for all in HostsSettings { client, server }
 }
 
@@ -66,7 +66,7 @@ pub(in crate::scenario) struct RateStep {
     pub(in crate::scenario) value: SpeedOrNone,
 }
 
-/// How much may wait.
+/// How much may wait in the queue.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::scenario) enum Queue {
@@ -74,11 +74,11 @@ pub(in crate::scenario) enum Queue {
     Bytes(Size),
     /// In bandwidth-delay products of the direction's rate and the two delays.
     Bdp(Products),
-    /// As long as the rate takes this time for.
+    /// As many bytes as the rate forwards in this time.
     Time(Time),
 }
 
-/// How the queue is kept short.
+/// The queue discipline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::scenario) enum Discipline {
@@ -86,7 +86,7 @@ pub(in crate::scenario) enum Discipline {
     /// RFC 8289, dropping.
     #[serde(rename = "codel")]
     CoDel,
-    /// RFC 8289, marking what is ECN-capable.
+    /// RFC 8289, marking ECN-capable packets.
     #[serde(rename = "codel-ecn")]
     CoDelEcn,
     /// RFC 9332.
@@ -94,7 +94,7 @@ pub(in crate::scenario) enum Discipline {
     DualPi2,
 }
 
-/// What exceeds a token bucket is dropped.
+/// A token bucket; datagrams that exceed it are dropped.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Policer {
@@ -102,7 +102,7 @@ pub(in crate::scenario) struct Policer {
     pub(in crate::scenario) bucket: Size,
 }
 
-/// Which datagrams are lost, and when. Exactly one of the first five keys.
+/// Which datagrams are lost, and when. Exactly one of the first five keys must be present.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Loss {
@@ -116,7 +116,7 @@ pub(in crate::scenario) struct Loss {
     pub(in crate::scenario) length: Option<Time>,
 }
 
-/// Independent losses, with an end to their runs.
+/// Independent losses, with a limit to how many in a row.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Capped {
@@ -132,7 +132,7 @@ pub(in crate::scenario) struct Burst {
     pub(in crate::scenario) longest: SmallCount,
 }
 
-/// A good and a bad state.
+/// The Gilbert-Elliott model: a good and a bad state.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct GilbertElliott {
@@ -146,11 +146,11 @@ pub(in crate::scenario) struct GilbertElliott {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::scenario) enum After {
-    /// So long after the first datagram.
+    /// This long after the first datagram.
     Time(Time),
-    /// When so many bytes have passed to the client.
+    /// When this many bytes have passed to the client.
     ToClient(Size),
-    /// When so many bytes have passed to the server.
+    /// When this many bytes have passed to the server.
     ToServer(Size),
 }
 
@@ -171,7 +171,7 @@ pub(in crate::scenario) struct Corrupt {
     pub(in crate::scenario) within: Option<usize>,
 }
 
-/// Times during which nothing comes out; what was held back then comes at once.
+/// Times during which the direction delivers nothing; afterwards everything that was held back arrives at once.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Freezes {
@@ -182,7 +182,7 @@ pub(in crate::scenario) struct Freezes {
     pub(in crate::scenario) spread: Option<Time>,
 }
 
-/// Small datagrams that wait behind each other are dropped, but one of so many.
+/// Of the small datagrams that wait behind each other, only one in `keep_one_of` is kept; the others are dropped.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct AckFilter {

@@ -1,4 +1,4 @@
-//! How an end is configured.
+//! Resolves the settings of an end.
 
 use core::ops::RangeInclusive;
 
@@ -9,15 +9,15 @@ use crate::setup::{EndSetup, StackKind};
 /// RFC 9000, Sections 14.1 and 18.2.
 const DATAGRAM_SIZES: RangeInclusive<u16> = 1200..=65527;
 
-/// In datagrams: the largest of the controllers' least windows.
+/// In datagrams: the largest of the controllers' minimum windows.
 const LEAST_MAXIMUM_WINDOW: u64 = 4;
 
-/// The default, changed by what `settings` says.
+/// The default settings with those of `settings` laid over them.
 pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
     let default = EndSetup::default();
     let max_datagram_size = match &settings.datagram_size {
         Some(size) if !DATAGRAM_SIZES.contains(size.get_ref()) => {
-            return Err(Fault::new(size.span(), "a datagram size is from 1200 to 65527 bytes"));
+            return Err(Fault::new(size.span(), "a datagram size must be between 1200 and 65527 bytes"));
         }
         size => size.as_ref().map_or(default.max_datagram_size, |size| *size.get_ref()),
     };
@@ -43,7 +43,7 @@ pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
     })
 }
 
-/// No controller's window is below its least.
+/// A maximum window that is not below any controller's minimum window.
 fn maximum_window(
     settings: &EndpointSettings,
     default: &EndSetup,
@@ -53,7 +53,7 @@ fn maximum_window(
     let least = LEAST_MAXIMUM_WINDOW * u64::from(datagram_size);
     if window.get_ref().0 < least {
         let message = format!(
-            "a maximum_window has room for BBR's least window, {LEAST_MAXIMUM_WINDOW} datagrams: \
+            "a maximum_window must have room for BBR's smallest window, {LEAST_MAXIMUM_WINDOW} datagrams: \
              {least} bytes or more"
         );
         return Err(Fault::new(window.span(), message));
@@ -61,7 +61,7 @@ fn maximum_window(
     Ok(window.get_ref().0)
 }
 
-/// `end` with the windows and buffers that `settings` says.
+/// `end` with the windows and buffers of `settings`.
 fn windows(settings: &EndpointSettings, end: EndSetup) -> EndSetup {
     EndSetup {
         initial_window: settings.initial_window.map_or(end.initial_window, |size| Some(size.0)),

@@ -1,4 +1,4 @@
-//! What is expected.
+//! Resolves the expectations.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::scenario::{Expectations, ShareBound};
 use crate::setup::Setup;
 
 impl ExpectSettings {
-    /// What holds for a controller.
+    /// The bounds that apply to a controller.
     pub(super) fn of(&self, controller: &str) -> BoundSettings {
         match controller {
             "reno" => self.reno(),
@@ -53,6 +53,6 @@ fn share_bound(share: &ShareSettings, setup: &Setup) -> Result<ShareBound, Fault
     let at_most = share.at_most.map_or(1.0, |portion| portion.0.get());
     match at_least <= at_most {
         true => Ok(ShareBound { group: group.clone(), at_least, at_most }),
-        false => Err(Fault::new(share.flow.span(), "the least share is larger than the largest")),
+        false => Err(Fault::new(share.flow.span(), "at_least is larger than at_most")),
     }
 }

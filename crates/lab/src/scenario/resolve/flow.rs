@@ -1,4 +1,4 @@
-//! Connections, and what they are used for.
+//! Resolves the flows: connections and their traffic.
 
 use core::time::Duration;
 
@@ -11,21 +11,24 @@ use crate::scenario::file::flow::{FlowSettings, SessionName, TrafficSettings};
 use crate::scenario::settings::Overlay;
 use crate::setup::{Flow, SessionKind, StackKind, Traffic};
 
-/// As many as anyone needs; a mistyped number shall not fill the memory.
+/// More copies than any scenario needs; a mistyped number must not exhaust the memory.
 const MAXIMUM_COPIES: u32 = 10_000;
 
-/// All flows, copies one by one, each with the delay that its ways have on top of the link's.
+/// All flows, with every copy as a flow of its own, each with its delay in addition to the link's.
 pub(super) fn flows(level: &Level) -> Result<Vec<(Flow, Duration)>, Fault> {
     let settings = level.flows.as_deref().unwrap_or_default();
     if settings.is_empty() {
-        return Err(Fault::new(0..0, "there must be a [[flow]]"));
+        return Err(Fault::new(0..0, "a scenario needs at least one [[flow]]"));
     }
     let mut flows: Vec<(Flow, Duration)> = Vec::new();
     for settings in settings {
         let name = &settings.get_ref().name;
         if name.get_ref().is_empty() || flows.iter().any(|(flow, _)| flow.group == *name.get_ref())
         {
-            let message = format!("a flow needs a name of its own, {:?} is none", name.get_ref());
+            let message = format!(
+                "{:?} is not a unique name: every flow needs a name of its own",
+                name.get_ref()
+            );
             return Err(Fault::new(name.span(), message));
         }
         let extra_delay = settings.get_ref().extra_delay;
@@ -41,7 +44,7 @@ fn copies(level: &Level, settings: &Spanned<FlowSettings>) -> Result<Vec<Flow>, 
     let copies = super::at_least_one(settings.copies.as_ref(), "copies")?;
     match (copies, &settings.copies) {
         (Some(copies), Some(written)) if copies > MAXIMUM_COPIES => {
-            Err(Fault::new(written.span(), format!("no more than {MAXIMUM_COPIES} copies")))
+            Err(Fault::new(written.span(), format!("copies must be at most {MAXIMUM_COPIES}")))
         }
         (Some(copies), _) => {
             let apart = settings.apart.map_or(Duration::ZERO, |time| time.0);
@@ -83,18 +86,18 @@ fn flow(level: &Level, written: &Spanned<FlowSettings>) -> Result<Flow, Fault> {
     })
 }
 
-/// Where a kind of traffic is written.
+/// The place of a kind of traffic in the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// It is all that the flow is used for.
+    /// It is the flow's only traffic.
     Whole,
-    /// In a sequence.
+    /// It is a part of a sequence.
     Part,
-    /// Among those that are at the same time.
+    /// It is in a `together` list, at the same time as other kinds.
     Beside,
 }
 
-/// What a flow is used for: one thing, several at the same time, or a sequence of them.
+/// The traffic of a flow: one kind, several kinds at the same time, or a sequence of these.
 fn traffic(written: &Spanned<TrafficSettings>) -> Result<Traffic, Fault> {
     let Some(parts) = &written.get_ref().sequence else { return part(written, Place::Whole) };
     let last = check_list(written, "a sequence", parts)?;
@@ -102,7 +105,7 @@ fn traffic(written: &Spanned<TrafficSettings>) -> Result<Traffic, Fault> {
         let part = part(written, Place::Part)?;
         match part {
             Traffic::Bulk { .. } if index < last => {
-                Err(Fault::new(written.span(), "bulk ends with the connection: it comes last"))
+                Err(Fault::new(written.span(), "bulk ends with the connection: it must be the last part"))
             }
             _ => Ok(part),
         }
@@ -114,11 +117,11 @@ fn traffic(written: &Spanned<TrafficSettings>) -> Result<Traffic, Fault> {
     }
 }
 
-/// What one time is used for: one thing, or several.
+/// The traffic of one part of the time: one kind, or several kinds at the same time.
 fn part(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traffic, Fault> {
     let settings = written.get_ref();
     if place == Place::Part && settings.sequence.is_some() {
-        let message = "a sequence in a sequence: its parts belong into the outer one";
+        let message = "a sequence in a sequence: its parts belong in the outer one";
         return Err(Fault::new(written.span(), message));
     }
     let Some(kinds) = &settings.together else { return one_traffic(written, place) };
@@ -127,7 +130,7 @@ fn part(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traffic, Fau
     Ok(Traffic::Together { kinds: kinds.collect::<Result<_, _>>()? })
 }
 
-/// The index of the last in `list`, which `key` names in messages and which stands alone.
+/// The index of the last entry of `list`. `key` is the list's name in messages; nothing else may be next to it.
 fn check_list(
     written: &Spanned<TrafficSettings>,
     key: &str,
@@ -136,24 +139,24 @@ fn check_list(
     let fault = |message: String| Err(Fault::new(written.span(), message));
     let settings = written.get_ref();
     if let Some(more) = kinds(settings).first() {
-        return fault(format!("{key} stands alone: {} belongs into its list", more.name));
+        return fault(format!("{key} must stand alone: {} belongs in its list", more.name));
     }
     if settings.sequence.is_some() && settings.together.is_some() {
-        return fault("a sequence stands alone: together belongs into its list".to_owned());
+        return fault("a sequence must stand alone: together belongs in its list".to_owned());
     }
     match list.len().checked_sub(1) {
         Some(last) if list.len() <= MAXIMUM_PARTS => Ok(last),
-        _ => fault(format!("{key} has 1 to {MAXIMUM_PARTS} parts")),
+        _ => fault(format!("{key} must have 1 to {MAXIMUM_PARTS} parts")),
     }
 }
 
-/// A kind of traffic that a file names.
+/// A kind of traffic that the file contains.
 struct Kind {
     name: &'static str,
     traffic: Traffic,
 }
 
-/// All kinds that are named.
+/// All kinds of traffic that `settings` contains.
 fn kinds(settings: &TrafficSettings) -> Vec<Kind> {
     let TrafficSettings {
         download,
@@ -199,9 +202,9 @@ fn kinds(settings: &TrafficSettings) -> Vec<Kind> {
 
 const KINDS: &str = "download, upload, parallel, requests, paced, cancelled, bulk";
 const NOTHING: &str = "there is nothing to transfer";
-/// As many as anyone needs.
+/// More parts than any scenario needs.
 const MAXIMUM_PARTS: usize = 1000;
-/// One that is sent, and one that is not.
+/// In bytes: one that is sent, and one that is not.
 const LEAST_CANCELLED: u64 = 2;
 
 fn one_traffic(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traffic, Fault> {
@@ -209,7 +212,7 @@ fn one_traffic(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traff
     if place == Place::Beside {
         let settings = written.get_ref();
         if settings.sequence.is_some() || settings.together.is_some() {
-            return fault("what is together is one kind of traffic each, no list".to_owned());
+            return fault("each entry of together must be one kind of traffic, not a list".to_owned());
         }
     }
     let mut kinds = kinds(written.get_ref());
@@ -218,20 +221,20 @@ fn one_traffic(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traff
         named.dedup();
         let here = if named.is_empty() { "none".to_owned() } else { named.join(" and ") };
         return fault(format!(
-            "traffic is exactly one of {KINDS}, or a sequence = [...] of them, or several together = [...]; \
-             here is {here}"
+            "traffic must be exactly one of {KINDS}, or a sequence = [...] of them, or several together = [...]; \
+            found {here}"
         ));
     };
     let is_something = match kind.traffic {
         Traffic::Bulk { .. } if place == Place::Beside => {
-            return fault("bulk ends with the connection: nothing is together with it".to_owned());
+            return fault("bulk ends with the connection: it cannot be in together".to_owned());
         }
         Traffic::Idle { .. } if place != Place::Part => {
-            return fault("idle is a part of a sequence = [...]".to_owned());
+            return fault("idle must be a part of a sequence = [...]".to_owned());
         }
         Traffic::Cancelled { size, .. } if size < LEAST_CANCELLED => {
             return fault(format!(
-                "a message that is given up midway has {LEAST_CANCELLED} bytes or more"
+                "a message that is cancelled midway must have {LEAST_CANCELLED} bytes or more"
             ));
         }
         Traffic::Cancelled { .. } => true,

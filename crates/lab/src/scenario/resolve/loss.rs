@@ -1,4 +1,4 @@
-//! What is lost, and when.
+//! Resolves the loss rules: what is lost, and when.
 
 use clearway_network::{LossModel, LossRule, Probability, Way, Window};
 use toml::Spanned;

@@ -1,4 +1,4 @@
-//! The link.
+//! Resolves the settings of the link.
 
 use core::time::Duration;
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::scenario::file::Level;
 use crate::scenario::file::network::{self as file, DirectionSettings, HostSettings, Queue};
 use crate::scenario::value::{Time, TimeOrNone};
 
-/// The room of any queue: a datagram of this size, so that something gets through.
+/// Every queue has room for at least one datagram of this size in bytes, so that something gets through.
 const SMALLEST_QUEUE: u64 = 1500;
 
-/// The link of all flows, each of which has its own delay on top, in both directions.
+/// The link that all flows share. Each flow has its extra delay in addition, in both directions.
 pub(super) fn link(
     level: &Level,
     extra_delays: &[Duration],
@@ -45,7 +45,7 @@ pub(super) fn link(
     })
 }
 
-/// One direction, and the host at its end.
+/// The conditions of one direction and of the host at its end.
 fn conditions(
     settings: &DirectionSettings,
     host: &HostSettings,
@@ -92,7 +92,7 @@ fn steps(settings: &DirectionSettings) -> Result<Steps, Fault> {
     ))
 }
 
-/// Steps that follow each other in time.
+/// The steps, if each is later than the one before it.
 fn in_order<F, T>(
     written: Option<&Spanned<Vec<F>>>,
     step: impl Fn(&F) -> Step<T>,
@@ -102,13 +102,13 @@ fn in_order<F, T>(
     if !steps.is_sorted_by(|one, next| one.after < next.after) {
         return Err(Fault::new(
             written.span(),
-            "steps come in the order of their times, each later",
+            "steps must be in the order of their times, each later than the one before",
         ));
     }
     Ok(steps)
 }
 
-/// What needs nothing but its own settings.
+/// The conditions that depend on nothing but their own settings.
 fn impairments(settings: &DirectionSettings) -> Conditions {
     let optional = |time: Option<TimeOrNone>| time.and_then(|time| time.0);
     Conditions {
@@ -166,12 +166,12 @@ impl file::Discipline {
     }
 }
 
-/// Nothing, if the file says nothing.
+/// Zero if the file does not set it.
 fn time(time: Option<Time>) -> Duration {
     time.map_or(Duration::ZERO, |time| time.0)
 }
 
-/// A host that takes no time is none.
+/// `None` if the host takes no time for anything.
 fn host(settings: &HostSettings) -> Option<Host> {
     let host = Host {
         buffer: QueueLimit { packets: None, bytes: settings.socket_buffer.map(|size| size.0) },
@@ -194,13 +194,13 @@ fn limit(
     };
     let rate = || {
         let rate = capacity.filter(|rate| *rate > Rate::ZERO);
-        rate.ok_or_else(|| Fault::new(queue.span(), "such a queue needs a rate or a trace"))
+        rate.ok_or_else(|| Fault::new(queue.span(), "this kind of queue needs a rate or a trace"))
     };
     match *queue.get_ref() {
         Queue::Packets(packets) => Ok(QueueLimit { packets: Some(packets), bytes: None }),
         Queue::Bytes(size) => Ok(bytes(size.0)),
         Queue::Time(time) => Ok(bytes(rate()?.bytes_in(time.0))),
-        // A cast from a number with a fraction saturates.
+        // A cast from a floating-point number saturates.
         Queue::Bdp(products) => {
             Ok(bytes((rate()?.bytes_in(round_trip) as f64 * products.0) as u64))
         }

@@ -1,12 +1,12 @@
-//! Virtual time for a stack that counts in `Instant`s.
+//! Virtual time for a stack that measures time in `Instant`s.
 
 use std::sync::OnceLock;
 use std::time::Instant;
 
 use clearway_units::Timestamp;
 
-/// The instant that stands for the origin of all runs. Only differences to it are ever used, so that
-/// the one reading of the real clock decides nothing.
+/// The instant that represents the time origin of all runs. Only differences from it are used, so that
+/// this one reading of the real clock has no effect on a run.
 fn origin() -> Instant {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     *ORIGIN.get_or_init(Instant::now)

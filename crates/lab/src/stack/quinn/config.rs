@@ -1,4 +1,4 @@
-//! A scenario's settings in quinn's terms, with everything random taken from the run's seed.
+//! A scenario's settings as quinn's configuration, with all randomness taken from the run's seed.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use quinn_proto::{
 use super::controller::Controller;
 use crate::setup::EndSetup;
 
-/// The lengths that quinn chooses itself.
+/// The lengths that quinn uses by default.
 const CONNECTION_ID: usize = 8;
 const FIRST_DESTINATION_CONNECTION_ID: usize = 20;
-/// The largest UDP payload that the transport parameter can name (RFC 9000 §18.2): what an end takes
-/// in is up to the network.
+/// The largest UDP payload that the transport parameter can express (RFC 9000 §18.2): only the network limits the
+/// size of the datagrams that an end receives.
 const MAX_UDP_PAYLOAD: u16 = 65_527;
 
-/// The largest number of quinn's if `number` is too large.
+/// `number` as quinn's type for numbers; the largest value of that type if `number` is too large.
 pub(super) fn varint(number: u64) -> VarInt {
     VarInt::from_u64(number).unwrap_or(VarInt::MAX)
 }
@@ -36,7 +36,7 @@ pub(super) fn transport(end: &EndSetup, controller: Controller) -> Arc<Transport
     config
         .initial_mtu(end.max_datagram_size)
         .min_mtu(end.max_datagram_size)
-        // As ours: the size of datagrams is a setting.
+        // As in Clearway's stack, the size of datagrams is a setting.
         .mtu_discovery_config(None)
         .max_idle_timeout(end.max_idle_timeout.map(milliseconds).map(IdleTimeout::from))
         .keep_alive_interval(end.keep_alive_interval)
@@ -57,7 +57,7 @@ pub(super) fn endpoint(random: &mut Random) -> EndpointConfig {
     config
         .rng_seed(Some(random.array()))
         .cid_generator(move || Box::new(SeededIds(Random::from_seed(seed))));
-    // It is within the limits, so that it is never refused.
+    // The value is within quinn's limits, so that it is never refused.
     let _ = config.max_udp_payload_size(MAX_UDP_PAYLOAD);
     config
 }
@@ -92,7 +92,7 @@ pub(super) fn client(
     config
 }
 
-/// Connection IDs that follow from a seed.
+/// Generates connection IDs from a seed.
 struct SeededIds(Random);
 
 impl ConnectionIdGenerator for SeededIds {
@@ -109,7 +109,7 @@ impl ConnectionIdGenerator for SeededIds {
     }
 }
 
-/// It is always the same day. Only the lifetime of tokens depends on it, and there are none.
+/// A constant wall clock. Only the lifetime of tokens depends on it, and no tokens are used.
 struct FixedCalendar;
 
 impl TimeSource for FixedCalendar {

@@ -1,4 +1,4 @@
-//! quinn's congestion controllers, by the names of ours.
+//! quinn's congestion controllers, under the names of Clearway's.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Controller {
         }
     }
 
-    /// What makes it, with a window of so many bytes to begin with; `None` for quinn's own choice.
+    /// Its factory, with an initial congestion window of this many bytes; `None` for quinn's own choice.
     pub(super) fn factory(
         self,
         initial_window: Option<u64>,
@@ -48,7 +48,7 @@ impl Controller {
         }
     }
 
-    /// The smallest window that it ever sets, in bytes: two datagrams, with BBR four.
+    /// The smallest congestion window that it ever sets, in bytes: two datagrams, or four with BBR.
     pub(super) fn minimum_window(self, datagram_size: u16) -> u64 {
         let datagrams = match self {
             Self::Reno | Self::Cubic => 2,

@@ -1,4 +1,4 @@
-//! The handshake: quinn's own TLS with the lab's certificate, or the session that needs no
+//! The handshake: quinn's own TLS with the lab's certificate, or the session without
 //! cryptography.
 
 use std::any::Any;
@@ -21,7 +21,7 @@ use crate::stack::null_keys::NullKeys;
 use crate::stack::null_session::{APPLICATION_KEYS, INITIAL_KEYS, NullSession};
 use crate::stack::{NullSessions, tls};
 
-/// What makes a server's sessions.
+/// The configuration that creates a server's sessions.
 pub(super) fn server(session: SessionKind) -> Result<Arc<dyn ServerConfig>, QuinnError> {
     if session == SessionKind::Null {
         return Ok(Arc::new(NullSessions));
@@ -35,7 +35,7 @@ pub(super) fn server(session: SessionKind) -> Result<Arc<dyn ServerConfig>, Quin
     Ok(Arc::new(QuicServerConfig::try_from(config)?))
 }
 
-/// What makes a client's sessions.
+/// The configuration that creates a client's sessions.
 pub(super) fn client(session: SessionKind) -> Result<Arc<dyn ClientConfig>, QuinnError> {
     if session == SessionKind::Null {
         return Ok(Arc::new(NullSessions));
@@ -84,7 +84,7 @@ impl ServerConfig for NullSessions {
         Ok(keys(INITIAL_KEYS.keys()))
     }
 
-    /// Nobody takes a Retry here: see `is_valid_retry`.
+    /// A tag without meaning: no client here accepts a Retry, see `is_valid_retry`.
     fn retry_tag(&self, _version: u32, _destination: &ConnectionId, _packet: &[u8]) -> [u8; 16] {
         [0; 16]
     }
@@ -98,13 +98,13 @@ impl ServerConfig for NullSessions {
     }
 }
 
-/// The session without cryptography, as quinn wants to see it.
+/// The session without cryptography behind quinn's interface.
 struct NullCrypto {
     side: Side,
     session: NullSession,
-    /// Where the keys of later key phases come from.
+    /// The source of the keys of later key phases.
     schedule: NullKeys,
-    /// Whether quinn was told that the peer's parameters are there.
+    /// Whether quinn was informed that the peer's transport parameters have arrived.
     is_announced: bool,
 }
 
@@ -144,7 +144,7 @@ impl crypto::Session for NullCrypto {
     }
 
     fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
-        // The session does not care where messages come from; quinn does, before it hands them over.
+        // The session does not check the encryption level of messages; quinn does so before it passes them on.
         self.session.receive(SpaceId::Handshake, bytes).map_err(|error| TransportError {
             code: TransportErrorCode::PROTOCOL_VIOLATION,
             frame: None,
@@ -170,7 +170,8 @@ impl crypto::Session for NullCrypto {
         Some(KeyPair { local: Box::new(next.local), remote: Box::new(next.remote) })
     }
 
-    /// A Retry is protected by cryptography alone, and there is none. The lab's servers send none.
+    /// Always false: a Retry is protected only by cryptography, and this session has none. The lab's servers do not
+    /// send Retry packets.
     fn is_valid_retry(&self, _: &ConnectionId, _header: &[u8], _payload: &[u8]) -> bool {
         false
     }
@@ -185,7 +186,7 @@ impl crypto::Session for NullCrypto {
     }
 }
 
-/// The keys of rustls's kind in quinn's order.
+/// rustls's keys in the structure that quinn uses.
 fn keys(keys: rustls::quic::Keys) -> Keys {
     let rustls::quic::Keys { local, remote } = keys;
     Keys {

@@ -1,4 +1,4 @@
-//! quinn's streams as HTTP/3 sees them.
+//! quinn's streams behind the interface that HTTP/3 uses.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use quinn_proto::{
 
 use super::config::varint;
 
-/// A stream of which nothing more is known: it was given up, or was never there.
+/// The error for a stream that does not exist: it was closed, or never opened.
 const GONE: ReadEnd = ReadEnd::Reset(Code::REQUEST_CANCELLED.get());
 
 pub(super) struct Streams<'a> {
@@ -67,8 +67,8 @@ impl Transport for Streams<'_> {
         let mut stream = self.sending(stream).ok_or(WriteError::Closed)?;
         let (total, mut taken) = (data.len(), 0);
         let mut chunks = [data];
-        // Until all is taken or quinn has said that it is blocked: only then does it tell when it is
-        // not any more.
+        // Write until quinn has accepted everything or reports that the stream is blocked: only after that report
+        // does it announce when the stream is writable again.
         while taken < total {
             match stream.write_chunks(&mut chunks) {
                 Ok(written) => taken += written.bytes,
@@ -95,14 +95,14 @@ impl Transport for Streams<'_> {
 
     fn reset(&mut self, stream: u64, code: u64) {
         if let Some(mut stream) = self.sending(stream) {
-            // A stream that has ended needs no reset.
+            // A stream that has already ended needs no reset.
             let _ = stream.reset(varint(code));
         }
     }
 
     fn stop_sending(&mut self, stream: u64, code: u64) {
         if let Some(mut stream) = self.receiving(stream) {
-            // A stream that has ended needs no stopping.
+            // A stream that has already ended needs no STOP_SENDING.
             let _ = stream.stop(varint(code));
         }
     }
@@ -127,7 +127,7 @@ impl Transport for Streams<'_> {
                 Err(ReadError::Reset(code)) => break Err(ReadEnd::Reset(code.into_inner())),
             }
         };
-        // Whatever is to be sent now is asked for after the application has acted.
+        // Nothing to do: the world calls `transmit` after the application has acted.
         let _ = chunks.finalize();
         read
     }
