@@ -114,8 +114,8 @@ fn an_error_says_what_is_permitted() {
     );
     assert_eq!(
         error(|it| it.max_idle_timeout(Some(Duration::from_micros(10)))).to_string(),
-        "max_idle_timeout is 10µs; it has to be at least 1 ms, and less than 2^62 ms (RFC 9000 §18.2); \
-         None is no timeout"
+        "max_idle_timeout is 10µs; it has to be at least 1 ms and less than 2^62 ms (RFC 9000 §18.2); \
+         None for no timeout"
     );
 }
 
