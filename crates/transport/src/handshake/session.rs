@@ -8,36 +8,34 @@ use rustls::quic::{Keys, PacketKeySet, Secrets};
 use super::initial;
 use crate::{Side, SpaceId, TransportError};
 
-/// A TLS 1.3 session as QUIC sees it (RFC 9001 §4): handshake bytes in, handshake bytes and keys out.
+/// A TLS 1.3 session in QUIC (RFC 9001 §4): it receives handshake bytes, and produces handshake bytes and keys.
 ///
-/// The session of [`TlsClientConfig`](crate::TlsClientConfig) and
-/// [`TlsServerConfig`](crate::TlsServerConfig) is the real one. A simulation may put another in its
-/// place: every key type is made of traits.
+/// The sessions of [`TlsClientConfig`](crate::TlsClientConfig) and [`TlsServerConfig`](crate::TlsServerConfig) are real
+/// ones. A simulation may replace them: all types of keys are traits.
 pub trait Session: Send {
-    /// Takes the next bytes of the peer's handshake, in order. `space` is where they came from; it
-    /// moves on only after the keys of the next space were handed out.
+    /// Processes the next bytes of the peer's handshake, in order. `space` is where they were received; it changes only
+    /// after the keys of the next space were returned by [`produce`](Self::produce).
     ///
     /// # Errors
-    /// CRYPTO_ERROR with the alert that TLS would have sent (RFC 9001 §4.8), or PROTOCOL_VIOLATION
-    /// where RFC 9001 asks for it.
+    /// CRYPTO_ERROR with the alert that TLS would have sent (RFC 9001 §4.8), or PROTOCOL_VIOLATION where RFC 9001
+    /// requires it.
     fn receive(&mut self, space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError>;
 
-    /// Appends handshake bytes for the current send space to `out`. Keys returned move sending on:
-    /// bytes of later calls belong to the space of those keys. To be called until there are neither
-    /// bytes nor keys.
+    /// Appends handshake bytes for the current space to `out`. If keys are returned, the bytes of later calls belong to
+    /// the space of those keys. To be called until it yields neither bytes nor keys.
     fn produce(&mut self, out: &mut Vec<u8>) -> Option<NewKeys>;
 
     /// Whether the handshake is not complete yet (RFC 9001 §4.1.1).
     fn is_handshaking(&self) -> bool;
 
-    /// The peer's transport parameters, encoded, once they arrived. Authentic only when the handshake
+    /// The peer's encoded transport parameters, once they have been received. They are authentic only when the handshake
     /// is complete (RFC 9001 §8.2).
     fn peer_transport_parameters(&self) -> Option<&[u8]>;
 
-    /// The application protocol agreed on (RFC 7301).
+    /// The negotiated application protocol (RFC 7301).
     fn application_protocol(&self) -> Option<&[u8]>;
 
-    /// The name under which the client addressed the server (RFC 6066 §3).
+    /// The server name that the client sent (RFC 6066 §3).
     fn server_name(&self) -> Option<&str>;
 
     /// The peer's certificate chain, its own certificate first.
@@ -54,11 +52,10 @@ pub trait Session: Send {
         context: Option<&[u8]>,
     ) -> Result<(), ExportError>;
 
-    /// The name of the cipher suite agreed on, as IANA has it.
+    /// The IANA name of the negotiated cipher suite.
     fn cipher_suite(&self) -> Option<&'static str>;
 
-    /// The Initial keys that follow from the Destination Connection ID of the client's first Initial
-    /// packet (RFC 9001 §5.2).
+    /// The Initial keys, derived from the Destination Connection ID of the client's first Initial packet (RFC 9001 §5.2).
     ///
     /// # Errors
     /// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM.
@@ -79,7 +76,7 @@ pub enum NewKeys {
     Application {
         /// The first keys.
         keys: Keys,
-        /// Where the keys of later key phases come from.
+        /// The source of the keys of later key phases.
         next: Box<dyn KeySchedule>,
     },
 }
@@ -93,7 +90,7 @@ impl fmt::Debug for NewKeys {
     }
 }
 
-/// Makes the packet protection keys of one key phase after another (RFC 9001 §6.1).
+/// Produces the packet protection keys of one key phase after another (RFC 9001 §6.1).
 pub trait KeySchedule: Send {
     /// The keys of the next phase.
     fn next_packet_keys(&mut self) -> PacketKeySet;
@@ -107,7 +104,7 @@ impl KeySchedule for Secrets {
 
 /// Makes the sessions of a client.
 pub trait ClientSessions: Send + Sync + fmt::Debug {
-    /// A session with `server_name`, which offers `transport_parameters`.
+    /// A session with `server_name` that sends `transport_parameters`.
     ///
     /// # Errors
     /// If the name is neither a DNS name nor an IP address, or TLS cannot begin.
@@ -120,7 +117,7 @@ pub trait ClientSessions: Send + Sync + fmt::Debug {
 
 /// Makes the sessions of a server.
 pub trait ServerSessions: Send + Sync + fmt::Debug {
-    /// A session with a client that has yet to speak, which answers with `transport_parameters`.
+    /// A session with a client of which nothing has been received, that sends `transport_parameters`.
     ///
     /// # Errors
     /// If TLS cannot begin.
@@ -130,16 +127,15 @@ pub trait ServerSessions: Send + Sync + fmt::Debug {
     ) -> Result<Box<dyn Session>, SessionError>;
 }
 
-/// Why a TLS configuration or session cannot be made.
+/// The reason that a TLS configuration or session cannot be created.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum SessionError {
     /// The server's name is neither a DNS name nor an IP address.
     InvalidServerName,
-    /// No application protocol is configured: QUIC requires ALPN (RFC 9001 §8.1).
+    /// No application protocol is configured. QUIC requires ALPN (RFC 9001 §8.1).
     NoApplicationProtocol,
-    /// TLS_AES_128_GCM_SHA256 is not among the cipher suites: Initial packets need its AEAD
-    /// (RFC 9001 §5.2).
+    /// TLS_AES_128_GCM_SHA256 is not among the cipher suites. Initial packets need its AEAD (RFC 9001 §5.2).
     NoInitialCipherSuite,
     /// TLS does not accept the configuration, for example a key that does not match the certificate.
     Tls(rustls::Error),
@@ -179,8 +175,7 @@ impl From<rustls::Error> for SessionError {
     }
 }
 
-/// Keying material cannot be exported: the handshake is not complete, or that many bytes cannot be
-/// derived.
+/// Keying material cannot be exported: the handshake is not complete, or so many bytes cannot be derived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExportError;
 

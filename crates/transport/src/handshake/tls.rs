@@ -1,4 +1,4 @@
-//! TLS 1.3 by rustls, with the cryptography of aws-lc-rs.
+//! TLS 1.3 with rustls and the cryptography of aws-lc-rs.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -25,8 +25,8 @@ fn key_log_file() -> Arc<dyn KeyLog> {
     Arc::new(KeyLogFile::new())
 }
 
-/// Makes an empty file that only this user may read, if nothing has that name yet: other programs append
-/// to the same file, and it may be a pipe. If none can be made rustls says why when it opens it.
+/// Creates an empty file that only this user may read, unless the path exists: other programs append to the same file,
+/// and it may be a pipe. If that fails, rustls reports the error when it opens the file.
 fn make_private(path: &Path) {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -35,26 +35,25 @@ fn make_private(path: &Path) {
     drop(options.open(path));
 }
 
-/// A client's TLS settings, known to fit QUIC.
+/// A client's TLS settings, which have been checked for QUIC.
 #[derive(Clone, Debug)]
 pub struct TlsClientConfig(Arc<ClientConfig>);
 
 impl TlsClientConfig {
-    /// Takes a configuration as it is.
+    /// Uses a configuration unchanged.
     ///
     /// # Errors
     /// If it lacks TLS 1.3, TLS_AES_128_GCM_SHA256 or application protocols.
     pub fn new(config: Arc<ClientConfig>) -> Result<Self, SessionError> {
         check(config.crypto_provider(), &config.alpn_protocols)?;
-        // rustls checks the version when a connection begins; better to know now.
+        // rustls checks the version only when a connection begins.
         let name =
             ServerName::try_from("localhost").map_err(|_| SessionError::InvalidServerName)?;
         ClientConnection::new(config.clone(), Version::V1, name, Vec::new())?;
         Ok(Self(config))
     }
 
-    /// Trusts servers whose certificates lead to `roots`, and offers `application_protocols`, the
-    /// preferred one first.
+    /// Accepts servers whose certificates lead to `roots`, and offers `application_protocols`, the preferred one first.
     ///
     /// # Errors
     /// If there are no application protocols.
@@ -70,8 +69,8 @@ impl TlsClientConfig {
         Self::new(Arc::new(config))
     }
 
-    /// Believes any certificate: whoever is on the path can read and change everything. For tests and
-    /// measurements only.
+    /// Accepts any certificate, so that anyone on the path can read and change everything. For tests and measurements
+    /// only.
     ///
     /// # Errors
     /// If there are no application protocols.
@@ -88,14 +87,14 @@ impl TlsClientConfig {
         Self::new(Arc::new(config))
     }
 
-    /// Gives the secrets of every session to `key_log`.
+    /// Writes the secrets of every session to `key_log`.
     pub fn key_log(mut self, key_log: Arc<dyn KeyLog>) -> Self {
         Arc::make_mut(&mut self.0).key_log = key_log;
         self
     }
 
-    /// Appends the secrets of every session to the file that the environment variable `SSLKEYLOGFILE`
-    /// names, if it is set. A file that is not there yet is made so that only this user may read it.
+    /// Appends the secrets of every session to the file that the environment variable `SSLKEYLOGFILE` names, if it is
+    /// set. A new file is created so that only this user may read it.
     pub fn key_log_file(self) -> Self {
         self.key_log(key_log_file())
     }
@@ -120,27 +119,27 @@ impl ClientSessions for TlsClientConfig {
     }
 }
 
-/// A server's TLS settings, known to fit QUIC.
+/// A server's TLS settings, which have been checked for QUIC.
 #[derive(Clone, Debug)]
 pub struct TlsServerConfig(Arc<ServerConfig>);
 
 impl TlsServerConfig {
-    /// Takes a configuration as it is.
+    /// Uses a configuration unchanged.
     ///
     /// # Errors
     /// If it lacks TLS 1.3, TLS_AES_128_GCM_SHA256 or application protocols.
     pub fn new(config: Arc<ServerConfig>) -> Result<Self, SessionError> {
         check(config.crypto_provider(), &config.alpn_protocols)?;
-        // rustls checks the version when a connection begins; better to know now.
+        // rustls checks the version only when a connection begins.
         ServerConnection::new(config.clone(), Version::V1, Vec::new())?;
         Ok(Self(config))
     }
 
-    /// Shows `certificate_chain`, the server's own certificate first, and accepts
-    /// `application_protocols`, the preferred one first.
+    /// Presents `certificate_chain`, the server's own certificate first, and accepts `application_protocols`, the
+    /// preferred one first.
     ///
     /// # Errors
-    /// If the key does not fit the certificate, or there are no application protocols.
+    /// If the key does not match the certificate, or there are no application protocols.
     pub fn with_certificate(
         certificate_chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
@@ -154,14 +153,14 @@ impl TlsServerConfig {
         Self::new(Arc::new(config))
     }
 
-    /// Gives the secrets of every session to `key_log`.
+    /// Writes the secrets of every session to `key_log`.
     pub fn key_log(mut self, key_log: Arc<dyn KeyLog>) -> Self {
         Arc::make_mut(&mut self.0).key_log = key_log;
         self
     }
 
-    /// Appends the secrets of every session to the file that the environment variable `SSLKEYLOGFILE`
-    /// names, if it is set. A file that is not there yet is made so that only this user may read it.
+    /// Appends the secrets of every session to the file that the environment variable `SSLKEYLOGFILE` names, if it is
+    /// set. A new file is created so that only this user may read it.
     pub fn key_log_file(self) -> Self {
         self.key_log(key_log_file())
     }
@@ -182,17 +181,17 @@ impl ServerSessions for TlsServerConfig {
     }
 }
 
-/// Has the cryptographic library gather the entropy that its first random bytes in a process take: tens of
-/// milliseconds of processor time, and seconds on a machine that is busy. Once it was done it costs
-/// microseconds. To be called before a server says that it listens, lest the first handshake wait.
+/// Collects the entropy that the cryptographic library needs for its first random bytes in a process. This takes tens of
+/// milliseconds of processor time, and seconds on a busy machine; after that, microseconds. A server should call it before
+/// it reports that it is listening, or its first handshake waits.
 pub fn prepare_randomness() {
     let mut bytes = [0; 32];
-    // A source that fails is reported by the handshake that needs it.
+    // A failing source of entropy is reported by the handshake that needs it.
     let _ = provider().secure_random.fill(&mut bytes);
 }
 
-/// The process-wide default of rustls is never relied on: a library must not depend on which part of
-/// the program came first.
+/// Always aws-lc-rs. The process-wide default of rustls depends on which part of a program ran first, and a library must
+/// not.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
         cipher_suites: vec![
@@ -221,18 +220,18 @@ fn check(provider: &CryptoProvider, protocols: &[Vec<u8>]) -> Result<(), Session
     Ok(())
 }
 
-/// Up to and including the length of legacy_session_id: type (1), length (3), version (2), random
-/// (32) and that length (1).
+/// The length of a ClientHello up to and including the length of legacy_session_id: type (1), length (3), version (2),
+/// random (32) and that length (1).
 const CLIENT_HELLO_START: usize = 39;
 /// The handshake type of a ClientHello (RFC 8446 §4).
 const CLIENT_HELLO: u8 = 1;
 
 struct TlsSession {
     connection: Connection,
-    /// The server's transport parameters in the session that a client resumes. rustls shows them, for
-    /// 0-RTT, until those of this handshake come.
+    /// The server's transport parameters in the session that a client resumes. rustls returns them, for 0-RTT, until
+    /// those of this handshake are received.
     remembered_parameters: Option<Vec<u8>>,
-    /// The name that a client asked for.
+    /// The server name that a client uses.
     requested_name: Option<String>,
     /// The first bytes that a server received, up to [`CLIENT_HELLO_START`].
     client_hello_start: Vec<u8>,
@@ -278,7 +277,7 @@ impl Session for TlsSession {
     }
 
     fn peer_transport_parameters(&self) -> Option<&[u8]> {
-        // Those of two handshakes always differ: they hold the connection IDs (RFC 9000 §7.3).
+        // Those of two handshakes always differ: they contain the connection IDs (RFC 9000 §7.3).
         self.connection.quic_transport_parameters().filter(|parameters| {
             self.remembered_parameters.as_deref() != Some(*parameters)
                 || !self.connection.is_handshaking()
@@ -320,7 +319,7 @@ impl Session for TlsSession {
     }
 }
 
-/// Does not look at the certificate, only at the proof that the server holds its key.
+/// Checks only the proof that the server has its certificate's key, not the certificate.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

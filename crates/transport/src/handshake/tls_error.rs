@@ -3,8 +3,8 @@ use rustls::{AlertDescription, Error, HandshakeType, PeerMisbehaved};
 
 use crate::TransportError;
 
-/// What QUIC says where TLS would have sent an alert (RFC 9001 §4.8). `was_handshaking` is whether
-/// the message that failed belonged to the handshake.
+/// The error for which TLS would have sent an alert (RFC 9001 §4.8). `was_handshaking` is whether the message that failed
+/// belonged to the handshake.
 pub(super) fn transport_error(
     error: Error,
     alert: Option<AlertDescription>,
@@ -20,7 +20,7 @@ pub(super) fn transport_error(
     TransportError::tls(TransportErrorCode::crypto(u8::from(alert)), error)
 }
 
-/// A ClientHello in the compatibility mode of TLS 1.3.
+/// The error for a ClientHello in the compatibility mode of TLS 1.3.
 pub(super) const fn client_hello_error() -> TransportError {
     TransportError::rule(
         TransportErrorCode::PROTOCOL_VIOLATION,
@@ -29,7 +29,7 @@ pub(super) const fn client_hello_error() -> TransportError {
     )
 }
 
-/// Where RFC 9001 wants PROTOCOL_VIOLATION instead of an alert.
+/// PROTOCOL_VIOLATION, where RFC 9001 requires it in place of an alert.
 fn violation(error: &Error, was_handshaking: bool) -> Option<TransportError> {
     let (violation, section) = match error {
         Error::PeerMisbehaved(PeerMisbehaved::KeyEpochWithPendingFragment) => {

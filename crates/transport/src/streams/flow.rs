@@ -148,7 +148,7 @@ impl ReceiveWindow {
         }
     }
 
-    /// Counts `bytes` more, which [`Self::check`] permits.
+    /// Counts `bytes` more. To be called after [`Self::check`].
     pub(super) fn receive(&mut self, now: Timestamp, bytes: u64) -> Result<(), Exceeded> {
         self.check(bytes)?;
         self.received = self.received.checked_add(bytes).ok_or(Exceeded)?;
@@ -156,7 +156,7 @@ impl ReceiveWindow {
         Ok(())
     }
 
-    /// Gives back the credit of `bytes` that were received. Returns whether the limit rose.
+    /// Returns the credit of `bytes` that were received. The result is whether the limit rose.
     pub(super) fn consume(
         &mut self,
         now: Timestamp,
@@ -177,7 +177,7 @@ impl ReceiveWindow {
         self.update_part = self.update_part.saturating_mul(2).min(MOST_UPDATES);
     }
 
-    /// A frame with the limit arrived.
+    /// A frame with the limit was acknowledged.
     pub(super) fn on_update_acknowledged(&mut self) {
         self.update_part = (self.update_part / 2).max(FEWEST_UPDATES);
     }
@@ -195,14 +195,14 @@ impl ReceiveWindow {
         }
     }
 
-    /// Makes the window at least `window` bytes, if its maximum allows.
+    /// Makes the window at least `window` bytes, as far as its maximum permits.
     pub(super) fn grow(&mut self, window: u64) {
         self.window = self.window.max(window.min(self.max_window));
     }
 
-    /// The peer says that it is blocked at `limit`. Returns whether it is to be told of a higher one:
-    /// if it was told before, that may have been lost. If it is not the application that is slow, and it
-    /// has not gone on since, the window is too small for the updates that get through, and doubles.
+    /// The peer reports that it is blocked at `limit`. Returns whether a higher limit has to be sent: an earlier update may
+    /// have been lost. If the application is not the cause, and the peer has sent nothing since, the window is too small
+    /// for the updates that arrive, and doubles.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) -> bool {
         let is_current = limit >= self.received;
         if is_current && limit.saturating_sub(self.consumed) < self.window / FEWEST_UPDATES {
@@ -212,8 +212,8 @@ impl ReceiveWindow {
         limit < self.limit
     }
 
-    /// Moves the limit a window beyond what was consumed; returns whether that raised it. Done again
-    /// when the limit is sent, so that the frame says the most that it can.
+    /// Sets the limit to a window beyond what was consumed; returns whether that raised it. This is repeated when the
+    /// limit is sent, so that the frame contains the highest possible limit.
     pub(super) fn renew(&mut self) -> bool {
         let limit = self.consumed.saturating_add(self.window).min(clearway_wire::VarInt::MAX.get());
         let rises = limit > self.limit;
@@ -225,9 +225,9 @@ impl ReceiveWindow {
 /// Flow control of the connection as a whole.
 #[derive(Debug)]
 pub(super) struct ConnectionFlow {
-    /// What the peer permits on all streams together.
+    /// The peer's limit on all streams together.
     pub(super) send: SendCredit,
-    /// What the peer may send on all streams together.
+    /// This endpoint's limit on all streams together.
     receive: ReceiveWindow,
     /// The smoothed round-trip time, once there is one.
     pub(super) round_trip: Option<Duration>,
@@ -236,17 +236,17 @@ pub(super) struct ConnectionFlow {
 }
 
 impl ConnectionFlow {
-    /// The peer permits nothing yet, and may send what `receive` says.
+    /// The state before the peer's limit is known. `receive` is this endpoint's.
     pub(super) fn new(receive: ReceiveWindow) -> Self {
         Self { send: SendCredit::default(), receive, round_trip: None, max_data_owed: false }
     }
 
-    /// What the peer may send.
+    /// This endpoint's limit.
     pub(super) const fn receive_window(&self) -> &ReceiveWindow {
         &self.receive
     }
 
-    /// The limit of the MAX_DATA that is to be sent.
+    /// The limit of the MAX_DATA to send, if any.
     pub(super) fn max_data_owed(&mut self) -> Option<u64> {
         self.max_data_owed.then(|| {
             self.receive.renew();
@@ -254,17 +254,17 @@ impl ConnectionFlow {
         })
     }
 
-    /// Counts `bytes` that the peer sent.
+    /// Counts `bytes` that were received.
     pub(super) fn receive(&mut self, now: Timestamp, bytes: u64) -> Result<(), Exceeded> {
         self.receive.receive(now, bytes)
     }
 
-    /// Gives back the credit of `bytes` that are read or that nobody will read.
+    /// Returns the credit of `bytes` that were read or are never going to be.
     pub(super) fn give_back(&mut self, now: Timestamp, bytes: u64) {
         self.max_data_owed |= self.receive.consume(now, self.round_trip, bytes);
     }
 
-    /// One stream alone must not use up the window: it is kept half as large again as any stream's.
+    /// Keeps the window half as large again as any stream's, so that one stream alone cannot use it up.
     pub(super) fn fit_stream_window(&mut self, window: u64) {
         self.receive.grow(window.saturating_add(window / 2));
     }
@@ -275,12 +275,12 @@ impl ConnectionFlow {
         self.max_data_owed = true;
     }
 
-    /// A MAX_DATA arrived.
+    /// A MAX_DATA was acknowledged.
     pub(super) fn on_max_data_acknowledged(&mut self) {
         self.receive.on_update_acknowledged();
     }
 
-    /// The peer says that it is blocked at `limit`.
+    /// The peer reports that it is blocked at `limit`.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) {
         self.max_data_owed |= self.receive.on_peer_blocked(limit);
     }

@@ -1,27 +1,27 @@
-//! How many streams may be opened, both ways (RFC 9000 §4.6).
+//! The limits on the number of streams, in both directions (RFC 9000 §4.6).
 
 use clearway_wire::VarInt;
 
 /// A stream count never exceeds 2^60, so that every stream ID fits (RFC 9000 §4.6).
 const MAX_STREAMS: u64 = 1 << 60;
 
-/// The streams of one direction that this end opens.
+/// The streams of one direction that this endpoint opens.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LocalStreams {
     opened: u64,
     maximum: u64,
-    /// The application was refused a stream, and is to be told when it can have one.
+    /// The application was refused a stream, and waits for the limit to rise.
     awaits_stream: bool,
     reported_at: Option<u64>,
 }
 
 impl LocalStreams {
-    /// How many were opened.
+    /// How many have been opened.
     pub(super) const fn opened(&self) -> u64 {
         self.opened
     }
 
-    /// The index of the next stream if the peer permits it; it then counts as opened.
+    /// The index of the next stream, which counts as opened; `None` at the peer's limit.
     pub(super) fn open(&mut self) -> Option<u64> {
         if self.opened >= self.maximum {
             self.awaits_stream = true;
@@ -32,25 +32,25 @@ impl LocalStreams {
         Some(index)
     }
 
-    /// Takes a limit from the peer. Returns whether the application waits for it.
+    /// Sets the peer's limit. Returns whether the application waits for it.
     pub(super) fn raise(&mut self, maximum: u64) -> bool {
         let rises = maximum > self.maximum;
         self.maximum = self.maximum.max(maximum.min(MAX_STREAMS));
         rises && core::mem::take(&mut self.awaits_stream)
     }
 
-    /// The limit that the peer is to be told of because it blocks; once for each limit.
+    /// The limit to report to the peer because it blocks: once for each limit.
     pub(super) fn blocked_owed(&self) -> Option<VarInt> {
         let owed = self.awaits_stream && self.reported_at != Some(self.maximum);
         owed.then(|| VarInt::saturating(self.maximum))
     }
 
-    /// The peer was told.
+    /// The frame was sent.
     pub(super) fn on_blocked_sent(&mut self) {
         self.reported_at = Some(self.maximum);
     }
 
-    /// The frame that told it was lost.
+    /// The frame was lost.
     pub(super) fn on_blocked_lost(&mut self) {
         self.reported_at = None;
     }
@@ -68,20 +68,20 @@ pub(super) struct RemoteStreams {
     maximum_owed: bool,
 }
 
-/// The peer opened more streams than it was permitted to.
+/// The peer opened more streams than it may.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooManyStreams;
 
 impl RemoteStreams {
-    /// The peer may open `concurrent` at a time.
+    /// The peer may have `concurrent` streams open at a time.
     pub(super) fn new(concurrent: u64) -> Self {
         let concurrent = concurrent.min(MAX_STREAMS);
         let maximum = concurrent;
         Self { opened: 0, accepted: 0, retired: 0, concurrent, maximum, maximum_owed: false }
     }
 
-    /// The peer used the stream with `index`, which opens all below it too (RFC 9000 §3.2). Returns
-    /// the indices of those that are new.
+    /// The peer used the stream with `index`, which opens all below it too (RFC 9000 §3.2). Returns the indices of those
+    /// that are new.
     pub(super) fn on_used(&mut self, index: u64) -> Result<core::ops::Range<u64>, TooManyStreams> {
         if index >= self.maximum {
             return Err(TooManyStreams);

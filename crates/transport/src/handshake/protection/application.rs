@@ -8,18 +8,18 @@ use super::super::session::KeySchedule;
 use super::seal_counter::SealCounter;
 use crate::TransportError;
 
-/// The keys of 1-RTT packets: the current phase, the next, and for a while the previous
+/// The keys of 1-RTT packets: of the current key phase, of the next, and for some time of the previous one
 /// (RFC 9001 §6).
 pub(super) struct ApplicationKeys {
     local_header: Box<dyn HeaderProtectionKey>,
     remote_header: Box<dyn HeaderProtectionKey>,
     local: Box<dyn PacketKey>,
     remote: Box<dyn PacketKey>,
-    /// Always at hand, so that an apparent update costs no more than any packet (§6.3).
+    /// Derived in advance, so that a packet of the next phase takes no more time than any other (§6.3).
     next: PacketKeySet,
     previous: Option<PreviousKeys>,
     schedule: Box<dyn KeySchedule>,
-    /// How many updates there were; the key phase is its lowest bit.
+    /// The number of updates. Its lowest bit is the key phase.
     generation: u64,
     sealed: SealCounter,
     /// The first packet sent in this phase.
@@ -29,7 +29,7 @@ pub(super) struct ApplicationKeys {
     received: Option<ReceivedWindow>,
 }
 
-/// The lowest and the highest packet number opened with the keys of a phase.
+/// The lowest and the highest packet number decrypted with the keys of a phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ReceivedWindow {
     lowest: PacketNumber,
@@ -38,13 +38,13 @@ struct ReceivedWindow {
 
 struct PreviousKeys {
     remote: Box<dyn PacketKey>,
-    /// The highest packet number opened with these keys.
+    /// The highest packet number decrypted with these keys.
     highest: Option<PacketNumber>,
-    /// Known once a packet of the current phase was opened; until then they must be kept (§6.1).
+    /// Set once a packet of the current phase was decrypted; until then the keys must be kept (§6.1).
     discard_at: Option<Timestamp>,
 }
 
-/// Which keys open a packet.
+/// The keys that decrypt a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     Previous,
@@ -79,7 +79,7 @@ impl ApplicationKeys {
         self.generation
     }
 
-    /// The keys to seal packet `number` with, counted as used.
+    /// The keys for protecting packet `number`, which is counted.
     pub(super) fn sealing(
         &mut self,
         number: PacketNumber,
@@ -93,8 +93,8 @@ impl ApplicationKeys {
         &*self.remote_header
     }
 
-    /// The keys for a received packet, by its key phase and number (§6.5). One of them is always
-    /// tried, whatever is known about the packet, so that time tells nothing (§6.3).
+    /// The keys for a received packet, by its key phase and number (§6.5). Decryption is always attempted, whatever is
+    /// known of the packet, so that the time it takes reveals nothing (§6.3).
     pub(super) fn opening(&self, key_phase: bool, number: PacketNumber) -> (Phase, &dyn PacketKey) {
         if key_phase == self.key_phase() {
             return (Phase::Current, &*self.remote);
@@ -106,7 +106,7 @@ impl ApplicationKeys {
         }
     }
 
-    /// Packet `number` was opened with the keys of `phase`. Returns whether that updated the keys.
+    /// Packet `number` was decrypted with the keys of `phase`. Returns whether that updated the keys.
     pub(super) fn on_opened(
         &mut self,
         phase: Phase,
@@ -117,7 +117,7 @@ impl ApplicationKeys {
         match phase {
             Phase::Previous => self.on_opened_with_previous(number)?,
             Phase::Current => {
-                // §6.4: higher packet numbers never have older keys.
+                // Higher packet numbers never have older keys (§6.4).
                 let previous_highest = self.previous.as_ref().and_then(|keys| keys.highest);
                 if previous_highest.is_some_and(|highest| highest > number) {
                     let violation = "older keys protect a higher packet number";
@@ -130,7 +130,7 @@ impl ApplicationKeys {
                     let violation = "older keys protect a higher packet number";
                     return Err(key_update_error(violation, "RFC 9001 §6.4"));
                 }
-                // The peer may update only when it has an acknowledgment from this phase (§6.2).
+                // The peer may update again only after an acknowledgment in this phase (§6.2).
                 if self.first_sealed.is_none() {
                     let violation = "the keys were updated without waiting";
                     return Err(key_update_error(violation, "RFC 9001 §6.2"));
@@ -185,7 +185,7 @@ impl ApplicationKeys {
         self.received = None;
     }
 
-    /// The peer acknowledged packet `number`, in a packet with the previous keys or the current.
+    /// The peer acknowledged packet `number`, in a packet with the previous keys or with the current ones.
     pub(super) fn on_acknowledged(
         &mut self,
         now: Timestamp,
@@ -195,7 +195,7 @@ impl ApplicationKeys {
         if self.first_sealed.is_none_or(|first| number < first) {
             return Ok(());
         }
-        // §6.2: the peer saw newer keys and did not follow.
+        // The peer received newer keys and did not update its own (§6.2).
         if with_previous_keys {
             let violation = "an update was acknowledged but not followed";
             return Err(key_update_error(violation, "RFC 9001 §6.2"));
@@ -204,7 +204,7 @@ impl ApplicationKeys {
         Ok(())
     }
 
-    /// Whether so much was sealed with the current keys that an update is due.
+    /// Whether so many packets were protected with the current keys that an update is due.
     pub(super) fn wants_update(&self, update_after: Option<u64>) -> bool {
         self.sealed.wants_update(&*self.local, update_after)
     }

@@ -3,12 +3,12 @@ use rustls::quic::PacketKey;
 
 use crate::TransportError;
 
-/// Packets sealed with one key, against the confidentiality limit of its AEAD (RFC 9001 §6.6).
+/// Counts the packets protected with one key, up to the confidentiality limit of its AEAD (RFC 9001 §6.6).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SealCounter(u64);
 
 impl SealCounter {
-    /// Counts one more packet, or refuses it.
+    /// Counts one more packet.
     pub(super) fn count(&mut self, key: &dyn PacketKey) -> Result<(), TransportError> {
         if self.0 >= key.confidentiality_limit() {
             return Err(TransportError::rule(
