@@ -92,7 +92,7 @@ impl RemoteStreams {
         Ok(from..self.opened)
     }
 
-    /// The index of the next stream that the application has not seen.
+    /// The index of the next stream that the application has not accepted.
     pub(super) fn accept(&mut self) -> Option<u64> {
         let index = self.accepted;
         if index >= self.opened {
@@ -102,15 +102,15 @@ impl RemoteStreams {
         Some(index)
     }
 
-    /// One of them is over, so the peer may open another.
+    /// A stream has ended, so the peer may open another.
     pub(super) fn on_retired(&mut self) {
         self.retired = self.retired.saturating_add(1);
         self.renew_if_worth_it();
     }
 
-    /// The peer is told of a new limit when it has used half of what it knows of, or when it could be
-    /// told of an eighth more: so it can nearly always open as many as it may, and one frame says so
-    /// for several streams.
+    /// Decides whether a new limit is sent: when the peer has used half of the limit that it knows, or when the limit
+    /// can rise by an eighth. So the peer can nearly always open as many streams as it may, and one frame serves several
+    /// streams.
     fn renew_if_worth_it(&mut self) {
         let left = self.maximum.saturating_sub(self.opened);
         let more = self.retired.saturating_add(self.concurrent).saturating_sub(self.maximum);
@@ -119,8 +119,7 @@ impl RemoteStreams {
         }
     }
 
-    /// The peer says that it is blocked at `limit`. If it was told of a higher one, that may have been
-    /// lost.
+    /// The peer reports that it is blocked at `limit`. If a higher limit was sent, that frame may have been lost.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) {
         self.renew();
         self.maximum_owed |= limit < self.maximum;
@@ -132,7 +131,7 @@ impl RemoteStreams {
         self.maximum = self.maximum.max(maximum);
     }
 
-    /// The limit of the MAX_STREAMS that is to be sent.
+    /// The limit of the MAX_STREAMS to send, if any.
     pub(super) fn maximum_owed(&self) -> Option<VarInt> {
         self.maximum_owed.then(|| VarInt::saturating(self.maximum))
     }

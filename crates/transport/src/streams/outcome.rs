@@ -12,11 +12,11 @@ pub enum ReadOutcome {
     Data(Bytes),
     /// No data yet; [`StreamEvent::Readable`] follows.
     Blocked,
-    /// Everything was read.
+    /// The stream was read to its end.
     Finished,
 }
 
-/// How far a stream has got at the peer.
+/// How much of a stream the peer has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamProgress {
     /// The number of written bytes that the peer has acknowledged, from the first on without a gap.
@@ -29,13 +29,13 @@ pub struct StreamProgress {
     pub received: u64,
 }
 
-/// Why nothing more can be read.
+/// The reason that nothing can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The peer reset the stream, with this application error code (RFC 9000 §19.4).
     Reset(VarInt),
-    /// There is no such stream, or it is over, or it cannot be read, or the application stopped it.
+    /// There is no such stream, or it has ended, or it cannot be read, or the application stopped it.
     UnknownStream,
 }
 
@@ -52,16 +52,16 @@ impl fmt::Display for ReadError {
 
 impl core::error::Error for ReadError {}
 
-/// Why nothing more can be written.
+/// The reason that nothing can be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The peer asked to stop, with this application error code (RFC 9000 §19.5), and the stream was
-    /// reset with the same code.
+    /// The peer sent STOP_SENDING with this application error code (RFC 9000 §19.5), and the stream was reset with the
+    /// same code.
     Stopped(VarInt),
     /// The application has finished or reset the stream.
     Closed,
-    /// There is no such stream, or it is over, or it cannot be written.
+    /// There is no such stream, or it has ended, or it cannot be written.
     UnknownStream,
 }
 
@@ -79,7 +79,7 @@ impl fmt::Display for WriteError {
 
 impl core::error::Error for WriteError {}
 
-/// There is no such stream, or it is over, or it does not carry data that way.
+/// There is no such stream, or it has ended, or it carries no data in that direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct UnknownStream;
@@ -98,10 +98,10 @@ impl core::error::Error for UnknownStream {}
 pub enum StreamEvent {
     /// The peer opened at least one stream; accept until there is none.
     Opened(Direction),
-    /// There is data, the end or a reset to read. Reported once after a read that was blocked, and for a reset
-    /// also while data is unread, for streams that this end opened or accepted.
+    /// There is data, the end or a reset to read. Reported once after a read that was blocked, and for a reset also
+    /// while data is unread, for streams that this endpoint opened or accepted.
     Readable(StreamId),
-    /// Data can be written again after a write that was not accepted whole.
+    /// Data can be written again, after a write that was not accepted completely.
     Writable(StreamId),
     /// The peer sent STOP_SENDING; the stream was reset with the same code.
     Stopped {
@@ -118,7 +118,7 @@ pub enum StreamEvent {
     StreamsAvailable(Direction),
 }
 
-/// Why data that waits cannot be sent (law 4).
+/// The limit that blocks waiting data (law 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FlowControlBlock {
     /// The peer's limit on all streams together.
@@ -130,7 +130,7 @@ pub(crate) enum FlowControlBlock {
 /// Counts over a connection's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamsStatistics {
-    /// Streams that this end opened.
+    /// Streams that this endpoint opened.
     pub opened: u64,
     /// Streams that the peer opened.
     pub opened_by_peer: u64,

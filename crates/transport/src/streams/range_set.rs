@@ -1,7 +1,7 @@
 use core::ops::Range;
 use std::collections::VecDeque;
 
-/// Disjoint ranges of stream offsets in ascending order; ranges that touch are one.
+/// Disjoint ranges of stream offsets in ascending order. Adjacent ranges are merged.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct RangeSet {
     ranges: VecDeque<Range<u64>>,
@@ -19,7 +19,7 @@ impl RangeSet {
         self.ranges.front().cloned()
     }
 
-    /// Takes every offset out.
+    /// Removes all offsets.
     pub(super) fn clear(&mut self) {
         self.ranges.clear();
     }
@@ -45,7 +45,7 @@ impl RangeSet {
         self.ranges.drain(index.saturating_add(1)..=last);
     }
 
-    /// Takes `range` out.
+    /// Removes `range`.
     pub(super) fn remove(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;

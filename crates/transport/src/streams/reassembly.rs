@@ -1,12 +1,11 @@
-//! Puts the bytes of a stream back in order (RFC 9000 §2.2).
+//! Reassembly of a stream's data in order (RFC 9000 §2.2).
 //!
-//! Received bytes are copied once, out of the packet, into chunks that the application gets slices
-//! of. Bytes in order go to the end of one growing chunk, so that a bulk transfer allocates once per
-//! chunk. Bytes beyond a gap go to pieces that grow likewise, and become chunks without another copy
-//! when the gap closes.
+//! Received bytes are copied once, out of the packet, into chunks of which the application gets slices. Bytes in order
+//! are appended to one growing chunk, so that a bulk transfer allocates once per chunk. Bytes beyond a gap are stored in
+//! pieces that grow likewise, and become chunks without another copy when the gap closes.
 //!
-//! What a peer can make this hold is bounded: bytes by flow control, pieces by [`MAX_PIECES`] and
-//! their size, so that a stream of tiny fragments cannot cost more than a small multiple of itself.
+//! The memory that a peer can use is bounded: bytes by flow control, pieces by [`MAX_PIECES`] and their size. So a stream
+//! of tiny fragments costs no more than a small multiple of its data.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,43 +14,43 @@ use bytes::{Buf, Bytes, BytesMut};
 /// Chunks and pieces grow up to this many bytes.
 const MAX_CHUNK: usize = 32 << 10;
 
-/// Pieces up to this long are copied next to their neighbours rather than kept apart.
+/// Pieces of up to this many bytes are copied to a neighbour instead of being kept apart.
 const COPY_LIMIT: usize = 4 << 10;
 
-/// So many pieces are held however small they are.
+/// So many pieces may be kept, however small they are.
 const MAX_PIECES: usize = 1024;
 
-/// One piece more is held for each this many bytes beyond gaps. A path that loses every other packet
-/// leaves pieces of a packet's size, far above this.
+/// One more piece may be kept for each this many bytes beyond gaps. A path that loses every other packet leaves pieces of
+/// a packet's size, which are much larger.
 const BYTES_PER_PIECE: usize = 512;
 
-/// A peer left more gaps than any network makes.
+/// The peer left more gaps than a network causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooManyGaps;
 
 /// The received, unread bytes of one stream.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
-    /// The next byte that the application gets.
+    /// The offset of the next byte to read.
     read_offset: u64,
-    /// The first byte that is missing.
+    /// The offset of the first missing byte.
     end: u64,
-    /// In order, before `tail`; none of them empty.
+    /// Data in order, before `tail`. None is empty.
     chunks: VecDeque<Bytes>,
-    /// The last bytes in order, and the room for more.
+    /// The last data in order, with room for more.
     tail: BytesMut,
-    /// Beyond `end`, by offset; they never overlap, and none is empty.
+    /// Data beyond `end`, by offset. The pieces never overlap, and none is empty.
     pieces: BTreeMap<u64, BytesMut>,
     piece_bytes: usize,
 }
 
 impl Reassembly {
-    /// The first byte that is missing: everything below has been received.
+    /// The offset of the first missing byte: everything below has been received.
     pub(super) const fn end(&self) -> u64 {
         self.end
     }
 
-    /// The next byte that is read: everything below was read or forgotten.
+    /// The offset of the next byte to read: everything below was read or discarded.
     pub(super) const fn read_offset(&self) -> u64 {
         self.read_offset
     }
@@ -61,12 +60,12 @@ impl Reassembly {
         self.end.saturating_sub(self.read_offset)
     }
 
-    /// Forgets all data.
+    /// Discards all data.
     pub(super) fn clear(&mut self) {
         *self = Self { read_offset: self.end, end: self.end, ..Self::default() };
     }
 
-    /// Takes `data`, which belongs at `offset`. Bytes that are held already are skipped.
+    /// Adds `data` at `offset`. Bytes that are already there are skipped.
     pub(super) fn insert(&mut self, offset: u64, data: &[u8]) -> Result<(), TooManyGaps> {
         if offset > self.end {
             return self.insert_beyond_gap(offset, data);
@@ -80,7 +79,7 @@ impl Reassembly {
         Ok(())
     }
 
-    /// Takes up to `max` bytes out, as one slice of a chunk; empty if there are none.
+    /// Removes and returns up to `max` bytes, as one slice of a chunk; empty if there are none.
     pub(super) fn read(&mut self, max: usize) -> Bytes {
         let data = match self.chunks.front_mut() {
             Some(chunk) => {
@@ -110,8 +109,8 @@ impl Reassembly {
         }
     }
 
-    /// Puts the tail among the chunks and makes room for another: as much as the stream has carried
-    /// so far, so that a short stream takes little and a long one allocates seldom.
+    /// Moves the tail to the chunks and allocates another, as large as the data that the stream has carried so far:
+    /// a short stream takes little memory, and a long one allocates seldom.
     fn renew_tail(&mut self, at_least: usize) {
         self.flush_tail();
         let size = length(self.end).min(MAX_CHUNK).max(at_least);
@@ -124,7 +123,7 @@ impl Reassembly {
         }
     }
 
-    /// Moves pieces that are no longer beyond a gap.
+    /// Moves pieces to the chunks that are no longer beyond a gap.
     fn absorb_pieces(&mut self) {
         while let Some(first) = self.pieces.first_entry()
             && *first.key() <= self.end
@@ -146,9 +145,9 @@ impl Reassembly {
         }
     }
 
-    /// Fills the gaps between pieces with what of `data` belongs there.
+    /// Stores the parts of `data` that lie in gaps.
     fn insert_beyond_gap(&mut self, mut offset: u64, mut data: &[u8]) -> Result<(), TooManyGaps> {
-        // Each round closes one gap, or skips what one piece holds (also what a gap was closed with).
+        // Each iteration fills one gap, or skips the bytes of one piece (including one that filled a gap).
         while !data.is_empty() {
             let before = self.pieces.range(..=offset).next_back();
             let held_to = before.map_or(0, |(start, piece)| piece_end(*start, piece));
@@ -167,8 +166,8 @@ impl Reassembly {
         if self.pieces.len() > permitted { Err(TooManyGaps) } else { Ok(()) }
     }
 
-    /// Puts `data`, which overlaps nothing, at `offset`: behind the piece that ends there if that has
-    /// room to grow, with the piece that follows if that is small.
+    /// Stores `data`, which overlaps no piece, at `offset`: in the piece before it if that has room to grow, and together
+    /// with the piece after it if that is small.
     fn fill_gap(&mut self, offset: u64, data: &[u8]) {
         self.piece_bytes = self.piece_bytes.saturating_add(data.len());
         let end = offset.saturating_add(data.len() as u64);
@@ -200,7 +199,7 @@ fn piece_end(start: u64, piece: &BytesMut) -> u64 {
     start.saturating_add(piece.len() as u64)
 }
 
-/// A difference of offsets as a length in memory; what does not fit is longer than any data held.
+/// A difference of offsets as a length in memory. One that does not fit is longer than any data in memory.
 fn length(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }

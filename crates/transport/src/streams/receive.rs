@@ -1,4 +1,4 @@
-//! Stream frames that the peer sent (RFC 9000 §19.4, §19.5, §19.8 to §19.14).
+//! Received stream frames (RFC 9000 §19.4, §19.5, §19.8 to §19.14).
 
 use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, TransportErrorCode, frame};
@@ -7,7 +7,7 @@ use super::limits::TooManyStreams;
 use super::{StreamEvent, Streams};
 use crate::TransportError;
 
-/// The part of a stream that a frame is for.
+/// The part of a stream that a frame belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     Sending,
@@ -15,7 +15,7 @@ enum Part {
 }
 
 impl Streams {
-    /// Data came.
+    /// Processes STREAM.
     pub(crate) fn on_stream(
         &mut self,
         now: Timestamp,
@@ -32,7 +32,7 @@ impl Streams {
         Ok(())
     }
 
-    /// The peer reset a stream.
+    /// Processes RESET_STREAM.
     pub(crate) fn on_reset_stream(
         &mut self,
         now: Timestamp,
@@ -49,7 +49,7 @@ impl Streams {
         Ok(())
     }
 
-    /// The peer wants no more of a stream: it is reset with the code that the peer gave.
+    /// Processes STOP_SENDING: the stream is reset with the same error code.
     pub(crate) fn on_stop_sending(
         &mut self,
         frame: &frame::StopSending,
@@ -69,12 +69,12 @@ impl Streams {
         Ok(())
     }
 
-    /// The peer permits more on the connection.
+    /// Processes MAX_DATA.
     pub(crate) fn on_max_data(&mut self, frame: &frame::MaxData) {
         self.flow.send.raise(frame.maximum.get());
     }
 
-    /// The peer permits more on a stream.
+    /// Processes MAX_STREAM_DATA.
     pub(crate) fn on_max_stream_data(
         &mut self,
         frame: &frame::MaxStreamData,
@@ -89,18 +89,17 @@ impl Streams {
         Ok(())
     }
 
-    /// The peer permits more streams.
+    /// Processes MAX_STREAMS.
     pub(crate) fn on_max_streams(&mut self, frame: &frame::MaxStreams) {
         self.raise_stream_count(frame.direction, frame.maximum);
     }
 
-    /// The peer could send more than the connection permits. If credit was given back since, it learns
-    /// so at once.
+    /// Processes DATA_BLOCKED. If credit was returned since, a MAX_DATA is sent at once.
     pub(crate) fn on_data_blocked(&mut self, frame: &frame::DataBlocked) {
         self.flow.on_peer_blocked(frame.limit.get());
     }
 
-    /// The peer could send more than a stream permits.
+    /// Processes STREAM_DATA_BLOCKED.
     pub(crate) fn on_stream_data_blocked(
         &mut self,
         frame: &frame::StreamDataBlocked,
@@ -115,13 +114,13 @@ impl Streams {
         Ok(())
     }
 
-    /// The peer could open more streams than it may.
+    /// Processes STREAMS_BLOCKED.
     pub(crate) fn on_streams_blocked(&mut self, frame: &frame::StreamsBlocked) {
         self.remote.get_mut(frame.direction).on_peer_blocked(frame.limit.get());
     }
 
-    /// The stream that a frame is for. A stream of the peer's is opened by its first frame, together
-    /// with all below it (RFC 9000 §3.2). `None` if the stream is over: then the frame is late.
+    /// The stream that a frame belongs to. The first frame of a stream of the peer opens it, and all below it (RFC 9000
+    /// §3.2). `None` if the stream has ended and the frame is late.
     fn find_or_create(
         &mut self,
         id: StreamId,

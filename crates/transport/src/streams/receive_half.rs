@@ -10,23 +10,23 @@ use crate::TransportError;
 /// The receiving part of a stream.
 #[derive(Debug)]
 pub(super) struct ReceiveHalf {
-    /// As in RFC 9000 §3.2.
+    /// The state of RFC 9000 §3.2.
     state: ReceiveState,
     data: Reassembly,
     window: ReceiveWindow,
     final_size: Option<u64>,
     reset_code: Option<VarInt>,
-    /// The application wants no more, and said this to the peer.
+    /// The error code with which the application has stopped the stream, if it has.
     stopped: Option<VarInt>,
     stop_owed: bool,
     limit_owed: bool,
-    /// The application found nothing to read, or does not know of the peer's reset: it is to be told when
+    /// The application found nothing to read, or does not know of the peer's reset, so an event has to report when
     /// there is something.
     pub(super) awaits_data: bool,
 }
 
 impl ReceiveHalf {
-    /// A stream on which the peer may send what `window` permits.
+    /// A stream on which `window` limits the peer.
     pub(super) fn new(window: ReceiveWindow) -> Self {
         Self {
             state: ReceiveState::Receive,
@@ -41,44 +41,44 @@ impl ReceiveHalf {
         }
     }
 
-    /// What the peer may send.
+    /// The receive window of the stream.
     pub(super) const fn window(&self) -> &ReceiveWindow {
         &self.window
     }
 
-    /// Whether nothing more can happen that anyone would want to know of.
+    /// Whether nothing more can happen that matters to the application or the peer.
     pub(super) const fn is_done(&self) -> bool {
         self.state.is_terminal() || (self.stopped.is_some() && self.final_size.is_some())
     }
 
-    /// How long the stream is as far as it is known, in bytes.
+    /// The length of the stream as far as it is known, in bytes.
     pub(super) const fn received(&self) -> u64 {
         self.window.received()
     }
 
-    /// How many bytes a read can take.
+    /// How many bytes can be read.
     pub(super) const fn readable(&self) -> u64 {
         self.data.readable()
     }
 
-    /// Whether a read would give data, the end or the reset.
+    /// Whether a read would return data, the end or a reset.
     pub(super) const fn has_news(&self) -> bool {
         self.stopped.is_none()
             && (self.readable() > 0
                 || matches!(self.state, ReceiveState::DataReceived | ReceiveState::ResetReceived))
     }
 
-    /// Whether the application waits for data or the end, and more can come.
+    /// Whether the application waits for data or the end, and more can be received.
     pub(super) const fn is_waited_for(&self) -> bool {
         self.awaits_data && self.stopped.is_none() && self.state.takes_data()
     }
 
-    /// Whether something is known to be missing: data before other data that came, or before the end.
+    /// Whether data is known to be missing: before other received data, or before the final size.
     pub(super) fn misses_data(&self) -> bool {
         self.window.received() > self.data.end()
     }
 
-    /// A STREAM frame came. Returns how many bytes of the stream's length are new.
+    /// Processes STREAM. Returns by how many bytes the known length of the stream has grown.
     pub(super) fn on_stream(
         &mut self,
         now: Timestamp,
@@ -105,7 +105,7 @@ impl ReceiveHalf {
         Ok(added)
     }
 
-    /// A RESET_STREAM frame came. Returns how many bytes of the stream's length are new.
+    /// Processes RESET_STREAM. Returns by how many bytes the known length of the stream has grown.
     pub(super) fn on_reset_stream(
         &mut self,
         now: Timestamp,
@@ -119,7 +119,7 @@ impl ReceiveHalf {
         self.stop_owed = false;
         if self.advance(ReceiveInput::Reset) {
             self.reset_code = Some(frame.error_code);
-            // It is news even to an application that leaves the data before it unread.
+            // The reset is reported even if the application leaves the data before it unread.
             self.awaits_data = true;
             self.data.clear();
             self.give_back_all(now, connection);
@@ -127,7 +127,7 @@ impl ReceiveHalf {
         Ok(added)
     }
 
-    /// The final size never changes, and no data lies beyond it (RFC 9000 §4.5).
+    /// Checks that the final size does not change, and that no data lies beyond it (RFC 9000 §4.5).
     fn check_final_size(&self, end: u64, is_final: bool) -> Result<(), TransportError> {
         let violation = match self.final_size {
             Some(final_size) if end > final_size => "data beyond the final size of a stream",
@@ -140,7 +140,7 @@ impl ReceiveHalf {
         Err(TransportError::rule(TransportErrorCode::FINAL_SIZE_ERROR, violation, "RFC 9000 §4.5"))
     }
 
-    /// The stream reaches to `end`: both limits have to permit that (RFC 9000 §4.1).
+    /// Extends the stream to `end`, if the limits of stream and connection permit it (RFC 9000 §4.1).
     fn extend(
         &mut self,
         now: Timestamp,
@@ -158,14 +158,14 @@ impl ReceiveHalf {
         Ok(added)
     }
 
-    /// The peer says that it is blocked at `limit`.
+    /// The peer reports that it is blocked at `limit`.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) {
         if self.wants_limit() {
             self.limit_owed |= self.window.on_peer_blocked(limit);
         }
     }
 
-    /// Takes up to `max` bytes, or the end, and gives back their credit.
+    /// Reads up to `max` bytes or the end, and returns their credit.
     pub(super) fn read(
         &mut self,
         now: Timestamp,
@@ -187,8 +187,8 @@ impl ReceiveHalf {
         outcome
     }
 
-    /// Takes up to `max` bytes, or the end, but nothing of it counts as read: the credit is given back
-    /// by [`Self::give_back`], and the part ends when [`Self::read`] comes to its end.
+    /// Reads up to `max` bytes or the end, without counting them as read: [`Self::give_back`] returns the credit, and the
+    /// part ends when [`Self::read`] reaches the end.
     pub(super) fn read_ahead(&mut self, max: usize) -> Result<ReadOutcome, ReadError> {
         if self.stopped.is_some() {
             return Err(ReadError::UnknownStream);
@@ -206,7 +206,7 @@ impl ReceiveHalf {
         Ok(ReadOutcome::Blocked)
     }
 
-    /// The code of the peer's reset, if there is one: it counts as read then (RFC 9000 §3.2).
+    /// The error code of the peer's reset, if there is one. The reset then counts as read (RFC 9000 §3.2).
     pub(super) fn received_reset(&mut self) -> Result<Option<VarInt>, UnknownStream> {
         if self.stopped.is_some() {
             return Err(UnknownStream);
@@ -217,7 +217,7 @@ impl ReceiveHalf {
         Ok(self.reset_code)
     }
 
-    /// Gives back the credit of `bytes` that were taken ahead, or of all if they are fewer.
+    /// Returns the credit of `bytes` that were read ahead, or of all of them if they are fewer.
     pub(super) fn give_back(
         &mut self,
         now: Timestamp,
@@ -237,7 +237,7 @@ impl ReceiveHalf {
         connection.give_back(now, bytes);
     }
 
-    /// The application wants no more: what is here and what comes is dropped.
+    /// Stops reading: all data, received or to come, is discarded.
     pub(super) fn stop(&mut self, now: Timestamp, connection: &mut ConnectionFlow, code: VarInt) {
         if self.stopped.is_some() {
             return;
@@ -249,7 +249,7 @@ impl ReceiveHalf {
         self.give_back_all(now, connection);
     }
 
-    /// The code of the STOP_SENDING that is to be sent.
+    /// The error code of the STOP_SENDING to send, if any.
     pub(super) fn stop_owed(&self) -> Option<VarInt> {
         self.stopped.filter(|_| self.stop_owed)
     }
@@ -259,7 +259,7 @@ impl ReceiveHalf {
         self.stop_owed = false;
     }
 
-    /// The STOP_SENDING was lost; it is of use until the final size is known.
+    /// The STOP_SENDING was lost. It is needed until the final size is known.
     pub(super) fn on_stop_lost(&mut self) {
         self.stop_owed = self.stopped.is_some() && self.final_size.is_none();
     }
@@ -269,7 +269,7 @@ impl ReceiveHalf {
         self.limit_owed
     }
 
-    /// The limit of the MAX_STREAM_DATA that is to be sent.
+    /// The limit of the MAX_STREAM_DATA to send, if any.
     pub(super) fn limit_owed(&mut self) -> Option<u64> {
         self.limit_owed.then(|| {
             self.window.renew();
@@ -282,13 +282,13 @@ impl ReceiveHalf {
         self.limit_owed = false;
     }
 
-    /// A MAX_STREAM_DATA was lost; the limit is of use while more may come.
+    /// A MAX_STREAM_DATA was lost. The limit is needed while more data may come.
     pub(super) fn on_limit_lost(&mut self) {
         self.window.on_update_lost();
         self.limit_owed = self.wants_limit();
     }
 
-    /// The frame with the limit arrived.
+    /// A MAX_STREAM_DATA was acknowledged.
     pub(super) fn on_limit_acknowledged(&mut self) {
         self.window.on_update_acknowledged();
     }
@@ -297,7 +297,7 @@ impl ReceiveHalf {
         self.state == ReceiveState::Receive && self.stopped.is_none()
     }
 
-    /// Nobody will read what was received: its credit goes back, the stream's own to the books only.
+    /// Returns the credit of received data that nobody will read. The stream's own is only accounted for.
     fn give_back_all(&mut self, now: Timestamp, connection: &mut ConnectionFlow) {
         let bytes = self.window.received().saturating_sub(self.window.consumed());
         self.window.consume(now, None, bytes);

@@ -3,36 +3,35 @@ use std::collections::{BTreeMap, VecDeque};
 
 use clearway_wire::StreamId;
 
-/// How many bytes a stream sends before another of its priority has its turn: a few packets, so that
-/// the streams share fairly and a packet seldom holds more than one.
+/// How many bytes a stream sends before the next of its priority: a few packets, so that the streams share fairly and a
+/// packet seldom contains data of more than one.
 pub(super) const QUANTUM: u64 = 4800;
 
-/// Levels that no stream waits in are kept up to this many, so that a stream which comes and goes
-/// does not allocate each time.
+/// Up to this many empty levels are kept, so that a stream that waits now and then does not allocate each time.
 const SPARE_LEVELS: usize = 8;
 
-/// A stream that waits, and how.
+/// A stream that waits to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Waiting {
-    /// Its place in the table.
+    /// Its key in the table.
     pub(super) key: usize,
-    /// Its ID.
+    /// The stream ID.
     pub(super) id: StreamId,
-    /// Higher goes first.
+    /// The priority: higher values are sent first.
     pub(super) priority: i32,
-    /// Whether it shares turns with others (RFC 9218 §4.2).
+    /// Whether it takes turns with others (RFC 9218 §4.2).
     pub(super) is_incremental: bool,
 }
 
-/// Which stream sends next: the highest priority first; within one priority the incremental streams
-/// take turns, and all others together have one turn among them, lowest ID first.
+/// Chooses the stream that sends next: the one of the highest priority. Within one priority the incremental streams take
+/// turns, and all others together have one turn, in which the lowest ID is sent first.
 #[derive(Debug, Default)]
 pub(super) struct Scheduler {
     /// The highest priority first.
     levels: BTreeMap<Reverse<i32>, Level>,
-    /// How many streams wait, in all levels.
+    /// The number of streams that wait, in all levels.
     waiting: usize,
-    /// Whose turn it is. Kept, because it is asked for several times for each packet.
+    /// The stream whose turn it is. It is stored because it is looked up several times for each packet.
     front: Option<usize>,
 }
 
@@ -41,7 +40,7 @@ struct Level {
     turns: VecDeque<Turn>,
     /// The streams that are not incremental, by ID.
     sequence: VecDeque<(StreamId, usize)>,
-    /// Bytes that the first turn has used of its quantum.
+    /// Bytes of the quantum that the current turn has used.
     spent: u64,
 }
 
@@ -70,7 +69,7 @@ impl Scheduler {
         }
     }
 
-    /// Adds a stream, takes it out, or leaves it, so that it waits only if `waits`.
+    /// Adds or removes a stream, so that it waits only if `waits`.
     pub(super) fn set(&mut self, stream: Waiting, waited: bool, waits: bool) {
         match (waited, waits) {
             (false, true) => self.insert(stream),
@@ -79,21 +78,21 @@ impl Scheduler {
         }
     }
 
-    /// Adds a stream that does not wait yet.
+    /// Adds a stream that was not waiting.
     pub(super) fn insert(&mut self, waiting: Waiting) {
         self.waiting = self.waiting.saturating_add(1);
         self.level(waiting.priority).insert(waiting);
         self.front = self.find_front();
     }
 
-    /// Takes out a stream that waits. Quick if it is its turn, as it mostly is.
+    /// Removes a waiting stream. This is quick if it is its turn, as it usually is.
     pub(super) fn remove(&mut self, waiting: Waiting) {
         self.waiting = self.waiting.saturating_sub(1);
         self.level(waiting.priority).remove(waiting);
         self.front = self.find_front();
     }
 
-    /// The stream at the front used `bytes` of its turn.
+    /// The stream at the front has used `bytes` of its turn.
     pub(super) fn charge(&mut self, bytes: u64) {
         let Some(level) = self.levels.values_mut().find(|level| !level.turns.is_empty()) else {
             return;
