@@ -1,13 +1,12 @@
-//! Watches a run, keeps books of its own, and says which property was violated.
+//! Watches a run, keeps its own records, and reports which property was violated.
 //!
-//! The checker is an observer of both ends of every flow, and sees every datagram that enters and leaves
-//! the network. From that it keeps its own ledger of what is in flight (`books/`), its own packet-timed
-//! rounds, recovery periods and round-trip times. What a stack says of itself is compared with that, never
-//! trusted. The properties are in [`Property`]; each has its rule in `safety/` or `liveness/`, what is
-//! expected of which controller is in `expectations.rs`.
+//! The checker observes both endpoints of every flow, and every datagram that enters or leaves the network. From that it
+//! derives its own ledger of bytes in flight (`books/`), its own packet-timed rounds, recovery periods and round-trip
+//! times. What a stack reports is compared with them, and never relied on. The properties are in [`Property`]; each has
+//! its rule in `safety/` or `liveness/`. What is expected of each controller is in `expectations.rs`.
 //!
-//! To add a property: its name and its texts in `properties/`, a file with a rule, a line in `rules.rs`, and
-//! tests of a history that violates it and of the nearest one that does not.
+//! To add a property: its name and texts in `properties/`, a file with a rule, a line in `rules.rs`, and tests of a
+//! history that violates it and of the nearest one that does not.
 
 mod books;
 mod contents;
@@ -49,7 +48,7 @@ pub struct Violation {
     pub at: Timestamp,
     /// The end whose books show it.
     pub end: EndId,
-    /// What was seen, and what should have been.
+    /// What was observed, and what was expected.
     pub explanation: String,
     /// What happened last, the newest at the end.
     pub last_events: Vec<String>,
@@ -66,7 +65,7 @@ struct State {
     flows: Vec<[WatchedEnd; 2]>,
     history: History,
     violation: Option<Violation>,
-    /// A run goes on after a violation.
+    /// Whether a run continues after a violation.
     goes_on: bool,
     /// Time does not move on any more (S13).
     is_spinning: bool,
@@ -83,7 +82,7 @@ struct WatchedEnd {
 /// The properties that are checked in a run of `setup`.
 ///
 /// # Errors
-/// If the setup turns off what there is not.
+/// If the setup turns off a property that does not exist.
 pub fn properties(setup: &Setup) -> Result<PropertySet, UnknownProperty> {
     setup.properties_off.iter().try_fold(PropertySet::ALL, |on, (id, _reason)| {
         Property::from_id(id).map(|property| on.without(property))
@@ -117,7 +116,7 @@ impl Checker {
         }))))
     }
 
-    /// From now on a violation ends the run only if the run would not end by itself.
+    /// From now on a violation ends a run only if the run would not end otherwise.
     pub fn go_on(&self) {
         self.state().goes_on = true;
     }
@@ -154,8 +153,8 @@ impl Checker {
         state.end_mut(to).watch.on_delivered(from, datagram);
     }
 
-    /// An end has done all that it can do now. Its application has handed over `written` bytes of content
-    /// so far. Says whether the run is over, as a property was violated.
+    /// An endpoint has done all that it can do now. Its application has written `written` bytes of content so far.
+    /// Returns whether the run is over because a property was violated.
     pub fn on_settled(
         &self,
         now: Timestamp,

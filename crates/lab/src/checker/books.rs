@@ -58,11 +58,11 @@ pub(super) struct Books {
     pub(super) metrics: Option<Metrics>,
     /// The largest window on this path.
     pub(super) largest_window: u64,
-    /// Why sending stopped, as the stack says.
+    /// The reason that sending stopped, as reported by the stack.
     pub(super) limit: Option<SendLimit>,
     /// For how long congestion control has held data back.
     pub(super) held: HeldTime,
-    /// Until when the pacer holds data back, as the stack says.
+    /// The time until which the pacer holds data back, as reported by the stack.
     pub(super) paced_until: Option<Timestamp>,
     /// Probe timeouts that expired, ever and since something was newly acknowledged.
     pub(super) expiries: u64,
@@ -89,11 +89,11 @@ pub(super) struct Stage {
     /// A packet was received and opened.
     pub(super) has_opened: bool,
     pub(super) discarded: [bool; 3],
-    /// The other end is watched as well, and it is the one that this end talks to.
+    /// The peer is watched as well, and this endpoint's connection is with it.
     pub(super) is_peer_watched: bool,
 }
 
-/// When the peer was last heard, and since when it is waited for (RFC 9000 §10.1).
+/// When the last packet was received, and since when the next is waited for (RFC 9000 §10.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hearing {
     pub(super) silent_since: Timestamp,
@@ -128,7 +128,7 @@ impl Hearing {
     }
 }
 
-/// What the peer said of its acknowledgements, in its transport parameters.
+/// The peer's transport parameters about its acknowledgements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerAcks {
     pub(super) max_delay: Duration,
@@ -219,8 +219,8 @@ impl Books {
         Some(self.metrics.as_ref()?.rtt?.smoothed)
     }
 
-    /// How long after it was sent a packet is lost (RFC 9002 §6.1.2), as this end says; nothing without a sample.
-    /// Where there was reordering that may be two round trips or a probe timeout, but never more.
+    /// How long after it was sent a packet is lost (RFC 9002 §6.1.2), according to this endpoint; zero without a sample.
+    /// After reordering that may be up to two round trips or a probe timeout.
     pub(super) fn time_threshold(&self) -> Duration {
         let Some(metrics) = &self.metrics else { return Duration::ZERO };
         let Some(rtt) = metrics.rtt else { return Duration::ZERO };
@@ -267,7 +267,7 @@ impl Books {
         self.written > self.streams.kept() && self.streams.permits(self.datagram())
     }
 
-    /// Whether the stack says that congestion control holds data back.
+    /// Whether the stack reports that congestion control holds data back.
     pub(super) fn is_held(&self) -> bool {
         self.limit.is_some_and(SendLimit::is_congestion_control)
     }
@@ -277,7 +277,7 @@ impl Books {
         self.stage.discarded[space as usize]
     }
 
-    /// Congestion control begins anew on another path (RFC 9000 §9.4).
+    /// Congestion control restarts on another path (RFC 9000 §9.4).
     pub(super) fn start_path(&mut self) {
         let smoothed = self.smoothed().unwrap_or_default();
         self.ledger.start_path();

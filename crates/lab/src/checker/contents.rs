@@ -32,7 +32,7 @@ pub(super) fn read<'a>(payload: &'a [u8], mut visit: impl FnMut(&Frame<'a>)) -> 
     contents
 }
 
-/// Whether there is a Handshake packet in `datagram`, by what is not encrypted.
+/// Whether there is a Handshake packet in `datagram`, judged by the unencrypted parts of headers.
 pub(super) fn has_handshake_packet(datagram: &[u8]) -> bool {
     let mut rest = datagram;
     while let Ok(header) = ProtectedHeader::decode(rest, 0) {

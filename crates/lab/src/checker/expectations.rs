@@ -44,9 +44,9 @@ pub(crate) struct Regrowth {
     pub(crate) smallest: f64,
     /// It grows once in so many round trips ...
     pub(crate) rounds: f64,
-    /// ... and so much time beside them,
+    /// ... and this much time in addition,
     pub(crate) time: Duration,
-    /// to so many times what it was,
+    /// to this multiple of its value,
     pub(crate) factor: f64,
     /// and by so many datagrams.
     pub(crate) datagrams: f64,
@@ -71,7 +71,7 @@ impl Regrowth {
 pub(crate) enum Bound {
     /// The longer of so many packet-timed rounds and so much time.
     Longer(u64, Duration),
-    /// So much time, and so many rounds beside it.
+    /// This much time, and this many rounds in addition.
     Sum(u64, Duration),
 }
 
@@ -93,8 +93,8 @@ const fn rounds(rounds: u64) -> Option<Bound> {
     Some(Bound::Longer(rounds, Duration::ZERO))
 }
 
-/// A cycle of ProbeBW: 2 to 3 s, or 63 rounds if they are over earlier (BBR §4.3.3.6), from DOWN to REFILL;
-/// and the rounds that REFILL and UP take beside it, three of them to notice a plateau.
+/// A cycle of ProbeBW from DOWN to REFILL takes 2 to 3 s, or 63 rounds if those are over earlier (BBR §4.3.3.6). REFILL
+/// and UP take these rounds in addition, three of them to notice a plateau.
 const PROBE_CYCLE: Bound = Bound::Sum(8, Duration::from_millis(3_100));
 /// As [`PROBE_CYCLE`], when a ProbeRTT has ended a probe: the next is a cycle away.
 const INTERRUPTED_CYCLE: Bound = Bound::Sum(16, Duration::from_millis(6_400));
@@ -134,8 +134,8 @@ impl Kind {
         }
     }
 
-    /// Whether the window may go back at once to one that it had before: BBR restores what it had saved
-    /// when losses are repaired, when they were none, and after ProbeRTT (BBR §5.6.4.4, RestoreCwnd).
+    /// Whether the window may return at once to an earlier value. BBR restores the one that it had saved when losses are
+    /// repaired or were spurious, and after ProbeRTT (BBR §5.6.4.4, RestoreCwnd).
     pub(crate) const fn restores_window(self) -> bool {
         matches!(self.0, Bbr)
     }
@@ -145,8 +145,8 @@ impl Kind {
         match self.0 {
             // RFC 9002 §7.7: N is not less than one.
             Reno | Cubic => 10,
-            // One datagram of MinPipeCwnd's four per round trip, and the pacing margin: where less than
-            // four packets fill the path (a sub-packet BDP), the measured rate is what is right.
+            // One of the four datagrams of MinPipeCwnd per round trip, and the pacing margin. Where fewer than four
+            // packets fill the path (a sub-packet BDP), the measured rate is the right one.
             Bbr => 2,
             Other => 1,
         }
@@ -162,8 +162,8 @@ impl Kind {
         matches!(self.0, Cubic)
     }
 
-    /// Whether its growth in congestion avoidance depends on nothing but what is acknowledged, so that a round that is
-    /// not clean ends a stretch of growth. With a curve, growth goes on from where it was.
+    /// Whether growth in congestion avoidance depends on acknowledged bytes only, so that a round that is not clean ends a
+    /// stretch of growth. With a curve, growth continues from where it was.
     pub(crate) const fn grows_by_acknowledgements_only(self) -> bool {
         matches!(self.0, Reno)
     }
@@ -241,7 +241,7 @@ impl Kind {
     /// grow.
     pub(crate) fn suppressor_bound(self, suppressor: Suppressor) -> Option<Bound> {
         if suppressor == Suppressor::MaximumWindow {
-            // It is for ever, and S3 knows the maximum.
+            // It is unlimited; S3 checks the maximum.
             None
         } else if suppressor == Suppressor::Recovery {
             rounds(2)

@@ -1,4 +1,4 @@
-//! What happened last, kept cheaply and told only when it is needed.
+//! The last events, recorded cheaply and written out only when they are needed.
 
 use clearway_transport::{SendLimit, SpaceId};
 use clearway_units::Timestamp;
@@ -7,7 +7,7 @@ use crate::end::{EndId, Side};
 
 /// How much is remembered.
 const LENGTH: usize = 64;
-/// How much is told.
+/// How many events are written out.
 const TOLD: usize = 50;
 
 /// Something that happened at an end.

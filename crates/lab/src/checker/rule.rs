@@ -30,11 +30,11 @@ impl SentEvent {
 /// An end had its turn and did all that it could do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settled {
-    /// When its stack wants to be woken.
+    /// When the stack is to be woken.
     pub(super) deadline: Option<Timestamp>,
 }
 
-/// The check of one property at one end. A rule implements what it has to hear of.
+/// The check of one property at one endpoint. A rule implements the methods for the events that concern it.
 pub(super) trait Rule: Default {
     /// The property that it checks.
     const PROPERTY: Property;
@@ -44,12 +44,12 @@ pub(super) trait Rule: Default {
         Ok(())
     }
 
-    /// A packet was received; the books know what it acknowledged.
+    /// A packet was received. The records contain what it acknowledged.
     fn on_received(&mut self, _books: &Books, _is_ack_eliciting: bool) -> Verdict {
         Ok(())
     }
 
-    /// A packet was declared lost; the books know what was acknowledged before.
+    /// A packet was declared lost. The records contain what was acknowledged before.
     fn on_lost(&mut self, _books: &Books, _lost: &Lost) -> Verdict {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What the setup says about an end: what its stack was told, and what its network is.
+//! What the setup determines for an endpoint: the settings of its stack, and its network.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ const LEAST_PACKET_THRESHOLD: u64 = 3;
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     pub(super) kind: Kind,
-    /// The stack shows what it does; of others only datagrams are seen.
+    /// The stack is observed. Of other stacks only datagrams are seen.
     pub(super) is_observed: bool,
     pub(super) max_datagram_size: u64,
     /// The window to begin with, in bytes (RFC 9002 §7.2).
@@ -24,7 +24,7 @@ pub(super) struct Terms {
     pub(super) maximum_window: u64,
     /// Assumed by timers until there is a sample.
     pub(super) initial_rtt: Duration,
-    /// How long this end's acknowledgements may wait.
+    /// How long this endpoint's acknowledgements may be delayed.
     pub(super) max_ack_delay: Duration,
     /// How long the peer's may.
     pub(super) peer_max_ack_delay: Duration,
@@ -40,13 +40,13 @@ pub(super) struct Terms {
 /// What is known of the network in an end's direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PathTerms {
-    /// Delay and rate do not change, but for a queue's.
+    /// Delay and rate do not change, except by a queue.
     pub(super) is_steady: bool,
     /// Datagrams arrive in the order in which they were sent.
     pub(super) keeps_order: bool,
     /// Acknowledgements come back one by one: nothing holds them, nothing loses them.
     pub(super) returns_at_once: bool,
-    /// Datagrams may come that nobody can tell whose they are.
+    /// Datagrams may arrive that belong to no identifiable connection.
     pub(super) corrupts: bool,
     /// Nobody else is on it.
     pub(super) is_alone: bool,
@@ -106,7 +106,7 @@ impl PathTerms {
             };
         Self {
             is_steady: is_fixed && is_steady(there) && is_steady(back),
-            // A rebinding or a delay of a flow's own lets nothing overtake what is of the same flow.
+            // A rebinding, or a delay of a whole flow, lets no packet overtake another of the same flow.
             keeps_order: keeps_order(there) && keeps_order(back) && !disturbs(network, reorders),
             corrupts: back.corrupt != Corrupt::default() || disturbs(network, corrupts),
             returns_at_once: back.loss.is_empty()

@@ -26,11 +26,11 @@ pub(super) struct Watch {
     pub(super) books: Books,
     rules: Rules,
     on: PropertySet,
-    /// Where datagrams go, as the stack says.
+    /// Where datagrams are sent, as reported by the stack.
     remote: Option<SocketAddr>,
 }
 
-/// What a received packet said, as the history tells it.
+/// What a received packet acknowledged, in the words of the history.
 pub(super) struct Acknowledged {
     pub(super) space: SpaceId,
     pub(super) ranges: Option<(u64, u64)>,
@@ -146,7 +146,7 @@ impl Watch {
         Ok(contents.is_ack_eliciting)
     }
 
-    /// A packet came, and the other end's books know it as `arrival`, if that end is watched.
+    /// A packet was received. The peer's records have it as `arrival`, if the peer is watched.
     pub(super) fn on_received(
         &mut self,
         now: Timestamp,
@@ -336,11 +336,11 @@ impl Watch {
         self.rules.on_path(&self.books);
     }
 
-    /// Datagrams go to `remote` from here on. If they did not before: only a packet that is newer than all before it says
-    /// where the peer is (RFC 9000 §9.3).
+    /// Datagrams are sent to `remote` from here on. If they were not before: only a packet with the highest number so far
+    /// changes the peer's address (RFC 9000 §9.3).
     ///
-    /// `is_validated`: the stack says that the peer is there, which only its own answer to a challenge that went there
-    /// shows (RFC 9000 §8.2.3).
+    /// `is_validated`: the stack reports that the peer is there, which only its response to a challenge that was sent
+    /// there shows (RFC 9000 §8.2.3).
     pub(super) fn on_moved(
         &mut self,
         now: Timestamp,
@@ -350,7 +350,7 @@ impl Watch {
         if is_validated && self.books.side == Side::Server {
             self.own(Property::S23, self.books.addresses.check_validated(remote))?;
         }
-        // That a path is validated is said as well, and moves nothing.
+        // The validation of a path is reported as well, and changes no address.
         let is_there = self.remote.replace(remote) == Some(remote);
         if !is_there {
             self.books.ledger.leave_address();
@@ -394,7 +394,7 @@ impl Watch {
         }
     }
 
-    /// Whether this end has another connection, which is not watched.
+    /// Whether this endpoint has another connection, which is not watched.
     pub(super) fn has_other_connection(&self) -> bool {
         self.books.side == Side::Server && self.books.addresses.has_other_connection()
     }
@@ -417,7 +417,7 @@ impl Watch {
     }
 }
 
-/// An ACK frame came: what it acknowledges anew goes into the tally.
+/// An ACK frame was received: newly acknowledged packets are added to the tally.
 fn acknowledge(
     books: &mut Books,
     space: SpaceId,
@@ -478,7 +478,7 @@ fn acknowledge(
     }
 }
 
-/// Whether a report says nothing but how much is in flight, as those do that follow a packet.
+/// Whether a report contains nothing but the bytes in flight, as reports after a packet do.
 fn is_quiet(before: &Metrics, after: &Metrics) -> bool {
     before.congestion == after.congestion
         && before.pacing_rate == after.pacing_rate
@@ -510,7 +510,7 @@ fn first_metrics(after: &Metrics, books: &Books) -> Metrics {
     }
 }
 
-/// Enters what was acknowledged into the round, and ends it if it is over.
+/// Adds the acknowledged packets to the round, and ends it if it is over.
 fn end_round(books: &mut Books, tally: &Tally, after: &Metrics) -> Option<Round> {
     if !tally.has_event() {
         return None;

@@ -16,17 +16,17 @@ pub(in crate::checker) struct Addresses {
     entries: Vec<Entry>,
     /// Where the datagram that is being taken in came from.
     arriving: Option<SocketAddr>,
-    /// Where datagrams of the connection that is watched went last. An end to which a client comes from two
-    /// addresses may have another connection, whose packets are not seen.
+    /// Where the last datagrams of the watched connection were sent. A server that a client reaches from two addresses
+    /// may have another connection, whose packets are not seen.
     current: Option<SocketAddr>,
     /// Bytes of packets of the watched connection that were built and not yet handed over.
     unsent: u64,
-    /// Challenges that were built and not yet handed over, and those under way, with their addresses.
+    /// Challenges that were built but not yet handed over, and those in flight, with their addresses.
     built: Vec<[u8; 8]>,
     challenges: Vec<([u8; 8], SocketAddr)>,
-    /// Another connection of this end, whose packets are not seen, has sent a datagram.
+    /// Another connection of this endpoint, whose packets are not seen, has sent a datagram.
     has_other_connection: bool,
-    /// What validates further addresses cannot be seen.
+    /// The validation of further addresses cannot be observed.
     is_blind: bool,
     /// The next datagram has an Initial packet that has to be padded.
     is_padding_due: bool,
@@ -54,11 +54,11 @@ impl Addresses {
         self.entry(from).received += size;
     }
 
-    /// A datagram was sent. Says how much may go to an address that is not validated, and how much has,
+    /// A datagram was sent. Returns how much may be sent to an address that is not validated and how much was sent,
     /// if that is more.
     ///
     /// # Errors
-    /// What was sent, and what was received.
+    /// The bytes sent, and the bytes received.
     pub(in crate::checker) fn on_submitted(
         &mut self,
         to: SocketAddr,
@@ -85,7 +85,7 @@ impl Addresses {
         Ok(())
     }
 
-    /// Whether another connection of this end, whose packets are not seen, has sent a datagram.
+    /// Whether another connection of this endpoint, whose packets are not seen, has sent a datagram.
     pub(in crate::checker) fn has_other_connection(&self) -> bool {
         self.has_other_connection
     }
@@ -113,8 +113,8 @@ impl Addresses {
         Ok(())
     }
 
-    /// A Handshake packet came: a client that made it received what was sent before the first of them, and so
-    /// it is surely where that went (RFC 9000 §8.1). Where the packet itself came from it need not be.
+    /// A Handshake packet was received. Its client received what was sent before the first of them, so it is at the
+    /// address where that was sent (RFC 9000 §8.1). The packet itself need not come from there.
     pub(in crate::checker) fn on_handshake_packet(&mut self) {
         if !core::mem::replace(&mut self.has_handshake_packet, true)
             && let Some(address) = self.current
@@ -123,8 +123,8 @@ impl Addresses {
         }
     }
 
-    /// The peer has proved its address to an end that nobody looks into. It may move later, and whether it
-    /// answers then is encrypted: nothing more can be said.
+    /// The peer has validated its address at an endpoint whose packets are not observed. It may migrate later, and
+    /// whether it then answers a challenge is encrypted, so nothing more can be checked.
     pub(in crate::checker) fn look_away(&mut self) {
         self.is_blind = true;
     }
@@ -134,7 +134,7 @@ impl Addresses {
         self.built.push(data);
     }
 
-    /// A PATH_RESPONSE came: whoever was challenged with this has it.
+    /// A PATH_RESPONSE was received: the address that was challenged with this data has answered.
     pub(in crate::checker) fn on_response(&mut self, data: [u8; 8]) {
         let challenged = self.challenges.iter().find(|(challenge, _)| *challenge == data);
         if let Some(address) = challenged.map(|(_, address)| *address) {

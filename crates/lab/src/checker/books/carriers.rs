@@ -25,7 +25,7 @@ impl Carriers {
         self.pieces.insert(start, Piece { end, number, is_owed: false });
     }
 
-    /// Packet `number` was lost with the bytes from `start` up to `end`: those that no other carried since are owed.
+    /// Packet `number` was lost with the bytes from `start` up to `end`: those that no later packet carried are pending.
     pub(super) fn lose(&mut self, start: u64, end: u64, number: u64) {
         for (_, piece) in self.pieces.range_mut(start..end) {
             if piece.number == number && !piece.is_owed {
@@ -55,7 +55,7 @@ impl Carriers {
         }
     }
 
-    /// The first bytes that are owed, and the packet that carried them.
+    /// The first bytes that are pending, and the packet that carried them.
     pub(super) fn owed(&self) -> Option<(u64, u64, u64)> {
         let mut owed = self.pieces.iter().filter(|(_, piece)| piece.is_owed);
         owed.next().map(|(start, piece)| (*start, piece.end, piece.number))
@@ -80,7 +80,7 @@ mod tests {
         carriers.carry(0, 100, 1);
         carriers.lose(0, 100, 1);
         assert_eq!(carriers.owed(), Some((0, 100, 1)));
-        // The middle of it is carried again: what is before and behind stays owed.
+        // The middle is carried again; the bytes before and after it stay pending.
         carriers.carry(40, 60, 2);
         assert_eq!(carriers.owed_pieces(), 2);
         carriers.settle(0, 40);

@@ -1,7 +1,7 @@
-//! What has to arrive, and is sent again when it is lost (RFC 9000 §13.3), from the frames on the wire.
+//! Data and frames that have to arrive, and are sent again when they are lost (RFC 9000 §13.3), as seen on the wire.
 //!
-//! For each byte of a stream and for each control frame the books keep the packet that carried it last. If that
-//! packet is declared lost, it is owed until another packet carries it, or until it is of no use any more.
+//! For each byte of a stream and for each control frame the records keep the packet that carried it last. If that packet
+//! is declared lost, the byte or frame is pending until another packet carries it, or until it is no longer needed.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +12,7 @@ use super::carriers::Carriers;
 
 /// Packets that were declared lost may be acknowledged while so many later entries are kept.
 const REMEMBERED: usize = 1 << 14;
-/// A control frame that is owed goes into one of so many ack-eliciting packets, whatever else there is to send.
+/// A pending control frame is sent in one of so many ack-eliciting packets, whatever else there is to send.
 const PATIENCE: u64 = 64;
 
 /// Bytes that are sent in order.
@@ -22,7 +22,7 @@ enum Sequence {
     Stream(StreamId),
 }
 
-/// What a control frame is about. The newest frame on a subject says all that the earlier ones said.
+/// The subject of a control frame. The newest frame on a subject replaces the earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Subject {
     ResetStream(StreamId),
@@ -63,14 +63,14 @@ struct Newest {
     owed_since: Option<u64>,
 }
 
-/// What an end has said in frames that have to arrive, and whether they have.
+/// The frames of an endpoint that have to arrive, and whether they have.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Delivery {
     /// The frames of each space, with the numbers of their packets; `None` once they are acknowledged.
     sent: [VecDeque<(u64, Option<Item>)>; 3],
     bytes: BTreeMap<Sequence, Carriers>,
     control: BTreeMap<Subject, Newest>,
-    /// How many entries of `control` are owed, and how many pieces of `bytes`.
+    /// How many entries of `control` are pending, and how many pieces of `bytes`.
     owed_control: usize,
     owed_bytes: usize,
     ack_eliciting: u64,
@@ -177,7 +177,7 @@ impl Delivery {
         self.drop_bytes(Sequence::Crypto(space));
     }
 
-    /// What is owed, if anything is.
+    /// A description of what is pending, if anything is.
     pub(in crate::checker) fn owed(&self) -> Option<String> {
         if self.owed_control == 0 && self.owed_bytes == 0 {
             return None;
@@ -196,7 +196,7 @@ impl Delivery {
         })
     }
 
-    /// A control frame that is owed although many packets were sent since it was lost.
+    /// A control frame that is still pending although many packets were sent since it was lost.
     pub(in crate::checker) fn neglected(&self) -> Option<String> {
         if self.owed_control == 0 {
             return None;

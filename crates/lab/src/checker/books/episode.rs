@@ -18,7 +18,7 @@ pub(in crate::checker) struct Episode {
     /// The window before it.
     pub(in crate::checker) window_before: u64,
     boundary_before: u64,
-    /// For PRR (RFC 9937 §6): what was in flight when it began, and what was delivered and sent since.
+    /// For PRR (RFC 9937 §6): the bytes in flight when it began, and those delivered and sent since.
     pub(in crate::checker) recover_fs: u64,
     pub(in crate::checker) delivered: u64,
     pub(in crate::checker) out: u64,
@@ -65,7 +65,7 @@ impl Episode {
         self.can_be_undone = false;
     }
 
-    /// The last reduction is taken back: what it answered counts as it did before.
+    /// The last reduction is undone: the packets that it answered count as they did before.
     pub(in crate::checker) fn undo(&mut self) {
         self.boundary = self.boundary_before;
         self.is_open = false;

@@ -14,7 +14,7 @@ pub(in crate::checker) struct HeldTime {
     asked_at: Timestamp,
 }
 
-/// What was held back between two events that a controller is told of.
+/// The reasons for which data was held back between two events that are reported to a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::checker) struct Held {
     /// For how long data waited for the window or the pacer.

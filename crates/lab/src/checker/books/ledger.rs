@@ -26,7 +26,7 @@ pub(in crate::checker) struct Packet {
     /// Its place in the order of sending, over all spaces.
     pub(in crate::checker) index: u64,
     pub(in crate::checker) sent_at: Timestamp,
-    /// When the other end took it in; [`Timestamp::FAR_FUTURE`] before that.
+    /// When the peer received it; [`Timestamp::FAR_FUTURE`] before that.
     pub(in crate::checker) arrived_at: Timestamp,
     pub(in crate::checker) bytes: u64,
     /// The path that it was sent on.
@@ -45,8 +45,8 @@ pub(in crate::checker) struct Packet {
     pub(in crate::checker) concerns_receiver: bool,
 }
 
-/// Of the packets that do not count in flight so many of the newest are known to their sender in each space, which may
-/// forget the others: nothing waits for their fate.
+/// Of the packets that do not count in flight, a sender remembers at least this many of the newest in each space. It may
+/// forget the others, since nothing depends on whether they arrive.
 const ACKS_REMEMBERED: u64 = 1 << 10;
 
 /// A packet that came, by the books of the end that it seems to come from.
@@ -76,7 +76,7 @@ impl Packet {
         concerns_receiver: true,
     };
 
-    /// Whether its loss says something about congestion on path `path`.
+    /// Whether its loss is a sign of congestion on path `path`.
     pub(in crate::checker) fn counts(&self, path: u32) -> bool {
         self.is_in_flight && !self.is_exempt && self.path == path
     }
@@ -101,7 +101,7 @@ struct Space {
     /// Packets that do not count in flight.
     acks_sent: u64,
     is_discarded: bool,
-    /// The latest packet that was delivered, by its place in the order of sending. It may be forgotten.
+    /// The latest delivered packet in the order of sending. It may be forgotten.
     last_delivered: Option<u64>,
     /// The largest number that was acknowledged.
     largest_acknowledged: Option<u64>,
@@ -128,7 +128,7 @@ impl Space {
         later.filter(|packet| packet.fate != Fate::Skipped).take(enough as usize).count() as u64
     }
 
-    /// Moves past what is settled, and forgets what nobody will ask for again.
+    /// Advances past settled packets, and drops records that are not needed any more.
     fn settle(&mut self) {
         while self.get(self.first_outstanding).is_some_and(|p| p.fate != Fate::Outstanding) {
             self.first_outstanding += 1;
@@ -274,7 +274,7 @@ impl Ledger {
         self.spaces[space as usize].acks_sent
     }
 
-    /// The other end took in packet `number`.
+    /// The peer received packet `number`.
     pub(in crate::checker) fn arrive(
         &mut self,
         space: SpaceId,
@@ -293,8 +293,8 @@ impl Ledger {
         }
     }
 
-    /// The packets from `first` up to `last` are acknowledged; `visit` sees each whose fate that
-    /// changes, as it was.
+    /// The packets from `first` up to `last` are acknowledged. `visit` is called with each whose state changes, before
+    /// the change.
     ///
     /// # Errors
     /// One of them was never sent.
@@ -361,8 +361,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Packet `number` was declared lost, as report `event` will say. Packets that overtook it are counted up to
-    /// `enough`.
+    /// Packet `number` was declared lost; the report of it is number `event`. Packets that overtook it are counted up
+    /// to `enough`.
     ///
     /// # Errors
     /// It was not outstanding.
@@ -397,7 +397,7 @@ impl Ledger {
         Ok(Lost { packet, overtaken_by })
     }
 
-    /// The keys of `space` are gone, and what was sent with them counts no more.
+    /// The keys of `space` were discarded, so packets sent with them no longer count.
     pub(in crate::checker) fn discard(&mut self, space: SpaceId) {
         let path = self.path;
         let ring = &mut self.spaces[space as usize];

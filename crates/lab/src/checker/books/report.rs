@@ -1,4 +1,4 @@
-//! What a stack reports of itself after an event, beside what the books say of that event.
+//! What a stack reports after an event, next to the checker's own records of that event.
 
 use clearway_congestion::Phase;
 use clearway_transport::Metrics;
@@ -39,7 +39,7 @@ impl Change {
     }
 }
 
-/// A report, seen beside the books.
+/// A report, with the records that it is compared with.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checker) struct Report<'a> {
     pub(in crate::checker) before: &'a Metrics,

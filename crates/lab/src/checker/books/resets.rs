@@ -4,7 +4,7 @@ use clearway_wire::ResetToken;
 
 type Token = [u8; ResetToken::LEN];
 
-/// The tokens that the peer gave, and the end of the datagram that came last.
+/// The stateless reset tokens of the peer, and the last bytes of the last received datagram.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Resets {
     given: Vec<Token>,

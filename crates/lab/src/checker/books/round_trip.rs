@@ -28,7 +28,7 @@ pub(in crate::checker) struct Estimate {
     pub(in crate::checker) latest: Duration,
     pub(in crate::checker) smoothed: Duration,
     variation: Duration,
-    /// As `minimum`, and begun anew with persistent congestion (RFC 9002 §5.2).
+    /// Like `minimum`, but restarted by persistent congestion (RFC 9002 §5.2).
     minimum: Duration,
 }
 
@@ -38,7 +38,7 @@ impl RttBooks {
         Self { assumed: assumed.max(GRANULARITY), ..Self::default() }
     }
 
-    /// An ACK gave a sample. `ack_delay` is what the peer waited, as far as that is believed.
+    /// An ACK gave a sample. `ack_delay` is the peer's delay, as far as it is taken into account.
     pub(in crate::checker) fn on_sample(
         &mut self,
         now: Timestamp,

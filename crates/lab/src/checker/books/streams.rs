@@ -8,7 +8,7 @@ use clearway_wire::{Direction, StreamId, TransportParameters, frame};
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     id: u64,
-    /// The end of what was sent of it.
+    /// The end of the data sent on it.
     end: u64,
     limit: u64,
 }
@@ -17,13 +17,13 @@ struct Stream {
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Streams {
     streams: Vec<Stream>,
-    /// The ends of those whose end was sent: what is sent of them now is no news. `None` for one that was reset.
+    /// The final sizes of streams whose FIN was sent: data sent on them now is not new. `None` for one that was reset.
     finished: BTreeMap<u64, Option<u64>>,
     /// The stream that was asked for last is likely to be asked for next.
     last: usize,
     /// Sum of the ends of all streams.
     sent: u64,
-    /// Of that, what was sent on streams that were reset.
+    /// The part of it that was sent on streams that were reset.
     abandoned: u64,
     limit: u64,
     initial: Option<[u64; 3]>,
@@ -31,12 +31,12 @@ pub(in crate::checker) struct Streams {
 }
 
 impl Streams {
-    /// The peer's transport parameters. `side` is this end's.
+    /// Sets the peer's transport parameters. `side` is this endpoint's.
     pub(in crate::checker) fn set_parameters(&mut self, side: Side, peer: &TransportParameters) {
         self.side = Some(side);
         self.limit = peer.initial_max_data.get();
         self.initial = Some([
-            // As the peer sees it: streams that it opened are its local ones.
+            // From the peer's point of view: streams that it opened are its local ones.
             peer.initial_max_stream_data_bidi_remote.get(),
             peer.initial_max_stream_data_bidi_local.get(),
             peer.initial_max_stream_data_uni.get(),
@@ -96,7 +96,7 @@ impl Streams {
         Ok(())
     }
 
-    /// RESET_STREAM was sent: what was not sent of the stream is not sent any more.
+    /// RESET_STREAM was sent: the unsent data of the stream is not sent any more.
     pub(in crate::checker) fn on_reset_sent(&mut self, id: StreamId) {
         let end = match self.finished.insert(id.get(), None) {
             Some(end) => end,

@@ -40,7 +40,7 @@ pub(in crate::checker) struct Tally {
 }
 
 impl Tally {
-    /// Whether anything happened that a controller is told of.
+    /// Whether any event happened that is reported to a controller.
     pub(in crate::checker) fn has_event(&self) -> bool {
         self.acked > 0 || self.lost > 0 || self.spurious > 0
     }

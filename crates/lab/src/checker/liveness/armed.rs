@@ -24,8 +24,8 @@ impl Rule for Armed {
         if books.stage.is_closed || !books.stage.is_started {
             return Ok(());
         }
-        // RFC 9002 §6.2.2.1: a client must not fall silent before it knows that the server has validated
-        // its address, as an acknowledged Handshake packet says.
+        // RFC 9002 §6.2.2.1: a client keeps a timer set until it knows that the server has validated its address, which
+        // an acknowledged Handshake packet shows.
         let is_unsure = books.side == Side::Client
             && !books.stage.is_confirmed
             && !books.ledger.was_acknowledged_in(SpaceId::Handshake);
@@ -36,7 +36,7 @@ impl Rule for Armed {
         if books.credit().is_some_and(|credit| credit < books.datagram()) {
             return Ok(());
         }
-        // A datagram whose connection ID is damaged is delivered, and nobody's credit.
+        // A datagram with a damaged connection ID is delivered, but adds to no connection's credit.
         let is_unsure_of_credit = books.terms.path.corrupts && books.credit().is_some();
         if is_unsure_of_credit && books.limit == Some(SendLimit::Amplification) {
             return Ok(());

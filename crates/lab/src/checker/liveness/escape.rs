@@ -1,10 +1,10 @@
-//! L2: from any state, a clean path is used to 90 % within a bounded time.
+//! L2: from any state, 90 % of a clean path is used within a bounded time.
 //!
-//! Checked where the capacity is known: alone on a bottleneck of constant rate. From the first clean round
-//! in which data waits, the bound in rounds is log2(min(threshold, BDP) / window) + 8 in slow start, and
-//! after that one round for each datagram up to the bandwidth-delay product (Reno; twice that for CUBIC,
-//! whose W_est grows by about half a datagram). Others have two probe cycles and three rounds for each
-//! doubling. A loss begins it anew: then it was not a clean path.
+//! Checked where the capacity is known: alone on a bottleneck of constant rate. From the first clean round in which data
+//! waits, the bound in rounds is log2(min(threshold, BDP) / window) + 8 in slow start, and after that one round for each
+//! datagram up to the bandwidth-delay product (Reno; twice that for CUBIC, whose W_est grows by about half a datagram).
+//! Others have two probe cycles and three rounds for each doubling. A loss restarts the count, since the path was not
+//! clean then.
 
 use core::time::Duration;
 

@@ -1,6 +1,5 @@
-//! L7: a model-based controller's estimate follows the path. What can be seen of BBR's model is its pacing
-//! rate while it cruises, which is the bandwidth that it believes in. That a loss-based controller follows
-//! is L2.
+//! L7: a model-based controller's estimate follows the path. The visible part of BBR's model is its pacing rate while it
+//! cruises, which is its bandwidth estimate. For loss-based controllers L2 checks the same.
 
 use core::time::Duration;
 

@@ -1,18 +1,18 @@
 //! L1: with data waiting, held back by congestion control, and without loss, the window grows.
 //!
-//! Only whole rounds count in which nothing was lost, no timer expired, and data waited for the window
-//! or the pacer after every turn. How much growth is due:
+//! Only whole rounds count in which nothing was lost, no timer expired, and data waited for the window or the pacer
+//! whenever sending stopped. The growth that is required:
 //!
-//! - in slow start 0.9 of what was acknowledged (0.9 of a quarter of it in conservative slow start);
+//! - in slow start 0.9 of the acknowledged bytes (0.9 of a quarter of them in conservative slow start);
 //! - Reno: 0.9 datagrams for each window acknowledged, over four rounds;
-//! - CUBIC: half a datagram for each window acknowledged, from the beginning of the stage: that is W_est
-//!   (RFC 9438 §4.3), below which the window never is. From a stage whose beginning is not known, because
-//!   a reduction was taken back, and in any case, a datagram in 2.72 s: in the flattest stretch of that
-//!   length, around W_max, C t^3 / 4 gives two (RFC 9438 §4.2);
+//! - CUBIC: half a datagram for each window acknowledged, from the beginning of the stage: that is W_est (RFC 9438
+//!   §4.3), below which the window never is. From a stage whose beginning is not known, because a reduction was undone,
+//!   and in any case, a datagram in 2.72 s: in the flattest stretch of that length, around W_max, C t^3 / 4 gives two
+//!   (RFC 9438 §4.2);
 //! - others, BBR among them: window or pacing rate, the budget, grow within one probe cycle.
 //!
-//! Rounds in which the controller says to be in recovery, or in a phase that lasts, count too: that is
-//! what the published death spiral looks like.
+//! Rounds in which the controller reports recovery, or a phase that persists, count too: the published death spiral looks
+//! like that.
 
 use core::time::Duration;
 

@@ -1,4 +1,4 @@
-//! L12: what was lost is sent again.
+//! L12: lost data is sent again.
 
 use clearway_transport::SendLimit;
 

@@ -1,7 +1,7 @@
 //! L8: nothing that suppresses growth outlives its bound.
 //!
-//! A suppressor that is taken down and put up again in every round is as bad as one that stays, so rounds
-//! are counted in which it held at the end, and only growth or a round without it starts the count anew.
+//! A suppressor that is removed and set again in every round is as bad as one that stays. So the rule counts the rounds at
+//! whose end it held, and only growth or a round without it restarts the count.
 
 use core::time::Duration;
 
@@ -26,8 +26,8 @@ struct Held {
     let_go_in_this_round: bool,
 }
 
-/// Those of a controller's own cycle are put up and taken down for good reasons: what counts is whether
-/// they let go at all. That the cycle leads anywhere is L1's.
+/// The suppressors of a controller's own cycle are set and removed for good reasons: only whether they are removed at all
+/// is checked here. Whether the cycle makes progress is checked by L1.
 fn belongs_to_a_cycle(suppressor: Suppressor) -> bool {
     ![
         Suppressor::Recovery,

@@ -22,7 +22,7 @@ impl Rule for Wake {
         match books.limit {
             Some(SendLimit::Window) if has_room(books) => Err(blocked(books, "for the window")),
             Some(SendLimit::Pacer(_)) => check_pacer(books, settled),
-            // A datagram whose connection ID is damaged is delivered, and nobody's credit.
+            // A datagram with a damaged connection ID is delivered, but adds to no connection's credit.
             Some(SendLimit::Amplification)
                 if credit.is_none_or(|c| c >= books.datagram() && !books.terms.path.corrupts) =>
             {
@@ -65,7 +65,7 @@ fn check_pacer(books: &Books, settled: &Settled) -> Verdict {
     Ok(())
 }
 
-/// The stack says that there is nothing to send, or nothing that is permitted.
+/// The stack reports that there is nothing to send, or nothing that is permitted.
 fn check_backlog(books: &Books, credit: Option<u64>) -> Verdict {
     let may_send = books.stage.has_application_keys && credit.is_none_or(|c| c >= books.datagram());
     if may_send && books.has_backlog() && has_room(books) {

@@ -2,7 +2,7 @@
 
 use super::Property::{self, *};
 
-/// What is said of a property.
+/// The texts of a property.
 pub(super) struct Entry {
     property: Property,
     /// Its ID, such as "L1".
@@ -13,7 +13,7 @@ pub(super) struct Entry {
     pub(super) method: &'static str,
 }
 
-/// What is said of `property`.
+/// The texts of `property`.
 pub(super) const fn entry(property: Property) -> &'static Entry {
     &CATALOGUE[property as usize]
 }

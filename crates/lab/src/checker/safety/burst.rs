@@ -1,5 +1,5 @@
-//! S8: bursts. A token bucket that fills at 1.25 times the rate and holds one burst: what it says at each
-//! packet is what the sum over every window of time would say.
+//! S8: bursts. A token bucket that fills at 1.25 times the rate and holds one burst gives the same result at each packet
+//! as the sum over every window of time.
 
 use clearway_units::{Rate, Timestamp};
 use core::time::Duration;

@@ -1,22 +1,22 @@
 //! S24: in congestion avoidance, CUBIC's window follows W_cubic(t) and W_est (RFC 9438 §4.2 to §4.5).
 //!
 //! A stage begins when a recovery period ends, or when HyStart++ ends the first slow start. Its time is that in which
-//! data waited for the window or the pacer (§4.2, §5.8). Two bounds move along with what is acknowledged; all windows
-//! are in datagrams, as in the RFC:
+//! data waited for the window or the pacer (§4.2, §5.8). Two bounds advance with the acknowledged bytes; all windows are
+//! in datagrams, as in the RFC:
 //!
-//! - from above: cwnd_epoch, the largest target W_cubic(t + RTT) so far, which is at most 1.5 windows, and W_est, of
-//!   which the greatest counts. No acknowledgement may carry the window beyond its target.
-//! - from below: a window that grows by (target - cwnd) / cwnd for each datagram acknowledged, and by nothing for what
-//!   was acknowledged while data did not wait all the time; W_est where that is above W_cubic(t). How many
-//!   datagrams one ACK frame acknowledges is left open: x windows close x / (1 + x) of the gap at least.
+//! - from above: cwnd_epoch, the largest target W_cubic(t + RTT) so far, which is at most 1.5 windows, and W_est; the
+//!   greatest of them counts. No acknowledgement may raise the window above its target.
+//! - from below: a window that grows by (target - cwnd) / cwnd for each datagram acknowledged, and not at all for those
+//!   that were acknowledged while data did not wait all the time; W_est where that is above W_cubic(t). The number of
+//!   datagrams that one ACK frame acknowledges is left open: x windows close at least x / (1 + x) of the gap.
 //!
-//! Between the two lies the growth of about one round trip, by which a window that closes a gap follows its target.
-//! W_est has two values as well: a window of a datagram and a half carries only one, so that dividing by whole
-//! datagrams is as right as dividing by the window. Where the two leave open which region the window is in, the lower
-//! bound rests. Beside that a datagram is permitted both ways, since a window may be kept in whole datagrams.
+//! Between the two lies the growth of about one round trip, by which a window that closes a gap follows its target. W_est
+//! has two values as well: a window of a datagram and a half carries only one, so that dividing by whole datagrams is as
+//! right as dividing by the window. Where the two leave the region of the window open, the lower bound does not advance.
+//! In addition one datagram is permitted both ways, since a window may be kept in whole datagrams.
 //!
-//! Not judged: what follows a reduction that was taken back, or persistent congestion, up to the next reduction, since
-//! t and cwnd_prior are not seen there; a window at its maximum. The path's datagrams have one size, and there is no ECN.
+//! Not judged: the time between a reduction that was undone, or persistent congestion, and the next reduction, since t and
+//! cwnd_prior are not visible then; a window at its maximum. The path's datagrams have one size, and there is no ECN.
 
 use core::time::Duration;
 
@@ -76,7 +76,7 @@ struct Stage {
 /// What an acknowledgement brought to a stage.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
-    /// The window before it, and what was acknowledged that was sent after the last reduction, in datagrams.
+    /// The window before it, and the acknowledged datagrams that were sent after the last reduction.
     window: f64,
     acked: f64,
     round_trip: f64,

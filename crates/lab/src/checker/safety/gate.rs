@@ -8,7 +8,7 @@ use clearway_transport::SpaceId;
 /// For each expired timer (RFC 9002 §6.2.4).
 const PROBES_PER_EXPIRY: u64 = 2;
 
-/// Nothing leaves without permission of the window, but for probes, and those are few.
+/// Nothing is sent beyond the window, except for probes, and those are few.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Gate {
     /// Probes that may be sent: for the timers that expired, for packets of a peer that was waited for, and for
@@ -26,8 +26,8 @@ impl Rule for Gate {
     }
 
     fn on_received(&mut self, books: &Books, is_ack_eliciting: bool) -> Verdict {
-        // A peer that speaks may be answered with a probe while the timer is backed off: that its packet
-        // came says that the path works (RFC 9002 §6.2.4 asks for nothing more than a reason).
+        // A packet of the peer may be answered with a probe while the timer is backed off: it shows that the path works
+        // (RFC 9002 §6.2.4 permits it).
         if is_ack_eliciting && books.metrics.is_some_and(|metrics| metrics.pto_count > 0) {
             self.credit = self.credit.max(1);
         }

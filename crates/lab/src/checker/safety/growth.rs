@@ -40,7 +40,7 @@ impl Rule for Growth {
     }
 }
 
-/// By no more than what was acknowledged, and only if the window was used.
+/// The window grows by no more than was acknowledged, and only if it was used.
 fn check_growth(books: &Books, report: &Report<'_>) -> Verdict {
     let change = &report.change;
     // What is restored may grow by what the same event acknowledged.

@@ -1,4 +1,4 @@
-//! S20: what is declared lost is late enough for it.
+//! S20: packets are declared lost only when they are late enough.
 
 use crate::checker::books::{Books, Lost};
 use crate::checker::properties::Property;

@@ -102,8 +102,8 @@ fn check_demand(books: &Books, report: &Report<'_>) -> Verdict {
     if tally.lost == 0 || tally.acked == 0 || after <= books.floor() {
         return Ok(());
     }
-    // What was delivered of the handshake may be forgotten, and ends a silence as well. What was sent at the very
-    // moment of the first sample need not count (RFC 9002, §B.8: `time_sent > first_rtt_sample`).
+    // Packets of the handshake that were delivered may be forgotten, and also end a silence. A packet sent at the very
+    // moment of the first sample need not count (RFC 9002 §B.8: `time_sent > first_rtt_sample`).
     let begin = books.ledger.last_of_handshake();
     let counts = |packet: &Packet| {
         packet.loss_event == books.event

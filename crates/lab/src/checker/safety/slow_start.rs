@@ -25,7 +25,7 @@ pub(in crate::checker) struct SlowStart {
     current: Option<Duration>,
     samples: u32,
     conservative: Option<Conservative>,
-    /// Slow start is over, on this path.
+    /// Slow start has ended on this path.
     is_over: bool,
 }
 

@@ -1,4 +1,4 @@
-//! S5: no stored point in time is in the future. What a controller stores is seen only in what it shows.
+//! S5: no stored point in time is in the future. Those of a controller are visible only in its reports.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Verdict};
 
-/// A sample on a path that takes no time is said to be this long.
+/// A sample on a path without delay is reported as this long.
 const FINEST: Duration = Duration::from_micros(1);
 
 #[derive(Debug, Default)]

@@ -18,15 +18,15 @@ impl Rule for Undo {
         if !episode.can_be_undone {
             return Err("there was no reduction that could be taken back".to_owned());
         }
-        // What this event lost was lost after what it brought back.
+        // The packets that this event declared lost were lost after those that it restored.
         let missing = episode.missing;
         if missing > 0 {
             return Err(format!("{missing} of the packets that were lost did not arrive"));
         }
         let change = &report.change;
         let (before, after) = (&report.before.congestion, &report.after.congestion);
-        // The same ACK may end a phase of BBR's, and the next has a bound of its own; or what it loses
-        // beside may bound the probe.
+        // The same ACK may end a phase of BBR, and the next has a bound of its own; or other losses that it reports may
+        // bound the probe.
         let is_bounded = books.terms.kind.restores_window()
             && (before.phase != after.phase || report.tally.lost > 0);
         if !change.is_cut && !is_bounded && change.after < change.before {

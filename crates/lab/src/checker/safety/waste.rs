@@ -1,4 +1,4 @@
-//! S17: what is sent in vain.
+//! S17: unnecessary transmissions.
 
 use clearway_units::Timestamp;
 use core::time::Duration;
@@ -11,7 +11,7 @@ use crate::checker::rule::{Rule, Verdict};
 const SHARE_IN_ORDER: u64 = 100;
 /// ... and where there is reordering, to which thresholds have to adapt.
 const SHARE_OUT_OF_ORDER: u64 = 20;
-/// So many spurious losses need no share of what was sent.
+/// Up to this many spurious losses are permitted whatever was sent.
 const FEW: u64 = 20;
 /// As [`FEW`], where it takes some to find out how late datagrams may be.
 const FEW_OUT_OF_ORDER: u64 = 100;
@@ -53,8 +53,7 @@ impl Rule for Waste {
         Ok(())
     }
 
-    /// Where nothing is reordered, what was declared lost is lost. Elsewhere thresholds adapt (RFC 9002 §6.1), and
-    /// most of it is.
+    /// Without reordering, packets declared lost are lost. Otherwise thresholds adapt (RFC 9002 §6.1), and most of them are.
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         if report.tally.spurious == 0 {
             return Ok(());
