@@ -27,7 +27,7 @@ pub(crate) enum Command {
     Halt,
 }
 
-/// Commands on their way to a shard. The event descriptor is written only while the shard sleeps.
+/// Commands for a shard. The event descriptor is written only while the shard sleeps.
 pub(crate) struct Mailbox {
     inbox: Mutex<Inbox>,
     is_sleeping: AtomicBool,
@@ -81,10 +81,10 @@ impl Mailbox {
         std::mem::swap(&mut self.lock().commands, commands);
     }
 
-    /// Announces that the shard is about to sleep. `false` if there is something to do instead.
+    /// Announces that the shard is about to sleep. Returns `false` if there are commands to process instead.
     ///
-    /// Whoever sends a command looks at the flag after it has put the command in: either it sees the
-    /// flag, or the command is seen here.
+    /// A sender checks the flag after it has added its command. So either the sender sees the flag, or the command is seen
+    /// here.
     pub(crate) fn prepare_to_sleep(&self) -> bool {
         self.is_sleeping.store(true, Ordering::SeqCst);
         let may_sleep = self.lock().commands.is_empty();
@@ -106,7 +106,7 @@ impl Mailbox {
         self.event.as_fd()
     }
 
-    /// The shard ends: what is still waiting is returned, and nothing more is taken in.
+    /// The shard has ended: returns the commands that are left, and rejects further ones.
     pub(crate) fn close(&self) -> Vec<Command> {
         let mut inbox = self.lock();
         inbox.is_closed = true;
@@ -114,8 +114,8 @@ impl Mailbox {
     }
 }
 
-/// A shard, as other threads see it. When the last handle is dropped, the shard takes no new
-/// connections and ends after its last one.
+/// A handle for a shard that other threads use. When the last handle is dropped, the shard accepts no new connections,
+/// and ends after its last one.
 #[derive(Clone)]
 pub struct ShardHandle(Arc<Guard>);
 
@@ -192,11 +192,11 @@ impl ConnectionWaker {
         Self { mailbox, target }
     }
 
-    /// Requests a call. That call sees everything done before this request; several requests before
-    /// the call are merged into one. Does nothing if the connection is gone.
+    /// Requests a call. That call sees everything done before this request, and several requests before the call are
+    /// merged into one. Does nothing if the connection has ended.
     pub fn wake(&self) {
         if !self.target.is_woken.swap(true, Ordering::SeqCst) {
-            // A shard that is gone has told its applications so.
+            // A shard that has ended has reported that to its applications.
             let _ = self.mailbox.send(Command::Wake(self.target.clone()));
         }
     }

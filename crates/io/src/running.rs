@@ -12,19 +12,19 @@ struct Running {
 
 static RUNNING: Mutex<Vec<Running>> = Mutex::new(Vec::new());
 
-/// A shard was started. Those that have ended since the last one began are forgotten.
+/// Registers a shard that was started, and removes those that have ended.
 pub(crate) fn register(mailbox: Arc<Mailbox>, thread: JoinHandle<()>) {
     let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     running.retain(|shard| !shard.thread.is_finished());
     running.push(Running { mailbox, thread });
 }
 
-/// Ends all shards of this process and returns when their threads are gone. Each does what it was asked to do
-/// before and sends what comes of it, such as the closing of a connection; it does not wait for its peers.
+/// Ends all shards of this process and returns when their threads have ended. Each processes the commands that it has
+/// received, and sends the resulting datagrams, such as a CONNECTION_CLOSE; it does not wait for its peers.
 ///
-/// For a program that is about to end: the cryptographic library's state is gone before the process is, and
-/// a thread that is in the middle of a handshake then aborts the process. A shard whose application blocks
-/// is waited for; the one that calls this is not.
+/// For a program that is about to exit: the cryptographic library releases its state before the process ends, and a
+/// thread in the middle of a handshake would then abort the process. This waits for a shard whose application blocks,
+/// but not for the shard that calls it.
 pub fn halt() {
     let running = std::mem::take(&mut *RUNNING.lock().unwrap_or_else(PoisonError::into_inner));
     for shard in &running {

@@ -32,10 +32,10 @@ use guarded::guarded;
 use receiving::{ReceiveFailures, Verdict};
 use sending::Sender;
 
-/// Starts a shard that listens at `address`, as a server if `server` says how.
+/// Starts a shard that listens at `address`, and accepts connections if it gets a `server` configuration.
 ///
 /// # Errors
-/// If the address cannot be had, or the system has no random seed, event descriptor or thread to give.
+/// If the address cannot be bound, or the system provides no random seed, event descriptor or thread.
 pub fn spawn(
     address: SocketAddr,
     config: EndpointConfig,
@@ -111,9 +111,8 @@ impl Shard {
         self.is_halted || (self.is_released && self.connections.is_empty())
     }
 
-    /// What is received came before the clock is read: a thread that is held up between the two
-    /// measures a round trip that is too long, and the next one tells better. One that is too short would
-    /// be the least for good.
+    /// Datagrams are received before the clock is read. A thread that is delayed between the two measures a round trip
+    /// that is too long, and the next sample corrects it. One that is too short would stay the minimum for good.
     fn receive(&mut self) {
         let Self { clock, connections, socket, .. } = self;
         let mut received_at = None;
@@ -174,7 +173,7 @@ impl Shard {
                     Some(destination) => self.connections.connect(now, *request, destination),
                     None => {
                         let failure = ConnectFailure::UnsupportedAddress(request.remote);
-                        // Whoever panics has failed to learn of it.
+                        // An application that panics here cannot be told of the failure.
                         let _ = guarded(|| (request.on_failure)(failure));
                     }
                 },
@@ -240,7 +239,7 @@ impl Shard {
 }
 
 impl Drop for Shard {
-    /// However it ended: nobody shall wait for a shard that is gone.
+    /// However the shard ends, no application waits for it any longer.
     fn drop(&mut self) {
         for command in self.mailbox.close() {
             if let Command::Connect(request) = command {

@@ -41,7 +41,7 @@ pub(crate) enum SendOutcome {
     Sent,
     /// The socket has no room now. Send it again, with the same progress, when there is some.
     WouldBlock,
-    /// The kernel refused it: what it had not taken yet is lost, as it may be on any network.
+    /// The kernel refused it. The datagrams that it had not taken yet are lost, as they may be on any network.
     Failed(io::Error),
 }
 
@@ -58,11 +58,10 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// A socket at `address`. One at the unspecified IPv6 address also serves IPv4 where the platform
-    /// can do that.
+    /// A socket at `address`. One at the unspecified IPv6 address also serves IPv4 where the platform supports that.
     ///
     /// # Errors
-    /// What the operating system says: for example that the address is in use.
+    /// Those of the operating system: for example that the address is in use.
     pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket =
             socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
@@ -76,7 +75,7 @@ impl Socket {
         // Best effort: the kernel cuts these to its limits.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
-        // Without it a client learns of a server that is not there only by waiting.
+        // Without it a client notices only by a timeout that there is no server.
         let _ = state.enable_transport_errors((&socket).into());
         let local_address = socket.local_addr()?;
         Ok(Self {
@@ -94,7 +93,7 @@ impl Socket {
         self.local_address
     }
 
-    /// How many datagrams of one size the kernel takes in one call; 1 where it cannot.
+    /// How many datagrams of one size the kernel takes in one call; 1 if it cannot segment.
     pub(crate) fn max_gso_segments(&self) -> usize {
         self.state.max_gso_segments()
     }
@@ -117,12 +116,12 @@ impl Socket {
         }
     }
 
-    /// Receives one bounded batch without waiting: `each` gets every datagram, those that the kernel
-    /// had merged one by one (law 13). Returns how many there were.
+    /// Receives one bounded batch without waiting. `each` is called with every datagram; those that the kernel had merged
+    /// are passed one by one (law 13). Returns how many there were.
     ///
     /// # Errors
-    /// What the operating system says, except that there is nothing (which is `Ok(0)`) and what its
-    /// network says about earlier datagrams (which is for [`unreachable`](Self::unreachable)).
+    /// Those of the operating system, except that there is nothing to receive (which is `Ok(0)`), and ICMP errors of
+    /// earlier datagrams (see [`unreachable`](Self::unreachable)).
     pub(crate) fn receive(&mut self, mut each: impl FnMut(Meta, &mut [u8])) -> io::Result<usize> {
         let mut metas = [RecvMeta::default(); RECEIVE_BUFFERS];
         let mut chunks = self.receive_buffer.chunks_mut(RECEIVE_BUFFER_SIZE);
@@ -186,7 +185,7 @@ impl Socket {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     return SendOutcome::WouldBlock;
                 }
-                // The driver cannot segment. It has said so for good; now one by one.
+                // The driver cannot segment, and that is recorded for good. From now on one datagram per call.
                 Err(_) if part.len() > segment && self.state.max_gso_segments() == 1 => {}
                 Err(error) => {
                     let is_report = is_network_report(&error);
@@ -201,8 +200,8 @@ impl Socket {
         SendOutcome::Sent
     }
 
-    /// Destinations of which the network says that nobody receives there. Whoever is on the path can
-    /// make such reports up, so they are believed only about strangers.
+    /// Calls `each` with destinations that are unreachable according to ICMP messages. Anyone on the path can forge them, so
+    /// they are used only for peers that have not answered yet.
     pub(crate) fn unreachable(&mut self, mut each: impl FnMut(SocketAddr)) {
         if !std::mem::take(&mut self.has_errors) {
             return;
@@ -222,7 +221,7 @@ impl Socket {
         self.has_errors = true;
     }
 
-    /// Whether [`unreachable`](Self::unreachable) has something to say.
+    /// Whether [`unreachable`](Self::unreachable) has anything to report.
     pub(crate) fn has_errors(&self) -> bool {
         self.has_errors
     }
@@ -238,7 +237,7 @@ fn mapped(address: Ipv4Addr) -> Ipv6Addr {
     address.to_ipv6_mapped()
 }
 
-/// Whether an error is what ICMP said about an earlier datagram.
+/// Whether an error comes from an ICMP message about an earlier datagram.
 fn is_network_report(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a shard has done so far. Whatever happened before a datagram was sent is counted when its peer
-/// receives it; the counts of what was sent follow when the shard has sent all that it can.
+/// Counts of a shard so far. The counts of received datagrams are complete before any reply is sent; those of sent
+/// datagrams follow when the shard has sent all that it can.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ShardStatistics {

@@ -66,7 +66,7 @@ impl Timers {
         }
     }
 
-    /// Moves the entry at `place` up to where it belongs, and says where that is.
+    /// Moves the entry at `place` up to where it belongs, and returns that place.
     fn rise(&mut self, mut place: usize) -> usize {
         let entry = self.heap[place];
         while place > 0 {

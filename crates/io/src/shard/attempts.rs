@@ -1,5 +1,5 @@
-//! Connections to which nothing has answered yet, by the address where the peer should be: only for them
-//! a report that nobody receives there means something, and anyone can make such reports up.
+//! Connections that no packet of the peer has answered yet, by the peer's address. Only for them does a report matter that
+//! the address is unreachable, since anyone can forge such reports.
 
 use core::net::SocketAddr;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ impl Attempts {
         self.0.insert((remote, index));
     }
 
-    /// Something has answered, or the attempt is over.
+    /// A packet has answered, or the attempt has ended.
     pub(super) fn remove(&mut self, remote: SocketAddr, index: usize) {
         self.0.remove(&(remote, index));
     }

@@ -166,7 +166,7 @@ impl Connections {
         match self.endpoint.connect(now, &config, destination, &server_name, observer) {
             Ok(handle) => self.add(now, handle, application),
             Err(error) => {
-                // Whoever panics has failed to learn of it.
+                // An application that panics here cannot be told of the failure.
                 let _ = guarded(|| on_failure(ConnectFailure::Endpoint(error)));
             }
         }
@@ -228,8 +228,8 @@ impl Connections {
         });
     }
 
-    /// The network says that nobody receives at `destination`. Only attempts to get an answer from there
-    /// are looked at; returns how many.
+    /// An ICMP message reports that `destination` is unreachable. Only attempts to connect to it are looked at; returns
+    /// how many.
     pub(super) fn on_unreachable(&mut self, now: Timestamp, destination: SocketAddr) -> usize {
         let mut looked_at = 0;
         while let Some(index) = self.attempts.take(destination) {
@@ -335,7 +335,7 @@ impl Connections {
         }
     }
 
-    /// A connection has no more to send now: it waits for its deadline, or it is over.
+    /// A connection has no more to send now: it waits for its deadline, or has ended.
     pub(super) fn rest(&mut self, handle: ConnectionHandle) {
         let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
         let Some(connection) = self.endpoint.connection(handle) else { return };

@@ -7,7 +7,7 @@ use clearway_units::Timestamp;
 
 use crate::application::Application;
 
-/// Somebody else's code panicked; the panic hook has said where.
+/// The application's code panicked. The panic hook has printed where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Panicked;
 

@@ -1,4 +1,4 @@
-//! Batches on their way to the kernel.
+//! Sending batches of datagrams.
 
 use std::io::ErrorKind;
 
@@ -27,7 +27,7 @@ struct Blocked {
     progress: usize,
 }
 
-/// What asking a connection for datagrams came to.
+/// The result of a connection's turn to send.
 enum Turn {
     /// It has no more.
     Done,
@@ -45,7 +45,7 @@ impl Sender {
         self.blocked.is_some()
     }
 
-    /// Sends what all connections that have something to send let go now, each in its turn.
+    /// Sends what the connections that are ready can send now, each in its turn.
     pub(super) fn send(
         &mut self,
         clock: &Clock,
@@ -88,8 +88,8 @@ impl Sender {
         Turn::Unfinished
     }
 
-    /// Hands the batch in the buffer to the kernel and tells its connection when (law 2). The clock is
-    /// read before: a thread that is held up meanwhile measures no round trip that is too short.
+    /// Passes the batch in the buffer to the kernel and reports the time of that to its connection (law 2). The clock is
+    /// read first: a thread that is delayed in between then measures no round trip that is too short.
     fn hand_over(&mut self, turn: &mut TurnContext<'_>, mut batch: Blocked) {
         let now = turn.clock.now();
         let outcome = turn.socket.send(&batch.transmit, &self.buffer, &mut batch.progress);
@@ -123,7 +123,7 @@ struct TurnContext<'a> {
     statistics: &'a mut ShardStatistics,
 }
 
-/// Sends the answers to strangers. They are a courtesy: what does not go at once is forgotten.
+/// Sends the replies outside of connections. They are optional: those that cannot be sent at once are dropped.
 fn reply(turn: &mut TurnContext<'_>) {
     while let Some((transmit, contents)) = turn.connections.endpoint.next_reply() {
         if matches!(turn.socket.send(&transmit, &contents, &mut 0), SendOutcome::Sent) {
