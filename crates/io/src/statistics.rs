@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of a shard so far. The counts of received datagrams are complete before any reply is sent; those of sent
-/// datagrams follow when the shard has sent all that it can.
+/// Counts of a shard so far. When a peer receives a datagram, everything that happened before it was sent has been counted.
+/// Sent datagrams are counted when the shard has sent all that it can.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ShardStatistics {
