@@ -116,7 +116,8 @@ impl Client {
     fn on_complete(&mut self, stream: u64) {
         let Some(Exchange { read, expected, .. }) = self.open.remove(&stream) else { return };
         if read != expected {
-            self.common.fail(format!("stream {stream}: {read} bytes received, {expected} expected"));
+            self.common
+                .fail(format!("stream {stream}: {read} bytes received, {expected} expected"));
         }
     }
 

@@ -95,7 +95,8 @@ fn variants(
     for variant in &file.variant {
         let name = variant.name.get_ref();
         if name.is_empty() || variants.iter().any(|other: &Variant| other.name == *name) {
-            let message = format!("{name:?} is not a unique name: every variant needs a name of its own");
+            let message =
+                format!("{name:?} is not a unique name: every variant needs a name of its own");
             return Err(Fault::new(variant.name.span(), message));
         }
         let mut level = base.clone();
@@ -126,7 +127,9 @@ fn overlaid(
     let share = match &variant.share {
         None => 1.0,
         Some(share) if share.get_ref().0.get() > 0.0 => share.get_ref().0.get(),
-        Some(share) => return Err(Fault::new(share.span(), "the share of a variant must be above 0")),
+        Some(share) => {
+            return Err(Fault::new(share.span(), "the share of a variant must be above 0"));
+        }
     };
     Ok(Variant { name: variant.name.get_ref().clone(), share, setup, expectations })
 }

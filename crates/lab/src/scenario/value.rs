@@ -136,7 +136,8 @@ fn above_zero(text: &str) -> Result<Rate, String> {
 
 fn ack_delay(text: &str) -> Result<Duration, String> {
     let delay = parse_duration(text).map_err(|error| error.to_string())?;
-    let error = || format!("{text:?} is too long: max_ack_delay is below 16384 ms (RFC 9000 §18.2)");
+    let error =
+        || format!("{text:?} is too long: max_ack_delay is below 16384 ms (RFC 9000 §18.2)");
     if delay < ACK_DELAYS_END { Ok(delay) } else { Err(error()) }
 }
 

@@ -72,7 +72,10 @@ fn wrong_values() {
 
 #[test]
 fn settings_that_make_no_sense() {
-    check("[network]\nqueue = { bdp = 1 }", "test.toml:6:9: this kind of queue needs a rate or a trace");
+    check(
+        "[network]\nqueue = { bdp = 1 }",
+        "test.toml:6:9: this kind of queue needs a rate or a trace",
+    );
     check(
         "[network]\nrate = \"1mbit\"\nqueue = { bdp = -1 }",
         "test.toml:7:17: -1 is not a number above 0, at most 1000",
@@ -105,7 +108,10 @@ fn settings_that_make_no_sense() {
     );
     check("[[variant]]\nname = \"\"", "test.toml:6:8: \"\" is not a unique name");
     check("[[variant]]\nname = \"base\"", "test.toml:6:8: \"base\" is not a unique name");
-    check("[[variant]]\nname = \"a\"\nshare = 0", "test.toml:7:9: the share of a variant must be above 0");
+    check(
+        "[[variant]]\nname = \"a\"\nshare = 0",
+        "test.toml:7:9: the share of a variant must be above 0",
+    );
     check("[[variant]]", "test.toml:5:1: missing key `name`");
     check(
         "[[reference]]\nfigure = \"f\"\nsource = \"s\"\ncontroller = \"cubick\"",
@@ -120,7 +126,10 @@ fn settings_that_make_no_sense() {
 #[test]
 fn impossible_values_are_rejected_with_their_place() {
     let network = |line: &str, expected: &str| check(&format!("[network]\n{line}"), expected);
-    network("loss = [{ list = [2, 0] }]", "test.toml:6:22: 0 is not allowed: expected a number of at least 1");
+    network(
+        "loss = [{ list = [2, 0] }]",
+        "test.toml:6:22: 0 is not allowed: expected a number of at least 1",
+    );
     network(
         "loss = [{ burst = { start = \"1%\", longest = 0 } }]",
         "test.toml:6:45: 0 is not allowed: expected a number of at least 1",
@@ -153,7 +162,10 @@ fn impossible_values_are_rejected_with_their_place() {
         "ack_filter = { keep_one_of = 0, smaller_than = 9 }",
         "test.toml:6:30: 0 is not allowed: expected a number of at least 1",
     );
-    check("[host.client]\nbatch = 0", "test.toml:6:9: 0 is not allowed: expected a number of at least 1");
+    check(
+        "[host.client]\nbatch = 0",
+        "test.toml:6:9: 0 is not allowed: expected a number of at least 1",
+    );
     let endpoint = |line: &str, expected: &str| check(&format!("[endpoint]\n{line}"), expected);
     endpoint(
         "max_ack_delay = \"16384ms\"",
@@ -274,7 +286,10 @@ fn flows_that_make_no_sense() {
 #[test]
 fn the_file_as_a_whole() {
     assert_eq!(error(FLOW), "test.toml:1:1: missing key `summary`");
-    assert_eq!(error("summary = \"A test.\""), "test.toml:1:1: a scenario needs at least one [[flow]]");
+    assert_eq!(
+        error("summary = \"A test.\""),
+        "test.toml:1:1: a scenario needs at least one [[flow]]"
+    );
     for (first, expected) in [
         ("seeds = 0", "test.toml:2:9: seeds must be at least 1"),
         ("seeds = -1", "test.toml:2:9: invalid value: integer `-1`"),

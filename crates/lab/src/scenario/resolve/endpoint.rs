@@ -17,7 +17,10 @@ pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
     let default = EndSetup::default();
     let max_datagram_size = match &settings.datagram_size {
         Some(size) if !DATAGRAM_SIZES.contains(size.get_ref()) => {
-            return Err(Fault::new(size.span(), "a datagram size must be between 1200 and 65527 bytes"));
+            return Err(Fault::new(
+                size.span(),
+                "a datagram size must be between 1200 and 65527 bytes",
+            ));
         }
         size => size.as_ref().map_or(default.max_datagram_size, |size| *size.get_ref()),
     };

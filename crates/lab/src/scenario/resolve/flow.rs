@@ -104,9 +104,10 @@ fn traffic(written: &Spanned<TrafficSettings>) -> Result<Traffic, Fault> {
     let part = |(index, written): (usize, &Spanned<TrafficSettings>)| {
         let part = part(written, Place::Part)?;
         match part {
-            Traffic::Bulk { .. } if index < last => {
-                Err(Fault::new(written.span(), "bulk ends with the connection: it must be the last part"))
-            }
+            Traffic::Bulk { .. } if index < last => Err(Fault::new(
+                written.span(),
+                "bulk ends with the connection: it must be the last part",
+            )),
             _ => Ok(part),
         }
     };
@@ -212,7 +213,9 @@ fn one_traffic(written: &Spanned<TrafficSettings>, place: Place) -> Result<Traff
     if place == Place::Beside {
         let settings = written.get_ref();
         if settings.sequence.is_some() || settings.together.is_some() {
-            return fault("each entry of together must be one kind of traffic, not a list".to_owned());
+            return fault(
+                "each entry of together must be one kind of traffic, not a list".to_owned(),
+            );
         }
     }
     let mut kinds = kinds(written.get_ref());
