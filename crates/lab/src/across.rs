@@ -3,7 +3,7 @@
 //!
 //! Each property has a module that makes a [`Comparison`] from a [`Subject`]: it determines which runs of the
 //! subject's setup and of its twins are needed, and judges their outcomes. Fairness is in [`fairness`]; the
-//! other modules compare runs. [`standard`] contains all comparisons that Clearway's controllers have to pass.
+//! other modules compare runs. [`standard()`] contains all comparisons that Clearway's controllers have to pass.
 
 pub mod acknowledgement_aggregation;
 pub mod batches;

@@ -176,28 +176,28 @@ pub enum SessionKind {
 pub enum Traffic {
     /// One response of `size` bytes.
     Download {
-        /// Bytes.
+        /// The size of the content in bytes.
         size: u64,
     },
     /// One request with `size` bytes of content.
     Upload {
-        /// Bytes.
+        /// The size of the content in bytes.
         size: u64,
     },
     /// Several responses at once.
     Parallel {
-        /// How many.
+        /// The number of them.
         count: u64,
-        /// Bytes of each.
+        /// The size of each in bytes.
         size: u64,
     },
     /// Several responses, one after the other or at regular intervals.
     Requests {
-        /// How many.
+        /// The number of them.
         count: u64,
-        /// Bytes of each.
+        /// The size of each in bytes.
         size: u64,
-        /// From the beginning of one to that of the next; `None`: each begins when the one before it
+        /// The time from the beginning of one to that of the next; `None`: each begins when the one before it
         /// is complete.
         every: Option<Duration>,
     },
@@ -205,30 +205,30 @@ pub enum Traffic {
     Paced {
         /// The rate.
         rate: Rate,
-        /// Bytes of a chunk.
+        /// The size of a chunk in bytes.
         chunk: u64,
-        /// Bytes in all.
+        /// The total size in bytes.
         size: u64,
     },
     /// Messages that are cancelled midway: responses and requests, by the client and by the server in turn. The seed
     /// decides after how many bytes.
     Cancelled {
-        /// How many.
+        /// The number of them.
         count: u64,
         /// Bytes that each would have if it were complete; at least two.
         size: u64,
-        /// From the beginning of one to that of the next; `None`: each begins when the one before it
+        /// The time from the beginning of one to that of the next; `None`: each begins when the one before it
         /// is cancelled.
         every: Option<Duration>,
     },
     /// One response without an end. The flow has finished when its time is over.
     Bulk {
-        /// How long, counted from the flow's start or, as the last part of a sequence, from the start of that part.
+        /// The duration, counted from the flow's start or, as the last part of a sequence, from the start of that part.
         length: Duration,
     },
     /// Nothing for a while, between two parts of a sequence.
     Idle {
-        /// How long.
+        /// The length of the pause.
         length: Duration,
     },
     /// Several kinds at the same time on the same connection. It is complete when all of them are.

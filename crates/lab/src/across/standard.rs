@@ -83,7 +83,7 @@ impl Set {
         });
     }
 
-    /// M5.
+    /// M5: requests with idle time between them, after an early loss.
     fn idleness(&mut self) {
         let every = Some(Duration::from_secs(2));
         let traffic = Traffic::Requests { count: 2, size: 500_000, every };
@@ -121,7 +121,7 @@ impl Set {
         });
     }
 
-    /// M9.
+    /// M9: two identical flows at one bottleneck.
     fn order(&mut self) {
         let mut setup = bottleneck(ms(20), 30, download(1_000_000));
         setup.flows.push(flow(1, download(1_000_000)));
@@ -130,7 +130,7 @@ impl Set {
         });
     }
 
-    /// Fa to Fd.
+    /// Fa to Fd: flows that share a bottleneck.
     fn fairness(&mut self) {
         for (count, megabits) in [(2, 4), (8, 20), (32, 60)] {
             let shared = Bottleneck { megabits, round_trip: ms(40), queue: 1.0 };

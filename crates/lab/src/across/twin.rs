@@ -74,7 +74,7 @@ pub(super) fn text(time: Option<Duration>) -> String {
     time.map_or_else(|| "never".to_owned(), |time| format!("{:.3} s", time.as_secs_f64()))
 }
 
-/// Both directions.
+/// The conditions of both directions.
 pub(super) fn ways(network: &mut LinkConfig) -> [&mut Conditions; 2] {
     [&mut network.to_server, &mut network.to_client]
 }

@@ -64,7 +64,7 @@ const CONTENT: u64 = 1100;
 /// The time until the first PING of a client that waits for a response: in probe timeouts, and its minimum.
 const ANSWER_PROBE_TIMEOUTS: u32 = 3;
 const ANSWER_AT_LEAST: Duration = Duration::from_millis(200);
-/// RFC 9002 §6.1.2.
+/// The granularity of timers (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
 
 impl<'a> Bounds<'a> {

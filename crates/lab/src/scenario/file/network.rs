@@ -83,13 +83,13 @@ pub(in crate::scenario) enum Queue {
 #[serde(rename_all = "kebab-case")]
 pub(in crate::scenario) enum Discipline {
     DropTail,
-    /// RFC 8289, dropping.
+    /// CoDel (RFC 8289), dropping packets.
     #[serde(rename = "codel")]
     CoDel,
-    /// RFC 8289, marking ECN-capable packets.
+    /// CoDel (RFC 8289), marking ECN-capable packets.
     #[serde(rename = "codel-ecn")]
     CoDelEcn,
-    /// RFC 9332.
+    /// DualPI2 (RFC 9332).
     #[serde(rename = "dualpi2")]
     DualPi2,
 }
