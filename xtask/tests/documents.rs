@@ -161,7 +161,7 @@ fn every_path_that_a_document_names_exists() {
 }
 
 #[test]
-fn paths_are_told_from_other_code_spans() {
+fn paths_are_distinguished_from_other_code_spans() {
     let files = ["docs/a.md", "crates/transport/src/recovery/rtt.rs", "xtask/src/main.rs"];
     let repository = Repository::new(files.map(str::to_owned).into());
     let good = "`docs/a.md` `a.md` `transport/recovery/rtt.rs` `recovery/rtt.rs` `recovery/` `../xtask/src` \

@@ -70,7 +70,7 @@ fn nothing_to_receive_is_no_error() {
 }
 
 #[test]
-fn a_port_that_nobody_listens_at_is_reported() {
+fn an_unreachable_port_is_reported() {
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (mut socket, living) = (bind(), bind());
     let mut unreachable = Vec::new();

@@ -102,7 +102,7 @@ fn each_setting_is_checked() {
 }
 
 #[test]
-fn an_error_says_what_is_permitted() {
+fn an_error_contains_the_permitted_values() {
     assert_eq!(
         error(|it| it.max_datagram_size(70_000)).to_string(),
         "max_datagram_size is 70000 bytes; it has to be 1200 to 65527 bytes (RFC 9000 §14, §18.2)"

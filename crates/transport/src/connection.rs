@@ -128,9 +128,9 @@ impl Peer {
 /// What is to be sent to the peer and belongs to no part.
 #[derive(Debug, Default)]
 struct Flags {
-    handshake_done_owed: bool,
-    new_token_owed: bool,
-    ping_owed: bool,
+    handshake_done_pending: bool,
+    new_token_pending: bool,
+    ping_pending: bool,
     initial_from_server_seen: bool,
     /// How many times the handshake was probed before its timer expired.
     early_probes: u8,

@@ -510,7 +510,7 @@ fn an_acknowledgement_that_may_not_be_sent_does_not_spin() {
 
 /// RFC 9000 §19.19.
 #[test]
-fn a_close_of_the_peer_is_told_as_it_came() {
+fn the_peer_s_close_is_reported_unchanged() {
     let mut wire = Wire::new();
     wire.send_frame(&Frame::ConnectionClose(frame::ConnectionClose {
         error_code: varint(0x7777),

@@ -203,7 +203,7 @@ fn a_handshake_completes_in_any_order_and_any_pieces() {
 }
 
 #[test]
-fn progress_is_told_once_and_in_order() {
+fn progress_is_reported_once_and_in_order() {
     let wire = finished();
     let of = |side| {
         let told = wire.told.iter().filter(move |(told, _)| *told == side);

@@ -316,7 +316,7 @@ impl Paths {
 
     /// Whether a PATH_CHALLENGE or a PATH_RESPONSE is to be sent on the current path.
     pub(crate) fn has_frames_pending(&self) -> bool {
-        self.validation.as_ref().is_some_and(Validation::is_challenge_owed)
+        self.validation.as_ref().is_some_and(Validation::is_challenge_pending)
             || self.responses.iter().any(|response| response.arrival.remote == self.current.remote)
     }
 
@@ -335,7 +335,7 @@ impl Paths {
             self.pads_current = true;
         }
         if let Some(validation) = &mut self.validation
-            && let Some(data) = validation.owed_challenge()
+            && let Some(data) = validation.pending_challenge()
             && contents.push(&Frame::PathChallenge(frame::PathChallenge { data }), None).is_ok()
         {
             validation.on_challenge_sent(now);
@@ -362,7 +362,7 @@ impl Paths {
     }
 
     /// Whether a datagram is to be sent to another address than the current path's.
-    pub(crate) fn owes_off_path(&self) -> bool {
+    pub(crate) fn has_pending_off_path(&self) -> bool {
         let remote = self.current.remote;
         self.responses.iter().any(|response| response.arrival.remote != remote)
             || self.previous.is_some() && self.previous_challenge.is_some()

@@ -37,14 +37,14 @@ fn respond(paths: &mut Paths, data: [u8; 8]) -> bool {
     paths.on_response(at(1), data, PTO, &mut Random::from_number(2))
 }
 
-/// The frames that the current path owes, written into a datagram that the limit lets be of full size.
+/// The pending frames of the current path, in a datagram that may have the full size.
 fn written_whole(paths: &mut Paths, now: Timestamp) -> Vec<([u8; 8], bool)> {
     let frames = written(paths, now);
     paths.on_datagram_built(1200);
     frames
 }
 
-/// The frames that the current path owes.
+/// The pending frames of the current path.
 fn written(paths: &mut Paths, now: Timestamp) -> Vec<([u8; 8], bool)> {
     let mut buffer = [0; 1200];
     let mut writer = Writer::new(&mut buffer);

@@ -264,7 +264,7 @@ impl Streams {
         let was = stream.queued;
         let send = stream.send.as_ref();
         let is = Queued {
-            control: stream.owes_control(),
+            control: stream.has_pending_control(),
             creditless: send.is_some_and(|send| send.next_creditless().is_some()),
             fresh: send.is_some_and(|send| send.fresh_allowed() > 0),
             blocked: send.is_some_and(SendHalf::is_blocked),

@@ -200,7 +200,7 @@ pub(super) fn check_ledger(streams: &Streams) {
         awaited += usize::from(stream.awaits_peer());
         assert_eq!(stream.queued.control, streams.control.contains(&key));
         assert_eq!(stream.queued.writers, streams.writers.contains(&key));
-        assert_eq!(stream.queued.control, stream.owes_control());
+        assert_eq!(stream.queued.control, stream.has_pending_control());
     }
     let window = streams.flow.receive_window();
     assert_eq!(streams.buffered, buffered);

@@ -117,7 +117,7 @@ async fn acknowledged_beyond(client: &Client, before: u64) -> u64 {
 }
 
 #[test]
-fn rejecting_tells_the_client_to_try_again() {
+fn a_rejected_request_can_be_retried() {
     run(async {
         let pair = Pair::new();
         let client = pair.client().await;

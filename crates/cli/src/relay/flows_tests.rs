@@ -61,7 +61,7 @@ fn each_binding_has_its_own_socket_and_two_are_kept() {
 }
 
 #[test]
-fn addresses_change_with_bindings_if_asked() {
+fn addresses_change_with_bindings_if_configured() {
     let ports_only = source(server(), false, 3, 9);
     assert_eq!(ports_only, "127.0.0.1:0".parse().unwrap());
     let mut seen = std::collections::BTreeSet::new();

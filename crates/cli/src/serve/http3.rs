@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_sends_too_much_is_told_to_stop_and_gets_the_response() {
+    async fn a_client_that_sends_too_much_gets_stop_sending_and_the_response() {
         let (sent, status) = post("stopped", 40).await;
         assert!(matches!(sent, Err(Error::Stopped(Code::NO_ERROR))), "{sent:?}");
         assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);

@@ -31,7 +31,7 @@ fn a_property_that_is_off_is_not_checked() {
 }
 
 #[test]
-fn the_last_events_are_told_with_a_violation() {
+fn a_violation_is_reported_with_the_last_events() {
     let mut story = Story::new("reno", Property::S2);
     story.send(11);
     let violation = story.checker().violation().unwrap();

@@ -67,7 +67,7 @@ fn sizes_count_in_halves_of_a_datagram() {
 
 /// A name that no line is about costs time and hides nothing.
 #[test]
-fn a_value_of_an_unknown_name_is_told_apart() {
+fn values_of_unknown_names_are_distinguished() {
     let with = |value| form(&[("nobody_knows_it", value)], origin(0));
     let values = [
         StateValue::Absent,
@@ -117,7 +117,7 @@ fn a_cycle_of_round_trips_leads_to_the_same_states_again() {
 }
 
 #[test]
-fn what_the_window_has_grown_beyond_is_not_told_apart() {
+fn values_below_the_window_are_not_distinguished() {
     let with = |window, threshold| {
         let window = ("window", StateValue::Bytes(window));
         form(&[window, ("slow_start_threshold", StateValue::Bytes(threshold))], origin(0))
@@ -128,7 +128,7 @@ fn what_the_window_has_grown_beyond_is_not_told_apart() {
 }
 
 #[test]
-fn a_curve_is_told_apart_until_it_is_out_of_reach() {
+fn a_curve_is_distinguished_until_it_is_out_of_reach() {
     let at = |time| {
         let values = [
             ("curve_w_max", StateValue::Fraction(16.0)),
@@ -154,7 +154,7 @@ fn names<C: Controller + Inspect>(sender: &Sender<C>) -> Vec<&'static str> {
 }
 
 #[test]
-fn every_name_that_is_told_apart_in_a_way_of_its_own_is_given_by_a_part() {
+fn every_specially_treated_name_is_reported_by_a_controller() {
     let lossy = [Move::SendBurst, Move::LoseOne, Move::AckAll, Move::SendBurst, Move::AckAll];
     let mut given = names(&Sender::new(Reno::new, 10, 64));
     let mut cubic = Sender::new(Cubic::new, 10, 64);

@@ -55,9 +55,9 @@ impl Connection {
     /// When this client sends its next PING, because it waits for data or for HANDSHAKE_DONE.
     pub(super) fn answer_deadline(&self) -> Option<Timestamp> {
         let may_ask =
-            self.side.is_client() && self.handshake.is_complete() && !self.flags.ping_owed;
-        let is_owed = !self.lifecycle.is_confirmed() || self.streams.awaits_peer();
-        if !may_ask || !is_owed {
+            self.side.is_client() && self.handshake.is_complete() && !self.flags.ping_pending;
+        let is_awaited = !self.lifecycle.is_confirmed() || self.streams.awaits_peer();
+        if !may_ask || !is_awaited {
             return None;
         }
         let least = self.probe_timeout().saturating_mul(LEAST_PROBE_TIMEOUTS).max(LEAST_WAIT);
@@ -75,7 +75,7 @@ impl Connection {
         if self.recovery.is_nothing_outstanding(SpaceId::Application) {
             self.answer.asked = self.answer.asked.saturating_add(1);
         }
-        self.flags.ping_owed = true;
+        self.flags.ping_pending = true;
     }
 }
 
@@ -86,7 +86,7 @@ mod tests {
     const LEAST: Duration = Duration::from_millis(200);
 
     #[test]
-    fn a_server_that_thinks_is_asked_less_and_less_often() {
+    fn pings_to_a_server_that_acknowledges_become_rarer() {
         let mut timer = AnswerTimer::default();
         let mut waits = Vec::new();
         for _ in 0..9 {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_server_is_asked_again_after_a_part_of_the_silence() {
+    fn pings_to_a_silent_server_follow_after_a_part_of_the_silence() {
         for (silence, wait) in
             [(0, 200), (1600, 200), (3200, 400), (24_000, 3000), (600_000, 15_000)]
         {

@@ -132,7 +132,7 @@ impl Connection {
 
     /// Sends a PING, which the peer acknowledges.
     pub fn ping(&mut self) {
-        self.flags.ping_owed = true;
+        self.flags.ping_pending = true;
     }
 
     pub(super) fn next_part_event(&mut self) -> Option<Event> {

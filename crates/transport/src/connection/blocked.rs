@@ -67,7 +67,7 @@ mod tests {
     const PROBE_TIMEOUT: Duration = Duration::from_millis(100);
 
     #[test]
-    fn a_peer_that_does_not_read_is_told_less_and_less_often() {
+    fn blocked_frames_to_a_peer_that_does_not_read_become_rarer() {
         let mut timer = BlockedTimer::default();
         let mut waits = Vec::new();
         for _ in 0..9 {

@@ -73,7 +73,8 @@ impl Connection {
             return;
         }
         let until = now + self.probe_timeout().saturating_mul(CLOSE_TIMEOUTS);
-        self.lifecycle = Lifecycle::Closing { until, close, owed: true, told: false, received: 0 };
+        self.lifecycle =
+            Lifecycle::Closing { until, close, pending: true, sent: false, received: 0 };
         self.observe(now, &Observation::StateUpdated(ConnectionState::Closing));
         self.report_closed(now, error);
     }
@@ -114,18 +115,18 @@ impl Connection {
     /// Writes the pending CONNECTION_CLOSE into one datagram, in every packet number space for which the peer may
     /// have keys (RFC 9000 §10.2.3).
     pub(super) fn transmit_close(&mut self, now: Timestamp, buffer: &mut [u8]) -> Option<Transmit> {
-        let Lifecycle::Closing { owed: true, close, told, .. } = &self.lifecycle else {
+        let Lifecycle::Closing { pending: true, close, sent, .. } = &self.lifecycle else {
             return None;
         };
-        let (close, told) = (close.clone(), *told);
-        let is_code_first = !told && self.hides_code_from_server(&close);
+        let (close, sent) = (close.clone(), *sent);
+        let is_code_first = !sent && self.hides_code_from_server(&close);
         let credit = usize::try_from(self.paths.current().amplification_credit());
         let size = self.max_datagram_size().min(credit.unwrap_or(usize::MAX));
         let room = buffer.get_mut(..size)?;
         let mut writer = Writer::new(room);
         self.outgoing.drafts.clear();
         for space in SpaceId::ALL {
-            if self.is_close_wanted_in(space) && !(is_code_first && space == SpaceId::Handshake) {
+            if self.needs_close_in(space) && !(is_code_first && space == SpaceId::Handshake) {
                 let destination = self.remote_ids.current();
                 let write = |_: &mut Self, contents: &mut PacketContents<'_, '_>| {
                     close.write(space, contents);
@@ -140,7 +141,7 @@ impl Connection {
             last.pad_datagram(&mut writer, MINIMUM_INITIAL_SIZE);
         }
         let size = writer.written();
-        self.lifecycle.on_close_told(is_code_first);
+        self.lifecycle.on_close_built(is_code_first);
         if self.protect_and_stage(now, writer.filled_mut()).is_err() {
             // Nothing can be sent any more. The closing state still ends by its timer.
             return None;
@@ -156,7 +157,7 @@ impl Connection {
     }
 
     /// Whether the peer may have keys for `space` (RFC 9000 §10.2.3).
-    fn is_close_wanted_in(&self, space: SpaceId) -> bool {
+    fn needs_close_in(&self, space: SpaceId) -> bool {
         let protection = self.handshake.protection();
         // A server that has sent Handshake packets can decrypt them.
         let is_redundant = space == SpaceId::Initial

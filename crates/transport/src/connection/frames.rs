@@ -144,9 +144,9 @@ impl Connection {
             Token::RetireConnectionId { sequence } => self.remote_ids.on_acked(sequence),
             Token::NewToken => {
                 self.identity.new_token = None;
-                self.flags.new_token_owed = false;
+                self.flags.new_token_pending = false;
             }
-            Token::HandshakeDone => self.flags.handshake_done_owed = false,
+            Token::HandshakeDone => self.flags.handshake_done_pending = false,
             Token::Datagram { .. } => {}
             Token::Stream { .. }
             | Token::ResetStream { .. }
@@ -169,8 +169,8 @@ impl Connection {
             }
             Token::NewConnectionId { sequence } => self.local_ids.on_lost(sequence),
             Token::RetireConnectionId { sequence } => self.remote_ids.on_lost(sequence),
-            Token::NewToken => self.flags.new_token_owed = self.identity.new_token.is_some(),
-            Token::HandshakeDone => self.flags.handshake_done_owed = true,
+            Token::NewToken => self.flags.new_token_pending = self.identity.new_token.is_some(),
+            Token::HandshakeDone => self.flags.handshake_done_pending = true,
             Token::Datagram { .. } => self.datagrams.on_lost(),
             Token::Stream { .. }
             | Token::ResetStream { .. }

@@ -42,9 +42,9 @@ pub(super) enum Lifecycle {
         /// The content of CONNECTION_CLOSE.
         close: Close,
         /// Whether a CONNECTION_CLOSE is to be sent.
-        owed: bool,
+        pending: bool,
         /// Whether one has been sent.
-        told: bool,
+        sent: bool,
         /// Packets received since, which limit how often the CONNECTION_CLOSE is repeated.
         received: u64,
     },
@@ -75,18 +75,18 @@ impl Lifecycle {
     }
 
     /// A CONNECTION_CLOSE was built. Another is to be sent at once if `again`.
-    pub(super) fn on_close_told(&mut self, again: bool) {
-        if let Self::Closing { owed, told, .. } = self {
-            *owed = again;
-            *told = true;
+    pub(super) fn on_close_built(&mut self, again: bool) {
+        if let Self::Closing { pending, sent, .. } = self {
+            *pending = again;
+            *sent = true;
         }
     }
 
     /// Decides whether a packet is answered: the more were received, the rarer the answers (RFC 9000 §10.2.1).
     pub(super) fn on_packet_while_closing(&mut self) {
-        if let Self::Closing { owed, received, .. } = self {
+        if let Self::Closing { pending, received, .. } = self {
             *received = received.saturating_add(1);
-            *owed |= received.is_power_of_two();
+            *pending |= received.is_power_of_two();
         }
     }
 }
@@ -290,8 +290,8 @@ impl Connection {
         self.events.push_back(Event::Connected);
         if self.side.is_server() {
             // For a server the handshake is confirmed once it is complete (RFC 9001 §4.1.2).
-            self.flags.handshake_done_owed = true;
-            self.flags.new_token_owed = self.identity.new_token.is_some();
+            self.flags.handshake_done_pending = true;
+            self.flags.new_token_pending = self.identity.new_token.is_some();
             self.confirm_handshake(now);
         }
         Ok(())

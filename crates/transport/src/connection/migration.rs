@@ -125,7 +125,7 @@ impl Connection {
     ) -> Option<Transmit> {
         while !self.lifecycle.is_closed()
             && self.handshake.protection().can_seal(SpaceId::Application)
-            && self.paths.owes_off_path()
+            && self.paths.has_pending_off_path()
             && self.recovery.may_send(now).is_ok()
         {
             let probe = self.paths.next_off_path()?;

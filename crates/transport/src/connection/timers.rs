@@ -111,7 +111,7 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
     Timer {
         kind: TimerKind::KeepAlive,
         deadline: Connection::keep_alive_deadline,
-        expire: |connection, _| connection.flags.ping_owed = true,
+        expire: |connection, _| connection.flags.ping_pending = true,
     },
     Timer {
         kind: TimerKind::Answer,
@@ -240,7 +240,7 @@ impl Connection {
 
     fn keep_alive_deadline(&self) -> Option<Timestamp> {
         let interval = self.config.keep_alive_interval?;
-        let is_wanted = !self.flags.ping_owed && self.handshake.is_complete();
+        let is_wanted = !self.flags.ping_pending && self.handshake.is_complete();
         // While an ack-eliciting packet is outstanding, its acknowledgement shows that the peer is alive.
         let is_idle = self.recovery.is_nothing_outstanding(SpaceId::Application);
         (is_wanted && is_idle).then(|| self.idle.last_activity + interval)

@@ -232,9 +232,9 @@ impl Connection {
     }
 
     fn has_control_pending(&self) -> bool {
-        self.flags.handshake_done_owed
-            || self.flags.new_token_owed
-            || self.flags.ping_owed
+        self.flags.handshake_done_pending
+            || self.flags.new_token_pending
+            || self.flags.ping_pending
             || self.paths.has_frames_pending()
             || self.local_ids.has_pending()
             || self.remote_ids.has_pending()
@@ -255,7 +255,7 @@ impl Connection {
         }
         // A probe or PING repeats the ACK frame: the packet that had it may be lost, and the peer may wait for nothing
         // else.
-        let is_sign_of_life = is_application && may_elicit && (probe || self.flags.ping_owed);
+        let is_sign_of_life = is_application && may_elicit && (probe || self.flags.ping_pending);
         if is_sign_of_life || self.received.get(space).has_unacknowledged() {
             let exponent = if is_application { LOCAL_ACK_DELAY_EXPONENT } else { 0 };
             self.received.get_mut(space).write_ack(now, exponent, contents);
@@ -270,30 +270,30 @@ impl Connection {
             self.streams.write_stream_frames(contents);
         }
         let ping = probe
-            || (is_application && self.flags.ping_owed)
+            || (is_application && self.flags.ping_pending)
             || self.recovery.should_elicit_acknowledgement(space);
         if ping && !contents.is_ack_eliciting() {
             // A probe without other frames still has to be ack-eliciting (RFC 9002 §6.2.4).
             let _ = contents.push(&Frame::Ping, None);
         }
         if is_application && contents.is_ack_eliciting() {
-            self.flags.ping_owed = false;
+            self.flags.ping_pending = false;
         }
     }
 
     fn write_control(&mut self, contents: &mut PacketContents<'_, '_>) {
-        if self.flags.handshake_done_owed
+        if self.flags.handshake_done_pending
             && contents.push(&Frame::HandshakeDone, Some(Token::HandshakeDone)).is_ok()
         {
-            self.flags.handshake_done_owed = false;
+            self.flags.handshake_done_pending = false;
         }
-        if self.flags.new_token_owed
+        if self.flags.new_token_pending
             && let Some(token) = &self.identity.new_token
             && contents
                 .push(&Frame::NewToken(frame::NewToken { token }), Some(Token::NewToken))
                 .is_ok()
         {
-            self.flags.new_token_owed = false;
+            self.flags.new_token_pending = false;
         }
         self.local_ids.write_frames(contents);
         self.remote_ids.write_frames(contents);
@@ -366,7 +366,7 @@ impl Connection {
     /// Why no datagram was built: the limit that held waiting data back, or that there was none.
     fn why_nothing(&self, limit: Option<SendLimit>) -> SendLimit {
         match limit {
-            Some(limit) if self.has_something() || self.paths.owes_off_path() => limit,
+            Some(limit) if self.has_something() || self.paths.has_pending_off_path() => limit,
             _ if self.streams.blocked_by().is_some() => SendLimit::FlowControl,
             _ if !self.handshake.protection().can_seal(SpaceId::Application)
                 && self.streams.has_data_pending() =>
@@ -412,7 +412,7 @@ impl Connection {
 
     /// Starts a key update well before the AEAD's limit (RFC 9001 §6.6).
     fn start_key_update_if_due(&mut self, now: Timestamp) {
-        if self.lifecycle.is_confirmed() && self.handshake.protection().wants_update() {
+        if self.lifecycle.is_confirmed() && self.handshake.protection().is_update_due() {
             self.update_keys(now);
         }
     }

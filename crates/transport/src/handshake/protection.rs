@@ -282,8 +282,8 @@ impl Protection {
     }
 
     /// Whether the current 1-RTT keys have protected so many packets that they should be updated.
-    pub(crate) fn wants_update(&self) -> bool {
-        self.application.as_ref().is_some_and(|keys| keys.wants_update(self.update_after))
+    pub(crate) fn is_update_due(&self) -> bool {
+        self.application.as_ref().is_some_and(|keys| keys.is_update_due(self.update_after))
     }
 
     /// Updates the 1-RTT keys if that is permitted now: the handshake is confirmed, the peer has acknowledged a packet

@@ -312,20 +312,20 @@ fn too_many_forgeries_close_the_connection() {
 }
 
 #[test]
-fn an_update_is_wanted_long_before_the_keys_are_used_up() {
+fn an_update_is_due_long_before_the_limit_of_the_keys() {
     let mut client = end_with_limit(Side::Client, 10);
     for value in 0..10 {
-        assert_eq!(client.wants_update(), value >= 5);
+        assert_eq!(client.is_update_due(), value >= 5);
         seal(&mut client, value);
     }
     let error = try_seal(&mut client, 10).unwrap_err();
     assert_eq!(error.code, TransportErrorCode::AEAD_LIMIT_REACHED);
     acknowledge(&mut client, 3);
     assert!(client.initiate_update(NOW, true));
-    assert!(!client.wants_update());
+    assert!(!client.is_update_due());
     seal(&mut client, 10);
     client.set_update_after(Some(1));
-    assert!(client.wants_update());
+    assert!(client.is_update_due());
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn delayed_packets_are_opened_with_the_previous_keys_for_a_while() {
 }
 
 #[test]
-fn the_probe_timeout_says_how_long() {
+fn old_keys_are_kept_for_three_probe_timeouts() {
     let (mut client, mut server) = talking();
     server.set_probe_timeout(Duration::from_millis(40));
     assert!(client.initiate_update(NOW, true));

@@ -38,7 +38,7 @@ fn a_certificate_for_another_name_is_refused() {
 }
 
 #[test]
-fn any_certificate_is_believed_only_by_the_dangerous_client() {
+fn only_the_dangerous_client_accepts_any_certificate() {
     let identity = identity();
     let config = TlsClientConfig::dangerous_without_certificate_verification(&[b"h3"]).unwrap();
     let mut client = client(config, "example.org");

@@ -28,7 +28,7 @@ struct Issued {
     sequence: u64,
     id: ConnectionId,
     /// NEW_CONNECTION_ID is to be sent, for the first time or again.
-    owed: bool,
+    pending: bool,
     /// The frame has been sent, so the peer may know the ID.
     was_sent: bool,
 }
@@ -51,7 +51,7 @@ impl LocalIds {
         generator: Arc<dyn ConnectionIdGenerator>,
         reset_key: ResetKey,
     ) -> Self {
-        let active = vec![Issued { sequence: 0, id: first, owed: false, was_sent: true }];
+        let active = vec![Issued { sequence: 0, id: first, pending: false, was_sent: true }];
         // The endpoint registers the first ID itself.
         let changes = VecDeque::new();
         Self { generator, reset_key, active, next_sequence: 1, limit: 1, changes }
@@ -74,18 +74,18 @@ impl LocalIds {
             let sequence = self.next_sequence;
             self.next_sequence = self.next_sequence.saturating_add(1);
             self.changes.push_back(RoutingChange::Added(id));
-            self.active.push(Issued { sequence, id, owed: true, was_sent: false });
+            self.active.push(Issued { sequence, id, pending: true, was_sent: false });
         }
     }
 
     /// Whether a NEW_CONNECTION_ID is to be sent.
     pub(crate) fn has_pending(&self) -> bool {
-        self.active.iter().any(|issued| issued.owed)
+        self.active.iter().any(|issued| issued.pending)
     }
 
     /// Writes the pending NEW_CONNECTION_ID frames, as far as there is room.
     pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
-        for issued in self.active.iter_mut().filter(|issued| issued.owed) {
+        for issued in self.active.iter_mut().filter(|issued| issued.pending) {
             let frame = frame::NewConnectionId {
                 sequence: VarInt::saturating(issued.sequence),
                 retire_prior_to: VarInt::ZERO,
@@ -96,24 +96,24 @@ impl LocalIds {
             if contents.push(&Frame::NewConnectionId(frame), Some(token)).is_err() {
                 return;
             }
-            issued.owed = false;
+            issued.pending = false;
             issued.was_sent = true;
         }
     }
 
     /// The frame with this sequence number was acknowledged.
     pub(crate) fn on_acked(&mut self, sequence: u64) {
-        self.set_owed(sequence, false);
+        self.set_pending(sequence, false);
     }
 
     /// The frame was lost: it is sent again, unless the ID has been retired since.
     pub(crate) fn on_lost(&mut self, sequence: u64) {
-        self.set_owed(sequence, true);
+        self.set_pending(sequence, true);
     }
 
-    fn set_owed(&mut self, sequence: u64, owed: bool) {
+    fn set_pending(&mut self, sequence: u64, pending: bool) {
         if let Some(issued) = self.active.iter_mut().find(|issued| issued.sequence == sequence) {
-            issued.owed = owed;
+            issued.pending = pending;
         }
     }
 

@@ -41,7 +41,7 @@ fn as_many_are_issued_as_the_peer_keeps_and_no_more_than_eight() {
 }
 
 #[test]
-fn a_frame_that_does_not_fit_stays_owed_and_a_lost_one_is_owed_again() {
+fn a_frame_that_does_not_fit_stays_pending_and_a_lost_one_is_sent_again() {
     let (mut ids, mut random) = local_ids();
     ids.set_peer_limit(4, &mut random);
     assert_eq!(write(&mut ids, 40), [Token::NewConnectionId { sequence: 1 }]);
@@ -78,7 +78,7 @@ fn retiring_what_was_not_sent_or_what_is_in_use_is_a_violation() {
 }
 
 #[test]
-fn every_change_is_told_to_the_endpoint() {
+fn every_change_is_reported_to_the_endpoint() {
     let (mut ids, mut random) = local_ids();
     let first = ids.active().next().unwrap();
     ids.set_peer_limit(2, &mut random);

@@ -65,7 +65,7 @@ fn the_handshake_s_id_replaces_the_made_up_one() {
 }
 
 #[test]
-fn no_more_are_active_than_were_allowed() {
+fn active_ids_keep_to_the_limit() {
     let mut ids = remote_ids();
     for sequence in 1..LIMIT {
         ids.on_new_connection_id(&new_id(sequence, 0)).unwrap();

@@ -46,7 +46,7 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(super) struct Validation {
     challenges: Vec<Challenge>,
-    owed: bool,
+    pending: bool,
     interval: Duration,
     next_challenge: Timestamp,
     gives_up: Timestamp,
@@ -57,23 +57,23 @@ impl Validation {
         let patience = probe_timeout.max(INITIAL_PROBE_TIMEOUT).saturating_mul(TIMEOUTS);
         Self {
             challenges: vec![Challenge::new(random)],
-            owed: true,
+            pending: true,
             interval: probe_timeout,
             next_challenge: now + probe_timeout,
             gives_up: now + patience,
         }
     }
 
-    pub(super) fn is_challenge_owed(&self) -> bool {
-        self.owed
+    pub(super) fn is_challenge_pending(&self) -> bool {
+        self.pending
     }
 
-    pub(super) fn owed_challenge(&self) -> Option<[u8; 8]> {
-        self.challenges.last().filter(|_| self.owed).map(|challenge| challenge.data)
+    pub(super) fn pending_challenge(&self) -> Option<[u8; 8]> {
+        self.challenges.last().filter(|_| self.pending).map(|challenge| challenge.data)
     }
 
     pub(super) fn on_challenge_sent(&mut self, now: Timestamp) {
-        self.owed = false;
+        self.pending = false;
         self.next_challenge = now + self.interval;
     }
 
@@ -90,7 +90,7 @@ impl Validation {
     }
 
     pub(super) fn deadline(&self) -> Timestamp {
-        if self.owed || self.challenges.len() >= MAX_CHALLENGES {
+        if self.pending || self.challenges.len() >= MAX_CHALLENGES {
             self.gives_up
         } else {
             self.next_challenge.min(self.gives_up)
@@ -101,10 +101,10 @@ impl Validation {
         if self.gives_up <= now {
             return Outcome::Failed;
         }
-        if !self.owed && self.next_challenge <= now && self.challenges.len() < MAX_CHALLENGES {
+        if !self.pending && self.next_challenge <= now && self.challenges.len() < MAX_CHALLENGES {
             // Each challenge has its own data, and each may get a response (§8.2.1).
             self.challenges.push(Challenge::new(random));
-            self.owed = true;
+            self.pending = true;
             self.interval = self.interval.saturating_mul(2);
         }
         Outcome::Waiting

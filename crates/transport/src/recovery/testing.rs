@@ -27,7 +27,7 @@ pub(super) fn ms(milliseconds: u64) -> Duration {
 
 /// An [`Acknowledgement`] that can be kept.
 #[derive(Clone, Debug)]
-pub(super) struct Heard {
+pub(super) struct ControllerReport {
     pub(super) acked: Vec<SentPacket>,
     pub(super) lost: Vec<SentPacket>,
     pub(super) prior_in_flight: u64,
@@ -46,7 +46,7 @@ pub(super) struct Heard {
 pub(super) struct Acked {
     pub(super) newly_acked_any: bool,
     pub(super) has_rtt_sample: bool,
-    /// Packets that the controller heard to be lost.
+    /// Packets that were reported lost to the controller.
     pub(super) lost: u64,
     /// Packets that had been declared lost and arrived after all.
     pub(super) spuriously_lost: u64,
@@ -60,7 +60,7 @@ pub(super) struct Record {
     pub(super) rate: Option<Rate>,
     pub(super) built: u64,
     pub(super) sent: Vec<(SentPacket, u64)>,
-    pub(super) heard: Vec<Heard>,
+    pub(super) reports: Vec<ControllerReport>,
     pub(super) spurious: Vec<SpuriousLoss>,
 }
 
@@ -87,7 +87,7 @@ impl Controller for Recorder {
             self.reductions += 1;
             self.boundary = event.next_index.0;
         }
-        self.record.lock().unwrap().heard.push(Heard {
+        self.record.lock().unwrap().reports.push(ControllerReport {
             acked: event.acked.to_vec(),
             lost: event.lost.to_vec(),
             prior_in_flight: event.prior_in_flight,
@@ -169,7 +169,7 @@ pub(super) fn confirmed() -> PtoContext {
     }
 }
 
-/// A client that has heard nothing yet.
+/// A client that has received nothing yet.
 pub(super) fn connecting_client() -> PtoContext {
     PtoContext {
         handshake_confirmed: false,
@@ -251,12 +251,13 @@ impl Bench {
         assert_eq!(written, ranges.len());
         let frame = Frame::decode(&mut Reader::new(writer.filled())).unwrap();
         let Frame::Ack(ack) = frame else { panic!("an ACK was written") };
-        let heard = self.record.lock().unwrap().heard.len();
+        let reported = self.record.lock().unwrap().reports.len();
         let before = self.recovery.stats();
         let outcome = self.recovery.on_ack(space, now, &ack, ack_delay, &self.context)?;
         let after = self.recovery.stats();
         let record = self.record.lock().unwrap();
-        let lost = record.heard.iter().skip(heard).map(|heard| heard.lost.len() as u64).sum();
+        let lost =
+            record.reports.iter().skip(reported).map(|report| report.lost.len() as u64).sum();
         drop(record);
         Ok(Acked {
             newly_acked_any: outcome.newly_acked_any,
@@ -314,12 +315,12 @@ impl Bench {
         tokens.iter().map(number_of).collect()
     }
 
-    pub(super) fn heard(&self) -> Vec<Heard> {
-        self.record.lock().unwrap().heard.clone()
+    pub(super) fn reports(&self) -> Vec<ControllerReport> {
+        self.record.lock().unwrap().reports.clone()
     }
 
-    pub(super) fn last_heard(&self) -> Heard {
-        self.heard().pop().expect("the controller was told something")
+    pub(super) fn last_report(&self) -> ControllerReport {
+        self.reports().pop().expect("the controller was told something")
     }
 
     pub(super) fn set_window(&mut self, window: u64) {

@@ -41,14 +41,14 @@ fn the_order_of_sending_spans_the_spaces() {
 }
 
 #[test]
-fn acks_are_neither_in_flight_nor_heard_of() {
+fn acks_are_not_in_flight_and_not_reported_to_the_controller() {
     let mut bench = Bench::new();
     bench.send_ack_only(at(0));
     assert_eq!(bench.in_flight(), 0);
     assert!(bench.record.lock().unwrap().sent.is_empty());
     assert_eq!(bench.deadline(), None);
     assert!(bench.ack(at(40), &[(0, 0)]).newly_acked_any);
-    assert!(bench.heard().is_empty());
+    assert!(bench.reports().is_empty());
     assert_eq!(bench.acked(), [0], "but the token tells that the peer has the ACK");
 }
 
@@ -81,23 +81,23 @@ fn a_new_path_starts_with_nothing_in_flight_and_no_estimate() {
     let number = bench.send(at(61));
     assert_eq!(bench.in_flight(), 1200);
     // The old packets come and go with their tokens; the new controller hears nothing.
-    let heard = bench.heard().len();
+    let before = bench.reports().len();
     let outcome = bench.ack(at(90), &[(4, 4)]);
     assert!(outcome.newly_acked_any && !outcome.has_rtt_sample);
     assert_eq!(bench.acked(), [0, 4]);
     assert_eq!(bench.lost(), [1]);
-    assert_eq!(bench.heard().len(), heard);
+    assert_eq!(bench.reports().len(), before);
     assert_eq!(bench.in_flight(), 1200);
     // Its own packet is a sample.
     let outcome = bench.ack(at(101), &[(number, number)]);
     assert!(outcome.has_rtt_sample);
     assert_eq!(bench.recovery.stats().rtt.unwrap().minimum, ms(40));
     assert_eq!(bench.in_flight(), 0);
-    assert_eq!(bench.last_heard().acked.len(), 1);
+    assert_eq!(bench.last_report().acked.len(), 1);
 }
 
 #[test]
-fn a_migration_loses_nothing_by_itself() {
+fn a_migration_alone_loses_nothing() {
     // Row 45.
     let mut bench = Bench::new();
     for time in 0..10 {
@@ -134,7 +134,7 @@ fn keys_can_be_discarded_while_packets_are_staged() {
 }
 
 #[test]
-fn so_many_lost_packets_and_no_more_are_remembered() {
+fn a_bounded_number_of_lost_packets_is_remembered() {
     // One that arrived after all is recognised as long as it is remembered.
     for (lost, expected) in [(1 << 14, 1), ((1 << 14) + 1, 0)] {
         let mut bench = Bench::new();
@@ -151,7 +151,7 @@ fn so_many_lost_packets_and_no_more_are_remembered() {
 }
 
 #[test]
-fn an_ack_whose_keys_are_discarded_says_nothing() {
+fn an_ack_whose_keys_are_discarded_has_no_effect() {
     let mut bench = Bench::new();
     bench.send_in(SpaceId::Initial, at(0));
     assert!(bench.try_ack(SpaceId::Initial, at(1), ms(0), &[(7, 7)]).is_err(), "never sent");
@@ -221,7 +221,7 @@ fn a_retry_takes_everything_back_without_a_signal() {
     bench.recovery.abandon_outstanding(SpaceId::Initial, deadline).unwrap();
     assert_eq!(bench.lost(), [0, 1]);
     assert_eq!(bench.in_flight(), 0);
-    assert!(bench.heard().is_empty());
+    assert!(bench.reports().is_empty());
     assert_eq!(bench.recovery.stats().pto_in_a_row, 0);
     assert_eq!(bench.deadline(), Some(deadline + ms(999)), "the client goes on probing");
     // The numbers are not used again, and a late ACK means nothing.

@@ -162,9 +162,9 @@ impl Model {
     }
 
     fn abandon(&mut self, space: usize) {
-        let heard = self.bench.heard().len();
+        let before = self.bench.reports().len();
         self.bench.recovery.abandon_outstanding(SpaceId::ALL[space], self.now).unwrap();
-        assert_eq!(self.bench.heard().len(), heard);
+        assert_eq!(self.bench.reports().len(), before);
         let mut tokens = Vec::new();
         self.bench.recovery.take_lost(&mut tokens);
         for (_, token) in &tokens {
@@ -218,13 +218,13 @@ impl Model {
             assert!(self.bench.deadline().is_some(), "L3");
         }
         let next = self.bench.recovery.ledger.next_index();
-        for heard in self.bench.heard() {
-            let packets = heard.acked.iter().chain(&heard.lost);
+        for report in self.bench.reports() {
+            let packets = report.acked.iter().chain(&report.lost);
             assert!(packets.into_iter().all(|packet| packet.index < next));
-            assert!(heard.acked.is_sorted_by_key(|packet| packet.index));
-            assert!(heard.lost.is_sorted_by_key(|packet| packet.index));
+            assert!(report.acked.is_sorted_by_key(|packet| packet.index));
+            assert!(report.lost.is_sorted_by_key(|packet| packet.index));
         }
-        self.bench.record.lock().unwrap().heard.clear();
+        self.bench.record.lock().unwrap().reports.clear();
     }
 }
 

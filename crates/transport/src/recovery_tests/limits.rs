@@ -27,19 +27,19 @@ fn held_back_data_is_what_makes_a_sender_limited() {
     bench.send(at(0));
     bench.recovery.sending_stopped(at(0), SendLimit::Window);
     bench.ack(at(40), &[(0, 0)]);
-    let heard = bench.last_heard();
-    assert!(heard.was_limited);
-    assert_eq!(heard.limited_time, ms(40));
-    assert_eq!(heard.round, 1);
+    let report = bench.last_report();
+    assert!(report.was_limited);
+    assert_eq!(report.limited_time, ms(40));
+    assert_eq!(report.round, 1);
     // The hold goes on until a stop has another reason.
     bench.send(at(41));
     bench.recovery.sending_stopped(at(41), SendLimit::Window);
     bench.send(at(50));
     bench.recovery.sending_stopped(at(50), SendLimit::Application);
     bench.ack(at(90), &[(1, 2)]);
-    let heard = bench.last_heard();
-    assert!(heard.was_limited);
-    assert_eq!(heard.limited_time, ms(10));
+    let report = bench.last_report();
+    assert!(report.was_limited);
+    assert_eq!(report.limited_time, ms(10));
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_sender_without_data_is_not_limited() {
         let limit = if round == 0 { SendLimit::Window } else { SendLimit::Application };
         bench.recovery.sending_stopped(at(round * 100), limit);
         bench.ack(at(round * 100 + 40), &[(number, number)]);
-        limited.push(bench.last_heard().was_limited);
+        limited.push(bench.last_report().was_limited);
     }
     // Data was held back until 100, in the second round: that round counts, and no later one.
     assert_eq!(limited, [true, true, false, false]);
@@ -67,23 +67,23 @@ fn what_the_pacer_holds_back_is_not_held_back_by_the_window() {
         let limit = if round == 0 { SendLimit::Window } else { pacer };
         bench.recovery.sending_stopped(at(round * 100), limit);
         bench.ack(at(round * 100 + 40), &[(number, number)]);
-        let heard = bench.last_heard();
-        limited.push((heard.was_limited, heard.was_window_limited));
+        let report = bench.last_report();
+        limited.push((report.was_limited, report.was_window_limited));
     }
     // The window held data back until 100, in the second round.
     assert_eq!(limited, [(true, true), (true, true), (true, false), (true, false)]);
 }
 
 #[test]
-fn the_controller_hears_of_all_that_was_delivered_and_lost() {
+fn all_delivered_and_lost_packets_are_reported_to_the_controller() {
     let mut bench = Bench::new();
     for number in 0..8 {
         bench.send(at(number));
     }
     bench.ack(at(40), &[(0, 1)]);
-    assert_eq!(bench.last_heard().totals, (2400, 0));
+    assert_eq!(bench.last_report().totals, (2400, 0));
     bench.ack(at(41), &[(5, 6)]);
-    assert_eq!(bench.last_heard().totals, (4800, 2400), "packets 2 and 3 are lost");
+    assert_eq!(bench.last_report().totals, (4800, 2400), "packets 2 and 3 are lost");
 }
 
 #[test]
@@ -93,8 +93,8 @@ fn a_stop_for_flow_control_is_not_the_windows() {
         bench.send(at(0));
         bench.recovery.sending_stopped(at(0), limit);
         bench.ack(at(40), &[(0, 0)]);
-        assert!(!bench.last_heard().was_limited);
-        assert_eq!(bench.last_heard().limited_time, ms(0));
+        assert!(!bench.last_report().was_limited);
+        assert_eq!(bench.last_report().limited_time, ms(0));
     }
 }
 
@@ -109,7 +109,7 @@ fn the_pacers_deadline_is_set_while_data_waits_for_it() {
 }
 
 #[test]
-fn the_pacer_holds_back_and_keeps_its_promise() {
+fn the_pacer_delays_and_then_releases_a_packet() {
     let mut bench = Bench::new();
     bench.record.lock().unwrap().rate = Some(Rate::from_bytes_per_second(1_200_000));
     let mut now = at(0);
@@ -133,7 +133,7 @@ fn the_pacer_holds_back_and_keeps_its_promise() {
 }
 
 #[test]
-fn acks_pass_the_pacer_by() {
+fn acks_bypass_the_pacer() {
     // Row 87: packets that are not in flight charge nothing and ask nobody.
     let mut bench = Bench::new();
     bench.record.lock().unwrap().rate = Some(Rate::from_bytes_per_second(1000));
@@ -154,7 +154,7 @@ fn marks(bench: &Bench) -> Vec<bool> {
 }
 
 #[test]
-fn packets_after_a_want_of_data_are_marked_for_the_sampler() {
+fn packets_after_an_idle_time_are_marked_as_application_limited() {
     let mut bench = Bench::new();
     bench.send(at(0));
     bench.recovery.sending_stopped(at(0), SendLimit::Application);
@@ -196,19 +196,19 @@ fn rounds_are_counted_by_packets_sent_after_they_began() {
     let mut rounds = Vec::new();
     for number in 0..4 {
         bench.ack(at(40 + number), &[(0, number)]);
-        rounds.push(bench.last_heard().round);
+        rounds.push(bench.last_report().round);
     }
     assert_eq!(rounds, [1, 1, 1, 1]);
     bench.send(at(50));
     bench.ack(at(90), &[(0, 4)]);
-    assert_eq!(bench.last_heard().round, 2);
+    assert_eq!(bench.last_report().round, 2);
     bench.send_in(SpaceId::Handshake, at(91));
     bench.ack_in(SpaceId::Handshake, at(130), &[(0, 0)]);
-    assert_eq!(bench.last_heard().round, 3, "one order over all spaces");
+    assert_eq!(bench.last_report().round, 3, "one order over all spaces");
 }
 
 #[test]
-fn only_who_had_nothing_in_flight_begins_with_a_burst() {
+fn only_a_sender_with_nothing_in_flight_starts_with_a_burst() {
     for (last_acked, expected) in [(9, 10), (0, 2)] {
         let mut bench = Bench::new();
         bench.record.lock().unwrap().rate = Some(Rate::from_bytes_per_second(1_200_000));

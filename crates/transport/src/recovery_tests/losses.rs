@@ -60,13 +60,13 @@ fn a_packet_is_late_after_nine_eighths_of_the_round_trip() {
     assert_eq!(bench.expire(at(190)), Expired::Losses);
     assert_eq!(bench.lost(), [1]);
     assert_eq!(bench.deadline(), None, "nothing is outstanding");
-    let heard = bench.last_heard();
-    assert_eq!((heard.acked.len(), heard.lost.len()), (0, 1));
-    assert_eq!((heard.prior_in_flight, heard.bytes_in_flight), (1200, 0));
+    let report = bench.last_report();
+    assert_eq!((report.acked.len(), report.lost.len()), (0, 1));
+    assert_eq!((report.prior_in_flight, report.bytes_in_flight), (1200, 0));
 }
 
 #[test]
-fn an_observer_is_told_which_threshold_a_lost_packet_passed() {
+fn an_observer_gets_the_threshold_of_each_lost_packet() {
     let mut bench = Bench::new();
     for time in 0..5 {
         bench.send(at(time));
@@ -103,25 +103,25 @@ fn acknowledged_and_lost_come_to_the_controller_in_one_call() {
     }
     let outcome = bench.ack(at(50), &[(4, 5)]);
     assert_eq!((outcome.lost, outcome.newly_acked_any), (3, true));
-    assert_eq!(bench.heard().len(), 1);
-    let heard = bench.last_heard();
+    assert_eq!(bench.reports().len(), 1);
+    let report = bench.last_report();
     let indices = |packets: &[clearway_congestion::SentPacket]| -> Vec<u64> {
         packets.iter().map(|packet| packet.index.0).collect()
     };
-    assert_eq!(indices(&heard.acked), [4, 5]);
-    assert_eq!(indices(&heard.lost), [0, 1, 2]);
-    assert_eq!((heard.prior_in_flight, heard.bytes_in_flight), (7200, 1200));
+    assert_eq!(indices(&report.acked), [4, 5]);
+    assert_eq!(indices(&report.lost), [0, 1, 2]);
+    assert_eq!((report.prior_in_flight, report.bytes_in_flight), (7200, 1200));
     assert_eq!(bench.in_flight(), 1200);
 }
 
 #[test]
-fn an_ack_that_teaches_nothing_is_not_passed_on() {
+fn an_ack_of_nothing_new_is_not_reported() {
     let mut bench = Bench::new();
     bench.send(at(0));
     bench.ack(at(40), &[(0, 0)]);
     let again = bench.ack(at(41), &[(0, 0)]);
     assert_eq!(again, Default::default());
-    assert_eq!(bench.heard().len(), 1);
+    assert_eq!(bench.reports().len(), 1);
     assert_eq!(bench.acked(), [0]);
 }
 
@@ -261,7 +261,7 @@ fn probes_of_a_path_are_lost_without_a_signal() {
     assert_eq!(bench.in_flight(), 6000);
     bench.ack(at(41), &[(1, 4)]);
     assert_eq!(bench.lost(), [0]);
-    assert!(bench.last_heard().lost.is_empty());
+    assert!(bench.last_report().lost.is_empty());
     assert_eq!(bench.in_flight(), 0, "row 48: it leaves the flight all the same");
 }
 
@@ -274,7 +274,7 @@ fn packets_that_are_not_in_flight_are_lost_without_a_signal() {
         bench.send(at(time));
     }
     bench.ack(at(41), &[(1, 4)]);
-    assert!(bench.last_heard().lost.is_empty());
+    assert!(bench.last_report().lost.is_empty());
     assert_eq!(bench.deadline(), None);
     let counts = bench.recovery.stats().counts;
     assert_eq!((counts.packets_sent, counts.packets_lost), (4, 0));
@@ -306,7 +306,7 @@ fn the_example_of_persistent_congestion() {
     // Packet 8 was sent 700 ms ago, which is late enough too: nine eighths of 600 ms are 675.
     assert_eq!(bench.lost(), [1, 2, 3, 4, 5, 6, 7, 8]);
     assert!(outcome.persistent_congestion);
-    assert!(bench.last_heard().persistent_congestion);
+    assert!(bench.last_report().persistent_congestion);
     assert_eq!(bench.recovery.stats().persistent_congestion_total, 1);
     assert_eq!(bench.recovery.stats().rtt.unwrap().minimum, ms(600));
 }
@@ -372,7 +372,7 @@ fn the_loss_timer_never_declares_persistent_congestion() {
     bench.ack(at(1_061), &[(sent, sent)]);
     // Only a driver that sleeps for long can see such a span at the deadline.
     assert_eq!(bench.expire(at(60_000)), Expired::Losses);
-    assert!(!bench.last_heard().persistent_congestion);
+    assert!(!bench.last_report().persistent_congestion);
     assert_eq!(bench.recovery.stats().persistent_congestion_total, 0);
 }
 
@@ -382,10 +382,10 @@ fn the_largest_acknowledged_must_be_new_for_a_sample() {
     bench.send(at(0));
     bench.send(at(1));
     assert!(bench.ack(at(40), &[(1, 1)]).has_rtt_sample);
-    assert!(bench.last_heard().rtt.unwrap().is_new);
+    assert!(bench.last_report().rtt.unwrap().is_new);
     // Row 140.
     assert!(!bench.ack(at(500), &[(0, 1)]).has_rtt_sample);
-    assert!(!bench.last_heard().rtt.unwrap().is_new);
+    assert!(!bench.last_report().rtt.unwrap().is_new);
     assert_eq!(bench.recovery.stats().rtt.unwrap().latest, ms(39));
     // A packet that was lost before is too late to be one.
     for _ in 0..4 {

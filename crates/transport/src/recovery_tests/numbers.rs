@@ -40,7 +40,7 @@ fn what_was_not_sent_cannot_be_acknowledged() {
 }
 
 #[test]
-fn numbers_are_left_out_now_and_then_and_nobody_can_have_received_them() {
+fn skipped_packet_numbers_cannot_be_acknowledged() {
     let mut bench = skipping();
     bench.set_window(1 << 30);
     let mut skipped = Vec::new();
@@ -107,13 +107,13 @@ fn the_last_thirty_two_skipped_numbers_are_remembered() {
         bench.ack(at(number), &[(number, number)]);
     }
     for (index, skip) in skipped.iter().rev().enumerate() {
-        let heard = bench.try_ack(APPLICATION, at(next), ms(0), &[(*skip, *skip)]);
-        assert_eq!(heard.is_err(), index < 32, "{index} before the last");
+        let report = bench.try_ack(APPLICATION, at(next), ms(0), &[(*skip, *skip)]);
+        assert_eq!(report.is_err(), index < 32, "{index} before the last");
     }
 }
 
 #[test]
-fn a_skipped_number_overtakes_nobody() {
+fn a_skipped_number_is_no_reordering() {
     let mut bench = skipping();
     let mut next = 0;
     // Send until a number was just left out.

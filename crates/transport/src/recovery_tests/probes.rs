@@ -30,7 +30,7 @@ fn expiry_marks_nothing_lost_and_offers_the_oldest() {
     assert_eq!(bench.in_flight(), 4800);
     assert_eq!(bench.lost(), Vec::<u64>::new());
     assert_eq!((bench.probe(APPLICATION), bench.probe(APPLICATION)), (vec![0], vec![1]));
-    assert!(bench.heard().is_empty());
+    assert!(bench.reports().is_empty());
     assert!(bench.deadline().unwrap() > deadline, "never due again at once");
 }
 
@@ -189,11 +189,11 @@ fn discarded_keys_take_their_packets_and_the_backoff_along() {
     bench.ack_in(SpaceId::Initial, deadline, &[(2, 2)]);
     bench.context.has_handshake_keys = true;
     bench.send_in(SpaceId::Handshake, deadline);
-    let heard = bench.heard().len();
+    let before = bench.reports().len();
     bench.recovery.discard_space(SpaceId::Initial, deadline).unwrap();
     assert_eq!(bench.in_flight(), 1200, "the Handshake packet");
     assert_eq!(bench.recovery.stats().pto_in_a_row, 0);
-    assert_eq!(bench.heard().len(), heard, "no signal");
+    assert_eq!(bench.reports().len(), before, "no signal");
     assert_eq!(bench.lost(), Vec::<u64>::new());
     let next = bench.deadline().unwrap();
     assert!(matches!(bench.expire(next), Expired::Probes { space: SpaceId::Handshake, .. }));

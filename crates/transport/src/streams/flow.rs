@@ -54,7 +54,7 @@ impl SendCredit {
     }
 
     /// Whether a frame has to report that this limit blocks: once for each limit.
-    pub(super) fn owes_report(&self) -> bool {
+    pub(super) fn is_report_pending(&self) -> bool {
         self.available() == 0 && self.reported_at != Some(self.limit)
     }
 
@@ -232,13 +232,13 @@ pub(super) struct ConnectionFlow {
     /// The smoothed round-trip time, once there is one.
     pub(super) round_trip: Option<Duration>,
     /// Whether a MAX_DATA is to be sent.
-    pub(super) max_data_owed: bool,
+    pub(super) pending_max_data: bool,
 }
 
 impl ConnectionFlow {
     /// The state before the peer's limit is known. `receive` is this endpoint's.
     pub(super) fn new(receive: ReceiveWindow) -> Self {
-        Self { send: SendCredit::default(), receive, round_trip: None, max_data_owed: false }
+        Self { send: SendCredit::default(), receive, round_trip: None, pending_max_data: false }
     }
 
     /// This endpoint's limit.
@@ -247,8 +247,8 @@ impl ConnectionFlow {
     }
 
     /// The limit of the MAX_DATA to send, if any.
-    pub(super) fn max_data_owed(&mut self) -> Option<u64> {
-        self.max_data_owed.then(|| {
+    pub(super) fn pending_max_data(&mut self) -> Option<u64> {
+        self.pending_max_data.then(|| {
             self.receive.renew();
             self.receive.limit()
         })
@@ -261,7 +261,7 @@ impl ConnectionFlow {
 
     /// Returns the credit of `bytes` that were read or are never going to be.
     pub(super) fn give_back(&mut self, now: Timestamp, bytes: u64) {
-        self.max_data_owed |= self.receive.consume(now, self.round_trip, bytes);
+        self.pending_max_data |= self.receive.consume(now, self.round_trip, bytes);
     }
 
     /// Keeps the window half as large again as any stream's, so that one stream alone cannot use it up.
@@ -272,7 +272,7 @@ impl ConnectionFlow {
     /// A MAX_DATA was lost.
     pub(super) fn on_max_data_lost(&mut self) {
         self.receive.on_update_lost();
-        self.max_data_owed = true;
+        self.pending_max_data = true;
     }
 
     /// A MAX_DATA was acknowledged.
@@ -282,7 +282,7 @@ impl ConnectionFlow {
 
     /// The peer reports that it is blocked at `limit`.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) {
-        self.max_data_owed |= self.receive.on_peer_blocked(limit);
+        self.pending_max_data |= self.receive.on_peer_blocked(limit);
     }
 }
 

@@ -23,15 +23,15 @@ fn credit_is_never_exceeded() {
 #[test]
 fn a_limit_that_blocks_is_reported_once_and_again_when_that_is_lost() {
     let mut credit = SendCredit::new(0);
-    assert!(credit.owes_report());
+    assert!(credit.is_report_pending());
     credit.on_reported();
-    assert!(!credit.owes_report());
+    assert!(!credit.is_report_pending());
     credit.on_report_lost();
-    assert!(credit.owes_report());
+    assert!(credit.is_report_pending());
     credit.raise(5);
-    assert!(!credit.owes_report(), "no longer blocked");
+    assert!(!credit.is_report_pending(), "no longer blocked");
     assert!(credit.consume(5));
-    assert!(credit.owes_report(), "the new limit blocks too");
+    assert!(credit.is_report_pending(), "the new limit blocks too");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_window_doubles_when_it_holds_up_a_peer_whose_data_is_read() {
 }
 
 #[test]
-fn a_blocked_peer_is_told_of_every_byte_that_is_free() {
+fn a_blocked_peer_gets_the_highest_possible_limit() {
     let mut window = ReceiveWindow::new(100, 100);
     window.receive(at(0), 100).unwrap();
     assert!(!window.on_peer_blocked(100), "nothing is free");

@@ -40,7 +40,7 @@ impl LocalStreams {
     }
 
     /// The limit to report to the peer because it blocks: once for each limit.
-    pub(super) fn blocked_owed(&self) -> Option<VarInt> {
+    pub(super) fn pending_blocked(&self) -> Option<VarInt> {
         let owed = self.awaits_stream && self.reported_at != Some(self.maximum);
         owed.then(|| VarInt::saturating(self.maximum))
     }
@@ -65,7 +65,7 @@ pub(super) struct RemoteStreams {
     /// How many may be open at a time.
     concurrent: u64,
     maximum: u64,
-    maximum_owed: bool,
+    pending_maximum: bool,
 }
 
 /// The peer opened more streams than it may.
@@ -77,7 +77,7 @@ impl RemoteStreams {
     pub(super) fn new(concurrent: u64) -> Self {
         let concurrent = concurrent.min(MAX_STREAMS);
         let maximum = concurrent;
-        Self { opened: 0, accepted: 0, retired: 0, concurrent, maximum, maximum_owed: false }
+        Self { opened: 0, accepted: 0, retired: 0, concurrent, maximum, pending_maximum: false }
     }
 
     /// The peer used the stream with `index`, which opens all below it too (RFC 9000 §3.2). Returns the indices of those
@@ -122,28 +122,28 @@ impl RemoteStreams {
     /// The peer reports that it is blocked at `limit`. If a higher limit was sent, that frame may have been lost.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) {
         self.renew();
-        self.maximum_owed |= limit < self.maximum;
+        self.pending_maximum |= limit < self.maximum;
     }
 
     fn renew(&mut self) {
         let maximum = self.retired.saturating_add(self.concurrent).min(MAX_STREAMS);
-        self.maximum_owed |= maximum > self.maximum;
+        self.pending_maximum |= maximum > self.maximum;
         self.maximum = self.maximum.max(maximum);
     }
 
     /// The limit of the MAX_STREAMS to send, if any.
-    pub(super) fn maximum_owed(&self) -> Option<VarInt> {
-        self.maximum_owed.then(|| VarInt::saturating(self.maximum))
+    pub(super) fn pending_maximum(&self) -> Option<VarInt> {
+        self.pending_maximum.then(|| VarInt::saturating(self.maximum))
     }
 
     /// The MAX_STREAMS was sent.
     pub(super) fn on_maximum_sent(&mut self) {
-        self.maximum_owed = false;
+        self.pending_maximum = false;
     }
 
     /// A MAX_STREAMS was lost.
     pub(super) fn on_maximum_lost(&mut self) {
-        self.maximum_owed = true;
+        self.pending_maximum = true;
     }
 }
 

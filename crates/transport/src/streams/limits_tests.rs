@@ -5,17 +5,17 @@ fn a_refused_stream_is_reported_once_for_each_limit() {
     let mut local = LocalStreams::default();
     assert!(!local.raise(1), "nobody waits");
     assert_eq!(local.open(), Some(0));
-    assert_eq!(local.blocked_owed(), None);
+    assert_eq!(local.pending_blocked(), None);
     assert_eq!(local.open(), None);
-    assert_eq!(local.blocked_owed(), Some(VarInt::from_u32(1)));
+    assert_eq!(local.pending_blocked(), Some(VarInt::from_u32(1)));
     local.on_blocked_sent();
     assert_eq!(local.open(), None);
-    assert_eq!(local.blocked_owed(), None);
+    assert_eq!(local.pending_blocked(), None);
     local.on_blocked_lost();
-    assert_eq!(local.blocked_owed(), Some(VarInt::from_u32(1)));
+    assert_eq!(local.pending_blocked(), Some(VarInt::from_u32(1)));
     assert!(!local.raise(1), "no higher");
     assert!(local.raise(2));
-    assert_eq!(local.blocked_owed(), None);
+    assert_eq!(local.pending_blocked(), None);
     assert_eq!(local.open(), Some(1));
 }
 
@@ -36,19 +36,19 @@ fn the_limit_rises_as_streams_end_but_not_for_each() {
     remote.on_used(7).unwrap();
     for _ in 0..4 {
         remote.on_retired();
-        assert_eq!(remote.maximum_owed(), None, "24 are left, and 4 more would be little");
+        assert_eq!(remote.pending_maximum(), None, "24 are left, and 4 more would be little");
     }
     remote.on_retired();
-    assert_eq!(remote.maximum_owed().map(VarInt::get), Some(37));
+    assert_eq!(remote.pending_maximum().map(VarInt::get), Some(37));
     remote.on_maximum_sent();
-    assert_eq!(remote.maximum_owed(), None);
+    assert_eq!(remote.pending_maximum(), None);
     remote.on_retired();
-    assert_eq!(remote.maximum_owed(), None);
+    assert_eq!(remote.pending_maximum(), None);
     remote.on_maximum_lost();
-    assert_eq!(remote.maximum_owed().map(VarInt::get), Some(37));
+    assert_eq!(remote.pending_maximum().map(VarInt::get), Some(37));
     remote.on_maximum_sent();
     remote.on_used(20).unwrap();
-    assert_eq!(remote.maximum_owed().map(VarInt::get), Some(38), "16 are left");
+    assert_eq!(remote.pending_maximum().map(VarInt::get), Some(38), "16 are left");
 }
 
 #[test]
@@ -56,9 +56,9 @@ fn a_peer_that_is_blocked_learns_of_every_stream_it_may_open() {
     let mut remote = RemoteStreams::new(1);
     remote.on_used(0).unwrap();
     remote.on_peer_blocked(1);
-    assert_eq!(remote.maximum_owed(), None, "its one stream is open");
+    assert_eq!(remote.pending_maximum(), None, "its one stream is open");
     remote.on_retired();
-    assert_eq!(remote.maximum_owed().map(VarInt::get), Some(2));
+    assert_eq!(remote.pending_maximum().map(VarInt::get), Some(2));
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn the_limit_never_exceeds_what_a_stream_id_can_say() {
     assert!(remote.on_used(MAX_STREAMS).is_err());
     remote.on_retired();
     remote.on_peer_blocked(MAX_STREAMS);
-    assert_eq!(remote.maximum_owed(), None);
+    assert_eq!(remote.pending_maximum(), None);
     let mut local = LocalStreams::default();
     local.raise(u64::MAX);
     assert_eq!(local.maximum, MAX_STREAMS);

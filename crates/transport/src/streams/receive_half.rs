@@ -18,8 +18,8 @@ pub(super) struct ReceiveHalf {
     reset_code: Option<VarInt>,
     /// The error code with which the application has stopped the stream, if it has.
     stopped: Option<VarInt>,
-    stop_owed: bool,
-    limit_owed: bool,
+    pending_stop: bool,
+    pending_limit: bool,
     /// The application found nothing to read, or does not know of the peer's reset, so an event has to report when
     /// there is something.
     pub(super) awaits_data: bool,
@@ -35,8 +35,8 @@ impl ReceiveHalf {
             final_size: None,
             reset_code: None,
             stopped: None,
-            stop_owed: false,
-            limit_owed: false,
+            pending_stop: false,
+            pending_limit: false,
             awaits_data: true,
         }
     }
@@ -90,8 +90,8 @@ impl ReceiveHalf {
         let added = self.extend(now, connection, end)?;
         if frame.fin {
             self.final_size = Some(end);
-            self.limit_owed = false;
-            self.stop_owed = false;
+            self.pending_limit = false;
+            self.pending_stop = false;
             self.advance(ReceiveInput::End);
         }
         if self.stopped.is_some() {
@@ -115,8 +115,8 @@ impl ReceiveHalf {
         self.check_final_size(frame.final_size.get(), true)?;
         let added = self.extend(now, connection, frame.final_size.get())?;
         self.final_size = Some(frame.final_size.get());
-        self.limit_owed = false;
-        self.stop_owed = false;
+        self.pending_limit = false;
+        self.pending_stop = false;
         if self.advance(ReceiveInput::Reset) {
             self.reset_code = Some(frame.error_code);
             // The reset is reported even if the application leaves the data before it unread.
@@ -160,8 +160,8 @@ impl ReceiveHalf {
 
     /// The peer reports that it is blocked at `limit`.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) {
-        if self.wants_limit() {
-            self.limit_owed |= self.window.on_peer_blocked(limit);
+        if self.needs_limit() {
+            self.pending_limit |= self.window.on_peer_blocked(limit);
         }
     }
 
@@ -230,7 +230,7 @@ impl ReceiveHalf {
             return;
         }
         let rises = self.window.consume(now, connection.round_trip, bytes);
-        self.limit_owed |= rises && self.wants_limit();
+        self.pending_limit |= rises && self.needs_limit();
         if rises {
             connection.fit_stream_window(self.window.window());
         }
@@ -243,35 +243,35 @@ impl ReceiveHalf {
             return;
         }
         self.stopped = Some(code);
-        self.stop_owed = self.final_size.is_none();
-        self.limit_owed = false;
+        self.pending_stop = self.final_size.is_none();
+        self.pending_limit = false;
         self.data.clear();
         self.give_back_all(now, connection);
     }
 
     /// The error code of the STOP_SENDING to send, if any.
-    pub(super) fn stop_owed(&self) -> Option<VarInt> {
-        self.stopped.filter(|_| self.stop_owed)
+    pub(super) fn pending_stop(&self) -> Option<VarInt> {
+        self.stopped.filter(|_| self.pending_stop)
     }
 
     /// The STOP_SENDING was sent.
     pub(super) fn on_stop_sent(&mut self) {
-        self.stop_owed = false;
+        self.pending_stop = false;
     }
 
     /// The STOP_SENDING was lost. It is needed until the final size is known.
     pub(super) fn on_stop_lost(&mut self) {
-        self.stop_owed = self.stopped.is_some() && self.final_size.is_none();
+        self.pending_stop = self.stopped.is_some() && self.final_size.is_none();
     }
 
     /// Whether a MAX_STREAM_DATA is to be sent.
-    pub(super) const fn owes_limit(&self) -> bool {
-        self.limit_owed
+    pub(super) const fn is_limit_pending(&self) -> bool {
+        self.pending_limit
     }
 
     /// The limit of the MAX_STREAM_DATA to send, if any.
-    pub(super) fn limit_owed(&mut self) -> Option<u64> {
-        self.limit_owed.then(|| {
+    pub(super) fn pending_limit(&mut self) -> Option<u64> {
+        self.pending_limit.then(|| {
             self.window.renew();
             self.window.limit()
         })
@@ -279,13 +279,13 @@ impl ReceiveHalf {
 
     /// The MAX_STREAM_DATA was sent.
     pub(super) fn on_limit_sent(&mut self) {
-        self.limit_owed = false;
+        self.pending_limit = false;
     }
 
     /// A MAX_STREAM_DATA was lost. The limit is needed while more data may come.
     pub(super) fn on_limit_lost(&mut self) {
         self.window.on_update_lost();
-        self.limit_owed = self.wants_limit();
+        self.pending_limit = self.needs_limit();
     }
 
     /// A MAX_STREAM_DATA was acknowledged.
@@ -293,7 +293,7 @@ impl ReceiveHalf {
         self.window.on_update_acknowledged();
     }
 
-    fn wants_limit(&self) -> bool {
+    fn needs_limit(&self) -> bool {
         self.state == ReceiveState::Receive && self.stopped.is_none()
     }
 

@@ -54,7 +54,7 @@ pub(super) struct SendHalf {
     lost: RangeSet,
     end: End,
     reset_code: Option<VarInt>,
-    reset_owed: bool,
+    pending_reset: bool,
     stopped: Option<VarInt>,
 }
 
@@ -71,7 +71,7 @@ impl SendHalf {
             lost: RangeSet::default(),
             end: End::Open,
             reset_code: None,
-            reset_owed: false,
+            pending_reset: false,
             stopped: None,
         }
     }
@@ -135,7 +135,7 @@ impl SendHalf {
             return false;
         }
         self.reset_code = Some(code);
-        self.reset_owed = true;
+        self.pending_reset = true;
         self.segments = VecDeque::new();
         self.acknowledged.clear();
         self.lost.clear();
@@ -153,23 +153,23 @@ impl SendHalf {
     }
 
     /// The error code and final size of the RESET_STREAM to send, if any.
-    pub(super) fn reset_owed(&self) -> Option<(VarInt, u64)> {
-        self.reset_code.filter(|_| self.reset_owed).map(|code| (code, self.credit.used()))
+    pub(super) fn pending_reset(&self) -> Option<(VarInt, u64)> {
+        self.reset_code.filter(|_| self.pending_reset).map(|code| (code, self.credit.used()))
     }
 
     /// The RESET_STREAM was sent.
     pub(super) fn on_reset_sent(&mut self) {
-        self.reset_owed = false;
+        self.pending_reset = false;
     }
 
     /// The RESET_STREAM was lost.
     pub(super) fn on_reset_lost(&mut self) {
-        self.reset_owed = self.state == SendState::ResetSent;
+        self.pending_reset = self.state == SendState::ResetSent;
     }
 
     /// The RESET_STREAM was acknowledged. Returns whether for the first time.
     pub(super) fn on_reset_acknowledged(&mut self) -> bool {
-        self.reset_owed = false;
+        self.pending_reset = false;
         self.advance(SendInput::ResetAcknowledged)
     }
 
@@ -186,8 +186,8 @@ impl SendHalf {
     }
 
     /// Whether a STREAM_DATA_BLOCKED is to be sent.
-    pub(super) fn owes_blocked_report(&self) -> bool {
-        self.is_blocked() && self.credit.owes_report()
+    pub(super) fn is_blocked_report_pending(&self) -> bool {
+        self.is_blocked() && self.credit.is_report_pending()
     }
 
     /// How many new bytes the limit on this stream permits.

@@ -20,7 +20,7 @@ fn fresh_data_keeps_to_both_limits() {
     assert_eq!(send(&mut half, 50).range, 0..50);
     assert_eq!(send(&mut half, 50).range, 50..60);
     assert_eq!(half.next_fresh(50), None);
-    assert!(half.is_blocked() && half.owes_blocked_report());
+    assert!(half.is_blocked() && half.is_blocked_report_pending());
     half.credit_mut().raise(200);
     half.finish();
     assert_eq!(send(&mut half, 50), Chunk { range: 60..100, fin: true });
@@ -76,16 +76,16 @@ fn a_reset_drops_everything_and_keeps_the_final_size() {
     half.on_lost(0..40, false);
     assert!(half.reset(VarInt::from_u32(7)));
     assert!(!half.reset(VarInt::from_u32(8)), "the first counts");
-    assert_eq!(half.reset_owed(), Some((VarInt::from_u32(7), 40)));
+    assert_eq!(half.pending_reset(), Some((VarInt::from_u32(7), 40)));
     assert_eq!((half.buffered(), half.next_creditless(), half.fresh_allowed()), (0, None, 0));
     assert_eq!(half.check_writable(), Err(WriteError::Closed));
     half.on_reset_sent();
     half.on_reset_lost();
-    assert!(half.reset_owed().is_some());
+    assert!(half.pending_reset().is_some());
     assert!(half.on_reset_acknowledged());
     assert!(!half.on_reset_acknowledged());
     half.on_reset_lost();
-    assert_eq!(half.reset_owed(), None);
+    assert_eq!(half.pending_reset(), None);
     assert_eq!(half.on_acknowledged(0..40, false), 0, "counted with the reset");
 }
 

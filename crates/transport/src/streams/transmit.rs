@@ -34,12 +34,12 @@ struct Layout {
 impl Streams {
     /// Whether a control frame is to be sent.
     pub(crate) fn has_control_pending(&self) -> bool {
-        self.flow.max_data_owed
+        self.flow.pending_max_data
             || !self.control.is_empty()
-            || self.owes_data_blocked()
+            || self.is_data_blocked_pending()
             || DIRECTIONS.into_iter().any(|direction| {
-                self.remote.get(direction).maximum_owed().is_some()
-                    || self.streams_blocked_owed(direction).is_some()
+                self.remote.get(direction).pending_maximum().is_some()
+                    || self.pending_streams_blocked(direction).is_some()
             })
     }
 
@@ -92,24 +92,24 @@ impl Streams {
         &mut self,
         contents: &mut PacketContents<'_, '_>,
     ) -> Result<(), EncodeError> {
-        if let Some(limit) = self.flow.max_data_owed() {
+        if let Some(limit) = self.flow.pending_max_data() {
             let maximum = VarInt::saturating(limit);
             contents.push(&Frame::MaxData(frame::MaxData { maximum }), Some(Token::MaxData))?;
-            self.flow.max_data_owed = false;
+            self.flow.pending_max_data = false;
         }
-        if self.owes_data_blocked() {
+        if self.is_data_blocked_pending() {
             let limit = VarInt::saturating(self.flow.send.limit());
             let frame = Frame::DataBlocked(frame::DataBlocked { limit });
             contents.push(&frame, Some(Token::DataBlocked))?;
             self.flow.send.on_reported();
         }
         for direction in DIRECTIONS {
-            if let Some(maximum) = self.remote.get(direction).maximum_owed() {
+            if let Some(maximum) = self.remote.get(direction).pending_maximum() {
                 let frame = Frame::MaxStreams(frame::MaxStreams { direction, maximum });
                 contents.push(&frame, Some(Token::MaxStreams { direction }))?;
                 self.remote.get_mut(direction).on_maximum_sent();
             }
-            if let Some(limit) = self.streams_blocked_owed(direction) {
+            if let Some(limit) = self.pending_streams_blocked(direction) {
                 let frame = Frame::StreamsBlocked(frame::StreamsBlocked { direction, limit });
                 contents.push(&frame, Some(Token::StreamsBlocked { direction }))?;
                 self.local.get_mut(direction).on_blocked_sent();
@@ -126,14 +126,14 @@ impl Streams {
         let Some(stream) = self.table.get_mut(key) else { return Ok(()) };
         let stream_id = stream.id;
         if let Some(send) = &mut stream.send {
-            if let Some((error_code, final_size)) = send.reset_owed() {
+            if let Some((error_code, final_size)) = send.pending_reset() {
                 let final_size = VarInt::saturating(final_size);
                 let reset = frame::ResetStream { stream_id, error_code, final_size };
                 contents
                     .push(&Frame::ResetStream(reset), Some(Token::ResetStream { stream_id }))?;
                 send.on_reset_sent();
             }
-            if send.owes_blocked_report() {
+            if send.is_blocked_report_pending() {
                 let limit = VarInt::saturating(send.credit_mut().limit());
                 let blocked = frame::StreamDataBlocked { stream_id, limit };
                 let token = Token::StreamDataBlocked { stream_id };
@@ -143,12 +143,12 @@ impl Streams {
             }
         }
         if let Some(receive) = &mut stream.receive {
-            if let Some(error_code) = receive.stop_owed() {
+            if let Some(error_code) = receive.pending_stop() {
                 let stop = frame::StopSending { stream_id, error_code };
                 contents.push(&Frame::StopSending(stop), Some(Token::StopSending { stream_id }))?;
                 receive.on_stop_sent();
             }
-            if let Some(limit) = receive.limit_owed() {
+            if let Some(limit) = receive.pending_limit() {
                 let maximum = VarInt::saturating(limit);
                 let limit = frame::MaxStreamData { stream_id, maximum };
                 let token = Token::MaxStreamData { stream_id };
@@ -159,12 +159,12 @@ impl Streams {
         Ok(())
     }
 
-    fn owes_data_blocked(&self) -> bool {
-        !self.fresh.is_empty() && self.flow.send.owes_report()
+    fn is_data_blocked_pending(&self) -> bool {
+        !self.fresh.is_empty() && self.flow.send.is_report_pending()
     }
 
-    fn streams_blocked_owed(&self, direction: Direction) -> Option<VarInt> {
-        self.local.get(direction).blocked_owed().filter(|_| self.peer.are_known)
+    fn pending_streams_blocked(&self, direction: Direction) -> Option<VarInt> {
+        self.local.get(direction).pending_blocked().filter(|_| self.peer.are_known)
     }
 
     /// Writes STREAM frames until the packet is full or nothing waits: lost data first, then by priority.

@@ -104,7 +104,7 @@ fn updates(pair: &mut Pair, id: StreamId, are_lost: bool) -> [usize; 2] {
 }
 
 #[test]
-fn limits_that_get_lost_are_told_more_often_until_they_arrive() {
+fn limits_are_sent_more_often_while_they_get_lost() {
     let mut pair = Pair::new(config());
     let id = pair.opened(UNIDIRECTIONAL, &data(1));
     let [connection, stream] = updates(&mut pair, id, false);
@@ -136,7 +136,7 @@ fn windows_grow_with_the_rate_up_to_their_maximum() {
 }
 
 #[test]
-fn lost_limits_are_told_again_with_the_current_value_while_they_matter() {
+fn lost_limits_are_sent_again_with_the_current_value_while_needed() {
     let mut pair = Pair::new(config());
     let id = pair.opened(UNIDIRECTIONAL, &data(4000));
     read_all(&mut pair.server, pair.now, id);
@@ -260,7 +260,7 @@ fn parameters_that_come_late_reach_streams_that_are_open() {
 }
 
 #[test]
-fn a_peer_that_permits_no_streams_is_told_that_one_is_wanted() {
+fn streams_blocked_is_sent_to_a_peer_that_permits_no_streams() {
     let mut client = Streams::new(Side::Client, config());
     assert_eq!(client.open(BIDIRECTIONAL), None);
     client.set_peer_parameters(&TransportParameters::default());

@@ -107,7 +107,7 @@ fn a_reset_reaches_the_reader_and_frees_both_ends() {
 }
 
 #[test]
-fn a_reset_is_told_and_known_while_data_is_left_unread() {
+fn a_reset_is_reported_while_data_is_unread() {
     let mut pair = Pair::new(config());
     let id = pair.opened(BIDIRECTIONAL, b"nobody reads this");
     pair.settle();
@@ -240,7 +240,7 @@ fn streams_are_refused_reported_once_and_available_when_others_end() {
 }
 
 #[test]
-fn a_lost_limit_on_streams_is_told_again_with_the_current_value() {
+fn a_lost_max_streams_is_sent_again_with_the_current_limit() {
     let mut pair = Pair::new(StreamsConfig { max_concurrent_unidirectional: 1, ..config() });
     let mut lost = Vec::new();
     for _ in 0..2 {
@@ -285,7 +285,7 @@ fn a_thousand_streams_leave_nothing_behind() {
     assert_eq!(pair.server.statistics().opened_by_peer, 1000);
 }
 
-/// Data is awaited while an answer is owed and the application has read all there is.
+/// Data is awaited while a response is incomplete and the application has read everything.
 #[test]
 fn an_answer_is_awaited_from_the_end_of_the_request_to_its_own() {
     let mut pair = Pair::new(config());
@@ -322,7 +322,7 @@ fn a_gap_is_awaited_on_any_stream() {
     check_ledger(&pair.server);
 }
 
-/// A peer that may send nothing more, because another stream is not read, owes nothing.
+/// No data is awaited from a peer that may not send, because another stream is not read.
 #[test]
 fn a_peer_that_flow_control_stops_is_not_awaited() {
     let small = StreamsConfig { initial_connection_receive_window: 2000, ..config() };

@@ -61,7 +61,7 @@ impl Carriers {
         owed.next().map(|(start, piece)| (*start, piece.end, piece.number))
     }
 
-    pub(super) fn owed_pieces(&self) -> usize {
+    pub(super) fn pending_pieces(&self) -> usize {
         self.owed
     }
 
@@ -75,14 +75,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_carried_again_is_not_owed() {
+    fn bytes_that_were_sent_again_are_not_pending() {
         let mut carriers = Carriers::default();
         carriers.carry(0, 100, 1);
         carriers.lose(0, 100, 1);
         assert_eq!(carriers.owed(), Some((0, 100, 1)));
         // The middle is carried again; the bytes before and after it stay pending.
         carriers.carry(40, 60, 2);
-        assert_eq!(carriers.owed_pieces(), 2);
+        assert_eq!(carriers.pending_pieces(), 2);
         carriers.settle(0, 40);
         assert_eq!(carriers.owed(), Some((60, 100, 1)));
         carriers.carry(50, 100, 3);
@@ -97,11 +97,11 @@ mod tests {
         carriers.carry(0, 100, 1);
         carriers.carry(0, 100, 2);
         carriers.lose(0, 100, 1);
-        assert_eq!(carriers.owed_pieces(), 0);
+        assert_eq!(carriers.pending_pieces(), 0);
         carriers.lose(0, 100, 2);
-        assert_eq!(carriers.owed_pieces(), 1);
+        assert_eq!(carriers.pending_pieces(), 1);
         carriers.settle(0, 100);
         assert!(carriers.is_empty());
-        assert_eq!(carriers.owed_pieces(), 0);
+        assert_eq!(carriers.pending_pieces(), 0);
     }
 }

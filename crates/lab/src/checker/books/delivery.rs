@@ -215,9 +215,9 @@ impl Delivery {
 
     fn change(&mut self, of: Sequence, change: impl FnOnce(&mut Carriers)) {
         let carriers = self.bytes.entry(of).or_default();
-        self.owed_bytes -= carriers.owed_pieces();
+        self.owed_bytes -= carriers.pending_pieces();
         change(carriers);
-        self.owed_bytes += carriers.owed_pieces();
+        self.owed_bytes += carriers.pending_pieces();
         if carriers.is_empty() {
             self.bytes.remove(&of);
         }
@@ -261,7 +261,7 @@ impl Delivery {
 
     fn drop_bytes(&mut self, of: Sequence) {
         if let Some(carriers) = self.bytes.remove(&of) {
-            self.owed_bytes -= carriers.owed_pieces();
+            self.owed_bytes -= carriers.pending_pieces();
         }
     }
 

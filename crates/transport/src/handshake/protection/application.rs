@@ -205,8 +205,8 @@ impl ApplicationKeys {
     }
 
     /// Whether so many packets were protected with the current keys that an update is due.
-    pub(super) fn wants_update(&self, update_after: Option<u64>) -> bool {
-        self.sealed.wants_update(&*self.local, update_after)
+    pub(super) fn is_update_due(&self, update_after: Option<u64>) -> bool {
+        self.sealed.is_update_due(&*self.local, update_after)
     }
 
     /// Updates the keys if §6.1 and §6.5 allow it now.
