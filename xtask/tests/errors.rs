@@ -108,7 +108,7 @@ fn declared(item: &Item, file: &Path) -> Option<(String, Declared)> {
 /// The type for which `item` implements `Error`, and whether the implementation has `source`.
 fn implemented(item: &Item) -> Option<(String, bool)> {
     let Item::Impl(item) = item else { return None };
-    let (_, path, _) = item.trait_.as_ref()?;
+    let (path, _) = item.trait_.as_ref()?;
     let Type::Path(implementer) = &*item.self_ty else { return None };
     if path.segments.last()?.ident != "Error" {
         return None;

@@ -140,7 +140,7 @@ fn of_trait(item: &ItemTrait) -> Vec<String> {
 fn of_impl(item: &ItemImpl, types: &BTreeSet<String>) -> Vec<String> {
     let is_ours = |name: Option<String>| name.is_some_and(|name| types.contains(&name));
     let of = text::of(&item.self_ty);
-    if let Some((_, path, _)) = &item.trait_ {
+    if let Some((path, _)) = &item.trait_ {
         let trait_name = path.segments.last().map(|segment| segment.ident.to_string());
         return match is_ours(name_of(&item.self_ty)) || is_ours(trait_name) {
             true => vec![format!("impl {} for {of}", text::of(path))],
