@@ -1,10 +1,9 @@
-//! Small scope, exhaustively: every controller, every history of a few moves.
+//! An exhaustive search at a small scope: every controller, every history of a few moves.
 //!
 //! From windows of 2 to 16 datagrams, in slow start and in congestion avoidance, every sequence of [`Move`]s up to some
-//! length is made, with one real [`Controller`], pacer and sampler. States that are the same but for the time are
-//! looked into once. At every move the rules of safety are asked. From every state clean rounds follow in which data
-//! waits, in a few rhythms: in none may the window stay as it is. That would be a cycle in which a sender is stuck for
-//! ever.
+//! length is run, with one real [`Controller`], pacer and sampler. States that differ only in time are explored once. The
+//! rules of safety are checked at every move. Every state is then followed by clean rounds in which data waits, in a few
+//! rhythms. In none of them may the window stay the same: that would be a cycle in which a sender is stuck for ever.
 
 mod canonical;
 mod cursor;
@@ -50,7 +49,7 @@ impl Explored {
 pub struct Found {
     /// What is violated, by its ID.
     pub property: &'static str,
-    /// What was seen.
+    /// What was observed.
     pub explanation: String,
     /// Where its history begins.
     pub root: Root,
@@ -63,7 +62,7 @@ pub struct Found {
 pub struct Root {
     /// The window to begin with, in datagrams.
     pub window: u64,
-    /// A loss has ended slow start, and recovery is over.
+    /// A loss has ended slow start, and the recovery period has ended.
     pub avoids: bool,
 }
 
@@ -104,10 +103,10 @@ pub fn explore_algorithm(
     }
 }
 
-/// Makes all histories with controllers that `make` makes. States are the same if their values are ([`Inspect`]).
+/// Runs all histories with controllers that `make` creates. States with equal values ([`Inspect`]) are equal.
 ///
-/// `on_progress` is told from time to time. When `is_ended` is set, the search ends soon, with what it has found until
-/// then. It also ends with the first few faults: what is deeper follows from them.
+/// `on_progress` is called from time to time. When `is_ended` is set, the search ends soon, with its results until then. It
+/// also ends after the first few faults, since deeper ones follow from them.
 pub fn explore<C: Controller + Inspect + Clone>(
     make: impl Fn(&ControllerParameters) -> C + Sync,
     manner: Manner,

@@ -61,7 +61,7 @@ pub struct DatagramStatistics {
 /// What is taken and kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DatagramsConfig {
-    /// The largest DATAGRAM frame taken, in bytes, as the transport parameters say; 0 takes none.
+    /// The largest DATAGRAM frame that is accepted, in bytes, as in the transport parameters; 0 accepts none.
     pub(crate) max_frame_size: u64,
     /// How many bytes of received datagrams are kept for the application.
     pub(crate) receive_buffer: u64,
@@ -73,19 +73,19 @@ pub(crate) struct DatagramsConfig {
 #[derive(Debug)]
 pub(crate) struct Datagrams {
     config: DatagramsConfig,
-    /// The largest frame that the peer takes; 0 until it says so.
+    /// The largest frame that the peer accepts; 0 until that is known.
     peer_max_frame_size: u64,
     /// The room that a packet has for frames.
     packet_room: usize,
     outgoing: Queue,
     incoming: Queue,
     chunk: BytesMut,
-    /// Some came that the application has not been told of.
+    /// Datagrams were received of which the application has not been notified.
     has_news: bool,
     statistics: DatagramStatistics,
 }
 
-/// Datagrams and what they count.
+/// The unreliable datagrams of a connection, and their counts.
 #[derive(Debug, Default)]
 struct Queue {
     datagrams: VecDeque<Bytes>,
@@ -182,8 +182,8 @@ impl Datagrams {
         self.statistics.lost = self.statistics.lost.saturating_add(1);
     }
 
-    /// A datagram came. If the application leaves too many, the oldest are dropped: the newest are what
-    /// it is most likely to want.
+    /// Processes DATAGRAM. If the application leaves too many unread, the oldest are dropped: it is most likely to need the
+    /// newest.
     pub(crate) fn on_datagram(
         &mut self,
         frame: &frame::Datagram<'_>,

@@ -26,9 +26,9 @@ pub enum Observation<'a> {
         side: Side,
         /// The peer's address.
         remote: SocketAddr,
-        /// The connection ID that this end chose for itself.
+        /// The connection ID that this endpoint chose for itself.
         local_id: ConnectionId,
-        /// The connection ID that this end sends to.
+        /// The connection ID that this endpoint sends to.
         remote_id: ConnectionId,
         /// The client's first Destination Connection ID, by which the traces of both ends are named.
         original_destination_id: ConnectionId,
@@ -91,7 +91,7 @@ pub enum Observation<'a> {
     KeyDiscarded(SpaceId),
     /// 1-RTT keys were updated.
     KeyUpdated {
-        /// Whether this end initiated the update.
+        /// Whether this endpoint initiated the update.
         is_local: bool,
     },
     /// The peer's address changed.
@@ -125,7 +125,7 @@ pub enum ConnectionState {
     Closed,
 }
 
-/// A packet as an observer sees it.
+/// A packet in an observation.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketObservation<'a> {
     /// Its type.

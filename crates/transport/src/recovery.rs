@@ -1,9 +1,8 @@
 //! Loss detection, and the events of congestion control (RFC 9002).
 //!
-//! [`Recovery`] is the only part that changes what is in flight. Each module in this folder has
-//! one subject: `ledger` and `sent_space` the packets, `rtt` the round-trip time, `reordering` how much of it is
-//! tolerated, `pto` the probe timer, `persistent` persistent congestion. The methods are in `send`,
-//! `acknowledge`, `loss` and `timers`.
+//! [`Recovery`] is the only part that changes the bytes in flight. Each module in this folder has one subject: `ledger` and
+//! `sent_space` the packets, `rtt` the round-trip time, `reordering` the loss thresholds, `pto` the probe timer,
+//! `persistent` persistent congestion. The methods are in `send`, `acknowledge`, `loss` and `timers`.
 
 mod acknowledge;
 mod ledger;
@@ -189,15 +188,15 @@ impl Recovery {
         self.path.controller.window()
     }
 
-    /// Exchanges `into` for what was acknowledged since the last call, in the order in which it
-    /// became known. What was in `into` is dropped; its memory is used again.
+    /// Exchanges `into` for the tokens that were acknowledged since the last call, in order. The contents of `into` are
+    /// dropped; its memory is used again.
     pub(crate) fn take_acked(&mut self, into: &mut Vec<(SpaceId, Token)>) {
         into.clear();
         core::mem::swap(into, &mut self.acked_tokens);
     }
 
-    /// As [`take_acked`](Self::take_acked), for what was lost. A token may later be among the acknowledged ones,
-    /// if the loss was spurious.
+    /// Like [`take_acked`](Self::take_acked), for lost tokens. A token may later be among the acknowledged ones, if the
+    /// loss was spurious.
     pub(crate) fn take_lost(&mut self, into: &mut Vec<(SpaceId, Token)>) {
         into.clear();
         core::mem::swap(into, &mut self.lost_tokens);

@@ -1,4 +1,4 @@
-//! S24: CUBIC's window between what RFC 9438 asks for and what it permits.
+//! Tests of S24: CUBIC's window between the growth that RFC 9438 requires and the growth that it permits.
 
 use clearway_congestion::{Algorithm, Phase};
 use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Window};
@@ -47,7 +47,7 @@ fn concave(rounds: u32) -> f64 {
     curve(100.0, 75.0_f64.cbrt(), rounds)
 }
 
-/// What is said of `windows`.
+/// The verdict on a history with `windows`.
 fn verdict(mut story: Story, windows: impl IntoIterator<Item = f64>) -> Option<&'static str> {
     follow(&mut story, windows);
     story.violation()

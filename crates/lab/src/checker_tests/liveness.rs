@@ -51,7 +51,7 @@ fn l1_cubic_grows_by_half_a_datagram_in_a_round() {
 
 #[test]
 fn l1_the_published_spiral() {
-    // Row 1: at the floor, the controller says to be in recovery again after every round.
+    // Row 1: at the floor, the controller reports recovery again after every round.
     for controller in ["reno", "cubic"] {
         let mut story = Story::new(controller, L1);
         story.hold();

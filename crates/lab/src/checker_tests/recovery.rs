@@ -1,4 +1,4 @@
-//! S20 to S23 and L12: losses, probes, slow start, what validates, and what is sent again.
+//! Tests of S20 to S23 and L12: losses, probes, slow start, validation, and retransmission.
 
 use clearway_congestion::Phase;
 use clearway_transport::{ConnectionError, Observation, SendLimit};
@@ -421,8 +421,8 @@ fn s22_conservative_slow_start_ends_with_its_rounds_or_the_delay() {
     respects(S22, |story| slow_start(story, &with(&[conservative; 4])));
 }
 
-/// The client moves to another port, and a challenge that went to `challenged` is answered; then the server says that
-/// the new address is validated.
+/// The client changes its port, and a challenge that was sent to `challenged` is answered; then the server reports that the
+/// new address is validated.
 fn validated_after_a_challenge_to(challenged: u16) -> Option<&'static str> {
     let mut story = Story::new("reno", S23);
     let address = |port: u16| ([10, 0, 0, 1], port).into();

@@ -21,7 +21,7 @@ fn s1_bytes_in_flight() {
         story.report();
     };
     respects(S1, |story| tell(story, 0));
-    // Row 49: what is lost stays in flight.
+    // Row 49: lost packets stay in flight.
     violates(S1, |story| tell(story, SIZE));
 }
 
@@ -322,7 +322,7 @@ fn s13_no_spin() {
     violates(S13, |story| tell(story, 65));
 }
 
-/// A run that goes on after a violation would never end where time does not move on.
+/// A run that continues after a violation would never end where time does not advance.
 #[test]
 fn s13_ends_every_run() {
     let story = Story::new("reno", S13);
@@ -339,7 +339,7 @@ fn s16_only_what_is_newest_moves_the_path() {
         story.move_with(0, 2);
         story.wait(ms(10));
         story.move_with(2, 1);
-        // That the path was validated is told with whatever shows it.
+        // The validation of the path is reported with the event that shows it.
         story.wait(ms(10));
         story.move_with(1, 1);
     });

@@ -25,7 +25,7 @@ pub(crate) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// A history of a server's connection, told observation by observation.
+/// A history of a server's connection, reported observation by observation.
 pub(crate) struct Story {
     checker: Checker,
     server: Box<dyn Observer>,
@@ -243,7 +243,7 @@ impl Story {
         self.acknowledge_only(first, last);
     }
 
-    /// As [`acknowledge`](Self::acknowledge), but nothing is said of arrivals.
+    /// Like [`acknowledge`](Self::acknowledge), but without reports of arrivals.
     pub(crate) fn acknowledge_only(&mut self, first: u64, last: u64) {
         let number = |value| PacketNumber::new(value).unwrap();
         let mut buffer = [0; 64];
@@ -277,7 +277,7 @@ impl Story {
         self.server.observe(self.now, &Observation::PacketReceived(packet));
     }
 
-    /// A packet of the client comes with a PING, and an ACK frame that says nothing new.
+    /// A packet of the client is received with a PING, and with an ACK frame that acknowledges nothing new.
     pub(crate) fn receive_ping_with_ack(&mut self) {
         let mut buffer = [0; 64];
         let mut writer = Writer::new(&mut buffer);
@@ -300,7 +300,7 @@ impl Story {
         self.client.observe(self.now, &Observation::PacketSent(packet));
     }
 
-    /// It arrives, and the client hears of that.
+    /// It arrives, and the client receives the acknowledgement.
     pub(crate) fn server_acknowledges_handshake_packet(&mut self) {
         let of = |payload| PacketObservation {
             packet_type: PacketType::Handshake,
@@ -416,7 +416,7 @@ impl Story {
         self.hold();
     }
 
-    /// The first and the last packet of which nothing was heard.
+    /// The first and the last packet that is neither acknowledged nor lost.
     pub(crate) fn flight(&self) -> (u64, u64) {
         let first = self.sent.iter().position(Option::is_some).unwrap();
         let last = self.sent.iter().rposition(Option::is_some).unwrap();

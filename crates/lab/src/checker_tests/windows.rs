@@ -259,7 +259,7 @@ fn s6_half_the_window_in_a_round_of_avoidance() {
 fn s6_recovery_sends_no_more_than_prr_permits() {
     let tell = |story: &mut Story, window: u64| {
         answered(story);
-        // Nothing is in flight: what was delivered may be replaced, nine of ten, up to the threshold.
+        // Nothing is in flight: nine of ten delivered packets may be replaced, up to the threshold.
         story.send(5);
         story.wait(ms(10));
         story.lose(10);

@@ -1,33 +1,34 @@
-//! States that differ only in when they came about are one state.
+//! States that differ only in the time at which they were reached are one state.
 //!
-//! A state is known by the values that its parts give ([`Inspect`]), which are hashed. What a value's variant and name
-//! mean here is in [`Form::value`]; [`unit()`] is the list of names that are told apart in a way of their own, or not at all,
-//! each with its reason. A value whose name is not in it is told apart, so that one which is new, or has another name,
-//! costs time and hides nothing.
+//! A state is identified by a hash of the values that its parts report ([`Inspect`]). [`Form::value`] defines the meaning of
+//! a value's variant and name here. [`unit()`] lists the names that are treated specially or left out, each with its reason.
+//! A value with any other name distinguishes states, so that a new or renamed one costs time and hides nothing.
 //!
-//! # What loses nothing
+//! # Reductions that lose nothing
 //!
 //! - Absolute numbers are made relative: times to now, send indices to the next one, rounds to the current one, bytes
-//!   delivered or lost to those until now. What was sent before all that is outstanding is the same index: whoever
-//!   compares it with an index from now on gets the same answer.
-//! - What nothing depends on any more is not told apart: a slow start threshold, a W_max and a cwnd_prior that the window
-//!   has grown beyond; more samples than HyStart++ asks for; a CUBIC curve so high that every window that is explored
-//!   grows as fast as it may.
-//! - Parameters, counters for observers, and what an undo would restore, which no part gives: no loss is spurious here.
+//!   delivered or lost to the totals so far. All indices before every outstanding packet are the same: any later
+//!   comparison with them has the same result.
+//! - Values on which nothing depends any more are left out: a slow start threshold, a W_max and a cwnd_prior that the
+//!   window has exceeded; more samples than HyStart++ requires; a CUBIC curve so high that every explored window grows as
+//!   fast as it may.
+//! - Parameters, counters for observers, and the state that an undo would restore are not reported by any part: no loss
+//!   is spurious here.
 //!
-//! # What is an abstraction
+//! # Abstractions
 //!
-//! These take states for one that may go different ways. The one that was met first is looked into, by the shortest
-//! history; what only another one leads to may be overlooked. What is reported is always seen in a real history.
+//! These merge states that may develop differently. The one that was reached first is explored, by the shortest history;
+//! what only another one leads to may be missed. Every reported fault occurred in a real history.
 //!
-//! - Times and durations are told apart by how often they can be halved before they are shorter than half a round trip,
+//! - Times and durations are distinguished by how often they can be halved before they are shorter than half a round trip,
 //!   the smoothed round-trip time among them; the time on CUBIC's curve in half seconds.
-//! - Sizes, and CUBIC's estimate, count in halves of a datagram, rates in halves of a datagram a tick, the pacer's level in
-//!   datagrams, growth of less than a byte not at all; rounds that were limited up to three, BBR's rounds of Drain up to nine.
-//! - Of a burst that waits it is told whether nothing, less than a window or more is left.
-//! - Of the packets that are outstanding, it is told when the newest was sent and the one in the middle.
-//! - BBR: the random wait for the next probe and the numbers that are drawn later, and how long each excess of
-//!   aggregation still counts (the greatest is told apart).
+//! - Sizes, and CUBIC's estimate, are counted in halves of a datagram, rates in halves of a datagram per tick, the pacer's
+//!   level in datagrams, growth of less than a byte not at all; rounds that were limited up to three, BBR's rounds of Drain
+//!   up to nine.
+//! - Of a waiting burst it is distinguished whether nothing, less than a window or more is left.
+//! - Of the outstanding packets, the send times of the newest and of the middle one are distinguished.
+//! - BBR: the random wait for the next probe, the numbers that are drawn later, and how long each excess of aggregation
+//!   still counts are left out (the greatest excess is distinguished).
 
 use clearway_congestion::{Controller, Inspect, StateValue};
 use clearway_units::Timestamp;
@@ -40,13 +41,13 @@ use super::sender::{ROUND_TRIP, SIZE, Sender, TICK};
 const MOMENT: u64 = ROUND_TRIP.as_nanos() as u64 / 2;
 /// C (RFC 9438 §5), in datagrams per second cubed.
 const CURVE: f64 = 0.4;
-/// A curve that is here, in datagrams, is out of reach for every window that is explored: whatever the time, a window
-/// grows by half of what is acknowledged.
+/// A curve that is this high, in datagrams, is out of reach for every explored window: whatever the time, a window grows
+/// by half of the acknowledged bytes.
 const OUT_OF_REACH: f64 = 40.0;
 /// HyStart++ knows enough of a round after so many samples (RFC 9406 §4.3).
 const SAMPLES: u64 = 8;
 
-/// What stands for all states that are the same but for the time.
+/// A hash that is the same for all states that differ only in time.
 pub(super) fn canonical<C: Controller + Inspect>(
     sender: &Sender<C>,
     books: &Books,
@@ -91,12 +92,12 @@ impl Origin {
     }
 }
 
-/// How a value is told apart.
+/// How a value distinguishes states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unit {
-    /// By what the value is: see the top of this file.
+    /// According to its variant: see the top of this file.
     Standard,
-    /// Not at all.
+    /// It is left out.
     LeftOut,
     /// The round that a controller is in, by its own count.
     OwnRound,
@@ -110,9 +111,9 @@ enum Unit {
     Samples,
     /// The window, in bytes.
     Window,
-    /// Bytes that say something as long as the window is smaller.
+    /// Bytes that matter as long as the window is smaller.
     BeyondWindow,
-    /// cwnd_prior of CUBIC, in bytes: tells when its estimate grows faster.
+    /// cwnd_prior of CUBIC, in bytes: it decides when the estimate grows faster.
     Prior,
     /// W_max of CUBIC's curve, in datagrams.
     CurveEnd,
@@ -124,7 +125,7 @@ enum Unit {
     Estimate,
 }
 
-/// How the value of this name is told apart.
+/// How the value of this name distinguishes states.
 fn unit(name: &str) -> Unit {
     use Unit::*;
     match name {
@@ -138,7 +139,7 @@ fn unit(name: &str) -> Unit {
         "application_limited_until" => Until,
         "hystart_samples" => Samples,
         "window" => Window,
-        // Until the next cut, which sets them anew, a window only grows. What it has grown beyond is behind it for ever.
+        // Until the next reduction, which sets them again, a window only grows. Values that it has exceeded do not matter.
         "slow_start_threshold" | "w_max" | "aim" => BeyondWindow,
         "cwnd_prior" => Prior,
         // A random time.
@@ -147,7 +148,7 @@ fn unit(name: &str) -> Unit {
         "curve_k" => CurveLength,
         "curve_time" => CurveTime,
         "w_est" => Estimate,
-        // How long each of them still counts; the greatest is told apart.
+        // How long each of them still counts. The greatest is distinguished.
         "excess" | "excess_round" => LeftOut,
         _ => Standard,
     }
@@ -157,7 +158,7 @@ fn unit(name: &str) -> Unit {
 struct Form {
     hash: Folded,
     origin: Origin,
-    /// What was read of the part at hand, and what comes later in it depends on.
+    /// Values of the current part on which later values of it depend.
     own: Own,
 }
 
@@ -183,7 +184,7 @@ impl Form {
         part.inspect(&mut |name, value| self.value(unit(name), value));
     }
 
-    /// What is known of a sender beside its parts.
+    /// The state of a sender outside its parts.
     fn sender<C: Controller>(&mut self, sender: &Sender<C>, is_rated: bool) {
         let outstanding = &sender.outstanding;
         self.number(waiting(sender));

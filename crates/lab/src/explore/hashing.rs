@@ -1,8 +1,8 @@
-//! Hashes of many small numbers, and tables of what is a hash already.
+//! Hashes of many small numbers, and tables whose keys are hashes already.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// For keys that are hashes: they are not hashed once more.
+/// A hasher for keys that are hashes: it returns them unchanged.
 pub(super) type Plain = BuildHasherDefault<Key>;
 
 /// A `u64` as it is.
@@ -25,7 +25,7 @@ impl Hasher for Key {
     }
 }
 
-/// A hash by which states are told apart: of 10^7 states, two are taken for one with a chance of 10^-5.
+/// A hash that identifies states: among 10^7 states, the chance that two are mistaken for one is 10^-5.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Folded(u64);
 

@@ -1,7 +1,7 @@
-//! From every state on, data waits and nothing is lost: the window has to grow.
+//! Liveness: from every state on, with data waiting and without loss, the window has to grow.
 //!
-//! What was seen to grow in so many rounds is noted. Who comes to the same state, with the same window, needs as
-//! many rounds more.
+//! If it grows within some number of rounds, that is recorded. A history that reaches the same state with the same window
+//! needs as many rounds more.
 
 use std::collections::HashMap;
 

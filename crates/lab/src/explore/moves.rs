@@ -13,7 +13,7 @@ pub enum Move {
     LoseOne,
     /// All is acknowledged, with a mark of congestion.
     Mark,
-    /// All is acknowledged, and the application has nothing to say for six seconds.
+    /// Everything is acknowledged, and the application has nothing to send for six seconds.
     Idle,
     /// A second passes: fifty round trips.
     Tick,

@@ -19,7 +19,7 @@ pub(super) struct Rules {
     pub(super) clean_rounds: u32,
 }
 
-/// A property and what was seen.
+/// A property, and what was observed.
 pub(super) type Fault = (Property, String);
 
 /// The last cut, by books of our own.
@@ -111,7 +111,7 @@ fn reckoned(snapshot: &Snapshot) -> u64 {
     }
 }
 
-/// S16 and S4: a cut for what was sent after the last one, for nothing else, and for that always.
+/// S16 and S4: the window is reduced for packets that were sent after the last reduction, always and only for them.
 fn check_relevance(step: &Step, is_cut: bool, boundary: SendIndex) -> Result<(), Fault> {
     let is_lost = step.lost().iter().any(|packet| packet.index >= boundary);
     let is_marked = step.is_marked && step.acked().iter().any(|packet| packet.index >= boundary);

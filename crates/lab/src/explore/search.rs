@@ -1,7 +1,7 @@
-//! The search, breadth first: all histories of a length before any that is longer.
+//! The search, breadth first: all histories of one length before any longer one.
 //!
-//! A state is not kept but told by the history that it was met with first, as the number of the state before and a
-//! move: eight bytes, and eight for its canonical form. It is made again when it is looked into.
+//! A state is not stored. It is represented by the history that reached it first: the number of the state before and a
+//! move take eight bytes, and its canonical form eight more. The state is rebuilt when it is explored.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +29,7 @@ const LARGEST: u64 = 16;
 const KEPT: usize = 8;
 /// What a thread looks into at a time.
 const CHUNK: usize = 128;
-/// After so many chunks what they found is put together.
+/// The number of chunks after which their results are merged.
 const CHUNKS: usize = 64;
 
 /// A state: where it was come from, and how. A root has no parent, and is at its place among the roots.
@@ -58,7 +58,7 @@ struct Part {
     moves: u64,
     cycles: usize,
     faults: Vec<Found>,
-    /// Canonical forms that had not been seen, and how to come there.
+    /// Canonical forms that are new, and how they were reached.
     met: Vec<(u64, Node)>,
     notes: Notes,
 }
@@ -195,7 +195,7 @@ where
         part
     }
 
-    /// Makes `step`. Gives the canonical form of what it leads to; none if the window is larger than what is explored.
+    /// Performs `step`. Returns the canonical form of the resulting state; `None` if its window is too large to be explored.
     fn follow(&self, state: &State<C>, step: Move) -> Result<Option<u64>, Fault> {
         safely(|| {
             let State { mut sender, mut books } = state.clone();

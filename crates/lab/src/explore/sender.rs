@@ -13,7 +13,7 @@ use super::moves::Move;
 
 /// The size of every datagram, in bytes.
 pub(super) const SIZE: u64 = 1200;
-/// How long a packet is under way before it can be acknowledged.
+/// How long after it was sent a packet can be acknowledged.
 pub(super) const ROUND_TRIP: Duration = Duration::from_millis(20);
 /// How long a tick takes: as long as what controllers measure in seconds, CUBIC's curve and the cycles of BBR, and so
 /// many round trips that an acknowledgement after it makes the smoothed one several times as long.
@@ -30,11 +30,11 @@ const MAX_WAITS: u32 = 200;
 pub(super) struct Step {
     pub(super) before: Snapshot,
     pub(super) after: Snapshot,
-    /// What was lost, and then what was acknowledged; none if the controller was told nothing.
+    /// The lost and then the acknowledged packets; `None` if nothing was reported to the controller.
     packets: Vec<SentPacket>,
     lost: usize,
     pub(super) is_marked: bool,
-    /// The index of the next packet when the controller was told.
+    /// The index of the next packet at the time of the report.
     pub(super) next_index: SendIndex,
     pub(super) was_limited: bool,
 }
@@ -74,7 +74,7 @@ impl<C: Controller> Sender<C> {
         datagrams: u64,
         maximum: u64,
     ) -> Self {
-        // A time that is not zero: what is forgotten shows.
+        // A time that is not zero, so that an omission shows.
         let now = Timestamp::from_nanos(3_600_000_000_000);
         let parameters = ControllerParameters {
             max_datagram_size: SIZE,
@@ -145,7 +145,7 @@ impl<C: Controller> Sender<C> {
         made
     }
 
-    /// The controller is told nothing.
+    /// Reports nothing to the controller.
     fn silence(&self) -> Step {
         let snapshot = self.controller.snapshot();
         Step {
@@ -163,7 +163,7 @@ impl<C: Controller> Sender<C> {
     fn acknowledge(&mut self, count: usize, lost_count: usize, is_marked: bool) -> Step {
         let newest = count.checked_sub(1).and_then(|last| self.outstanding.get(last)).copied();
         let Some(newest) = newest else { return self.silence() };
-        // What the pacer spread goes on meanwhile.
+        // The pacer continues to release packets in the meantime.
         self.wait_until(newest.sent_at + ROUND_TRIP);
         let prior_in_flight = self.in_flight();
         let packets: Vec<SentPacket> = self.outstanding.drain(..count).collect();

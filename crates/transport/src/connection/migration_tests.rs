@@ -17,7 +17,7 @@ struct Sent {
     datagram: Vec<u8>,
 }
 
-/// Everything that the server wants to send now.
+/// Everything that the server has to send now.
 fn sent_by_server(wire: &mut Wire) -> Vec<Sent> {
     let mut buffer = vec![0; 1500];
     let mut sent = Vec::new();
@@ -64,9 +64,9 @@ fn ids_of_client(wire: &mut Wire) -> BTreeSet<ConnectionId> {
     wire.client().local_ids().collect()
 }
 
-/// RFC 9000 §9.5: a client whose NAT has rebound goes on with the connection ID that it sends to, and so does
-/// the server. Nothing is given back before the new address is validated: the client may not know that
-/// anything has changed, and its true address may be the old one.
+/// RFC 9000 §9.5: a client whose NAT has rebound keeps the connection ID that it sends to, and so does the server. No ID
+/// is retired before the new address is validated: the client may not know of the change, and its true address may be
+/// the old one.
 #[test]
 fn a_rebound_peer_s_connection_id_is_kept() {
     let mut wire = Wire::new();
@@ -136,7 +136,7 @@ fn without_a_spare_connection_id_a_challenge_is_not_answered() {
             wire.client.receive(now, from(SERVER), &mut sent.datagram);
         }
         if port == 5 {
-            // The first address is forgotten by now: its ID was retired, and is replaced.
+            // The first address is not remembered any longer: its ID was retired, and is replaced.
             wire.exchange();
         }
     }
@@ -144,8 +144,8 @@ fn without_a_spare_connection_id_a_challenge_is_not_answered() {
     assert_eq!(wire.server_error(), None);
 }
 
-/// Challenges from ever more addresses, none of whose answers is acknowledged: what is sent off the path counts
-/// against the congestion window, and so what is remembered of it is bounded.
+/// Challenges from ever more addresses, whose responses are not acknowledged: what is sent off the path counts against
+/// the congestion window, and so the memory for it is bounded.
 #[test]
 fn answers_to_challenges_from_many_addresses_keep_to_the_window() {
     let mut wire = Wire::new();

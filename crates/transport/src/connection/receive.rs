@@ -24,7 +24,7 @@ pub(super) struct HeldPackets {
 /// How many packets are held until their keys are available.
 const MAX_HELD_PACKETS: usize = 10;
 
-/// What the processing of frames needs to know of the packet that contained them.
+/// The context of a packet for the processing of its frames.
 #[derive(Clone, Copy)]
 pub(super) struct PacketContext {
     pub(super) arrival: Arrival,

@@ -1,4 +1,4 @@
-//! Sending: asks each part for what it has to send, in one fixed order, and fills datagrams in place.
+//! Sending: collects the frames of each part, in one fixed order, and fills datagrams in place.
 
 use clearway_congestion::SendLimit;
 use clearway_units::Timestamp;

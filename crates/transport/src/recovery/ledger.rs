@@ -110,7 +110,7 @@ pub struct PacketCounts {
 ///
 /// A packet enters with [`commit`](Self::commit) and leaves through exactly one of
 /// [`acknowledge`](Self::acknowledge), [`declare_lost`](Self::declare_lost),
-/// [`abandon`](Self::abandon) and [`discard`](Self::discard). Nothing saturates here: an overflow or underflow is an error.
+/// [`abandon`](Self::abandon) and [`discard`](Self::discard). Arithmetic does not saturate: an overflow or underflow is an error.
 #[derive(Debug)]
 pub(super) struct Ledger {
     spaces: PerSpace<SentSpace>,
@@ -206,7 +206,7 @@ impl Ledger {
         Ok(Some(packet))
     }
 
-    /// Notes what the delivery-rate sampler said when packet `number` was sent.
+    /// Stores the state of the delivery-rate sampler when packet `number` was sent.
     pub(super) fn note_delivery(
         &mut self,
         space: SpaceId,

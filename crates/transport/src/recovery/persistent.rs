@@ -75,8 +75,8 @@ impl PersistentCongestion {
         self.run_began_at = None;
     }
 
-    /// Whether the losses of this event span three times `pto_base`. `next` is the index that the
-    /// next packet will get: what was sent before is not evidence a second time.
+    /// Whether the losses of this event span three times `pto_base`. `next` is the index of the next packet: packets that
+    /// were sent before are not evidence a second time.
     pub(super) fn conclude(&mut self, pto_base: Duration, next: SendIndex) -> bool {
         let is_persistent = self.longest > pto_base.saturating_mul(THRESHOLD);
         if is_persistent {

@@ -45,7 +45,7 @@ fn the_losses_have_to_span_more_than_three_timeouts() {
 
 #[test]
 fn one_silence_counts_once() {
-    // Row 22: more losses of the same silence come to light with later ACKs.
+    // Row 22: later ACKs reveal more losses of the same silent period.
     let mut persistent = sampled();
     persistent.on_lost(&lost(1, 1));
     persistent.on_lost(&lost(2, 10));

@@ -6,8 +6,8 @@ use super::rtt::Rtt;
 use crate::SpaceId;
 use crate::space_id::PerSpace;
 
-/// The backoff doubles this many times at most. From 1 ms that is over a minute; the idle timeout
-/// ends most connections earlier.
+/// The backoff doubles at most this many times. From 1 ms that is over a minute; the idle timeout ends most connections
+/// earlier.
 const MAX_BACKOFF_EXPONENT: u32 = 16;
 
 /// What decides whether, when and where the probe timer runs (RFC 9002 §6.2).
@@ -81,7 +81,7 @@ impl ProbeTimer {
         self.is_hastened = false;
     }
 
-    /// The peer was heard.
+    /// A packet of the peer was received that ends the backoff.
     pub(super) fn on_progress(&mut self, now: Timestamp) {
         self.idle_since = now;
     }
@@ -104,15 +104,15 @@ impl ProbeTimer {
         self.on_sent(space, now);
     }
 
-    /// Makes the timer of the Application space due now, if a whole timeout without backoff has passed
-    /// since its last packet or expiry. The backoff stays what it is for the time after.
+    /// Makes the timer of the Application space due now, if a whole timeout without backoff has passed since its last packet
+    /// or expiry. The backoff stays the same.
     pub(super) fn hasten(&mut self, now: Timestamp, rtt: &Rtt, context: &PtoContext) {
         let timeout = rtt.pto_base(context.max_ack_delay);
         self.is_hastened = self.count > 0 && *self.since.get(SpaceId::Application) + timeout <= now;
     }
 
-    /// When the timer expires next and for which space. `is_armed` says whether a space has packets
-    /// outstanding that the peer has to acknowledge.
+    /// When the timer expires next, and for which space. `is_armed` returns whether a space has outstanding packets that
+    /// the peer has to acknowledge.
     pub(super) fn next(
         &self,
         rtt: &Rtt,

@@ -13,14 +13,14 @@ const MAX_PACKET_THRESHOLD: u64 = MAX_LOST_REMEMBERED as u64;
 
 /// The reordering that is tolerated on one path before a packet counts as lost.
 ///
-/// RFC 9002 §6.1.1 and §6.1.2 permit both thresholds to be raised where reordering is seen. A packet that was
-/// declared lost and is acknowledged later was overtaken by more packets, or by more time, than was tolerated.
-/// After that the packet threshold is what it was overtaken by, and one more; and the time threshold counts the
-/// round-trip time that this packet had among those that it is 9/8 of. Both are kept while they are of use and for
-/// some time after that, as the reordering window of RFC 8985 §6.2. That window grows by a step for each round with
-/// such a packet, because TCP does not learn how late it was; an ACK frame tells it.
+/// RFC 9002 §6.1.1 and §6.1.2 permit both thresholds to be raised where reordering is observed. A packet that was declared
+/// lost and is acknowledged later was overtaken by more packets, or by more time, than was tolerated. After that the packet
+/// threshold is the number of packets by which it was overtaken, plus one; and the time threshold includes the round-trip
+/// time of this packet among those that it is 9/8 of. Both are kept while they prevent spurious losses and for some time
+/// after that, like the reordering window of RFC 8985 §6.2. That window grows by a step for each round with such a packet,
+/// because TCP cannot measure how late it was; with ACK frames QUIC can.
 ///
-/// Without such packets both thresholds stay what they are.
+/// Without such packets both thresholds keep their initial values.
 #[derive(Debug)]
 pub(super) struct Reordering {
     least_packets: u64,
@@ -43,7 +43,7 @@ pub(super) struct Overtaken {
 }
 
 impl Reordering {
-    /// No reordering seen: packets that are overtaken by `least_packets` are lost.
+    /// The state before any reordering: packets that are overtaken by `least_packets` are lost.
     pub(super) fn new(least_packets: u64) -> Self {
         Self {
             least_packets,
@@ -71,8 +71,8 @@ impl Reordering {
         }
     }
 
-    /// A packet was acknowledged that later ones had overtaken. If it would have been lost without what was
-    /// learned, that is still of use.
+    /// A packet was acknowledged that later ones had overtaken. If it would have been lost with the initial thresholds, the
+    /// adapted ones are still needed.
     pub(super) fn on_overtaken(&mut self, overtaken: Overtaken, rtt: &Rtt) {
         let is_of_use = overtaken.packets >= self.least_packets
             || overtaken.elapsed >= rtt.time_threshold(Duration::ZERO, Duration::ZERO);

@@ -49,15 +49,15 @@ impl Rtt {
         self.estimate = Some(RttEstimate::new(latest, smoothed, variation, minimum));
     }
 
-    /// Persistent congestion: the path may have changed, so the minimum starts anew from the newest
-    /// sample (RFC 9002 §5.2).
+    /// Restarts the minimum from the newest sample after persistent congestion, since the path may have changed
+    /// (RFC 9002 §5.2).
     pub(super) fn restart_minimum(&mut self) {
         if let Some(estimate) = &mut self.estimate {
             estimate.minimum = estimate.latest;
         }
     }
 
-    /// The estimate, if there is one. `is_new` says whether the event at hand brought its sample.
+    /// The estimate, if there is one. `is_new` is whether the current event contained its sample.
     pub(super) fn snapshot(&self, is_new: bool) -> Option<RttSnapshot> {
         self.estimate.map(|estimate| RttSnapshot {
             latest: estimate.latest,

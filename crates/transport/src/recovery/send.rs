@@ -139,8 +139,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// An attempt to send ended because of `limit` (law 4). To be called after every attempt, when
-    /// what was built is transmitted.
+    /// An attempt to send ended because of `limit` (law 4). To be called after every attempt, when the built datagrams are
+    /// transmitted.
     pub(crate) fn sending_stopped(&mut self, now: Timestamp, limit: SendLimit) {
         let size = self.max_datagram_size;
         if matches!(limit, SendLimit::Pacer(_)) {
@@ -163,8 +163,8 @@ impl Recovery {
         self.path.limitation.pacer_deadline
     }
 
-    /// Whether so many packets were sent that are not ack-eliciting that the next should be, by a PING: otherwise this
-    /// end never learns that its ACK frames were received, and keeps their ranges (RFC 9000 §13.2.4).
+    /// Whether so many packets were sent that are not ack-eliciting that the next should be, by a PING. Otherwise this
+    /// endpoint never learns that its ACK frames were received, and keeps their ranges (RFC 9000 §13.2.4).
     pub(crate) fn should_elicit_acknowledgement(&self, space: SpaceId) -> bool {
         *self.acks_in_a_row.get(space) >= MAX_ACKS_IN_A_ROW
             && self.ledger.space(space).ack_eliciting_outstanding() == 0

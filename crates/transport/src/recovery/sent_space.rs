@@ -21,7 +21,7 @@ const MAX_BYTES: usize = 64 << 20;
 /// So much of both is kept free for what asks neither window nor pacer: probes, and answers to them.
 const RESERVED_PARTS: usize = 16;
 
-/// With so much remembered, what is settled is taken out before there is no room for what the window governs.
+/// At this many packets, settled ones are removed before there is no room for packets that the window limits.
 const CROWDED_PACKETS: usize = MAX_PACKETS / 4 * 3;
 /// As [`CROWDED_PACKETS`], in bytes.
 const CROWDED_BYTES: usize = MAX_BYTES / 4 * 3;
@@ -29,7 +29,7 @@ const CROWDED_BYTES: usize = MAX_BYTES / 4 * 3;
 /// So many settled packets may stay between others before they are taken out.
 const MAX_SETTLED: usize = 1 << 10;
 
-/// More was sent than is remembered, and the peer acknowledges none of it.
+/// More packets were sent than can be remembered, and the peer acknowledges none of them.
 const TOO_MANY_UNACKNOWLEDGED: TransportError =
     broken("more packets wait for their acknowledgement than are remembered");
 
@@ -40,22 +40,22 @@ pub(super) const MAX_LOST_REMEMBERED: usize = 1 << 14;
 /// tempted to acknowledge.
 const MAX_SKIPPED_REMEMBERED: usize = 32;
 
-/// The peer acknowledged what was not sent (see also RFC 9000 §21.4).
+/// The peer acknowledged a packet that was never sent (see also RFC 9000 §21.4).
 const NEVER_SENT: TransportError = TransportError::rule(
     TransportErrorCode::PROTOCOL_VIOLATION,
     "a packet number was acknowledged that was never sent",
     "RFC 9000 §13.1",
 );
 
-/// The sent packets of one packet number space, by their numbers. As long as few are settled between others, none
-/// is missing, and a number says where its packet is; if there are many, those leave and the rest is searched.
+/// The sent packets of one packet number space, by their numbers. As long as few packets are settled between others, none
+/// is missing, and the number gives the position of a packet. If there are many, they are removed and the rest is searched.
 ///
-/// How much is remembered is bounded: what the window governs waits while there is no room
-/// ([`has_room`](Self::has_room)), and what it does not govern gets an error.
+/// The number of packets is bounded: those that the window limits wait while there is no room
+/// ([`has_room`](Self::has_room)), and others get an error.
 ///
-/// Packets are sent in the order of their numbers and the clock does not go back, so whatever is
-/// declared lost is older than all that is outstanding: everything below `first_outstanding` is
-/// settled, and loss detection never looks there again.
+/// Packets are sent in the order of their numbers and the clock does not go back, so packets that are declared lost are
+/// older than all outstanding ones: everything below `first_outstanding` is settled, and loss detection never looks there
+/// again.
 #[derive(Debug)]
 pub(super) struct SentSpace {
     packets: VecDeque<LedgerPacket>,
@@ -168,8 +168,8 @@ impl SentSpace {
         self.is_discarded
     }
 
-    /// Whether something is outstanding that arms the probe timer: ack-eliciting packets, and those
-    /// that only padding puts in flight, which would otherwise fill the window for ever.
+    /// Whether any outstanding packet arms the probe timer: ack-eliciting packets, and those that are in flight only
+    /// because of padding, which would otherwise fill the window for ever.
     pub(super) fn awaits_acknowledgement(&self) -> bool {
         self.ack_eliciting_outstanding > 0 || self.in_flight_outstanding > 0
     }
@@ -338,8 +338,8 @@ impl SentSpace {
         Ok(())
     }
 
-    /// Takes out what is settled between other packets, if that is more than half of all, or a sixteenth of what is
-    /// remembered at most. For each packet that is taken out, sixteen are looked at then.
+    /// Removes settled packets between others, if they are more than half of all, or a sixteenth of the most that are
+    /// remembered. At most sixteen packets are visited for each one that is removed.
     fn take_out_settled(&mut self) {
         let outstanding = self.in_flight_outstanding.saturating_add(self.other_outstanding);
         let outstanding = usize::try_from(outstanding).unwrap_or(usize::MAX);
@@ -449,8 +449,8 @@ impl SentSpace {
         self.first_outstanding..self.sent_end
     }
 
-    /// Appends to `numbers` those from `first` up to `last` that an acknowledgement could change: lost ones that
-    /// are remembered, and what is not settled. Work is proportional to what is found.
+    /// Appends to `numbers` the packets from `first` up to `last` that an acknowledgement can change: remembered lost ones
+    /// and those that are not settled. The work is proportional to their number.
     pub(super) fn unsettled_within(&self, first: u64, last: u64, numbers: &mut Vec<u64>) {
         numbers.extend(self.lost.range(first..=last));
         let mut position = self.position_from(first.max(self.first_outstanding));
@@ -469,7 +469,7 @@ impl SentSpace {
         }
     }
 
-    /// Everything from `first` up to `last` was acknowledged, so that nobody need look there again.
+    /// All packets from `first` up to `last` were acknowledged, so that they need not be looked at again.
     pub(super) fn note_settled(&mut self, first: u64, last: u64) {
         let position = self.position_from(first.max(self.first_outstanding));
         if let Some(packet) = self.packets.get_mut(position)
@@ -480,8 +480,7 @@ impl SentSpace {
         }
     }
 
-    /// Drops from the ring what is settled: acknowledged, skipped, or lost at `lost_before` or
-    /// earlier.
+    /// Removes settled packets: those that were acknowledged or skipped, or lost at `lost_before` or earlier.
     pub(super) fn forget(&mut self, lost_before: Option<Timestamp>) {
         while let Some(oldest) = self.packets.front() {
             let is_settled = match oldest.state {
@@ -510,12 +509,11 @@ impl SentSpace {
         self.lost.remove(&oldest.number);
     }
 
-    /// A probe timeout expired: from here on [`probe_tokens`](Self::probe_tokens) has something to
-    /// offer, if anything that can be repeated is outstanding. Returns for how many probes, up to
-    /// two.
+    /// A probe timeout expired: from here on [`probe_tokens`](Self::probe_tokens) offers tokens, if any outstanding one
+    /// can be repeated. Returns how many probes there are tokens for, up to two.
     ///
-    /// No packet is offered again before all others that were outstanding when the run of timeouts
-    /// began have been, and copies that probes carried are not offered at all in that run.
+    /// No packet is offered again before all others that were outstanding when the run of timeouts began, and copies
+    /// that probes carried are not offered in that run.
     pub(super) fn begin_probing(&mut self) -> usize {
         if self.repeatable(self.probe_cursor).next().is_none() {
             self.probe_cursor = self.first_outstanding;
@@ -526,7 +524,7 @@ impl SentSpace {
         self.repeatable(self.probe_cursor).take(2).count()
     }
 
-    /// The peer is heard: the next probe timeout begins a new run.
+    /// A packet of the peer ends the run of timeouts: the next probe timeout begins a new one.
     pub(super) fn end_probing(&mut self) {
         self.probe_cursor = 0;
         self.probe_end = 0;
@@ -555,7 +553,7 @@ impl SentSpace {
     }
 
     pub(super) fn discard(&mut self) {
-        // The next number stays what it is; nothing was sent that anybody may still ask about.
+        // The next number stays the same. No sent packet can be asked for any more.
         *self = Self { next: self.next, is_discarded: true, ..Self::new() };
     }
 }

@@ -1,4 +1,4 @@
-//! A sender in virtual time, with a controller that writes down what it is told.
+//! A sender in virtual time, with a controller that records what is reported to it.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
@@ -64,7 +64,7 @@ pub(super) struct Record {
     pub(super) spurious: Vec<SpuriousLoss>,
 }
 
-/// One reduction per episode, nothing else: the window is what the test says.
+/// A controller that reduces the window once per episode and does nothing else: the test sets the window.
 #[derive(Debug)]
 struct Recorder {
     record: Arc<Mutex<Record>>,
@@ -198,7 +198,7 @@ impl Bench {
         Self { recovery, record, context: confirmed() }
     }
 
-    /// Stages a packet whose one token says its number.
+    /// Stages a packet with one token, which contains its number.
     pub(super) fn stage(&mut self, space: SpaceId, change: impl FnOnce(&mut StagedPacket)) -> u64 {
         let number = self.recovery.next_packet_number(space).unwrap();
         let mut packet = StagedPacket {

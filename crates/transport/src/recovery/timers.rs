@@ -12,11 +12,10 @@ use crate::{SpaceId, TransportError};
 pub(crate) enum Expired {
     /// No timer had expired.
     Nothing,
-    /// The loss timer expired; what was lost is in
-    /// [`Recovery::take_lost`].
+    /// The loss timer expired. The lost tokens are in [`Recovery::take_lost`].
     Losses,
-    /// The probe timer expired: `count` ack-eliciting packets are to be sent in `space`,
-    /// regardless of the window and the pacer (RFC 9002 §6.2.4). [`Recovery::probe_tokens`] gives what they can carry.
+    /// The probe timer expired: `count` ack-eliciting packets are to be sent in `space`, regardless of the window and
+    /// the pacer (RFC 9002 §6.2.4). [`Recovery::probe_tokens`] gives the tokens that they can carry.
     Probes {
         /// The packet number space.
         space: SpaceId,
@@ -77,17 +76,17 @@ impl Recovery {
         }
     }
 
-    /// The peer sent a 1-RTT packet that wants an answer and holds an ACK frame, newer than all that came
-    /// from it before, though the frame may have acknowledged nothing new: the path works, and what is
-    /// outstanding need not wait for the whole backoff. After this the deadline may be past.
+    /// The peer sent a 1-RTT packet that is ack-eliciting and contains an ACK frame, newer than all its packets before,
+    /// though the frame may acknowledge nothing new. So the path works, and outstanding packets need not wait for the
+    /// whole backoff. After this the deadline may be past.
     ///
-    /// RFC 9002 §6.2.1: "The PTO backoff factor is reset when an acknowledgment is received". The example
-    /// of §A.7 does so only for new acknowledgements, and so does this end. With any other it does less:
-    /// the timer that runs expires as if there were no backoff, and the timers after it have the backoff
-    /// that they would have had, where a reset would leave them one doubling. So the probe is one that an
-    /// expired timer sends, two datagrams at most; none comes sooner than a whole probe timeout after the
-    /// one before, nor without a new packet of the peer's, whose own waits grow. The peer answers it with
-    /// an ACK, which ends the matter: two ends that do this do not keep each other awake.
+    /// RFC 9002 §6.2.1: "The PTO backoff factor is reset when an acknowledgment is received". The example of §A.7 does so
+    /// only for new acknowledgements, and so does this endpoint. For any other it does less: the current timer expires as
+    /// if there were no backoff, and later timers have the backoff that they would have had, where a reset would leave
+    /// them one doubling. So the probe is one that an expired timer sends, of two datagrams at most. It is sent no
+    /// earlier than a whole probe timeout after the one before, and only after a new packet of the peer, whose own waits
+    /// grow. The peer answers it with an ACK, which ends the exchange: two endpoints that do this do not keep each other
+    /// sending.
     pub(crate) fn on_sign_of_life(&mut self, now: Timestamp, context: &PtoContext) {
         let space = SpaceId::Application;
         if context.handshake_confirmed && self.ledger.space(space).awaits_acknowledgement() {
@@ -116,8 +115,8 @@ impl Recovery {
         })
     }
 
-    /// Begins to offer what is outstanding in `space` to probes. Returns for how many probes there is
-    /// something, up to two.
+    /// Starts to offer the outstanding tokens of `space` to probes. Returns how many probes there are tokens for, up to
+    /// two.
     pub(crate) fn begin_probing(&mut self, space: SpaceId) -> usize {
         self.ledger.space_mut(space).begin_probing()
     }
@@ -145,9 +144,9 @@ impl Recovery {
         Ok(())
     }
 
-    /// The peer cannot have accepted what is outstanding in `space`: it answered with a Retry, or it
-    /// rejected 0-RTT (RFC 9000 §17.2.5.3, RFC 9001 §4.6.2). The tokens come in
-    /// [`take_lost`](Self::take_lost); nothing is reported to congestion control.
+    /// Abandons the outstanding packets of `space`, which the peer cannot have accepted: it answered with a Retry, or it
+    /// rejected 0-RTT (RFC 9000 §17.2.5.3, RFC 9001 §4.6.2). [`take_lost`](Self::take_lost) returns their tokens; nothing
+    /// is reported to congestion control.
     ///
     /// # Errors
     /// INTERNAL_ERROR if the ledger is inconsistent.
@@ -187,8 +186,8 @@ impl Recovery {
         self.ledger.start_path(generation)?;
         self.max_datagram_size = max_datagram_size;
         let parameters = self.config.controller_parameters(max_datagram_size, &mut self.random);
-        // Nothing is known of the new path. Timers for what is outstanding on the old one must not be
-        // shorter than that path needs.
+        // Nothing is known of the new path. Timers for packets that are outstanding on the old one must not be shorter than
+        // the new path may need.
         let assumed = self.config.initial_rtt.max(self.path.rtt.smoothed_or_assumed());
         let next = self.ledger.next_index();
         let reordering = Reordering::new(self.config.packet_threshold);
