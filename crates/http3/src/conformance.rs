@@ -1,7 +1,7 @@
-//! What [`Transport`] promises, as tests over any implementation of it.
+//! The requirements of [`Transport`], as tests for any implementation.
 //!
-//! An implementation gives a [`Harness`], two connected ends of it that are each other's peer, and its
-//! test calls [`check`].
+//! An implementation provides a [`Harness`], two connected instances that are each other's peer, and its test calls
+//! [`check`].
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -26,7 +26,7 @@ pub trait Harness {
     fn notices(&mut self, role: Role) -> Vec<Notice>;
 }
 
-/// What the owner of a connection tells HTTP/3 of.
+/// The transport events that are reported to HTTP/3.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
     /// Streams can be opened that could not be.
@@ -55,10 +55,10 @@ pub const MANY: usize = 1000;
 /// How many bytes are written at once to fill a stream.
 pub const CHUNK: usize = 16 << 10;
 
-/// Tries every promise, each with new ends.
+/// Tests every requirement, each with new instances.
 ///
 /// # Panics
-/// If one is not kept.
+/// If one is not met.
 pub fn check<H: Harness>(mut connect: impl FnMut() -> H) {
     let mut with = |promise: fn(&mut Ends<H>)| promise(&mut Ends(connect()));
     with(opens_up_to_the_limit::<H, false>);
@@ -128,7 +128,7 @@ impl<H: Harness> Ends<H> {
         read
     }
 
-    /// Everything that can be read now, and what came then.
+    /// Everything that can be read now, and how the stream ended.
     fn drain(&mut self, role: Role, stream: u64) -> (Vec<u8>, Option<ReadEnd>) {
         let mut all = Vec::new();
         loop {
@@ -149,7 +149,7 @@ impl<H: Harness> Ends<H> {
         stream
     }
 
-    /// A stream on which nothing is on its way.
+    /// A stream on which nothing is in flight.
     fn opened_and_read(&mut self) -> u64 {
         let stream = self.opened(b"x");
         assert_eq!(self.drain(S, stream), (b"x".to_vec(), None));
@@ -303,7 +303,7 @@ fn tells_a_reset_while_data_is_unread<H: Harness>(ends: &mut Ends<H>) {
     ends.at(C, |end| end.reset(stream, 7));
     assert!(ends.notices(S).contains(&Notice::Readable(stream)), "a reset is news");
     assert_eq!(ends.read(S, stream, 0), Err(ReadEnd::Reset(7)));
-    // The other direction goes on.
+    // The other direction continues.
     assert_eq!(ends.write(S, stream, b"answer"), Ok(6));
     assert_eq!(ends.finish(S, stream), Ok(()));
     assert!(ends.notices(C).contains(&Notice::Readable(stream)));

@@ -1,4 +1,4 @@
-//! The connection: which stream belongs to whom, and what ends it all.
+//! An HTTP/3 connection: its streams, and the errors that end it.
 
 mod control;
 mod peer_control;
@@ -56,7 +56,7 @@ pub struct Connection {
     next_request: u64,
     error: Option<ConnectionError>,
     closed: bool,
-    /// The owner of the QUIC connection said that it is gone.
+    /// The owner has reported that the QUIC connection has ended.
     transport_is_closed: bool,
 }
 
@@ -74,9 +74,9 @@ struct RequestStream {
     receive: Receive,
     send: SendPart,
     exchange: Exchange,
-    /// Whether the application has heard of it.
+    /// Whether the application knows of it.
     shown: bool,
-    /// Whether `Event::Data` was told and `read_body` has not returned `None` since.
+    /// Whether `Event::Data` was returned and `read_body` has not returned `None` since.
     data_told: bool,
     informational_responses: u32,
     /// Whether the peer spoiled it, so that it does not count as completed.

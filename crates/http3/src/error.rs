@@ -156,7 +156,7 @@ pub enum SendError {
     StreamsBlocked,
     /// The stream does not exist, or its sending part has ended.
     StreamClosed,
-    /// The peer does not want more of this message.
+    /// The peer sent STOP_SENDING for this message.
     Stopped(Code),
     /// Only the other role sends this.
     WrongRole,
@@ -182,9 +182,9 @@ pub enum SendError {
         /// How many bytes are missing.
         missing: u64,
     },
-    /// The content is not as long as the content-length field says.
+    /// The content does not have the length that the content-length field announces.
     ContentLength {
-        /// What the field says.
+        /// The announced length.
         announced: u64,
         /// What it would be.
         sent: u64,

@@ -42,7 +42,7 @@ pub enum Event {
         /// Its fields.
         fields: HeaderMap,
     },
-    /// The peer's message is complete, and as long as it said it would be.
+    /// The peer's message is complete, and has the announced length.
     Finished {
         /// The request stream.
         stream: u64,
@@ -59,7 +59,7 @@ pub enum Event {
         /// The peer's reason.
         code: Code,
     },
-    /// The peer does not want the rest of our message. A response can still arrive.
+    /// The peer stops reading our message. A response can still arrive.
     Stopped {
         /// The request stream.
         stream: u64,

@@ -62,7 +62,7 @@ pub(crate) struct FrameHeaderDecoder {
 }
 
 impl FrameHeaderDecoder {
-    /// Takes a header from the start of `input`, or all of it if the header goes on after it.
+    /// Removes a header from the start of `input`, or all of `input` if the header is incomplete.
     pub(crate) fn decode(&mut self, input: &mut Bytes) -> Option<FrameHeader> {
         if self.filled == 0
             && let Some((header, used)) = FrameHeader::parse(input)

@@ -75,8 +75,7 @@ fn section(bytes: &[u8], limit: u64) -> Result<Fields, DecodeFailure<Infallible>
     Ok(fields)
 }
 
-/// An encoded field section: what is decoded stays within the limit, and can be encoded and decoded
-/// again.
+/// Checks a field section: decoded contents stay within the limit, and can be encoded and decoded again.
 ///
 /// # Panics
 /// If that is not so.
@@ -92,7 +91,7 @@ pub fn check_field_section(bytes: &[u8]) {
     let lengths = fields.iter().map(|(name, value, _)| name.len() + value.len());
     assert_eq!(size, lengths.sum::<usize>() as u64 + FIELD_OVERHEAD * fields.len() as u64);
     let encoded = encoder.finish();
-    // What `Config::max_field_section_size` promises of the longest HEADERS frame.
+    // `Config::max_field_section_size` bounds the longest HEADERS frame.
     assert!(encoded.len() as u64 <= size + 2);
     assert_eq!(section(&encoded, size).as_ref(), Ok(&fields));
     if let Some(less) = size.checked_sub(1) {
@@ -100,7 +99,7 @@ pub fn check_field_section(bytes: &[u8]) {
     }
 }
 
-/// The peer's QPACK streams: what is wrong with them does not depend on how they are cut.
+/// Checks the peer's QPACK streams: an error in them does not depend on how they are split.
 ///
 /// # Panics
 /// If it does.
@@ -116,8 +115,8 @@ pub fn check_instructions(bytes: &[u8]) {
     }
 }
 
-/// Huffman coded strings: there is one code of a string, so what was decoded has the code that it had;
-/// and every string can be encoded.
+/// Checks Huffman coded strings: each string has one code, so encoding a decoded string gives the same code; and every
+/// string can be encoded.
 ///
 /// # Panics
 /// If that is not so.

@@ -1,18 +1,16 @@
 //! HTTP/3 (RFC 9114) and QPACK (RFC 9204) without I/O, over any transport that offers the stream
 //! trait defined here.
 //!
-//! A [`Connection`] is one side of an HTTP/3 connection. It owns no socket, no clock and no task:
-//! its owner tells it what the transport noticed (`on_streams_available`, `on_streams_arrived`,
-//! `on_readable`, `on_writable`, `on_stopped`), asks [`Connection::next_event`] what that meant, and
-//! moves messages with the `send_*` verbs and [`Connection::read_body`]. Each verb borrows the
-//! [`Transport`] for the time of the call.
+//! A [`Connection`] is one side of an HTTP/3 connection. It owns no socket, no clock and no task: its owner reports
+//! transport events to it (`on_streams_available`, `on_streams_arrived`, `on_readable`, `on_writable`, `on_stopped`), takes
+//! the results from [`Connection::next_event`], and moves messages with the `send_*` methods and
+//! [`Connection::read_body`]. Each method borrows the [`Transport`] for the time of the call.
 //!
-//! Bodies are never copied: what the transport hands out as [`bytes::Bytes`] goes to the
-//! application in slices of the same allocation, and not reading a body is what slows its sender.
+//! Bodies are never copied: the application gets slices of the [`bytes::Bytes`] that the transport returns. An application
+//! that does not read a body slows its sender down.
 //!
-//! With the cargo feature `transport` there is `QuicStreams`, the trait for a connection of
-//! `clearway-transport`; with `conformance`, tests of what the trait promises for any other.
-//!
+//! With the cargo feature `transport` there is `QuicStreams`, the trait for a connection of `clearway-transport`; with
+//! `conformance`, tests of the trait's requirements for any other implementation.
 //! ```
 //! use bytes::Bytes;
 //! use clearway_http3::{Config, Connection, ReadEnd, Role, Transport, WriteError};
@@ -50,8 +48,8 @@
 //! assert!(transport.0.iter().any(|stream| stream.starts_with(&[0, 4])));
 //! ```
 //!
-//! What a peer can make this crate keep is bounded: by [`Config`] for field sections, by the
-//! transport's limit on open streams for everything that exists once per stream.
+//! The memory that a peer can make this crate use is bounded: by [`Config`] for field sections, by the transport's limit on
+//! open streams for everything that exists once per stream.
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! The streams of a connection of `clearway-transport` as HTTP/3 sees them.
+//! The streams of a connection of `clearway-transport`, for HTTP/3.
 
 use bytes::Bytes;
 use clearway_transport::{self as transport, Connection, ReadError, ReadOutcome};
@@ -102,7 +102,7 @@ impl Transport for QuicStreams<'_> {
             Ok(ReadOutcome::Blocked) => Ok(None),
             Ok(ReadOutcome::Finished) => Err(ReadEnd::Finished),
             Err(ReadError::Reset(code)) => Err(ReadEnd::Reset(code.get())),
-            // There is no such stream, or it is over.
+            // There is no such stream, or it has ended.
             Err(_) => Err(GONE),
         }
     }

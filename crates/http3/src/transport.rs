@@ -2,13 +2,12 @@ use core::fmt;
 
 use bytes::Bytes;
 
-/// One QUIC connection as HTTP/3 sees it. Streams are named by their QUIC stream IDs
-/// (RFC 9000 §2.1).
+/// A QUIC connection, as HTTP/3 uses it. Streams are identified by their QUIC stream IDs (RFC 9000 §2.1).
 ///
-/// Every promise made here is a test in the module `conformance` (with the cargo feature of that name).
+/// The module `conformance` (with the cargo feature of that name) tests every requirement stated here.
 ///
-/// The end of the connection closes every stream as if it had been reset (RFC 9000 §10.2): no more are
-/// opened, nothing more is written, and what came before that can still be read.
+/// The end of the connection closes every stream as if it had been reset (RFC 9000 §10.2): no more are opened, nothing
+/// more is written, and data received before that can still be read.
 pub trait Transport {
     /// Opens a bidirectional stream; `None` while the peer's limit does not allow one, and always when
     /// the connection is gone.
@@ -30,15 +29,15 @@ pub trait Transport {
     /// [`on_writable`](crate::Connection::on_writable) when there is room.
     fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError>;
 
-    /// Ends the sending part of `stream` after what was written.
+    /// Ends the sending part of `stream` after the written data.
     fn finish(&mut self, stream: u64) -> Result<(), WriteError>;
 
     /// Abandons the sending part of `stream` (RFC 9000 §19.4). No effect if it has ended: the peer has
     /// everything, or it was reset before.
     fn reset(&mut self, stream: u64, code: u64);
 
-    /// Asks the peer to stop sending on `stream` and discards what it sent (RFC 9000 §19.5). No
-    /// effect if that part has ended.
+    /// Asks the peer to stop sending on `stream` and discards received data (RFC 9000 §19.5). No effect if that part
+    /// has ended.
     fn stop_sending(&mut self, stream: u64, code: u64);
 
     /// The next bytes of `stream`, in order, at most `max`; `None` if there are none now.
@@ -82,9 +81,8 @@ impl core::error::Error for WriteError {}
 pub enum ReadEnd {
     /// Everything the peer sent has been read.
     Finished,
-    /// The peer abandoned the stream, with this application error code. A stream that does not exist,
-    /// or that cannot be read, says this too, with H3_REQUEST_CANCELLED; so does every stream of a
-    /// connection that is gone, after the data that came before. It is never an end: a message that was
-    /// cut off must not look complete.
+    /// The peer abandoned the stream, with this application error code. It is also returned, with H3_REQUEST_CANCELLED,
+    /// for a stream that does not exist or cannot be read, and for every stream of a connection that has ended, after the
+    /// data that was received before. It is never an end: a truncated message must not look complete.
     Reset(u64),
 }

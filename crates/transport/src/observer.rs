@@ -130,7 +130,7 @@ pub enum ConnectionState {
 pub struct PacketObservation<'a> {
     /// Its type.
     pub packet_type: PacketType,
-    /// Its number.
+    /// The packet number.
     pub number: PacketNumber,
     /// The key phase bit of a 1-RTT packet.
     pub key_phase: bool,
@@ -150,7 +150,7 @@ pub struct PacketObservation<'a> {
 pub struct LostPacket {
     /// Its space.
     pub space: SpaceId,
-    /// Its number.
+    /// The packet number.
     pub number: PacketNumber,
     /// Its size in bytes.
     pub bytes: u64,

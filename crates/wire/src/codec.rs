@@ -109,7 +109,7 @@ impl<'a> Writer<'a> {
         self.buffer.get_mut(..self.written).unwrap_or_default()
     }
 
-    /// Forgets what was written beyond `length`.
+    /// Discards the bytes after the first `length`.
     pub fn truncate(&mut self, length: usize) {
         self.written = self.written.min(length);
     }

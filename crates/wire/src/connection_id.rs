@@ -47,7 +47,7 @@ impl ConnectionId {
         self.bytes.get(..usize::from(self.length)).unwrap_or_default()
     }
 
-    /// How many bytes.
+    /// The length in bytes.
     pub fn len(&self) -> usize {
         usize::from(self.length)
     }

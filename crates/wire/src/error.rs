@@ -1,6 +1,6 @@
 use core::fmt;
 
-/// Why bytes are not what they claim to be.
+/// The reason that bytes cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -21,7 +21,7 @@ pub enum DecodeError {
         /// The frame type.
         frame_type: u64,
     },
-    /// The same transport parameter came twice (RFC 9000 §7.4).
+    /// A transport parameter occurs twice (RFC 9000 §7.4).
     DuplicateParameter {
         /// The parameter's identifier.
         id: u64,
@@ -41,7 +41,9 @@ impl fmt::Display for DecodeError {
             Self::Truncated { field } => write!(f, "the input ends inside {field}"),
             Self::Invalid { field, problem } => write!(f, "{field} {problem}"),
             Self::UnknownFrame { frame_type } => write!(f, "unknown frame type {frame_type:#x}"),
-            Self::DuplicateParameter { id } => write!(f, "transport parameter {id:#x} came twice"),
+            Self::DuplicateParameter { id } => {
+                write!(f, "transport parameter {id:#x} occurs twice")
+            }
         }
     }
 }

@@ -46,7 +46,7 @@ pub use streams_blocked::StreamsBlocked;
 
 use crate::{DecodeError, Direction, EncodeError, Reader, VarInt, Writer};
 
-/// Any frame.
+/// A frame of QUIC version 1 (RFC 9000 §19), or a DATAGRAM frame (RFC 9221).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame<'a> {
     /// §19.1

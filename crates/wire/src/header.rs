@@ -1,9 +1,9 @@
-//! Packet headers: what all versions of QUIC share (RFC 8999) and those of version 1 (RFC 9000 §17).
+//! Packet headers: the parts that all versions of QUIC share (RFC 8999), and those of version 1 (RFC 9000 §17).
 //!
-//! A receiver calls [`ProtectedHeader::decode`] on what is left of a datagram, takes as many bytes as
-//! the packet has, and, once header protection is removed, reads the first byte with the functions of
-//! this module. A sender calls [`LongHeader::encode`] or [`ShortHeader::encode`], appends frames, and
-//! for a long header fills in the length with [`set_length`].
+//! A receiver calls [`ProtectedHeader::decode`] on the rest of a datagram, takes as many bytes as the packet has, and, once
+//! header protection is removed, reads the first byte with the functions of this module. A sender calls
+//! [`LongHeader::encode`] or [`ShortHeader::encode`], appends frames, and for a long header fills in the length with
+//! [`set_length`].
 
 mod invariant;
 mod long;

@@ -59,7 +59,7 @@ impl PacketNumber {
     /// largest packet number received in its space so far (RFC 9000 §A.3).
     pub fn decode(truncated: u64, length: usize, largest: Option<Self>) -> Self {
         let expected = match largest {
-            // There is nothing after the last; what comes can only be it or before it.
+            // There is no number after the last, so this can only be the last or one before it.
             Some(largest) => largest.next().unwrap_or(largest).0,
             None => 0,
         };

@@ -14,7 +14,7 @@ pub enum Initiator {
 /// Which way a stream carries data (RFC 9000 §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Direction {
-    /// Both ways.
+    /// Both endpoints send data.
     Bidirectional,
     /// From its initiator to the peer.
     Unidirectional,
@@ -47,7 +47,7 @@ impl StreamId {
         self.0.get()
     }
 
-    /// Who opened it.
+    /// The endpoint that opens the stream.
     pub const fn initiator(self) -> Initiator {
         if self.0.get() & 1 == 0 { Initiator::Client } else { Initiator::Server }
     }

@@ -13,9 +13,9 @@ pub use preferred_address::PreferredAddress;
 pub struct TransportParameters {
     /// The destination connection ID of the client's first Initial. Only from a server.
     pub original_destination_connection_id: Option<ConnectionId>,
-    /// In milliseconds; 0 for none.
+    /// The idle timeout in milliseconds; 0 for none.
     pub max_idle_timeout: VarInt,
-    /// For the connection ID of the handshake. Only from a server.
+    /// The stateless reset token of the connection ID that the server chose in the handshake. Only from a server.
     pub stateless_reset_token: Option<ResetToken>,
     /// The largest UDP payload in bytes that its sender is willing to receive; at least 1200.
     pub max_udp_payload_size: VarInt,
@@ -31,13 +31,13 @@ pub struct TransportParameters {
     pub initial_max_streams_bidi: VarInt,
     /// Unidirectional streams that the parameter's receiver may open; at most 2^60.
     pub initial_max_streams_uni: VarInt,
-    /// The ACK Delay field counts units of 2 to this power microseconds; at most 20.
+    /// The unit of the ACK Delay field is 2 to this power, in microseconds; at most 20.
     pub ack_delay_exponent: VarInt,
-    /// In milliseconds; below 2^14.
+    /// How long the sender may delay acknowledgements, in milliseconds; below 2^14.
     pub max_ack_delay: VarInt,
-    /// Its sender's address of the handshake does not support that the peer's address changes.
+    /// The sender does not support active migration to the address that it used in the handshake.
     pub disable_active_migration: bool,
-    /// Where the server would rather be reached. Only from a server.
+    /// The address that the server prefers after the handshake. Only from a server.
     pub preferred_address: Option<PreferredAddress>,
     /// Connection IDs that its sender is willing to store; at least 2.
     pub active_connection_id_limit: VarInt,

@@ -236,7 +236,7 @@ proptest! {
         let decoded = TransportParameters::decode(&bytes, Initiator::Server);
         prop_assert_eq!(decoded, Ok(parameters));
         for end in 0..bytes.len() {
-            // Cut between two parameters, what is left is a shorter list; elsewhere it is an error.
+            // Truncated between two parameters, it is a shorter list; elsewhere it is an error.
             let cut = TransportParameters::decode(&bytes[..end], Initiator::Server);
             prop_assert!(cut.map_or(true, |cut| encoded(&cut).len() <= end));
         }

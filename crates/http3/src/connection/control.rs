@@ -16,7 +16,7 @@ const EVERY_REQUEST: u64 = (1 << 62) - 4;
 pub(super) struct LocalControl {
     stream: Option<u64>,
     pending: VecDeque<Bytes>,
-    /// What the reserved stream (§6.2.3) says, until it is opened.
+    /// The contents of the reserved stream (§6.2.3), until it is opened.
     reserved_stream: Option<Bytes>,
     /// The identifier of the last GOAWAY.
     goaway: Option<u64>,
@@ -70,7 +70,7 @@ impl LocalControl {
         Ok(())
     }
 
-    /// Writes what is waiting, as far as the transport takes it.
+    /// Writes what is pending, as far as the transport accepts it.
     pub(super) fn flush<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -114,15 +114,15 @@ impl LocalControl {
 }
 
 impl Connection {
-    /// Asks the peer for no more requests, but still accepts what is on its way (RFC 9114 §5.2). To
-    /// be followed by [`Connection::goaway`] a round trip later. A client promises to accept no push.
+    /// Asks the peer for no more requests, but still accepts those that are on their way (RFC 9114 §5.2).
+    /// [`Connection::goaway`] has to follow a round trip later. A client announces that it accepts no push.
     pub fn shutdown<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         let id = if self.role == Role::Server { EVERY_REQUEST } else { 0 };
         self.send_goaway(transport, id);
     }
 
-    /// Says that nothing beyond what was accepted so far will be processed (RFC 9114 §5.2). Requests
-    /// that arrive later are rejected. When [`Connection::is_idle`], the connection can be closed.
+    /// Announces that no requests beyond those accepted so far will be processed (RFC 9114 §5.2). Later requests are
+    /// rejected. The connection can be closed once [`Connection::is_idle`].
     pub fn goaway<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         let id = if self.role == Role::Server { self.next_request } else { 0 };
         self.send_goaway(transport, id);

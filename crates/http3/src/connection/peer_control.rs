@@ -85,7 +85,10 @@ impl ControlReceive {
         }
         let limit = match frame_type {
             FrameType::Settings if self.settings_seen => {
-                return Err(ConnectionError::new(Code::FRAME_UNEXPECTED, "SETTINGS came twice"));
+                return Err(ConnectionError::new(
+                    Code::FRAME_UNEXPECTED,
+                    "a second SETTINGS frame",
+                ));
             }
             FrameType::Settings => MAX_PAYLOAD,
             FrameType::GoAway | FrameType::MaxPushId | FrameType::CancelPush => 8,
@@ -151,7 +154,7 @@ impl Connection {
             }
             ControlFrame::GoAway(id) => self.peer_goaway(transport, id),
             ControlFrame::MaxPushId(id) => self.max_push_id(id),
-            // RFC 9114 §7.2.3: neither did we promise a push, nor did we allow one.
+            // RFC 9114 §7.2.3: no push was announced, and none was permitted.
             ControlFrame::CancelPush(_) => Err(ConnectionError::new(
                 Code::ID_ERROR,
                 "CANCEL_PUSH names a push that does not exist",

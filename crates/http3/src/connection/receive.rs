@@ -32,7 +32,7 @@ enum Frame {
     Skip { remaining: u64 },
 }
 
-/// What reading came to.
+/// The result of reading.
 #[derive(Debug)]
 pub(super) enum Step {
     /// There is nothing more to read now.
@@ -47,7 +47,7 @@ pub(super) enum Step {
     Reset(Code),
 }
 
-/// What reading content came to.
+/// The result of reading content.
 #[derive(Debug)]
 pub(super) enum Body {
     Chunk(Bytes),
@@ -197,7 +197,7 @@ impl Receive {
         }
     }
 
-    /// The end of the stream, which must not cut a frame (RFC 9114 §7.1).
+    /// The end of the stream, which must not truncate a frame (RFC 9114 §7.1).
     pub(super) fn finished(&self) -> Result<Step, Fault> {
         if matches!(self.frame, Frame::Header) && !self.header.is_partial() {
             return Ok(Step::Finished);

@@ -83,7 +83,7 @@ impl Connection {
         }
     }
 
-    /// A reset overtakes content that nobody reads.
+    /// Reports a reset while content is left unread.
     pub(super) fn notice_reset<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         let awaits_reader =
             |request: &RequestStream| !request.receive.is_ended() && request.receive.has_content();
@@ -96,9 +96,9 @@ impl Connection {
 
     /// The next content of the peer's message on `stream`, at most `max` bytes, without copying.
     ///
-    /// `None`: nothing now, or no more at all; [`Event::Data`] or [`Event::Finished`] will tell. Not
-    /// calling this is how an application slows its peer down; one that has begun reads until `None`,
-    /// since what follows the content is only found then.
+    /// `None` if there is nothing to read now or at all; [`Event::Data`] or [`Event::Finished`] follows. An application slows
+    /// its peer down by not calling this. Once it has begun, it has to read until `None`, since what follows the content is
+    /// only found then.
     pub fn read_body<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -140,7 +140,7 @@ impl Connection {
         }
     }
 
-    /// Decodes and checks a field section, and tells the application.
+    /// Decodes and checks a field section, and reports it to the application.
     fn section(&mut self, stream: u64, section: &[u8]) -> Result<(), Fault> {
         let Some(request) = self.requests.get_mut(&stream) else { return Ok(()) };
         let kind = match (request.receive.phase, self.role) {
@@ -250,7 +250,7 @@ impl Connection {
         self.retire(stream);
     }
 
-    /// Does what the RFC says about something wrong on `stream`.
+    /// Handles a violation on `stream` as the RFC requires.
     fn fault<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, fault: Fault) {
         match fault {
             Fault::Connection(error) => self.fail(transport, error),
@@ -268,7 +268,7 @@ impl Connection {
         }
     }
 
-    /// Answers 431 for the application (RFC 9114 §4.2.2), which never hears of the request.
+    /// Answers with 431 in place of the application (RFC 9114 §4.2.2), which never sees the request.
     fn refuse_large_request<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         let mut response = http::Response::new(());
         *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;

@@ -1,4 +1,4 @@
-//! The sending part of a request stream: what was said, and what the transport has not taken yet.
+//! The sending part of a request stream: its state, and what the transport has not accepted yet.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ enum Phase {
     Content,
     /// Only the end can come.
     Trailed,
-    /// Everything was said; some of it may still wait for the transport.
+    /// The message is complete; some of it may still wait for the transport.
     Finishing,
     /// The transport has everything, or the rest was abandoned.
     Ended,
@@ -83,7 +83,7 @@ impl SendPart {
         }
     }
 
-    /// Whether what was said is a whole message: DATA frames filled, content as long as announced.
+    /// Whether the message is complete: DATA frames filled, and the content as long as announced.
     fn check_complete(&self) -> Result<(), SendError> {
         if self.frame_remaining > 0 {
             return Err(SendError::FrameIncomplete { missing: self.frame_remaining });
@@ -136,7 +136,7 @@ impl SendPart {
         Ok(())
     }
 
-    /// Drops what is waiting: the sending part is over.
+    /// Discards pending data, since the sending part has ended.
     pub(super) fn end(&mut self) {
         self.phase = Phase::Ended;
         self.pending = VecDeque::new();
@@ -146,19 +146,19 @@ impl SendPart {
         self.phase == Phase::Ended
     }
 
-    /// The peer does not want more.
+    /// The peer sent STOP_SENDING.
     pub(super) fn stop(&mut self, code: Code) {
         self.stopped = Some(code);
         self.end();
     }
 
-    /// Whether the application waits and can now go on; it is told once.
+    /// Whether the application waits and can now continue. Returned once.
     pub(super) fn take_unblocked(&mut self) -> bool {
         let is_open = self.phase == Phase::Content && self.pending.is_empty();
         is_open && core::mem::take(&mut self.blocked)
     }
 
-    /// Hands over what is waiting, and the end. Whether nothing waits any more.
+    /// Writes pending data and the end to the transport. Returns whether nothing is pending any more.
     pub(super) fn flush<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,

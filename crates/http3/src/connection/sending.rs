@@ -12,7 +12,7 @@ use crate::message::{
 use crate::qpack::Encoder;
 use crate::{Code, Event, SendError, Transport, WriteError};
 
-/// A header section that says `end` must not announce content.
+/// Checks that a header section with `end` announces no content.
 fn check_end(content: Content, end: bool) -> Result<(), SendError> {
     match content.announced() {
         Some(announced) if end && announced > 0 => {
@@ -93,14 +93,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends content: how many bytes of `data` the transport took.
+    /// Sends content, and returns how many bytes of `data` the transport accepted.
     ///
-    /// A DATA frame is begun for the whole of `data`. If fewer bytes were taken, the rest must follow
-    /// before trailers and the end can; [`Event::Writable`] tells when.
+    /// A DATA frame is begun for the whole of `data`. If fewer bytes were accepted, the rest must follow before trailers or
+    /// the end can be sent; [`Event::Writable`] reports when it can.
     ///
-    /// Errors: [`SendError::ContentLength`] if it would be more than the content-length field says,
-    /// [`SendError::Stopped`], [`SendError::OutOfOrder`], [`SendError::StreamClosed`],
-    /// [`SendError::ConnectionClosed`].
+    /// Errors: [`SendError::ContentLength`] if it is more than the content-length field announces, [`SendError::Stopped`],
+    /// [`SendError::OutOfOrder`], [`SendError::StreamClosed`], [`SendError::ConnectionClosed`].
     pub fn send_body<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -231,7 +230,7 @@ impl Connection {
         }
     }
 
-    /// The peer does not want the rest of our message.
+    /// The peer stops reading our message.
     pub(super) fn request_stopped<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,

@@ -28,7 +28,7 @@ impl Default for Unidirectional {
     }
 }
 
-/// Takes a stream type from the start of `input`, after what was collected before.
+/// Reads a stream type from the start of `input`, after the bytes that were collected before.
 fn collect_type(bytes: &mut [u8; 8], filled: &mut usize, input: &mut Bytes) -> Option<u64> {
     while let Some(&byte) = input.first() {
         input.advance(1);
@@ -51,7 +51,7 @@ impl Connection {
         transport: &mut T,
         stream: u64,
     ) {
-        // Taken out, so that what it says can change the connection.
+        // Removed, so that its contents can change the connection.
         let Some(mut kind) = self.unidirectional.remove(&stream) else { return };
         let outcome = loop {
             match transport.read(stream, READ) {

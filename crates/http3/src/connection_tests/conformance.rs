@@ -1,4 +1,4 @@
-//! The transport in memory keeps the promises that HTTP/3 is tested on.
+//! The transport in memory, on which HTTP/3 is tested, meets the requirements.
 
 use std::collections::{BTreeMap, BTreeSet};
 

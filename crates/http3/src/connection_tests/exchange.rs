@@ -1,4 +1,4 @@
-//! A client and a server that speak to each other, however the transport cuts what they say.
+//! A client and a server that exchange messages over transports that split them in different ways.
 
 use bytes::{Bytes, BytesMut};
 use clearway_units::Random;
@@ -44,7 +44,7 @@ impl Sender {
     }
 }
 
-/// What one side heard of one message.
+/// What one side received of one message.
 #[derive(Default, Debug, PartialEq)]
 struct Heard {
     start: Vec<String>,

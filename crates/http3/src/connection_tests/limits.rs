@@ -22,7 +22,7 @@ fn status_on(alone: &mut Alone, stream: u64) -> String {
     status
 }
 
-/// RFC 9114 §4.2.2: 431, whether the frame is too long or what it decodes to is too large.
+/// RFC 9114 §4.2.2: 431, whether the frame is too long or its decoded contents are too large.
 #[test]
 fn section_4_2_2_large_requests_are_answered_with_431() {
     let expanding = request("GET", &[("a", &"0".repeat(200))]);

@@ -13,7 +13,7 @@ pub(super) struct Half {
     pub(super) finished: bool,
     pub(super) reset: Option<u64>,
     pub(super) stopped: Option<u64>,
-    /// The reader knows of the end or of the reset.
+    /// The reader has seen the end or the reset.
     pub(super) end_is_known: bool,
     /// A write took less than it was given.
     pub(super) is_blocked: bool,
@@ -61,7 +61,7 @@ impl Default for Link {
 }
 
 impl Link {
-    /// A link that cuts what it moves into `sizes` and holds `window` bytes per direction.
+    /// A link that splits data into pieces of `sizes` and holds `window` bytes per direction.
     pub(super) fn narrow(sizes: Vec<usize>, window: usize) -> Self {
         Self { sizes, window, ..Self::default() }
     }

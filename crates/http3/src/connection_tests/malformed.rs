@@ -1,4 +1,4 @@
-//! Stream errors: messages that are malformed or do not come to their end (RFC 9114 §4.1).
+//! Stream errors: messages that are malformed or incomplete (RFC 9114 §4.1).
 
 use super::pair::{Alone, data, headers, request, response};
 use crate::{Code, Event, Transport};
@@ -15,7 +15,7 @@ fn read_all(alone: &mut Alone, stream: u64) -> (Vec<Event>, Vec<u8>) {
     (events, content)
 }
 
-/// The server hears nothing of the request, and abandons both directions.
+/// The application of the server sees nothing of the request, and both directions are abandoned.
 #[track_caller]
 fn assert_unseen(parts: &[&[u8]], code: Code) {
     let mut server = Alone::server();
@@ -118,7 +118,7 @@ fn section_4_1_2_surplus_content_is_not_read() {
     assert!(matches!(events.last(), Some(Event::Failed { .. })), "{events:?}");
 }
 
-/// The same when the end comes by itself, after everything was read.
+/// The same when the end arrives separately, after everything was read.
 #[test]
 fn section_4_1_2_content_length_with_a_late_empty_end() {
     let mut server = Alone::server();
@@ -221,7 +221,7 @@ fn a_reset_overtakes_content_that_is_not_read() {
     assert!(connection.is_idle());
 }
 
-/// RFC 9114 §4.1: a response that came before the end of the request is kept.
+/// RFC 9114 §4.1: a response that was received before the end of the request is kept.
 #[test]
 fn section_4_1_a_stopped_request_can_have_its_response() {
     let mut client = Alone::client_with("CONNECT");

@@ -8,12 +8,12 @@ use crate::frame::{put_frame, put_varint};
 use crate::qpack::Encoder;
 use crate::{Code, Config, Connection, Event, Role};
 
-/// A configuration that says nothing at random.
+/// A configuration without random contents.
 pub(super) fn plain() -> Config {
     Config { grease: false, ..Config::default() }
 }
 
-/// Lets a connection notice everything that its transport could tell.
+/// Reports all events of the transport to a connection.
 pub(super) fn drive(connection: &mut Connection, link: &mut Link) {
     let role = connection.role();
     connection.on_streams_available(&mut link.end(role));
@@ -109,7 +109,7 @@ impl Alone {
         stream
     }
 
-    /// Lets the connection read, and returns what it made of it.
+    /// Lets the connection read, and returns its events.
     pub(super) fn events(&mut self) -> Vec<Event> {
         drive(&mut self.connection, &mut self.link);
         let events = events(&mut self.connection);
@@ -161,7 +161,7 @@ pub(super) fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
     frame(0x01, &encoder.finish())
 }
 
-/// The HEADERS frame of a request with `fields` beside the pseudo-header fields.
+/// The HEADERS frame of a request with `fields` in addition to the pseudo-header fields.
 pub(super) fn request(method: &str, fields: &[(&str, &str)]) -> Vec<u8> {
     let pseudo =
         [(":method", method), (":scheme", "https"), (":authority", "a.example"), (":path", "/")];

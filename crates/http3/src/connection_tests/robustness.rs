@@ -76,7 +76,7 @@ fn take(alone: &mut Alone, step: Step) {
         Step::Unidirectional(bytes) => {
             alone.open_unidirectional(&bytes);
         }
-        // A server that does this is told off at once, which would hide all else.
+        // A server that does this gets a connection error at once, which would hide all else.
         Step::Bidirectional(bytes) if !is_server => {
             alone.open_bidirectional(&bytes);
         }

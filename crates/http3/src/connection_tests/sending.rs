@@ -1,4 +1,4 @@
-//! What the sending verbs refuse, and what they do when the transport is full or the peer had enough.
+//! What the sending methods reject, and what they do when the transport is full or the peer sent STOP_SENDING.
 
 use bytes::Bytes;
 use http::{HeaderMap, Response};

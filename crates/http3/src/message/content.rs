@@ -1,15 +1,15 @@
 /// What the content of a message may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ContentRule {
-    /// As long as its content-length field says; any length without one.
+    /// As long as the content-length field announces; any length without one.
     Length(Option<u64>),
-    /// Never any content, whatever content-length says (RFC 9110 §6.4.1).
+    /// No content, whatever content-length announces (RFC 9110 §6.4.1).
     None,
     /// The data of a CONNECT tunnel, to which content-length does not apply (RFC 9110 §9.3.6).
     Tunnel,
 }
 
-/// Counts the content of one message against what it may be (RFC 9114 §4.1.2).
+/// Compares the content of one message with its announced length (RFC 9114 §4.1.2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Content {
     rule: ContentRule,
@@ -39,7 +39,7 @@ impl Content {
         }
     }
 
-    /// Whether `more` bytes would still be within what was announced.
+    /// Whether `more` bytes would still be within the announced length.
     pub(crate) fn admits(&self, more: u64) -> bool {
         let length = self.length.saturating_add(more);
         self.announced().is_none_or(|announced| length <= announced)

@@ -16,8 +16,8 @@ pub(crate) enum SectionKind {
     Trailers,
 }
 
-/// Collects a received field section and refuses what is malformed as soon as it is seen
-/// (RFC 9114 §4.1.2, §4.2, §4.3).
+/// Collects a received field section, and rejects malformed parts as soon as they are decoded (RFC 9114 §4.1.2, §4.2,
+/// §4.3).
 #[derive(Debug)]
 pub(crate) struct FieldSection {
     kind: SectionKind,

@@ -21,8 +21,8 @@ pub(crate) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, SendErr
 
 /// Encodes a request's header section (RFC 9114 §4.3.1).
 ///
-/// `:authority` comes from the URI or else from `host`, which itself is not sent
-/// (§4.3.1 prefers `:authority`). The scheme is https unless the URI says otherwise.
+/// `:authority` comes from the URI, or from `host`, which itself is not sent (§4.3.1 prefers `:authority`). The scheme is
+/// https unless the URI has another.
 pub(crate) fn encode_request(request: &Request<()>) -> Result<Encoder, SendError> {
     let mut encoder = Encoder::new();
     let method = request.method();

@@ -1,8 +1,7 @@
 //! The Huffman code for string literals (RFC 7541 Appendix B).
 //!
-//! The code is canonical: codes of one length are consecutive numbers in the order of their
-//! symbols, and shorter codes come first. So the lengths say everything, and all tables here are
-//! computed from them by the compiler.
+//! The code is canonical: codes of one length are consecutive numbers in the order of their symbols, and shorter codes
+//! come first. So the lengths define the code, and the compiler computes all tables here from them.
 
 /// How many bits the code of each byte has, and at the end that of EOS.
 const LENGTHS: [u8; 257] = [

@@ -4,9 +4,9 @@ use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
 /// CONNECTION_CLOSE (RFC 9000 §19.19): by the transport (0x1c) or by the application (0x1d).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionClose<'a> {
-    /// The error code, in the space that `kind` says.
+    /// The error code; `kind` determines the space that it belongs to.
     pub error_code: VarInt,
-    /// Who closed.
+    /// Whether the transport or the application closed the connection.
     pub kind: CloseKind,
     /// Text for people; not necessarily UTF-8.
     pub reason: &'a [u8],

@@ -4,7 +4,7 @@ use crate::{DecodeError, Direction, EncodeError, Reader, VarInt, Writer};
 /// MAX_STREAMS (RFC 9000 §19.11); the count is at most 2^60.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MaxStreams {
-    /// Of which kind.
+    /// The direction of the streams.
     pub direction: Direction,
     /// How many may be opened over the connection's life.
     pub maximum: VarInt,

@@ -3,7 +3,7 @@ use crate::{EncodeError, Reader, Writer};
 /// A run of PADDING frames (RFC 9000 §19.1): `length` zero bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Padding {
-    /// How many.
+    /// The number of PADDING frames, of one byte each.
     pub length: usize,
 }
 

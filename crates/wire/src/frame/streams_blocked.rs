@@ -4,7 +4,7 @@ use crate::{DecodeError, Direction, EncodeError, Reader, VarInt, Writer};
 /// STREAMS_BLOCKED (RFC 9000 §19.14); the limit is at most 2^60.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamsBlocked {
-    /// Of which kind.
+    /// The direction of the streams.
     pub direction: Direction,
     /// The limit that blocks.
     pub limit: VarInt,

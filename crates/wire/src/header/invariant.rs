@@ -25,8 +25,8 @@ pub enum Invariant<'a> {
 }
 
 impl<'a> Invariant<'a> {
-    /// Reads the header of the packet that `datagram` begins with. A short header does not state the
-    /// length of its connection ID, so the receiver says how long those are that it issues.
+    /// Reads the header of the packet at the start of `datagram`. A short header does not contain the length of its
+    /// connection ID, so the receiver passes the length of the IDs that it issues.
     pub fn decode(datagram: &'a [u8], short_connection_id_len: usize) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(datagram);
         if !is_long(reader.u8("Header Form")?) {

@@ -4,13 +4,13 @@ use crate::{ConnectionId, EncodeError, LongPacketType, PacketNumber, VarInt, Ver
 /// The header of an Initial, 0-RTT or Handshake packet to be written (RFC 9000 §17.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LongHeader<'a> {
-    /// Which of them.
+    /// The packet type.
     pub packet_type: LongPacketType,
     /// The version; only version 1 can be written.
     pub version: Version,
-    /// To whom.
+    /// The Destination Connection ID.
     pub destination: ConnectionId,
-    /// From whom.
+    /// The Source Connection ID.
     pub source: ConnectionId,
     /// An Initial's token, empty if there is none. Other types have no such field and ignore it.
     pub token: &'a [u8],

@@ -21,13 +21,13 @@ pub struct ProtectedHeader<'a> {
 pub enum HeaderKind<'a> {
     /// An Initial, 0-RTT or Handshake packet (§17.2.2 to §17.2.4).
     Long {
-        /// Which of them.
+        /// The packet type.
         packet_type: LongPacketType,
         /// The version: one that this crate knows.
         version: Version,
-        /// To whom.
+        /// The Destination Connection ID.
         destination: ConnectionId,
-        /// From whom.
+        /// The Source Connection ID.
         source: ConnectionId,
         /// An Initial's token; empty if it has none, and for other types.
         token: &'a [u8],
@@ -36,7 +36,7 @@ pub enum HeaderKind<'a> {
     },
     /// A 1-RTT packet (§17.3.1).
     Short {
-        /// To whom.
+        /// The Destination Connection ID.
         destination: ConnectionId,
         /// The latency spin bit.
         spin: bool,
@@ -52,21 +52,21 @@ pub enum HeaderKind<'a> {
     UnknownVersion {
         /// The version.
         version: Version,
-        /// To whom: up to 255 bytes.
+        /// The Destination Connection ID, of up to 255 bytes.
         destination: &'a [u8],
-        /// From whom: up to 255 bytes.
+        /// The Source Connection ID, of up to 255 bytes.
         source: &'a [u8],
     },
 }
 
 impl<'a> ProtectedHeader<'a> {
-    /// Reads the header of the packet that `datagram` begins with. A short header does not state the
-    /// length of its connection ID, so the receiver says how long those are that it issues.
+    /// Reads the header of the packet at the start of `datagram`. A short header does not contain the length of its
+    /// connection ID, so the receiver passes the length of the IDs that it issues.
     ///
     /// # Errors
-    /// The packet is cut short (its Length field is checked against the bytes there are), has a
-    /// connection ID longer than 20 bytes in version 1, or is a malformed Retry or Version
-    /// Negotiation. Such a packet is to be dropped, with all that follows in the datagram.
+    /// The packet is truncated (its Length field is compared with the bytes that are left), has a connection ID longer
+    /// than 20 bytes in version 1, or is a malformed Retry or Version Negotiation. Such a packet has to be dropped, with
+    /// everything that follows it in the datagram.
     pub fn decode(datagram: &'a [u8], short_connection_id_len: usize) -> Result<Self, DecodeError> {
         let first_byte = Reader::new(datagram).u8("Header Form")?;
         let (packet_len, kind) = match Invariant::decode(datagram, short_connection_id_len)? {

@@ -1,15 +1,14 @@
 use super::{FIXED_BIT, LONG_FORM};
 use crate::{ConnectionId, DecodeError, EncodeError, Version, Writer};
 
-/// A Retry packet (RFC 9000 §17.2.5). Whether its integrity tag is right is for the owner of the keys
-/// to say.
+/// A Retry packet (RFC 9000 §17.2.5). Its integrity tag is not verified here, since that needs a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry<'a> {
     /// The version.
     pub version: Version,
-    /// To whom.
+    /// The Destination Connection ID.
     pub destination: ConnectionId,
-    /// From whom: the ID that the client's next Initial goes to.
+    /// The Source Connection ID: the destination of the client's next Initial packet.
     pub source: ConnectionId,
     /// What the client's next Initial has to show; never empty.
     pub token: &'a [u8],
@@ -26,8 +25,7 @@ impl<'a> Retry<'a> {
     /// Reads a Retry packet that takes up the whole datagram.
     ///
     /// # Errors
-    /// There is no room for the tag, or the token is empty: a client is to drop such a packet
-    /// (RFC 9000 §17.2.5.2).
+    /// There is no room for the tag, or the token is empty: a client drops such a packet (RFC 9000 §17.2.5.2).
     pub(super) fn decode(
         datagram: &'a [u8],
         version: Version,
@@ -46,12 +44,11 @@ impl<'a> Retry<'a> {
         Ok(Self { version, destination, source, token, without_tag, integrity_tag: *tag })
     }
 
-    /// Writes a Retry packet up to its integrity tag, which the caller computes over
-    /// [`retry_pseudo_packet`] of what was written, and appends. `unused` gives the four bits of the
-    /// first byte that have no meaning; any value will do.
+    /// Writes a Retry packet up to its integrity tag, which the caller computes over [`retry_pseudo_packet`] of the written
+    /// bytes and appends. `unused` gives the four unused bits of the first byte, whose value is arbitrary.
     ///
     /// # Errors
-    /// It does not fit with its tag, or `token` is empty. Nothing was written.
+    /// The packet does not fit with its tag, or `token` is empty. Nothing was written.
     pub fn encode_without_tag(
         writer: &mut Writer<'_>,
         unused: u8,

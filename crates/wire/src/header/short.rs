@@ -5,7 +5,7 @@ use crate::{ConnectionId, EncodeError, PacketNumber, Writer};
 /// The header of a 1-RTT packet to be written (RFC 9000 §17.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShortHeader {
-    /// To whom.
+    /// The Destination Connection ID.
     pub destination: ConnectionId,
     /// The latency spin bit (RFC 9000 §17.4).
     pub spin: bool,

@@ -29,7 +29,7 @@ pub(super) fn decode(bytes: &[u8], from: Initiator) -> Result<P, DecodeError> {
             }
         }
     }
-    // A server without connection IDs cannot be told from another at a second address.
+    // A server without connection IDs cannot be distinguished from another at a second address.
     let has_no_id = parameters.initial_source_connection_id.is_some_and(|id| id.is_empty());
     if parameters.preferred_address.is_some() && has_no_id {
         let problem = "comes from a server without connection IDs";
