@@ -232,8 +232,7 @@ impl TransportConfig {
         usize::from(self.max_datagram_size).min(peer)
     }
 
-    /// Bytes that a 1-RTT packet surely has for frames in a datagram of `datagram_size` bytes: what the
-    /// longest header and the tag leave.
+    /// Bytes for frames in a 1-RTT packet of a datagram of `datagram_size` bytes, with the longest header and the tag.
     pub(crate) fn packet_room(datagram_size: usize) -> usize {
         datagram_size.saturating_sub(MAX_SHORT_HEADER.saturating_add(TAG))
     }

@@ -48,17 +48,17 @@ impl core::error::Error for DatagramError {}
 /// Counts over a connection's life, in datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DatagramStatistics {
-    /// Sent.
+    /// Datagrams sent.
     pub sent: u64,
-    /// Sent, and declared lost.
+    /// Datagrams sent and declared lost.
     pub lost: u64,
-    /// Received.
+    /// Datagrams received.
     pub received: u64,
-    /// Received and dropped, because the application did not take them in time.
+    /// Datagrams received and dropped, because the application did not read them in time.
     pub dropped: u64,
 }
 
-/// What is taken and kept.
+/// Limits of the datagrams that are accepted and queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DatagramsConfig {
     /// The largest DATAGRAM frame that is accepted, in bytes, as in the transport parameters; 0 accepts none.

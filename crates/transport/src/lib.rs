@@ -1,11 +1,11 @@
 //! QUIC version 1 (RFC 8999, 9000, 9001, 9002) without I/O.
 //!
-//! Nothing here reads a clock, a socket or a random source of its own: `now` is an argument of every
-//! verb, and randomness comes from the one seeded source that the endpoint was given.
+//! Nothing here reads a clock, a socket or a random source of its own: `now` is an argument of every method that needs it,
+//! and randomness comes from the one seeded source that the endpoint is created with.
 //!
-//! An [`Endpoint`] finds the connection that a datagram belongs to; a [`Connection`] is driven by five
-//! verbs (`receive`, `transmit` with `transmitted`, `deadline`, `on_deadline`, `next_event`) and by
-//! what an application does (`open`, `read`, `write`, `close` …).
+//! An [`Endpoint`] finds the connection that a datagram belongs to. A [`Connection`] is driven by `receive`, `transmit`
+//! with `transmitted`, `deadline`, `on_deadline` and `next_event`, and by the methods for applications (`open`, `read`,
+//! `write`, `close` …).
 //!
 //! # A driver
 //!
@@ -110,7 +110,7 @@ mod error;
 mod event;
 #[cfg(fuzzing)]
 pub mod fuzzing {
-    //! What has to hold of bytes that only this crate decodes, for the fuzz targets alone.
+    //! Checks of bytes that only this crate decodes, for the fuzz targets.
 
     pub use crate::endpoint::check_token;
 }

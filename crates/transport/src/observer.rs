@@ -68,16 +68,16 @@ pub enum Observation<'a> {
     Controller(&'a dyn Controller),
     /// The controller's phase changed.
     CongestionStateUpdated {
-        /// Before.
+        /// The phase before.
         old: Phase,
-        /// After.
+        /// The phase after.
         new: Phase,
     },
     /// What limits sending has changed.
     SendLimitUpdated {
-        /// Before, unless this is the first.
+        /// The limit before; `None` for the first.
         old: Option<SendLimit>,
-        /// After.
+        /// The limit after.
         new: SendLimit,
     },
     /// A timer was set, cancelled, or expired.

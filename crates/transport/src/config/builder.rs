@@ -81,13 +81,13 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// Streams that the peer may open at a time, per kind.
+    /// How many bidirectional streams the peer may have open at a time.
     pub fn max_concurrent_bidirectional_streams(mut self, value: u64) -> Self {
         self.config.max_concurrent_bidirectional_streams = value;
         self
     }
 
-    /// Streams that the peer may open at a time, per kind.
+    /// How many unidirectional streams the peer may have open at a time.
     pub fn max_concurrent_unidirectional_streams(mut self, value: u64) -> Self {
         self.config.max_concurrent_unidirectional_streams = value;
         self

@@ -1,4 +1,4 @@
-//! What can be counted of a connection.
+//! Statistics of a connection.
 
 use core::time::Duration;
 

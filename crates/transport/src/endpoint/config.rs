@@ -14,7 +14,7 @@ pub struct EndpointConfig {
     /// Generates the connection IDs of this endpoint.
     pub id_generator: Arc<dyn ConnectionIdGenerator>,
     /// The key from which stateless reset tokens are derived. If it is kept across restarts, the peers of connections
-    /// that were lost are told so at once (RFC 9000 §10.3).
+    /// that were lost receive a stateless reset at once (RFC 9000 §10.3).
     pub reset_key: ResetKey,
     /// The largest number of connections; further ones are refused.
     pub max_connections: usize,

@@ -86,23 +86,23 @@ impl LedgerPacket {
 pub struct PacketCounts {
     /// Packets sent.
     pub packets_sent: u64,
-    /// Their bytes.
+    /// Bytes of the packets sent.
     pub bytes_sent: u64,
     /// Packets acknowledged, including those that had been declared lost before.
     pub packets_acknowledged: u64,
-    /// Their bytes.
+    /// Bytes of the packets acknowledged.
     pub bytes_acknowledged: u64,
     /// Packets declared lost.
     pub packets_lost: u64,
-    /// Their bytes.
+    /// Bytes of the packets declared lost.
     pub bytes_lost: u64,
     /// Packets that were declared lost and acknowledged later.
     pub packets_spuriously_lost: u64,
-    /// Their bytes.
+    /// Bytes of the packets that were declared lost and acknowledged later.
     pub bytes_spuriously_lost: u64,
     /// Packets that were outstanding when their keys were discarded, or that were abandoned.
     pub packets_discarded: u64,
-    /// Their bytes.
+    /// Bytes of the packets that were discarded or abandoned.
     pub bytes_discarded: u64,
 }
 
