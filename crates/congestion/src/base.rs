@@ -1,5 +1,4 @@
-//! What Reno and CUBIC share: the window and its bounds, slow start, the recovery episode, and what
-//! observers are told.
+//! The parts that Reno and CUBIC share: the window and its bounds, slow start, recovery, and reports to observers.
 
 use clearway_units::Rate;
 
@@ -15,7 +14,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     parameters: ControllerParameters,
-    /// In recovery the window that it leads to; how much may be in flight meanwhile, `prr` says.
+    /// The window; in recovery, its value after recovery. `prr` limits the bytes in flight until then.
     window: u64,
     slow_start_threshold: Option<u64>,
     episode: Episode,
@@ -168,8 +167,8 @@ impl Base {
         self.note_suppressors(event);
     }
 
-    /// Takes a cut back because its losses were none, unless the window has outgrown what it was
-    /// before (RFC 9438 §4.9.2, S14). Says whether it did.
+    /// Undoes a reduction because its losses were spurious, unless the window has grown beyond its value before
+    /// (RFC 9438 §4.9.2, S14). Returns whether it did.
     pub(crate) fn undo(&mut self, before: &BeforeCut) -> bool {
         if self.window >= before.window {
             return false;
@@ -185,8 +184,8 @@ impl Base {
         true
     }
 
-    /// Ends the recovery that is over, and grows in slow start. Returns the acknowledged bytes that
-    /// are left for congestion avoidance.
+    /// Ends a recovery period that is over, and grows in slow start. Returns the acknowledged bytes that are left for
+    /// congestion avoidance.
     pub(crate) fn grow(&mut self, event: &Acknowledgement<'_>) -> u64 {
         self.is_untouched = false;
         self.episode.on_acked(event);
@@ -195,7 +194,7 @@ impl Base {
         if self.is_in_slow_start() { self.slow_start(event, growing) } else { growing }
     }
 
-    /// Goes on with the reduction while the episode is open; after that the window is what it led to.
+    /// Continues the reduction during recovery; after that the window has its reduced value.
     fn reduce(&mut self, event: &Acknowledgement<'_>) {
         let (window, datagram) = (self.window, self.max_datagram_size());
         match &mut self.prr {
@@ -241,8 +240,7 @@ impl Base {
         self.is_in_slow_start() && self.hystart.is_some_and(|hystart| hystart.is_conservative())
     }
 
-    /// The window stays, in its new bounds; one that is still the initial one is computed anew
-    /// (RFC 9002 §7.2).
+    /// The window stays, within its new bounds. If it is still the initial one, it is computed again (RFC 9002 §7.2).
     pub(crate) fn set_max_datagram_size(&mut self, max_datagram_size: u64) {
         self.parameters.max_datagram_size = max_datagram_size.max(1);
         let initial = self.parameters.initial_window();

@@ -44,7 +44,7 @@ fn traces_are_told_the_curve() {
     // cbrt(30 / 0.4) s.
     let Quantity::Time(k) = metrics["k"] else { panic!("K is a time") };
     assert!(k.as_nanos().abs_diff(4_217_163_326) < 10, "{k:?}");
-    // Recovery is over with the first of these rounds; the curve's time is that of the others.
+    // Recovery ends with the first of these rounds; the curve's time is that of the others.
     for _ in 0..3 {
         sender.clean_round(1);
     }
@@ -127,9 +127,9 @@ fn idle_time_is_not_on_the_curve() {
 
 #[test]
 fn many_short_pauses_do_not_hold_the_curve_back() {
-    // Row 5: the plateau is left behind although every fifth round is followed by a pause. After the 15 s of
-    // the rounds the curve is at 200 + 0.4 (15 - 5.3)^3 = 565 datagrams; one that begins anew after each
-    // pause has but the slope of W_est, which leads to 340.
+    // Row 5: the window leaves the plateau although every fifth round is followed by a pause. After the 15 s of the
+    // rounds the curve is at 200 + 0.4 (15 - 5.3)^3 = 565 datagrams. One that restarts after each pause has only the slope
+    // of W_est, which leads to 340.
     let mut sender = in_slow_start(200);
     lose_one(&mut sender);
     for round in 0..150 {
@@ -146,7 +146,7 @@ fn many_short_pauses_do_not_hold_the_curve_back() {
 
 #[test]
 fn time_counts_through_events_in_which_nothing_grows() {
-    // Two senders; one hears of a late loss of an answered episode between its rounds.
+    // Two senders; to one of them a late loss of an answered episode is reported between its rounds.
     let run = |interrupted: bool| {
         let mut sender = in_slow_start(1000);
         sender.fill();

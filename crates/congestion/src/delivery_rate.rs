@@ -44,7 +44,7 @@ pub struct DeliveryRateSampler {
     delivered_at: Timestamp,
     first_sent_at: Timestamp,
     lost: u64,
-    /// Packets sent before this many bytes are delivered were sent for want of data; 0 if none was.
+    /// Packets that are sent before this many bytes are delivered are application-limited; 0 if none is.
     application_limited_until: u64,
     /// The most recently sent of the packets delivered since the last sample.
     newest: Option<crate::SentPacket>,
@@ -106,9 +106,8 @@ impl DeliveryRateSampler {
         self.application_limited_until = self.delivered.saturating_add(in_flight).max(1);
     }
 
-    /// The sample of the event whose deliveries were noted since the last call; `None` if nothing was
-    /// delivered, or over a time so short that it says nothing. The interval ends with the newest
-    /// delivery, whenever the sample is asked for.
+    /// The sample of the event whose deliveries were recorded since the last call; `None` if nothing was delivered, or over
+    /// too short a time. The interval ends with the newest delivery, whenever the sample is requested.
     pub fn sample(&mut self, minimum_rtt: Option<Duration>) -> Option<RateSample> {
         let packet = self.newest.take()?;
         let noted = packet.delivery;

@@ -215,7 +215,7 @@ fn the_interval_ends_with_the_delivery_not_with_the_question() {
     let mut path = Path::new();
     let packets = [path.send(at(0), 1000), path.send(at(5), 1000)];
     path.deliver(at(25), &packets);
-    // Losses are found 30 ms later, and nothing was delivered meanwhile.
+    // Losses are detected 30 ms later, and nothing was delivered in between.
     path.sampler.on_lost(1000);
     let sample = path.sampler.sample(Some(ms(20))).unwrap();
     assert_eq!((sample.delivered, sample.interval), (2000, ms(25)));

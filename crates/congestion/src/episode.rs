@@ -19,7 +19,7 @@ impl Episode {
     /// Whether `event` brings congestion that the last cut did not answer: a loss, or a mark, of what
     /// was sent after it.
     pub(crate) fn is_new_congestion(&self, event: &Acknowledgement<'_>) -> bool {
-        // Which packets were marked is not said; the largest acknowledged one stands for them.
+        // It is not known which packets were marked; the largest acknowledged one stands for them.
         let is_marked = event.newly_ce_marked > 0
             && event.largest_acked.is_some_and(|index| index >= self.boundary);
         is_marked || event.lost.iter().any(|packet| packet.index >= self.boundary)
@@ -31,14 +31,14 @@ impl Episode {
             && event.lost.iter().any(|packet| packet.index >= self.collapsed)
     }
 
-    /// A cut was made: what is sent from `next_index` on belongs to the time after it.
+    /// The window was reduced: packets from `next_index` on are sent after the reduction.
     pub(crate) fn begin(&mut self, next_index: SendIndex) {
         self.boundary = next_index;
         self.is_open = true;
     }
 
-    /// The window collapsed: nothing that was sent before says anything new, and there is no recovery
-    /// (RFC 9002 §7.6.2, appendix B.8).
+    /// The window collapsed: packets sent before are no new evidence, and there is no recovery (RFC 9002 §7.6.2,
+    /// appendix B.8).
     pub(crate) fn collapse(&mut self, next_index: SendIndex) {
         self.boundary = next_index;
         self.collapsed = next_index;

@@ -29,7 +29,7 @@ struct Conservative {
 /// What an acknowledgement means for slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// Grow by what was acknowledged, divided by this.
+    /// Grow by the acknowledged bytes, divided by this.
     Grow(u64),
     /// The window is large enough: congestion avoidance.
     Leave,

@@ -206,7 +206,7 @@ fn a_delay_that_goes_away_resumes_slow_start() {
 
 #[test]
 fn samples_of_the_suspicious_round_do_not_clear_it() {
-    // Row 32: the count begins anew, and so does the round.
+    // Row 32: the count restarts, and so does the round.
     let mut trace = Trace::new();
     trace.round(10, ms(50));
     let first = trace.next;

@@ -1,4 +1,4 @@
-//! States as named values, so that a search over histories can tell them apart.
+//! States as named values, so that a search over histories can distinguish them.
 
 use core::time::Duration;
 
@@ -6,22 +6,22 @@ use clearway_units::{Rate, Timestamp};
 
 use crate::SendIndex;
 
-/// Gives all that its next decisions depend on.
+/// Reports all values that later decisions depend on.
 ///
-/// Whoever searches the states that a controller can reach takes two for one if they have the same values. A value
-/// that is missing here hides states, so implementations take their fields apart by name, and the compiler asks about
-/// each that is new. Left out are parameters, which never change; what is counted for observers only; what is saved to
-/// undo a reduction, which matters only where losses turn out to be spurious; and random numbers to be drawn later.
+/// A search over the states of a controller takes two with the same values for one. A value that is missing here hides
+/// states, so implementations destructure themselves by field name, and the compiler reports each new field. Left out are
+/// parameters, which never change; counters for observers; values that are saved to undo a reduction, which matter only
+/// where losses turn out to be spurious; and random numbers to be drawn later.
 pub trait Inspect {
-    /// Calls `visit` for each value with its name: always the same names in the same order, but for the parts of an
-    /// optional value, which follow a [`StateValue::Flag`] that says whether they are there.
+    /// Calls `visit` for each value with its name: always the same names in the same order, except for the parts of an
+    /// optional value, which follow a [`StateValue::Flag`] that is set if they are present.
     fn inspect(&self, visit: &mut Visit<'_>);
 }
 
 /// Takes a value and its name: lower-case letters, digits and underscores.
 pub type Visit<'a> = dyn FnMut(&'static str, StateValue) + 'a;
 
-/// A value of a state. Its variant says what it may be compared with.
+/// A value of a state. Its variant determines what it can be compared with.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum StateValue {
     /// There is none now.

@@ -33,15 +33,15 @@ impl SendLimit {
     }
 }
 
-/// For how long, and in which rounds, congestion control held waiting data back.
+/// How long, and in which rounds, congestion control held waiting data back.
 ///
-/// This is the only place that decides whether the sender was limited: controllers are told, they
-/// never guess (law 4).
+/// This is the only place that decides whether the sender was limited. It is reported to controllers, which do not
+/// estimate it (law 4).
 #[derive(Clone, Debug, Default)]
 pub struct Limitation {
     /// Since when data waits for the window or the pacer, without a break.
     held_since: Option<Timestamp>,
-    /// Held time before `held_since` that no controller was told of.
+    /// Held time before `held_since` that was not reported to the controller yet.
     held: Duration,
     /// The last round in which data was held back.
     limited_round: Option<u64>,
@@ -51,7 +51,7 @@ pub struct Limitation {
     window_limited_round: Option<u64>,
     /// When the pacer lets the waiting data go.
     pub pacer_deadline: Option<Timestamp>,
-    /// The last stop was for want of data although window and pacer permitted more.
+    /// The last attempt to send ended because there was no data, although window and pacer permitted more.
     pub is_application_limited: bool,
 }
 
@@ -67,8 +67,8 @@ pub struct Held {
 }
 
 impl Limitation {
-    /// Sending stopped in `round` because of `limit`. `permitted` says whether window and pacer
-    /// would have let another full datagram go.
+    /// Sending stopped in `round` because of `limit`. `permitted` is whether window and pacer would have permitted
+    /// another full datagram.
     pub fn on_stopped(&mut self, now: Timestamp, limit: SendLimit, round: u64, permitted: bool) {
         self.pacer_deadline = match limit {
             SendLimit::Pacer(release) => Some(release.deadline()),

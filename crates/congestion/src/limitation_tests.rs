@@ -44,7 +44,7 @@ fn what_the_window_holds_back_is_limited_by_it_for_as_long() {
     let mut limitation = Limitation::default();
     limitation.on_stopped(at(0), SendLimit::Window, 1, false);
     assert_eq!(limitation.take(at(10), 1, 2), held(true, true, 10));
-    // It goes on, and no time is told twice.
+    // It continues, and no time is reported twice.
     assert_eq!(limitation.take(at(14), 2, 3), held(true, true, 4));
 }
 

@@ -15,19 +15,19 @@ const BURST_TIME: Duration = Duration::from_millis(1);
 /// A burst is never larger than this, or than ten datagrams: a few calls to the kernel, and 0.2 ms at
 /// 10 Gbit/s.
 const MAXIMUM_BURST: u64 = 256 << 10;
-/// A sender that has to wait, waits at least so long, because waking it costs more than it would send
-/// (row 93). What accrues meanwhile is kept.
+/// The shortest wait. Waking a sender earlier costs more than it would send (row 93). Credit that accrues in the meantime
+/// is kept.
 const SHORTEST_WAIT: Duration = Duration::from_micros(100);
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Spreads packets over the round trip: a bucket that fills at the rate and is emptied by sending.
 ///
-/// In any time `w`, no more than `rate x w` and one [`burst`](Self::burst) are released. A whole burst is
-/// for a sender that had nothing in flight, or that was woken later than it asked for. One that its window
-/// held back meanwhile gets two datagrams, or what the rate gives in a millisecond: a queue on the path need
-/// not hold more (scenario `wan-matrix`, where it holds one datagram and bursts kept the window at its floor).
+/// In any time `w`, at most `rate x w` and one [`burst`](Self::burst) are released. A whole burst is for a sender that had
+/// nothing in flight, or that was woken later than its deadline. One that was limited by its window gets two datagrams, or
+/// what the rate yields in a millisecond: a queue on the path need not hold more (scenario `wan-matrix`, where it holds one
+/// datagram and bursts kept the window at its floor).
 ///
-/// The level is kept in bytes times 10^9, so that nothing is rounded away however often it is asked.
+/// The level is kept in bytes times 10^9, so that nothing is lost by rounding, however often it is read.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     max_datagram_size: u64,
@@ -106,8 +106,8 @@ impl Pacer {
         self.may_save = true;
     }
 
-    /// The controller's rate is `rate` from `now` on. What is past accrued at the one before, whether
-    /// anybody asked meanwhile or not.
+    /// The controller's rate is `rate` from `now` on. Until then credit accrues at the rate before, however often it was
+    /// read.
     pub fn on_rate(&mut self, now: Timestamp, rate: Option<Rate>) {
         // Before there was a rate the bucket was not in use, and it is full.
         if let Some(rate) = rate.filter(|rate| self.rate.is_some_and(|before| before != *rate)) {
@@ -116,13 +116,13 @@ impl Pacer {
         }
     }
 
-    /// Whether `bytes` may be sent at `now`, or from when on. Without a rate there is no pacing.
+    /// Whether `bytes` may be sent at `now`. Without a rate there is no pacing.
     ///
-    /// `bytes` must count what was released before and is not yet [sent](Self::on_sent).
+    /// `bytes` must include those that were released before and are not yet [sent](Self::on_sent).
     ///
     /// # Errors
-    /// When so many bytes will have accrued: at that time the same question is answered with yes, if the
-    /// rate has not fallen and the sender [waits](Self::on_waiting). More than [`burst`](Self::burst) is never released at once.
+    /// The time from which they may be sent. The same call succeeds then, if the rate has not fallen and the sender
+    /// [waits](Self::on_waiting). More than [`burst`](Self::burst) is never released at once.
     pub fn release(
         &mut self,
         now: Timestamp,

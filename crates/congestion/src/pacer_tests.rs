@@ -195,7 +195,7 @@ fn every_rate_is_reached_by_deadlines_alone() {
 
 #[test]
 fn a_wait_is_worth_its_wake() {
-    // Row 93: at 10 Gbit/s a datagram takes a microsecond; nobody is woken for each.
+    // Row 93: at 10 Gbit/s a datagram takes a microsecond; the sender is not woken for each.
     let fast = rate(1_250_000_000);
     let mut pacer = empty(at(0), fast);
     let now = at(1_000_000);
@@ -204,7 +204,7 @@ fn a_wait_is_worth_its_wake() {
     wakes.dedup();
     assert!(wakes.len() < 250, "{} wakes", wakes.len());
     assert!(sent.len() > 10_000, "{}", sent.len());
-    // And nothing of the rate is lost by that; the last wait may end too late to be seen.
+    // The rate is still reached; the last wait may end too late to be seen.
     assert!(sent.len() as u64 * SIZE >= 12_500_000 - (64 << 10) - SIZE);
 }
 
@@ -257,7 +257,7 @@ fn a_first_rate_that_is_announced_begins_with_a_full_bucket_too() {
 
 #[test]
 fn a_batch_that_was_asked_for_in_parts_keeps_the_promise() {
-    // The transport asks with what it has built so far, sends that, and waits for the deadline.
+    // The transport calls with the bytes built so far, sends them, and waits for the deadline.
     let rate = rate(10_000_000);
     let mut pacer = Pacer::new(at(0), SIZE);
     let mut now = at(0);

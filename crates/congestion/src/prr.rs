@@ -1,13 +1,12 @@
-//! Proportional Rate Reduction (RFC 9937): how much may be sent while the losses of a cut are repaired.
+//! Proportional Rate Reduction (RFC 9937): how much may be sent while losses are repaired after a reduction.
 //!
-//! A cut that takes hold at once silences the sender until half of the flight has been acknowledged,
-//! and lets it send a burst when a whole flight has been lost. PRR spreads the reduction over the round
-//! trip that follows the cut: what is sent is a fixed part of what was delivered, and when the episode
-//! is over, about the slow start threshold is in flight.
+//! A reduction that takes effect at once stops the sender until half of the flight has been acknowledged, and lets it send
+//! a burst when a whole flight has been lost. PRR spreads the reduction over the round trip that follows: the bytes sent
+//! are a fixed part of the bytes delivered, and when the episode ends, about the slow start threshold is in flight.
 //!
-//! The episode is QUIC's recovery period, whatever began it: loss, or a CE mark (§6.1 knows both). It ends
-//! with the first acknowledgement of a packet sent in it (RFC 9002 §7.3.2), after one round trip.
-//! Persistent congestion and undo end it too; then nothing of it is left.
+//! The episode is QUIC's recovery period, whether loss or a CE mark began it (§6.1 has both). It ends with the first
+//! acknowledgement of a packet sent in it (RFC 9002 §7.3.2), after one round trip. Persistent congestion and undo end it
+//! too, without further effect.
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, Metric, Quantity};
@@ -15,15 +14,15 @@ use crate::{Acknowledgement, Metric, Quantity};
 /// One episode. All numbers are bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Prr {
-    /// RecoverFS: what was in flight when the episode began, with what its first event acknowledged
-    /// and declared lost. Never zero.
+    /// RecoverFS: the bytes in flight when the episode began, including those that its first event acknowledged and
+    /// declared lost. Never zero.
     recover_fs: u64,
-    /// prr_delivered: what was acknowledged in the episode. A packet that had been declared lost and
-    /// arrives after all is not in it: that errs on the side of sending less.
+    /// prr_delivered: bytes acknowledged in the episode. A packet that had been declared lost and is acknowledged later is
+    /// not counted, which can only reduce what is sent.
     prr_delivered: u64,
-    /// prr_out: what was sent in the episode.
+    /// prr_out: bytes sent in the episode.
     prr_out: u64,
-    /// cwnd: what was in flight after the last event, and SndCnt.
+    /// cwnd: the bytes in flight after the last event, and SndCnt.
     window: u64,
 }
 
@@ -36,8 +35,7 @@ impl Prr {
         prr
     }
 
-    /// How much may be in flight. The sender never gets less than RFC 9002 §7.2 lets a window shrink to:
-    /// that is the caller's to see to.
+    /// How much may be in flight. The caller ensures that the sender gets at least the minimum window of RFC 9002 §7.2.
     pub(crate) const fn window(&self) -> u64 {
         self.window
     }
@@ -58,11 +56,11 @@ impl Prr {
         self.prr_out = self.prr_out.saturating_add(bytes);
     }
 
-    /// An acknowledgement, or a loss deadline, of the episode (§6.2).
+    /// Processes an acknowledgement, or a loss deadline, of the episode (§6.2).
     ///
-    /// The RFC leaves everything as it is when nothing was delivered. Its window is no state of its own,
-    /// however: what was declared lost left the flight, and a window left alone would let as much go
-    /// at once. So SndCnt is computed anew here too; what was earned before and not used still is.
+    /// The RFC changes nothing when nothing was delivered. Its window is no state of its own, however: lost packets left
+    /// the flight, and an unchanged window would let as much be sent at once. So SndCnt is computed again here too; unused
+    /// credit from before stays.
     pub(crate) fn on_acknowledgement(
         &mut self,
         event: &Acknowledgement<'_>,
@@ -82,8 +80,8 @@ impl Prr {
         self.window = in_flight.saturating_add(send_count);
     }
 
-    /// What may still be sent so that all that was sent is to what was delivered as the threshold is
-    /// to RecoverFS.
+    /// The bytes that may still be sent so that the ratio of bytes sent to bytes delivered is that of the threshold to
+    /// RecoverFS.
     fn proportion(&self, threshold: u64) -> u64 {
         let product = u128::from(self.prr_delivered).saturating_mul(u128::from(threshold));
         let out = product.div_ceil(u128::from(self.recover_fs));
@@ -98,13 +96,12 @@ impl Prr {
     }
 }
 
-/// SafeACK (§6.2): the repair makes progress, and nothing says that the path is still overloaded.
+/// SafeACK (§6.2): the repair makes progress, and nothing indicates that the path is still overloaded.
 ///
-/// The RFC asks for SND.UNA to advance. QUIC has no such number: what was lost is not waited for under its
-/// old number, and the packet that repairs it ends the episode. What is left of the idea is an
-/// acknowledgement that leads on, which is to say that it is of a later packet than any before. This lets
-/// a sender grow back to the threshold datagram by datagram where RFC 9002 §7.3.2 permits to go there
-/// at once.
+/// The RFC requires SND.UNA to advance. QUIC has no such number: lost data is not waited for under its old packet
+/// number, and the packet that repairs it ends the episode. The equivalent is an acknowledgement of a later packet than
+/// any before. It lets a sender grow back to the threshold datagram by datagram, where RFC 9002 §7.3.2 permits it to
+/// return there at once.
 fn is_safe(event: &Acknowledgement<'_>) -> bool {
     let leads_on = event.acked.last().is_some_and(|p| Some(p.index) == event.largest_acked);
     leads_on && event.lost.is_empty() && event.newly_ce_marked == 0

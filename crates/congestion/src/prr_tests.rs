@@ -1,5 +1,5 @@
-//! The algorithm by itself, on the examples of RFC 6937 §3.1, from which RFC 9937 goes on: 20 datagrams in
-//! flight, and a threshold of 10.
+//! Tests of the algorithm alone, with the examples of RFC 6937 §3.1, on which RFC 9937 builds: 20 datagrams in flight, and
+//! a threshold of 10.
 
 use clearway_units::Timestamp;
 
@@ -94,8 +94,8 @@ impl Flight {
 #[test]
 fn a_single_loss_is_followed_by_a_datagram_for_every_second_one_delivered() {
     let mut flight = Flight::new(20, 10);
-    // The first packet is lost; the acknowledgement that says so is that of the fourth. Two more
-    // packets had been sent because of the second and the third.
+    // The first packet is lost, as the acknowledgement of the fourth shows. Two more packets had been sent because of the
+    // second and the third.
     let mut sent = vec![flight.event_and_send(1, 1, true)];
     let mut in_flight = vec![18];
     for _ in 0..18 {
@@ -146,7 +146,7 @@ fn after_a_burst_loss_a_safe_acknowledgement_sends_one_more() {
         assert_eq!(flight.event_and_send(1, 0, true), 2);
         assert_eq!(flight.in_flight, expected);
     }
-    // At the threshold the growth is over.
+    // At the threshold the growth ends.
     assert_eq!(flight.event_and_send(1, 0, true), 1);
     assert_eq!(flight.in_flight, 10);
 }
@@ -172,14 +172,14 @@ fn the_proportion_is_rounded_up() {
 
 #[test]
 fn losses_alone_let_nothing_go_but_the_first_datagram() {
-    // The loss deadline passes again and again: what was lost is not sent anew at once.
+    // The loss deadline passes again and again: lost data is not sent again at once.
     let mut flight = Flight::new(20, 10);
     assert_eq!(flight.event_and_send(0, 3, true), 1);
     for _ in 0..4 {
         assert_eq!(flight.event_and_send(0, 3, true), 0);
     }
     assert_eq!(flight.in_flight, 6);
-    // With the next one that is delivered the repair goes on.
+    // With the next delivered packet the repair continues.
     assert_eq!(flight.event_and_send(1, 0, true), 2);
 }
 
@@ -216,7 +216,7 @@ fn a_stalled_application_may_catch_up_but_not_beyond_the_threshold() {
     }
     // Half of the seven delivered, and one sent.
     assert_eq!((flight.in_flight, flight.room()), (13, 2));
-    // It goes on for so long that the flight falls below the threshold.
+    // It continues for so long that the bytes in flight fall below the threshold.
     let rooms = [(); 4].map(|()| flight.event(1, 0, true));
     assert_eq!((flight.in_flight, rooms), (9, [3, 3, 0, 1]));
     for _ in 0..5 {

@@ -49,7 +49,7 @@ impl Controller for Reno {
 
     fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
         if event.newly_ce_marked > 0 {
-            // The network itself said that it is congested: there is nothing to take back.
+            // The network itself reported the congestion, so there is nothing to undo.
             self.before_cut = None;
         }
         if self.base.is_new_persistent_congestion(event) {

@@ -1,8 +1,7 @@
 //! A sender in virtual time, for the tests of the controllers.
 //!
-//! It keeps a ledger of its own, tells the controller what a transport would, and holds every event
-//! against what must always be true (S3 to S6, S16, and the bounds of RFC 9937), whatever test it runs
-//! in.
+//! It keeps its own ledger, reports to the controller what a transport would, and checks the invariants after every event
+//! (S3 to S6, S16, and the bounds of RFC 9937) in every test.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -42,7 +41,7 @@ pub(crate) enum Fate {
     Waits,
 }
 
-/// What an event says beside the fates of packets.
+/// The contents of an event other than packets.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Report {
     pub(crate) ce_marked: u64,
@@ -228,8 +227,8 @@ impl Sender {
         });
     }
 
-    /// A backlogged round without loss: what is in flight is acknowledged a round-trip time later,
-    /// `batch` packets at once, and new packets are sent on each acknowledgement.
+    /// A round without loss in which data waits: everything in flight is acknowledged a round-trip time later, `batch`
+    /// packets at once, and new packets are sent on each acknowledgement.
     pub(crate) fn clean_round(&mut self, batch: usize) {
         self.fill();
         self.wait(self.rtt);
@@ -353,7 +352,7 @@ impl Sender {
         }
     }
 
-    /// What PRR permits while an episode is open; and when it is over, nothing is left of it.
+    /// Checks the limit of PRR during an episode, and that it has no effect afterwards.
     fn check_recovery(&mut self, after: &Snapshot, event: &Acknowledgement<'_>) {
         if after.phase != Phase::Recovery {
             self.recovery = None;
@@ -387,7 +386,7 @@ impl Sender {
     }
 }
 
-/// What a controller tells for traces, by name.
+/// The metrics that a controller reports for traces, by name.
 pub(crate) fn metrics(controller: &dyn Controller) -> BTreeMap<&'static str, Quantity> {
     let mut metrics = BTreeMap::new();
     controller.metrics(&mut |metric| {

@@ -75,8 +75,8 @@ fn conservative_slow_start_loses_no_byte_to_rounding() {
 
 #[test]
 fn what_conservative_slow_start_carries_is_worth_no_more_after_it() {
-    // Up to three bytes are carried, of which a quarter counts. When the delay goes away they must not
-    // count in full: growth is never more than what was acknowledged (S6).
+    // Up to three bytes are carried, of which a quarter counts. When the delay disappears they must not count in full:
+    // growth never exceeds the acknowledged bytes (S6).
     for (algorithm, odd) in LOSS_BASED.into_iter().flat_map(|a| [1, 2, 3].map(|odd| (a, odd))) {
         let mut sender = fresh(algorithm);
         sender.clean_round(1);

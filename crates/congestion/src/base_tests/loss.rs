@@ -369,8 +369,8 @@ fn one_silence_collapses_the_window_once() {
         for round in 1..4 {
             sender.flight.retain(|packet| silence.contains(&packet.index));
             let window = sender.window();
-            // New packets go out although the old are not accounted for: the test plays a sender
-            // whose ledger is told of them late.
+            // New packets are sent although the old ones are not accounted for: the test acts as a sender whose ledger is
+            // updated late.
             let old = core::mem::take(&mut sender.flight);
             sender.settle(Report::default(), |_| Fate::Waits);
             sender.fill();

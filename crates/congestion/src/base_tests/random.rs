@@ -124,8 +124,8 @@ fn grows(sender: &mut Sender) -> Result<(), String> {
     // Whatever was in flight is settled, and the last recovery ends.
     sender.acknowledge_all();
     sender.clean_round(8);
-    // CUBIC looks a round trip ahead (RFC 9438 §4.4). Where round trips were longer, the curve comes to what it saw only
-    // when so much time has passed.
+    // CUBIC looks a round trip ahead (RFC 9438 §4.4). If earlier round trips were longer, the curve reaches its earlier
+    // target only after as much time.
     sender.fill();
     sender.wait(ms(LONGEST_ROUND_TRIP));
     sender.acknowledge_all();

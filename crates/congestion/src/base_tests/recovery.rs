@@ -270,9 +270,9 @@ fn play(sender: &mut Sender, cut: u64, event: Event) {
 }
 
 proptest! {
-    /// One round of anything: what was in flight at the cut is acknowledged and lost in any order. The
-    /// sender of `testing` holds every event against the RFC's bounds; at the end the window is the
-    /// threshold, and the sender was never without something in flight or the right to send.
+    /// One round of anything: the packets in flight at the reduction are acknowledged and lost in any order. The sender of
+    /// `testing` checks every event against the RFC's bounds. At the end the window is the threshold, and there was always
+    /// something in flight or permission to send.
     #[test]
     fn whatever_happens_in_recovery_its_bounds_hold_and_it_ends_at_the_threshold(
         cubic in any::<bool>(),

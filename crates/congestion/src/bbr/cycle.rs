@@ -10,7 +10,7 @@ const LEAST_WAIT: Duration = Duration::from_secs(2);
 /// A random time below this is added.
 const RANDOM_WAIT_NANOSECONDS: u64 = 1_000_000_000;
 
-/// BBR.ack_phase: what the ACKs tell about the last probe.
+/// BBR.ack_phase: how the current ACKs relate to the last probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Feedback {
     #[default]

@@ -1,8 +1,6 @@
-//! Whether sending faster still makes the network deliver faster (draft, "Exiting Acceleration Based
-//! on Bandwidth Plateau").
+//! Whether sending faster still increases the delivery rate (draft, "Exiting Acceleration Based on Bandwidth Plateau").
 //!
-//! A round is judged by its greatest sample, where the draft takes the one that ended it: see the top of
-//! [`bbr`](super).
+//! A round is judged by its greatest sample, where the draft takes the last one: see the top of [`bbr`](super).
 
 use clearway_units::Rate;
 
@@ -53,7 +51,7 @@ impl FullPipe {
         }
     }
 
-    /// ResetFullBW: looks for a plateau anew, above `baseline`, from here on.
+    /// ResetFullBW: restarts the search for a plateau, above `baseline`.
     pub(super) fn reset(&mut self, baseline: Rate) {
         self.baseline = baseline;
         self.greatest = Rate::ZERO;

@@ -15,7 +15,7 @@ pub(super) struct Latest {
     pub(super) in_flight: u64,
     /// BBR.is_loss_in_round.
     pub(super) has_loss: bool,
-    /// BBR.loss_round_start: the ACK at hand ended a round of losses.
+    /// BBR.loss_round_start: the current ACK ended a round of losses.
     pub(super) round_started: bool,
     /// BBR.loss_round_delivered.
     round_ends_at: u64,
@@ -82,7 +82,7 @@ impl Latest {
         self.ranges = self.ranges.saturating_add(1);
     }
 
-    /// How many ranges were lost in the round that ended; the count starts anew.
+    /// The number of lost ranges in the round that ended. The count restarts.
     pub(super) fn take_lost_ranges(&mut self) -> u64 {
         core::mem::take(&mut self.ranges)
     }

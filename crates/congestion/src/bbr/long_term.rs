@@ -29,7 +29,7 @@ impl LongTerm {
         self.acked = 0;
     }
 
-    /// The probe is over.
+    /// The probe has ended.
     pub(super) fn end_probe(&mut self) {
         self.acked_per_increase = None;
     }
@@ -46,7 +46,7 @@ impl LongTerm {
     fn grow(&mut self, newly_acked: u64, size: u64) {
         let (Some(bound), Some(step)) = (&mut self.bound, self.acked_per_increase) else { return };
         self.acked = self.acked.saturating_add(newly_acked);
-        // Every whole step counts, and what is left is kept (row 116).
+        // Every whole step counts, and the remainder is kept (row 116).
         let increases = self.acked / step;
         self.acked %= step;
         *bound = bound.saturating_add(increases.saturating_mul(size));
@@ -54,7 +54,7 @@ impl LongTerm {
 }
 
 impl Bbr {
-    /// The upward half of AdaptLongTermModel: an ACK whose round lost little shows what is safe.
+    /// The raising half of AdaptLongTermModel: an ACK of a round with few losses shows an amount that is safe.
     pub(super) fn raise_long_term_bound(&mut self, sample: &Sample) {
         let Some(bound) = self.long_term.bound else { return };
         if is_too_high(sample.lost, sample.sent_in_flight()) {
@@ -92,7 +92,7 @@ impl Bbr {
     }
 }
 
-/// IsInflightTooHigh: more than 2 % of what was in flight was lost.
+/// IsInflightTooHigh: more than 2 % of the bytes in flight were lost.
 pub(super) fn is_too_high(lost: u64, in_flight: u64) -> bool {
     u128::from(lost) * 100 > u128::from(in_flight) * u128::from(Gain::LOSS_THRESHOLD.0)
 }

@@ -1,15 +1,15 @@
-//! Whether the path has become longer, and the ProbeRTT that finds out at once.
+//! Detects that the path has become longer, by a ProbeRTT at once.
 //!
-//! When the round trip becomes much longer, the window is a small part of what the path carries, and as each sample of
-//! the delivery rate is that window in that round trip, the bandwidth filter forgets the rate in two
-//! cycles. The draft believes in the shorter round trip for 10 s. It says itself that where such a change "can be predicted or
-//! detected, initiating a ProbeRTT immediately could conceivably speed up the convergence" ("ProbeRTT
-//! Design Rationale").
+//! When the round trip becomes much longer, the window is a small part of the path's capacity. Each sample of the delivery
+//! rate is that window per round trip, so the bandwidth filter loses the rate within two cycles. The draft keeps the
+//! shorter round trip for 10 s. It states that where such a change "can be predicted or detected, initiating a ProbeRTT
+//! immediately could conceivably speed up the convergence" ("ProbeRTT Design Rationale").
 //!
-//! A sender that only watches cannot tell a longer path from a bottleneck that became slower: in both, the same
-//! window takes longer. ProbeRTT tells them apart. Where the delay is a queue of the flow's own, the round trip shrinks
-//! with what is in flight; where it is the path, it stays. The queue of other flows stays too, but it grows as they send, where a
-//! path changes between two packets: without such a jump nothing is searched for and nothing believed early.
+//! From observation alone a sender cannot distinguish a longer path from a slower bottleneck: in both cases the same window
+//! takes longer. ProbeRTT distinguishes them. Where the delay is a queue of the flow itself, the round trip shrinks with
+//! the bytes in flight; where it is the path, it does not. The queue of other flows does not shrink either, but it grows
+//! gradually as they send, while a path changes between two packets. Without such a jump there is no early ProbeRTT, and
+//! no early change of the round-trip time.
 
 use core::time::Duration;
 
@@ -21,21 +21,21 @@ use super::sample::Sample;
 use super::state::State;
 use crate::inspect::{Inspect, StateValue, Visit};
 
-/// Flows that know the path keep no more than this many times their bandwidth-delay product in flight, so that their
-/// queues make the round trip no longer than so many times the least.
+/// Flows that know the path keep at most this multiple of their bandwidth-delay product in flight, so that their queues
+/// make the round trip at most this multiple of the minimum.
 const LONGEST: Gain = State::ProbeUp.window_gain();
-/// The part of the round trip that is left when as much of what was in flight is a half of it, if what is in
-/// flight is all in the bottleneck's queue; half way from there to all of it.
+/// When half as much is in flight, the round trip is half as long if all of it was spent in the bottleneck's queue, and as
+/// long as before if the path is longer. This is the limit between the two.
 const STAYED: Gain = Gain(75);
 
-/// With so many times of what was in flight delivered in the round trip at the known bandwidth, it is not the flow's own
-/// queue that makes it long, unless the bandwidth is a third less.
+/// If more than this multiple of the bytes in flight would be delivered in the round trip at the known bandwidth, the
+/// flow's own queue does not explain the round trip, unless the bandwidth is a third less.
 const UNEXPLAINED: Gain = Gain(150);
 
-/// Of [`LONGEST`], what is added to the least.
+/// The part of [`LONGEST`] beyond the minimum: the longest queue.
 const LONGEST_QUEUE: Gain = Gain(125);
 
-/// A round of fewer samples says little (N_RTT_SAMPLE of RFC 9406).
+/// A round of fewer samples shows little (N_RTT_SAMPLE of RFC 9406).
 const SAMPLES: u32 = 8;
 
 /// The round trips that the search for a longer path looks at.
@@ -50,7 +50,7 @@ pub(super) struct LongerPath {
     is_longer: bool,
     /// The least round-trip time of the last round.
     last_round: Option<Duration>,
-    /// The ACK at hand ended a round in which every sample was longer.
+    /// The current ACK ended a round in which every sample was longer.
     is_suspected: bool,
     /// When the newest packet of the last sample was sent, and its round-trip time.
     last: Option<(Timestamp, Duration)>,
@@ -139,8 +139,8 @@ impl Bbr {
         self.longer_path.note(sample.rtt, is_longer, self.rounds.is_start);
     }
 
-    /// Whether the packet took longer than what was in flight with it explains, and longer than the queues of flows
-    /// that know the path. What Startup finds is not known yet, and Drain empties its queue.
+    /// Whether the packet took longer than the bytes in flight with it explain, and longer than the queues of flows that
+    /// know the path. What Startup finds is not known yet, and Drain empties its queue.
     fn is_longer(&self, sample: &Sample) -> bool {
         let delivered = self.bandwidth.maximum().bytes_in(sample.rtt);
         self.full_pipe.was_reached
@@ -154,8 +154,8 @@ impl Bbr {
         self.minimum_rtt.minimum().is_some_and(|minimum| rtt > LONGEST.of_time(minimum))
     }
 
-    /// The round-trip time of the longer path that this ProbeRTT measured: it had less than half of what was in flight
-    /// before, and the round trip stayed what it was.
+    /// The round-trip time of the longer path that this ProbeRTT measured: fewer than half of the bytes were in flight,
+    /// and the round trip stayed the same.
     pub(super) fn longer_rtt(&self) -> Option<Duration> {
         let probe = &self.longer_path.probe;
         let measured = probe.least?;

@@ -41,7 +41,7 @@ impl Episode {
     }
 }
 
-/// What was lost of what was in flight when a packet was sent.
+/// The part of the bytes in flight at the sending of a packet that was lost.
 #[derive(Clone, Copy, Debug)]
 struct LossSample {
     /// RS.tx_in_flight, the packet included.
@@ -67,7 +67,7 @@ impl LossSample {
 }
 
 impl Bbr {
-    /// The losses and marks of `event`, before what it acknowledged.
+    /// Responds to the losses and marks of `event`, before its acknowledged packets are processed.
     pub(super) fn respond_to_congestion(&mut self, event: &Acknowledgement<'_>) {
         if self.episode.is_new(event) {
             self.save_state();
@@ -114,9 +114,9 @@ impl Bbr {
         );
     }
 
-    /// The draft has no response to CE marks of its own, but the sender MUST treat them as congestion:
-    /// each counts as a datagram lost in this round. Which packets were marked is not known; the newest acknowledged
-    /// one stands for them. There is nothing to take back, for the network said it itself.
+    /// The draft has no response to CE marks of its own, but the sender MUST treat them as congestion: each counts as a
+    /// datagram lost in this round. Which packets were marked is not known; the newest acknowledged one stands for them.
+    /// They are never undone, since the network itself reported them.
     fn handle_marks(&mut self, event: &Acknowledgement<'_>) {
         self.undo.forget();
         self.latest.note_loss(event.total_delivered);
@@ -135,8 +135,8 @@ impl Bbr {
         );
     }
 
-    /// HandleInflightTooHigh, if what is acknowledged now was sent to probe for bandwidth, and more was
-    /// lost of it than may be. Answers once per probe.
+    /// HandleInflightTooHigh, if the acknowledged packets were sent to probe for bandwidth, and more of them was lost
+    /// than permitted. Responds once per probe.
     fn judge(&mut self, event: &Acknowledgement<'_>, sample: LossSample) {
         if !self.cycle.is_probe_sample || !is_too_high(sample.lost, sample.in_flight) {
             return;
@@ -153,9 +153,9 @@ impl Bbr {
         }
     }
 
-    /// OnEnterRTO, for persistent congestion (RFC 9002 §7.6): no more than a datagram beyond what is
-    /// in flight, and never less than the least window. The model stays (row 112), and the window comes
-    /// back when a packet is acknowledged that was sent after the collapse.
+    /// OnEnterRTO, for persistent congestion (RFC 9002 §7.6): at most a datagram beyond the bytes in flight, and never
+    /// less than the minimum window. The model stays (row 112), and the window is restored when a packet is acknowledged
+    /// that was sent after the collapse.
     fn collapse(&mut self, event: &Acknowledgement<'_>) {
         if self.episode.boundary != event.next_index {
             self.save_state();

@@ -55,7 +55,7 @@ fn the_state_is_saved_when_an_episode_begins_and_not_again_within_it() {
     bbr.on_acknowledgement(&acknowledgement(&[], &lost));
     assert!(bbr.long_term.bound.is_some());
     assert_eq!(bbr.snapshot().congestion_events, 1);
-    // More losses of what was sent before: the same episode.
+    // More losses of packets sent before: the same episode.
     let lost = [packet(20, 100 * SIZE)];
     bbr.on_acknowledgement(&acknowledgement(&[], &lost));
     assert_eq!(bbr.snapshot().congestion_events, 1);

@@ -1,4 +1,4 @@
-//! What BBR knows of the path: its bandwidth, its round-trip time, and how much it aggregates.
+//! BBR's model of the path: its bandwidth, its round-trip time, and its aggregation.
 
 use core::time::Duration;
 
@@ -89,7 +89,7 @@ impl MinimumRtt {
         self.recent = self.minimum;
     }
 
-    /// ProbeRTT is over: the next one is an interval from `now`.
+    /// ProbeRTT has ended: the next one is an interval from `now`.
     pub(super) fn schedule(&mut self, now: Timestamp) {
         if let Some((_, stamp)) = &mut self.recent {
             *stamp = now;

@@ -61,7 +61,7 @@ fn an_equal_round_trip_time_does_not_put_off_the_search() {
     assert!(rtt.is_due);
 }
 
-/// It is forgotten a lifetime after it was measured first, however often it was measured again.
+/// It expires a lifetime after its first measurement, however often it was measured again.
 #[test]
 fn an_equal_round_trip_time_does_not_prolong_the_least_one() {
     let mut rtt = MinimumRtt::default();

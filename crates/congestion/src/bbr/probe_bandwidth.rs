@@ -27,7 +27,7 @@ impl Bbr {
         self.state = State::ProbeCruise;
     }
 
-    /// StartProbeBW_REFILL: forgets the losses of this cycle and fills the pipe for a round.
+    /// StartProbeBW_REFILL: discards the losses of this cycle and fills the pipe for a round.
     pub(super) fn start_probe_refill(&mut self, total_delivered: u64) {
         self.short_term.reset();
         self.long_term.begin_probe();
@@ -114,8 +114,8 @@ impl Bbr {
         self.cycle.has_waited(now) || self.rounds.since_probe_up >= reno_rounds
     }
 
-    /// IsTimeToCruise: there is headroom, and no queue. Whether there is one shows when what was sent in this phase
-    /// is acknowledged, unless neither window nor pacer hold anything back.
+    /// IsTimeToCruise: there is headroom, and no queue. Whether there is a queue shows when packets sent in this phase are
+    /// acknowledged, unless neither window nor pacer hold anything back.
     fn is_time_to_cruise(&self, sample: &Sample) -> bool {
         if self.cycle.feedback == Feedback::ProbeStopping && sample.growing > 0 {
             return false;
@@ -131,14 +131,14 @@ impl Bbr {
             return true;
         }
         if self.is_at_long_term_bound(sample) {
-            // The bound is what limits the rate: a plateau says nothing about the path.
+            // The bound limits the rate, so a plateau does not show the path's bandwidth.
             self.full_pipe.reset(sample.rate);
             return false;
         }
         self.full_pipe.is_reached
     }
 
-    /// Whether no further datagram fitted between what was in flight and the bound.
+    /// Whether no further datagram fitted between the bytes in flight and the bound.
     fn has_reached_long_term_bound(&self, sample: &Sample) -> bool {
         let reached = sample.prior_in_flight.saturating_add(self.size());
         self.long_term.bound.is_some_and(|bound| reached > bound)

@@ -17,7 +17,7 @@ const LEAST_DURATION: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProbeRtt {
-    /// When so little was in flight as ProbeRTT wants. BBR.probe_rtt_done_stamp is 200 ms later.
+    /// When the bytes in flight had fallen to the target of ProbeRTT. BBR.probe_rtt_done_stamp is 200 ms later.
     pub(super) reached_at: Option<Timestamp>,
     /// BBR.probe_rtt_round_done.
     is_round_done: bool,
@@ -29,7 +29,7 @@ pub(super) struct ProbeRtt {
 }
 
 impl ProbeRtt {
-    /// What was sent since ProbeRTT began, and `in_flight` with it, says nothing about the bandwidth.
+    /// Packets sent since ProbeRTT began, and `in_flight` with it, are no samples of the bandwidth.
     fn mark(&mut self, sample: &Sample) {
         let until = sample.total_delivered.saturating_add(sample.in_flight).max(1);
         let from = self.marked.map_or(sample.next_index, |(from, _)| from);

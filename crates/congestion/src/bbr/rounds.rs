@@ -3,12 +3,12 @@
 use super::sample::Sample;
 use crate::inspect::{Inspect, StateValue, Visit};
 
-/// Counts rounds. BBR has its own count: a round begins anew whenever a phase does.
+/// Counts rounds. BBR has a count of its own, since every phase begins a new round.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rounds {
     /// BBR.round_count.
     pub(super) count: u64,
-    /// BBR.round_start: the ACK at hand ended a round.
+    /// BBR.round_start: the current ACK ended a round.
     pub(super) is_start: bool,
     /// BBR.rounds_since_probe_up.
     pub(super) since_probe_up: u64,

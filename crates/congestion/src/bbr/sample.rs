@@ -6,7 +6,7 @@ use clearway_units::{Rate, Timestamp};
 
 use crate::{Acknowledgement, SendIndex, SentPacket};
 
-/// Round-trip times below this are not told apart, as in the transport.
+/// Round-trip times below this are not distinguished, as in the transport.
 const FINEST_RTT: Duration = Duration::from_micros(1);
 
 /// The draft's RS, together with the facts of connection C as they are after the ACK.

@@ -37,7 +37,7 @@ impl Window {
         self.bytes = bytes.clamp(minimum, maximum);
     }
 
-    /// SaveCwnd. `is_modulated` says whether losses or ProbeRTT have to do with the window as it is.
+    /// SaveCwnd. `is_modulated` is whether losses or ProbeRTT affect the current window.
     pub(super) fn save(&mut self, is_modulated: bool) {
         self.saved = if is_modulated { self.saved.max(self.bytes) } else { self.bytes };
     }
@@ -99,7 +99,7 @@ impl Bbr {
         self.multiple(self.rate, State::ProbeRtt.window_gain()).max(self.minimum_window())
     }
 
-    /// SetCwnd; `growing` is what was acknowledged and may make the window grow.
+    /// SetCwnd. `growing` is the number of acknowledged bytes that may make the window grow.
     pub(super) fn set_window(&mut self, growing: u64, total_delivered: u64) {
         self.window.is_touched = true;
         let maximum = self.maximum_in_flight();

@@ -31,7 +31,7 @@ fn achieving_expected_cruise_bandwidth_on_a_link_with_aggregation() {
     assert!((slot * 8 / 10..slot * 3 / 2).contains(&excess), "{excess} {slot}");
     assert!(path.bbr.window() >= 2 * path.bbr.bandwidth_delay_product() + excess - SIZE);
     assert!(path.goodput(ms(3000)) > 0.95 * 2_500_000.0);
-    // Without aggregation it is forgotten after ten rounds.
+    // Without aggregation it expires after ten rounds.
     path.link.aggregation = None;
     path.run_for(ms(1000));
     assert!(path.bbr.aggregation.maximum() < slot / 2);

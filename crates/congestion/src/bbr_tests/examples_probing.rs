@@ -118,7 +118,7 @@ fn a_startup_that_spurious_losses_ended_goes_on() {
     assert!(path.bbr.bandwidth.maximum() >= megabits(20).scaled(98, 100));
 }
 
-/// QUIC has no retransmission timeout: persistent congestion is what comes nearest.
+/// QUIC has no retransmission timeout. Persistent congestion is the nearest equivalent.
 #[test]
 fn handling_spurious_rto_recovery() {
     let mut path = path_with(megabits(20), ms(40), 8.0, 1);

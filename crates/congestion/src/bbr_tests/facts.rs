@@ -1,4 +1,4 @@
-//! What must hold whatever BBR is told, and smaller facts.
+//! Invariants of BBR for any sequence of events, and smaller facts.
 
 use clearway_units::Random;
 use proptest::prelude::*;
@@ -162,7 +162,7 @@ fn tell(bbr: &mut Bbr, random: &mut Random, now: Timestamp, next: u64) {
 }
 
 proptest! {
-    /// S3, and no overflow, whatever it is told.
+    /// S3, and no overflow, for any sequence of events.
     #[test]
     fn nothing_that_it_is_told_takes_it_out_of_its_bounds(seed: u64) {
         let mut random = Random::from_number(seed);

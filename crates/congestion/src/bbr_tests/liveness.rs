@@ -5,7 +5,7 @@ use clearway_units::Random;
 use super::path::Application;
 use super::*;
 
-/// Log2 of how many times more `path` could carry than BBR believes, rounded up.
+/// Log2 of the ratio between the capacity of `path` and BBR's estimate, rounded up.
 fn doublings(path: &Path, rate: Rate) -> u32 {
     let believed = path.bbr.rate.bytes_per_second().max(1);
     (rate.bytes_per_second() / believed).max(1).ilog2() + 1
@@ -217,7 +217,7 @@ fn the_least_rate_is_a_packet_in_a_round_trip() {
     assert_escapes(&mut path, megabits(20), ms(40), "a packet in two minutes");
 }
 
-/// An application that never has enough to say keeps its estimate, and is served at once when it has.
+/// An application that is always limited keeps its estimate, and can send at once when it has more data.
 #[test]
 fn a_long_lived_flow_short_of_data_keeps_its_estimate() {
     let mut path = path();

@@ -173,7 +173,7 @@ impl Path {
         self.application = Application::Limited(rate, self.now);
     }
 
-    /// Runs until BBR leaves `state`, and says how it came into the next one.
+    /// Runs until BBR leaves `state`, and returns how it entered the next one.
     pub(super) fn run_out_of(&mut self, state: State) -> Entered {
         assert_eq!(self.state(), state);
         self.run_until(Duration::from_secs(60), |path| path.state() != state);
@@ -380,7 +380,7 @@ impl Path {
         }
     }
 
-    /// Declares lost what is, and whether the losses prove persistent congestion.
+    /// Declares packets lost, and returns whether they prove persistent congestion.
     fn detect_losses(&mut self) -> (Vec<SentPacket>, bool) {
         self.loss_time = None;
         let Some(largest) = self.largest_acked else { return (Vec::new(), false) };
@@ -486,7 +486,7 @@ impl Path {
         }
     }
 
-    /// Lets go of what is settled; losses are remembered for three seconds.
+    /// Discards settled packets; lost ones are kept for three seconds.
     fn forget(&mut self) {
         while let Some((packet, fate)) = self.ledger.front() {
             let is_old = packet.sent_at + Duration::from_secs(3) < self.now;

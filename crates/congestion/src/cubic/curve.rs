@@ -43,7 +43,7 @@ impl Curve {
         Self { datagram, w_max, k, time: 0.0, estimate: start, carry: 0.0 }
     }
 
-    /// Counts in datagrams of another size from here on. The curve goes on from where it is in bytes.
+    /// Changes the unit to datagrams of another size. The curve continues from its value in bytes.
     pub(super) fn set_max_datagram_size(&mut self, max_datagram_size: u64) {
         let datagram = max_datagram_size.max(1) as f64;
         let ratio = self.datagram / datagram;
@@ -105,7 +105,7 @@ impl Curve {
         }
     }
 
-    /// W_cubic(t), never beyond what is computed with.
+    /// W_cubic(t), limited to the range of the computation.
     fn at(&self, time: f64) -> f64 {
         let t = time - self.k;
         (C * t * t * t + self.w_max).clamp(0.0, LARGEST)

@@ -1,4 +1,4 @@
-//! What RFC 9937 bounds, reckoned anew from what was sent and delivered.
+//! The bounds of RFC 9937, computed independently from the bytes sent and delivered.
 
 use super::target;
 use crate::{Acknowledgement, Snapshot};
@@ -9,8 +9,8 @@ pub(super) struct Recovery {
     flight_at_start: u64,
     delivered: u64,
     sent: u64,
-    /// What may have been sent beyond what was delivered: the retransmission at the start, a datagram
-    /// for each safe event, probes, and what is less than the least window.
+    /// The bytes that may have been sent beyond those delivered: the retransmission at the start, a datagram for each
+    /// safe event, probes, and the rest of the minimum window.
     beyond: u64,
 }
 

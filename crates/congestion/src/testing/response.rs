@@ -38,10 +38,9 @@ struct Path {
     told_at: Timestamp,
 }
 
-/// The average window in datagrams, packets sent for each round-trip time, in the model of RFC 9438 §5.1
-/// and appendix A: the path is endless, data always waits, and the number of packets from one loss to
-/// the next is what `distance` says. The first `settling` losses do not count, and after `losses` more
-/// it is over.
+/// The average window in datagrams, which is the number of packets sent per round-trip time, in the model of RFC 9438 §5.1
+/// and appendix A: the path is endless, data always waits, and `distance` gives the number of packets from one loss to the
+/// next. The first `settling` losses do not count; the model ends after `losses` more.
 pub(crate) fn average_window(
     algorithm: Algorithm,
     rtt: Duration,
@@ -95,8 +94,7 @@ impl Path {
         self.controller.on_sent(&sent(&burst, packets), self.in_flight);
     }
 
-    /// The oldest burst is acknowledged, but for one packet if it is the turn of the packet `lost`. Says
-    /// whether it was.
+    /// Acknowledges the oldest burst, except for the packet `lost` if it is in it. Returns whether it was.
     fn step(&mut self, lost: u64) -> bool {
         let burst = self.flight.pop_front().expect("something is always in flight");
         self.now = self.now.max(burst.sent_at + self.rtt);
@@ -148,7 +146,7 @@ impl Path {
     }
 }
 
-/// So many of the burst's packets, as the controller gets to see them: it counts bytes.
+/// This many packets of the burst, as one record for the controller, which counts bytes.
 fn sent(burst: &Burst, packets: u64) -> SentPacket {
     SentPacket {
         index: SendIndex(burst.index),
