@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
-/// Drops small datagrams that wait when a newer one of their flow comes: what some modems and queue
-/// managers do with TCP's ACKs (RFC 3449, Section 5.2.1), done to whatever is small.
+/// Drops small datagrams that wait when a newer one of their flow arrives: what some modems and queue managers do with TCP's
+/// ACKs (RFC 3449, Section 5.2.1), applied to any small datagram.
 ///
-/// The newest always stays, so that what it says is not lost.
+/// The newest always stays, so that its contents are not lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckFilter {
     /// Of so many small datagrams of a flow that wait in a row, one stays. Zero and one drop nothing.
@@ -16,7 +16,7 @@ pub struct AckFilter {
 pub(crate) struct AckFilterState {
     filter: AckFilter,
     runs: BTreeMap<u32, Run>,
-    /// When this many flows are known, those of which nothing waits are forgotten.
+    /// When this many flows are known, those without a waiting datagram are removed.
     prune_at: usize,
 }
 
@@ -29,7 +29,7 @@ struct Run {
     dropped: u32,
 }
 
-/// How many flows are known before the first are forgotten.
+/// The number of flows at which they are first removed.
 const FIRST_PRUNE: usize = 64;
 
 impl AckFilterState {
@@ -72,7 +72,7 @@ impl AckFilterState {
 mod tests {
     use super::*;
 
-    /// Lets `count` small datagrams of one flow wait and returns what is left.
+    /// Lets `count` small datagrams of one flow wait and returns those that stay.
     fn left(keep_one_of: u32, count: u64) -> Vec<u64> {
         let mut state = AckFilterState::new(AckFilter { keep_one_of, smaller_than: 100 });
         let mut queue = Vec::new();
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(state.on_waiting((1, 1, 100), Some), None);
         assert_eq!(state.on_waiting((2, 2, 50), Some), None);
         assert_eq!(state.on_waiting((1, 3, 50), Some), Some(0));
-        // Gone on its way by now: the run begins anew.
+        // It has been sent by now: the run starts again.
         assert_eq!(state.on_waiting((1, 4, 50), |_| None::<u64>), None);
         assert_eq!(state.on_waiting((1, 5, 50), Some), Some(4));
     }

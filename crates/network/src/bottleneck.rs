@@ -33,7 +33,7 @@ pub(crate) struct Bottleneck {
     queue: Queue,
     ack_filter: Option<AckFilterState>,
     serving: Option<Serving>,
-    /// What was dropped from the queue and not yet said.
+    /// Drops from the queue that are not reported yet.
     dropped: VecDeque<Exit>,
 }
 

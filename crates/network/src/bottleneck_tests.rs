@@ -71,8 +71,7 @@ fn an_idle_wire_earns_no_credit() {
 
 #[test]
 fn the_queue_drops_the_first_that_has_no_place() {
-    // One on the wire, two in the queue. A nanosecond before the second goes on the wire there is no
-    // place; then there is one.
+    // One on the wire, two in the queue. A nanosecond before the second goes on the wire there is no room; then there is.
     let later = [Timestamp::from_nanos(999_999), at_ms(1), at_ms(1)];
     let datagrams: Vec<_> = [at_ms(0); 5].into_iter().chain(later).map(|at| (at, 1250)).collect();
     let expected = [Some(1), Some(2), Some(3), None, None, None, Some(4), None];

@@ -23,26 +23,25 @@ pub struct Conditions {
     pub freezes: Option<Freezes>,
     /// The rate of the bottleneck; `None` has no bottleneck and no queue, zero lets nothing pass.
     pub rate: Option<Rate>,
-    /// Other rates from some time on, in the order of their times. They apply to what is in the queue
-    /// and to the rest of a datagram that is on the wire. A rate of zero freezes the direction until
-    /// the next step.
+    /// Changes of the rate, in the order of their times. They apply to the datagrams in the queue and to the rest of one
+    /// that is on the wire. A rate of zero freezes the direction until the next step.
     pub rate_steps: Vec<Step<Option<Rate>>>,
     /// The bottleneck's rate as it was recorded somewhere. Replaces `rate` and `rate_steps`.
     pub trace: Option<Trace>,
     /// Bytes that lower layers add to each payload at the bottleneck (28 for IPv4 and UDP); counted
     /// by the rate and by the queue, not in the counters.
     pub overhead: u16,
-    /// Drops what comes faster than it allows, before the bottleneck.
+    /// Drops datagrams above its rate, before the bottleneck.
     pub policer: Option<Policer>,
     /// How much may wait for the bottleneck.
     pub queue: QueueLimit,
-    /// Who decides what goes next from there, what is marked and what is dropped.
+    /// Decides which datagram leaves the queue next, which are marked and which are dropped.
     pub discipline: Discipline,
     /// Drops small datagrams that wait in the queue behind each other.
     pub ack_filter: Option<AckFilter>,
     /// A datagram that is ECN-capable and waits in the queue for longer than this is marked CE.
     pub mark_above: Option<Duration>,
-    /// What gets lost. A datagram is lost if any rule says so; the first that does is counted.
+    /// The loss rules. A datagram is lost if any rule applies; it is counted for the first one.
     pub loss: Vec<LossRule>,
     /// Datagrams that are overtaken by later ones.
     pub reorder: Reorder,

@@ -28,7 +28,7 @@ impl Counters {
     }
 }
 
-/// What one direction has done so far, in datagrams where nothing else is said.
+/// Counts of one direction so far, in datagrams unless stated otherwise.
 ///
 /// At any time `received + duplicated == delivered + dropped() + in_pipe`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -41,7 +41,7 @@ pub struct WayCounters {
     pub delivered: u64,
     /// Bytes of payload that came out.
     pub delivered_bytes: u64,
-    /// In the queue, on the wire, under way or at the receiver.
+    /// In the queue, on the wire, in flight or at the receiver.
     pub in_pipe: u64,
     /// [`DropReason::Random`].
     pub lost_random: u64,

@@ -69,8 +69,8 @@ pub struct Datagram {
     pub payload: Vec<u8>,
     /// The ECN codepoint.
     pub ecn: Ecn,
-    /// Whatever the caller wants to find again at the other end, such as which client sent it. Counters
-    /// are kept for each flow ([`Link::flow`](crate::Link::flow)), and each can have a delay of its own
+    /// A number that the caller chooses and finds again at the other end, such as the client that sent the datagram. Counters
+    /// are kept for each flow ([`Link::flow`](crate::Link::flow)), and each can have its own delay
     /// ([`FlowDelay`](crate::FlowDelay)).
     pub flow: u32,
 }
@@ -159,8 +159,8 @@ pub enum DropReason {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It is in the link. What may still drop it there is a discipline, an ACK filter, a socket buffer
-    /// or an old NAT mapping; see [`Link::next_drop`](crate::Link::next_drop).
+    /// It is in the link. A discipline, an ACK filter, a socket buffer or an old NAT mapping may still drop it; see
+    /// [`Link::next_drop`](crate::Link::next_drop).
     Entered {
         /// Its number.
         number: u64,

@@ -21,7 +21,7 @@ use crate::{Conditions, Datagram, Delivery, DropReason, Ecn, Way};
 /// on top is dropped ([`DropReason::Pipe`]), whatever the queue's own limit is.
 pub const PIPE_LIMIT: usize = 64 << 20;
 
-/// What a datagram costs beside its payload.
+/// The cost of a datagram besides its payload, in bytes.
 const DATAGRAM_COST: usize = 256;
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct Direction {
     entered: u64,
     /// Bytes of payload that were not dropped on entry.
     passed_bytes: u64,
-    /// Bytes and costs of what is inside.
+    /// Bytes and costs of the datagrams inside.
     held: usize,
     highest_delivered: Option<u64>,
 }
@@ -65,8 +65,8 @@ impl Next {
 }
 
 impl Direction {
-    /// A direction in which flows have delays of their own. `random` is for what is drawn for each
-    /// datagram, `schedules` for what is drawn for times.
+    /// A direction in which flows have their own delays. `random` is the source for each datagram, `schedules` the one for
+    /// times.
     pub(crate) fn new(
         way: Way,
         mut conditions: Conditions,
@@ -187,7 +187,7 @@ impl Direction {
         }
     }
 
-    /// Lets the bottleneck do what it does up to `now`.
+    /// Advances the bottleneck to `now`.
     pub(crate) fn settle(&mut self, now: Timestamp, first: Timestamp, inside: &mut Inside) {
         while let Some(bottleneck) = &mut self.bottleneck
             && let Some(exit) = bottleneck.exit(now, first)
@@ -269,7 +269,7 @@ impl Direction {
         }
     }
 
-    /// Lets happen what [`next`](Self::next) says. `binding` is the NAT mapping of that time.
+    /// Performs the event that [`next`](Self::next) returned. `binding` is the NAT mapping of that time.
     pub(crate) fn step(&mut self, binding: u64, inside: &mut Inside) -> Option<Delivery> {
         let delivery = self.take_step(binding, inside);
         let arrival = self.pipe.next().map_or(Next::NEVER, |due| Next {
@@ -377,7 +377,7 @@ impl Direction {
         self.passed_bytes
     }
 
-    /// Tells the windows of this direction what has passed in the direction `way`.
+    /// Reports the amount that has passed in the direction `way` to the windows of this direction.
     pub(crate) fn on_passed(&mut self, now: Timestamp, way: Way, total: u64) {
         self.impairments.on_passed(now, way, total);
     }

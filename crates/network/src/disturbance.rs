@@ -7,8 +7,7 @@ use clearway_units::{Random, Timestamp};
 use crate::impairments::{Change, change};
 use crate::{Reorder, Way};
 
-/// Something that happens to a link once, beside what its [`Conditions`](crate::Conditions) do all the
-/// time.
+/// A single event on a link, in addition to its [`Conditions`](crate::Conditions), which always apply.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Disturbance {
     /// When it happens.
@@ -87,7 +86,7 @@ pub(crate) struct Verdict {
 #[derive(Debug)]
 pub(crate) struct Disturbances {
     list: Vec<Pending>,
-    /// For what is drawn for each datagram.
+    /// The source of what is drawn for each datagram.
     random: Random,
     /// What is drawn for one datagram follows from this and from its place.
     seed: u64,
@@ -155,13 +154,13 @@ impl Disturbances {
         verdict
     }
 
-    /// How many of the NAT's mappings were forgotten until `now`.
+    /// How many times the NAT has rebound until `now`.
     pub(crate) fn rebinds(&self, now: Timestamp) -> u64 {
         let happened = self.changes().filter(|(start, _)| *start <= now).count();
         u64::try_from(happened).unwrap_or(u64::MAX)
     }
 
-    /// When mappings were forgotten, and whether the IP address changed.
+    /// When the NAT rebound, and whether the IP address changed.
     pub(crate) fn changes(&self) -> impl Iterator<Item = (Timestamp, bool)> {
         self.list.iter().filter_map(|one| match one.disturbance.effect {
             Effect::Rebind { address } => Some((one.start?, address)),

@@ -15,7 +15,7 @@ pub struct FlowDelay {
     pub to_client: Duration,
 }
 
-/// What one flow has seen of one direction.
+/// The counts of one flow in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowCounters {
     /// Handed to the link.
@@ -28,7 +28,7 @@ pub struct FlowCounters {
     pub delivered_bytes: u64,
     /// Dropped, for whatever reason.
     pub dropped: u64,
-    /// Left the bottleneck on their way out; the two below are about these.
+    /// Datagrams that left the bottleneck; the two counts below are about these.
     pub queued: u64,
     /// The longest that one of them waited for the bottleneck.
     pub queueing_delay_maximum: Duration,

@@ -2,12 +2,12 @@ use core::time::Duration;
 
 use clearway_units::{Random, Timestamp};
 
-/// Times during which a direction lets nothing out; what would have come out comes out at their end,
-/// back to back. What a radio does that suspends to look at other channels, and what compresses ACKs.
+/// Times during which no datagram leaves a direction; those that would have left do so at their end, back to back. Radios
+/// that suspend to scan other channels behave like this, and links that compress ACKs.
 ///
-/// A freeze holds what has passed the bottleneck. For one that fills the queue, use
-/// [`Conditions::rate_steps`](crate::Conditions::rate_steps) with a rate of zero. Six freezes of
-/// 250 ms that are 5 ms apart have a period of 255 ms and a count of 6.
+/// A freeze holds datagrams that have passed the bottleneck. For one that fills the queue, use
+/// [`Conditions::rate_steps`](crate::Conditions::rate_steps) with a rate of zero. Six freezes of 250 ms that are 5 ms
+/// apart have a period of 255 ms and a count of 6.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Freezes {
     /// The start of the first, counted from the first datagram that enters the link, in either

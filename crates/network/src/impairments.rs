@@ -116,7 +116,7 @@ impl Impairments {
         Draws { lost, travel, corruption }
     }
 
-    /// Tells the windows of this direction what has passed in the direction `way`.
+    /// Reports the amount that has passed in the direction `way` to the windows of this direction.
     pub(crate) fn on_passed(&mut self, now: Timestamp, way: Way, total: u64) {
         for rule in &mut self.loss {
             rule.on_passed(now, way, total);

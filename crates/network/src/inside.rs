@@ -13,7 +13,7 @@ use crate::{Counters, Datagram, DropReason, Dropped, Way};
 /// How many payload buffers are kept for the next datagrams.
 const SPARE_BUFFERS: usize = 1024;
 
-/// A datagram on its way in.
+/// A datagram that enters.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) number: u64,
@@ -108,7 +108,7 @@ impl Inside {
         }
     }
 
-    /// Notes the drop of what was inside.
+    /// Records the drop of a datagram that was inside.
     pub(crate) fn note_drop(&mut self, way: Way, at: Timestamp, reason: DropReason, one: &Transit) {
         if let Some(drops) = &mut self.drops {
             drops.push_back(Dropped {

@@ -56,7 +56,7 @@ impl Link {
     pub fn new(config: LinkConfig) -> Self {
         let mut random = Random::from_number(config.seed);
         let sources = [random.fork(), random.fork()];
-        // What is drawn for times has sources of its own, so that the others draw what they drew.
+        // Times have random sources of their own, so that the other sources give the same numbers as without them.
         let schedules = [random.fork(), random.fork()];
         let disturbances = Disturbances::new(config.disturbances, random.fork());
         let delays = |delay: fn(&FlowDelay) -> Duration| {
@@ -92,7 +92,7 @@ impl Link {
         self.enter(now, way, self.binding(now), datagram)
     }
 
-    /// A datagram enters at `now` on its way to the client, addressed to the NAT mapping `binding`.
+    /// A datagram to the client enters at `now`, addressed to the NAT mapping `binding`.
     pub fn submit_to_client(
         &mut self,
         now: Timestamp,
@@ -173,7 +173,7 @@ impl Link {
         &self.inside.counters
     }
 
-    /// What the link has done with one flow; `None` if none of its datagrams entered.
+    /// The counts of one flow; `None` if none of its datagrams entered.
     pub fn flow(&self, way: Way, flow: u32) -> Option<&FlowCounters> {
         self.directions.of(way).flows.get(flow)
     }

@@ -16,7 +16,7 @@ fn rough() -> Conditions {
     }
 }
 
-/// Sends 500 datagrams in both directions and returns what comes out.
+/// Sends 500 datagrams in both directions and returns the deliveries.
 fn run(config: LinkConfig) -> Vec<Delivery> {
     let mut link = Link::new(config);
     for flow in 0..500 {
@@ -87,7 +87,7 @@ fn the_same_seed_gives_the_same_deliveries() {
 
 #[test]
 fn the_deliveries_of_a_seed_are_the_same_on_every_machine() {
-    // FNV-1a over all that can be seen. A change here means that recorded seeds no longer replay.
+    // FNV-1a over everything that can be observed. A change here means that recorded seeds no longer replay.
     let config =
         LinkConfig { to_server: rough(), to_client: rough(), seed: 42, ..LinkConfig::default() };
     let mut digest = 0xcbf2_9ce4_8422_2325_u64;
@@ -159,7 +159,7 @@ fn a_datagram_to_the_client_needs_the_current_mapping_at_its_end() {
     let slow = Conditions { delay: ms(30), ..Conditions::default() };
     let mut link = rebinding(Conditions::default(), slow);
     link.submit(at_ms(0), Way::ToServer, datagram(9, 10));
-    // Sent in time, under way during the change, sent to the old one, sent to the new one.
+    // Sent in time, in flight during the change, sent to the old mapping, sent to the new one.
     for (flow, now, binding) in [(0, 69, 0), (1, 70, 0), (2, 105, 0), (3, 106, 1), (4, 107, 7)] {
         link.submit_to_client(at_ms(now), binding, datagram(flow, 10));
     }

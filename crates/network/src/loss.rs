@@ -93,7 +93,7 @@ impl LossState {
         self.window.on_passed(now, way, total);
     }
 
-    /// Whether this rule takes the datagram `number`, and as what it is counted.
+    /// Whether this rule drops the datagram `number`, and as what it is counted.
     pub(crate) fn takes(
         &mut self,
         now: Timestamp,

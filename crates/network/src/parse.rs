@@ -7,7 +7,7 @@ use clearway_units::Rate;
 
 use crate::Probability;
 
-/// What could not be understood; says what was expected.
+/// A text that could not be parsed, and what was expected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -26,7 +26,7 @@ pub enum ParseError {
         /// What was given.
         input: String,
     },
-    /// Not an amount of bytes.
+    /// Not a number of bytes.
     Size {
         /// What was given.
         input: String,
@@ -49,7 +49,7 @@ impl fmt::Display for ParseError {
             }
             Self::Size { input } => (
                 input,
-                "an amount of bytes",
+                "a number of bytes",
                 "a whole number of bytes, or a number with B, kB, MB, GB, KiB, MiB or GiB, such as 64KiB",
             ),
         };

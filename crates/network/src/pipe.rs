@@ -1,14 +1,14 @@
-//! What is under way behind the bottleneck, in the order in which it comes out.
+//! The datagrams behind the bottleneck, in the order in which they are delivered.
 
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use clearway_units::Timestamp;
 
-/// A datagram under way.
+/// A datagram in flight.
 ///
-/// Compared in the order of its fields: among those that are due at one time, the first that entered
-/// the link is the first out, however often and late the driver asks.
+/// Compared in the order of its fields: among those that are due at one time, the first that entered the link is delivered
+/// first, however often and late the driver calls.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Due {
     pub(crate) at: Timestamp,
@@ -17,7 +17,7 @@ pub(crate) struct Due {
     pub(crate) slot: usize,
 }
 
-/// A run of what comes in order, which is nearly all on most links, and a heap for the rest.
+/// A queue for datagrams in order, which are nearly all on most links, and a heap for the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
     in_order: VecDeque<Due>,

@@ -1,4 +1,4 @@
-//! What waits for the bottleneck, and who decides what goes next.
+//! The queue of the bottleneck, and its discipline.
 
 mod codel;
 mod dual_pi2;
@@ -14,9 +14,9 @@ use codel::CoDelQueue;
 use dual_pi2::DualPi2Queue;
 use fifo::Fifo;
 
-/// Who decides what waits, what is marked and what is dropped.
+/// Decides which datagrams wait, which are marked and which are dropped.
 ///
-/// All of them drop what finds [`Conditions::queue`](crate::Conditions::queue) full.
+/// All disciplines drop datagrams that find [`Conditions::queue`](crate::Conditions::queue) full.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub enum Discipline {
@@ -40,7 +40,7 @@ pub(crate) struct Waiting {
     pub(crate) ecn: Ecn,
 }
 
-/// What a discipline does with the datagram whose turn it is.
+/// The decision of a discipline about the datagram whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// It goes on the wire.
@@ -107,8 +107,7 @@ impl Queue {
         }
     }
 
-    /// The datagram whose turn it is at `now`, and what becomes of it. To be called again if that is
-    /// [`Verdict::Drop`].
+    /// The datagram whose turn it is at `now`, and the decision about it. To be called again after [`Verdict::Drop`].
     pub(crate) fn pop(&mut self, now: Timestamp) -> Option<(Waiting, Verdict)> {
         match &mut self.order {
             Order::DropTail(fifo) => fifo.pop().map(|waiting| (waiting, Verdict::Send)),

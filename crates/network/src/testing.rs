@@ -42,8 +42,8 @@ pub(crate) fn drain(link: &mut Link) -> Vec<Delivery> {
     deliveries
 }
 
-/// Sends `count` datagrams of `length` bytes to the client, `interval` apart, numbered from zero by
-/// their flow, and returns what comes out.
+/// Sends `count` datagrams of `length` bytes to the client, `interval` apart, numbered from zero by their flow, and
+/// returns the deliveries.
 pub(crate) fn stream(
     link: &mut Link,
     count: u32,

@@ -14,12 +14,12 @@ pub use cellular::Cellular;
 const OPPORTUNITY: u64 = 1500;
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
-/// A recorded rate, in the format of Mahimahi (Netravali et al., USENIX ATC 2015): each line is a
-/// number of milliseconds since the start, at which 1500 bytes can be delivered. Lines do not go back;
-/// the last one is the length of the trace, after which it begins anew.
+/// A recorded rate, in the format of Mahimahi (Netravali et al., USENIX ATC 2015): each line is a number of milliseconds
+/// since the start, at which 1500 bytes can be delivered. The numbers do not decrease; the last one is the length of the
+/// trace, after which it repeats.
 ///
-/// Time counts from the first datagram that enters the link. What is not used when it comes is lost; a
-/// datagram may use a part of what comes, or several in a row.
+/// Time counts from the first datagram that enters the link. Capacity that is not used at its time is lost; a datagram may
+/// use a part of it, or several in a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
     /// In milliseconds. Not empty, does not go back, and the last is not zero.
@@ -34,16 +34,16 @@ pub enum TraceError {
     NotANumber {
         /// The line, counted from one.
         line: usize,
-        /// What it says.
+        /// The line.
         input: String,
     },
     /// A time before the one on the line before.
     GoesBack {
         /// The line, counted from one.
         line: usize,
-        /// What it says, in milliseconds.
+        /// The number on the line, in milliseconds.
         time: u64,
-        /// What the line before says, in milliseconds.
+        /// The number on the line before, in milliseconds.
         before: u64,
     },
     /// No lines.
@@ -77,7 +77,7 @@ impl Trace {
     ///
     /// # Errors
     ///
-    /// If `text` is not in Mahimahi's format; says on which line.
+    /// If `text` is not in Mahimahi's format, with the line.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut opportunities = Vec::new();
         for (line, input) in (1..).zip(text.lines()) {
@@ -102,7 +102,7 @@ impl Trace {
         }
     }
 
-    /// After how long it begins anew.
+    /// The time after which it repeats.
     pub fn length(&self) -> Duration {
         Duration::from_millis(self.period())
     }
@@ -129,7 +129,7 @@ impl fmt::Display for Trace {
 #[derive(Debug)]
 pub(crate) struct TraceState {
     trace: Trace,
-    /// How often the trace has begun anew, and which of its opportunities is next.
+    /// How often the trace has repeated, and its next opportunity.
     round: u64,
     index: usize,
     /// What is left of the opportunity before, and when that was.

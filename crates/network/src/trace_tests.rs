@@ -41,7 +41,7 @@ fn what_is_not_used_is_lost() {
         let mut state = TraceState::new(trace(&[1, 2, 3, 7]));
         assert_eq!(finish(&mut state, now + 50, 1500), due, "at {now} ms");
     }
-    // What is left of a line is for whoever is there in that moment.
+    // The rest of an opportunity is for the datagrams of that moment.
     let mut state = TraceState::new(trace(&[1, 2, 3, 7]));
     assert_eq!(finish(&mut state, 50, 1000), 1);
     assert_eq!(finish(&mut state, 51, 500), 1);
@@ -112,7 +112,7 @@ fn a_made_up_trace_keeps_to_what_was_asked() {
     assert!(*most <= 30_000_000 / 8 + 1500 && *most > 3 * *least, "{least} to {most}");
 }
 
-/// The traces in `traces/`, and what they are made of.
+/// The traces in `traces/`, and how they were made.
 fn stored() -> [(&'static str, Trace); 2] {
     let kilobit = |rate: u64| Rate::from_bits_per_second(rate * 1000);
     let length = ms(10_000);

@@ -93,7 +93,7 @@ impl TravelTimes {
         step.map_or(self.delay, |step| step.value)
     }
 
-    /// With whom `flow` keeps its order, and its own delay.
+    /// The flows with which `flow` keeps its order, and its own delay.
     fn class(&self, flow: u32) -> (usize, Duration) {
         let place = self.flows.binary_search_by_key(&flow, |(flow, _)| *flow).ok();
         match place.and_then(|place| Some((place, self.flows.get(place)?.1))) {

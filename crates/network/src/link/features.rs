@@ -12,7 +12,7 @@ use crate::{
 /// 10 Mbit/s: 1250 bytes take a millisecond.
 const RATE: Rate = Rate::from_bits_per_second(10_000_000);
 
-/// A link to the client that says what it dropped.
+/// A link to the client that reports its drops.
 fn talkative(to_client: Conditions) -> Link {
     Link::new(LinkConfig { to_client, record_drops: true, ..LinkConfig::default() })
 }
@@ -46,8 +46,8 @@ fn crowded(discipline: Discipline) -> Conditions {
     }
 }
 
-/// Sends for two seconds in both directions, too much for a time, and returns a digest of what comes
-/// out and is dropped.
+/// Sends for two seconds in both directions, at times more than the link carries, and returns a digest of the deliveries
+/// and drops.
 fn digest(discipline: Discipline, seed: u64) -> u64 {
     let mut link = Link::new(LinkConfig {
         to_server: crowded(discipline),

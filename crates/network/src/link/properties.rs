@@ -30,7 +30,7 @@ fn check(link: &Link) {
     }
 }
 
-/// All that can be seen of a link.
+/// Everything that can be observed of a link.
 #[derive(PartialEq, Debug, Default)]
 struct Seen {
     outcomes: Vec<Outcome>,
@@ -72,7 +72,7 @@ fn run(config: LinkConfig, actions: &[Action], polls_late: bool) -> Seen {
         check(&link);
         assert!(link.deadline().is_none_or(|next| next > at));
     }
-    // What never comes out may still be dropped or copied on its way.
+    // Datagrams that are never delivered may still be dropped or duplicated.
     seen.take(&mut link, Timestamp::from_nanos(u64::MAX - 1));
     check(&link);
     for way in [Way::ToServer, Way::ToClient] {

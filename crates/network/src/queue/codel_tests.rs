@@ -29,7 +29,7 @@ impl Wire {
         }
     }
 
-    /// Sends what there is for a millisecond.
+    /// Sends the waiting datagrams for a millisecond.
     fn turn(&mut self) {
         while let Some((waiting, verdict)) = self.queue.pop(at_ms(self.now)) {
             self.longest = at_ms(self.now).saturating_since(waiting.entered);

@@ -50,9 +50,8 @@ const LOW_LATENCY_SHARE: u64 = 90;
 /// (RFC 8033, Section 4.1).
 const SMALL_BACKLOG: u64 = 3000;
 
-/// After so many updates without a datagram coming or going the base probability no longer changes:
-/// an empty queue takes `1 / (alpha * target)`, about 417, to forget, a stuck one far fewer to
-/// saturate.
+/// After this many updates without a datagram entering or leaving, the base probability no longer changes: for an empty
+/// queue it takes `1 / (alpha * target)`, about 417, to return to zero, for a stuck one far fewer to saturate.
 const SETTLED_UPDATES: u32 = 1000;
 
 #[derive(Debug)]
@@ -67,7 +66,7 @@ pub(super) struct DualPi2Queue {
     low_latency_marks: Recurrence,
     low_latency_drops: Recurrence,
     classic_signals: Recurrence,
-    /// What the classic queue is owed, in bytes times percent.
+    /// The credit of the classic queue, in bytes times percent.
     owed: u64,
 }
 
