@@ -170,7 +170,7 @@ impl Contained {
         }
     }
 
-    /// Finds the end of the value that begins here. One that is too long is passed over.
+    /// Finds the end of the value that begins here. One that is too long is skipped.
     fn extent(&mut self) -> Result<Extent, Damage> {
         let mut scanner = Scanner::default();
         let mut scanned = 0;
@@ -236,7 +236,7 @@ struct Scanner {
 }
 
 impl Scanner {
-    /// How many bytes of `bytes` still belong to the value; `None` if it goes on behind them.
+    /// How many bytes of `bytes` still belong to the value; `None` if it continues after them.
     fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut position = 0;
         while let Some(rest) = bytes.get(position..).filter(|rest| !rest.is_empty()) {
@@ -272,7 +272,7 @@ impl Scanner {
         None
     }
 
-    /// How many bytes of a string there are, with its closing mark; `None` if it goes on.
+    /// How many bytes of a string there are, with its closing mark; `None` if it continues.
     fn in_string(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut position: usize = 0;
         if core::mem::take(&mut self.is_escaped) {

@@ -1,4 +1,4 @@
-//! What a controller computes with, as events of namespace `clearway` tell it.
+//! The values that a controller computes with, from events of namespace `clearway`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -25,7 +25,7 @@ fn boxed(text: &Text<'_>) -> Option<Box<str>> {
     text.as_deref().map(Into::into)
 }
 
-/// Reads the data of an event. An error says what about them is not as any draft has it.
+/// Reads the data of an event. The error describes what differs from all drafts.
 pub(super) fn event_kind<'de, D: Deserializer<'de>>(
     name: EventName,
     full_name: &str,

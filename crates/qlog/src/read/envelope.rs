@@ -1,4 +1,4 @@
-//! What all events have, beside their data.
+//! The members that all events have, besides their data.
 
 use core::fmt;
 use core::marker::PhantomData;

@@ -14,7 +14,8 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// What happened. What a trace does not say is `None`. The large ones are boxed: events are passed on by the million.
+/// The contents of an event. Values that a trace does not contain are `None`. The large variants are boxed: events are
+/// passed on by the million.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum EventKind {
@@ -47,11 +48,11 @@ pub enum EventKind {
     ConnectionState(Box<str>),
     /// The connection ended.
     Closed {
-        /// Whether this end ended it.
+        /// Whether this endpoint ended it.
         is_local: Option<bool>,
         /// The error's name or number.
         error: Option<Box<str>>,
-        /// What was said about it.
+        /// The reason that was given.
         reason: Option<Box<str>>,
         /// What made it end.
         trigger: Option<Box<str>>,
@@ -60,7 +61,7 @@ pub enum EventKind {
     Mtu {
         /// What it is now.
         new: u64,
-        /// Whether the search is over.
+        /// Whether the search has ended.
         is_done: bool,
     },
     /// The peer's address, or whether it is validated, changed.
@@ -126,7 +127,7 @@ pub enum PacketType {
     Retry,
     /// Version Negotiation.
     VersionNegotiation,
-    /// Another one, or none is said.
+    /// Another one, or none.
     #[default]
     Unknown,
 }
@@ -196,7 +197,7 @@ pub struct Lost {
     pub length: Option<u64>,
     /// Why it was declared lost.
     pub trigger: Option<LossTrigger>,
-    /// Whether it probed for a larger datagram: its loss says nothing about congestion.
+    /// Whether it probed for a larger datagram, so that its loss is no sign of congestion.
     pub is_mtu_probe: bool,
 }
 
@@ -220,7 +221,7 @@ pub enum Frame {
     Padding,
     /// PING.
     Ping,
-    /// ACK: what is acknowledged, and how long it was held back, as it is stated.
+    /// ACK: the acknowledged ranges, and the stated delay.
     Ack {
         /// Packet numbers.
         ranges: Vec<RangeInclusive<u64>>,
@@ -381,7 +382,7 @@ pub enum CongestionState {
     ProbeRtt,
     /// Another one.
     Other(Box<str>),
-    /// The trace has said nothing yet.
+    /// The trace has not reported it yet.
     #[default]
     Unknown,
 }
@@ -508,7 +509,7 @@ pub enum TimerEvent {
 /// What an end announced in its transport parameters (RFC 9000 §18.2).
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Parameters {
-    /// Whether this end announced it, rather than the peer.
+    /// Whether this endpoint sent it, rather than the peer.
     pub is_local: Option<bool>,
     /// max_idle_timeout; zero is none.
     pub max_idle_timeout: Option<Duration>,

@@ -8,7 +8,7 @@ pub(super) struct Lines {
     separator: u8,
     /// How long the last record was, with what ended it.
     used: usize,
-    /// The record at hand is longer than what is accepted: its rest is passed over.
+    /// The current record is longer than what is accepted: its rest is skipped.
     is_too_long: bool,
 }
 

@@ -24,7 +24,7 @@ impl Visitor<'_> for NumberVisitor {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Number, E> {
-        // Saturates, and takes what is not a number for zero.
+        // Saturates, and converts NaN to zero.
         Ok(Number(value as u64))
     }
 
@@ -39,7 +39,7 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
-/// A number, or a word that says why there is none: quic-go's reordering threshold is "disabled" at times.
+/// A number, or a word in place of one: quic-go's reordering threshold can be "disabled".
 pub(super) fn number_or_word<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Number>, D::Error> {

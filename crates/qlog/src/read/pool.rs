@@ -1,7 +1,7 @@
 //! Parts of a file, prepared by several threads, in their order.
 //!
-//! One thread cuts the file into batches; each batch goes to whichever worker is free, and the place where its result will
-//! be goes to the reader, in the order of the file. So few batches are on their way that memory stays bounded.
+//! One thread divides the file into batches. Each batch goes to a worker that is free, and the place for its result goes to
+//! the reader, in the order of the file. The number of batches is limited, so that memory stays bounded.
 
 use core::ops::Range;
 use std::num::NonZero;
@@ -51,7 +51,7 @@ type Batches<T> = Receiver<Receiver<Batch<T>>>;
 /// The reader's end.
 #[derive(Debug)]
 pub(super) struct Pool<T> {
-    /// What is to be cut, as long as nobody has asked for a part.
+    /// The rest of the file, until the first part is requested.
     waiting: Option<(Splitter, usize)>,
     batches: Option<Batches<T>>,
     present: Option<Batch<T>>,
@@ -112,7 +112,7 @@ fn start<T: Content>(splitter: Splitter, workers: usize) -> Batches<T> {
 
 type Work<T> = (Cut, SyncSender<Batch<T>>);
 
-/// Cuts the file into batches, until its end or until nobody wants more.
+/// Divides the file into batches, until its end or until no more are wanted.
 fn cut<T>(
     mut splitter: Splitter,
     to_workers: &SyncSender<Work<T>>,

@@ -1,4 +1,4 @@
-//! What a part of a file comes to by itself, before it is known what came before it.
+//! The results of a part of a file on its own, before the parts before it are known.
 
 use serde::de::Deserializer;
 
@@ -33,7 +33,7 @@ pub(super) enum Prepared<T> {
     Trace,
     /// A record that is too long.
     TooLong,
-    /// Nothing is to be said of it.
+    /// Nothing to report.
     Nothing,
     /// It is damaged: why.
     Broken(String),
@@ -63,7 +63,7 @@ fn record<T: Content>(json: &[u8]) -> Option<Prepared<T>> {
     read_in_order(json).map(Prepared::Event).or_else(|| in_any_order(json))
 }
 
-/// The same, whatever the order of its members, and with what is wrong with it.
+/// The same for members in any order, and with a description of errors.
 fn in_any_order<T: Content>(json: &[u8]) -> Option<Prepared<T>> {
     if json.trim_ascii_start().starts_with(b"[") {
         let why = "the events are arrays (drafts before 02 are not supported)";

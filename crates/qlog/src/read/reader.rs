@@ -23,9 +23,9 @@ pub enum Item {
 
 /// Reads a qlog file of any dialect, event by event.
 ///
-/// It reads JSON text sequences, with the record separators of RFC 7464 or without, and single JSON
-/// objects; plain, or compressed with gzip or Zstandard. Memory is bounded however long the file is.
-/// Damage ends the reading; [`reading`](Self::reading) says where and what it was.
+/// It reads JSON text sequences, with or without the record separators of RFC 7464, and single JSON objects; plain, or
+/// compressed with gzip or Zstandard. Memory is bounded however long the file is. Damage ends the reading;
+/// [`reading`](Self::reading) reports where and what it was.
 #[derive(Debug)]
 pub struct QlogReader {
     records: Records<Told>,
@@ -40,10 +40,10 @@ impl QlogReader {
         Ok(Self { records: Records::open(path)? })
     }
 
-    /// Reads what `reader` gives, and no more than there is: each event is there as soon as it came.
+    /// Reads from `reader`, and no further than necessary: each event is available as soon as it was received.
     ///
     /// # Errors
-    /// If it fails at once, or what it gives does not begin as a qlog file.
+    /// If it fails at once, or its data does not begin like a qlog file.
     pub fn new(reader: impl Read + Send + 'static) -> Result<Self, OpenError> {
         Ok(Self { records: Records::new(reader)? })
     }
@@ -87,7 +87,7 @@ impl Iterator for QlogReader {
     }
 }
 
-/// Whether an event is about a packet of which nobody knows the packet number space.
+/// Whether an event is about a packet whose packet number space is unknown.
 fn lacks_packet_type(kind: &EventKind) -> bool {
     match kind {
         EventKind::PacketSent(packet) | EventKind::PacketReceived(packet) => {
@@ -98,7 +98,7 @@ fn lacks_packet_type(kind: &EventKind) -> bool {
     }
 }
 
-/// What an event says.
+/// The contents of an event.
 #[derive(Debug)]
 struct Told {
     kind: EventKind,

@@ -7,7 +7,7 @@ const MAX_NAMES: usize = 256;
 /// Characters of each text of a header that are kept.
 const MAX_TEXT: usize = 1000;
 
-/// What is known of a trace beside its events.
+/// What is known of a trace besides its events.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Reading {
     /// Its title, or that of its file.
@@ -30,7 +30,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Cuts off what is longer than any header needs: a file may hold many.
+    /// Truncates texts that are longer than any header needs: a file may contain many.
     pub(super) fn cut_off(&mut self) {
         let texts = [&mut self.title, &mut self.writer, &mut self.connection];
         let texts = texts.into_iter().flatten().chain([&mut self.dialect]);
@@ -65,7 +65,7 @@ pub enum VantagePoint {
     Server,
     /// Neither end.
     Network,
-    /// The file does not say.
+    /// The file does not contain it.
     #[default]
     Unknown,
 }
@@ -94,7 +94,7 @@ impl VantagePoint {
 /// Where and how a file is damaged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
-    /// How many bytes, of what is in the file when it is decompressed, were read.
+    /// How many bytes of the decompressed file were read.
     pub offset: u64,
     /// What is wrong there.
     pub why: String,

@@ -1,4 +1,4 @@
-//! The events of a file, with what is known of their trace.
+//! The events of a file, with the properties of their trace.
 
 use core::time::Duration;
 use std::io::Read;
@@ -79,7 +79,7 @@ impl<T: Content> Records<T> {
         self.parts.offset()
     }
 
-    /// The next of what there is. `None` at the end, and where the file is damaged.
+    /// The next record. `None` at the end, and where the file is damaged.
     pub(crate) fn next(&mut self) -> Option<Record<T>> {
         while !self.has_ended {
             let damage = match self.parts.next() {

@@ -10,7 +10,7 @@ const ZSTANDARD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Bytes that are read at a time.
 const CHUNK: usize = 128 << 10;
 
-/// Why a file cannot be read at all.
+/// The reason that a file cannot be read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -18,7 +18,7 @@ pub enum OpenError {
     Io {
         /// The file, if it is one.
         path: Option<PathBuf>,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// There is nothing in it.

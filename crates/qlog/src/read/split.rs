@@ -7,7 +7,7 @@ use super::source::{OpenError, Source};
 
 /// A record longer than this, in bytes, is left out and counted.
 pub const MAX_RECORD_BYTES: usize = 1 << 20;
-/// How much is looked at to tell the formats apart, in bytes.
+/// How many bytes are examined to distinguish the formats.
 const PEEK: usize = 256 << 10;
 /// RFC 7464 §2.2.
 pub(super) const RECORD_SEPARATOR: u8 = 0x1e;
@@ -36,7 +36,7 @@ pub(super) enum Splitter {
 
 impl Splitter {
     pub(super) fn new(source: Source) -> Result<Self, OpenError> {
-        // No more is read than it takes: what is still being written may not go on for a while.
+        // No more is read than necessary: a file that is still being written may not continue for some time.
         let mut window = Window::new(source);
         let start = window.fill_until(|bytes| bytes.iter().position(|byte| !is_space(*byte)));
         let Some(first) = start.and_then(|start| window.bytes().get(start)).copied() else {
@@ -88,7 +88,7 @@ fn first_line_is_a_record(window: &mut Window) -> bool {
     serde_json::from_slice::<Line>(line).is_ok_and(|line| line.traces.is_none())
 }
 
-/// A window on a source: what was read and not yet used.
+/// A window on a source: the bytes that were read and not yet used.
 pub(super) struct Window {
     source: Source,
     buffer: Vec<u8>,
@@ -136,7 +136,7 @@ impl Window {
     /// Reads more. `false` at the end of the file.
     ///
     /// # Errors
-    /// If the source fails, now or before: its failure is kept.
+    /// If the source fails now or has failed before. The error is kept.
     pub(super) fn fill(&mut self) -> Result<bool, ()> {
         if self.failure.is_some() {
             return Err(());

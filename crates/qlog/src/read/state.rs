@@ -6,7 +6,7 @@ use super::dialect::{Clock, FileHeader, TraceHeader};
 use super::prepare::{Prepared, PreparedEvent};
 use super::reading::Reading;
 
-/// The trace at hand.
+/// The current trace.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) reading: Reading,
@@ -16,7 +16,7 @@ pub(crate) struct State {
     pub(crate) finished: Option<Reading>,
 }
 
-/// What a part of the file came to.
+/// The result of a part of the file.
 pub(super) enum Step<T> {
     Event { at: Duration, content: T },
     Trace,

@@ -15,13 +15,13 @@ pub trait TraceVisitor {
     /// Takes an event. They come in the order of the file.
     fn on_event(&mut self, event: Event);
 
-    /// The trace is at its end; `reading` is all that is known of it beside its events.
+    /// The trace has ended. `reading` has its properties besides the events.
     fn finish(self, reading: Reading) -> Self::Output;
 }
 
-/// Reads a file to its end, or to where it is damaged. Each trace in it gets a visitor of its own from `begin`, which is
-/// given what is known of the trace before its first event. `progress` is called from time to time with the number of
-/// bytes read, after decompression.
+/// Reads a file to its end, or to where it is damaged. Each trace in it gets its own visitor from `begin`, which is called
+/// with the properties of the trace that are known before its first event. `progress` is called from time to time with the
+/// number of bytes read, after decompression.
 pub fn visit_traces<V: TraceVisitor>(
     mut reader: QlogReader,
     mut begin: impl FnMut(&Reading) -> V,

@@ -1,8 +1,8 @@
-//! Which connections of a server get a log.
+//! Decides which connections of a server get a log.
 //!
-//! Anybody can send an Initial packet: its keys follow from its header (RFC 9001 §5.2), and its source
-//! address may be another's. A log is opened once the peer has shown that it receives what is sent to its
-//! address: with a Handshake packet (RFC 9000 §8.1). Until then its records wait in memory.
+//! Anyone can send an Initial packet: its keys follow from its header (RFC 9001 §5.2), and its source address may be
+//! forged. A log is opened once the peer has shown that it receives datagrams at its address, by a Handshake packet
+//! (RFC 9000 §8.1). Until then its records are held in memory.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -30,13 +30,13 @@ struct FailedHandshakes {
     total: u64,
 }
 
-/// Decides which connections of a server get a log, for those that share it.
+/// Decides which connections of a server get a log, for all logs that share it.
 ///
-/// A connection does if its peer has sent a Handshake packet, and so receives what is sent to its address.
-/// Of handshakes that fail before that some get one, so that they can be explained: 16 at one time, one
-/// more each second, 1,000 in all. Connections of which no packet could be opened get none. Both are
-/// counted. Until it is decided, a connection holds at most 64 KiB of records, and all together hold 16 MiB
-/// beyond the first 4 KiB of each; records beyond that are missing in the log, which says how many.
+/// A connection does if its peer has sent a Handshake packet, which shows that it receives datagrams at its address. Of
+/// handshakes that fail before that some get one, so that they can be explained: 16 at one time, one more each second,
+/// 1,000 in all. Connections without any packet that could be decrypted get none. Both are counted. Until it is decided, a
+/// connection holds at most 64 KiB of records, and all together hold 16 MiB beyond the first 4 KiB of each. Further records
+/// are dropped, and the log contains their number.
 #[derive(Debug)]
 pub struct Admission {
     failed: FailedHandshakes,
@@ -82,7 +82,7 @@ impl Admission {
         self.counts.failed.load(Ordering::Relaxed)
     }
 
-    /// Connections without a log, because none of the packets that began them could be opened.
+    /// Connections without a log, because none of their first packets could be decrypted.
     pub(super) fn unopened(&self) -> u64 {
         self.counts.unopened.load(Ordering::Relaxed)
     }
@@ -164,13 +164,13 @@ pub(super) enum Shown {
     Nothing,
     /// That it knows the Initial keys, as everybody can.
     Initial,
-    /// That it receives what is sent to its address.
+    /// That it receives datagrams at its address.
     Address,
 }
 
 impl Shown {
-    /// What a peer shows with its first packets to an end of this side: whom this end asked is as genuine as
-    /// the application's wish.
+    /// What a peer has shown with its first packets to an endpoint of this side. The peer of a client is the one that the
+    /// application chose.
     pub(super) const fn at_first(side: Side) -> Self {
         match side {
             Side::Client => Self::Address,

@@ -45,7 +45,7 @@ pub(super) fn transport_error(json: &mut Object<'_>, name: &str, code: Transport
     }
 }
 
-/// An error that only its number tells.
+/// An error that is known only by its number.
 pub(super) fn unknown_error(json: &mut Object<'_>, name: &str, code: VarInt) {
     json.text(name, "unknown");
     json.number("error_code", code.get());

@@ -8,7 +8,7 @@ use super::records::Records;
 #[derive(Default, Debug)]
 pub(super) struct ControllerMetricsLog {
     last: Vec<Metric>,
-    /// What it says now; kept for its room.
+    /// The current values; kept for their allocation.
     new: Vec<Metric>,
 }
 

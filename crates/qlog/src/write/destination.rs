@@ -15,10 +15,10 @@ pub(super) enum Destination {
 }
 
 impl Destination {
-    /// Hands over `count` whole records, all or none. What `must` be taken is.
+    /// Passes on `count` whole records, all or none. With `must`, they are always accepted.
     ///
     /// # Errors
-    /// What the operating system said, if they are written at once.
+    /// Those of the operating system, if records are written at once.
     pub(super) fn hand_over(
         &mut self,
         records: &[u8],

@@ -18,11 +18,11 @@ use super::{
 
 /// The file suffix of JSON text sequences (main schema §11.2).
 const SUFFIX: &str = "sqlog";
-/// Logs of the same connection ID and side that are kept beside each other.
+/// The number of logs with the same connection ID and side that may exist side by side.
 const MAX_NAMESAKES: u32 = 100;
 
-/// The name of the log of the connection with this original destination connection ID, as `side`
-/// sees it: `<ODCID>_client.sqlog` or `<ODCID>_server.sqlog` (quic-events §1.1).
+/// The name of the log of the connection with this original destination connection ID, at `side`:
+/// `<ODCID>_client.sqlog` or `<ODCID>_server.sqlog` (quic-events §1.1).
 pub fn file_name(original_destination_id: &ConnectionId, side: Side) -> String {
     format!("{}.{SUFFIX}", stem(original_destination_id, side))
 }
@@ -52,7 +52,7 @@ pub struct QlogSummary {
     pub disk: Finished,
     /// Handshakes that failed and have no file, because others that failed have one.
     pub failed_handshakes: u64,
-    /// Connections without a file, because none of the packets that began them could be opened.
+    /// Connections without a file, because none of their first packets could be decrypted.
     pub unopened: u64,
 }
 
@@ -110,8 +110,8 @@ impl QlogDirectory {
         })
     }
 
-    /// Waits until all that was handed over is written, but no longer than `patience`, and says what is
-    /// missing. A log is handed over wholly when its observer is dropped.
+    /// Waits until all records are written, but no longer than `patience`, and returns how many are missing. A log is
+    /// complete only once its observer is dropped.
     pub fn finish(&self, patience: Duration) -> QlogSummary {
         QlogSummary {
             disk: self.thread.finish(patience),
@@ -121,7 +121,7 @@ impl QlogDirectory {
     }
 }
 
-/// Whether a file can be made in `path`: one whose name nobody can foresee, and which nobody else made.
+/// Whether a file can be created in `path`: one with an unpredictable name, which did not exist before.
 fn probe(path: &Path) -> io::Result<()> {
     let name = RandomState::new().build_hasher().finish();
     let file = path.join(format!(".clearway-qlog-{name:016x}"));

@@ -32,7 +32,7 @@ impl Drop for Folder {
     }
 }
 
-/// A connection begins, and its peer receives what is sent to it.
+/// A connection begins, and its peer shows that it receives datagrams.
 fn begin(directory: &QlogDirectory, side: Side) {
     let mut observer = directory.observer();
     observer.observe(at(0), &started(side));

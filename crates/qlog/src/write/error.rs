@@ -3,7 +3,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Why a log could not be begun, ended early or has gaps. The connection that it is about goes on.
+/// The reason that a log could not be started, ended early or has gaps. Its connection continues.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum QlogError {
@@ -11,17 +11,17 @@ pub enum QlogError {
     Directory {
         /// The folder.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// The file of a connection cannot be made.
     Open {
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A log cannot be continued, for instance because the disk is full.
     Write {
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A log reached [`TraceOptions::maximum_bytes`](super::TraceOptions::maximum_bytes).
@@ -29,7 +29,7 @@ pub enum QlogError {
         /// The limit in bytes.
         maximum_bytes: u64,
     },
-    /// The disk does not keep up: records are missing in a log, which says how many, or there is none.
+    /// The disk is too slow: records are missing in a log, which contains their number, or there is no log.
     TooSlow {
         /// What may wait for the disk, over all logs, in bytes.
         maximum_bytes: usize,
@@ -38,9 +38,9 @@ pub enum QlogError {
     FailedHandshakes,
 }
 
-/// What is told about a log that could not be written.
+/// Called when a log could not be written.
 ///
-/// It is called from within a connection, or by the thread that writes: it must not block.
+/// It runs inside a connection, or on the writing thread: it must not block.
 pub type ErrorHandler = Arc<dyn Fn(&QlogError) + Send + Sync>;
 
 impl fmt::Display for QlogError {

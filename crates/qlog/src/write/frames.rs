@@ -127,8 +127,8 @@ const fn frame_type(frame: &Frame<'_>) -> &'static str {
     }
 }
 
-/// The value of a Length field. The draft wants it as `length`, which elsewhere includes a frame's
-/// header; `payload_length` means the same thing everywhere.
+/// The value of a Length field. The draft calls it `length`, which elsewhere includes a frame's header;
+/// `payload_length` means the same everywhere.
 fn data_length(json: &mut Object<'_>, length: usize) {
     json.object("raw", |json| {
         json.count("length", length);

@@ -138,7 +138,7 @@ fn connection_ids_and_paths() {
         id: ConnectionId::new(&[0xab, 0x0c]).unwrap(),
         reset_token: ResetToken::new([0x5e; 16]),
     };
-    // No stateless reset token: see there.
+    // Without the stateless reset token, which is secret.
     assert_eq!(
         one(Frame::NewConnectionId(id)),
         json!({"frame_type": "new_connection_id", "sequence_number": 2, "retire_prior_to": 1,
@@ -219,7 +219,7 @@ proptest! {
         prop_assert!(written(&bytes, exponent).is_array());
     }
 
-    /// A peer's bytes do not grow without bound on their way into the log.
+    /// A peer's bytes take a bounded amount of space in the log.
     #[test]
     fn a_payload_grows_by_a_bounded_factor(
         payload in proptest::collection::vec(0_u8..0x20, 1..1500)

@@ -15,25 +15,24 @@ pub const SERIALIZATION_FORMAT: &str = "application/qlog+json-seq";
 pub const QUIC_SCHEMA: &str = "urn:ietf:params:qlog:events:quic-13";
 /// The schema of the events of namespace `loglevel`.
 pub const LOGLEVEL_SCHEMA: &str = "urn:ietf:params:qlog:events:loglevel-14";
-/// The schema of the events of namespace `clearway`: what the drafts have no words for.
+/// The schema of the events of namespace `clearway`, for which the drafts have no names.
 ///
-/// * `clearway:suppressors_updated`: `suppressors`, an array of everything that keeps the congestion
-///   window from growing now; each element has `suppressor`, its name, and `since_round`, the number
-///   of the packet-timed round in which it began.
-/// * `clearway:congestion_events_updated`: `congestion_events`, how many times the window was reduced
-///   because of congestion, and `undone_events`, how many of those were taken back because the losses
-///   were spurious.
+/// * `clearway:suppressors_updated`: `suppressors`, an array of everything that prevents the congestion window from growing
+///   now; each element has `suppressor`, its name, and `since_round`, the number of the packet-timed round in which it
+///   began.
+/// * `clearway:congestion_events_updated`: `congestion_events`, how many times the window was reduced because of
+///   congestion, and `undone_events`, how many of those reductions were undone because the losses were spurious.
 ///
-/// * `clearway:controller_updated`: what the congestion controller computes with, by the names of its
-///   specification (`w_max`, `k`, `max_bw` …), in an object for each unit: `bytes`, `milliseconds` and
-///   `bits_per_second`. Only what changed; `null` for what there is not any more.
+/// * `clearway:controller_updated`: the values that the congestion controller computes with, by the names of its
+///   specification (`w_max`, `k`, `max_bw` …), in an object for each unit: `bytes`, `milliseconds` and `bits_per_second`.
+///   Only changed values; `null` for one that does not exist any more.
 ///
-/// * `clearway:records_dropped`: `records`, how many records are missing here, because too many were held
-///   before it was decided that there is a log, or because the disk did not keep up.
+/// * `clearway:records_dropped`: `records`, how many records are missing here, because too many were held before it was
+///   decided that there is a log, or because the disk was too slow.
 ///
-/// It also adds values where the QUIC schema leaves room for them: the reasons `keys` and
-/// `path_validation` of `quic:connection_data_blocked_updated`, the timers `delayed_ack` and `pacing`
-/// of `quic:timer_updated`, and `congestion_controller` in `quic:recovery_parameters_set`.
+/// It also adds values where the QUIC schema permits them: the reasons `keys` and `path_validation` of
+/// `quic:connection_data_blocked_updated`, the timers `delayed_ack` and `pacing` of `quic:timer_updated`, and
+/// `congestion_controller` in `quic:recovery_parameters_set`.
 pub const CLEARWAY_SCHEMA: &str = "urn:clearway:qlog:events:clearway-072026";
 
 /// How a log is to be written.
@@ -45,8 +44,7 @@ pub struct TraceOptions {
     pub reference_time: ReferenceTime,
     /// The constants of recovery, as the connection is configured.
     pub recovery_parameters: RecoveryParameters,
-    /// Records wait for each other for no longer than this, in the connection's time, as long as
-    /// there are events at all.
+    /// Records are buffered for at most this long, in the connection's time, as long as there are events.
     pub flush_interval: Duration,
     /// The log ends before it would be longer than this, in bytes: a peer decides how long a
     /// connection lives.

@@ -47,7 +47,7 @@ impl Values {
             pto_count: Some(u64::from(metrics.pto_count)),
             congestion_window: Some(congestion.window),
             bytes_in_flight: Some(metrics.bytes_in_flight),
-            // One that is taken back has to be seen; one that never was need not be.
+            // A value that is removed has to be logged; one that never existed need not be.
             slow_start_threshold: congestion
                 .slow_start_threshold
                 .or(before.slow_start_threshold.map(|_| INFINITE)),

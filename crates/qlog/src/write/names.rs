@@ -1,4 +1,4 @@
-//! The drafts' names for what Clearway's types say.
+//! The drafts' names for the values of Clearway's types.
 
 use clearway_congestion::Suppressor;
 use clearway_transport::{
@@ -13,7 +13,7 @@ pub(super) const fn side(side: Side) -> &'static str {
     }
 }
 
-/// Which end something belongs to, as seen from `side` (quic-events §8.3).
+/// The endpoint that something belongs to, from the point of view of `side` (quic-events §8.3).
 pub(super) fn initiator(owner: Side, side: Side) -> &'static str {
     if owner == side { "local" } else { "remote" }
 }

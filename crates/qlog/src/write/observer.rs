@@ -44,7 +44,7 @@ enum State {
     Stopped,
 }
 
-/// A log that may come to nothing.
+/// The records of a log that may never be written.
 struct Held {
     open: Open,
     side: Side,
@@ -82,8 +82,8 @@ impl QlogObserver {
         self
     }
 
-    /// Has the place opened and the log written by `thread`. The connection never waits for it; if it cannot
-    /// keep up records are missing in the log, which says how many.
+    /// Lets `thread` open the file and write the log. The connection never waits for it. If it is too slow, records are
+    /// dropped, and the log contains their number.
     pub fn on_thread(mut self, thread: WritingThread) -> Self {
         self.thread = Some(thread);
         self
@@ -118,7 +118,7 @@ impl QlogObserver {
         }
     }
 
-    /// Opens the place of the log, or says why not.
+    /// Opens the destination of the log, or reports the error.
     fn destination(&self, open: Open, side: Side, id: ConnectionId) -> Option<Destination> {
         let opened = match &self.thread {
             None => open(side, &id)
@@ -131,7 +131,7 @@ impl QlogObserver {
         opened.map_err(|error| self.report(&error)).ok()
     }
 
-    /// There is to be a log of what is held.
+    /// The held records become a log.
     fn admit(&mut self) {
         match core::mem::replace(&mut self.state, State::Stopped) {
             State::Held(held) => {
@@ -145,7 +145,7 @@ impl QlogObserver {
         }
     }
 
-    /// The connection is gone before its peer has shown that it receives what is sent to its address.
+    /// The connection has ended before its peer has shown that it receives datagrams at its address.
     fn conclude(&mut self) {
         let State::Held(Held { admission, shown, now, .. }) = &self.state else { return };
         if *shown == Shown::Nothing {

@@ -13,14 +13,14 @@ const RECORD_SEPARATOR: u8 = 0x1e;
 /// Records go to the file once this many bytes wait.
 const FLUSH_SIZE: usize = 32 << 10;
 
-/// Records on their way to a file. Only whole records are handed over, so that a log whose process
-/// died can be read to its end. Where records had to be dropped, the log says so.
+/// Records for a file. Only whole records are passed on, so that a log whose process died can be read to its end. Where
+/// records had to be dropped, the log contains their number.
 pub(super) struct Records {
     destination: Destination,
     waiting: Vec<u8>,
     /// Records that wait.
     waiting_records: u64,
-    /// Records that were dropped, and of which the log does not say so yet.
+    /// Dropped records that the log does not mention yet.
     dropped: u64,
     /// Bytes handed over.
     written: u64,
@@ -65,7 +65,7 @@ impl Records {
         }
         let start = self.waiting.len();
         if let Destination::Held(room) = &mut self.destination {
-            // What is missing is missing in one place, behind what is held.
+            // All missing records are missing in one place, after the held ones.
             if self.dropped == 0 {
                 append_record(&mut self.waiting, fill);
                 if room.take(start, self.waiting.len().saturating_sub(start)) {
@@ -109,7 +109,7 @@ impl Records {
     /// It is decided that there is a log, which goes to `destination`.
     pub(super) fn release(&mut self, now: Timestamp, destination: Destination) {
         self.destination = destination;
-        // The first records come first; what was dropped came behind them.
+        // The held records are older than the dropped ones.
         let dropped = core::mem::take(&mut self.dropped);
         self.flush(now);
         self.dropped = self.dropped.saturating_add(dropped);

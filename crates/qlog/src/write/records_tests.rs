@@ -61,7 +61,7 @@ fn a_full_disk_ends_the_log_once() {
     records.flush(at(0));
     records.event(at(0), "second", |json| json.text("t", &text_of(200)));
     records.flush(at(0));
-    // Room would be there for this one; but what is missing in between would not be seen.
+    // There would be room for this one, but the gap before it would not be visible.
     records.event(at(0), "third", |_| {});
     records.flush(at(0));
     assert!(matches!(records.take_failure(), Some(QlogError::Write { .. })));

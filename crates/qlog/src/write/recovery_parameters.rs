@@ -21,8 +21,7 @@ pub struct RecoveryParameters {
     pub max_datagram_size: u64,
     /// The congestion window to begin with, in bytes, if it is known.
     pub initial_congestion_window: Option<u64>,
-    /// The smallest congestion window in bytes, if it is known. Logged again when the controller's
-    /// snapshot says otherwise.
+    /// The minimum congestion window in bytes, if it is known. Logged again when the controller's snapshot has another.
     pub minimum_congestion_window: Option<u64>,
     /// What the window is multiplied with after a loss, if the controller has such a constant.
     pub loss_reduction_factor: Option<f64>,

@@ -12,7 +12,7 @@ use super::path::{self, Tuples};
 use super::records::Records;
 use super::{QlogError, TraceOptions, closing, header, names, packets, parameters};
 
-/// What [`Observation::Started`] says.
+/// The contents of [`Observation::Started`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Beginning {
     pub(super) side: Side,

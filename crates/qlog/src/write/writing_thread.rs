@@ -19,8 +19,8 @@ type OpenFile = Box<dyn FnOnce() -> io::Result<Box<dyn Write + Send>> + Send>;
 
 /// A thread that opens and writes logs for connections, which never wait for it.
 ///
-/// Up to 32 MiB wait for it. When there is no more room records are dropped, whole, and the log says how many
-/// and where as soon as there is room again. The thread ends when the last of its handles and logs is gone.
+/// Up to 32 MiB are queued. When there is no more room, records are dropped, whole, and the log contains their number as
+/// soon as there is room again. The thread ends when its last handle and log are dropped.
 #[derive(Clone)]
 pub struct WritingThread {
     jobs: Sender<Job>,
@@ -168,7 +168,7 @@ pub(super) struct QueuedLog {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Handed {
     Over,
-    /// There was no room: none of them was taken.
+    /// There was no room: none of them was accepted.
     Dropped,
     /// The log has ended, which was reported.
     Ended,

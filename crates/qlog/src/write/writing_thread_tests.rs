@@ -47,7 +47,7 @@ fn observer(writer: impl Write + Send + 'static, thread: &WritingThread) -> Qlog
     QlogObserver::new(writer, TraceOptions::default()).on_thread(thread.clone())
 }
 
-/// What the log says is missing.
+/// How many records are missing according to the log.
 fn missing(records: &[Value]) -> u64 {
     let dropped = records.iter().filter(|record| record["name"] == "clearway:records_dropped");
     dropped.map(|record| record["data"]["records"].as_u64().unwrap()).sum()
@@ -64,7 +64,7 @@ fn a_disk_that_is_slow_holds_no_connection_up() {
     let (on_error, reports) = reports();
     let mut observer = observer(gated.clone(), &thread).with_error_handler(on_error);
     observer.observe(at(0), &started(Side::Client));
-    // Nothing was written yet, and this goes on all the same.
+    // Nothing was written yet, and the connection continues all the same.
     let events = 20_000;
     for number in 0..events {
         observer.observe(at(number), &Observation::PacketBuffered { size: 1200 });
@@ -73,7 +73,7 @@ fn a_disk_that_is_slow_holds_no_connection_up() {
     assert!(!thread.finish(Duration::ZERO).is_complete);
     gated.open();
     assert!(thread.finish(PATIENCE).is_complete);
-    // There is room again: the log goes on, and says what is missing.
+    // There is room again: the log continues, and contains the number of missing records.
     for number in 0..100 {
         observer.observe(at(events + number), &Observation::PacketBuffered { size: 1200 });
     }
