@@ -1,8 +1,8 @@
-//! Files of any dialect to qlog 0.3, the version that qvis reads.
+//! Conversion of files of any dialect to qlog 0.3, the version that qvis reads.
 //!
-//! qvis looks at `qlog_version`, wants the names that events had in drafts 00 to 04 (`transport:packet_sent`,
-//! `recovery:metrics_updated`) and times relative to the trace's beginning. `names` says how events were called,
-//! `members` how their data were laid out. What version 0.3 has no event for is left out and counted.
+//! qvis checks `qlog_version`, and expects the names that events had in drafts 00 to 04 (`transport:packet_sent`,
+//! `recovery:metrics_updated`) and times relative to the trace's beginning. `names` has the old names of events, `members`
+//! the old layout of their data. Events that version 0.3 does not have are left out and counted.
 
 mod members;
 mod names;
@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::read::{Content, OpenError, Reading, Record, Records, VantagePoint};
 
-/// Events that wait for the first packet, which tells whose trace it is, if the file does not.
+/// The number of events that wait for the first packet, which shows the vantage point if the file does not.
 const MAX_WAITING: usize = 1 << 16;
 
 /// Why a file cannot be converted.

@@ -1,12 +1,12 @@
-//! What is wrong with a connection, from its trace.
+//! Finds what is wrong with a connection, from its trace.
 //!
-//! [`FindingsBuilder`] takes events one at a time, in memory that is bounded, and gives a [`Report`] at the end.
-//! `state` turns events into knowledge (with the books of `ledger`, `rounds` and `flow`); a file of detectors for
-//! each family of findings reads it; `catalogue` says what each finding means, what causes it, and from which
-//! property its bound comes. Those properties are called L1 to L11 and S1 to S19, here as in `clearway lab properties`.
+//! [`FindingsBuilder`] takes events one at a time, in bounded memory, and returns a [`Report`] at the end. `state` keeps the
+//! state that the events describe (with the records of `ledger`, `rounds` and `flow`); a file of detectors for each family
+//! of findings reads it; `catalogue` has the meaning and causes of each finding, and the property from which its bound
+//! comes. Those properties are called L1 to L11 and S1 to S19, as in `clearway lab properties`.
 //!
-//! A finding has to be silent on healthy traces: where a property leaves room, the bound here is wider than the
-//! lab's, because a trace may lack what the lab's checker sees.
+//! A finding has to be silent on healthy traces. Where a property leaves room, the bound here is wider than the lab's,
+//! because a trace may lack what the lab's checker observes.
 
 mod accounting;
 mod catalogue;
@@ -54,7 +54,7 @@ pub struct Finding {
     pub metrics: Vec<(&'static str, String)>,
 }
 
-/// What is wrong with a trace, and what it is about.
+/// The findings of a trace, and the trace's properties.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// The trace.
@@ -69,10 +69,10 @@ pub struct Report {
 
 /// What watches for one thing, or for several of one kind.
 trait Detector: Duplicate + Send {
-    /// Takes in an event; `state` knows of it already.
+    /// Processes an event, which `state` has processed before.
     fn on_event(&mut self, event: &Event, state: &State);
 
-    /// The trace is at its end: what was found.
+    /// The trace has ended: returns the findings.
     fn finish(self: Box<Self>, state: &State) -> Vec<Finding>;
 }
 
@@ -94,7 +94,7 @@ impl Clone for Box<dyn Detector> {
     }
 }
 
-/// Looks for what is wrong, event by event. A copy that is [finished](Self::finish) says what is wrong so far.
+/// Looks for findings, event by event. A copy that is [finished](Self::finish) has the findings so far.
 #[derive(Clone)]
 pub struct FindingsBuilder {
     state: State,
@@ -147,7 +147,7 @@ impl FindingsBuilder {
     /// What was found in the trace that `reading` is about.
     pub fn finish(self, mut reading: Reading) -> Report {
         let Self { state, detectors, shares } = self;
-        // The first packet tells whose trace it is, where the file does not.
+        // The first packet shows the vantage point, where the file does not contain it.
         reading.vantage_point = match (reading.vantage_point, state.is_server) {
             (VantagePoint::Unknown, Some(true)) => VantagePoint::Server,
             (VantagePoint::Unknown, Some(false)) => VantagePoint::Client,

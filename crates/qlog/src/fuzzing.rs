@@ -6,8 +6,8 @@ use crate::findings::FindingsBuilder;
 use crate::model::ModelBuilder;
 use crate::read::{Item, QlogReader};
 
-/// Whatever `bytes` are: events come out in the order of their times, findings and the page's columns
-/// can be made of them, and what they are converted to is read without damage.
+/// Checks that for any `bytes` events are returned in the order of their times, that findings and the page's columns can be
+/// built from them, and that the file they are converted to is read without damage.
 ///
 /// # Panics
 /// If that is not so.

@@ -71,7 +71,7 @@ pub struct ModelBuilder {
     spurious: Series,
     packets: Packets,
     deliveries: Deliveries,
-    /// The trace tells when the probe timer is set and runs out.
+    /// The trace has events of the probe timer.
     has_timers: bool,
     last: Duration,
 }
@@ -142,7 +142,7 @@ impl Default for ModelBuilder {
 }
 
 impl ModelBuilder {
-    /// Takes an event. They come in the order of their times; one that is late counts as of the time that was reached.
+    /// Processes an event. Events come in the order of their times; a late one counts as of the time that was reached.
     pub fn on_event(&mut self, event: &Event) {
         self.last = self.last.max(event.at);
         let at = self.last;
@@ -160,7 +160,7 @@ impl ModelBuilder {
             EventKind::Metrics(metrics) => self.on_metrics(at, metrics),
             EventKind::CongestionState(state) => self.on_congestion_state(at, state),
             EventKind::RecoveryParameters(parameters) => {
-                // Who names its controller tells of each change of state, and not of the first state.
+                // A stack that logs its controller logs each change of state, and not the first state.
                 if let Some(controller) = &parameters.controller {
                     let is_model = controller.to_ascii_lowercase().contains("bbr");
                     self.state.assume(at, initial_state(is_model).name());
@@ -197,7 +197,7 @@ impl ModelBuilder {
         self.packets.push(at, Kind::Received, packet);
     }
 
-    /// What came before the first state that a trace tells of is the state that every sender begins in (RFC 9002 §7.3.1).
+    /// The state before the first one in a trace is the one in which every sender begins (RFC 9002 §7.3.1).
     fn on_congestion_state(&mut self, at: Duration, state: &CongestionState) {
         if let Some(began) = self.began {
             self.state.assume(began, initial_state(state.is_of_model()).name());
@@ -225,7 +225,7 @@ impl ModelBuilder {
         let values = [
             bytes(metrics.congestion_window),
             bytes(metrics.bytes_in_flight),
-            // A threshold that nobody has set is told as the largest number that there is.
+            // A threshold that was never set is logged as the largest number.
             bytes(metrics.slow_start_threshold.filter(|threshold| *threshold < 1 << 53)),
             bytes(metrics.pacing_rate).map(|bits| bits / 8.0),
             milliseconds(metrics.smoothed_rtt),
@@ -247,7 +247,7 @@ impl ModelBuilder {
                 self.lost_counted.push(at, more as f64);
             }
         }
-        // Who tells of timers tells this twice.
+        // A stack that logs timers logs this twice.
         if !self.has_timers && metrics.pto_count.is_some_and(|count| count > 0) {
             self.timeouts.push(at, packets::NONE);
         }
@@ -275,7 +275,7 @@ impl ModelBuilder {
         self.packets.is_empty() && self.series.iter().all(Series::is_empty)
     }
 
-    /// The whole model, with what is known of the file, and what is wrong.
+    /// The whole model, with the properties of the file and the findings.
     pub fn finish(mut self, reading: &Reading, findings: &[Finding]) -> Model {
         let goodput = core::mem::take(&mut self.deliveries).finish(self.last);
         if let Some(series) = self.series.get_mut(GOODPUT) {

@@ -1,6 +1,6 @@
 use serde_json::{Map, Value, json};
 
-/// The data of the event `name` as version 0.3 lays them out; `None` if it has nothing to say of them.
+/// The data of the event `name` in the layout of version 0.3; `None` if it has no place for them.
 pub(super) fn old_data(name: &str, mut data: Map<String, Value>) -> Option<Map<String, Value>> {
     rename(&mut data, "initiator", "owner");
     match name {

@@ -36,7 +36,7 @@ impl Detector for AboveWindow {
             && !packet.is_mtu_probe
             && state.metrics.pto_count.unwrap_or_default() == 0
             && state.congestion_state != CongestionState::Recovery;
-        // After a cut, proportional rate reduction and what was queued go over it for a while.
+        // After a reduction, proportional rate reduction and queued packets exceed the window for some time.
         let since = state.last_loss.max(self.last_cut).max(state.last_ce);
         let patience = state.rtt().unwrap_or_default().saturating_mul(3);
         let is_calm = since.is_none_or(|since| state.now.saturating_sub(since) > patience);

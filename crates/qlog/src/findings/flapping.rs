@@ -82,7 +82,7 @@ impl Detector for Flapping {
         let per_second = 2.0 / period.as_secs_f64().max(1e-9);
         vec![Finding {
             id: FindingId::StateFlapping,
-            // It costs something only by what it does to the window, which has findings of its own.
+            // It costs something only through the window, which has findings of its own.
             severity: self.total.as_secs_f64() / 2.0,
             begin: worst.begin,
             end: worst.end,

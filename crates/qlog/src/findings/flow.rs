@@ -79,8 +79,8 @@ impl FlowBooks {
         }
     }
 
-    /// Whether the application has written what was never sent, and the peer's limits let it go. `None` if
-    /// the trace does not tell.
+    /// Whether the application has written data that was never sent and that the peer's limits permit. `None` if the
+    /// trace does not show it.
     pub(super) fn has_data(&self) -> Option<bool> {
         if !self.knows_written || self.has_left_out {
             return None;
@@ -95,7 +95,7 @@ impl FlowBooks {
         Some(self.streams.values().any(waits))
     }
 
-    /// The connection's limit, if what was sent has reached it.
+    /// The connection's limit, if the data sent has reached it.
     pub(super) fn reached_limit(&self) -> Option<u64> {
         self.maximum.filter(|maximum| self.sent >= *maximum && *maximum > 0)
     }

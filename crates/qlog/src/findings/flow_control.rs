@@ -8,7 +8,7 @@ use crate::read::{Blocked, Event, EventKind, Frame};
 
 /// A peer that takes nothing for so long although all that was sent has arrived does not read.
 const STOPPED: Duration = Duration::from_secs(2);
-/// Packets that are heard of it meanwhile.
+/// The number of packets that have to be received from the peer in the meantime.
 const HEARD: u64 = 2;
 /// A stall as long as this is one, whatever the peer does; and as many round trips.
 const STALL: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ struct Stall {
     /// Packets that came from the peer since then.
     heard: u64,
     limit: Option<u64>,
-    /// It cost nothing so far: data are on their way, and a queue stands, so that the path is used all the same.
+    /// It cost nothing so far: data is in flight and there is a queue, so that the path is used.
     is_free: bool,
 }
 
@@ -80,7 +80,7 @@ impl Stalls {
             self.longest = Some(stall);
         }
         let patience = STOPPED.max(self.rtt.saturating_mul(8));
-        // A peer that is not heard may be unable to say what it has read.
+        // A peer whose packets do not arrive may be unable to report what it has read.
         if stall.waited() >= patience && stall.heard >= HEARD {
             self.stopped_total = self.stopped_total.saturating_add(stall.waited());
             if self.stopped.is_none_or(|stopped| stopped.waited() < stall.waited()) {
@@ -164,7 +164,7 @@ impl Detector for Stalls {
                     self.begin(state, state.flow.reached_limit());
                 } else {
                     self.end(state.now);
-                    // Nothing to send, or something else in the way: nobody slept.
+                    // There is nothing to send, or another limit blocks: the sender did not miss the update.
                     self.raised = None;
                 }
             }

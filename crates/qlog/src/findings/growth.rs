@@ -103,13 +103,13 @@ impl Detector for NoGrowth {
     }
 }
 
-/// What keeps the window from growing has to let go (L8): within these many clean rounds with data waiting.
+/// A suppressor of growth has to end (L8) within this many clean rounds with data waiting.
 const SUPPRESSED_ROUNDS: u64 = 16;
 /// What belongs to a probe cycle may hold for one, interrupted once (3 s and 63 rounds, twice).
 const CYCLE_ROUNDS: u64 = 128;
 const CYCLE_TIME: Duration = Duration::from_secs(7);
 
-/// Suppressors that are told apart: a trace may name as many as it likes.
+/// The number of suppressors that are distinguished: a trace may contain any number of names.
 const MAX_SUPPRESSORS: usize = 32;
 
 /// Something keeps the window from growing for longer than it may.
@@ -169,7 +169,7 @@ impl Suppressors {
 impl Detector for Suppressors {
     fn on_event(&mut self, _event: &Event, state: &State) {
         for (name, _) in &state.suppressors {
-            // A maximum holds for ever, and rightly.
+            // A maximum persists legitimately.
             if &**name != "maximum_window"
                 && !self.held.contains_key(name)
                 && self.held.len() < MAX_SUPPRESSORS

@@ -6,7 +6,7 @@ use crate::read::{Lost, Packet, PacketSpace};
 
 /// Packets that are remembered; a connection with more in flight is not judged by them.
 const MAX_PACKETS: usize = 1 << 17;
-/// Lost packets that are remembered, to see that they were not.
+/// The number of lost packets that are remembered, in order to detect spurious losses.
 const MAX_LOST: usize = 1 << 12;
 /// RFC 9002 §6.1.1.
 const REORDERING_THRESHOLD: u64 = 3;
@@ -14,7 +14,7 @@ const REORDERING_THRESHOLD: u64 = 3;
 /// the ACK frame that showed them, and the round-trip time after both.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// A packet of the application's space on its way.
+/// A packet of the application's space in flight.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     number: u64,
@@ -52,7 +52,7 @@ pub(super) struct Acknowledged {
     pub(super) is_newest: bool,
 }
 
-/// A packet that was declared lost, or that RFC 9002 would have declared lost where the trace does not say.
+/// A packet that was declared lost, or that RFC 9002 would have declared lost where the trace has no loss events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LostPacket {
     pub(super) sent: Duration,
@@ -288,7 +288,7 @@ impl Ledger {
         }
     }
 
-    /// Lets go of what has its fate, from the oldest on.
+    /// Removes settled packets, the oldest first.
     fn forget(&mut self) {
         while self.packets.front().is_some_and(|sent| sent.fate != Fate::Outstanding) {
             self.packets.pop_front();
@@ -309,7 +309,7 @@ impl Ledger {
         self.has_loss_events
     }
 
-    /// Bytes that are outstanding. `None` if the trace does not tell.
+    /// The outstanding bytes. `None` if the trace does not show them.
     pub(super) const fn bytes(&self) -> Option<u64> {
         if self.is_vague || !self.knows_acks() { None } else { Some(self.bytes) }
     }

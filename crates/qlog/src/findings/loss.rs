@@ -16,9 +16,9 @@ const SPURIOUS: u64 = 32;
 pub(super) struct Spurious {
     spurious: Count,
     early: Count,
-    /// What the stack itself says (quic-go).
+    /// The stack's own count (quic-go).
     stated: Count,
-    /// Congestion events, and those that were taken back, if the trace says.
+    /// Congestion events, and those that were undone, if the trace contains them.
     events: Option<(u64, u64)>,
     cuts: Cuts,
 }
@@ -65,7 +65,7 @@ impl Cuts {
         } else if let Some(cut) = self.present
             && after >= cut.before
         {
-            // Growth is a datagram a round trip, or half of what was acknowledged at most (RFC 9438 §4.4).
+            // Growth is a datagram a round trip, or at most half of the acknowledged bytes (RFC 9438 §4.4).
             let most = if after == cut.before { 0 } else { acknowledged / 2 };
             if after.saturating_sub(before) <= most.saturating_add(state.datagram()) {
                 return;

@@ -1,4 +1,4 @@
-//! Packets that the path drops for what they are: too large, or marked.
+//! Packets that the path drops because of their properties: too large, or marked.
 
 use core::time::Duration;
 
@@ -107,7 +107,7 @@ impl Detector for BlackHole {
 /// Packets that are marked and not acknowledged, after which marking has to end (L10).
 const MARKED: u64 = 10;
 
-/// Marked packets do not arrive, and the sender goes on to mark (RFC 9000 §13.4.2).
+/// Marked packets do not arrive, and the sender continues to mark (RFC 9000 §13.4.2).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ecn {
     since: Option<Duration>,

@@ -32,7 +32,7 @@ impl Slow {
     }
 }
 
-/// What the pacer lets go in a round trip, and what it has to, if that is more.
+/// The bytes that the pacer releases in a round trip, and those that it should release, if those are more.
 fn shortfall(state: &State) -> Option<(f64, f64)> {
     let (rate, rtt) = (state.metrics.pacing_rate?, state.rtt()?);
     let window = state.metrics.congestion_window?;

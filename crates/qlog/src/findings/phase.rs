@@ -53,9 +53,9 @@ impl Phases {
         }
     }
 
-    /// Whether what the window did in this round is what the state says. quiche does not tell that it left conservative slow
-    /// start for congestion avoidance: what grows by less than a quarter of what it may, a sixteenth of the window a round
-    /// (RFC 9406 §4.2), is something else.
+    /// Whether the window behaved in this round as its state implies. quiche does not log that it left conservative slow start
+    /// for congestion avoidance: growth of less than a quarter of the permitted, a sixteenth of the window a round (RFC 9406
+    /// §4.2), belongs to another state.
     fn is_as_named(&self, round: &Round) -> bool {
         let (CongestionState::ConservativeSlowStart, Some(before), Some(after)) =
             (&self.state, round.window_before, round.window_after)

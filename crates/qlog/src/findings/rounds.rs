@@ -29,7 +29,7 @@ impl Round {
     }
 }
 
-/// What the present says of a round.
+/// The current values that are recorded with a round.
 pub(super) struct Present {
     pub(super) now: Duration,
     pub(super) is_held: bool,

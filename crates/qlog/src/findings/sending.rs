@@ -100,7 +100,7 @@ const MAX_BACKOFF: u32 = 16;
 pub(super) struct ProbeOverdue {
     /// Since when nothing was sent or acknowledged, and how long that may last.
     since: Option<(Duration, Duration)>,
-    /// Timeouts in a row, as seen from outside.
+    /// The number of consecutive timeouts, as observed from outside.
     timeouts: u32,
     worst: Option<(Duration, Duration, Duration)>,
     total: Duration,
@@ -111,7 +111,7 @@ impl ProbeOverdue {
         let reported = state.metrics.pto_count.and_then(|count| u32::try_from(count).ok());
         let backoff = self.timeouts.max(reported.unwrap_or_default()).min(MAX_BACKOFF);
         let factor = 1_u32.checked_shl(backoff).unwrap_or(u32::MAX);
-        // Twice, and half a second: estimates may be newer than what was written of them, and machines are busy.
+        // Twice the value, and half a second: estimates may be newer than those in the trace, and machines are busy.
         let allowed = state.probe_timeout().saturating_mul(factor).saturating_mul(2);
         allowed.saturating_add(Duration::from_millis(500))
     }
@@ -152,7 +152,7 @@ impl Detector for ProbeOverdue {
         }
         if is_waiting {
             let begin = self.since.map_or(state.now, |(since, _)| since);
-            // What is allowed grows with what is learned on the way, and never shrinks.
+            // The permitted time grows with new estimates, and never shrinks.
             let known = self.since.map_or(Duration::ZERO, |(_, allowed)| allowed);
             self.since = Some((begin, self.allowed(state).max(known)));
         }

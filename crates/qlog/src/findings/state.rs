@@ -1,5 +1,5 @@
-//! What is true now: the one place where events become knowledge. Detectors read it and keep only what is
-//! their own.
+//! The current state of the connection, the only place where events are interpreted. Detectors read it and keep only their
+//! own data.
 
 use core::time::Duration;
 
@@ -22,7 +22,7 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 /// A window of more datagrams than this is at no controller's floor: BBR's is four.
 const FLOOR_DATAGRAMS: u64 = 4;
 
-/// What an event came to.
+/// The result of an event.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Step {
     /// A packet-timed round that ended with it.
@@ -31,7 +31,7 @@ pub(super) struct Step {
     pub(super) lost: u64,
     /// Packets that were acknowledged for the first time.
     pub(super) acknowledged: Vec<Acknowledged>,
-    /// An ACK frame came, however old what it says.
+    /// An ACK frame was received, even if it acknowledges nothing new.
     pub(super) had_ack: bool,
     /// The congestion window before it, if it changed.
     pub(super) window_before: Option<u64>,
@@ -47,7 +47,7 @@ pub(super) struct State {
     pub(super) congestion_state: CongestionState,
     /// The controller is BBR or its like.
     pub(super) is_model_based: bool,
-    /// Why sending is blocked, if the trace says such things.
+    /// The reason that sending is blocked, if the trace contains such reasons.
     pub(super) blocked: Option<Blocked>,
     pub(super) knows_blocked: bool,
     pub(super) ledger: Ledger,
@@ -56,7 +56,7 @@ pub(super) struct State {
     /// Packets that were declared lost, in all, and when the last one was.
     pub(super) lost: u64,
     pub(super) last_loss: Option<Duration>,
-    /// Whether losses are seen at all.
+    /// Whether the trace shows losses.
     pub(super) knows_losses: bool,
     /// Marks of congestion that the peer has counted.
     pub(super) ce: u64,
@@ -70,7 +70,7 @@ pub(super) struct State {
     pub(super) is_closed: bool,
     /// The first packet was received: this is a server.
     pub(super) is_server: Option<bool>,
-    /// What keeps the window from growing, if the trace says such things.
+    /// The suppressors of growth, if the trace contains them.
     pub(super) suppressors: Vec<(Box<str>, u64)>,
     largest_sent: u64,
     smallest_window: Option<u64>,
@@ -112,7 +112,7 @@ impl Default for State {
 }
 
 impl State {
-    /// Takes in an event. [`step`](Self::step) says what it came to.
+    /// Processes an event. [`step`](Self::step) returns the result.
     pub(super) fn update(&mut self, event: &Event) {
         self.now = event.at;
         self.step = Step::default();
@@ -237,7 +237,7 @@ impl State {
         }
         if let Some(total) = new.lost_packets {
             let before = self.lost_total.replace(total).unwrap_or_default();
-            // A stack that says each loss twice is believed once.
+            // A loss that a stack logs twice counts once.
             if !self.ledger.has_loss_events() {
                 self.knows_losses = true;
                 self.note_losses(total.saturating_sub(before));
@@ -282,7 +282,7 @@ impl State {
         self.step.lost > 0 || self.last_ce == Some(self.now)
     }
 
-    /// Whether more is on its way than fits the path: a round trip takes twice the least one.
+    /// Whether more is in flight than fits the path: a round trip takes twice the minimum.
     pub(super) fn has_standing_queue(&self) -> bool {
         let least = self.metrics.minimum_rtt.filter(|least| !least.is_zero());
         self.rtt().zip(least).is_some_and(|(rtt, least)| rtt >= least.saturating_mul(2))
@@ -304,8 +304,7 @@ impl State {
         self.parameters.max_datagram_size.unwrap_or(sent).max(sent).max(LEAST_DATAGRAM)
     }
 
-    /// The least congestion window: what the stack says, or the smallest it had, if that is a few
-    /// datagrams.
+    /// The minimum congestion window: the one in the trace, or the smallest that occurred, if that is a few datagrams.
     pub(super) fn floor(&self) -> Option<u64> {
         if let Some(known) = self.parameters.minimum_window {
             return Some(known);

@@ -6,9 +6,9 @@ use super::state::{LEAST_DATAGRAM, State};
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{CongestionState, Event, EventKind};
 
-/// Clean rounds with data waiting after which a loss-based controller must have left its floor. Recovery ends
-/// two round trips after the last loss (L5), and then the window grows by half a datagram a round over four
-/// rounds (L1): six. Twice that and a few, as a trace shows less than the lab's checker sees.
+/// The number of clean rounds with data waiting after which a loss-based controller must have left its floor. Recovery ends
+/// two round trips after the last loss (L5), and then the window grows by half a datagram a round over four rounds (L1):
+/// six. This is twice that and a few more, since a trace contains less than the lab's checker observes.
 const ROUNDS: u64 = 16;
 /// The same for BBR, whose budget grows within a probe cycle (L1): 63 rounds or 3 s, and one that ProbeRTT
 /// interrupts is another.
@@ -44,13 +44,13 @@ enum Swing {
     Flight,
 }
 
-/// Whether one time is the other, as far as a trace tells.
+/// Whether two times are about equal, within the precision of a trace.
 fn is_about(period: Duration, round_trip: Duration) -> bool {
     (0.85..=1.15).contains(&(period.as_secs_f64() / round_trip.as_secs_f64().max(1e-9)))
 }
 
 impl Stretch {
-    /// What alternates meanwhile, and with which period.
+    /// The value that alternates in the meantime, and its period.
     fn rhythm(&self) -> Option<(Swing, Duration)> {
         let period = |swings: f64| self.length().div_f64(swings.max(1.0));
         if self.state_changes >= self.rounds {
@@ -122,7 +122,7 @@ pub(super) struct AtFloor {
     floor: u64,
     datagram: u64,
     is_model_based: bool,
-    /// The path says nothing about the controller before the first loss: an initial window may be that small.
+    /// Before the first loss a small window shows nothing about the controller: an initial window may be that small.
     seen_larger: bool,
 }
 

@@ -9,7 +9,7 @@ use crate::read::{Metric, MetricUnit};
 
 /// Distinct metrics that are kept; of others nothing is shown.
 const MAX_FIGURES: usize = 16;
-/// Of what is looked at beside something else, less is enough.
+/// These series are secondary, so fewer points suffice.
 const MAX_FIGURE_POINTS: usize = MAX_POINTS / 4;
 /// A longer name is cut.
 const MAX_NAME: usize = 64;

@@ -1,4 +1,4 @@
-//! What arrived: of this end's data by the peer's acknowledgements, of the peer's by its packets.
+//! Delivered data: this endpoint's by the peer's acknowledgements, the peer's by its packets.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const MAX_OUTSTANDING: usize = 1 << 16;
 /// Counts payload of streams.
 #[derive(Default, Debug)]
 pub(super) struct Deliveries {
-    /// Payload of 1-RTT packets that nobody has acknowledged.
+    /// Payload of 1-RTT packets that is not acknowledged.
     outstanding: BTreeMap<u64, u64>,
     sent: Direction,
     received: Direction,

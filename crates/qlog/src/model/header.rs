@@ -1,6 +1,6 @@
-//! What a page gets beside columns, as JSON.
+//! The data that a page gets as JSON, besides columns.
 //!
-//! `viewer/src/protocol.ts` declares the same types; the tests here write it. `viewer/README.md` explains the fields.
+//! `viewer/src/protocol.ts` declares the same types; the tests here generate it. `viewer/README.md` explains the fields.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -250,7 +250,7 @@ pub struct TraceName {
 }
 
 impl Header {
-    /// What `reading` says of a trace that is `length` long; it has nothing to draw yet.
+    /// The header of a trace of this `length`, from `reading`; it has nothing to draw yet.
     pub(super) fn new(reading: &Reading, length: Duration) -> Self {
         let damage = reading.damage.as_ref();
         Self {

@@ -7,7 +7,7 @@ use super::columns::Columns;
 use super::header::LaneHeader;
 use super::series::milliseconds;
 
-/// Names that a lane tells apart, and the length in characters at which they are cut off.
+/// The number of names that a lane distinguishes, and the length in characters to which they are truncated.
 const MAX_NAMES: u16 = 256;
 const MAX_NAME: usize = 100;
 
@@ -74,7 +74,7 @@ impl Lane {
         self
     }
 
-    /// What was true and is over, after the first `count`; and what is true now, without an end.
+    /// The spans that have ended, after the first `count`; and the current one, without an end.
     pub(super) fn since(&self, count: usize) -> impl Iterator<Item = (f64, Option<f64>, &str)> {
         let over = self.spans.get(count..).unwrap_or_default();
         let over = over.iter().map(|(begin, end, name)| (*begin, Some(*end), *name));

@@ -20,7 +20,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// The header of a trace of which nothing is known yet but what `reading` says: everything that may come, by its ID.
+    /// The header of a trace of which nothing but `reading` is known yet: everything that may follow, by its ID.
     pub fn header(builder: &ModelBuilder, reading: &Reading) -> Header {
         let lanes = builder.lanes().map(|lane| LaneHeader {
             id: lane.id().to_owned(),
@@ -45,7 +45,7 @@ impl Follower {
         }
     }
 
-    /// Whether some of what was sent no longer exists, because a series was thinned. Then a page has to begin anew, with a
+    /// Whether some of the sent rows no longer exist, because a series was thinned. Then a page has to start again, with a
     /// header and a new follower.
     pub fn is_outrun(&self, builder: &ModelBuilder) -> bool {
         let series =
@@ -101,7 +101,7 @@ fn points(series: Option<&Series>, sent: &mut usize) -> Vec<(f64, Option<f64>)> 
     new.collect()
 }
 
-/// Leaves out what has nothing new.
+/// Leaves out series without new rows.
 fn insert<T>(map: &mut BTreeMap<String, Vec<T>>, id: &str, rows: Vec<T>) {
     if !rows.is_empty() {
         map.insert(id.to_owned(), rows);

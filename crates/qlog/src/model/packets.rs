@@ -1,4 +1,4 @@
-//! The table of packets, and what is in them.
+//! The table of packets, and their contents.
 
 use core::fmt::Write;
 use core::time::Duration;
@@ -12,7 +12,7 @@ use crate::read::{Frame, Packet, PacketType};
 /// Where a mark has no row.
 pub(super) const NONE: f64 = u32::MAX as f64;
 
-/// How much text there is at most, in bytes, but for the last packet's.
+/// The maximum amount of text in bytes, except for the last packet's.
 const MAX_TEXT: usize = 256 << 20;
 
 /// The types of packets, in the order of their numbers.

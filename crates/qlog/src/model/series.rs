@@ -72,7 +72,7 @@ impl Series {
     }
 }
 
-/// The smallest and the largest of `points`, in the order of time, and a last one that says that there is no value any more.
+/// The smallest and the largest of `points`, in the order of time, and a last one if it ends the series.
 fn extremes(points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> + use<> {
     let numbered = || points.iter().enumerate().filter(|(_, (_, value))| !value.is_nan());
     let smallest = numbered().min_by(|(_, one), (_, other)| one.1.total_cmp(&other.1));
