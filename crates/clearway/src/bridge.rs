@@ -31,7 +31,7 @@ pub(crate) use send_buffer::{SendBuffer, SendState};
 pub(crate) trait Face: Default + Sized {
     /// Identifies a part that tasks change and the shard then processes: a stream or an exchange.
     type Key: Copy;
-    /// Why the connection is over.
+    /// Why the connection has ended.
     type Error: Clone;
     /// What is sent to tasks, besides waking them.
     type Replies: Replies;
@@ -39,7 +39,7 @@ pub(crate) trait Face: Default + Sized {
     /// The flag that marks a part as changed by a task; `None` if there is no such part.
     fn is_changed(&mut self, key: Self::Key) -> Option<&mut bool>;
 
-    /// The connection is over: wakes all tasks that wait for a part of it, and passes them `error`.
+    /// The connection has ended: wakes all tasks that wait for a part of it, and passes them `error`.
     fn fail(&mut self, error: &Self::Error, effects: &mut Effects<Self>);
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Shared<F: Face> {
 pub(crate) struct State<F: Face> {
     /// Set when the handshake is complete.
     pub(crate) established: Option<Arc<Established>>,
-    /// Why the connection could not be established or is over.
+    /// Why the connection could not be established, or why it has ended.
     pub(crate) error: Option<F::Error>,
     /// The shard has discarded the connection.
     pub(crate) is_gone: bool,
@@ -166,7 +166,7 @@ impl<F: Face> Shared<F> {
         })
     }
 
-    /// Closes the connection, unless it is over: tasks get `error` at once, and the shard sends CONNECTION_CLOSE.
+    /// Closes the connection, unless it has ended already: tasks get `error` at once, and the shard sends CONNECTION_CLOSE.
     pub(crate) fn close(&self, error_code: VarInt, reason: Bytes, error: F::Error) {
         self.act(|state, effects| {
             if state.error.is_none() {

@@ -20,7 +20,7 @@ use crate::recv_stream::RecvStream;
 use crate::send_stream::SendStream;
 use crate::streams::{ExportRequest, Opened, Shared, incoming};
 
-/// The error for local tasks when this end closes the connection.
+/// The error for local tasks when this endpoint closes the connection.
 const CLOSED: ConnectError = ConnectError::Lost(ConnectionError::LocallyClosed);
 
 /// Keeps a connection open: when the last reference is dropped, the connection is closed.
@@ -180,12 +180,12 @@ impl Connection {
         self.reference.lock().lost().unwrap_or(ConnectionError::LocallyClosed)
     }
 
-    /// Waits until the connection is over, and returns the reason.
+    /// Waits until the connection has ended, and returns the reason.
     pub async fn closed(&self) -> ConnectionError {
         self.reference.wait(Signal::Connection, |state| state.lost()).await
     }
 
-    /// The reason why the connection is over, if it is.
+    /// The reason why the connection has ended, if it has.
     pub fn close_reason(&self) -> Option<ConnectionError> {
         self.reference.lock().lost()
     }

@@ -184,7 +184,7 @@ fn write(connection: &mut Connection, id: StreamId, send: &mut SendHalf, effects
 enum Pieces {
     /// Everything, unless it is in too many small pieces.
     Bounded,
-    /// Everything: the connection is over, so that the transport will not join pieces any more.
+    /// Everything: the connection has ended, so that the transport will not join pieces any more.
     All,
 }
 
@@ -238,7 +238,7 @@ fn read(
     }
 }
 
-/// The connection is over: takes everything from the transport, so that tasks can still read it.
+/// The connection has ended: takes everything from the transport, so that tasks can still read it.
 fn read_the_rest(connection: &mut Connection, state: &mut State, effects: &mut Effects) {
     let ids: Vec<StreamId> = state.face.streams.keys().copied().collect();
     for id in ids {

@@ -347,7 +347,7 @@ impl Endpoint {
         self.owner.shared.stop_accepting();
     }
 
-    /// Waits until no connection is left: until each is closed and its closing or draining period is over.
+    /// Waits until no connection is left: until each is closed and its closing or draining period has ended.
     pub async fn wait_idle(&self) {
         let shared = &self.owner.shared;
         loop {

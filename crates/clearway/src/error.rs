@@ -261,7 +261,7 @@ fn connection_lost(error: ConnectionError) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// The stream was finished, reset or stopped by this end before.
+/// The stream was finished, reset or stopped by this endpoint before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StreamClosed;

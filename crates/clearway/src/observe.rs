@@ -7,7 +7,7 @@ use clearway_transport::{Observer, Side};
 ///
 /// Closures of the type `Fn(Side) -> Option<Box<dyn Observer>>` are factories.
 pub trait ObserverFactory: Send + Sync {
-    /// The observer of a connection that is about to begin, with this end as its `side`; `None` if it is not
+    /// The observer of a connection that is about to begin, with this endpoint as its `side`; `None` if it is not
     /// observed.
     fn observer(&self, side: Side) -> Option<Box<dyn Observer>>;
 }

@@ -164,7 +164,7 @@ impl AsyncRead for RecvStream {
 
 impl Drop for RecvStream {
     fn drop(&mut self) {
-        // This fails if the stream is over; then there is nothing to do.
+        // This fails if the stream has ended; then there is nothing to do.
         let _ = self.change(|receive, effects| {
             if !receive.buffer.is_stopped() {
                 receive.buffer.clear();

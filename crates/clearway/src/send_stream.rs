@@ -137,7 +137,7 @@ impl SendStream {
 
     /// Sends this stream's data before that of streams with a lower priority; the default is 0.
     pub fn set_priority(&mut self, priority: i32) {
-        // This fails if the stream is over; then it needs no priority.
+        // This fails if the stream has ended; then it needs no priority.
         let _ = self.change(|send, _| {
             send.priority = Some(priority);
             Ok(())
@@ -204,7 +204,7 @@ impl AsyncWrite for SendStream {
 
     /// Finishes the stream, and does not wait until it is delivered.
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // An error means that the stream is over already.
+        // An error means that the stream has already ended.
         let _ = self.get_mut().finish();
         Poll::Ready(Ok(()))
     }
@@ -212,7 +212,7 @@ impl AsyncWrite for SendStream {
 
 impl Drop for SendStream {
     fn drop(&mut self) {
-        // This fails if the stream is over; then there is nothing to do.
+        // This fails if the stream has ended; then there is nothing to do.
         let _ = self.change(|send, effects| {
             send.buffer.finish();
             send.handle_is_gone = true;

@@ -224,7 +224,7 @@ impl Streams {
 }
 
 impl State {
-    /// Why the connection is over, for tasks whose connection was established.
+    /// Why the connection has ended, for tasks whose connection was established.
     pub(crate) fn lost(&self) -> Option<ConnectionError> {
         self.error.as_ref().map(lost)
     }

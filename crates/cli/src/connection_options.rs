@@ -18,10 +18,10 @@ use crate::qlog_files;
 /// Options of every connection.
 #[derive(Args, Debug)]
 pub(crate) struct ConnectionOptions {
-    /// Congestion controller for what this end sends: reno, cubic or bbr.
+    /// Congestion controller for what this endpoint sends: reno, cubic or bbr.
     #[arg(long, value_name = "NAME", default_value_t, value_parser = str::parse::<Algorithm>)]
     controller: Algorithm,
-    /// Close a connection on which nothing arrives for this long; 0 disables this end's idle timeout.
+    /// Close a connection on which nothing arrives for this long; 0 disables this endpoint's idle timeout.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     idle_timeout: Duration,
     /// Write a qlog file for each connection into this folder [default: $QLOGDIR]. A server writes one for every

@@ -184,7 +184,7 @@ impl Base {
         true
     }
 
-    /// Ends a recovery period that is over, and grows in slow start. Returns the acknowledged bytes that are left for
+    /// Ends a recovery period that has ended, and grows in slow start. Returns the acknowledged bytes that are left for
     /// congestion avoidance.
     pub(crate) fn grow(&mut self, event: &Acknowledgement<'_>) -> u64 {
         self.is_untouched = false;

@@ -259,7 +259,7 @@ fn looked_at(others: u16) -> (usize, usize) {
     }
     let forged = connections.on_unreachable(Timestamp::ORIGIN, address(9999));
     let first = connections.on_unreachable(Timestamp::ORIGIN, address(1));
-    // It is over, and no attempt any more.
+    // It has ended, and no attempt any more.
     assert_eq!(connections.on_unreachable(Timestamp::ORIGIN, address(1)), 0);
     (forged, first)
 }

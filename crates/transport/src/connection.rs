@@ -98,7 +98,7 @@ pub struct Connection {
 struct Identity {
     /// The Destination Connection ID of the client's first Initial.
     original_destination: ConnectionId,
-    /// The Source Connection ID of this end in the handshake.
+    /// The Source Connection ID of this endpoint in the handshake.
     local: ConnectionId,
     /// The Source Connection ID of the Retry that this client followed.
     retry_source: Option<ConnectionId>,

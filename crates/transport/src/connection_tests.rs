@@ -436,7 +436,7 @@ fn an_acknowledgement_of_a_skipped_packet_number_is_a_violation() {
 }
 
 /// RFC 9000 §19.16: a peer can retire only what it was given, so a packet full of such frames cannot
-/// make this end issue IDs without end.
+/// make this endpoint issue IDs without end.
 #[test]
 fn retiring_faster_than_ids_are_given_is_a_violation() {
     let mut wire = Wire::new();

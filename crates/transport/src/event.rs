@@ -12,7 +12,7 @@ use crate::TransportError;
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The TLS handshake is complete, and the peer is authenticated as far as this end requires it (RFC 9001 §4.1.1).
+    /// The TLS handshake is complete, and the peer is authenticated as far as this endpoint requires it (RFC 9001 §4.1.1).
     Connected,
     /// The handshake is confirmed (RFC 9001 §4.1.2).
     HandshakeConfirmed,
@@ -35,7 +35,7 @@ pub enum Event {
     Finished(StreamId),
     /// The peer acknowledged the RESET_STREAM of a stream.
     ResetAcknowledged(StreamId),
-    /// The peer raised its limit on streams after this end could not open one.
+    /// The peer raised its limit on streams after this endpoint could not open one.
     StreamsAvailable(Direction),
     /// Unreliable datagrams were received (RFC 9221); take them with `receive_datagram` until there are no more.
     DatagramReceived,
@@ -69,7 +69,7 @@ pub enum ConnectionError {
         /// The reason phrase, which is for people.
         reason: Bytes,
     },
-    /// The peer violated the protocol, or TLS failed, and this end closed the connection.
+    /// The peer violated the protocol, or TLS failed, and this endpoint closed the connection.
     TransportError(TransportError),
     /// The peer sent a stateless reset: it no longer has the state of this connection (RFC 9000 §10.3).
     Reset,
@@ -79,7 +79,7 @@ pub enum ConnectionError {
     TimedOut,
     /// The handshake did not complete in time.
     HandshakeTimedOut,
-    /// The server supports no version that this end supports.
+    /// The server supports no version that this endpoint supports.
     VersionMismatch,
     /// The endpoint ran out of connection IDs or memory for another connection.
     Refused,

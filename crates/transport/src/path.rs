@@ -39,7 +39,7 @@ pub struct Arrival {
 pub(crate) struct Path {
     remote: SocketAddr,
     local_ip: Option<IpAddr>,
-    /// The connection ID of this end to which the peer sends from this address.
+    /// The connection ID of this endpoint to which the peer sends from this address.
     local_id: ConnectionId,
     generation: u32,
     is_validated: bool,
@@ -53,7 +53,7 @@ impl Path {
         Self { remote, local_ip, local_id, generation, is_validated, received: 0, sent: 0 }
     }
 
-    /// The connection ID of this end to which the peer sends from this address.
+    /// The connection ID of this endpoint to which the peer sends from this address.
     pub(crate) fn local_id(&self) -> ConnectionId {
         self.local_id
     }
@@ -111,7 +111,7 @@ impl Path {
 #[derive(Clone, Copy, Debug)]
 struct Response {
     arrival: Arrival,
-    /// The connection ID of this end to which the challenge was sent.
+    /// The connection ID of this endpoint to which the challenge was sent.
     local_id: ConnectionId,
     data: [u8; 8],
 }

@@ -232,7 +232,7 @@ fn an_application_that_does_not_read_sends_no_pings() {
 }
 
 /// Streams on which it is unknown whether more data will come cause no PINGs: streams that the peer opened,
-/// like those that HTTP/3 keeps open, and one on which this end may still send more of its request.
+/// like those that HTTP/3 keeps open, and one on which this endpoint may still send more of its request.
 #[test]
 fn open_streams_without_a_pending_response_are_silent() {
     let mut pair = Pair::new(delayed(10, 1));

@@ -182,7 +182,7 @@ impl<E> SendBuffer<E> {
         self.task.wake(effects);
     }
 
-    /// Discards what is buffered, since the connection is over.
+    /// Discards what is buffered, since the connection has ended.
     pub(crate) fn abandon<F: Face>(&mut self, effects: &mut Effects<F>) {
         self.clear();
         self.task.wake(effects);

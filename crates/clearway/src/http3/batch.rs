@@ -28,7 +28,7 @@ pub(super) struct Batch<'a> {
     pub(super) effects: &'a mut Effects,
     pub(super) has_said_goaway: &'a mut bool,
     pub(super) has_requests: bool,
-    /// The connection is over: all received content is taken, whatever its size, which flow control has bounded.
+    /// The connection has ended: all received content is taken, whatever its size, which flow control has bounded.
     pub(super) is_draining: bool,
 }
 
@@ -99,7 +99,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Changes the exchange on `stream`, and discards it if it is over.
+    /// Changes the exchange on `stream`, and discards it if it has ended.
     fn with(&mut self, stream: u64, change: impl FnOnce(&mut Exchange, &mut Effects)) {
         let Some(&key) = self.state.face.by_stream.get(&stream) else { return };
         if let Some(exchange) = self.state.face.all.get_mut(key) {
@@ -360,7 +360,7 @@ impl Batch<'_> {
         self.streams.reset(stream, Code::REQUEST_CANCELLED.get());
     }
 
-    /// The connection is over. What the transport has received is still passed to the tasks.
+    /// The connection has ended. What the transport has received is still passed to the tasks.
     pub(super) fn on_closed(&mut self, error: ConnectionError) {
         self.is_draining = true;
         let open: Vec<(u64, usize)> =
@@ -404,7 +404,7 @@ impl Batch<'_> {
     }
 }
 
-/// Passes this end's message on `stream` to the protocol, as far as the transport accepts it.
+/// Passes this endpoint's message on `stream` to the protocol, as far as the transport accepts it.
 fn write(
     http3: &mut Http3,
     streams: &mut QuicStreams<'_>,

@@ -156,7 +156,7 @@ impl Client {
         self.shared().lock().check_open().is_ok()
     }
 
-    /// The current metrics of the QUIC connection, or the last ones if it is over.
+    /// The current metrics of the QUIC connection, or the last ones if it has ended.
     pub async fn statistics(&self) -> Statistics {
         self.shared().act(|state, effects| {
             state.face.wants_statistics = true;

@@ -21,7 +21,7 @@ pub enum Error {
     WrongProtocol,
     /// The QUIC connection ended.
     Connection(ConnectionError),
-    /// The peer violated HTTP/3, and this end closed the connection (RFC 9114 §8).
+    /// The peer violated HTTP/3, and this endpoint closed the connection (RFC 9114 §8).
     Protocol(ProtocolError),
     /// This end closed the connection.
     Closed,
@@ -30,15 +30,15 @@ pub enum Error {
     GoingAway,
     /// The peer abandoned its message (RFC 9114 §4.1.1).
     Reset(Code),
-    /// The peer stopped reading this end's message.
+    /// The peer stopped reading this endpoint's message.
     Stopped(Code),
-    /// The peer's message was malformed, and this end abandoned the exchange (RFC 9114 §4.1.2).
+    /// The peer's message was malformed, and this endpoint abandoned the exchange (RFC 9114 §4.1.2).
     Malformed(StreamError),
     /// The message cannot be sent.
     Send(SendError),
     /// This end abandoned the exchange.
     Cancelled,
-    /// The peer made no progress for longer than the server's [`Timeouts`](super::Timeouts) permit, and this end
+    /// The peer made no progress for longer than the server's [`Timeouts`](super::Timeouts) permit, and this endpoint
     /// abandoned the exchange.
     TimedOut,
     /// The body to send could not be produced.
@@ -62,7 +62,7 @@ impl Error {
         }
     }
 
-    /// The error for the end of the QUIC connection: [`Error::Closed`] only if this end closed it.
+    /// The error for the end of the QUIC connection: [`Error::Closed`] only if this endpoint closed it.
     pub(super) fn from_connection(error: ConnectionError) -> Self {
         match error {
             ConnectionError::LocallyClosed => Self::Closed,
@@ -81,7 +81,7 @@ impl Error {
         }
     }
 
-    /// The error for a stream that this end abandoned.
+    /// The error for a stream that this endpoint abandoned.
     pub(super) fn from_stream(error: StreamError) -> Self {
         if error.code == Code::REQUEST_REJECTED { Self::GoingAway } else { Self::Malformed(error) }
     }

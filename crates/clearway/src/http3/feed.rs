@@ -10,7 +10,7 @@ use clearway_transport::{ConnectionError, Event};
 pub(super) struct Feed {
     /// The handshake is complete.
     pub(super) connected: bool,
-    /// The connection is over.
+    /// The connection has ended.
     pub(super) closed: Option<ConnectionError>,
 }
 
@@ -37,7 +37,7 @@ impl Undelivered {
     }
 }
 
-/// Passes the transport's events to `http3`. `delivered` is called for each stream whose sending part is over.
+/// Passes the transport's events to `http3`. `delivered` is called for each stream whose sending part has ended.
 pub(super) fn feed(
     http3: &mut Http3,
     streams: &mut QuicStreams<'_>,

@@ -233,7 +233,7 @@ impl SendBody {
         if core::mem::replace(&mut self.is_committed, true) {
             return;
         }
-        // An exchange that is over need not be cancelled.
+        // An exchange that has ended need not be cancelled.
         let _ = self.act(|exchange, effects| {
             if exchange.send.cancel(code) {
                 effects.wake_shard();

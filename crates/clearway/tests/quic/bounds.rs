@@ -1,4 +1,4 @@
-//! How much memory a peer can make this end use: at most as much as flow control permits (RFC 9000 §4), whatever the
+//! How much memory a peer can make this endpoint use: at most as much as flow control permits (RFC 9000 §4), whatever the
 //! local tasks do.
 
 use std::future::Future;

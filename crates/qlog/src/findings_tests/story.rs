@@ -38,7 +38,7 @@ pub(super) struct Story {
 }
 
 impl Story {
-    /// The handshake is over, and the window was larger once.
+    /// The handshake has ended, and the window was larger once.
     pub(super) fn begin(window: u64) -> Self {
         let mut story = Self {
             builder: FindingsBuilder::default(),

@@ -53,7 +53,7 @@ pub(super) enum Lifecycle {
         /// When the state is discarded.
         until: Timestamp,
     },
-    /// The closing or draining state is over, and the connection can be dropped.
+    /// The closing or draining state has ended, and the connection can be dropped.
     Drained,
 }
 

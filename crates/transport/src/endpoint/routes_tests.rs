@@ -22,7 +22,7 @@ fn ids_are_found_until_they_are_removed_by_their_owner() {
 }
 
 /// A client chooses its first Destination Connection ID: it counts only from the client's address, and
-/// never against an ID of this end.
+/// never against an ID of this endpoint.
 #[test]
 fn a_client_s_choice_counts_from_its_address_only() {
     let mut routes = Routes::new();

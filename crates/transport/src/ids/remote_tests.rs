@@ -156,7 +156,7 @@ fn a_peer_without_connection_ids_must_not_give_any() {
     assert_eq!(error, Some(TransportErrorCode::PROTOCOL_VIOLATION));
 }
 
-/// RFC 9000 §9.5: where the peer did not change the ID that it sends to, neither does this end. What the old
+/// RFC 9000 §9.5: where the peer did not change the ID that it sends to, neither does this endpoint. What the old
 /// address is asked with is an ID of its own, and is given back when the new address is known to be right.
 #[test]
 fn a_peer_that_kept_its_id_gets_the_same_one() {
@@ -267,7 +267,7 @@ proptest! {
             }
             prop_assert!(!gone.contains(&ids.current()));
             prop_assert!((1..=LIMIT as usize).contains(&ids.active.len()));
-            // What this end gives back by itself comes on top of what a frame may bring it to.
+            // What this endpoint gives back by itself comes on top of what a frame may bring it to.
             prop_assert!(ids.retiring.len() as u64 <= LIMIT * MAX_RETIRING_FACTOR + LIMIT);
             prop_assert!(ids.spent.len() <= MAX_SPENT);
         }
