@@ -33,7 +33,7 @@ fn a_loss_leaves_seven_tenths() {
 }
 
 #[test]
-fn traces_are_told_the_curve() {
+fn the_curve_is_reported_to_traces() {
     let mut sender = in_slow_start(100);
     assert!(!sender.metrics().contains_key("w_max"), "there is no curve before the first cut");
     lose_one(&mut sender);

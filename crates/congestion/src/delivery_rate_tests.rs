@@ -131,7 +131,7 @@ fn the_most_recently_sent_packet_gives_the_sample_in_whatever_order() {
 }
 
 #[test]
-fn an_interval_shorter_than_the_least_round_trip_says_nothing() {
+fn an_interval_shorter_than_the_minimum_round_trip_gives_no_sample() {
     let mut path = Path::new();
     let packet = path.send(at(0), 1000);
     path.deliver(at(19), &[packet]);

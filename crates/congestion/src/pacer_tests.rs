@@ -145,7 +145,7 @@ fn a_rate_that_falls_takes_the_larger_burst_with_it() {
 }
 
 #[test]
-fn datagrams_leave_at_the_rate_exactly_however_often_is_asked() {
+fn datagrams_leave_exactly_at_the_rate_however_often_it_is_read() {
     // 7 bytes each 1000003rd of a second does not divide by anything.
     let odd = rate(7_000_021);
     for asks in [1, 3, 50] {
@@ -236,7 +236,7 @@ fn what_is_past_accrued_at_the_rate_that_held_then() {
 }
 
 #[test]
-fn a_rate_that_falls_while_nobody_asks_counts_from_then_on() {
+fn a_lower_rate_counts_from_its_time_on() {
     // The window holds the sender back for 10 ms, in the first of which the rate falls to a hundredth.
     let (fast, slow) = (rate(1_200_000), rate(12_000));
     let mut pacer = empty(at(0), fast);
@@ -256,7 +256,7 @@ fn a_first_rate_that_is_announced_begins_with_a_full_bucket_too() {
 }
 
 #[test]
-fn a_batch_that_was_asked_for_in_parts_keeps_the_promise() {
+fn a_batch_that_is_requested_in_parts_keeps_to_the_rate() {
     // The transport calls with the bytes built so far, sends them, and waits for the deadline.
     let rate = rate(10_000_000);
     let mut pacer = Pacer::new(at(0), SIZE);
@@ -290,7 +290,7 @@ fn a_clock_that_stands_still_or_goes_back_gives_nothing() {
 
 proptest! {
     #[test]
-    fn a_promise_is_kept_and_no_window_of_time_carries_more_than_rate_and_burst(
+    fn every_release_time_is_kept_and_no_time_window_exceeds_rate_and_burst(
         first in 1..3_000_000_000_u64,
         asks in vec((0..20_000_000_u64, 1..200_u64), 1..80),
     ) {

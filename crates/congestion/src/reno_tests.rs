@@ -22,7 +22,7 @@ fn a_loss_halves_the_window_down_to_two_datagrams() {
 }
 
 #[test]
-fn traces_are_told_what_slow_start_and_recovery_are_decided_by() {
+fn the_inputs_of_slow_start_and_recovery_are_reported_to_traces() {
     let mut sender = Sender::new(Algorithm::Reno.build(&parameters(Some(100 * SIZE))), ms(50));
     assert!(sender.metrics().is_empty(), "nothing has been measured");
     for _ in 0..2 {

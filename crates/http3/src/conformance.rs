@@ -65,16 +65,16 @@ pub fn check<H: Harness>(mut connect: impl FnMut() -> H) {
     with(opens_up_to_the_limit::<H, true>);
     with(accepts_in_order);
     with(reads_in_order_at_most_max);
-    with(tells_the_end_of_an_empty_stream);
+    with(the_end_of_an_empty_stream_is_reported);
     with(takes_nothing_while_blocked);
     with(takes_nothing_after_the_end);
-    with(tells_a_reset_while_data_is_unread);
-    with(tells_a_reset_instead_of_data);
+    with(a_reset_is_reported_while_data_is_unread_by_the_transport);
+    with(a_reset_is_reported_in_place_of_data);
     with(resets_once);
     with(resets_nothing_that_has_ended);
-    with(tells_the_sender_to_stop);
+    with(stop_sending_is_reported_to_the_sender);
     with(stops_nothing_that_has_ended);
-    with(knows_no_stream_that_was_not_opened);
+    with(a_stream_that_was_not_opened_does_not_exist);
     with(closes);
 }
 
@@ -235,7 +235,7 @@ fn reads_in_order_at_most_max<H: Harness>(ends: &mut Ends<H>) {
     assert_eq!(ends.read(S, stream, 1), Err(ReadEnd::Finished));
 }
 
-fn tells_the_end_of_an_empty_stream<H: Harness>(ends: &mut Ends<H>) {
+fn the_end_of_an_empty_stream_is_reported<H: Harness>(ends: &mut Ends<H>) {
     let stream = ends.open(false).expect("a stream is permitted");
     assert_eq!(ends.finish(C, stream), Ok(()));
     assert!(ends.notices(S).contains(&Notice::StreamsArrived));
@@ -295,7 +295,7 @@ fn takes_nothing_after_the_end<H: Harness>(ends: &mut Ends<H>) {
     assert_eq!(ends.drain(S, finished), (b"a".to_vec(), Some(ReadEnd::Finished)));
 }
 
-fn tells_a_reset_while_data_is_unread<H: Harness>(ends: &mut Ends<H>) {
+fn a_reset_is_reported_while_data_is_unread_by_the_transport<H: Harness>(ends: &mut Ends<H>) {
     let stream = ends.opened(b"nobody reads this to its end");
     assert_eq!(ends.read(S, stream, 6), Ok(Some(Bytes::from_static(b"nobody"))));
     assert_eq!(ends.read(S, stream, 0), Ok(None));
@@ -310,7 +310,7 @@ fn tells_a_reset_while_data_is_unread<H: Harness>(ends: &mut Ends<H>) {
     assert_eq!(ends.drain(C, stream), (b"answer".to_vec(), Some(ReadEnd::Finished)));
 }
 
-fn tells_a_reset_instead_of_data<H: Harness>(ends: &mut Ends<H>) {
+fn a_reset_is_reported_in_place_of_data<H: Harness>(ends: &mut Ends<H>) {
     let stream = ends.opened(b"nobody reads this");
     ends.at(C, |end| end.reset(stream, 7));
     assert!(ends.notices(S).contains(&Notice::Readable(stream)));
@@ -335,7 +335,7 @@ fn resets_nothing_that_has_ended<H: Harness>(ends: &mut Ends<H>) {
     assert_eq!(ends.drain(C, stream), (b"answer".to_vec(), None));
 }
 
-fn tells_the_sender_to_stop<H: Harness>(ends: &mut Ends<H>) {
+fn stop_sending_is_reported_to_the_sender<H: Harness>(ends: &mut Ends<H>) {
     let stream = ends.opened(b"nobody reads this");
     ends.at(S, |end| end.stop_sending(stream, 5));
     ends.at(S, |end| end.stop_sending(stream, 6));
@@ -365,7 +365,7 @@ fn stops_nothing_that_has_ended<H: Harness>(ends: &mut Ends<H>) {
     assert_eq!(ends.notices(S), []);
 }
 
-fn knows_no_stream_that_was_not_opened<H: Harness>(ends: &mut Ends<H>) {
+fn a_stream_that_was_not_opened_does_not_exist<H: Harness>(ends: &mut Ends<H>) {
     let ours = ends.open(false).expect("a stream is permitted");
     assert_eq!(ends.write(C, ours, b"x"), Ok(1));
     ends.0.deliver();

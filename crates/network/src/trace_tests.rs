@@ -92,7 +92,7 @@ fn times_without_end_do_no_harm() {
 }
 
 #[test]
-fn a_made_up_trace_keeps_to_what_was_asked() {
+fn a_generated_trace_has_the_requested_rate() {
     let megabit = |rate: u64| Rate::from_bits_per_second(rate * 1_000_000);
     let cellular =
         Cellular { between: (megabit(1), megabit(30)), outages: 3.0, length: ms(60_000) };

@@ -121,7 +121,7 @@ fn packets_have_their_frames_as_text_and_a_loss_names_its_row() {
 }
 
 #[test]
-fn a_probe_timeout_that_is_told_twice_is_marked_once() {
+fn a_probe_timeout_that_is_logged_twice_is_marked_once() {
     let timer = |event| EventKind::Timer(Timer { timer: "pto".into(), event });
     let count = |count| {
         EventKind::Metrics(Box::new(Metrics { pto_count: Some(count), ..Metrics::default() }))
@@ -170,7 +170,7 @@ fn a_spike_of_one_sample_survives_thinning() {
 }
 
 #[test]
-fn findings_are_in_the_header_with_what_the_catalogue_says() {
+fn findings_are_in_the_header_with_the_texts_of_the_catalogue() {
     let finding = Finding {
         id: FindingId::WindowAtFloor,
         severity: 2.5,
@@ -238,7 +238,7 @@ fn a_thinned_series_still_ends_where_it_ended() {
 }
 
 #[test]
-fn a_follower_hears_of_a_figure_when_it_comes_up() {
+fn a_follower_gets_a_metric_when_it_first_occurs() {
     let (mut builder, mut follower) = (ModelBuilder::default(), Follower::default());
     assert_eq!(follower.rows(&builder, &[]).declared, []);
     for (time, name) in [(1, "w_max"), (2, "k"), (3, "w_max")] {
@@ -256,7 +256,7 @@ fn a_follower_hears_of_a_figure_when_it_comes_up() {
 }
 
 #[test]
-fn a_follower_is_told_everything_once() {
+fn a_follower_gets_everything_once() {
     let (mut builder, mut follower) = (ModelBuilder::default(), Follower::default());
     let header = json!(Follower::header(&builder, &Reading::default()));
     assert_eq!(of(&header["series"], "congestion_window")["unit"], "bytes");
@@ -323,7 +323,7 @@ fn losses_that_are_only_counted_are_marked_with_their_count() {
 }
 
 #[test]
-fn a_follower_hears_of_counted_losses_until_losses_are_listed() {
+fn a_follower_gets_counted_losses_until_losses_are_listed() {
     let (mut builder, mut follower) = (ModelBuilder::default(), Follower::default());
     builder.on_event(&at(5, lost_packets(3)));
     let rows = json!(follower.rows(&builder, &[]));

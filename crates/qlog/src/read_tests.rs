@@ -138,7 +138,7 @@ fn compressed_files() {
 }
 
 #[test]
-fn damage_ends_the_reading_and_is_told() {
+fn damage_ends_the_reading_and_is_reported() {
     let text = sequence(&EVENTS);
     let end = text.len() - 20;
     let (events, reading) = read(&text.as_bytes()[..end]);

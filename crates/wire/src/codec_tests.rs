@@ -15,7 +15,7 @@ fn a_read_that_does_not_fit_takes_nothing() {
 }
 
 #[test]
-fn a_length_prefix_is_not_believed() {
+fn a_length_prefix_beyond_the_input_allocates_nothing() {
     let cut = Err(DecodeError::Truncated { field: "Field" });
     assert_eq!(Reader::new(&[2, 7, 8, 9]).length_prefixed("Field"), Ok(&[7, 8][..]));
     assert_eq!(Reader::new(&[0]).length_prefixed("Field"), Ok(&[][..]));

@@ -230,7 +230,7 @@ fn acks_at_one_instant_grow_the_window_as_one_ack_does() {
 }
 
 #[test]
-fn the_window_stops_at_its_maximum_and_says_so() {
+fn the_window_stops_at_its_maximum_and_reports_it() {
     for algorithm in LOSS_BASED {
         let parameters = ControllerParameters { maximum_window: 50 * SIZE + 7, ..parameters(None) };
         let mut sender = Sender::new(algorithm.build(&parameters), ms(20));

@@ -81,7 +81,7 @@ fn there_is_no_round_trip_time_before_a_sample() {
 }
 
 #[test]
-fn a_new_minimum_is_wanted_after_five_seconds_and_believed_after_ten() {
+fn the_minimum_is_probed_after_five_seconds_and_replaced_after_ten() {
     let mut rtt = MinimumRtt::default();
     rtt.update(at(0), ms(30));
     rtt.update(at(5000), ms(40));

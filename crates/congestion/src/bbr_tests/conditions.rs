@@ -122,7 +122,7 @@ fn a_short_term_bound_holds_back_who_could_do_more() {
 }
 
 #[test]
-fn a_long_term_bound_is_told_where_it_is_in_force_and_below_the_model() {
+fn a_long_term_bound_is_reported_where_it_is_in_force_and_below_the_model() {
     let mut path = path();
     path.run_to_state(State::ProbeCruise);
     let mut bbr = path.bbr;

@@ -25,7 +25,7 @@ fn the_first_rate_is_the_initial_window_in_the_first_round_trip_time() {
 }
 
 #[test]
-fn the_phase_and_what_holds_the_flow_back_are_told() {
+fn the_phase_and_the_suppressors_are_reported() {
     let mut path = path();
     let phase = |path: &Path| path.bbr.snapshot().phase;
     let holds = |path: &Path, it| path.bbr.snapshot().suppressors.since(it).is_some();
@@ -47,7 +47,7 @@ fn the_phase_and_what_holds_the_flow_back_are_told() {
 }
 
 #[test]
-fn traces_are_told_the_model() {
+fn the_model_is_reported_to_traces() {
     let mut path = path();
     assert_eq!(
         metrics(&path.bbr).into_keys().collect::<Vec<_>>(),
@@ -164,7 +164,7 @@ fn tell(bbr: &mut Bbr, random: &mut Random, now: Timestamp, next: u64) {
 proptest! {
     /// S3, and no overflow, for any sequence of events.
     #[test]
-    fn nothing_that_it_is_told_takes_it_out_of_its_bounds(seed: u64) {
+    fn no_event_takes_it_out_of_its_bounds(seed: u64) {
         let mut random = Random::from_number(seed);
         let mut bbr = Bbr::new(&parameters_of(seed));
         let mut now = Timestamp::ORIGIN;

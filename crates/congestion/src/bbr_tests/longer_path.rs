@@ -17,7 +17,7 @@ fn minimum(path: &Path) -> Duration {
 /// A round trip to notice it, one that has only long samples, one until ProbeRTT has little in flight, and one
 /// that measures: 0.8 s at 180 ms, and the bandwidth is known still.
 #[test]
-fn a_longer_path_is_believed_after_one_probe_rtt() {
+fn a_longer_path_is_accepted_after_one_probe_rtt() {
     for seed in 0..20 {
         let mut path = short_path(seed);
         path.link.delay = ms(90);
@@ -29,7 +29,7 @@ fn a_longer_path_is_believed_after_one_probe_rtt() {
 }
 
 #[test]
-fn a_path_that_is_short_again_is_believed_at_once() {
+fn a_path_that_is_short_again_is_accepted_at_once() {
     let mut path = short_path(1);
     path.link.delay = ms(90);
     path.run_for(ms(3000));

@@ -84,6 +84,6 @@ impl Harness for Memory {
 }
 
 #[test]
-fn the_transport_in_memory_keeps_every_promise() {
+fn the_transport_in_memory_meets_every_requirement() {
     check(Memory::new);
 }

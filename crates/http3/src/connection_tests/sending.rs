@@ -100,7 +100,7 @@ fn a_begun_frame_is_filled_before_anything_else() {
 }
 
 #[test]
-fn headers_that_do_not_fit_wait_and_then_writable_is_told() {
+fn headers_that_do_not_fit_wait_and_then_writable_is_reported() {
     let (mut server, stream) = serving("GET");
     server.link.window = 1;
     let (connection, mut end) = server.split();
@@ -129,7 +129,7 @@ fn an_end_waits_for_the_headers() {
 }
 
 #[test]
-fn a_stopped_response_is_told_once() {
+fn a_stopped_response_is_reported_once() {
     let mut server = Alone::server();
     let stream = server.open_bidirectional(&request("GET", &[]));
     server.events();

@@ -13,7 +13,7 @@ fn both() -> [Alone; 2] {
 }
 
 #[test]
-fn settings_are_told() {
+fn settings_are_reported() {
     for mut alone in both() {
         alone.open_unidirectional(&[0x00, 0x04, 0x03, 0x06, 0x43, 0xe8]);
         let expected = Settings { max_field_section_size: Some(1000), ..Settings::default() };
@@ -327,7 +327,7 @@ fn section_9_unknown_frames_on_a_cut_control_stream() {
 }
 
 #[test]
-fn a_closed_connection_says_nothing_more() {
+fn a_closed_connection_reports_nothing_more() {
     let mut server = Alone::new(Role::Server, plain());
     let stream = server.open_bidirectional(&request("GET", &[]));
     server.open_bidirectional(&data(b""));

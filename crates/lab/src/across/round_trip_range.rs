@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_cost_of_long_probe_rtt_rounds_is_allowed_for() {
+    fn only_the_cost_of_long_probe_rtt_rounds_is_tolerated() {
         let usable = |habit: Habit, milliseconds| {
             (habit.usable(Duration::from_millis(milliseconds)) * 1000.0).round()
         };

@@ -97,7 +97,7 @@ fn crowded_links_are_the_same_on_every_machine() {
 }
 
 #[test]
-fn codel_drops_later_than_on_entry_and_says_so() {
+fn codel_drops_later_than_on_entry_and_reports_it() {
     let discipline = Discipline::CoDel(CoDel::default());
     let mut link = talkative(Conditions { rate: Some(RATE), discipline, ..Conditions::default() });
     let deliveries = stream(&mut link, 400, 1250, Duration::ZERO);
@@ -112,7 +112,7 @@ fn codel_drops_later_than_on_entry_and_says_so() {
 }
 
 #[test]
-fn codel_with_ecn_marks_and_the_delivery_says_so() {
+fn codel_with_ecn_marks_and_the_delivery_reports_it() {
     let discipline = Discipline::CoDel(CoDel { ecn: true, ..CoDel::default() });
     let mut link = talkative(Conditions { rate: Some(RATE), discipline, ..Conditions::default() });
     let deliveries = stream(&mut link, 400, 1250, Duration::ZERO);

@@ -301,7 +301,7 @@ impl Ledger {
     }
 
     /// Whether the trace has the peer's acknowledgements.
-    pub(super) const fn knows_acks(&self) -> bool {
+    pub(super) const fn has_acks(&self) -> bool {
         self.largest_acknowledged.is_some()
     }
 
@@ -311,7 +311,7 @@ impl Ledger {
 
     /// The outstanding bytes. `None` if the trace does not show them.
     pub(super) const fn bytes(&self) -> Option<u64> {
-        if self.is_vague || !self.knows_acks() { None } else { Some(self.bytes) }
+        if self.is_vague || !self.has_acks() { None } else { Some(self.bytes) }
     }
 
     /// How many packets are outstanding that ask for an acknowledgement.

@@ -37,7 +37,7 @@ pub(super) struct Present {
     pub(super) has_congestion: bool,
     pub(super) window: Option<u64>,
     pub(super) rtt: Option<Duration>,
-    pub(super) knows_acks: bool,
+    pub(super) has_acks: bool,
 }
 
 /// Counts rounds.
@@ -71,7 +71,7 @@ impl Rounds {
         self.had_congestion |= present.has_congestion;
         self.was_held |= present.is_held;
         self.waited_for_data |= present.is_waiting_for_data;
-        let has_ended = if present.knows_acks {
+        let has_ended = if present.has_acks {
             acknowledged.iter().any(|packet| packet.number >= self.end_number)
         } else {
             present.rtt.is_some_and(|rtt| present.now.saturating_sub(self.began) >= rtt)

@@ -272,7 +272,7 @@ impl State {
             has_congestion: self.has_congestion(),
             window: self.metrics.congestion_window,
             rtt: self.metrics.latest_rtt.and(self.metrics.smoothed_rtt),
-            knows_acks: self.ledger.knows_acks(),
+            has_acks: self.ledger.has_acks(),
         };
         self.step.round = self.rounds.update(&present, &self.step.acknowledged);
     }

@@ -60,7 +60,7 @@ fn losses_declared_too_early() {
 
 /// As ngtcp2 writes them: first the losses, then the packet that showed them, then the round-trip time.
 #[test]
-fn losses_that_are_written_before_what_showed_them() {
+fn losses_that_are_logged_before_the_ack_that_caused_them() {
     let declares = |later: u64, rtt: u64| {
         let mut story = Story::begin(20 * DATAGRAM);
         story.round();

@@ -57,7 +57,7 @@ fn limits_that_bind_while_a_queue_stands() {
 }
 
 #[test]
-fn a_raised_limit_that_wakes_nobody() {
+fn a_raised_limit_without_a_reaction() {
     let sleeps = |pause: u64| {
         let mut story = stalls(100, |_| ());
         let written = |length| EventKind::StreamDataMoved {

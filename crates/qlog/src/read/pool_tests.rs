@@ -61,7 +61,7 @@ fn several_threads_read_the_same_in_the_same_order() {
 }
 
 #[test]
-fn who_stops_early_waits_for_nobody() {
+fn stopping_early_waits_for_no_worker() {
     let mut pool = Pool::<Words>::new(splitter(&sequence(50_000)), 2);
     assert!(pool.next().unwrap().is_some());
 }

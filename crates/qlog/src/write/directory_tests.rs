@@ -114,7 +114,7 @@ fn nothing_is_written_through_a_symbolic_link() {
 }
 
 #[test]
-fn connections_that_nobody_completes_make_no_files() {
+fn connections_that_are_not_completed_make_no_files() {
     let folder = Folder::new("junk");
     let directory = QlogDirectory::new(&folder.0, TraceOptions::default()).unwrap();
     for _ in 0..2000 {

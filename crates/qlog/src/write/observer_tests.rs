@@ -181,7 +181,7 @@ fn a_connection_of_which_no_packet_was_opened_has_no_log() {
 }
 
 #[test]
-fn what_is_held_is_bounded_and_the_log_says_what_is_missing() {
+fn held_records_are_bounded_and_the_log_counts_missing_ones() {
     let memory = Memory::default();
     let mut observer = held(&memory, &Arc::default());
     observer.observe(at(0), &started(Side::Server));

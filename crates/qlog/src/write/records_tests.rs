@@ -69,7 +69,7 @@ fn a_full_disk_ends_the_log_once() {
 }
 
 #[test]
-fn the_limit_ends_the_log_and_the_log_says_so() {
+fn the_limit_ends_the_log_with_a_record_of_it() {
     let memory = Memory::default();
     let mut records = sink(&memory, &TraceOptions { maximum_bytes: 1000, ..options() });
     for _ in 0..100 {

@@ -91,7 +91,7 @@ fn a_disk_that_is_slow_holds_no_connection_up() {
 }
 
 #[test]
-fn a_log_that_ends_while_the_disk_is_slow_says_what_is_missing() {
+fn a_log_that_ends_while_the_disk_is_slow_counts_missing_records() {
     let gated = Gated::default();
     let thread = WritingThread::with_room(50_000).unwrap();
     let mut first = observer(gated.clone(), &thread);
