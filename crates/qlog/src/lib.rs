@@ -1,15 +1,17 @@
-//! Events to qlog files, and qlog files of any dialect to events, to findings, and to the version that qvis reads.
+//! Writes qlog files, and reads qlog files of any dialect: as events, as findings, or converted to the version
+//! that qvis reads.
 //!
-//! [`QlogObserver`] watches one connection and writes what it sees as a JSON text sequence
-//! (RFC 7464) in the words of draft-ietf-quic-qlog-main-schema-14 and
-//! draft-ietf-quic-qlog-quic-events-13. [`QlogDirectory`] makes observers whose files lie in one
-//! folder and are named after the connection, as the `QLOGDIR` convention has it.
+//! [`QlogObserver`] observes one connection and writes its events as a JSON text sequence (RFC 7464) with the
+//! names of draft-ietf-quic-qlog-main-schema-14 and draft-ietf-quic-qlog-quic-events-13. [`QlogDirectory`]
+//! creates observers whose files are in one folder and are named after the connection, following the `QLOGDIR`
+//! convention.
 //!
 //! Writing a log never disturbs a connection: when a file cannot be opened or a disk is full, the log
 //! ends, one [`QlogError`] is reported, and the connection goes on.
 //!
-//! [`read::QlogReader`] reads what any stack wrote, [`findings::find`] says what is wrong with it, and
-//! [`convert::to_0_3`] writes it anew for qvis, and [`model`] makes of it what the viewer's page draws.
+//! [`read::QlogReader`] reads the logs of any stack, [`findings::find`] reports what is wrong with the
+//! connections in them, [`convert::to_0_3`] rewrites them for qvis, and [`model`] turns them into the data that
+//! the viewer's page draws.
 //!
 //! ```
 //! use clearway_qlog::findings;
@@ -26,33 +28,33 @@
 //!
 //! # Bounds
 //!
-//! What a peer decides, while logs are written:
+//! While logs are written, a peer controls the size of these:
 //!
 //! | what grows | bound | beyond it |
 //! |---|---|---|
 //! | logs of handshakes that fail before the peer's first Handshake packet | 16 at one time, one more each second, 1,000 in all ([`Admission`]) | [`QlogError::FailedHandshakes`]; counted in [`QlogSummary`] |
-//! | logs of connections of which no packet could be opened | none | counted in [`QlogSummary`] |
-//! | records held before it is decided that there is a log | 64 KiB for each connection; 16 MiB for all, beyond the first 4 KiB of each | dropped; the log says how many (`clearway:records_dropped`) |
-//! | bytes that wait for the disk | 32 MiB for each [`WritingThread`] | dropped; the log says how many; [`QlogError::TooSlow`] |
+//! | logs of connections none of whose packets could be decrypted | none | counted in [`QlogSummary`] |
+//! | records held until it is decided whether the connection gets a log | 64 KiB for each connection; 16 MiB for all, beyond the first 4 KiB of each | dropped; the log says how many (`clearway:records_dropped`) |
+//! | bytes queued for the disk | 32 MiB for each [`WritingThread`] | dropped; the log says how many; [`QlogError::TooSlow`] |
 //! | a log | [`TraceOptions::maximum_bytes`] | it ends and says so; [`QlogError::Limit`] |
 //! | logs of one connection ID | 100 | [`QlogError::Open`] |
 //!
-//! What a file decides, while it is read, after decompression:
+//! While a file is read, its contents (after decompression) control the size of these:
 //!
 //! | what grows | bound | beyond it |
 //! |---|---|---|
-//! | traces of a file | 256 | the reading ends; [`read::Damage`] |
-//! | a record | [`read::MAX_RECORD_BYTES`] | left out; counted among what is unused |
+//! | traces of a file | 256 | reading ends; [`read::Damage`] |
+//! | a record | [`read::MAX_RECORD_BYTES`] | left out; counted as unused |
 //! | frames of a packet, ranges of an ACK frame | 65,536 | the first are kept |
 //! | suppressors of an event | 64, names of 100 characters | the first are kept |
-//! | title, writer, connection and dialect of a trace | 1,000 characters | cut off |
-//! | names of what is unused | 256, of 100 characters | counted together |
-//! | names that a connection had before | 64 | later ones are taken for its own |
+//! | title, writer, connection and dialect of a trace | 1,000 characters | truncated |
+//! | names of unused events and members | 256, of 100 characters | the others are counted together |
+//! | earlier names of a connection | 64 | further ones are treated as the connection's own |
 //! | findings: packets in flight; lost packets that may yet arrive; streams | 131,072; 4,096; 4,096 | the oldest are forgotten, or streams with nothing to send |
 //! | model: points of a series, packets, spans of a lane | 2,097,152 each; frames as text 256 MiB | thinned; the page says that packets are left out |
 //! | model: packets outstanding; names of a lane; metrics of a controller | 65,536; 256, of 100 characters; 16, of 64 | the oldest, or the names beyond it, are left out |
 //!
-//! What the drafts have no words for is in a namespace of our own, `clearway`, whose schema is
+//! Events that the drafts do not define are in Clearway's own namespace, `clearway`, whose schema is
 //! [`CLEARWAY_SCHEMA`].
 #![deny(
     clippy::unwrap_used,

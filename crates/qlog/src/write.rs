@@ -1,8 +1,8 @@
 //! The writing half: observations in, records out.
 //!
-//! `observer` holds the life of a log, `admission` says which connections get one, `trace` says which observation becomes which event, `records`
-//! brings whole records to their `destination`, `writing_thread` writes them to files, and the rest writes
-//! the parts of events.
+//! `observer` manages the life of a log, `admission` decides which connections get one, `trace` maps
+//! observations to events, `records` passes whole records on to their `destination`, `writing_thread` writes
+//! them to files, and the other modules write the parts of events.
 
 mod admission;
 mod closing;

@@ -62,7 +62,7 @@ fn a_log_that_cannot_be_opened_is_reported_once() {
     observer.observe(at(1), &Observation::PacketBuffered { size: 1 });
     drop(observer);
     assert_eq!(count.load(Ordering::Relaxed), 1);
-    assert_eq!(*text.lock().unwrap(), "a qlog file cannot be made: permission denied");
+    assert_eq!(*text.lock().unwrap(), "a qlog file cannot be created: permission denied");
 }
 
 #[test]

@@ -87,7 +87,10 @@ fn a_disk_that_is_slow_holds_no_connection_up() {
     assert_eq!(finished, expected);
     assert!(records[0]["trace"].is_object(), "the header comes first");
     let reports = reports.lock().unwrap();
-    assert_eq!(*reports, ["qlog files are not complete: 200000 bytes wait for the disk already"]);
+    assert_eq!(
+        *reports,
+        ["qlog files are incomplete: the disk is too slow (200000 bytes are queued)"]
+    );
 }
 
 #[test]
@@ -189,5 +192,5 @@ fn a_file_that_cannot_be_made_is_reported_once() {
     }
     drop(observer);
     assert!(thread.finish(PATIENCE).is_complete);
-    assert_eq!(*reports.lock().unwrap(), ["a qlog file cannot be made: permission denied"]);
+    assert_eq!(*reports.lock().unwrap(), ["a qlog file cannot be created: permission denied"]);
 }
