@@ -1,12 +1,14 @@
 //! The reading half: any qlog file in, events of one vocabulary out.
 //!
-//! `source` opens and decompresses, `split` cuts the bytes into records (`lines` where each has a line
-//! or a separator of its own, `contained` inside one JSON object), `dialect` knows the formats of time
-//! and the names of events through the drafts, `envelope` reads what all events have, `data`, `frames` and `metrics` what
-//! only some have, `event` is the vocabulary. `prepare` reads a part by itself, in `pool` by several threads, `state` knows the trace that
-//! they are of, `records` and [`QlogReader`] put them together, and [`visit_traces`] is the loop over a whole file.
+//! `source` opens and decompresses, `split` cuts the bytes into records (`lines` where each record has a line
+//! or a separator of its own, `contained` inside one JSON object), `dialect` knows the time formats and the event
+//! names of the various drafts, `envelope` reads the members that all events have, `data`, `frames` and
+//! `controller_metrics` those that only some have, and `event` defines the vocabulary. `prepare` reads one part
+//! independently of the others, `pool` does so with several threads, `state` tracks the trace that the parts
+//! belong to, `records` and [`QlogReader`] put everything together, and [`visit_traces`] is the loop over a whole
+//! file.
 //!
-//! Nothing is kept of what was read: memory is bounded by the longest record that is accepted.
+//! Nothing that was read is kept: memory is bounded by the longest record that is accepted.
 
 mod contained;
 mod controller_metrics;
