@@ -63,7 +63,7 @@ impl fmt::Display for QlogError {
                 "qlog files are incomplete: the disk is too slow ({maximum_bytes} bytes are queued)"
             ),
             Self::FailedHandshakes => f.write_str(
-                "too many handshakes fail to write a qlog file for each; the rest are only counted",
+                "too many handshakes fail: only some of them get a qlog file, the rest are only counted",
             ),
         }
     }

@@ -162,7 +162,7 @@ fn of_handshakes_that_fail_few_have_a_log_and_that_is_reported() {
         .collect();
     assert_eq!(logs.iter().filter(|memory| !memory.bytes().is_empty()).count(), 16);
     assert_eq!(count.load(Ordering::Relaxed), 1984);
-    assert!(text.lock().unwrap().starts_with("more handshakes fail"), "{text:?}");
+    assert!(text.lock().unwrap().starts_with("too many handshakes fail"), "{text:?}");
     assert_eq!(admission.failed(), 1984);
 }
 
