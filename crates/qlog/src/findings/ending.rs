@@ -10,7 +10,7 @@ use crate::read::{Event, EventKind};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Endings {
     /// When the first ack-eliciting packet was sent since something was received (RFC 9000 §10.1).
-    asked: Option<Duration>,
+    unanswered_since: Option<Duration>,
     /// The number of ack-eliciting packets sent since then.
     unanswered: u64,
     timed_out: Option<(Duration, Duration, u64)>,
@@ -31,19 +31,21 @@ fn was_silent_for_idle_timeout(state: &State) -> bool {
 impl Detector for Endings {
     fn on_event(&mut self, event: &Event, state: &State) {
         match &event.kind {
-            EventKind::PacketReceived(_) => (self.asked, self.unanswered) = (None, 0),
+            EventKind::PacketReceived(_) => (self.unanswered_since, self.unanswered) = (None, 0),
             EventKind::PacketSent(packet) if packet.is_ack_eliciting() => {
-                self.asked.get_or_insert(state.now);
+                self.unanswered_since.get_or_insert(state.now);
                 self.unanswered = self.unanswered.saturating_add(1);
-                let (Some(asked), Some(timeout)) = (self.asked, idle_timeout(state)) else {
+                let (Some(unanswered_since), Some(timeout)) =
+                    (self.unanswered_since, idle_timeout(state))
+                else {
                     return;
                 };
                 // At least three probe timeouts (RFC 9000 §10.1), with a margin of a quarter and one second.
                 let bound = timeout.max(state.probe_timeout().saturating_mul(3));
                 let allowed =
                     bound.saturating_add(bound.div_f64(4.0)).saturating_add(Duration::from_secs(1));
-                if state.now.saturating_sub(asked) > allowed {
-                    self.kept = Some((asked, state.now, bound));
+                if state.now.saturating_sub(unanswered_since) > allowed {
+                    self.kept = Some((unanswered_since, state.now, bound));
                 }
             }
             EventKind::Closed { trigger, reason, error, .. } => {

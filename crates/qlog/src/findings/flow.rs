@@ -7,7 +7,7 @@ const MAX_STREAMS: usize = 4096;
 
 /// The peer's flow control limits, and the data that the application has written.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FlowBooks {
+pub(super) struct FlowControl {
     streams: BTreeMap<u64, Stream>,
     /// The connection's limit.
     maximum: Option<u64>,
@@ -26,7 +26,7 @@ struct Stream {
     maximum: Option<u64>,
 }
 
-impl FlowBooks {
+impl FlowControl {
     pub(super) fn on_parameters(&mut self, parameters: &Parameters) {
         self.maximum = parameters.initial_max_data.max(self.maximum);
         self.parameters = *parameters;

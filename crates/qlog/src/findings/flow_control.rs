@@ -52,7 +52,7 @@ pub(super) struct Stalls {
     longest: Option<Stall>,
     stopped: Option<Stall>,
     stopped_total: Duration,
-    overslept: Option<(Duration, Duration)>,
+    not_woken: Option<(Duration, Duration)>,
     total: Duration,
     count: u64,
     begin: Option<Duration>,
@@ -112,9 +112,9 @@ impl Stalls {
     fn oversleep(&mut self, now: Duration) {
         let Some((raised, patience)) = self.raised.take() else { return };
         let length = now.saturating_sub(raised);
-        let is_worse = self.overslept.is_none_or(|(begin, end)| end.saturating_sub(begin) < length);
+        let is_worse = self.not_woken.is_none_or(|(begin, end)| end.saturating_sub(begin) < length);
         if length > patience && is_worse {
-            self.overslept = Some((raised, now));
+            self.not_woken = Some((raised, now));
         }
     }
 
@@ -236,7 +236,7 @@ impl Detector for Stalls {
             });
         }
         // It must be known that the application wrote more than was sent; otherwise it may have had no data.
-        if let Some((begin, end)) = self.overslept.filter(|_| state.flow.has_data().is_some()) {
+        if let Some((begin, end)) = self.not_woken.filter(|_| state.flow.has_data().is_some()) {
             findings.push(Finding {
                 id: FindingId::NotWoken,
                 severity: end.saturating_sub(begin).as_secs_f64(),

@@ -75,7 +75,7 @@ pub(super) struct Ledger {
     rtt: Option<Duration>,
     has_loss_events: bool,
     /// Whether the bytes are unknown, because a packet was logged without a length or there were too many packets.
-    is_vague: bool,
+    has_unknown_bytes: bool,
     /// The packets that were declared lost with the last event.
     pub(super) newly_lost: Vec<LostPacket>,
 }
@@ -92,15 +92,15 @@ impl Ledger {
         if !is_eliciting {
             return;
         }
-        self.is_vague |= packet.length.is_none();
+        self.has_unknown_bytes |= packet.length.is_none();
         let length = packet.length.unwrap_or_default();
         // Packet numbers only increase (RFC 9000 §12.3). In a trace in which they do not, the bytes are unknown.
         if self.packets.back().is_some_and(|last| last.number >= number) {
-            self.is_vague = true;
+            self.has_unknown_bytes = true;
             return;
         }
         if self.packets.len() >= MAX_PACKETS {
-            self.is_vague = true;
+            self.has_unknown_bytes = true;
             self.drop_oldest();
         }
         self.bytes = self.bytes.saturating_add(length);
@@ -312,7 +312,7 @@ impl Ledger {
 
     /// The bytes of the outstanding ack-eliciting packets. `None` if the trace lacks this information.
     pub(super) const fn bytes(&self) -> Option<u64> {
-        if self.is_vague || !self.knows_acks() { None } else { Some(self.bytes) }
+        if self.has_unknown_bytes || !self.knows_acks() { None } else { Some(self.bytes) }
     }
 
     /// The number of outstanding ack-eliciting packets.

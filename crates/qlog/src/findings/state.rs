@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use super::flow::FlowBooks;
+use super::flow::FlowControl;
 use super::ledger::{Acknowledged, Ledger};
 use super::rounds::{Round, Rounds};
 use crate::read::{
@@ -52,7 +52,7 @@ pub(super) struct State {
     pub(super) knows_blocked: bool,
     pub(super) ledger: Ledger,
     pub(super) rounds: Rounds,
-    pub(super) flow: FlowBooks,
+    pub(super) flow: FlowControl,
     /// The total number of packets that were declared lost, and the time of the last loss.
     pub(super) lost: u64,
     pub(super) last_loss: Option<Duration>,
@@ -89,7 +89,7 @@ impl Default for State {
             knows_blocked: false,
             ledger: Ledger::default(),
             rounds: Rounds::default(),
-            flow: FlowBooks::default(),
+            flow: FlowControl::default(),
             lost: 0,
             last_loss: None,
             knows_losses: false,

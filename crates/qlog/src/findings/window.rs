@@ -52,7 +52,7 @@ fn is_about(period: Duration, round_trip: Duration) -> bool {
 
 impl Stretch {
     /// What alternates during the stretch, and its period.
-    fn rhythm(&self) -> Option<(Swing, Duration)> {
+    fn alternation(&self) -> Option<(Swing, Duration)> {
         let period = |swings: f64| self.length().div_f64(swings.max(1.0));
         if self.state_changes >= self.rounds {
             Some((Swing::State, period(self.state_changes as f64 / 2.0)))
@@ -65,7 +65,7 @@ impl Stretch {
 
     /// The alternation as a metric.
     fn swing_metric(&self, mean_rtt: Duration) -> Option<(&'static str, String)> {
-        let (swing, period) = self.rhythm()?;
+        let (swing, period) = self.alternation()?;
         let equals = if is_about(period, mean_rtt) { " (one round trip)" } else { "" };
         let name = match swing {
             Swing::State => "into recovery and back every",

@@ -69,13 +69,13 @@ impl Iterator for QlogReader {
     type Item = Item;
 
     fn next(&mut self) -> Option<Item> {
-        let (at, told) = match self.records.next()? {
+        let (at, content) = match self.records.next()? {
             Record::Trace => return Some(Item::Trace),
             Record::Event { at, content } => (at, content),
         };
         let reading = &mut self.records.state.reading;
-        match &told.kind {
-            EventKind::Other(name) if told.is_as_expected => reading.count_unused(name),
+        match &content.kind {
+            EventKind::Other(name) if content.is_as_expected => reading.count_unused(name),
             EventKind::Other(name) => {
                 reading.count_unused(&format!("{name} (unexpected data)"));
             }
@@ -84,7 +84,7 @@ impl Iterator for QlogReader {
             }
             _ => {}
         }
-        Some(Item::Event(Event { at, kind: told.kind }))
+        Some(Item::Event(Event { at, kind: content.kind }))
     }
 }
 

@@ -160,7 +160,7 @@ impl Drop for Room {
 
 /// What a peer has proved so far.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Shown {
+pub(super) enum Evidence {
     /// Nothing: no packet could be opened.
     Nothing,
     /// That it knows the Initial keys, which anybody can derive.
@@ -169,7 +169,7 @@ pub(super) enum Shown {
     Address,
 }
 
-impl Shown {
+impl Evidence {
     /// What the peer of a connection of this side has proved at the beginning. A client chose the server's
     /// address itself, so nothing has to be proved.
     pub(super) const fn at_first(side: Side) -> Self {

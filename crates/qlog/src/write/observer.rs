@@ -6,7 +6,7 @@ use clearway_transport::{Observation, Observer, Side};
 use clearway_units::Timestamp;
 use clearway_wire::ConnectionId;
 
-use super::admission::{Admission, Room, Shown};
+use super::admission::{Admission, Evidence, Room};
 use super::destination::Destination;
 use super::trace::{Beginning, Trace};
 use super::writing_thread::WritingThread;
@@ -50,7 +50,7 @@ struct Held {
     original_destination_id: ConnectionId,
     trace: Box<Trace>,
     admission: Arc<Admission>,
-    shown: Shown,
+    evidence: Evidence,
     /// The time of the latest observation.
     now: Timestamp,
 }
@@ -93,8 +93,10 @@ impl QlogObserver {
                 let Beginning { side, original_destination_id, .. } = *beginning;
                 let trace =
                     |destination| Box::new(Trace::begin(destination, &options, now, beginning));
-                let shown = Shown::at_first(side);
-                if let Some(admission) = self.admission.take().filter(|_| shown < Shown::Address) {
+                let evidence = Evidence::at_first(side);
+                if let Some(admission) =
+                    self.admission.take().filter(|_| evidence < Evidence::Address)
+                {
                     let trace = trace(Destination::Held(Room::new(Arc::clone(&admission))));
                     self.state = State::Held(Held {
                         open,
@@ -102,7 +104,7 @@ impl QlogObserver {
                         original_destination_id,
                         trace,
                         admission,
-                        shown,
+                        evidence,
                         now,
                     });
                 } else if let Some(destination) =
@@ -145,8 +147,8 @@ impl QlogObserver {
 
     /// The connection ended before its peer's address was validated.
     fn conclude(&mut self) {
-        let State::Held(Held { admission, shown, now, .. }) = &self.state else { return };
-        if *shown == Shown::Nothing {
+        let State::Held(Held { admission, evidence, now, .. }) = &self.state else { return };
+        if *evidence == Evidence::Nothing {
             admission.count_unopened();
         } else if admission.admits_failed(*now) {
             self.admit();
@@ -177,8 +179,8 @@ impl Held {
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) -> bool {
         self.now = now;
         self.trace.observe(now, observation);
-        self.shown = self.shown.max(Shown::of(observation));
-        self.shown == Shown::Address
+        self.evidence = self.evidence.max(Evidence::of(observation));
+        self.evidence == Evidence::Address
     }
 }
 

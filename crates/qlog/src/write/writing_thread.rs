@@ -59,13 +59,13 @@ enum Job {
 /// The early end of a log, shared by the connection and the thread.
 #[derive(Clone)]
 struct End {
-    has_come: Arc<AtomicBool>,
+    has_failed: Arc<AtomicBool>,
     on_error: Option<ErrorHandler>,
 }
 
 impl End {
-    fn come(&self, error: &QlogError) {
-        self.has_come.store(true, Ordering::Relaxed);
+    fn fail(&self, error: &QlogError) {
+        self.has_failed.store(true, Ordering::Relaxed);
         self.report(error);
     }
 
@@ -141,7 +141,7 @@ impl WritingThread {
             return Err(QlogError::TooSlow { maximum_bytes: shared.maximum });
         }
         let log = shared.next_log.fetch_add(1, Ordering::Relaxed);
-        let end = End { has_come: Arc::default(), on_error };
+        let end = End { has_failed: Arc::default(), on_error };
         // A thread that has ended is noticed when the first records are passed on.
         let _ = self.jobs.send(Job::Open { log, open, end: end.clone() });
         Ok(QueuedLog { log, jobs: self.jobs.clone(), shared, end, is_behind: false })
@@ -178,7 +178,7 @@ impl QueuedLog {
     /// Passes on `count` whole records. With `must`, they are accepted even if the queue is full; this is for
     /// the first and the last records of a log, which are few and small.
     pub(super) fn hand_over(&mut self, records: &[u8], count: u64, must: bool) -> Handed {
-        if self.end.has_come.load(Ordering::Relaxed) {
+        if self.end.has_failed.load(Ordering::Relaxed) {
             return Handed::Ended;
         }
         let (length, maximum) = (records.len(), self.shared.maximum);
@@ -216,7 +216,7 @@ fn work(jobs: &Receiver<Job>, shared: &Shared) {
         match job {
             Job::Open { log, open, end } => match open() {
                 Ok(writer) => drop(logs.insert(log, OpenLog { writer, end })),
-                Err(source) => end.come(&QlogError::Open { source }),
+                Err(source) => end.fail(&QlogError::Open { source }),
             },
             Job::Write { log, records } => {
                 let written = logs.get_mut(&log).map_or(Ok(()), |log| {
@@ -226,7 +226,7 @@ fn work(jobs: &Receiver<Job>, shared: &Shared) {
                 if let Err(source) = written
                     && let Some(OpenLog { end, .. }) = logs.remove(&log)
                 {
-                    end.come(&QlogError::Write { source });
+                    end.fail(&QlogError::Write { source });
                 }
             }
             Job::Close { log } => drop(logs.remove(&log)),
