@@ -1,4 +1,4 @@
-/** What the program sends a page. Written by `cargo xtask viewer --types` from crates/qlog/src/model/header.rs. */
+/** The messages from the program to a page. Written by `cargo xtask viewer --types` from crates/qlog/src/model/header.rs. */
 
 export const VERSION = 1;
 
@@ -8,19 +8,19 @@ export const KINDS = ["sent", "received", "lost", "dropped"] as const;
 /** The row of a mark that concerns no packet. */
 export const NO_PACKET = 4294967295;
 
-/** Which end a trace was written at. */
+/** Where a trace was written. */
 export type VantagePoint = "client" | "server" | "network" | "unknown";
 
 /** The type of a column's elements, which are little-endian. */
 export type ColumnType = "f64" | "u32" | "u16" | "u8";
 
-/** Where a column lies in the block of columns. */
+/** The place of a column in the block of columns. */
 export type ColumnPlace = {
-  /** Its first byte, a multiple of 8. */
+  /** The offset of its first byte, a multiple of 8. */
   offset: number,
-  /** How many elements it has. */
+  /** The number of its elements. */
   length: number,
-  /** What they are. */
+  /** The type of its elements. */
   type: ColumnType,
 };
 
@@ -29,25 +29,25 @@ export type Unit = "bytes" | "bytes/s" | "ms";
 
 /** A quantity over time. */
 export type SeriesHeader = {
-  /** Its name in the protocol. */
+  /** Its identifier in the protocol. */
   id: string,
   /** Its name on the page. */
   title: string,
   /** The unit of its values. */
   unit: Unit,
-  /** Whether a value holds until the next; otherwise samples are joined by straight lines. */
+  /** Whether a value holds until the next one; otherwise samples are joined by straight lines. */
   step: boolean,
-  /** Whether it is hidden until it is asked for. */
+  /** Whether it is hidden until the user selects it. */
   detail: boolean,
   /** Times in ms, ascending. */
   time?: ColumnPlace,
-  /** Values; NaN: unknown from here on. */
+  /** The values; NaN: unknown from here on. */
   value?: ColumnPlace,
 };
 
 /** States over time. */
 export type LaneHeader = {
-  /** Its name in the protocol. */
+  /** Its identifier in the protocol. */
   id: string,
   /** Its name on the page. */
   title: string,
@@ -55,15 +55,15 @@ export type LaneHeader = {
   names: Array<string>,
   /** When each segment begins, in ms, ascending. */
   begin?: ColumnPlace,
-  /** When it ends. */
+  /** When each segment ends, in ms. */
   end?: ColumnPlace,
-  /** Its state, an index into `names`. */
+  /** The state of each segment, an index into `names`. */
   state?: ColumnPlace,
 };
 
 /** Points in time at which something happened. */
 export type MarksHeader = {
-  /** Their name in the protocol. */
+  /** Their identifier in the protocol. */
   id: string,
   /** Their name on the page. */
   title: string,
@@ -71,7 +71,7 @@ export type MarksHeader = {
   time?: ColumnPlace,
   /** The row of the packet that each concerns, or `NO_PACKET`. */
   packet?: ColumnPlace,
-  /** How many packets each stands for; without this column, one. */
+  /** The number of packets that each stands for; without this column, one. */
   count?: ColumnPlace,
 };
 
@@ -89,23 +89,23 @@ export type PacketsHeader = {
   number: ColumnPlace,
   /** Sizes in bytes; 0: unknown. */
   size: ColumnPlace,
-  /** Where the frames of each begin in `text`, and a last one where those of the last packet end. */
+  /** Where the frames of each packet begin in `text`, followed by where those of the last packet end. */
   frames: ColumnPlace,
 };
 
-/** Something that a trace shows to be wrong. */
+/** A problem that a trace shows. */
 export type Finding = {
-  /** Its name in the catalogue. */
+  /** Its identifier in the catalogue. */
   id: string,
   /** What was found, in twelve words at most. */
   headline: string,
-  /** About how many seconds it cost; findings are ordered by it. */
+  /** The approximate time that it cost, in seconds; findings are ordered by it. */
   severity: number,
   /** When it began. */
   begin_ms: number,
   /** When it ended. */
   end_ms: number,
-  /** What was measured: names, and values with their units. */
+  /** What was measured: the name, and the value with its unit. */
   metrics: Array<[string, string]>,
   /** What it means. */
   meaning: string,
@@ -115,9 +115,9 @@ export type Finding = {
 
 /** Where a file is damaged. */
 export type Damage = {
-  /** How many bytes were read, after decompression. */
+  /** The number of bytes that were read, after decompression. */
   offset: number,
-  /** What is wrong there. */
+  /** What is wrong at this offset. */
   why: string,
 };
 
@@ -126,26 +126,26 @@ export type Damage = {
 export type Header = {
   /** The version of this layout. */
   version: number,
-  /** What the trace is called. */
+  /** The title of the trace. */
   title: string,
   /** The Original Destination Connection ID (RFC 9000, section 7.2) in lower-case hexadecimal, which is the same at
    * both ends; null: unknown. */
   connection: string | null,
-  /** The end that wrote the trace. */
+  /** Where the trace was written. */
   vantage: VantagePoint,
   /** The qlog version or schemas that the file names. */
   dialect: string,
-  /** Its length in ms. */
+  /** The duration of the trace in ms. */
   duration_ms: number,
-  /** How many events were read. */
+  /** The number of events that were read. */
   events: number,
-  /** Names of events that are not shown, and how many there were. */
+  /** The names of events that are not shown, and the number of each. */
   unused: Array<[string, number]>,
   /** Where the file is damaged, if it is. */
   damage: Damage | null,
   /** Whether samples or packets were left out to keep the page small. */
   thinned: boolean,
-  /** The median smoothed RTT in ms, the unit of the axis in round trips; null: unknown. */
+  /** The median smoothed RTT in ms, which is the unit of the axis in round trips; null: unknown. */
   round_trip_ms: number | null,
   /** Quantities over time. */
   series: Array<SeriesHeader>,
@@ -161,22 +161,22 @@ export type Header = {
   findings: Array<Finding>,
 };
 
-/** What is new of a trace that is still being written. */
+/** The additions to a trace that is still being written. */
 export type Rows = {
   /** Series that the header did not declare. */
   declared: Array<SeriesHeader>,
-  /** Of each series: time, and value; null: unknown from here on. */
+  /** For each series, new points: time and value; null: unknown from here on. */
   series: { [key in string]: Array<[number, number | null]> },
-  /** Of each lane: begin, end and name of segments; null: it has not ended. */
+  /** For each lane, new segments: begin, end and state; end null: it has not ended. */
   lanes: { [key in string]: Array<[number, number | null, string]> },
-  /** Of all marks of a name: time, and how many packets each stands for; null: one. */
+  /** For each kind of mark, new marks: time, and the number of packets that each stands for; null: one. */
   marks: { [key in string]: Array<[number, number | null]> },
   /** All findings so far, worst first. */
   findings: Array<Finding>,
 };
 
-/** A trace in the list of those that a program serves. */
+/** A trace in the list of traces that a program serves. */
 export type TraceName = {
-  /** What it is called. */
+  /** The name of the trace. */
   name: string,
 };

@@ -1,8 +1,8 @@
-//! Conversion of files of any dialect to qlog 0.3, the version that qvis reads.
+//! Converts files of any dialect to qlog 0.3, the version that qvis reads.
 //!
-//! qvis checks `qlog_version`, and expects the names that events had in drafts 00 to 04 (`transport:packet_sent`,
-//! `recovery:metrics_updated`) and times relative to the trace's beginning. `names` has the old names of events, `members`
-//! the old layout of their data. Events that version 0.3 does not have are left out and counted.
+//! qvis checks `qlog_version`, and requires the event names of drafts 00 to 04 (`transport:packet_sent`,
+//! `recovery:metrics_updated`) and times relative to the beginning of the trace. `names` maps the names of events,
+//! `members` the layout of their data. Events that version 0.3 does not define are left out and counted.
 
 mod members;
 mod names;
@@ -17,16 +17,17 @@ use serde_json::{Map, Value, json};
 
 use crate::read::{Content, OpenError, Reading, Record, Records, VantagePoint};
 
-/// The number of events that wait for the first packet, which shows the vantage point if the file does not.
+/// The most bytes of events that are held until the first packet, which shows at which endpoint the trace was
+/// written if the file does not say so.
 const MAX_WAITING: usize = 1 << 16;
 
-/// Why a file cannot be converted.
+/// The reason that a file cannot be converted.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConvertError {
-    /// It cannot be read.
+    /// The file cannot be read.
     Open(OpenError),
-    /// What comes of it cannot be written.
+    /// The output cannot be written.
     Write(io::Error),
 }
 
@@ -48,14 +49,14 @@ impl std::error::Error for ConvertError {
     }
 }
 
-/// What came of a conversion.
+/// The result of a conversion.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Conversion {
-    /// What was read; `unused` are the events that were left out.
+    /// The information about the trace that was read; `unused` are the events that were left out.
     pub reading: Reading,
-    /// Events that were written.
+    /// The number of events that were written.
     pub written: u64,
-    /// The file has more traces than the one that was converted: a sequence holds one.
+    /// Whether the file has more traces than the first one, which is converted: a sequence contains only one trace.
     pub has_more_traces: bool,
 }
 
@@ -67,7 +68,7 @@ pub fn to_0_3(path: &Path, output: &mut dyn Write) -> Result<Conversion, Convert
     convert(Records::open(path).map_err(ConvertError::Open)?, output)
 }
 
-/// The same from bytes.
+/// Like [`to_0_3`], but reads from bytes.
 #[cfg(fuzzing)]
 pub(crate) fn bytes_to_0_3(
     bytes: Vec<u8>,
@@ -90,7 +91,7 @@ fn convert(
         let reading = &mut reader.state.reading;
         match content.0 {
             Ok((name, data)) => {
-                // Whole nanoseconds, as exactly as a number of JSON has them.
+                // Whole nanoseconds, as exactly as a JSON number can represent them.
                 let time = at.as_nanos() as f64 / 1e6;
                 let event = json!({ "time": time, "name": name, "data": data });
                 sequence.event(&event, reading).map_err(ConvertError::Write)?;
@@ -106,7 +107,8 @@ fn convert(
     Ok(Conversion { reading, written, has_more_traces })
 }
 
-/// An event's name and data as version 0.3 has them; else its own name: there is none such, or the data are no object.
+/// An event's name and data in version 0.3. An error has the original name, and means that version 0.3 does not
+/// define the event or that the data is not an object.
 #[derive(Debug)]
 struct OldEvent(Result<(&'static str, Value), Box<str>>);
 
@@ -126,10 +128,10 @@ impl Content for OldEvent {
     }
 }
 
-/// The file that is written.
+/// The output file.
 struct Sequence<'a> {
     output: &'a mut dyn Write,
-    /// What goes behind the header, once that is known.
+    /// The events to write after the header, until its contents are known.
     waiting: Vec<u8>,
     has_begun: bool,
     written: u64,
@@ -157,7 +159,7 @@ impl Sequence<'_> {
         }
     }
 
-    /// Writes the header, if it is not there yet, and what waits.
+    /// Writes the header, unless it has been written, and the waiting events.
     fn begin(&mut self, reading: &Reading, vantage_point: VantagePoint) -> io::Result<()> {
         if !self.has_begun {
             self.has_begun = true;
@@ -171,7 +173,7 @@ impl Sequence<'_> {
     }
 }
 
-/// RFC 7464 §2.2.
+/// Appends a record of a JSON text sequence (RFC 7464 §2.2).
 fn record(output: &mut Vec<u8>, value: &Value) {
     output.push(0x1e);
     output.extend_from_slice(value.to_string().as_bytes());

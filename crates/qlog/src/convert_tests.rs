@@ -18,7 +18,7 @@ fn converted(events: &[&str]) -> (Vec<Value>, super::Conversion, Vec<u8>) {
 }
 
 #[test]
-fn the_header_is_what_qvis_asks_for() {
+fn the_header_is_the_one_that_qvis_requires() {
     let (records, conversion, _) = converted(&[
         r#"{"time":5,"name":"quic:packet_received","data":{"header":{"packet_type":"initial","packet_number":0}}}"#,
         r#"{"time":6.5,"name":"clearway:suppressors_updated","data":{"suppressors":[]}}"#,
@@ -34,7 +34,7 @@ fn the_header_is_what_qvis_asks_for() {
 }
 
 #[test]
-fn data_are_laid_out_as_they_were() {
+fn data_has_the_layout_of_version_0_3() {
     let (records, ..) = converted(&[
         r#"{"time":1,"name":"quic:packet_sent","data":{"header":{"packet_type":"1RTT","packet_number":9},"raw":{"length":1200},"frames":[{"frame_type":"ack","acked_ranges":[[3],[5,7]]},{"frame_type":"stream","stream_id":0,"offset":0,"raw":{"payload_length":1000}}]}}"#,
         r#"{"time":2,"name":"quic:parameters_set","data":{"initiator":"remote","max_idle_timeout":1}}"#,
@@ -52,7 +52,7 @@ fn data_are_laid_out_as_they_were() {
 }
 
 #[test]
-fn what_was_converted_reads_as_before() {
+fn a_converted_file_reads_like_the_original() {
     let (_, _, output) = converted(&[
         r#"{"time":1,"name":"quic:congestion_state_updated","data":{"new":"recovery"}}"#,
         r#"{"time":2,"name":"quic:packet_sent","data":{"header":{"packet_type":"1RTT","packet_number":9}}}"#,

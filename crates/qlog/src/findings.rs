@@ -1,12 +1,13 @@
-//! Finds what is wrong with a connection, from its trace.
+//! Finds out from a trace what is wrong with a connection.
 //!
-//! [`FindingsBuilder`] takes events one at a time, in bounded memory, and returns a [`Report`] at the end. `state` keeps the
-//! state that the events describe (with the records of `ledger`, `rounds` and `flow`); a file of detectors for each family
-//! of findings reads it; `catalogue` has the meaning and causes of each finding, and the property from which its bound
-//! comes. Those properties are called L1 to L11 and S1 to S19, as in `clearway lab properties`.
+//! [`FindingsBuilder`] processes events one at a time, in bounded memory, and returns a [`Report`] at the end.
+//! `state` derives the state of the connection from the events (with the records of `ledger`, `rounds` and `flow`).
+//! Detectors read that state; each family of findings has a file of detectors. `catalogue` says what each finding
+//! means, what causes it, and which property its bound is derived from. These properties are called L1 to L11 and
+//! S1 to S19, here as in `clearway lab properties`.
 //!
-//! A finding has to be silent on healthy traces. Where a property leaves room, the bound here is wider than the lab's,
-//! because a trace may lack what the lab's checker observes.
+//! Healthy traces must not have findings. Where a property leaves room, the bound here is wider than the lab's,
+//! because a trace may lack information that the lab's checker has.
 
 mod accounting;
 mod catalogue;
@@ -37,46 +38,46 @@ pub use shares::Shares;
 
 use state::State;
 
-/// Something that a trace shows to be wrong.
+/// A problem that a trace shows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Finding {
-    /// Which of the catalogue.
+    /// The finding's identifier in the catalogue.
     pub id: FindingId,
-    /// How bad: about how many seconds it cost. The worst come first.
+    /// The approximate time that it cost, in seconds. The worst findings come first.
     pub severity: f64,
-    /// When it began, from the trace's first event.
+    /// When it began, relative to the trace's first event.
     pub begin: Duration,
-    /// When it ended.
+    /// When it ended, relative to the trace's first event.
     pub end: Duration,
-    /// What was found, with the metrics that matter most, in twelve words at most.
+    /// What was found, with the most important metrics, in at most twelve words.
     pub headline: String,
-    /// What was measured: names, and values with their units.
+    /// What was measured: the names, and the values with their units.
     pub metrics: Vec<(&'static str, String)>,
 }
 
-/// The findings of a trace, and the trace's properties.
+/// The findings of a trace, and the information about it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
-    /// The trace.
+    /// The information about the trace.
     pub reading: Reading,
-    /// Its length.
+    /// The length of the trace.
     pub duration: Duration,
-    /// What is wrong, worst first.
+    /// The findings, worst first.
     pub findings: Vec<Finding>,
     /// What sending was limited by, as shares of time.
     pub shares: Shares,
 }
 
-/// What watches for one thing, or for several of one kind.
+/// Detects one problem, or several of one kind.
 trait Detector: Duplicate + Send {
-    /// Processes an event, which `state` has processed before.
+    /// Processes an event, which `state` already includes.
     fn on_event(&mut self, event: &Event, state: &State);
 
-    /// The trace has ended: returns the findings.
+    /// Returns the findings at the end of the trace.
     fn finish(self: Box<Self>, state: &State) -> Vec<Finding>;
 }
 
-/// What can be had twice, whatever it is.
+/// Clones a boxed detector of any type.
 trait Duplicate {
     fn duplicate(&self) -> Box<dyn Detector>;
 }
@@ -89,12 +90,12 @@ impl<T: Detector + Clone + 'static> Duplicate for T {
 
 impl Clone for Box<dyn Detector> {
     fn clone(&self) -> Self {
-        // Not that of the box.
+        // The detector's implementation, not the box's.
         (**self).duplicate()
     }
 }
 
-/// Looks for findings, event by event. A copy that is [finished](Self::finish) has the findings so far.
+/// Looks for problems, event by event. To get the findings so far, [finish](Self::finish) a clone.
 #[derive(Clone)]
 pub struct FindingsBuilder {
     state: State,
@@ -135,7 +136,7 @@ impl Default for FindingsBuilder {
 }
 
 impl FindingsBuilder {
-    /// Takes in an event. They come in the order of their times.
+    /// Processes an event. Events must be passed in the order of their times.
     pub fn on_event(&mut self, event: &Event) {
         self.shares.until(event.at, &self.state);
         self.state.update(event);
@@ -144,10 +145,10 @@ impl FindingsBuilder {
         }
     }
 
-    /// What was found in the trace that `reading` is about.
+    /// Returns the findings in the trace, which `reading` describes.
     pub fn finish(self, mut reading: Reading) -> Report {
         let Self { state, detectors, shares } = self;
-        // The first packet shows the vantage point, where the file does not contain it.
+        // The first packet shows at which endpoint the trace was written, if the file does not say so.
         reading.vantage_point = match (reading.vantage_point, state.is_server) {
             (VantagePoint::Unknown, Some(true)) => VantagePoint::Server,
             (VantagePoint::Unknown, Some(false)) => VantagePoint::Client,
@@ -182,8 +183,8 @@ impl TraceVisitor for FindingsBuilder {
     }
 }
 
-/// Reads a whole file: a report for each trace in it. `progress` is called from time to time with the number of bytes
-/// read.
+/// Reads a whole file, and returns a report for each trace in it. `progress` is called from time to time with the
+/// number of bytes read.
 pub fn find(reader: QlogReader, progress: impl FnMut(u64)) -> Vec<Report> {
     visit_traces(reader, |_| FindingsBuilder::default(), progress)
 }

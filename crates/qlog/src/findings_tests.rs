@@ -1,4 +1,4 @@
-//! For each finding: a history that shows it, and the nearest that does not.
+//! For each finding: a trace that has it, and a similar one that does not.
 
 #[path = "findings_tests/catalogue.rs"]
 mod catalogue;

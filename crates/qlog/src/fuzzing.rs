@@ -1,4 +1,4 @@
-//! What has to hold of bytes that are taken for qlog, for the fuzz target alone.
+//! The properties that must hold for any bytes that are read as qlog. Used only by the fuzz target.
 
 use std::io::Cursor;
 
@@ -6,11 +6,11 @@ use crate::findings::FindingsBuilder;
 use crate::model::ModelBuilder;
 use crate::read::{Item, QlogReader};
 
-/// Checks that for any `bytes` events are returned in the order of their times, that findings and the page's columns can be
-/// built from them, and that the file they are converted to is read without damage.
+/// Checks that, whatever `bytes` are, events are returned in the order of their times, findings and the page's columns
+/// can be computed from them, and the converted file can be read without damage.
 ///
 /// # Panics
-/// If that is not so.
+/// If a check fails.
 pub fn check_file(bytes: &[u8]) {
     let bytes = bytes.to_vec();
     let Ok(mut reader) = QlogReader::new(Cursor::new(bytes.clone())) else { return };
@@ -37,7 +37,7 @@ pub fn check_file(bytes: &[u8]) {
 
     let mut converted = Vec::new();
     let Ok(conversion) = crate::convert::bytes_to_0_3(bytes, &mut converted) else { return };
-    let mut reader = QlogReader::new(Cursor::new(converted)).expect("what we wrote is qlog");
+    let mut reader = QlogReader::new(Cursor::new(converted)).expect("the converted file is qlog");
     let events = reader.by_ref().filter(|item| matches!(item, Item::Event(_))).count();
     assert_eq!(reader.reading().damage, None);
     assert_eq!(events as u64, conversion.written);

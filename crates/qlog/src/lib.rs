@@ -1,14 +1,17 @@
-//! Writes qlog files, reads those of any dialect, finds what is wrong with a connection, and converts files for qvis.
+//! Writes qlog files, and reads qlog files of any dialect: as events, as findings, or converted to the version
+//! that qvis reads.
 //!
-//! [`QlogObserver`] observes one connection and writes its events as a JSON text sequence (RFC 7464), in the format of
-//! draft-ietf-quic-qlog-main-schema-14 and draft-ietf-quic-qlog-quic-events-13. [`QlogDirectory`] creates observers whose
-//! files are in one folder and named after the connection, as in the `QLOGDIR` convention.
+//! [`QlogObserver`] observes one connection and writes its events as a JSON text sequence (RFC 7464) with the
+//! names of draft-ietf-quic-qlog-main-schema-14 and draft-ietf-quic-qlog-quic-events-13. [`QlogDirectory`]
+//! creates observers whose files are in one folder and are named after the connection, following the `QLOGDIR`
+//! convention.
 //!
-//! Writing a log never disturbs a connection: when a file cannot be opened or a disk is full, the log ends, one
-//! [`QlogError`] is reported, and the connection continues.
+//! Writing a log never disturbs a connection: when a file cannot be opened or a disk is full, the log
+//! ends, one [`QlogError`] is reported, and the connection goes on.
 //!
-//! [`read::QlogReader`] reads the files of any stack, [`findings::find`] returns what is wrong with the connection,
-//! [`convert::to_0_3`] writes a file for qvis, and [`model`] prepares what the viewer's page draws.
+//! [`read::QlogReader`] reads the logs of any stack, [`findings::find`] reports what is wrong with the
+//! connections in them, [`convert::to_0_3`] rewrites them for qvis, and [`model`] turns them into the data that
+//! the viewer's page draws.
 //!
 //! ```
 //! use clearway_qlog::findings;
@@ -25,33 +28,34 @@
 //!
 //! # Bounds
 //!
-//! Limits on what a peer can cause while logs are written:
+//! While logs are written, a peer controls the size of these:
 //!
 //! | what grows | bound | beyond it |
 //! |---|---|---|
 //! | logs of handshakes that fail before the peer's first Handshake packet | 16 at one time, one more each second, 1,000 in all ([`Admission`]) | [`QlogError::FailedHandshakes`]; counted in [`QlogSummary`] |
-//! | logs of connections without any packet that could be decrypted | none | counted in [`QlogSummary`] |
-//! | records held before it is decided that there is a log | 64 KiB for each connection; 16 MiB for all, beyond the first 4 KiB of each | dropped; the log contains their number (`clearway:records_dropped`) |
-//! | bytes queued for the disk | 32 MiB for each [`WritingThread`] | dropped; the log contains their number; [`QlogError::TooSlow`] |
-//! | a log | [`TraceOptions::maximum_bytes`] | it ends with a record of that; [`QlogError::Limit`] |
+//! | logs of connections none of whose packets could be decrypted | none | counted in [`QlogSummary`] |
+//! | records held until it is decided whether the connection gets a log | 64 KiB for each connection; 16 MiB for all, beyond the first 4 KiB of each | dropped; the log says how many (`clearway:records_dropped`) |
+//! | bytes queued for the disk | 32 MiB for each [`WritingThread`] | dropped; the log says how many; [`QlogError::TooSlow`] |
+//! | a log | [`TraceOptions::maximum_bytes`] | it ends and says so; [`QlogError::Limit`] |
 //! | logs of one connection ID | 100 | [`QlogError::Open`] |
 //!
-//! Limits on what a file can cause while it is read, after decompression:
+//! While a file is read, its contents (after decompression) control the size of these:
 //!
 //! | what grows | bound | beyond it |
 //! |---|---|---|
-//! | traces of a file | 256 | the reading ends; [`read::Damage`] |
+//! | traces of a file | 256 | reading ends; [`read::Damage`] |
 //! | a record | [`read::MAX_RECORD_BYTES`] | left out; counted as unused |
 //! | frames of a packet, ranges of an ACK frame | 65,536 | the first are kept |
 //! | suppressors of an event | 64, names of 100 characters | the first are kept |
 //! | title, writer, connection and dialect of a trace | 1,000 characters | truncated |
-//! | names of unused events | 256, of 100 characters | counted together |
-//! | names that a connection had before | 64 | later ones are taken for its own |
-//! | findings: packets in flight; lost packets that may still arrive; streams | 131,072; 4,096; 4,096 | the oldest are removed, or streams with nothing to send |
-//! | model: points of a series, packets, spans of a lane | 2,097,152 each; frames as text 256 MiB | thinned; the page shows that packets are left out |
+//! | names of unused events and members | 256, of 100 characters | the others are counted together |
+//! | earlier names of a connection | 64 | further ones are treated as the connection's own |
+//! | findings: packets in flight; lost packets that may yet arrive; streams | 131,072; 4,096; 4,096 | the oldest are forgotten, or streams with nothing to send |
+//! | model: points of a series, packets, spans of a lane | 2,097,152 each; frames as text 256 MiB | thinned; the page says that packets are left out |
 //! | model: packets outstanding; names of a lane; metrics of a controller | 65,536; 256, of 100 characters; 16, of 64 | the oldest, or the names beyond it, are left out |
 //!
-//! Events that the drafts do not have are in our own namespace, `clearway`, whose schema is [`CLEARWAY_SCHEMA`].
+//! Events that the drafts do not define are in Clearway's own namespace, `clearway`, whose schema is
+//! [`CLEARWAY_SCHEMA`].
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,11 +1,12 @@
-//! Events to the columns that the viewer's page draws.
+//! Converts events to the columns that the viewer's page draws.
 //!
-//! [`ModelBuilder`] takes events one at a time and keeps, in memory that is bounded, what a page shows of them: series of
-//! numbers, lanes of states, marks, and a table of packets. [`Model`] is that as one JSON header and one block of columns:
-//! arrays of little-endian numbers, named in the header by offset, length and type, so that a browser takes them as they are.
+//! [`ModelBuilder`] processes events one at a time and keeps, in bounded memory, what a page shows of them: series of
+//! numbers, lanes of states, marks, and a table of packets. [`Model`] is the result, as one JSON header and one block
+//! of columns: arrays of little-endian numbers, which the header describes by offset, length and type, so that a
+//! browser can use them in place.
 //!
-//! What is longer than [`MAX_POINTS`] is thinned: of neighbours, the smallest and the largest stay, so that a spike of one
-//! sample is still there. `viewer/README.md` has the header's layout.
+//! A series longer than [`MAX_POINTS`] is thinned: of each group of neighbours, the smallest and the largest are kept,
+//! so that a spike of one sample remains visible. `viewer/README.md` describes the header's layout.
 
 mod columns;
 mod controller_metrics;
@@ -39,19 +40,19 @@ pub use header::{
 };
 pub use live::Follower;
 
-/// How many points a series has at most, and how many rows a table.
+/// The most points of a series, and the most rows of a table.
 pub const MAX_POINTS: usize = 1 << 21;
 
-/// A trace, as a page draws it.
+/// A trace in the form that a page draws.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Model {
-    /// What there is, and where in the columns.
+    /// Describes the trace, and where its data is in the columns.
     pub header: Header,
-    /// Arrays of little-endian numbers, each at a multiple of eight bytes.
+    /// Arrays of little-endian numbers, each at an offset that is a multiple of eight bytes.
     pub columns: Vec<u8>,
 }
 
-/// Keeps of events what a page shows.
+/// Builds a [`Model`] from the events of a trace.
 #[derive(Debug)]
 pub struct ModelBuilder {
     series: [Series; SERIES.len()],
@@ -60,23 +61,23 @@ pub struct ModelBuilder {
     blocked: Lane,
     suppressors: Lane,
     lost: Series,
-    /// Losses that a stack counts and does not list: how many more there were than before.
+    /// Losses that a stack counts without listing the packets: the increases of the count.
     lost_counted: Series,
     /// The largest count of lost packets, if the trace has one.
     lost_total: u64,
-    /// When the first congestion window was known, which is when the first congestion state began.
+    /// The time of the first known congestion window, which is when the first congestion state began.
     began: Option<Duration>,
     timeouts: Series,
     congestion_events: Series,
     spurious: Series,
     packets: Packets,
     deliveries: Deliveries,
-    /// The trace has events of the probe timer.
+    /// Whether the trace logs when the PTO timer is set and expires.
     has_timers: bool,
     last: Duration,
 }
 
-/// Each series: its ID, its title, its unit, and whether a value holds until the next.
+/// The series: ID, title, unit, and whether a value holds until the next one.
 const SERIES: [(&str, &str, Unit, bool); 8] = [
     ("congestion_window", "congestion window", Unit::Bytes, true),
     ("bytes_in_flight", "bytes in flight", Unit::Bytes, true),
@@ -87,7 +88,7 @@ const SERIES: [(&str, &str, Unit, bool); 8] = [
     ("minimum_rtt", "minimum RTT", Unit::Milliseconds, true),
     ("goodput", "goodput", Unit::BytesPerSecond, true),
 ];
-/// The marks, by ID and title.
+/// The kinds of marks: ID and title.
 const MARKS: [(&str, &str); 5] = [
     ("lost", "lost"),
     (LOST_COUNTED, "lost (counter)"),
@@ -95,12 +96,12 @@ const MARKS: [(&str, &str); 5] = [
     ("congestion_event", "congestion event"),
     ("spurious", "spurious loss"),
 ];
-/// Its marks have a count of packets each, and no rows of the table.
+/// The kind whose marks have a number of packets each instead of a row in the table.
 const LOST_COUNTED: &str = "lost_counted";
 const GOODPUT: usize = 7;
 const SMOOTHED_RTT: usize = 4;
 
-/// A series without its points.
+/// The header of a series without its points.
 fn declaration((id, title, unit, step): &(&str, &str, Unit, bool)) -> SeriesHeader {
     SeriesHeader {
         id: (*id).to_owned(),
@@ -113,7 +114,7 @@ fn declaration((id, title, unit, step): &(&str, &str, Unit, bool)) -> SeriesHead
     }
 }
 
-/// The state that a sender begins in.
+/// The congestion state that a sender begins in.
 const fn initial_state(is_model_based: bool) -> CongestionState {
     if is_model_based { CongestionState::Startup } else { CongestionState::SlowStart }
 }
@@ -142,7 +143,8 @@ impl Default for ModelBuilder {
 }
 
 impl ModelBuilder {
-    /// Processes an event. Events come in the order of their times; a late one counts as of the time that was reached.
+    /// Adds an event. Events are expected in the order of their times; an event with an earlier time than a previous
+    /// one is treated as simultaneous with the latest.
     pub fn on_event(&mut self, event: &Event) {
         self.last = self.last.max(event.at);
         let at = self.last;
@@ -160,7 +162,7 @@ impl ModelBuilder {
             EventKind::Metrics(metrics) => self.on_metrics(at, metrics),
             EventKind::CongestionState(state) => self.on_congestion_state(at, state),
             EventKind::RecoveryParameters(parameters) => {
-                // A stack that logs its controller logs each change of state, and not the first state.
+                // A stack that logs its controller's name logs each change of state, but not the first state.
                 if let Some(controller) = &parameters.controller {
                     let is_model = controller.to_ascii_lowercase().contains("bbr");
                     self.state.assume(at, initial_state(is_model).name());
@@ -197,7 +199,8 @@ impl ModelBuilder {
         self.packets.push(at, Kind::Received, packet);
     }
 
-    /// The state before the first one in a trace is the one in which every sender begins (RFC 9002 §7.3.1).
+    /// Before the first state that a trace logs, a sender is in the state that every sender begins in
+    /// (RFC 9002 §7.3.1).
     fn on_congestion_state(&mut self, at: Duration, state: &CongestionState) {
         if let Some(began) = self.began {
             self.state.assume(began, initial_state(state.is_of_model()).name());
@@ -213,7 +216,7 @@ impl ModelBuilder {
             length: *length,
             ..Packet::default()
         };
-        // Who lists losses is not to be counted twice.
+        // The losses of a stack that lists them must not be counted twice.
         self.lost_counted = Series::new(MAX_POINTS);
         self.lost.push(at, self.packets.next_row());
         self.packets.push(at, Kind::Lost, &packet);
@@ -225,7 +228,7 @@ impl ModelBuilder {
         let values = [
             bytes(metrics.congestion_window),
             bytes(metrics.bytes_in_flight),
-            // A threshold that was never set is logged as the largest number.
+            // Stacks log a threshold that is not set as the largest possible number.
             bytes(metrics.slow_start_threshold.filter(|threshold| *threshold < 1 << 53)),
             bytes(metrics.pacing_rate).map(|bits| bits / 8.0),
             milliseconds(metrics.smoothed_rtt),
@@ -247,7 +250,7 @@ impl ModelBuilder {
                 self.lost_counted.push(at, more as f64);
             }
         }
-        // A stack that logs timers logs this twice.
+        // A trace that logs timers has this information twice.
         if !self.has_timers && metrics.pto_count.is_some_and(|count| count > 0) {
             self.timeouts.push(at, packets::NONE);
         }
@@ -257,12 +260,12 @@ impl ModelBuilder {
         [&self.state, &self.blocked, &self.suppressors]
     }
 
-    /// Of each of [`MARKS`], what happened when.
+    /// The marks of each of [`MARKS`].
     const fn marks(&self) -> [&Series; MARKS.len()] {
         [&self.lost, &self.lost_counted, &self.timeouts, &self.congestion_events, &self.spurious]
     }
 
-    /// What there is so far of one of [`SERIES`].
+    /// The part of one of [`SERIES`] that is known so far.
     fn known(&self, index: usize) -> Option<&Series> {
         match index {
             GOODPUT => Some(self.deliveries.so_far()),
@@ -270,12 +273,12 @@ impl ModelBuilder {
         }
     }
 
-    /// Nothing has come that a page would show.
+    /// Whether no event so far has anything that a page would show.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty() && self.series.iter().all(Series::is_empty)
     }
 
-    /// The whole model, with the properties of the file and the findings.
+    /// Returns the whole model, including the information about the trace and the findings.
     pub fn finish(mut self, reading: &Reading, findings: &[Finding]) -> Model {
         let goodput = core::mem::take(&mut self.deliveries).finish(self.last);
         if let Some(series) = self.series.get_mut(GOODPUT) {

@@ -32,7 +32,7 @@ fn stream(offset: u64) -> Frame {
     Frame::Stream { stream: 4, offset, length: Some(1000), is_last: false }
 }
 
-/// A model as it is written.
+/// A model in its serialized form.
 struct Written {
     header: Value,
     columns: Vec<u8>,
@@ -70,7 +70,7 @@ fn a_series_has_its_points_in_columns() {
     let series = of(&model.header["series"], "congestion_window");
     assert_eq!(numbers(&model, &series["time"]), [1.0, 5.0]);
     assert_eq!(numbers(&model, &series["value"]), [12_000.0, 2_400.0]);
-    // What the trace does not have is not there.
+    // There are no series for values that the trace lacks.
     assert_eq!(model.header["series"].as_array().unwrap().len(), 1);
     assert_eq!(model.header["duration_ms"], 5.0);
 }
@@ -128,13 +128,13 @@ fn a_probe_timeout_that_is_logged_twice_is_marked_once() {
     };
     let marks = |model: &Written| numbers(model, &of(&model.header["marks"], "pto")["time"]);
     assert_eq!(marks(&built(&[at(5, count(1)), at(9, count(0))])), [5.0]);
-    let told =
+    let events =
         [at(0, timer(TimerEvent::Set(None))), at(5, timer(TimerEvent::Expired)), at(5, count(1))];
-    assert_eq!(marks(&built(&told)), [5.0]);
+    assert_eq!(marks(&built(&events)), [5.0]);
 }
 
 #[test]
-fn goodput_is_what_was_acknowledged_for_the_first_time() {
+fn goodput_counts_data_when_it_is_first_acknowledged() {
     let ack = |ranges| Frame::Ack { ranges, delay: None, ce: None, ect: None };
     let model = built(&[
         at(0, EventKind::PacketSent(packet(0, vec![stream(0)]))),
@@ -170,7 +170,7 @@ fn a_spike_of_one_sample_survives_thinning() {
 }
 
 #[test]
-fn findings_are_in_the_header_with_the_texts_of_the_catalogue() {
+fn findings_are_in_the_header_with_their_catalogue_entries() {
     let finding = Finding {
         id: FindingId::WindowAtFloor,
         severity: 2.5,
@@ -199,7 +199,7 @@ fn metric(name: &str, unit: MetricUnit, value: Option<f64>) -> EventKind {
 }
 
 #[test]
-fn metrics_of_the_controller_are_series_until_they_end() {
+fn a_series_of_a_controller_metric_ends_with_the_metric() {
     let bandwidth = |value| metric("max_bw", MetricUnit::BitsPerSecond, value);
     let model = built(&[at(1, bandwidth(Some(8e6))), at(4, bandwidth(None))]);
     let series = of(&model.header["series"], "controller.max_bw");
@@ -212,7 +212,7 @@ fn metrics_of_the_controller_are_series_until_they_end() {
 }
 
 #[test]
-fn a_file_cannot_make_series_without_end() {
+fn the_number_of_controller_series_is_bounded() {
     let name = |number| format!("{number}{}", "x".repeat(1_000));
     let events: Vec<Event> = (0..1_000)
         .map(|number| at(number, metric(&name(number), MetricUnit::Bytes, Some(1.0))))
@@ -224,7 +224,7 @@ fn a_file_cannot_make_series_without_end() {
 }
 
 #[test]
-fn a_thinned_series_still_ends_where_it_ended() {
+fn thinning_keeps_the_end_of_a_series() {
     let mut series = Series::new(8);
     for index in 0..8 {
         let value = if index == 7 { f64::NAN } else { index as f64 };
@@ -238,7 +238,7 @@ fn a_thinned_series_still_ends_where_it_ended() {
 }
 
 #[test]
-fn a_follower_gets_a_metric_when_it_first_occurs() {
+fn a_follower_declares_a_metric_when_it_first_occurs() {
     let (mut builder, mut follower) = (ModelBuilder::default(), Follower::default());
     assert_eq!(follower.rows(&builder, &[]).declared, []);
     for (time, name) in [(1, "w_max"), (2, "k"), (3, "w_max")] {
@@ -249,14 +249,14 @@ fn a_follower_gets_a_metric_when_it_first_occurs() {
         let id = format!("controller.{name}");
         assert_eq!(declared.len(), usize::from(time < 3), "it is declared once");
         assert!(declared.iter().all(|series| series["id"] == id.as_str()));
-        let told = json!({ id: [[time as f64, time as f64]] });
-        assert_eq!(rows["series"], told);
+        let expected = json!({ id: [[time as f64, time as f64]] });
+        assert_eq!(rows["series"], expected);
     }
     assert!(!follower.is_outrun(&builder));
 }
 
 #[test]
-fn a_follower_gets_everything_once() {
+fn a_follower_sends_everything_once() {
     let (mut builder, mut follower) = (ModelBuilder::default(), Follower::default());
     let header = json!(Follower::header(&builder, &Reading::default()));
     assert_eq!(of(&header["series"], "congestion_window")["unit"], "bytes");
@@ -275,19 +275,19 @@ fn a_follower_gets_everything_once() {
 }
 
 #[test]
-fn the_state_lane_begins_with_the_state_that_a_sender_begins_in() {
+fn the_state_lane_begins_with_the_initial_state_of_a_sender() {
     let lane = |events: &[Event]| {
         let model = built(events);
         let lane = of(&model.header["lanes"], "congestion_state");
         (lane["names"].clone(), numbers(&model, &lane["begin"]))
     };
     let state = |state| EventKind::CongestionState(state);
-    // A trace that tells of changes alone.
+    // A trace that logs only changes.
     let (names, begin) = lane(&[at(1, window(12_000)), at(40, state(CongestionState::Recovery))]);
     assert_eq!((names, begin), (json!(["slow start", "recovery"]), vec![1.0, 40.0]));
     let (names, begin) = lane(&[at(1, window(12_000)), at(40, state(CongestionState::Drain))]);
     assert_eq!((names, begin), (json!(["Startup", "Drain"]), vec![1.0, 40.0]));
-    // One that names its controller, and whose state never changes.
+    // A trace that names its controller, and whose state never changes.
     for (controller, initial) in [("cubic", "slow start"), ("bbr", "Startup")] {
         let controller = Some(controller.into());
         let parameters = RecoveryParameters { controller, ..RecoveryParameters::default() };
@@ -295,9 +295,9 @@ fn the_state_lane_begins_with_the_state_that_a_sender_begins_in() {
         let (names, begin) = lane(&[at(0, parameters), at(90, window(24_000))]);
         assert_eq!((names, begin), (json!([initial]), vec![0.0]));
     }
-    // One that tells of the first state in the same moment needs no other.
-    let told = at(1, state(CongestionState::Recovery));
-    let (_, begin) = lane(&[at(1, window(12_000)), told, at(9, window(12_000))]);
+    // If a trace logs the first state at the same moment, no other state precedes it.
+    let first = at(1, state(CongestionState::Recovery));
+    let (_, begin) = lane(&[at(1, window(12_000)), first, at(9, window(12_000))]);
     assert_eq!(begin, [1.0]);
 }
 
@@ -306,7 +306,7 @@ fn lost_packets(total: u64) -> EventKind {
 }
 
 #[test]
-fn losses_that_are_only_counted_are_marked_with_their_count() {
+fn losses_without_packets_are_marked_with_their_count() {
     let events = [at(1, lost_packets(0)), at(5, lost_packets(3)), at(7, lost_packets(3))];
     let mut events = events.to_vec();
     events.push(at(9, lost_packets(10)));
@@ -314,7 +314,7 @@ fn losses_that_are_only_counted_are_marked_with_their_count() {
     let marks = of(&model.header["marks"], "lost_counted");
     assert_eq!(numbers(&model, &marks["time"]), [5.0, 9.0]);
     assert_eq!(numbers(&model, &marks["count"]), [3.0, 7.0]);
-    // Listed, they are marked once.
+    // Losses that are listed are marked only once.
     events.insert(2, at(5, EventKind::PacketLost(Lost::default())));
     let model = built(&events);
     let ids: Vec<_> =
@@ -323,11 +323,11 @@ fn losses_that_are_only_counted_are_marked_with_their_count() {
 }
 
 #[test]
-fn a_follower_gets_counted_losses_until_losses_are_listed() {
+fn a_follower_sends_counted_losses_until_losses_are_listed() {
     let (mut builder, mut follower) = (ModelBuilder::default(), Follower::default());
     builder.on_event(&at(5, lost_packets(3)));
     let rows = json!(follower.rows(&builder, &[]));
     assert_eq!(rows["marks"], json!({ "lost_counted": [[5.0, 3.0]] }));
     builder.on_event(&at(6, EventKind::PacketLost(Lost::default())));
-    assert!(follower.is_outrun(&builder), "the page begins anew");
+    assert!(follower.is_outrun(&builder), "the page starts over");
 }

@@ -1,10 +1,12 @@
-//! Reading: any qlog file as events of one vocabulary.
+//! The reading half: any qlog file in, events of one vocabulary out.
 //!
-//! `source` opens and decompresses, `split` divides the bytes into records (`lines` where each has a line or a separator of
-//! its own, `contained` inside one JSON object), `dialect` has the time formats and event names of the drafts, `envelope`
-//! reads the members that all events have, `data`, `frames` and `metrics` those of some events, `event` is the vocabulary.
-//! `prepare` reads a part on its own, in `pool` with several threads, `state` has the state of their trace, `records` and
-//! [`QlogReader`] combine them, and [`visit_traces`] is the loop over a whole file.
+//! `source` opens and decompresses, `split` cuts the bytes into records (`lines` where each record has a line
+//! or a separator of its own, `contained` inside one JSON object), `dialect` knows the time formats and the event
+//! names of the various drafts, `envelope` reads the members that all events have, `data`, `frames` and
+//! `controller_metrics` those that only some have, and `event` defines the vocabulary. `prepare` reads one part
+//! independently of the others, `pool` does so with several threads, `state` tracks the trace that the parts
+//! belong to, `records` and [`QlogReader`] put everything together, and [`visit_traces`] is the loop over a whole
+//! file.
 //!
 //! Nothing that was read is kept: memory is bounded by the longest record that is accepted.
 

@@ -12,7 +12,7 @@ fn reader(bytes: impl Into<Vec<u8>>) -> QlogReader {
     QlogReader::new(Cursor::new(bytes.into())).unwrap()
 }
 
-/// All events, and what is known of the trace at the end.
+/// Returns all events, and the information about the trace at the end.
 fn read(bytes: impl Into<Vec<u8>>) -> (Vec<(Duration, EventKind)>, Reading) {
     let mut reader = reader(bytes);
     let mut events = Vec::new();
@@ -54,7 +54,7 @@ fn expected() -> Vec<(Duration, EventKind)> {
 }
 
 #[test]
-fn sequences_with_separators_and_without() {
+fn sequences_are_read_with_and_without_separators() {
     let separated = sequence(&EVENTS);
     for text in
         [separated.clone(), separated.replace('\u{1e}', ""), separated.replace('\n', "\r\n")]
@@ -74,7 +74,7 @@ fn sequences_with_separators_and_without() {
 }
 
 #[test]
-fn contained_json_whatever_its_layout() {
+fn contained_json_is_read_in_any_layout() {
     let compact = format!(
         r#"{{"qlog_version":"0.3","qlog_format":"JSON","traces":[{{"common_fields":{{"time_format":"absolute"}},"events":[{}],"vantage_point":{{"type":"client"}}}}],"title":"late"}}"#,
         EVENTS.join(",")
@@ -91,7 +91,7 @@ fn contained_json_whatever_its_layout() {
 }
 
 #[test]
-fn traces_one_after_the_other() {
+fn traces_are_read_one_after_the_other() {
     let trace = format!(r#"{{"title":"T","events":[{}]}}"#, EVENTS[0]);
     let contained = format!(r#"{{"qlog_version":"0.3","traces":[{trace},{trace}]}}"#);
     let appended = sequence(&EVENTS[..1]) + &sequence(&EVENTS[..1]);
@@ -108,7 +108,7 @@ fn traces_one_after_the_other() {
 }
 
 #[test]
-fn times_relative_to_the_event_before() {
+fn times_may_be_relative_to_the_previous_event() {
     let header = HEADER.replace(
         r#""trace":{"#,
         r#""trace":{"common_fields":{"time_format":"relative_to_previous_event"},"#,
@@ -138,7 +138,7 @@ fn compressed_files() {
 }
 
 #[test]
-fn damage_ends_the_reading_and_is_reported() {
+fn damage_ends_reading_and_is_reported() {
     let text = sequence(&EVENTS);
     let end = text.len() - 20;
     let (events, reading) = read(&text.as_bytes()[..end]);
@@ -195,7 +195,7 @@ fn memory_does_not_grow_with_the_file() {
 }
 
 #[test]
-fn what_is_no_qlog_is_refused() {
+fn files_that_are_not_qlog_are_rejected() {
     let why = |bytes: &[u8]| QlogReader::new(Cursor::new(bytes.to_vec())).unwrap_err();
     assert!(matches!(why(b" \n "), OpenError::Empty));
     for bytes in
@@ -211,7 +211,7 @@ fn kind_of(name: &str, data: &str) -> EventKind {
 }
 
 #[test]
-fn packets_of_the_drafts_and_of_0_3() {
+fn packets_are_read_from_the_drafts_and_0_3() {
     let drafts = r#"{"header":{"packet_type":"1RTT","packet_number":7},"raw":{"length":1350,"payload_length":1324},
         "frames":[{"frame_type":"stream","stream_id":0,"offset":10,"fin":true,"raw":{"payload_length":1316}},
         {"frame_type":"ack","ack_delay":0.5,"acked_ranges":[[0],[2,5]],"ect0":3,"ce":"1"},{"frame_type":"max_data","maximum":9}],
@@ -237,7 +237,7 @@ fn packets_of_the_drafts_and_of_0_3() {
 }
 
 #[test]
-fn the_names_of_all_dialects() {
+fn event_names_of_all_dialects_are_mapped() {
     let lost = r#"{"header":{"packet_type":"1RTT","packet_number":3},"trigger":"time_threshold"}"#;
     for name in ["quic:packet_lost", "recovery:packet_lost"] {
         let EventKind::PacketLost(lost) = kind_of(name, lost) else { panic!("{name}") };
@@ -269,12 +269,12 @@ fn the_names_of_all_dialects() {
     }
     let other = kind_of("http3:parameters_set", "{}");
     assert_eq!(other, EventKind::Other("http3:parameters_set".into()));
-    // What no draft has is no reason to stop.
+    // Data that matches no draft does not end reading.
     assert_eq!(kind_of("quic:packet_sent", "[1]"), EventKind::Other("quic:packet_sent".into()));
 }
 
 #[test]
-fn what_a_controller_computes_with_is_read_with_its_units() {
+fn internal_variables_of_a_controller_are_read_with_their_units() {
     let data = r#"{"bytes":{"w_max":12000,"w_est":null},"milliseconds":{"k":1.5},"bits_per_second":{"bw":"8000"}}"#;
     let EventKind::Controller(metrics) = kind_of("clearway:controller_updated", data) else {
         panic!("metrics")
@@ -293,7 +293,7 @@ fn what_a_controller_computes_with_is_read_with_its_units() {
 }
 
 #[test]
-fn both_ends_name_the_connection_by_the_same_id() {
+fn traces_of_both_endpoints_name_the_connection_by_the_same_id() {
     for fields in [r#"{"group_id":"C9d5"}"#, r#"{"ODCID":"c9D5","group_id":"another"}"#] {
         let header = format!(r#"{{"qlog_version":"0.3","trace":{{"common_fields":{fields}}}}}"#);
         let (_, reading) = read(header);
@@ -314,9 +314,9 @@ fn events_of_other_connections_are_left_out() {
     assert_eq!(reading.unused.get("(events of other connections)"), Some(&1));
 }
 
-/// A loss that belongs to no packet would leave its packet in flight for ever.
+/// A loss that cannot be assigned to a packet would leave the packet in flight forever.
 #[test]
-fn the_type_of_a_lost_packet_is_known_wherever_it_is() {
+fn the_type_of_a_lost_packet_is_read_from_every_place() {
     let lost = |data: &str| {
         let event = format!(r#"{{"time":1,"name":"recovery:packet_lost","data":{{{data}}}}}"#);
         let (events, reading) = read(sequence(&[&event]));
@@ -337,7 +337,7 @@ fn the_type_of_a_lost_packet_is_known_wherever_it_is() {
     assert_eq!(unused.as_deref(), Some("(packets of unknown type)"));
 }
 
-/// quic-go gives the packet threshold up where it sees reordering, and says so.
+/// quic-go gives up the packet threshold when it detects reordering, and logs that.
 #[test]
 fn a_threshold_may_be_a_word() {
     for (written, expected) in [("3", Some(3)), (r#""3""#, Some(3)), (r#""disabled""#, None)] {

@@ -1,8 +1,8 @@
-//! Writing: observations as qlog records.
+//! The writing half: observations in, records out.
 //!
-//! `observer` manages the life of a log, `admission` decides which connections get one, `trace` converts observations into
-//! events, `records` passes whole records to their `destination`, `writing_thread` writes them to files, and the other
-//! modules write the parts of events.
+//! `observer` manages the life of a log, `admission` decides which connections get one, `trace` maps
+//! observations to events, `records` passes whole records on to their `destination`, `writing_thread` writes
+//! them to files, and the other modules write the parts of events.
 
 mod admission;
 mod closing;

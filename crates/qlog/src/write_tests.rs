@@ -81,7 +81,7 @@ fn client_parameters() -> TransportParameters {
     }
 }
 
-/// A log of these observations, one each millisecond.
+/// A log of these observations, with one per millisecond.
 fn log(observations: &[Observation<'_>]) -> Memory {
     let memory = Memory::default();
     let mut observer = QlogObserver::new(memory.clone(), TraceOptions::default());
@@ -160,8 +160,8 @@ fn ending(run: &mut dyn FnMut(Observation<'_>)) {
     }));
 }
 
-/// The log of a short life, compared with a file. After a change of the format that is meant, replace
-/// the file by what the failure shows.
+/// Compares the log of a short connection with a file. After an intended change of the format, replace the file with
+/// the log that the failure shows.
 #[test]
 fn a_whole_log() {
     let memory = Memory::default();
@@ -200,7 +200,7 @@ fn a_whole_log() {
 }
 
 #[test]
-fn the_head_is_recognised_in_256_bytes() {
+fn the_header_is_recognised_in_256_bytes() {
     let memory = log(&[]);
     let head = String::from_utf8(memory.bytes()[..256].to_vec()).unwrap();
     assert!(head.contains(r#""file_schema":"urn:ietf:params:qlog:file:sequential""#));
@@ -243,7 +243,7 @@ fn only_changed_metrics_are_written() {
 }
 
 #[test]
-fn a_threshold_that_is_taken_back_is_infinite_again() {
+fn a_threshold_that_is_removed_is_written_as_infinite() {
     let mut reduced = metrics();
     reduced.congestion.slow_start_threshold = Some(5000);
     let usual = metrics();
@@ -275,7 +275,7 @@ fn suppressors_are_written_when_they_change() {
 }
 
 #[test]
-fn the_smallest_window_is_known_to_readers() {
+fn the_minimum_window_is_written() {
     let usual = metrics();
     let parameters =
         log(&[&usual, &usual].map(Observation::Metrics)).events("quic:recovery_parameters_set");
@@ -285,7 +285,7 @@ fn the_smallest_window_is_known_to_readers() {
 }
 
 #[test]
-fn the_constants_of_recovery_are_those_of_the_configuration() {
+fn recovery_parameters_are_those_of_the_configuration() {
     let config = TransportConfig::builder().max_datagram_size(1300).build().unwrap();
     let parameters = RecoveryParameters::of(&config);
     assert_eq!(parameters.minimum_congestion_window, Some(2600));
@@ -294,7 +294,7 @@ fn the_constants_of_recovery_are_those_of_the_configuration() {
 }
 
 #[test]
-fn every_reason_not_to_send_has_a_name() {
+fn every_send_limit_has_a_name() {
     let observations =
         SEND_LIMITS.map(|new| Observation::SendLimitUpdated { old: Some(SendLimit::Batch), new });
     let events = log(&observations).events("quic:connection_data_blocked_updated");
@@ -325,7 +325,7 @@ fn timers() {
         update(TimerKind::Pacing, TimerChange::Paced(ReleaseTime::at(at(6)))),
         update(TimerKind::Idle, TimerChange::Expired),
         update(TimerKind::Ack, TimerChange::Cancelled),
-        // A deadline that has passed is due now.
+        // A deadline in the past is written as zero.
         update(TimerKind::ProbeTimeout, TimerChange::Set(at(0))),
     ])
     .events("quic:timer_updated");
@@ -387,7 +387,7 @@ fn every_way_to_end() {
 }
 
 #[test]
-fn an_ack_delay_is_in_its_senders_unit() {
+fn an_ack_delay_is_scaled_by_its_senders_exponent() {
     // ACK of packet 0, delay 1000 units.
     let ack = [0x02, 0, 0x43, 0xe8, 0, 0];
     let parameters = client_parameters();

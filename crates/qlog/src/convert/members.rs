@@ -1,6 +1,6 @@
 use serde_json::{Map, Value, json};
 
-/// The data of the event `name` in the layout of version 0.3; `None` if it has no place for them.
+/// The data of the event `name` in the layout of version 0.3. `None` if version 0.3 cannot represent it.
 pub(super) fn old_data(name: &str, mut data: Map<String, Value>) -> Option<Map<String, Value>> {
     rename(&mut data, "initiator", "owner");
     match name {
@@ -14,7 +14,7 @@ pub(super) fn old_data(name: &str, mut data: Map<String, Value>) -> Option<Map<S
                 data.entry("length").or_insert(length);
             }
         }
-        // Only the timers of loss detection were there.
+        // Version 0.3 has only the timers of loss detection.
         "recovery:loss_timer_updated" => match data.get("timer_type").and_then(Value::as_str) {
             Some("ack" | "loss_timeout") => {
                 data.insert("timer_type".to_owned(), json!("ack"));
@@ -37,7 +37,7 @@ fn rename(data: &mut Map<String, Value>, new: &str, old: &str) {
     }
 }
 
-/// The length of a frame's or a move's data, which the drafts keep in `raw`.
+/// The length of the data of a frame, or of data that moved between layers. The drafts have it in `raw`.
 fn length(data: &Map<String, Value>) -> Option<Value> {
     let raw = data.get("raw")?;
     raw.get("payload_length").or_else(|| raw.get("length")).cloned()
@@ -52,7 +52,7 @@ fn frame(frame: &mut Value) {
             }
         }
         Some("ack") => {
-            // A range of one packet has both its ends.
+            // In version 0.3, a range of one packet has both a first and a last number.
             if let Some(Value::Array(ranges)) = frame.get_mut("acked_ranges") {
                 for range in ranges.iter_mut().filter_map(Value::as_array_mut) {
                     if let [only] = range.as_slice() {

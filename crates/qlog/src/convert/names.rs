@@ -1,4 +1,4 @@
-/// What an event was called in version 0.3; `None` if there was none such.
+/// The name of an event in version 0.3. `None` if version 0.3 does not define it.
 pub(super) fn old_name(name: &str) -> Option<&'static str> {
     let (namespace, event) = name.split_once(':').unwrap_or(("", name));
     if matches!(namespace, "http" | "http3" | "h3") {

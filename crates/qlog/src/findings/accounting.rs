@@ -1,4 +1,4 @@
-//! Bytes in flight that do not add up.
+//! Bytes in flight that are inconsistent with the packets that were sent.
 
 use core::time::Duration;
 
@@ -6,10 +6,10 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{CongestionState, Event, EventKind, PacketSpace};
 
-/// Packets that are too many.
+/// The least number of packets above the window for a finding.
 const PACKETS: u64 = 32;
 
-/// Packets are sent though the window is more than full (S2).
+/// Detects packets that are sent although the window is already exceeded (S2).
 #[derive(Clone, Debug, Default)]
 pub(super) struct AboveWindow {
     last_cut: Option<Duration>,
@@ -36,7 +36,7 @@ impl Detector for AboveWindow {
             && !packet.is_mtu_probe
             && state.metrics.pto_count.unwrap_or_default() == 0
             && state.congestion_state != CongestionState::Recovery;
-        // After a reduction, proportional rate reduction and queued packets exceed the window for some time.
+        // After a reduction, proportional rate reduction and queued packets exceed the window for a while.
         let since = state.last_loss.max(self.last_cut).max(state.last_ce);
         let patience = state.rtt().unwrap_or_default().saturating_mul(3);
         let is_calm = since.is_none_or(|since| state.now.saturating_sub(since) > patience);
@@ -72,14 +72,14 @@ impl Detector for AboveWindow {
     }
 }
 
-/// Rounds in a row.
+/// The least number of consecutive rounds, and their least duration, for a finding.
 const ROUNDS: u64 = 64;
 const TIME: Duration = Duration::from_secs(1);
 
-/// Bytes count as in flight that are not (S1).
+/// Detects bytes that are counted as in flight but are not (S1).
 #[derive(Clone, Debug, Default)]
 pub(super) struct GhostBytes {
-    /// The least that was too much in this round.
+    /// The smallest excess in this round, in bytes.
     least: Option<u64>,
     present: Option<(Duration, Duration, u64, u64)>,
     worst: Option<(Duration, Duration, u64, u64)>,

@@ -1,9 +1,9 @@
 use core::fmt;
 
-/// The findings. [`FindingId::name`] gives the names that are printed.
+/// The identifiers of the findings. [`FindingId::name`] returns the names that are printed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the catalogue says what each is")]
+#[expect(missing_docs, reason = "the catalogue describes each of them")]
 pub enum FindingId {
     WindowAtFloor,
     StateFlapping,
@@ -32,20 +32,20 @@ pub enum FindingId {
     EcnBlackHole,
 }
 
-/// What there is to know about a finding.
+/// The description of a finding in the catalogue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// Its ID.
     pub id: FindingId,
-    /// Its name, as it is printed.
+    /// The name that is printed.
     pub name: &'static str,
-    /// What it is, in general; a finding's own headline has metrics.
+    /// What it is in general. The headline of a specific finding has metrics.
     pub title: &'static str,
     /// What it means.
     pub meaning: &'static str,
     /// What usually causes it.
     pub causes: &'static str,
-    /// From which measure on it is reported, and the property or section which that follows.
+    /// The bound from which on it is reported, and the property or section that the bound is derived from.
     pub bound: &'static str,
 }
 

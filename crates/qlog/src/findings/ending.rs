@@ -1,4 +1,4 @@
-//! Connections whose peer is gone (L11).
+//! Connections whose peer no longer responds (L11).
 
 use core::time::Duration;
 
@@ -6,18 +6,18 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{Event, EventKind};
 
-/// Watches how a connection whose peer is silent ends.
+/// Checks how a connection ends when its peer is silent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Endings {
-    /// The first packet that asked for an answer since something was received (RFC 9000 §10.1).
-    asked: Option<Duration>,
-    /// How many did.
+    /// When the first ack-eliciting packet was sent since something was received (RFC 9000 §10.1).
+    unanswered_since: Option<Duration>,
+    /// The number of ack-eliciting packets sent since then.
     unanswered: u64,
     timed_out: Option<(Duration, Duration, u64)>,
     kept: Option<(Duration, Duration, Duration)>,
 }
 
-/// The idle timeout that both ends agreed on. `None` if there is none, or it is not known.
+/// The effective idle timeout of both endpoints. `None` if there is none, or it is not known.
 fn idle_timeout(state: &State) -> Option<Duration> {
     let announced = [state.local.max_idle_timeout, state.remote.max_idle_timeout];
     announced.into_iter().flatten().filter(|timeout| !timeout.is_zero()).min()
@@ -31,26 +31,28 @@ fn was_silent_for_idle_timeout(state: &State) -> bool {
 impl Detector for Endings {
     fn on_event(&mut self, event: &Event, state: &State) {
         match &event.kind {
-            EventKind::PacketReceived(_) => (self.asked, self.unanswered) = (None, 0),
+            EventKind::PacketReceived(_) => (self.unanswered_since, self.unanswered) = (None, 0),
             EventKind::PacketSent(packet) if packet.is_ack_eliciting() => {
-                self.asked.get_or_insert(state.now);
+                self.unanswered_since.get_or_insert(state.now);
                 self.unanswered = self.unanswered.saturating_add(1);
-                let (Some(asked), Some(timeout)) = (self.asked, idle_timeout(state)) else {
+                let (Some(unanswered_since), Some(timeout)) =
+                    (self.unanswered_since, idle_timeout(state))
+                else {
                     return;
                 };
-                // RFC 9000 §10.1: no less than three probe timeouts; a quarter and a second to spare.
+                // At least three probe timeouts (RFC 9000 §10.1), with a margin of a quarter and one second.
                 let bound = timeout.max(state.probe_timeout().saturating_mul(3));
                 let allowed =
                     bound.saturating_add(bound.div_f64(4.0)).saturating_add(Duration::from_secs(1));
-                if state.now.saturating_sub(asked) > allowed {
-                    self.kept = Some((asked, state.now, bound));
+                if state.now.saturating_sub(unanswered_since) > allowed {
+                    self.kept = Some((unanswered_since, state.now, bound));
                 }
             }
             EventKind::Closed { trigger, reason, error, .. } => {
                 let says = |text: &Option<Box<str>>| {
                     text.as_deref().is_some_and(|text| text.to_ascii_lowercase().contains("idle"))
                 };
-                // quiche gives no reason: then the silence is one.
+                // quiche gives no reason. It is an idle timeout if the silence lasted that long.
                 let says_nothing = trigger.is_none() && reason.is_none() && error.is_none();
                 let is_idle = says(trigger)
                     || says(reason)

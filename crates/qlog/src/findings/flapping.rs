@@ -1,4 +1,4 @@
-//! The congestion state that goes to and fro, and recovery from nothing.
+//! A congestion state that alternates, and recovery without a loss.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -7,11 +7,11 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{CongestionState, Event, EventKind};
 
-/// Entries into recovery in a row, without a loss between them, that are too many. None is right (S4, S16);
-/// a few may be marks of congestion or losses that a trace has left out.
+/// The least number of consecutive entries into recovery, without a loss between them, for a finding. There should
+/// be none (S4, S16), but a few may be due to congestion marks or losses that a trace lacks.
 const FLIPS: u64 = 16;
 
-/// Recovery is entered again and again though nothing is lost.
+/// Detects that recovery is entered again and again although nothing is lost.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flapping {
     present: Option<Run>,
@@ -58,7 +58,7 @@ impl Detector for Flapping {
             return;
         }
         let rtt = state.rtt().unwrap_or_default();
-        // Entries that are far apart are no flapping, whatever they are.
+        // Entries that are far apart are not flapping, whatever else they are.
         let patience = state.patience();
         if self.present.is_some_and(|run| state.now.saturating_sub(run.end) > patience) {
             self.end_run();
@@ -82,7 +82,7 @@ impl Detector for Flapping {
         let per_second = 2.0 / period.as_secs_f64().max(1e-9);
         vec![Finding {
             id: FindingId::StateFlapping,
-            // It costs something only through the window, which has findings of its own.
+            // It costs time only through its effect on the window, for which there are separate findings.
             severity: self.total.as_secs_f64() / 2.0,
             begin: worst.begin,
             end: worst.end,
@@ -103,15 +103,15 @@ impl Detector for Flapping {
     }
 }
 
-/// Entries that are too many.
+/// The least number of entries for a finding.
 const ENTRIES: u64 = 5;
-/// Entries that wait for their loss.
+/// The most entries that are remembered until their loss is known.
 const MAX_WAITING: usize = 64;
 
-/// Recovery begins though nothing was lost and nothing was marked (S4, S16).
+/// Detects that recovery begins although nothing was lost and nothing was marked (S4, S16).
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecoveryWithoutLoss {
-    /// Entries for which no loss is known yet, each with when that is decided.
+    /// Entries for which no loss is known yet, each with the time until which a loss may explain it.
     waiting: VecDeque<(Duration, Duration)>,
     is_in_recovery: bool,
     entries: u64,
@@ -139,7 +139,7 @@ impl Detector for RecoveryWithoutLoss {
     fn on_event(&mut self, event: &Event, state: &State) {
         self.decide(state.now);
         if state.has_congestion() {
-            // What is lost within a round trip of the entry explains it.
+            // A loss within a round trip of the entry explains it.
             self.waiting.clear();
         }
         let EventKind::CongestionState(new) = &event.kind else { return };
@@ -154,7 +154,7 @@ impl Detector for RecoveryWithoutLoss {
         self.entries = self.entries.saturating_add(1);
         let Some(rtt) = state.rtt() else { return };
         self.rtt = rtt;
-        // A loss since the last recovery ended explains this one, or one just before.
+        // A loss since the last recovery ended, or shortly before that, explains this one.
         let since = self.last_left.unwrap_or_default();
         let explains = |at: &Duration| *at >= since || state.now.saturating_sub(*at) <= rtt;
         let is_explained =
@@ -171,7 +171,7 @@ impl Detector for RecoveryWithoutLoss {
         };
         vec![Finding {
             id: FindingId::RecoveryWithoutLoss,
-            // Each entry costs the growth of a round trip.
+            // Each entry costs one round trip's growth.
             severity: self.rtt.as_secs_f64() * self.without as f64 / 4.0,
             begin: first,
             end: self.last,

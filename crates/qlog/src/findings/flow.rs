@@ -2,16 +2,16 @@ use std::collections::BTreeMap;
 
 use crate::read::Parameters;
 
-/// Streams that are kept account of at a time; further ones are not judged.
+/// The most streams that are tracked at a time; further ones are not considered.
 const MAX_STREAMS: usize = 4096;
 
-/// What the peer's flow control lets through, and what the application has to send.
+/// The peer's flow control limits, and the data that the application has written.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FlowBooks {
+pub(super) struct FlowControl {
     streams: BTreeMap<u64, Stream>,
     /// The connection's limit.
     maximum: Option<u64>,
-    /// The sum over streams of the highest offsets that were sent.
+    /// The sum over all streams of the highest offset that was sent.
     sent: u64,
     knows_written: bool,
     has_left_out: bool,
@@ -26,13 +26,13 @@ struct Stream {
     maximum: Option<u64>,
 }
 
-impl FlowBooks {
+impl FlowControl {
     pub(super) fn on_parameters(&mut self, parameters: &Parameters) {
         self.maximum = parameters.initial_max_data.max(self.maximum);
         self.parameters = *parameters;
     }
 
-    /// What the peer allows a stream to begin with (RFC 9000 §18.2).
+    /// The peer's initial limit for a stream (RFC 9000 §18.2).
     fn initial_maximum(&self, id: u64) -> Option<u64> {
         let is_ours = (id & 1 == 1) == self.is_server;
         let is_unidirectional = id & 2 != 0;
@@ -45,7 +45,7 @@ impl FlowBooks {
 
     fn stream(&mut self, id: u64) -> Option<&mut Stream> {
         if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(&id) {
-            // Those that have nothing to send are not missed.
+            // Streams without data to send are not needed.
             self.streams.retain(|_, stream| stream.written > stream.sent);
             if self.streams.len() >= MAX_STREAMS {
                 self.has_left_out = true;
@@ -79,8 +79,8 @@ impl FlowBooks {
         }
     }
 
-    /// Whether the application has written data that was never sent and that the peer's limits permit. `None` if the
-    /// trace does not show it.
+    /// Whether the application has written data that was never sent and that the peer's limits allow. `None` if
+    /// the trace lacks this information.
     pub(super) fn has_data(&self) -> Option<bool> {
         if !self.knows_written || self.has_left_out {
             return None;
@@ -95,7 +95,7 @@ impl FlowBooks {
         Some(self.streams.values().any(waits))
     }
 
-    /// The connection's limit, if the data sent has reached it.
+    /// The connection's limit, if the data that was sent has reached it.
     pub(super) fn reached_limit(&self) -> Option<u64> {
         self.maximum.filter(|maximum| self.sent >= *maximum && *maximum > 0)
     }

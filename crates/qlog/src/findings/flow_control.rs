@@ -1,4 +1,4 @@
-//! Data that the peer's flow control holds up.
+//! Data that the peer's flow control holds back.
 
 use core::time::Duration;
 
@@ -6,28 +6,29 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{Blocked, Event, EventKind, Frame};
 
-/// A peer that takes nothing for so long although all that was sent has arrived does not read.
+/// If a peer raises no limit for this long although everything that was sent has arrived, its application has
+/// stopped reading.
 const STOPPED: Duration = Duration::from_secs(2);
-/// The number of packets that have to be received from the peer in the meantime.
+/// The least number of packets that must be received from the peer meanwhile.
 const HEARD: u64 = 2;
-/// A stall as long as this is one, whatever the peer does; and as many round trips.
+/// A stall of at least this duration, and of this many round trips, is reported whatever the peer does.
 const STALL: Duration = Duration::from_secs(1);
 const STALL_ROUND_TRIPS: u32 = 16;
-/// All stalls together: so long, and so many hundredths of the time.
+/// The least total duration of shorter stalls for a finding, and their least share of the time.
 const TOGETHER: Duration = Duration::from_secs(2);
 const SHARE: f64 = 0.5;
 
-/// A time in which flow control held data up.
+/// A period in which flow control held data back.
 #[derive(Clone, Copy, Debug)]
 struct Stall {
     begin: Duration,
     end: Duration,
-    /// Since when all that was sent is acknowledged.
+    /// The time since which everything that was sent is acknowledged.
     all_arrived: Option<Duration>,
-    /// Packets that came from the peer since then.
+    /// The number of packets received from the peer since then.
     heard: u64,
     limit: Option<u64>,
-    /// It cost nothing so far: data is in flight and there is a queue, so that the path is used.
+    /// Whether it has cost nothing so far: data is in flight and there is a standing queue, so the path is fully used.
     is_free: bool,
 }
 
@@ -36,22 +37,22 @@ impl Stall {
         self.end.saturating_sub(self.begin)
     }
 
-    /// For how long the peer had everything.
+    /// How long the peer has had everything.
     fn waited(&self) -> Duration {
         self.all_arrived.map_or(Duration::ZERO, |since| self.end.saturating_sub(since))
     }
 }
 
-/// Watches how long flow control holds data up, and when it lets go whether they are sent (L4).
+/// Checks how long flow control holds data back, and whether the data is sent once the limit is raised (L4).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stalls {
     present: Option<Stall>,
-    /// A limit was raised, and nothing was sent since.
+    /// Set when a limit was raised and nothing has been sent since.
     raised: Option<(Duration, Duration)>,
     longest: Option<Stall>,
     stopped: Option<Stall>,
     stopped_total: Duration,
-    overslept: Option<(Duration, Duration)>,
+    not_woken: Option<(Duration, Duration)>,
     total: Duration,
     count: u64,
     begin: Option<Duration>,
@@ -80,7 +81,7 @@ impl Stalls {
             self.longest = Some(stall);
         }
         let patience = STOPPED.max(self.rtt.saturating_mul(8));
-        // A peer whose packets do not arrive may be unable to report what it has read.
+        // If nothing is received from the peer, its limits may have been lost.
         if stall.waited() >= patience && stall.heard >= HEARD {
             self.stopped_total = self.stopped_total.saturating_add(stall.waited());
             if self.stopped.is_none_or(|stopped| stopped.waited() < stall.waited()) {
@@ -111,9 +112,9 @@ impl Stalls {
     fn oversleep(&mut self, now: Duration) {
         let Some((raised, patience)) = self.raised.take() else { return };
         let length = now.saturating_sub(raised);
-        let is_worse = self.overslept.is_none_or(|(begin, end)| end.saturating_sub(begin) < length);
+        let is_worse = self.not_woken.is_none_or(|(begin, end)| end.saturating_sub(begin) < length);
         if length > patience && is_worse {
-            self.overslept = Some((raised, now));
+            self.not_woken = Some((raised, now));
         }
     }
 
@@ -164,7 +165,7 @@ impl Detector for Stalls {
                     self.begin(state, state.flow.reached_limit());
                 } else {
                     self.end(state.now);
-                    // There is nothing to send, or another limit blocks: the sender did not miss the update.
+                    // There is nothing to send, or something else blocks sending: no wake-up was missed.
                     self.raised = None;
                 }
             }
@@ -199,7 +200,7 @@ impl Detector for Stalls {
         }
         if let Some(stall) = &mut self.present {
             stall.is_free &= state.ledger.count() > 0 && state.has_standing_queue();
-            // That it is asked for more (DATA_BLOCKED, PING) does not change that it has everything.
+            // DATA_BLOCKED and PING frames do not change that the peer has all the data.
             if carries_stream_data(event) {
                 (stall.all_arrived, stall.heard) = (None, 0);
             } else if state.ledger.count() == 0 {
@@ -234,8 +235,8 @@ impl Detector for Stalls {
                 ],
             });
         }
-        // That the application wrote more than was sent has to be known, or it may just have had nothing.
-        if let Some((begin, end)) = self.overslept.filter(|_| state.flow.has_data().is_some()) {
+        // It must be known that the application wrote more than was sent; otherwise it may have had no data.
+        if let Some((begin, end)) = self.not_woken.filter(|_| state.flow.has_data().is_some()) {
             findings.push(Finding {
                 id: FindingId::NotWoken,
                 severity: end.saturating_sub(begin).as_secs_f64(),

@@ -1,4 +1,4 @@
-//! The window that does not grow.
+//! A congestion window that does not grow.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -8,14 +8,15 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{CongestionState, Event};
 
-/// Clean rounds with data waiting within which a loss-based window must grow: L1 asks for half a datagram a round over
-/// four rounds, and where CUBIC's curve is flat for one datagram in 2.72 s. Twice that.
+/// The number of clean rounds with data waiting, and the time, within which a loss-based window must grow. L1 requires
+/// half a datagram per round over four rounds, and one datagram in 2.72 s where CUBIC's curve is flat. The bounds
+/// are twice that.
 const ROUNDS: u64 = 32;
 const TIME: Duration = Duration::from_millis(5_500);
-/// A window as large as this may be the largest that is configured.
+/// A window of at least this size may be at the configured maximum.
 const LARGE_WINDOW: u64 = 1 << 20;
 
-/// A loss-based window does not grow though nothing is lost and data waits (L1).
+/// Detects a loss-based window that does not grow although nothing is lost and data is waiting (L1).
 #[derive(Clone, Debug, Default)]
 pub(super) struct NoGrowth {
     present: Option<Stretch>,
@@ -48,7 +49,7 @@ impl NoGrowth {
     }
 }
 
-/// Whether the window is, or may be, as large as it is allowed to be.
+/// Whether the window is, or may be, at its maximum.
 fn is_at_maximum(state: &State, window: u64) -> bool {
     window >= LARGE_WINDOW || state.suppressors.iter().any(|(name, _)| &**name == "maximum_window")
 }
@@ -61,7 +62,7 @@ impl Detector for NoGrowth {
             return;
         };
         let grew = self.present.is_some_and(|stretch| window > stretch.window);
-        // At the floor there is a finding of its own.
+        // There is a separate finding for a window at its floor.
         let is_judged = round.is_clean_and_held()
             && !is_at_maximum(state, window)
             && !state.holds_no_more_than_floor();
@@ -103,16 +104,17 @@ impl Detector for NoGrowth {
     }
 }
 
-/// A suppressor of growth has to end (L8) within this many clean rounds with data waiting.
+/// A suppressor of window growth must end within this many clean rounds with data waiting (L8).
 const SUPPRESSED_ROUNDS: u64 = 16;
-/// What belongs to a probe cycle may hold for one, interrupted once (3 s and 63 rounds, twice).
+/// A suppressor that is part of a probe cycle may last for one cycle that is interrupted once (3 s and 63 rounds,
+/// twice).
 const CYCLE_ROUNDS: u64 = 128;
 const CYCLE_TIME: Duration = Duration::from_secs(7);
 
-/// The number of suppressors that are distinguished: a trace may contain any number of names.
+/// The most suppressors that are distinguished, because a trace may contain any number of names.
 const MAX_SUPPRESSORS: usize = 32;
 
-/// Something keeps the window from growing for longer than it may.
+/// Detects a suppressor that keeps the window from growing for too long.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Suppressors {
     held: BTreeMap<Box<str>, Held>,
@@ -124,7 +126,7 @@ struct Held {
     begin: Duration,
     end: Duration,
     rounds: u64,
-    /// It held at every moment of the present round.
+    /// Whether it was active throughout the current round.
     is_whole: bool,
 }
 
@@ -169,7 +171,7 @@ impl Suppressors {
 impl Detector for Suppressors {
     fn on_event(&mut self, _event: &Event, state: &State) {
         for (name, _) in &state.suppressors {
-            // A maximum persists legitimately.
+            // The maximum window may limit growth indefinitely.
             if &**name != "maximum_window"
                 && !self.held.contains_key(name)
                 && self.held.len() < MAX_SUPPRESSORS
@@ -210,13 +212,13 @@ impl Detector for Suppressors {
     }
 }
 
-/// Rounds in a row.
+/// The least number of consecutive rounds for a finding.
 const CLAIMED_ROUNDS: u64 = 16;
 
-/// The controller takes the connection for limited by its application though the window is full (L8).
+/// Detects a controller that regards the connection as application-limited although the window is full (L8).
 #[derive(Clone, Debug, Default)]
 pub(super) struct ApplicationLimitedClaim {
-    /// The claim was dropped at some moment of this round, or never made.
+    /// Whether, at some moment of this round, the controller did not regard the connection as application-limited.
     was_dropped: bool,
     present: Option<(Duration, Duration, u64)>,
     worst: Option<(Duration, Duration, u64)>,

@@ -4,17 +4,17 @@ use std::collections::VecDeque;
 
 use crate::read::{Lost, Packet, PacketSpace};
 
-/// Packets that are remembered; a connection with more in flight is not judged by them.
+/// The most packets that are remembered. The bytes in flight of a connection with more are unknown.
 const MAX_PACKETS: usize = 1 << 17;
-/// The number of lost packets that are remembered, in order to detect spurious losses.
+/// The most lost packets that are remembered, to detect spurious losses.
 const MAX_LOST: usize = 1 << 12;
-/// RFC 9002 §6.1.1.
+/// The recommended packet threshold (RFC 9002 §6.1.1).
 const REORDERING_THRESHOLD: u64 = 3;
-/// What is written within this time of a loss may be what led to it: ngtcp2 writes losses before the packet with
+/// Events that are logged within this time after a loss may be its cause: ngtcp2 logs losses before the packet with
 /// the ACK frame that showed them, and the round-trip time after both.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// A packet of the application's space in flight.
+/// A packet that was sent in the application data packet number space.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     number: u64,
@@ -36,7 +36,7 @@ enum Fate {
 struct Declared {
     sent: Sent,
     at: Duration,
-    /// Neither threshold of RFC 9002 §6.1 was reached.
+    /// Whether it was declared lost before either threshold of RFC 9002 §6.1 was reached.
     is_early: bool,
 }
 
@@ -46,13 +46,13 @@ pub(super) struct Acknowledged {
     pub(super) number: u64,
     pub(super) sent: Duration,
     pub(super) length: u64,
-    /// When it had been declared lost, if it had, and whether that was before its time (RFC 9002 §6.1).
+    /// When it was declared lost, if it was, and whether that was too early (RFC 9002 §6.1).
     pub(super) lost: Option<(Duration, bool)>,
-    /// It was the highest of all that are acknowledged.
+    /// Whether it has the largest acknowledged packet number.
     pub(super) is_newest: bool,
 }
 
-/// A packet that was declared lost, or that RFC 9002 would have declared lost where the trace has no loss events.
+/// A packet that was declared lost, or that RFC 9002 would have declared lost if the trace lacks losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LostPacket {
     pub(super) sent: Duration,
@@ -60,22 +60,23 @@ pub(super) struct LostPacket {
     pub(super) is_mtu_probe: bool,
 }
 
-/// The packets of the application's space that were sent and not yet acknowledged, in the trace's words.
+/// The packets of the application data packet number space that were sent and, according to the trace, not yet
+/// acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     packets: VecDeque<Sent>,
     lost: VecDeque<Declared>,
     largest_acknowledged: Option<u64>,
-    /// Bytes of outstanding packets that ask for an acknowledgement, and how many these are.
+    /// The bytes and the number of the ack-eliciting packets that are outstanding.
     bytes: u64,
     count: u64,
-    /// Packets that were sent, in all.
+    /// The total number of packets that were sent.
     pub(super) sent_in_all: u64,
     rtt: Option<Duration>,
     has_loss_events: bool,
-    /// A packet went out without a length or there were too many: bytes are not known.
-    is_vague: bool,
-    /// What the last event lost.
+    /// Whether the bytes are unknown, because a packet was logged without a length or there were too many packets.
+    has_unknown_bytes: bool,
+    /// The packets that were declared lost with the last event.
     pub(super) newly_lost: Vec<LostPacket>,
 }
 
@@ -91,15 +92,15 @@ impl Ledger {
         if !is_eliciting {
             return;
         }
-        self.is_vague |= packet.length.is_none();
+        self.has_unknown_bytes |= packet.length.is_none();
         let length = packet.length.unwrap_or_default();
-        // Numbers only grow (RFC 9000 §12.3); a trace that has it otherwise is not judged by them.
+        // Packet numbers only increase (RFC 9000 §12.3). In a trace in which they do not, the bytes are unknown.
         if self.packets.back().is_some_and(|last| last.number >= number) {
-            self.is_vague = true;
+            self.has_unknown_bytes = true;
             return;
         }
         if self.packets.len() >= MAX_PACKETS {
-            self.is_vague = true;
+            self.has_unknown_bytes = true;
             self.drop_oldest();
         }
         self.bytes = self.bytes.saturating_add(length);
@@ -178,7 +179,7 @@ impl Ledger {
         self.count = self.count.saturating_sub(count);
     }
 
-    /// What was declared lost comes after all.
+    /// Handles an acknowledgement of packets that were declared lost.
     fn acknowledge_lost(
         &mut self,
         range: &RangeInclusive<u64>,
@@ -203,7 +204,7 @@ impl Ledger {
         });
     }
 
-    /// A stack that writes no losses declares them as RFC 9002 §6.1 has it, later than this at most.
+    /// Presumes losses if the stack does not log them. A stack that follows RFC 9002 §6.1 has declared them by then.
     fn presume_losses(&mut self, now: Duration) {
         if self.has_loss_events {
             return;
@@ -264,8 +265,8 @@ impl Ledger {
         self.forget();
     }
 
-    /// Whether a packet that is declared lost `at` a time is so before either threshold of RFC 9002 §6.1 is
-    /// reached, with a tenth to spare.
+    /// Whether a packet that is declared lost at `at` is declared lost before either threshold of RFC 9002 §6.1 is
+    /// reached, with a tolerance of a tenth.
     fn is_early(&self, sent: &Sent, at: Duration) -> bool {
         let (Some(largest), Some(rtt)) = (self.largest_acknowledged, self.rtt) else {
             return false;
@@ -274,7 +275,7 @@ impl Ledger {
         !is_overtaken && at.saturating_sub(sent.at) < rtt
     }
 
-    /// More is known of the moment in which packets were declared lost.
+    /// Checks again whether recent losses were declared too early, after more was logged about that moment.
     fn reconsider(&mut self, now: Duration) {
         for index in (0..self.lost.len()).rev() {
             let Some(lost) = self.lost.get(index).copied() else { return };
@@ -288,7 +289,7 @@ impl Ledger {
         }
     }
 
-    /// Removes settled packets, the oldest first.
+    /// Removes the oldest packets whose fate is known.
     fn forget(&mut self) {
         while self.packets.front().is_some_and(|sent| sent.fate != Fate::Outstanding) {
             self.packets.pop_front();
@@ -300,8 +301,8 @@ impl Ledger {
         self.reconsider(now);
     }
 
-    /// Whether the trace has the peer's acknowledgements.
-    pub(super) const fn has_acks(&self) -> bool {
+    /// Whether the trace contains the peer's acknowledgements.
+    pub(super) const fn knows_acks(&self) -> bool {
         self.largest_acknowledged.is_some()
     }
 
@@ -309,12 +310,12 @@ impl Ledger {
         self.has_loss_events
     }
 
-    /// The outstanding bytes. `None` if the trace does not show them.
+    /// The bytes of the outstanding ack-eliciting packets. `None` if the trace lacks this information.
     pub(super) const fn bytes(&self) -> Option<u64> {
-        if self.is_vague || !self.has_acks() { None } else { Some(self.bytes) }
+        if self.has_unknown_bytes || !self.knows_acks() { None } else { Some(self.bytes) }
     }
 
-    /// How many packets are outstanding that ask for an acknowledgement.
+    /// The number of outstanding ack-eliciting packets.
     pub(super) const fn count(&self) -> u64 {
         self.count
     }

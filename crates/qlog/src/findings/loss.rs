@@ -1,4 +1,4 @@
-//! Losses that were none (S17, S14).
+//! Spurious losses (S17, S14).
 
 use core::time::Duration;
 
@@ -6,29 +6,31 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{Event, EventKind};
 
-/// Packets that were declared lost before their time: so many, and one of a hundred sent.
+/// The least number of packets that were declared lost too early for a finding. They must also be one in a hundred
+/// of the packets sent.
 const EARLY: u64 = 8;
-/// Packets that were declared lost and arrived: so many, one of a hundred sent, and half of all losses.
+/// The least number of packets that were declared lost but arrived for a finding. They must also be one in a hundred
+/// of the packets sent and half of all losses.
 const SPURIOUS: u64 = 32;
 
-/// Counts losses that turn out to be none.
+/// Counts losses that turn out to be spurious.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spurious {
     spurious: Count,
     early: Count,
-    /// The stack's own count (quic-go).
+    /// The spurious losses that the stack itself logs (quic-go).
     stated: Count,
-    /// Congestion events, and those that were undone, if the trace contains them.
+    /// The number of congestion events and of those that were undone, if the trace has them.
     events: Option<(u64, u64)>,
     cuts: Cuts,
 }
 
-/// Reductions of the window in answer to losses, and those that were taken back, as the window shows them.
+/// Reductions of the window in response to losses, and those that were undone, inferred from the window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cuts {
     made: u64,
     undone: u64,
-    /// The latest, as long as it was not taken back.
+    /// The latest reduction, unless it was undone.
     present: Option<Cut>,
     /// Bytes acknowledged since the window last changed.
     acknowledged: u64,
@@ -36,7 +38,7 @@ struct Cuts {
 
 #[derive(Clone, Copy, Debug)]
 struct Cut {
-    /// The loss that it answers.
+    /// The time of the loss that it responds to.
     loss: Duration,
     /// The window before it.
     before: u64,
@@ -65,7 +67,8 @@ impl Cuts {
         } else if let Some(cut) = self.present
             && after >= cut.before
         {
-            // Growth is a datagram a round trip, or at most half of the acknowledged bytes (RFC 9438 §4.4).
+            // The window grows by at most one datagram per round trip or half of the acknowledged bytes
+            // (RFC 9438 §4.4).
             let most = if after == cut.before { 0 } else { acknowledged / 2 };
             if after.saturating_sub(before) <= most.saturating_add(state.datagram()) {
                 return;
@@ -136,8 +139,8 @@ impl Detector for Spurious {
         }
         let all =
             if self.stated.packets > self.spurious.packets { self.stated } else { self.spurious };
-        // A cut that was taken back has cost a retransmission and nothing else; some of the others may have had losses that
-        // were real. Where there was none, as with BBR, nothing else was lost either.
+        // A reduction that was undone has cost nothing but a retransmission, and some of the other reductions may be due
+        // to real losses. If there was no reduction, as with BBR, the cost was only retransmissions as well.
         let (cuts, undone) = self.events.unwrap_or((self.cuts.made, self.cuts.undone));
         let was_undone = undone.saturating_mul(2) >= cuts;
         if let Some(first) = all.first

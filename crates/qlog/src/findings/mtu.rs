@@ -1,4 +1,4 @@
-//! Packets that the path drops because of their properties: too large, or marked.
+//! Packets that the path drops because they are too large or have an ECN mark.
 
 use core::time::Duration;
 
@@ -6,12 +6,12 @@ use super::state::{LEAST_DATAGRAM, State};
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{Event, EventKind};
 
-/// Large packets that are lost in a row.
+/// The least number of consecutive large packets that are lost, for a finding.
 const LARGE: u64 = 8;
-/// So often a small packet that was sent between them arrives.
+/// The least number of times that a small packet sent between them arrives.
 const ALTERNATIONS: u64 = 3;
 
-/// Large packets are lost, all of them, and small ones arrive (RFC 8899 §1.1).
+/// Detects that all large packets are lost while small ones arrive (RFC 8899 §1.1).
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlackHole {
     run: Option<Run>,
@@ -25,7 +25,7 @@ struct Run {
     last: Duration,
     end: Duration,
     lost: u64,
-    /// When a small one was sent that arrived, after the last large one.
+    /// When a small packet that arrived was sent, if that was after the last large one.
     small: Option<Duration>,
     alternations: u64,
     least: u64,
@@ -104,10 +104,10 @@ impl Detector for BlackHole {
     }
 }
 
-/// Packets that are marked and not acknowledged, after which marking has to end (L10).
+/// The number of marked packets without an acknowledgement after which the sender must stop marking (L10).
 const MARKED: u64 = 10;
 
-/// Marked packets do not arrive, and the sender continues to mark (RFC 9000 §13.4.2).
+/// Detects a sender that continues to mark packets although marked packets do not arrive (RFC 9000 §13.4.2).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ecn {
     since: Option<Duration>,
@@ -132,7 +132,7 @@ impl Detector for Ecn {
         }
         let Some(since) = self.since else { return };
         let length = state.now.saturating_sub(since);
-        // Ten packets or three probe timeouts; both, and twice the time.
+        // The RFC suggests ten packets or three probe timeouts. The bound here is both, and twice the time.
         if self.sent > MARKED && length > state.probe_timeout().saturating_mul(6) {
             self.found = Some((since, state.now, self.sent));
         }

@@ -1,4 +1,4 @@
-//! A pacer that holds back what the window lets go (L6).
+//! A pacer that holds back data that the congestion window allows (L6).
 
 use core::time::Duration;
 
@@ -6,10 +6,10 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::Event;
 
-/// Rounds in a row with data waiting.
+/// The least number of consecutive rounds with data waiting, for a finding.
 const ROUNDS: u64 = 16;
 
-/// The pacing rate is too low for the window.
+/// Detects a pacing rate that is too low for the window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pacer {
     present: Option<Slow>,
@@ -21,7 +21,7 @@ struct Slow {
     begin: Duration,
     end: Duration,
     rounds: u64,
-    /// Bytes a round trip.
+    /// The bytes per round trip that the pacer allows, and those that it must allow.
     paced: f64,
     wanted: f64,
 }
@@ -32,16 +32,16 @@ impl Slow {
     }
 }
 
-/// The bytes that the pacer releases in a round trip, and those that it should release, if those are more.
+/// The bytes per round trip that the pacer allows, and those that it must allow, if that is more.
 fn shortfall(state: &State) -> Option<(f64, f64)> {
     let (rate, rtt) = (state.metrics.pacing_rate?, state.rtt()?);
     let window = state.metrics.congestion_window?;
     let paced = rate as f64 / 8.0 * rtt.as_secs_f64();
     let wanted = if state.is_model_based {
-        // Of BBR's least window of four datagrams one for each round trip, and less by the margin.
+        // With its minimum window of four datagrams, BBR must send one per round trip, less the pacing margin.
         state.datagram() as f64 * 0.5
     } else {
-        // RFC 9002 §7.7 has at least the window for each round trip; half of it is a bug.
+        // RFC 9002 §7.7 paces at least one window per round trip. Less than half of that is a bug.
         window as f64 * 0.5
     };
     (paced < wanted).then_some((paced, wanted))

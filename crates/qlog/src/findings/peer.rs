@@ -1,4 +1,4 @@
-//! What the peer does not do.
+//! Problems that the peer causes.
 
 use core::time::Duration;
 
@@ -6,15 +6,15 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{Blocked, Event, EventKind, Frame, PacketType};
 
-/// A client probes after its first timeout of 1 s (RFC 9002 §6.2.2), and again 2 s later if that is lost; a server
-/// that is held up for longer has a client that does not.
+/// A client probes after its first timeout of 1 s (RFC 9002 §6.2.2), and again 2 s later if that probe is lost. If a
+/// server is blocked for longer, its client does not probe.
 const AMPLIFICATION: Duration = Duration::from_secs(5);
 
-/// A server may not send, because its client's address is not validated (RFC 9000 §8.1).
+/// Detects a server that cannot send because its client's address is not validated (RFC 9000 §8.1).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Amplification {
     since: Option<Duration>,
-    /// What was received and sent before the address was validated, in bytes.
+    /// The bytes that were received and sent before the address was validated.
     received: u64,
     sent: u64,
     is_validated: bool,
@@ -92,11 +92,11 @@ impl Detector for Amplification {
     }
 }
 
-/// Packets of the peer without an ACK among them.
+/// The least number of packets from the peer without an ACK frame, and the least duration, for a finding.
 const PACKETS: u64 = 8;
 const STARVED: Duration = Duration::from_secs(1);
 
-/// The peer sends, and does not acknowledge.
+/// Detects a peer that sends but does not acknowledge.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AckStarvation {
     since: Option<Duration>,
@@ -161,11 +161,11 @@ impl Detector for AckStarvation {
     }
 }
 
-/// ACKs that are late: so many, and so many hundredths of all.
+/// The least number of late ACKs for a finding, and their least share of all ACKs.
 const LATE: u64 = 32;
 const LATE_SHARE: f64 = 0.5;
 
-/// The peer holds acknowledgements back for longer than it announced (S19).
+/// Detects a peer that delays acknowledgements for longer than its max_ack_delay (S19).
 #[derive(Clone, Debug, Default)]
 pub(super) struct LateAcknowledgements {
     acks: u64,
@@ -186,7 +186,8 @@ impl Detector for LateAcknowledgements {
         for frame in packet.frames.iter().flatten() {
             let Frame::Ack { delay: Some(delay), .. } = frame else { continue };
             self.acks = self.acks.saturating_add(1);
-            // Twice, and what a scheduler may add. A delay that is longer than all it took is in another unit.
+            // Twice the announced delay, plus what a scheduler may add. A delay that is longer than the whole round
+            // trip must be in another unit.
             let allowed = announced.saturating_mul(2).saturating_add(Duration::from_millis(20));
             if *delay <= allowed || *delay > took {
                 continue;

@@ -1,4 +1,4 @@
-//! States of the controller that do not end (L5).
+//! Congestion states that do not end (L5).
 
 use core::time::Duration;
 
@@ -7,16 +7,16 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{CongestionState, Event, EventKind};
 
-/// For how many clean rounds with data waiting, and for how long, a state may last. What L5 asks for, four times,
-/// because rounds and the ends of states begin at different packets.
+/// The most clean rounds with data waiting, and the longest time, that a state may last: four times the bounds of L5,
+/// because rounds and states do not begin at the same packets.
 fn bound(state: &CongestionState) -> Option<(u64, Duration)> {
     match state {
-        // Until a packet sent in it is acknowledged (RFC 9002 §7.3.2); L5 allows two round trips.
+        // Recovery lasts until a packet sent in it is acknowledged (RFC 9002 §7.3.2); L5 allows two round trips.
         CongestionState::Recovery => Some((8, Duration::ZERO)),
         // Five rounds (RFC 9406 §4.3).
         CongestionState::ConservativeSlowStart => Some((20, Duration::ZERO)),
         CongestionState::Drain => Some((20, Duration::ZERO)),
-        // Draining, 200 ms, and two rounds.
+        // Time to drain, 200 ms, and two rounds.
         CongestionState::ProbeRtt => Some((24, Duration::from_millis(800))),
         CongestionState::ProbeBandwidth(part) if part.ends_with("REFILL") => {
             Some((8, Duration::ZERO))
@@ -28,7 +28,7 @@ fn bound(state: &CongestionState) -> Option<(u64, Duration)> {
     }
 }
 
-/// Watches how long each state lasts.
+/// Checks how long each state lasts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Phases {
     begin: Duration,
@@ -53,9 +53,9 @@ impl Phases {
         }
     }
 
-    /// Whether the window behaved in this round as its state implies. quiche does not log that it left conservative slow start
-    /// for congestion avoidance: growth of less than a quarter of the permitted, a sixteenth of the window a round (RFC 9406
-    /// §4.2), belongs to another state.
+    /// Whether the growth of the window in this round matches the state. quiche does not log that it leaves conservative
+    /// slow start for congestion avoidance. If the window grows by less than a sixteenth in a round, a quarter of what
+    /// RFC 9406 §4.2 allows, the state is no longer conservative slow start.
     fn is_as_named(&self, round: &Round) -> bool {
         let (CongestionState::ConservativeSlowStart, Some(before), Some(after)) =
             (&self.state, round.window_before, round.window_after)

@@ -3,15 +3,15 @@ use core::time::Duration;
 use super::ledger::Acknowledged;
 use crate::read::{Packet, PacketSpace};
 
-/// A packet-timed round: from a moment until the first packet that is sent after it is acknowledged. Where the
-/// trace has no acknowledgements, a smoothed round-trip time.
+/// A packet-timed round: it lasts until the first packet that is sent after its beginning is acknowledged. If the trace
+/// has no acknowledgements, it lasts a smoothed round-trip time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Round {
     pub(super) began: Duration,
     pub(super) ended: Duration,
-    /// A packet was declared lost in it, or the peer reported new marks of congestion.
+    /// Whether a packet was declared lost in it, or the peer reported new ECN-CE marks.
     pub(super) had_congestion: bool,
-    /// At some moment the window or the pacer held data back, and at none there was nothing to send.
+    /// Whether the window or the pacer held data back at some moment, and there was data to send at every moment.
     pub(super) is_held: bool,
     /// The congestion window at its beginning and at its end.
     pub(super) window_before: Option<u64>,
@@ -19,7 +19,7 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// Nothing was lost or marked, and data waited: the window has to grow (L1).
+    /// Whether nothing was lost or marked and data was waiting, so that the window must grow (L1).
     pub(super) const fn is_clean_and_held(&self) -> bool {
         !self.had_congestion && self.is_held
     }
@@ -29,7 +29,7 @@ impl Round {
     }
 }
 
-/// The current values that are recorded with a round.
+/// The current state of the connection that rounds depend on.
 pub(super) struct Present {
     pub(super) now: Duration,
     pub(super) is_held: bool,
@@ -37,7 +37,7 @@ pub(super) struct Present {
     pub(super) has_congestion: bool,
     pub(super) window: Option<u64>,
     pub(super) rtt: Option<Duration>,
-    pub(super) has_acks: bool,
+    pub(super) knows_acks: bool,
 }
 
 /// Counts rounds.
@@ -71,7 +71,7 @@ impl Rounds {
         self.had_congestion |= present.has_congestion;
         self.was_held |= present.is_held;
         self.waited_for_data |= present.is_waiting_for_data;
-        let has_ended = if present.has_acks {
+        let has_ended = if present.knows_acks {
             acknowledged.iter().any(|packet| packet.number >= self.end_number)
         } else {
             present.rtt.is_some_and(|rtt| present.now.saturating_sub(self.began) >= rtt)

@@ -1,4 +1,4 @@
-//! Data that waits and is not sent, and probes that do not come.
+//! Waiting data that is not sent, and probes that are not sent.
 
 use core::time::Duration;
 
@@ -6,10 +6,10 @@ use super::state::State;
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{Blocked, Event, EventKind};
 
-/// Together this much idle time is worth a finding.
+/// The least total idle time for a finding.
 const IDLE_TIME: Duration = Duration::from_millis(500);
 
-/// Nothing is in flight though data waits and nothing is in the way (L4).
+/// Detects that nothing is in flight although data is waiting and nothing blocks sending (L4).
 #[derive(Clone, Debug, Default)]
 pub(super) struct IdleWithData {
     since: Option<Duration>,
@@ -92,15 +92,15 @@ impl Detector for IdleWithData {
     }
 }
 
-/// Probe timeouts double at most so often.
+/// The probe timeout is doubled at most this many times.
 const MAX_BACKOFF: u32 = 16;
 
-/// Something is outstanding, and the probe that has to ask for it does not come (L3).
+/// Detects that packets are outstanding but the probe for them is not sent (L3).
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProbeOverdue {
-    /// Since when nothing was sent or acknowledged, and how long that may last.
+    /// The time since which nothing was sent or acknowledged, and how long that may last.
     since: Option<(Duration, Duration)>,
-    /// The number of consecutive timeouts, as observed from outside.
+    /// The number of consecutive timeouts, inferred from the packets.
     timeouts: u32,
     worst: Option<(Duration, Duration, Duration)>,
     total: Duration,
@@ -111,7 +111,8 @@ impl ProbeOverdue {
         let reported = state.metrics.pto_count.and_then(|count| u32::try_from(count).ok());
         let backoff = self.timeouts.max(reported.unwrap_or_default()).min(MAX_BACKOFF);
         let factor = 1_u32.checked_shl(backoff).unwrap_or(u32::MAX);
-        // Twice the value, and half a second: estimates may be newer than those in the trace, and machines are busy.
+        // Twice the timeout, plus half a second: the stack's estimates may be newer than those in the trace, and the
+        // machine may be busy.
         let allowed = state.probe_timeout().saturating_mul(factor).saturating_mul(2);
         allowed.saturating_add(Duration::from_millis(500))
     }
@@ -152,7 +153,7 @@ impl Detector for ProbeOverdue {
         }
         if is_waiting {
             let begin = self.since.map_or(state.now, |(since, _)| since);
-            // The permitted time grows with new estimates, and never shrinks.
+            // The allowed time may increase as the estimates change, but it never decreases.
             let known = self.since.map_or(Duration::ZERO, |(_, allowed)| allowed);
             self.since = Some((begin, self.allowed(state).max(known)));
         }

@@ -3,14 +3,14 @@ use core::time::Duration;
 use super::state::State;
 use crate::read::Blocked;
 
-/// What sending was limited by, as shares of the time from the handshake's end until the connection's.
+/// What limited sending, as shares of the time from the end of the handshake to the end of the connection.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Shares {
-    /// Each limit that there was with its share, from zero to one; the largest comes first.
+    /// Each limit that occurred, with its share from zero to one. The largest share comes first.
     pub limits: Vec<(&'static str, f64)>,
 }
 
-/// How long each thing limited sending.
+/// Measures for how long each limit applied.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clocks {
     times: [Duration; LIMITS.len()],
@@ -52,7 +52,7 @@ fn limit(state: &State) -> usize {
 }
 
 impl Clocks {
-    /// Nothing happened until `now`.
+    /// Adds the time until `now`, in which the state did not change.
     pub(super) fn until(&mut self, now: Duration, state: &State) {
         let passed = now.saturating_sub(self.last);
         self.last = now;

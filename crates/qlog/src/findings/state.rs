@@ -1,9 +1,9 @@
-//! The current state of the connection, the only place where events are interpreted. Detectors read it and keep only their
-//! own data.
+//! The current state of the connection, derived from the events in this one place. Detectors read it, and keep only
+//! what is specific to them.
 
 use core::time::Duration;
 
-use super::flow::FlowBooks;
+use super::flow::FlowControl;
 use super::ledger::{Acknowledged, Ledger};
 use super::rounds::{Round, Rounds};
 use crate::read::{
@@ -11,54 +11,54 @@ use crate::read::{
     Parameters, RecoveryParameters,
 };
 
-/// RFC 9000 §14: what every path carries.
+/// The smallest maximum datagram size that a path must support (RFC 9000 §14).
 pub(super) const LEAST_DATAGRAM: u64 = 1200;
-/// RFC 9000 §18.2: what an end that announces nothing may wait with an acknowledgement.
+/// The max_ack_delay of an endpoint that does not announce one (RFC 9000 §18.2).
 const DEFAULT_MAX_ACK_DELAY: Duration = Duration::from_millis(25);
-/// RFC 9002 §6.2.2: the round-trip time before there is a sample.
+/// The round-trip time that is assumed before there is a sample (RFC 9002 §6.2.2).
 const INITIAL_RTT: Duration = Duration::from_millis(333);
-/// RFC 9002 §6.1.2.
+/// The recommended timer granularity (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
-/// A window of more datagrams than this is at no controller's floor: BBR's is four.
+/// The largest floor of any controller, in datagrams: BBR's.
 const FLOOR_DATAGRAMS: u64 = 4;
 
-/// The result of an event.
+/// The effects of an event.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Step {
-    /// A packet-timed round that ended with it.
+    /// The packet-timed round that ended with it, if any.
     pub(super) round: Option<Round>,
-    /// Packets that it declared lost, probes for a larger datagram left out.
+    /// The number of packets that were declared lost with it, without probes for a larger datagram.
     pub(super) lost: u64,
-    /// Packets that were acknowledged for the first time.
+    /// The packets that were acknowledged for the first time.
     pub(super) acknowledged: Vec<Acknowledged>,
-    /// An ACK frame was received, even if it acknowledges nothing new.
+    /// Whether an ACK frame was received, even if it acknowledges nothing new.
     pub(super) had_ack: bool,
     /// The congestion window before it, if it changed.
     pub(super) window_before: Option<u64>,
 }
 
-/// What is known of the connection.
+/// The known state of the connection.
 #[derive(Clone, Debug)]
 pub(super) struct State {
     pub(super) now: Duration,
     pub(super) step: Step,
-    /// The metrics as last written.
+    /// The latest metrics in the trace.
     pub(super) metrics: Metrics,
     pub(super) congestion_state: CongestionState,
-    /// The controller is BBR or its like.
+    /// Whether the controller is model-based, such as BBR.
     pub(super) is_model_based: bool,
-    /// The reason that sending is blocked, if the trace contains such reasons.
+    /// The reason that sending is blocked, if the trace logs such reasons.
     pub(super) blocked: Option<Blocked>,
     pub(super) knows_blocked: bool,
     pub(super) ledger: Ledger,
     pub(super) rounds: Rounds,
-    pub(super) flow: FlowBooks,
-    /// Packets that were declared lost, in all, and when the last one was.
+    pub(super) flow: FlowControl,
+    /// The total number of packets that were declared lost, and the time of the last loss.
     pub(super) lost: u64,
     pub(super) last_loss: Option<Duration>,
-    /// Whether the trace shows losses.
+    /// Whether the trace shows losses at all.
     pub(super) knows_losses: bool,
-    /// Marks of congestion that the peer has counted.
+    /// The number of ECN-CE marks that the peer has reported.
     pub(super) ce: u64,
     pub(super) last_ce: Option<Duration>,
     pub(super) last_sent: Option<Duration>,
@@ -68,9 +68,9 @@ pub(super) struct State {
     pub(super) remote: Parameters,
     pub(super) parameters: RecoveryParameters,
     pub(super) is_closed: bool,
-    /// The first packet was received: this is a server.
+    /// Whether this endpoint is the server, which is the case if the first packet was received.
     pub(super) is_server: Option<bool>,
-    /// The suppressors of growth, if the trace contains them.
+    /// What keeps the window from growing, if the trace logs this.
     pub(super) suppressors: Vec<(Box<str>, u64)>,
     largest_sent: u64,
     smallest_window: Option<u64>,
@@ -89,7 +89,7 @@ impl Default for State {
             knows_blocked: false,
             ledger: Ledger::default(),
             rounds: Rounds::default(),
-            flow: FlowBooks::default(),
+            flow: FlowControl::default(),
             lost: 0,
             last_loss: None,
             knows_losses: false,
@@ -112,7 +112,7 @@ impl Default for State {
 }
 
 impl State {
-    /// Processes an event. [`step`](Self::step) returns the result.
+    /// Processes an event. Its effects are in [`step`](Self::step) afterwards.
     pub(super) fn update(&mut self, event: &Event) {
         self.now = event.at;
         self.step = Step::default();
@@ -237,13 +237,13 @@ impl State {
         }
         if let Some(total) = new.lost_packets {
             let before = self.lost_total.replace(total).unwrap_or_default();
-            // A loss that a stack logs twice counts once.
+            // If a stack logs losses in both ways, they are counted only once.
             if !self.ledger.has_loss_events() {
                 self.knows_losses = true;
                 self.note_losses(total.saturating_sub(before));
             }
         }
-        // A sample makes an estimate of it; some write a default before.
+        // The smoothed value is an estimate only once there is a sample; some stacks log a default before.
         if let Some(rtt) = new.smoothed_rtt.filter(|_| new.latest_rtt.is_some()) {
             self.ledger.set_rtt(self.now, rtt.max(new.latest_rtt.unwrap_or_default()));
         }
@@ -272,17 +272,17 @@ impl State {
             has_congestion: self.has_congestion(),
             window: self.metrics.congestion_window,
             rtt: self.metrics.latest_rtt.and(self.metrics.smoothed_rtt),
-            has_acks: self.ledger.has_acks(),
+            knows_acks: self.ledger.knows_acks(),
         };
         self.step.round = self.rounds.update(&present, &self.step.acknowledged);
     }
 
-    /// Whether this very event brought news of congestion: a loss, or marks that the peer has counted.
+    /// Whether the current event signalled congestion: a loss, or new ECN-CE marks reported by the peer.
     pub(super) fn has_congestion(&self) -> bool {
         self.step.lost > 0 || self.last_ce == Some(self.now)
     }
 
-    /// Whether more is in flight than fits the path: a round trip takes twice the minimum.
+    /// Whether there is a standing queue: the round-trip time is at least twice the minimum.
     pub(super) fn has_standing_queue(&self) -> bool {
         let least = self.metrics.minimum_rtt.filter(|least| !least.is_zero());
         self.rtt().zip(least).is_some_and(|(rtt, least)| rtt >= least.saturating_mul(2))
@@ -304,7 +304,8 @@ impl State {
         self.parameters.max_datagram_size.unwrap_or(sent).max(sent).max(LEAST_DATAGRAM)
     }
 
-    /// The minimum congestion window: the one in the trace, or the smallest that occurred, if that is a few datagrams.
+    /// The minimum congestion window: the value that the stack logs, or the smallest window so far if that is only a
+    /// few datagrams.
     pub(super) fn floor(&self) -> Option<u64> {
         if let Some(known) = self.parameters.minimum_window {
             return Some(known);
@@ -321,8 +322,8 @@ impl State {
         }
     }
 
-    /// Whether the window lets no more datagrams go than its floor: for a loss-based controller, which grows by
-    /// whole datagrams in the end, that is the same. BBR's window may have its reasons to be just above.
+    /// Whether the window allows no more datagrams than its floor. For a loss-based controller, which ultimately grows
+    /// by whole datagrams, this is equivalent to being at the floor. BBR may have reasons to be just above it.
     pub(super) fn holds_no_more_than_floor(&self) -> bool {
         if self.is_model_based {
             return self.is_at_floor();
@@ -348,8 +349,8 @@ impl State {
         smoothed.saturating_add(variation.saturating_mul(4).max(GRANULARITY)).saturating_add(delay)
     }
 
-    /// For how long something that a stack does at once may seem to take before it is remarkable: four
-    /// round trips, at least 100 ms, so that neither timers of an operating system nor pacing of a round trip matter.
+    /// The time that an action which a stack should take immediately may appear to take: four round trips, but at least
+    /// 100 ms, so that neither the timers of the operating system nor pacing over a round trip matter.
     pub(super) fn patience(&self) -> Duration {
         let rtt =
             self.rtt().unwrap_or(INITIAL_RTT).max(self.metrics.latest_rtt.unwrap_or_default());

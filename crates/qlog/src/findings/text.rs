@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// A point in time or a length of time, with three or four significant digits.
+/// Formats a point in time or a duration, with three or four significant digits.
 pub(super) fn time(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds >= 100.0 {
@@ -18,18 +18,18 @@ pub(super) fn time(duration: Duration) -> String {
     }
 }
 
-/// A number with one decimal place, if that is not zero.
+/// Formats a number with one decimal place, which is omitted if it is zero.
 pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").unwrap_or(&text).to_owned()
 }
 
-/// Bytes, with a comma for each three digits.
+/// Formats a number of bytes, with commas between groups of three digits.
 pub(super) fn bytes(count: u64) -> String {
     format!("{} bytes", self::count(count))
 }
 
-/// How many, with a comma for each three digits.
+/// Formats a count, with commas between groups of three digits.
 pub(super) fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -42,7 +42,7 @@ pub(super) fn count(count: u64) -> String {
     text
 }
 
-/// A part of a whole.
+/// Formats a part of a whole as a percentage.
 pub(super) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "0 %".to_owned();
@@ -56,7 +56,7 @@ mod tests {
     use core::time::Duration;
 
     #[test]
-    fn metrics_are_as_long_as_they_mean_something() {
+    fn metrics_have_only_significant_digits() {
         let text = |nanoseconds| time(Duration::from_nanos(nanoseconds));
         assert_eq!(text(7_695_000_000), "7.7 s");
         assert_eq!(text(123_400_000_000), "123 s");

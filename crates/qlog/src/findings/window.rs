@@ -1,4 +1,4 @@
-//! The window at its floor, and below.
+//! A congestion window at or below its floor.
 
 use core::time::Duration;
 
@@ -6,18 +6,19 @@ use super::state::{LEAST_DATAGRAM, State};
 use super::{Detector, Finding, FindingId, text};
 use crate::read::{CongestionState, Event, EventKind};
 
-/// The number of clean rounds with data waiting after which a loss-based controller must have left its floor. Recovery ends
-/// two round trips after the last loss (L5), and then the window grows by half a datagram a round over four rounds (L1):
-/// six. This is twice that and a few more, since a trace contains less than the lab's checker observes.
+/// The number of clean rounds with data waiting after which a loss-based controller must have left its floor. Recovery
+/// ends two round trips after the last loss (L5), and then the window grows by half a datagram per round over four
+/// rounds (L1), which makes six. The bound is a few more than twice that, because a trace shows less than the lab's
+/// checker sees.
 const ROUNDS: u64 = 16;
-/// The same for BBR, whose budget grows within a probe cycle (L1): 63 rounds or 3 s, and one that ProbeRTT
-/// interrupts is another.
+/// The bounds for BBR, whose window grows within one probe cycle (L1) of 63 rounds or 3 s. A cycle that ProbeRTT
+/// interrupts starts over, so they are those of two cycles.
 const MODEL_ROUNDS: u64 = 128;
 const MODEL_TIME: Duration = Duration::from_secs(7);
-/// Rounds in a row without data waiting that end a stretch.
+/// The number of consecutive rounds without data waiting that end a stretch.
 const IDLE_ROUNDS: u64 = 3;
 
-/// A stretch in which the window lets no more datagrams go than its floor, and nothing is lost.
+/// A stretch in which the window allows no more datagrams than its floor, and nothing is lost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stretch {
     begin: Duration,
@@ -25,9 +26,9 @@ struct Stretch {
     rounds: u64,
     idle_rounds: u64,
     state_changes: u64,
-    /// How often the last byte in flight was acknowledged.
+    /// How often the bytes in flight fell to zero.
     emptied: u64,
-    /// Rounds that ended in recovery.
+    /// The number of rounds that ended in recovery.
     in_recovery: u64,
     round_trips: Duration,
     /// The smallest and the largest window in it.
@@ -44,14 +45,14 @@ enum Swing {
     Flight,
 }
 
-/// Whether two times are about equal, within the precision of a trace.
+/// Whether two times are equal as far as a trace can show.
 fn is_about(period: Duration, round_trip: Duration) -> bool {
     (0.85..=1.15).contains(&(period.as_secs_f64() / round_trip.as_secs_f64().max(1e-9)))
 }
 
 impl Stretch {
-    /// The value that alternates in the meantime, and its period.
-    fn rhythm(&self) -> Option<(Swing, Duration)> {
+    /// What alternates during the stretch, and its period.
+    fn alternation(&self) -> Option<(Swing, Duration)> {
         let period = |swings: f64| self.length().div_f64(swings.max(1.0));
         if self.state_changes >= self.rounds {
             Some((Swing::State, period(self.state_changes as f64 / 2.0)))
@@ -62,9 +63,9 @@ impl Stretch {
         }
     }
 
-    /// The same as a metric.
+    /// The alternation as a metric.
     fn swing_metric(&self, mean_rtt: Duration) -> Option<(&'static str, String)> {
-        let (swing, period) = self.rhythm()?;
+        let (swing, period) = self.alternation()?;
         let equals = if is_about(period, mean_rtt) { " (one round trip)" } else { "" };
         let name = match swing {
             Swing::State => "into recovery and back every",
@@ -78,13 +79,13 @@ impl Stretch {
     }
 }
 
-/// All the time at the floor itself, lossy or not.
+/// The total time exactly at the floor, with or without losses.
 #[derive(Clone, Debug, Default)]
 struct TimeAtFloor {
     total: Duration,
     since: Option<Duration>,
     first: Option<Duration>,
-    /// What the floor was taken for: it may turn out to be lower.
+    /// The assumed floor, which may turn out to be lower.
     floor: u64,
 }
 
@@ -109,20 +110,21 @@ impl TimeAtFloor {
     }
 }
 
-/// The window lets no more datagrams go than its floor though nothing is lost and data waits.
+/// Detects a window that allows no more datagrams than its floor although nothing is lost and data is waiting.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AtFloor {
     present: Option<Stretch>,
     worst: Option<Stretch>,
-    /// Of all stretches that are too long.
+    /// The total duration and the number of the stretches that are too long.
     total: Duration,
     count: u64,
     at_floor: TimeAtFloor,
-    /// The least window and the size of full datagrams, as last known.
+    /// The latest known floor, and the size of full datagrams.
     floor: u64,
     datagram: u64,
     is_model_based: bool,
-    /// Before the first loss a small window shows nothing about the controller: an initial window may be that small.
+    /// Whether the window has been larger than the floor. If not, it may be a small initial window, which shows
+    /// nothing about the controller.
     seen_larger: bool,
 }
 
@@ -259,7 +261,7 @@ impl Detector for AtFloor {
     }
 }
 
-/// The window is smaller than it may be (S3).
+/// Detects a window that is smaller than its minimum (S3).
 #[derive(Clone, Debug, Default)]
 pub(super) struct BelowMinimum {
     since: Option<Duration>,
@@ -280,7 +282,7 @@ impl BelowMinimum {
 
 impl Detector for BelowMinimum {
     fn on_event(&mut self, _event: &Event, state: &State) {
-        // RFC 9002 §7.2: two datagrams; none is smaller than 1200 bytes.
+        // The minimum is two datagrams (RFC 9002 §7.2) of at least 1200 bytes.
         let minimum = state.parameters.minimum_window.unwrap_or(LEAST_DATAGRAM.saturating_mul(2));
         let is_below = |window: &u64| *window < minimum && state.rtt().is_some();
         let Some(window) = state.metrics.congestion_window.filter(is_below) else {

@@ -17,7 +17,7 @@ fn every_finding_has_its_entry() {
 }
 
 #[test]
-fn a_headline_has_twelve_words_at_most() {
+fn a_headline_has_at_most_twelve_words() {
     for entry in &CATALOGUE {
         let words = entry.title.split_whitespace().count();
         assert!(words <= 12, "{} has {words} words", entry.name);

@@ -5,7 +5,7 @@ use crate::findings::FindingId::{
 use crate::read::{Blocked, EventKind, Frame, Metrics};
 
 #[test]
-fn nothing_in_flight_though_data_wait() {
+fn nothing_in_flight_although_data_is_waiting() {
     let pauses = |reason: Blocked, pause: u64| {
         let mut story = Story::begin(20 * DATAGRAM);
         story.round();
@@ -22,7 +22,7 @@ fn nothing_in_flight_though_data_wait() {
 }
 
 #[test]
-fn a_probe_that_does_not_come() {
+fn a_probe_that_is_not_sent() {
     let waits = |pauses: &[u64]| {
         let mut story = Story::begin(20 * DATAGRAM);
         story.round();
@@ -58,9 +58,9 @@ fn losses_declared_too_early() {
     assert_eq!(declares(3), []);
 }
 
-/// As ngtcp2 writes them: first the losses, then the packet that showed them, then the round-trip time.
+/// ngtcp2 logs first the losses, then the packet that showed them, then the round-trip time.
 #[test]
-fn losses_that_are_logged_before_the_ack_that_caused_them() {
+fn losses_that_are_logged_before_their_cause() {
     let declares = |later: u64, rtt: u64| {
         let mut story = Story::begin(20 * DATAGRAM);
         story.round();
@@ -81,7 +81,11 @@ fn losses_that_are_logged_before_the_ack_that_caused_them() {
     };
     assert_eq!(declares(1, 10), [LossDeclaredEarly]);
     assert_eq!(declares(3, 10), [], "overtaken by three");
-    assert_eq!(declares(1, 4), [], "late by the round-trip time that was measured then");
+    assert_eq!(
+        declares(1, 4),
+        [],
+        "too late by the round-trip time that was measured at that moment"
+    );
 }
 
 #[test]
@@ -105,9 +109,9 @@ fn reordering_taken_for_loss() {
     assert_eq!(reorders(true), []);
 }
 
-/// Where the trace does not say what became of a reduction, the window does.
+/// If the trace does not log whether a reduction was undone, the window shows it.
 #[test]
-fn reordering_taken_for_loss_as_the_window_shows_it() {
+fn reordering_taken_for_loss_is_inferred_from_the_window() {
     let reorders = |cut: u64, is_undone: bool| {
         let mut story = Story::begin(20 * DATAGRAM);
         story.round();
@@ -131,7 +135,7 @@ fn reordering_taken_for_loss_as_the_window_shows_it() {
     };
     assert_eq!(reorders(8 * DATAGRAM, false), [SpuriousLoss]);
     assert_eq!(reorders(8 * DATAGRAM, true), []);
-    assert_eq!(reorders(0, false), [], "BBR does not answer a few losses");
+    assert_eq!(reorders(0, false), [], "BBR does not respond to a few losses");
 }
 
 #[test]

@@ -7,7 +7,8 @@ use crate::findings::FindingId::{
 };
 use crate::read::{Blocked, EventKind, Frame, Metrics};
 
-/// The connection's limit is reached; `each` happens four times in a pause before it is raised.
+/// A connection reaches its flow control limit. Until it is raised, there is a pause in which `each` is called four
+/// times.
 fn stalls(pause: u64, mut each: impl FnMut(&mut Story)) -> Story {
     let mut story = Story::begin(20 * DATAGRAM);
     story.round();
@@ -34,9 +35,9 @@ fn limits_that_are_not_raised() {
     assert_eq!(stalls(400, |_| ()).finds(), []);
 }
 
-/// Behind a bottleneck whose queue is full a limit of the peer's costs nothing.
+/// While the queue at the bottleneck is full, the peer's limit costs nothing.
 #[test]
-fn limits_that_bind_while_a_queue_stands() {
+fn flow_control_limits_with_a_standing_queue() {
     let holds = |round_trip: u64| {
         let mut story = Story::begin(20 * DATAGRAM);
         let rtt = Some(ms(round_trip));
@@ -57,7 +58,7 @@ fn limits_that_bind_while_a_queue_stands() {
 }
 
 #[test]
-fn a_raised_limit_without_a_reaction() {
+fn a_raised_limit_after_which_nothing_is_sent() {
     let sleeps = |pause: u64| {
         let mut story = stalls(100, |_| ());
         let written = |length| EventKind::StreamDataMoved {
@@ -158,7 +159,7 @@ fn a_connection_that_times_out() {
     assert_eq!(ends(false), []);
 }
 
-/// As quiche writes it: the event says nothing, and the silence everything.
+/// quiche's event has no reason, so the idle timeout has to be inferred from the silence.
 #[test]
 fn a_connection_that_ends_after_the_idle_timeout_without_a_reason() {
     let ends = |silence: u64, error: Option<&str>| {
@@ -174,7 +175,7 @@ fn a_connection_that_ends_after_the_idle_timeout_without_a_reason() {
         story.event(EventKind::Closed { is_local: None, error, reason: None, trigger: None });
         story.finds()
     };
-    // The idle timeout is 30 s; 10.2 s are over.
+    // The idle timeout is 30 s, of which 10.2 s have passed.
     assert_eq!(ends(20_000, None), [TimedOutWithData]);
     assert_eq!(ends(20_000, Some("internal_error")), []);
     assert_eq!(ends(5_000, None), []);

@@ -1,4 +1,4 @@
-//! Histories, told event by event.
+//! Builds traces event by event.
 
 use core::time::Duration;
 
@@ -21,12 +21,12 @@ pub(super) fn metric<'a>(finding: &'a Finding, name: &str) -> &'a str {
     known.map_or_else(|| panic!("no {name:?} in {finding:?}"), |(_, value)| value)
 }
 
-/// The words of a headline; a number and its unit are one.
+/// The number of words of a headline. A number with its unit counts as one word.
 fn words(headline: &str) -> usize {
     headline.split_whitespace().filter(|word| !["s", "ms", "µs", "%"].contains(word)).count()
 }
 
-/// A server that sends a download, as its trace tells it.
+/// The trace of a server that sends a download.
 pub(super) struct Story {
     builder: FindingsBuilder,
     pub(super) now: Duration,
@@ -38,7 +38,7 @@ pub(super) struct Story {
 }
 
 impl Story {
-    /// The handshake has ended, and the window was larger once.
+    /// A connection whose handshake is complete, and whose window was larger before.
     pub(super) fn begin(window: u64) -> Self {
         let mut story = Self {
             builder: FindingsBuilder::default(),
@@ -97,7 +97,7 @@ impl Story {
         self.event(EventKind::Blocked(update));
     }
 
-    fn tell_in_flight(&mut self) {
+    fn log_in_flight(&mut self) {
         let bytes_in_flight = Some(self.in_flight);
         self.metrics(Metrics { bytes_in_flight, ..Metrics::default() });
     }
@@ -114,7 +114,7 @@ impl Story {
         self.next += 1;
         self.in_flight += length;
         self.event(EventKind::PacketSent(packet));
-        self.tell_in_flight();
+        self.log_in_flight();
     }
 
     pub(super) fn send(&mut self) {
@@ -125,7 +125,7 @@ impl Story {
         self.send_frames(vec![frame], self.length);
     }
 
-    /// Sends what the window lets go.
+    /// Sends as much as the window allows.
     pub(super) fn fill(&mut self) {
         while self.in_flight + self.length <= self.window {
             self.send();
@@ -149,10 +149,10 @@ impl Story {
         self.receive(vec![ack]);
         let bytes = (last - first + 1) * self.length;
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        self.tell_in_flight();
+        self.log_in_flight();
     }
 
-    /// The peer has counted `ce` marks in all; it acknowledges nothing new.
+    /// The peer reports a total of `ce` ECN-CE marks, and acknowledges nothing new.
     pub(super) fn mark(&mut self, ce: u64) {
         let (ranges, delay) = (vec![0..=0], Some(Duration::ZERO));
         self.receive(vec![Frame::Ack { ranges, delay, ce: Some(ce), ect: None }]);
@@ -166,10 +166,10 @@ impl Story {
             ..Lost::default()
         }));
         self.in_flight = self.in_flight.saturating_sub(self.length);
-        self.tell_in_flight();
+        self.log_in_flight();
     }
 
-    /// A round trip: the window is filled, and all of it acknowledged.
+    /// A round trip in which the window is filled and everything is acknowledged.
     pub(super) fn round(&mut self) {
         let first = self.next;
         self.fill();

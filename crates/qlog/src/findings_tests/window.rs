@@ -21,7 +21,7 @@ fn a_window_at_its_floor() {
     assert_eq!(metric(&findings[0], "congestion window"), "2,400 bytes (2 datagrams)");
     assert_eq!(metric(&findings[0], "mean round-trip time"), "10.0 ms");
 
-    // Each loss is a reason to stay, and each mark; an application that has nothing to send as well.
+    // Losses, marks, and an application without data are reasons to stay at the floor.
     let mut lossy = Story::begin(2 * DATAGRAM);
     let mut idle = Story::begin(2 * DATAGRAM);
     let mut marked = Story::begin(2 * DATAGRAM);
@@ -42,7 +42,7 @@ fn a_window_at_its_floor() {
     assert_eq!(marked.finds(), []);
 }
 
-/// No datagram more goes than at the floor, so that it is the same crawl: the first finding is the same.
+/// The window allows no more datagrams than the floor, so the connection is as slow and the finding is the same.
 #[test]
 fn a_window_less_than_a_datagram_above_its_floor() {
     let above_floor = |window: u64| {
@@ -62,9 +62,9 @@ fn a_window_less_than_a_datagram_above_its_floor() {
     assert_eq!(ids, [NoGrowth]);
 }
 
-/// BBR's window is what its model says: only what is at the floor itself is at the floor.
+/// BBR's window follows from its model, so only a window exactly at the floor has this finding.
 #[test]
-fn a_model_just_above_its_floor() {
+fn a_model_based_window_just_above_its_floor() {
     let stays_at = |window: u64| {
         let mut story = Story::begin(4 * DATAGRAM);
         story.state(CongestionState::ProbeBandwidth("cruise".into()));
@@ -77,9 +77,9 @@ fn a_model_just_above_its_floor() {
     assert!(!stays_at(4 * DATAGRAM + 170).contains(&WindowAtFloor));
 }
 
-/// The published bug: what is acknowledged ends recovery, and what is sent begins it anew.
+/// The published bug: an acknowledgement ends recovery, and sending begins it again.
 #[test]
-fn a_flip_in_each_round_trip() {
+fn recovery_that_begins_and_ends_in_each_round_trip() {
     let mut story = Story::begin(2 * DATAGRAM);
     story.fill();
     story.lose(0);
@@ -94,7 +94,7 @@ fn a_flip_in_each_round_trip() {
     assert_eq!(metric(&findings[0], "into recovery and back every"), "10.0 ms (one round trip)");
     assert_eq!(metric(&findings[1], "time between entries"), "10.0 ms (one round trip)");
 
-    // With a loss each time it is what recovery is for.
+    // If there is a loss each time, entering recovery is correct.
     let mut story = Story::begin(20 * DATAGRAM);
     for _ in 0..40 {
         story.fill();
@@ -139,7 +139,7 @@ fn a_window_that_does_not_grow() {
 }
 
 #[test]
-fn a_suppressor_that_does_not_let_go() {
+fn a_suppressor_that_does_not_end() {
     let held = |rounds: u64| {
         let mut story = Story::begin(20 * DATAGRAM);
         story.event(EventKind::Suppressors(vec![("not_limited".into(), 1)]));
@@ -153,7 +153,7 @@ fn a_suppressor_that_does_not_let_go() {
 }
 
 #[test]
-fn a_claim_that_the_application_has_nothing() {
+fn a_full_window_that_is_called_application_limited() {
     let claims = |also_drops: bool| {
         let mut story = Story::begin(20 * DATAGRAM);
         for _ in 0..40 {
@@ -184,9 +184,9 @@ fn a_recovery_without_end() {
     assert_eq!(lasts(4), []);
 }
 
-/// quiche goes on in congestion avoidance and does not say so.
+/// quiche continues in congestion avoidance without logging that.
 #[test]
-fn a_slow_start_that_is_one_only_by_its_name() {
+fn a_slow_start_that_is_one_only_by_name() {
     let grows_by = |hundredths: u64| {
         let mut story = Story::begin(20 * DATAGRAM);
         story.round();
@@ -209,7 +209,7 @@ fn a_pacer_that_starves() {
         (0..40).for_each(|_| story.round());
         story.finds()
     };
-    // 24 kB in 10 ms are 19.2 Mbit/s.
+    // 24 kB in 10 ms is 19.2 Mbit/s.
     assert_eq!(paced(9_000_000), [PacerStarves]);
     assert_eq!(paced(20_000_000), []);
 }
@@ -232,7 +232,7 @@ fn packets_above_the_window() {
 }
 
 #[test]
-fn bytes_that_never_leave_the_flight() {
+fn bytes_that_stay_in_flight() {
     let leaks = |bytes: u64| {
         let mut story = Story::begin(20 * DATAGRAM);
         story.in_flight += bytes;

@@ -1,8 +1,8 @@
-//! Arrays of little-endian numbers, one after the other.
+//! A sequence of arrays of little-endian numbers.
 
 use super::header::{ColumnPlace, ColumnType};
 
-/// What every array's offset is a multiple of, so that a browser may take it in place.
+/// Every array's offset is a multiple of this, so that a browser can use the array in place.
 const ALIGNMENT: usize = 8;
 
 #[derive(Default, Debug)]
@@ -33,7 +33,7 @@ impl Columns {
         ColumnPlace { offset, length: text.len(), kind: ColumnType::U8 }
     }
 
-    /// The array's place, as the header names it.
+    /// Appends an array, and returns its place for the header.
     fn write<const N: usize>(
         &mut self,
         kind: ColumnType,
@@ -49,7 +49,7 @@ impl Columns {
         ColumnPlace { offset, length, kind }
     }
 
-    /// Where the next array begins.
+    /// Adds padding, and returns the offset at which the next array begins.
     fn align(&mut self) -> usize {
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
         self.bytes.len()

@@ -1,4 +1,4 @@
-//! Series of what the controller computes with: which there are, only the trace knows.
+//! Series of the congestion controller's internal variables. Which of them exist depends on the trace.
 
 use core::time::Duration;
 
@@ -7,11 +7,11 @@ use super::header::{SeriesHeader, Unit};
 use super::series::Series;
 use crate::read::{Metric, MetricUnit};
 
-/// Distinct metrics that are kept; of others nothing is shown.
-const MAX_FIGURES: usize = 16;
-/// These series are secondary, so fewer points suffice.
-const MAX_FIGURE_POINTS: usize = MAX_POINTS / 4;
-/// A longer name is cut.
+/// The most distinct metrics that are kept; others are not shown.
+const MAX_METRICS: usize = 16;
+/// The most points of a metric. Fewer are enough because metrics are shown in addition to other series.
+const MAX_METRIC_POINTS: usize = MAX_POINTS / 4;
+/// The length at which names are truncated.
 const MAX_NAME: usize = 64;
 
 /// A metric over time.
@@ -23,12 +23,12 @@ pub(super) struct MetricSeries {
 }
 
 impl MetricSeries {
-    /// Its ID: no other series has one like it.
+    /// The ID, which no other series has.
     pub(super) fn id(&self) -> String {
         format!("controller.{}", self.name)
     }
 
-    /// As the header names it; the page shows it if it is asked to.
+    /// The header of the series. The page shows it only if the user selects it.
     pub(super) fn declaration(&self) -> SeriesHeader {
         let unit = match self.unit {
             MetricUnit::Bytes => Unit::Bytes,
@@ -46,14 +46,14 @@ impl MetricSeries {
         }
     }
 
-    /// A value in the unit of the page.
+    /// Converts a value to the unit of the page.
     fn value(&self, metric: &Metric) -> f64 {
         let value = metric.value.unwrap_or(f64::NAN);
         if self.unit == MetricUnit::BitsPerSecond { value / 8.0 } else { value }
     }
 }
 
-/// All of them, in the order in which they came up.
+/// All metrics, in the order in which they first occurred.
 #[derive(Default, Debug)]
 pub(super) struct ControllerMetrics(Vec<MetricSeries>);
 
@@ -72,9 +72,9 @@ impl ControllerMetrics {
             known.unit == metric.unit && metric.name.chars().take(MAX_NAME).eq(known.name.chars())
         };
         let index = self.0.iter().position(is_it).unwrap_or(self.0.len());
-        if index == self.0.len() && index < MAX_FIGURES {
+        if index == self.0.len() && index < MAX_METRICS {
             let name = metric.name.chars().take(MAX_NAME).collect();
-            let series = Series::new(MAX_FIGURE_POINTS);
+            let series = Series::new(MAX_METRIC_POINTS);
             self.0.push(MetricSeries { name, unit: metric.unit, series });
         }
         self.0.get_mut(index)

@@ -1,4 +1,4 @@
-//! Delivered data: this endpoint's by the peer's acknowledgements, the peer's by its packets.
+//! The data that arrived: this endpoint's by the peer's acknowledgements, the peer's by its packets.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -7,26 +7,26 @@ use super::MAX_POINTS;
 use super::series::Series;
 use crate::read::{Frame, Packet, PacketSpace};
 
-/// Goodput is a mean over so long.
+/// Goodput is the mean over intervals of this length.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// How many packets are remembered until they are acknowledged.
+/// The most packets that are remembered until they are acknowledged.
 const MAX_OUTSTANDING: usize = 1 << 16;
 
-/// Counts payload of streams.
+/// Counts the stream data that arrived.
 #[derive(Default, Debug)]
 pub(super) struct Deliveries {
-    /// Payload of 1-RTT packets that is not acknowledged.
+    /// The bytes of stream data in 1-RTT packets that are not acknowledged yet, by packet number.
     outstanding: BTreeMap<u64, u64>,
     sent: Direction,
     received: Direction,
 }
 
-/// Payload in one direction.
+/// Stream data in one direction.
 #[derive(Debug)]
 struct Direction {
     series: Series,
     total: u64,
-    /// Bytes in the interval that began then.
+    /// The bytes in the current interval, which began at `began`.
     bytes: u64,
     began: Duration,
 }
@@ -58,7 +58,7 @@ impl Direction {
         let intervals = at.as_nanos().checked_div(INTERVAL.as_nanos()).unwrap_or_default();
         let began = INTERVAL.saturating_mul(u32::try_from(intervals).unwrap_or(u32::MAX));
         if began > end {
-            // Nothing arrived since.
+            // Nothing has arrived since then.
             self.series.push(end, 0.0);
         }
         self.began = began;
@@ -96,7 +96,7 @@ impl Deliveries {
         self.sent.add(at, acknowledged);
     }
 
-    /// What was outstanding from `first` to `last` is not any more.
+    /// Removes the outstanding packets from `first` to `last`, and returns their bytes.
     fn take(&mut self, first: u64, last: u64) -> u64 {
         if first > last {
             return 0;
@@ -111,7 +111,7 @@ impl Deliveries {
         bytes
     }
 
-    /// What is complete so far of what [`finish`](Self::finish) gives.
+    /// The complete intervals so far of the series that [`finish`](Self::finish) returns.
     pub(super) fn so_far(&self) -> &Series {
         match self.sent.total >= self.received.total {
             true => &self.sent.series,
@@ -119,7 +119,7 @@ impl Deliveries {
         }
     }
 
-    /// Bytes per second over time, in the direction in which there were more.
+    /// Bytes per second over time, in the direction that carried more.
     pub(super) fn finish(mut self, last: Duration) -> Series {
         for direction in [&mut self.sent, &mut self.received] {
             if direction.total > 0 {
@@ -131,7 +131,7 @@ impl Deliveries {
     }
 }
 
-/// Bytes of streams in a packet.
+/// The bytes of stream data in a packet.
 fn payload(packet: &Packet) -> u64 {
     let frames = packet.frames.iter().flatten();
     let lengths = frames.filter_map(|frame| match frame {

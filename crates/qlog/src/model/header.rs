@@ -1,6 +1,7 @@
-//! The data that a page gets as JSON, besides columns.
+//! The JSON that a page receives in addition to the columns.
 //!
-//! `viewer/src/protocol.ts` declares the same types; the tests here generate it. `viewer/README.md` explains the fields.
+//! `viewer/src/protocol.ts` declares the same types and is generated from them by a test. `viewer/README.md` explains
+//! the fields.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use super::series::milliseconds;
 use crate::findings::Finding;
 use crate::read::{Reading, VantagePoint};
 
-/// The version of the layout; a page refuses others.
+/// The version of the layout. A page rejects any other version.
 pub(super) const VERSION: u32 = 1;
 
 /// A trace without its columns. While it is being written, its series, lanes and marks have no columns, and it has no
@@ -22,26 +23,26 @@ pub(super) const VERSION: u32 = 1;
 pub struct Header {
     /// The version of this layout.
     pub version: u32,
-    /// What the trace is called.
+    /// The title of the trace.
     pub title: String,
     /// The Original Destination Connection ID (RFC 9000, section 7.2) in lower-case hexadecimal, which is the same at
     /// both ends; null: unknown.
     pub connection: Option<String>,
-    /// The end that wrote the trace.
+    /// Where the trace was written.
     pub vantage: VantagePoint,
     /// The qlog version or schemas that the file names.
     pub dialect: String,
-    /// Its length in ms.
+    /// The duration of the trace in ms.
     pub duration_ms: f64,
-    /// How many events were read.
+    /// The number of events that were read.
     pub events: u64,
-    /// Names of events that are not shown, and how many there were.
+    /// The names of events that are not shown, and the number of each.
     pub unused: Vec<(String, u64)>,
     /// Where the file is damaged, if it is.
     pub damage: Option<DamageHeader>,
     /// Whether samples or packets were left out to keep the page small.
     pub thinned: bool,
-    /// The median smoothed RTT in ms, the unit of the axis in round trips; null: unknown.
+    /// The median smoothed RTT in ms, which is the unit of the axis in round trips; null: unknown.
     pub round_trip_ms: Option<f64>,
     /// Quantities over time.
     pub series: Vec<SeriesHeader>,
@@ -65,21 +66,21 @@ pub struct Header {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Damage"))]
 pub struct DamageHeader {
-    /// How many bytes were read, after decompression.
+    /// The number of bytes that were read, after decompression.
     pub offset: u64,
-    /// What is wrong there.
+    /// What is wrong at this offset.
     pub why: String,
 }
 
-/// Where a column lies in the block of columns.
+/// The place of a column in the block of columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct ColumnPlace {
-    /// Its first byte, a multiple of 8.
+    /// The offset of its first byte, a multiple of 8.
     pub offset: usize,
-    /// How many elements it has.
+    /// The number of its elements.
     pub length: usize,
-    /// What they are.
+    /// The type of its elements.
     #[serde(rename = "type")]
     pub kind: ColumnType,
 }
@@ -88,7 +89,7 @@ pub struct ColumnPlace {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 #[non_exhaustive]
 pub enum ColumnType {
     F64,
@@ -117,21 +118,21 @@ pub enum Unit {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct SeriesHeader {
-    /// Its name in the protocol.
+    /// Its identifier in the protocol.
     pub id: String,
     /// Its name on the page.
     pub title: String,
     /// The unit of its values.
     pub unit: Unit,
-    /// Whether a value holds until the next; otherwise samples are joined by straight lines.
+    /// Whether a value holds until the next one; otherwise samples are joined by straight lines.
     pub step: bool,
-    /// Whether it is hidden until it is asked for.
+    /// Whether it is hidden until the user selects it.
     pub detail: bool,
     /// Times in ms, ascending.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     pub time: Option<ColumnPlace>,
-    /// Values; NaN: unknown from here on.
+    /// The values; NaN: unknown from here on.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     pub value: Option<ColumnPlace>,
@@ -141,7 +142,7 @@ pub struct SeriesHeader {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct LaneHeader {
-    /// Its name in the protocol.
+    /// Its identifier in the protocol.
     pub id: String,
     /// Its name on the page.
     pub title: String,
@@ -151,11 +152,11 @@ pub struct LaneHeader {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     pub begin: Option<ColumnPlace>,
-    /// When it ends.
+    /// When each segment ends, in ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     pub end: Option<ColumnPlace>,
-    /// Its state, an index into `names`.
+    /// The state of each segment, an index into `names`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     pub state: Option<ColumnPlace>,
@@ -165,7 +166,7 @@ pub struct LaneHeader {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct MarksHeader {
-    /// Their name in the protocol.
+    /// Their identifier in the protocol.
     pub id: String,
     /// Their name on the page.
     pub title: String,
@@ -177,7 +178,7 @@ pub struct MarksHeader {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     pub packet: Option<ColumnPlace>,
-    /// How many packets each stands for; without this column, one.
+    /// The number of packets that each stands for; without this column, one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     pub count: Option<ColumnPlace>,
@@ -199,25 +200,25 @@ pub struct PacketsHeader {
     pub number: ColumnPlace,
     /// Sizes in bytes; 0: unknown.
     pub size: ColumnPlace,
-    /// Where the frames of each begin in `text`, and a last one where those of the last packet end.
+    /// Where the frames of each packet begin in `text`, followed by where those of the last packet end.
     pub frames: ColumnPlace,
 }
 
-/// Something that a trace shows to be wrong.
+/// A problem that a trace shows.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Finding"))]
 pub struct FindingHeader {
-    /// Its name in the catalogue.
+    /// Its identifier in the catalogue.
     pub id: String,
     /// What was found, in twelve words at most.
     pub headline: String,
-    /// About how many seconds it cost; findings are ordered by it.
+    /// The approximate time that it cost, in seconds; findings are ordered by it.
     pub severity: f64,
     /// When it began.
     pub begin_ms: f64,
     /// When it ended.
     pub end_ms: f64,
-    /// What was measured: names, and values with their units.
+    /// What was measured: the name, and the value with its unit.
     pub metrics: Vec<(String, String)>,
     /// What it means.
     pub meaning: String,
@@ -225,32 +226,32 @@ pub struct FindingHeader {
     pub causes: String,
 }
 
-/// What is new of a trace that is still being written.
+/// The additions to a trace that is still being written.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Rows {
     /// Series that the header did not declare.
     pub declared: Vec<SeriesHeader>,
-    /// Of each series: time, and value; null: unknown from here on.
+    /// For each series, new points: time and value; null: unknown from here on.
     pub series: BTreeMap<String, Vec<(f64, Option<f64>)>>,
-    /// Of each lane: begin, end and name of segments; null: it has not ended.
+    /// For each lane, new segments: begin, end and state; end null: it has not ended.
     pub lanes: BTreeMap<String, Vec<(f64, Option<f64>, String)>>,
-    /// Of all marks of a name: time, and how many packets each stands for; null: one.
+    /// For each kind of mark, new marks: time, and the number of packets that each stands for; null: one.
     pub marks: BTreeMap<String, Vec<(f64, Option<f64>)>>,
     /// All findings so far, worst first.
     pub findings: Vec<FindingHeader>,
 }
 
-/// A trace in the list of those that a program serves.
+/// A trace in the list of traces that a program serves.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct TraceName {
-    /// What it is called.
+    /// The name of the trace.
     pub name: String,
 }
 
 impl Header {
-    /// The header of a trace of this `length`, from `reading`; it has nothing to draw yet.
+    /// The header, with the information of `reading`, of a trace that is `length` long and has no data yet.
     pub(super) fn new(reading: &Reading, length: Duration) -> Self {
         let damage = reading.damage.as_ref();
         Self {

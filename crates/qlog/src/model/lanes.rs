@@ -1,4 +1,4 @@
-//! What is true for a while, over time.
+//! States over time.
 
 use core::time::Duration;
 
@@ -7,19 +7,19 @@ use super::columns::Columns;
 use super::header::LaneHeader;
 use super::series::milliseconds;
 
-/// The number of names that a lane distinguishes, and the length in characters to which they are truncated.
+/// The most names of a lane, and the length in characters at which they are truncated.
 const MAX_NAMES: u16 = 256;
 const MAX_NAME: usize = 100;
 
-/// States that follow one another.
+/// A sequence of states.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Lane {
     id: &'static str,
     title: &'static str,
     names: Vec<String>,
-    /// Begin, end, and which of the names.
+    /// The states that have ended: begin, end, and index of the name.
     spans: Vec<(f64, f64, u16)>,
-    /// What is true now, and since when.
+    /// The current state: begin, and index of the name.
     now: Option<(f64, u16)>,
 }
 
@@ -28,7 +28,7 @@ impl Lane {
         Self { id, title, names: Vec::new(), spans: Vec::new(), now: None }
     }
 
-    /// From `at` on it is `name`, or nothing.
+    /// Sets the state from `at` on to `name`, or to none.
     pub(super) fn set(&mut self, at: Duration, name: Option<&str>) {
         let number = name.and_then(|name| self.number(name));
         if self.now.map(|(_, number)| number) == number {
@@ -38,7 +38,7 @@ impl Lane {
         self.now = number.map(|number| (milliseconds(at), number));
     }
 
-    /// It was `name` from `at` on, if nothing is known of that time.
+    /// Sets the state from `at` on to `name` if no state is known yet.
     pub(super) fn assume(&mut self, at: Duration, name: &str) {
         if self.spans.is_empty() && self.now.is_none() {
             self.set(at, Some(name));
@@ -54,7 +54,7 @@ impl Lane {
         }
     }
 
-    /// `None`: there are too many names.
+    /// Returns the index of a name. `None` if there are too many names.
     fn number(&mut self, name: &str) -> Option<u16> {
         let name = name
             .char_indices()
@@ -68,13 +68,13 @@ impl Lane {
         Some(place)
     }
 
-    /// What is true now ends with the trace.
+    /// Ends the current state together with the trace.
     pub(super) fn finish(mut self, at: Duration) -> Self {
         self.end(at);
         self
     }
 
-    /// The spans that have ended, after the first `count`; and the current one, without an end.
+    /// The states that have ended, without the first `count`, and the current state, which has no end.
     pub(super) fn since(&self, count: usize) -> impl Iterator<Item = (f64, Option<f64>, &str)> {
         let over = self.spans.get(count..).unwrap_or_default();
         let over = over.iter().map(|(begin, end, name)| (*begin, Some(*end), *name));

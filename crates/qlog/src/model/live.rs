@@ -1,4 +1,4 @@
-//! What is new of a trace that is still being written.
+//! The additions to a trace that is still being written.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use super::{LOST_COUNTED, MARKS, ModelBuilder, SERIES, declaration};
 use crate::findings::Finding;
 use crate::read::Reading;
 
-/// How much of a trace was sent to a page.
+/// Tracks how much of a trace was sent to a page.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Follower {
     series: [usize; SERIES.len()],
-    /// Of the controller's own metrics: those that were declared.
+    /// The number of points sent of each of the controller's metrics that were declared.
     controller_metrics: Vec<usize>,
     lanes: [usize; 3],
     marks: [usize; MARKS.len()],
 }
 
 impl Follower {
-    /// The header of a trace of which nothing but `reading` is known yet: everything that may follow, by its ID.
+    /// The header of a trace of which nothing but `reading` is known yet. It lists, by ID, everything that may follow.
     pub fn header(builder: &ModelBuilder, reading: &Reading) -> Header {
         let lanes = builder.lanes().map(|lane| LaneHeader {
             id: lane.id().to_owned(),
@@ -45,8 +45,8 @@ impl Follower {
         }
     }
 
-    /// Whether some of the sent rows no longer exist, because a series was thinned. Then a page has to start again, with a
-    /// header and a new follower.
+    /// Whether some of the points that were sent no longer exist because a series was thinned. The page then has to
+    /// start over with a header and a new follower.
     pub fn is_outrun(&self, builder: &ModelBuilder) -> bool {
         let series =
             self.series.iter().enumerate().any(|(index, sent)| {
@@ -59,7 +59,7 @@ impl Follower {
             || self.marks.iter().zip(builder.marks()).any(|(sent, marks)| marks.len() < *sent)
     }
 
-    /// What came since this was last called, and all findings so far.
+    /// Returns what was added since the last call, and all findings so far.
     pub fn rows(&mut self, builder: &ModelBuilder, findings: &[Finding]) -> Rows {
         let mut rows = Rows {
             declared: builder
@@ -92,7 +92,7 @@ impl Follower {
     }
 }
 
-/// The points that were not sent yet.
+/// Returns the points that were not sent yet.
 fn points(series: Option<&Series>, sent: &mut usize) -> Vec<(f64, Option<f64>)> {
     let Some(series) = series else { return Vec::new() };
     let new = series.since(*sent).iter();
@@ -101,7 +101,7 @@ fn points(series: Option<&Series>, sent: &mut usize) -> Vec<(f64, Option<f64>)> 
     new.collect()
 }
 
-/// Leaves out series without new rows.
+/// Inserts `rows`, unless there are none.
 fn insert<T>(map: &mut BTreeMap<String, Vec<T>>, id: &str, rows: Vec<T>) {
     if !rows.is_empty() {
         map.insert(id.to_owned(), rows);

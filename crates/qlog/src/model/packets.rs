@@ -1,4 +1,4 @@
-//! The table of packets, and their contents.
+//! The table of packets and their frames.
 
 use core::fmt::Write;
 use core::time::Duration;
@@ -9,10 +9,10 @@ use super::header::{ColumnPlace, PacketsHeader};
 use super::series::milliseconds;
 use crate::read::{Frame, Packet, PacketType};
 
-/// Where a mark has no row.
+/// The row of a mark that concerns no packet in the table.
 pub(super) const NONE: f64 = u32::MAX as f64;
 
-/// The maximum amount of text in bytes, except for the last packet's.
+/// The most bytes of text, not counting that of the last packet.
 const MAX_TEXT: usize = 256 << 20;
 
 /// The types of packets, in the order of their numbers.
@@ -26,7 +26,7 @@ const TYPES: [PacketType; 7] = [
     PacketType::Unknown,
 ];
 
-/// What happened to a packet.
+/// The event that a row of the table stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(test, derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub(super) enum Kind {
@@ -45,7 +45,7 @@ struct Row {
     time: f64,
     number: f64,
     size: u32,
-    /// Where its text begins.
+    /// The offset at which its text begins.
     text: u32,
     kind: u8,
     space: u8,
@@ -79,12 +79,12 @@ impl Packets {
             if index > 0 {
                 self.text.push_str(", ");
             }
-            // Writing to memory does not fail.
+            // Writing to a string does not fail.
             let _ = describe(&mut self.text, frame);
         }
     }
 
-    /// The row that comes next, as a mark names it.
+    /// The number of the next row, for a mark that refers to it.
     pub(super) fn next_row(&self) -> f64 {
         if self.has_room() { self.rows.len() as f64 } else { NONE }
     }
@@ -93,7 +93,7 @@ impl Packets {
         self.rows.len() < MAX_POINTS && self.text.len() < MAX_TEXT
     }
 
-    /// There were too many to keep.
+    /// Whether there were too many packets to keep all of them.
     pub(super) const fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -118,7 +118,7 @@ impl Packets {
     }
 }
 
-/// A frame by its name in RFC 9000, and what matters of it.
+/// Writes a frame's name in RFC 9000 and its important fields.
 fn describe(text: &mut String, frame: &Frame) -> core::fmt::Result {
     match frame {
         Frame::Padding => text.write_str("PADDING"),

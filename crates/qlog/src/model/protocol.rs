@@ -1,4 +1,4 @@
-//! The types of `viewer/src/protocol.ts`, written from those of `header.rs`.
+//! Generates the types of `viewer/src/protocol.ts` from those of `header.rs`.
 
 use std::fmt::Write;
 
@@ -13,11 +13,11 @@ use crate::read::VantagePoint;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../viewer/src/protocol.ts");
 
-/// The whole file.
+/// The contents of the file.
 fn declarations() -> String {
     let kinds = serde_json::to_string(&KINDS).unwrap().replace(',', ", ");
     let mut text = format!(
-        "/** What the program sends a page. Written by `cargo xtask viewer --types` from crates/qlog/src/model/header.rs. */\n\n\
+        "/** The messages from the program to a page. Written by `cargo xtask viewer --types` from crates/qlog/src/model/header.rs. */\n\n\
          export const VERSION = {VERSION};\n\n\
          /** What happened to a packet, by its number in the column `kind`. */\n\
          export const KINDS = {kinds} as const;\n\n\
@@ -60,9 +60,13 @@ fn declare<T: TS>(text: &mut String) {
 }
 
 #[test]
-fn the_viewer_has_the_types_of_the_header() {
+fn the_types_of_the_viewer_match_those_of_the_header() {
     let committed = std::fs::read_to_string(PATH).unwrap_or_default();
-    assert_eq!(committed, declarations(), "write it anew: cargo xtask viewer --types");
+    assert_eq!(
+        committed,
+        declarations(),
+        "viewer/src/protocol.ts is out of date; run `cargo xtask viewer --types`"
+    );
 }
 
 #[test]

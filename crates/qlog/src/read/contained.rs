@@ -1,15 +1,15 @@
 use super::reading::Damage;
 use super::split::{MAX_RECORD_BYTES, Part, Window};
 
-/// A file that is one JSON object (main schema §4), walked through without keeping it: the elements of
-/// `traces[..].events` are handed out one by one, and what else there is as a header.
+/// A file that is one JSON object (main schema §4), processed without keeping it: returns the elements of
+/// `traces[..].events` one by one, and all other members as headers.
 #[derive(Debug)]
 pub(super) struct Contained {
     window: Window,
     place: Place,
-    /// Members that are no traces and no events, as a JSON object.
+    /// The members other than traces and events, as a JSON object.
     header: Vec<u8>,
-    /// How much of the window the last part took.
+    /// The number of bytes of the window that the last part used.
     used: usize,
 }
 
@@ -99,7 +99,7 @@ impl Contained {
         Ok(())
     }
 
-    /// The file or a trace ends: what its header got since its events began.
+    /// Ends the file or a trace. Returns the members that its header gained since its events began.
     fn close_object(&mut self) -> Part<'_> {
         self.window.skip(1);
         let of_trace = self.place == Place::Trace;
@@ -108,21 +108,21 @@ impl Contained {
         Part::Header { of_trace, json: &self.header }
     }
 
-    /// What is known before the traces or the events begin.
+    /// Returns the members that precede the traces or the events.
     fn take_header(&mut self) -> Part<'_> {
         self.close_header();
         Part::Header { of_trace: self.place == Place::Events, json: &self.header }
     }
 
-    /// One without members is an object as well.
+    /// Makes the header an object, even if it has no members.
     fn close_header(&mut self) {
         if self.header.is_empty() {
             self.header.extend_from_slice(b"{}");
         }
     }
 
-    /// Reads a member's name, and its value into the header. `true` if it is the traces or the events:
-    /// then it is entered.
+    /// Reads a member, and adds it to the header. Returns `true` if it is the traces or the events: these are
+    /// entered instead.
     fn member(&mut self) -> Result<bool, Damage> {
         let Extent::Whole(end) = self.extent()? else {
             return Err(self.broken("a member's name is too long"));
@@ -157,7 +157,7 @@ impl Contained {
         Ok(false)
     }
 
-    /// The next byte that is not white space.
+    /// Returns the next byte that is not white space, without consuming it.
     fn peek(&mut self) -> Result<u8, Damage> {
         loop {
             let space = self.window.bytes().iter().take_while(|byte| byte.is_ascii_whitespace());
@@ -170,7 +170,7 @@ impl Contained {
         }
     }
 
-    /// Finds the end of the value that begins here. One that is too long is skipped.
+    /// Finds the end of the value that begins here. A value that is too long is skipped.
     fn extent(&mut self) -> Result<Extent, Damage> {
         let mut scanner = Scanner::default();
         let mut scanned = 0;
@@ -210,9 +210,9 @@ impl Contained {
     }
 }
 
-/// Adds a member to an object, which is empty if it has none.
+/// Adds a member to an object. The bytes are empty if the object has no members yet.
 fn append(header: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    // Its closing brace goes behind the new member.
+    // The closing brace goes after the new member.
     header.pop();
     if header.len() > 1 {
         header.push(b',');
@@ -226,7 +226,7 @@ fn append(header: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     header.push(b'}');
 }
 
-/// Finds the end of a JSON value whose bytes come in pieces. It does not check the value.
+/// Finds the end of a JSON value whose bytes arrive in pieces. It does not check the value.
 #[derive(Debug, Default)]
 struct Scanner {
     depth: u64,
@@ -236,7 +236,7 @@ struct Scanner {
 }
 
 impl Scanner {
-    /// How many bytes of `bytes` still belong to the value; `None` if it continues after them.
+    /// Returns how many of `bytes` still belong to the value; `None` if the value continues after them.
     fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut position = 0;
         while let Some(rest) = bytes.get(position..).filter(|rest| !rest.is_empty()) {
@@ -272,7 +272,8 @@ impl Scanner {
         None
     }
 
-    /// How many bytes of a string there are, with its closing mark; `None` if it continues.
+    /// Returns the number of bytes up to and including the string's closing quotation mark; `None` if the string
+    /// continues.
     fn in_string(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut position: usize = 0;
         if core::mem::take(&mut self.is_escaped) {

@@ -1,6 +1,6 @@
 use super::Scanner;
 
-/// Where the value at the beginning of `text` ends, fed in pieces of `size` bytes.
+/// Where the value at the beginning of `text` ends, if it arrives in pieces of `size` bytes.
 fn end(text: &str, size: usize) -> Option<usize> {
     let mut scanner = Scanner::default();
     let mut position = 0;

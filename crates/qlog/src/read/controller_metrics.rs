@@ -1,4 +1,4 @@
-//! The values that a controller computes with, from events of namespace `clearway`.
+//! The internal variables of a congestion controller, from events of namespace `clearway`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,14 +7,14 @@ use serde::Deserialize;
 
 use super::number::Decimal;
 
-/// What a controller computes with, by the name that its specification gives it.
+/// An internal variable of a congestion controller, by its name in the controller's specification.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Metric {
-    /// In lower case.
+    /// The name in lower case.
     pub name: Box<str>,
     /// The unit of `value`.
     pub unit: MetricUnit,
-    /// `None` if there is no such metric any more.
+    /// The value. `None` if the variable no longer exists.
     pub value: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! The data of each event, from their JSON.
+//! Reads the data of each event from its JSON.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,8 @@ use super::event::{
 use super::frames::Frames;
 use super::number::{Decimal, Milliseconds, Number, number_or_word};
 
-/// Suppressors that are read of one event, and the length in characters at which their names are cut off.
+/// The most suppressors that are read from one event, and the length in characters that their names are
+/// truncated to.
 const MAX_SUPPRESSORS: usize = 64;
 const MAX_NAME: usize = 100;
 
@@ -25,7 +26,7 @@ fn boxed(text: &Text<'_>) -> Option<Box<str>> {
     text.as_deref().map(Into::into)
 }
 
-/// Reads the data of an event. The error describes what differs from all drafts.
+/// Reads the data of an event. An error says what does not match any draft.
 pub(super) fn event_kind<'de, D: Deserializer<'de>>(
     name: EventName,
     full_name: &str,
@@ -98,9 +99,9 @@ struct Header<'a> {
     #[serde(borrow)]
     packet_type: Text<'a>,
     packet_number: Option<Number>,
-    /// 0.3 had it here.
+    /// The place of the packet's length in version 0.3.
     packet_size: Option<Number>,
-    /// quinn has it here.
+    /// The place of the packet's length in quinn's logs.
     length: Option<Number>,
 }
 
@@ -113,7 +114,7 @@ struct PacketData<'a> {
     #[serde(borrow)]
     trigger: Text<'a>,
     is_mtu_probe_packet: Option<bool>,
-    /// aioquic's losses have it here, by the name of early drafts.
+    /// The place of the packet type in aioquic's loss events, by its name in early drafts.
     #[serde(borrow, alias = "type")]
     packet_type: Text<'a>,
     packet_number: Option<Number>,

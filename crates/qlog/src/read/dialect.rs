@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::number::Decimal;
 use super::reading::{Reading, VantagePoint};
 
-/// The members of a file's first record, or of a contained file but its traces.
+/// The members of a file's first record, or those of a contained file except its traces.
 #[derive(Deserialize, Default)]
 pub(super) struct FileHeader<'a> {
     #[serde(borrow)]
@@ -19,7 +19,7 @@ pub(super) struct FileHeader<'a> {
     trace: Option<TraceHeader<'a>>,
 }
 
-/// The members of a trace but its events.
+/// The members of a trace except its events.
 #[derive(Deserialize, Default)]
 pub(super) struct TraceHeader<'a> {
     #[serde(borrow)]
@@ -36,7 +36,7 @@ pub(super) struct TraceHeader<'a> {
 struct CommonFields<'a> {
     #[serde(borrow)]
     time_format: Option<Cow<'a, str>>,
-    /// The client's first Destination Connection ID; 0.3 had a name of its own for it.
+    /// The client's first Destination Connection ID. Version 0.3 had its own name for it.
     #[serde(borrow)]
     group_id: Option<Cow<'a, str>>,
     #[serde(borrow, rename = "ODCID")]
@@ -52,7 +52,7 @@ struct VantagePointText<'a> {
 }
 
 impl FileHeader<'_> {
-    /// Whether it is one: it names a version or a schema.
+    /// Whether this is the header of a qlog file: it names a version or a schema.
     pub(super) const fn is_qlog(&self) -> bool {
         self.qlog_version.is_some() || self.file_schema.is_some()
     }
@@ -95,15 +95,15 @@ impl TraceHeader<'_> {
     }
 }
 
-/// Brings the times of a trace to one form: since its first event.
+/// Converts the times of a trace to one form: the time since its first event.
 ///
-/// What the times count from is of no interest then, and neither is whether the reference is a number
-/// or an object: `absolute`, `relative`, `relative_to_epoch` are all a distance from something fixed.
+/// The reference time does not matter then, and neither does whether it is a number or an object: `absolute`,
+/// `relative` and `relative_to_epoch` are all distances from a fixed point.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
-    /// `delta` and `relative_to_previous_event`: each time is the distance from the one before it.
+    /// Whether each time is the distance from the previous one (`delta`, `relative_to_previous_event`).
     is_incremental: bool,
-    /// Milliseconds.
+    /// The time of the first event in milliseconds.
     first: Option<f64>,
     previous: f64,
 }
@@ -114,8 +114,8 @@ impl Clock {
         self.is_incremental = matches!(format, Some("delta" | "relative_to_previous_event"));
     }
 
-    /// The time of an event, from the first one. An event's own format goes before the trace's. Time
-    /// does not run backwards: events that several threads wrote out of order are taken as simultaneous.
+    /// The time of an event since the first one. An event's own format takes precedence over the trace's. Time
+    /// does not run backwards: events that several threads wrote out of order are treated as simultaneous.
     pub(super) fn read(&mut self, time: Decimal, format: Option<&str>) -> Duration {
         let is_incremental = match format {
             Some(format) => matches!(format, "delta" | "relative_to_previous_event"),
@@ -128,8 +128,8 @@ impl Clock {
     }
 }
 
-/// The one name for what the drafts have called differently. The namespace does not matter: no two mean
-/// different things by a name that is used here, but HTTP's.
+/// Maps the various names that the drafts have given an event to one. The namespace does not matter: except for
+/// HTTP's, no two namespaces use a name that is read here for different things.
 pub(super) fn event_name(name: &str) -> EventName {
     let (namespace, event) = name.split_once(':').unwrap_or(("", name));
     match namespace {
@@ -140,7 +140,7 @@ pub(super) fn event_name(name: &str) -> EventName {
     }
 }
 
-/// The events of which something is used.
+/// The events that are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EventName {
     PacketSent,

@@ -1,4 +1,4 @@
-//! The members that all events have, besides their data.
+//! The members that all events have in addition to their data.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::number::Decimal;
 use super::prepare::{Content, PreparedEvent};
 
-/// An event whose data are left for later.
+/// An event whose data is read later.
 #[derive(Deserialize)]
 pub(super) struct Record<'a> {
     pub(super) time: Option<Decimal>,
@@ -25,8 +25,8 @@ pub(super) struct Record<'a> {
     pub(super) time_format: Option<Cow<'a, str>>,
 }
 
-/// Reads an event in one pass, as most are written: its name before its data, each member once. `None` if it is not like
-/// that, or anything is wrong with it: then it is a [`Record`] that is to be read.
+/// Reads an event in one pass, if it is written as most are: its name before its data, each member once. `None` if
+/// it is not, or if anything is wrong with it; it is then read as a [`Record`].
 pub(super) fn read_in_order<T: Content>(json: &[u8]) -> Option<PreparedEvent<T>> {
     let json = core::str::from_utf8(json).ok()?;
     let mut deserializer = serde_json::Deserializer::from_str(json);
@@ -85,7 +85,7 @@ impl<'de, T: Content> Visitor<'de> for EventVisitor<T> {
     }
 }
 
-/// The data of the event of that name.
+/// The data of the event with this name.
 struct Data<'a, T>(&'a str, PhantomData<T>);
 
 impl<'de, T: Content> DeserializeSeed<'de> for Data<'_, T> {

@@ -1,4 +1,4 @@
-//! The vocabulary that every dialect is brought to.
+//! The vocabulary that the events of every dialect are converted to.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -14,14 +14,14 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// The contents of an event. Values that a trace does not contain are `None`. The large variants are boxed: events are
-/// passed on by the million.
+/// What happened. Values that are missing from a trace are `None`. Large variants are boxed, because millions of
+/// events are passed on.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum EventKind {
     /// A packet was sent.
     PacketSent(Packet),
-    /// A packet was received and opened.
+    /// A packet was received and decrypted.
     PacketReceived(Packet),
     /// A packet was declared lost.
     PacketLost(Lost),
@@ -32,76 +32,76 @@ pub enum EventKind {
         /// The reason.
         reason: Option<Box<str>>,
     },
-    /// Metrics of recovery changed: those that are present.
+    /// The recovery metrics that are present changed.
     Metrics(Box<Metrics>),
-    /// The controller is in another state.
+    /// The congestion controller changed its state.
     CongestionState(CongestionState),
-    /// Why data cannot be sent changed.
+    /// The reason that data cannot be sent changed.
     Blocked(BlockedUpdate),
-    /// A timer was set, ran out or was cancelled.
+    /// A timer was set, expired or was cancelled.
     Timer(Timer),
-    /// What an end announced in its transport parameters.
+    /// The transport parameters of an endpoint.
     Parameters(Box<Parameters>),
     /// The constants of recovery.
     RecoveryParameters(Box<RecoveryParameters>),
-    /// The connection is in another state.
+    /// The connection changed its state.
     ConnectionState(Box<str>),
     /// The connection ended.
     Closed {
-        /// Whether this endpoint ended it.
+        /// Whether this endpoint closed it.
         is_local: Option<bool>,
         /// The error's name or number.
         error: Option<Box<str>>,
-        /// The reason that was given.
+        /// The reason phrase.
         reason: Option<Box<str>>,
-        /// What made it end.
+        /// What caused it to end.
         trigger: Option<Box<str>>,
     },
-    /// The largest datagram is another one, in bytes.
+    /// The maximum datagram size changed.
     Mtu {
-        /// What it is now.
+        /// The new size in bytes.
         new: u64,
-        /// Whether the search has ended.
+        /// Whether the search for a larger one has ended.
         is_done: bool,
     },
-    /// The peer's address, or whether it is validated, changed.
+    /// The peer's address changed, or the address was validated.
     Path(Box<str>),
-    /// What is known of ECN on the path.
+    /// The state of ECN on the path changed.
     Ecn(Box<str>),
-    /// What keeps the window from growing now, and since which round (namespace `clearway`).
+    /// What currently keeps the window from growing, and the round in which each began (namespace `clearway`).
     Suppressors(Vec<(Box<str>, u64)>),
-    /// How often the window was reduced, and how often that was taken back (namespace `clearway`).
+    /// The number of reductions of the congestion window changed (namespace `clearway`).
     CongestionEvents {
-        /// Reductions.
+        /// All reductions so far.
         events: u64,
-        /// Of those, the ones that were taken back.
+        /// Those that were undone because the losses were spurious.
         undone: u64,
     },
-    /// What the controller computes with changed (namespace `clearway`).
+    /// Internal variables of the congestion controller changed (namespace `clearway`).
     Controller(Vec<Metric>),
-    /// A loss turned out to be none (quic-go).
+    /// A loss turned out to be spurious (quic-go).
     SpuriousLoss {
         /// The packet number.
         number: u64,
     },
-    /// Data of a stream moved on.
+    /// Data of a stream moved between the application and the transport.
     StreamDataMoved {
         /// The stream.
         stream: u64,
         /// The offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// The length in bytes.
         length: u64,
-        /// Whether it came from the application, to be sent.
+        /// Whether the application passed it to the transport, to be sent.
         from_application: bool,
-        /// Whether it went to the application, received.
+        /// Whether received data was passed to the application.
         to_application: bool,
     },
-    /// Anything else, by its name. Nothing is used of it.
+    /// Any other event, by its name. Its data is not used.
     Other(Box<str>),
 }
 
-/// The packet-number spaces (RFC 9000 §12.3).
+/// The packet number spaces (RFC 9000 §12.3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum PacketSpace {
     /// Initial packets.
@@ -127,13 +127,13 @@ pub enum PacketType {
     Retry,
     /// Version Negotiation.
     VersionNegotiation,
-    /// Another one, or none.
+    /// Another type, or none is given.
     #[default]
     Unknown,
 }
 
 impl PacketType {
-    /// The space whose packet numbers it has. `None` if it has none.
+    /// The packet number space of this type. `None` if such packets have no number.
     pub const fn space(self) -> Option<PacketSpace> {
         match self {
             Self::Initial => Some(PacketSpace::Initial),
@@ -195,21 +195,21 @@ pub struct Lost {
     pub number: Option<u64>,
     /// Its length in bytes.
     pub length: Option<u64>,
-    /// Why it was declared lost.
+    /// The reason that it was declared lost.
     pub trigger: Option<LossTrigger>,
-    /// Whether it probed for a larger datagram, so that its loss is no sign of congestion.
+    /// Whether it probed for a larger datagram, so that its loss does not indicate congestion.
     pub is_mtu_probe: bool,
 }
 
-/// Why a packet was declared lost.
+/// The reason that a packet was declared lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum LossTrigger {
-    /// RFC 9002 §6.1.1.
+    /// The packet threshold (RFC 9002 §6.1.1).
     ReorderingThreshold,
-    /// RFC 9002 §6.1.2.
+    /// The time threshold (RFC 9002 §6.1.2).
     TimeThreshold,
-    /// A probe timeout.
+    /// A probe timeout (PTO).
     ProbeTimeout,
 }
 
@@ -221,22 +221,22 @@ pub enum Frame {
     Padding,
     /// PING.
     Ping,
-    /// ACK: the acknowledged ranges, and the stated delay.
+    /// ACK.
     Ack {
-        /// Packet numbers.
+        /// The ranges of acknowledged packet numbers.
         ranges: Vec<RangeInclusive<u64>>,
-        /// The delay.
+        /// The ACK Delay that the frame reports.
         delay: Option<Duration>,
-        /// Packets that came with a mark of congestion.
+        /// The number of packets received with ECN-CE.
         ce: Option<u64>,
-        /// Packets that came as capable of ECN, by either mark.
+        /// The number of packets received with ECT(0) or ECT(1).
         ect: Option<u64>,
     },
     /// CRYPTO.
     Crypto {
         /// The offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// The length in bytes.
         length: Option<u64>,
     },
     /// STREAM.
@@ -245,9 +245,9 @@ pub enum Frame {
         stream: u64,
         /// The offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// The length in bytes.
         length: Option<u64>,
-        /// Whether the stream ends here.
+        /// Whether the stream ends with this frame (FIN).
         is_last: bool,
     },
     /// MAX_DATA.
@@ -264,7 +264,7 @@ pub enum Frame {
     },
     /// MAX_STREAMS.
     MaxStreams {
-        /// How many there may be.
+        /// The limit on the number of streams.
         maximum: u64,
     },
     /// DATA_BLOCKED.
@@ -281,7 +281,7 @@ pub enum Frame {
     },
     /// STREAMS_BLOCKED.
     StreamsBlocked {
-        /// How many there may be.
+        /// The limit on the number of streams.
         limit: u64,
     },
     /// RESET_STREAM.
@@ -302,25 +302,25 @@ pub enum Frame {
     HandshakeDone,
     /// DATAGRAM (RFC 9221).
     Datagram {
-        /// Bytes.
+        /// The length in bytes.
         length: Option<u64>,
     },
     /// CONNECTION_CLOSE.
     ConnectionClose,
-    /// Another one, by its name.
+    /// Another frame type, by its name.
     Other(Box<str>),
 }
 
 impl Frame {
-    /// Whether a packet with it asks for an acknowledgement (RFC 9002 §2).
+    /// Whether the frame is ack-eliciting (RFC 9002 §2).
     pub const fn is_ack_eliciting(&self) -> bool {
         !matches!(self, Self::Ack { .. } | Self::Padding | Self::ConnectionClose)
     }
 }
 
 impl Packet {
-    /// Whether it asks for an acknowledgement. Where its frames are not known, any packet with a number
-    /// might.
+    /// Whether the packet is ack-eliciting. A packet with a number whose frames are unknown counts as
+    /// ack-eliciting, because it may be.
     pub fn is_ack_eliciting(&self) -> bool {
         match &self.frames {
             Some(frames) => frames.iter().any(Frame::is_ack_eliciting),
@@ -329,7 +329,7 @@ impl Packet {
     }
 }
 
-/// Metrics of recovery.
+/// Recovery metrics.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Metrics {
     /// The congestion window in bytes.
@@ -342,19 +342,19 @@ pub struct Metrics {
     pub slow_start_threshold: Option<u64>,
     /// The pacing rate in bits per second.
     pub pacing_rate: Option<u64>,
-    /// The least round-trip time.
+    /// The minimum round-trip time.
     pub minimum_rtt: Option<Duration>,
     /// The smoothed round-trip time.
     pub smoothed_rtt: Option<Duration>,
     /// The latest round-trip time.
     pub latest_rtt: Option<Duration>,
-    /// The mean deviation of the round-trip time.
+    /// The mean deviation of the round-trip time (`rttvar`).
     pub rtt_variation: Option<Duration>,
-    /// Probe timeouts in a row.
+    /// The number of consecutive probe timeouts.
     pub pto_count: Option<u64>,
-    /// Packets lost in all (quiche).
+    /// The total number of lost packets (quiche).
     pub lost_packets: Option<u64>,
-    /// Whether the controller takes the connection for limited by its application (quiche).
+    /// Whether the controller regards the connection as application-limited (quiche).
     pub is_application_limited: Option<bool>,
 }
 
@@ -370,19 +370,19 @@ pub enum CongestionState {
     CongestionAvoidance,
     /// Recovery.
     Recovery,
-    /// The controller takes the connection for limited by its application.
+    /// The controller regards the connection as application-limited.
     ApplicationLimited,
     /// BBR: Startup.
     Startup,
     /// BBR: Drain.
     Drain,
-    /// BBR: ProbeBW; the part of it by the draft's name.
+    /// BBR: ProbeBW, with the name of its phase in the draft.
     ProbeBandwidth(Box<str>),
     /// BBR: ProbeRTT.
     ProbeRtt,
-    /// Another one.
+    /// Another state, by its name.
     Other(Box<str>),
-    /// The trace has not reported it yet.
+    /// No state has been logged yet.
     #[default]
     Unknown,
 }
@@ -407,7 +407,7 @@ impl CongestionState {
         }
     }
 
-    /// Its name.
+    /// The name of the state.
     pub fn name(&self) -> &str {
         match self {
             Self::SlowStart => "slow start",
@@ -423,43 +423,43 @@ impl CongestionState {
         }
     }
 
-    /// Whether only BBR and its like have it.
+    /// Whether only BBR and other model-based controllers have this state.
     pub const fn is_of_model(&self) -> bool {
         matches!(self, Self::Startup | Self::Drain | Self::ProbeBandwidth(_) | Self::ProbeRtt)
     }
 }
 
-/// Why data cannot be sent, or that it can.
+/// A change of the reason that data cannot be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockedUpdate {
-    /// The stream that it is about; `None`: the whole connection.
+    /// The stream concerned. `None` for the whole connection.
     pub stream: Option<u64>,
-    /// The reason; `None`: nothing is in the way.
+    /// The reason. `None` if data can be sent.
     pub reason: Option<Blocked>,
 }
 
-/// Why data cannot be sent (quic-events §5.17).
+/// The reason that data cannot be sent (quic-events §5.17).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Blocked {
-    /// There is nothing to send.
+    /// The application has nothing to send.
     Application,
     /// The congestion window.
     CongestionControl,
     /// The pacer.
     Pacing,
-    /// What an address that is not validated may get (RFC 9000 §8.1).
+    /// The anti-amplification limit of an address that is not validated (RFC 9000 §8.1).
     Amplification,
-    /// The connection's flow control.
+    /// The connection's flow control limit.
     ConnectionFlowControl,
-    /// A stream's flow control.
+    /// A stream's flow control limit.
     StreamFlowControl,
     /// Something else.
     Other,
 }
 
 impl Blocked {
-    /// What it is, for people.
+    /// The reason in words, for human readers.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Application => "application",
@@ -488,7 +488,7 @@ impl Blocked {
 /// A timer changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Timer {
-    /// Which, as the trace calls it.
+    /// The timer's name in the trace.
     pub timer: Box<str>,
     /// What happened to it.
     pub event: TimerEvent,
@@ -498,20 +498,20 @@ pub struct Timer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TimerEvent {
-    /// It was set, to run out after so long.
+    /// It was set to expire after this time, if the time is given.
     Set(Option<Duration>),
-    /// It ran out.
+    /// It expired.
     Expired,
-    /// It no longer runs.
+    /// It was cancelled.
     Cancelled,
 }
 
-/// What an end announced in its transport parameters (RFC 9000 §18.2).
+/// The transport parameters of an endpoint (RFC 9000 §18.2).
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Parameters {
-    /// Whether this endpoint sent it, rather than the peer.
+    /// Whether they are this endpoint's own, rather than the peer's.
     pub is_local: Option<bool>,
-    /// max_idle_timeout; zero is none.
+    /// max_idle_timeout. Zero means that there is no idle timeout.
     pub max_idle_timeout: Option<Duration>,
     /// max_ack_delay.
     pub max_ack_delay: Option<Duration>,
@@ -530,14 +530,14 @@ pub struct Parameters {
 pub struct RecoveryParameters {
     /// The largest datagram that is sent, in bytes.
     pub max_datagram_size: Option<u64>,
-    /// The congestion window to begin with, in bytes.
+    /// The initial congestion window in bytes.
     pub initial_window: Option<u64>,
-    /// The least congestion window in bytes.
+    /// The minimum congestion window in bytes.
     pub minimum_window: Option<u64>,
-    /// Reordering that is tolerated, in packets.
+    /// The reordering that is tolerated, in packets.
     pub reordering_threshold: Option<u64>,
-    /// Reordering that is tolerated, as a multiple of the round-trip time.
+    /// The reordering that is tolerated, as a multiple of the round-trip time.
     pub time_threshold: Option<f64>,
-    /// The controller's name.
+    /// The congestion controller's name.
     pub controller: Option<Box<str>>,
 }

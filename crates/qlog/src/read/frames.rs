@@ -1,4 +1,4 @@
-//! The frames of a packet, straight into the vocabulary.
+//! Reads the frames of a packet straight into the vocabulary.
 
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -10,7 +10,8 @@ use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use super::event::Frame;
 use super::number::{Milliseconds, Number};
 
-/// Frames of a packet, and ranges of an ACK frame, that are kept: more do not fit a datagram.
+/// The most frames of a packet, and the most ranges of an ACK frame, that are kept. More do not fit into a
+/// datagram.
 const MAX_ELEMENTS: usize = 64 << 10;
 
 /// The frames of a packet.
@@ -123,7 +124,7 @@ impl FrameData<'_> {
     }
 }
 
-/// Ranges of packet numbers: each has a first and a last one, or is a single number.
+/// Ranges of packet numbers, each given as its first and last number or as a single number.
 struct Ranges(Vec<RangeInclusive<u64>>);
 
 impl<'de> Deserialize<'de> for Ranges {

@@ -1,14 +1,14 @@
 use super::reading::Damage;
 use super::split::{MAX_RECORD_BYTES, Part, RECORD_SEPARATOR, Window};
 
-/// Records with a line each, or with a record separator in front of each (RFC 7464).
+/// Records that each have their own line, or each begin with a record separator (RFC 7464).
 #[derive(Debug)]
 pub(super) struct Lines {
     window: Window,
     separator: u8,
-    /// How long the last record was, with what ended it.
+    /// The length of the last record with its terminator.
     used: usize,
-    /// The current record is longer than what is accepted: its rest is skipped.
+    /// Whether the current record is longer than is accepted, so that its rest is skipped.
     is_too_long: bool,
 }
 
@@ -58,7 +58,7 @@ impl Lines {
         }
     }
 
-    /// What stands behind the last separator.
+    /// Returns what follows the last separator.
     fn last(&mut self) -> Option<Part<'_>> {
         let end = self.window.bytes().len();
         if core::mem::take(&mut self.is_too_long) {

@@ -24,7 +24,7 @@ impl Visitor<'_> for NumberVisitor {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Number, E> {
-        // Saturates, and converts NaN to zero.
+        // The conversion saturates, and turns NaN into zero.
         Ok(Number(value as u64))
     }
 
@@ -39,7 +39,7 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
-/// A number, or a word in place of one: quic-go's reordering threshold can be "disabled".
+/// A number, or a word in its place: quic-go's reordering threshold is sometimes "disabled".
 pub(super) fn number_or_word<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Number>, D::Error> {
@@ -86,7 +86,7 @@ impl Visitor<'_> for DecimalVisitor {
     type Value = Decimal;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a number or a string that is one")
+        formatter.write_str("a number, possibly as a string")
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<Decimal, E> {
@@ -117,7 +117,7 @@ impl<'de> Deserialize<'de> for Decimal {
 pub(super) type Milliseconds = Decimal;
 
 impl Milliseconds {
-    /// As a duration; none is negative.
+    /// Converts to a duration. Negative values become zero.
     pub(super) fn duration(self) -> core::time::Duration {
         const NANOSECONDS_PER_MILLISECOND: f64 = 1e6;
         let nanoseconds = (self.0 * NANOSECONDS_PER_MILLISECOND).round();

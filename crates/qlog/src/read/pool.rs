@@ -1,7 +1,8 @@
-//! Parts of a file, prepared by several threads, in their order.
+//! Prepares the parts of a file with several threads, and returns them in the order of the file.
 //!
-//! One thread divides the file into batches. Each batch goes to a worker that is free, and the place for its result goes to
-//! the reader, in the order of the file. The number of batches is limited, so that memory stays bounded.
+//! One thread cuts the file into batches. Each batch goes to whichever worker is free, and the receiver for its
+//! result goes to the reader, in the order of the file. The number of batches in progress is limited, so memory
+//! stays bounded.
 
 use core::ops::Range;
 use std::num::NonZero;
@@ -14,14 +15,14 @@ use super::prepare::{Content, Prepared, prepare};
 use super::reading::Damage;
 use super::split::{Part, Splitter};
 
-/// A batch is about so many bytes.
+/// The approximate size of a batch in bytes.
 const BATCH: usize = 256 << 10;
-/// A batch has at most so many parts: some are of no bytes.
+/// The most parts of a batch. Needed because some parts have no bytes.
 const MAX_PARTS: usize = 1 << 12;
-/// More workers than this are not needed: who uses the events is slower.
+/// The most workers. More would not help, because the consumer of the events is slower.
 const MAX_WORKERS: usize = 8;
 
-/// Parts as they were cut.
+/// A batch of parts that are not prepared yet.
 #[derive(Debug, Default)]
 struct Cut {
     bytes: Vec<u8>,
@@ -38,39 +39,40 @@ enum Kind {
     TooLong,
 }
 
-/// Parts that are prepared, each with its offset in the file.
+/// A batch of prepared parts, each with its offset in the file.
 #[derive(Debug)]
 struct Batch<T> {
     parts: vec::IntoIter<(u64, Prepared<T>)>,
     damage: Option<Damage>,
 }
 
-/// Places where the batches will be, in the order of the file.
+/// The receivers of the batches, in the order of the file.
 type Batches<T> = Receiver<Receiver<Batch<T>>>;
 
-/// The reader's end.
+/// The reader's side of the threads.
 #[derive(Debug)]
 pub(super) struct Pool<T> {
-    /// The rest of the file, until the first part is requested.
+    /// The splitter and the number of workers, until the threads are started by the first call of
+    /// [`next`](Self::next).
     waiting: Option<(Splitter, usize)>,
     batches: Option<Batches<T>>,
     present: Option<Batch<T>>,
     offset: u64,
 }
 
-/// How many workers this machine has room for; none where only one thread runs at a time.
+/// The number of workers for this machine. Zero if it runs only one thread at a time.
 pub(super) fn workers() -> usize {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     if threads < 2 { 0 } else { threads.min(MAX_WORKERS) }
 }
 
 impl<T: Content> Pool<T> {
-    /// Nothing is read before the first part is asked for.
+    /// Nothing is read before the first call of [`next`](Self::next).
     pub(super) const fn new(splitter: Splitter, workers: usize) -> Self {
         Self { waiting: Some((splitter, workers)), batches: None, present: None, offset: 0 }
     }
 
-    /// The next part. `None` at the end, and after damage.
+    /// Returns the next part, or `None` at the end and after damage.
     pub(super) fn next(&mut self) -> Result<Option<Prepared<T>>, Damage> {
         if let Some((splitter, workers)) = self.waiting.take() {
             self.batches = Some(start(splitter, workers));
@@ -85,7 +87,7 @@ impl<T: Content> Pool<T> {
                     return Err(damage);
                 }
             }
-            // Who cuts ends when there is nothing more.
+            // The cutting thread ends, and closes the channel, when there is nothing more.
             let batch = self.batches.as_ref().and_then(|batches| batches.recv().ok());
             let Some(batch) = batch else { return Ok(None) };
             self.present = batch.recv().ok();
@@ -112,7 +114,7 @@ fn start<T: Content>(splitter: Splitter, workers: usize) -> Batches<T> {
 
 type Work<T> = (Cut, SyncSender<Batch<T>>);
 
-/// Divides the file into batches, until its end or until no more are wanted.
+/// Cuts the file into batches, until its end or until the receiver is dropped.
 fn cut<T>(
     mut splitter: Splitter,
     to_workers: &SyncSender<Work<T>>,
@@ -166,7 +168,7 @@ fn prepare_batches<T: Content>(work: &Mutex<Receiver<Work<T>>>) {
             (*offset, prepare(part))
         });
         let parts = parts.collect::<Vec<_>>().into_iter();
-        // The reader may have gone.
+        // The reader may have been dropped.
         let _ = result.send(Batch { parts, damage: cut.damage });
     }
 }

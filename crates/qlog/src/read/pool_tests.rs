@@ -10,7 +10,7 @@ use crate::read::prepare::{Content, prepare};
 use crate::read::source;
 use crate::read::split::Splitter;
 
-/// A sequence of so many records, of lengths that differ, and with some that are no JSON.
+/// A sequence of this many records of various lengths, some of which are not JSON.
 fn sequence(records: usize) -> Vec<u8> {
     let mut text = String::from("{\"qlog_version\":\"0.3\"}\n");
     for number in 0..records {
@@ -44,7 +44,7 @@ impl Content for Words {
 }
 
 #[test]
-fn several_threads_read_the_same_in_the_same_order() {
+fn several_threads_return_the_same_parts_in_the_same_order() {
     let bytes = sequence(20_000);
     let mut alone = splitter(&bytes);
     let mut pool = Pool::<Words>::new(splitter(&bytes), 3);
@@ -57,11 +57,11 @@ fn several_threads_read_the_same_in_the_same_order() {
         }
         assert_eq!(pool.offset(), alone.offset());
     }
-    assert!(pool.next().unwrap().is_none(), "the end stays the end");
+    assert!(pool.next().unwrap().is_none(), "nothing follows the end");
 }
 
 #[test]
-fn stopping_early_waits_for_no_worker() {
+fn a_pool_can_be_dropped_before_the_end() {
     let mut pool = Pool::<Words>::new(splitter(&sequence(50_000)), 2);
     assert!(pool.next().unwrap().is_some());
 }

@@ -1,4 +1,4 @@
-//! The results of a part of a file on its own, before the parts before it are known.
+//! Reads a part of a file independently of the parts before it.
 
 use serde::de::Deserializer;
 
@@ -6,25 +6,25 @@ use super::envelope::{Record, read_in_order};
 use super::number::Decimal;
 use super::split::Part;
 
-/// What an event's data are read as.
+/// The type that an event's data is read as.
 pub(crate) trait Content: Sized + Send + 'static {
-    /// Reads the data of the event `name`, whole.
+    /// Reads all the data of the event `name`.
     ///
     /// # Errors
-    /// If they are not as any draft has them.
+    /// If the data does not match any draft.
     fn read<'de, D: Deserializer<'de>>(name: &str, data: D) -> Result<Self, D::Error>;
 
-    /// What is left of an event whose data cannot be read.
+    /// The value for an event whose data cannot be read.
     fn of_name(name: &str) -> Self;
 }
 
-/// A part that was read, as far as it can be read alone.
+/// A part, read as far as possible without the parts before it.
 #[derive(Debug)]
 pub(super) enum Prepared<T> {
     Event(PreparedEvent<T>),
-    /// A record without a name: no event, but perhaps the beginning of another log.
+    /// A record without a name: not an event, but possibly the beginning of another log.
     Nameless(Box<[u8]>),
-    /// Members of the file or of the present trace that are not its events.
+    /// Members of the file or of the current trace other than the events.
     Header {
         of_trace: bool,
         json: Box<[u8]>,
@@ -33,16 +33,16 @@ pub(super) enum Prepared<T> {
     Trace,
     /// A record that is too long.
     TooLong,
-    /// Nothing to report.
+    /// A part without content.
     Nothing,
-    /// It is damaged: why.
+    /// A damaged part, and what is wrong with it.
     Broken(String),
 }
 
 #[derive(Debug)]
 pub(super) struct PreparedEvent<T> {
     pub(super) time: Decimal,
-    /// The event's own format of time, if it has one.
+    /// The event's own time format, if it has one.
     pub(super) time_format: Option<Box<str>>,
     pub(super) group: Option<Box<str>>,
     pub(super) content: T,
@@ -58,12 +58,12 @@ pub(super) fn prepare<T: Content>(part: Part<'_>) -> Prepared<T> {
     }
 }
 
-/// `None` if it has no name.
+/// Reads a record: in one pass if its members have the usual order. `None` if it has no name.
 fn record<T: Content>(json: &[u8]) -> Option<Prepared<T>> {
     read_in_order(json).map(Prepared::Event).or_else(|| in_any_order(json))
 }
 
-/// The same for members in any order, and with a description of errors.
+/// Reads a record whose members are in any order, and reports what is wrong with a damaged one.
 fn in_any_order<T: Content>(json: &[u8]) -> Option<Prepared<T>> {
     if json.trim_ascii_start().starts_with(b"[") {
         let why = "the events are arrays (drafts before 02 are not supported)";

@@ -37,7 +37,7 @@ fn the_order_of_members_does_not_matter() {
 }
 
 #[test]
-fn data_that_are_missing_are_empty_and_data_of_another_kind_cannot_be_read() {
+fn missing_data_is_empty_and_data_of_another_type_cannot_be_read() {
     assert_eq!(read(r#"{"time":1,"name":"n"}"#), read(r#"{"time":1,"name":"n","data":{}}"#));
     let Prepared::Event(event) = prepare::<Words>(Part::Record(br#"{"name":"n","data":[7]}"#))
     else {
@@ -47,7 +47,7 @@ fn data_that_are_missing_are_empty_and_data_of_another_kind_cannot_be_read() {
 }
 
 #[test]
-fn what_is_wrong_with_a_record_is_said_wherever_it_is() {
+fn errors_in_a_record_are_reported_wherever_they_are() {
     for json in [
         r#"{"time":1,"name":"n","data":{}"#,
         r#"{"time":1,"name":"n","data":{"a":}}"#,

@@ -11,28 +11,28 @@ use super::reading::Reading;
 use super::records::{Record, Records};
 use super::source::OpenError;
 
-/// What comes out of a file.
+/// An item of a qlog file.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Item {
-    /// Another trace begins. The first one begins without it.
+    /// Another trace begins. The first trace begins without this item.
     Trace,
-    /// Something happened.
+    /// An event of the current trace.
     Event(Event),
 }
 
 /// Reads a qlog file of any dialect, event by event.
 ///
-/// It reads JSON text sequences, with or without the record separators of RFC 7464, and single JSON objects; plain, or
-/// compressed with gzip or Zstandard. Memory is bounded however long the file is. Damage ends the reading;
-/// [`reading`](Self::reading) reports where and what it was.
+/// It reads JSON text sequences, with or without the record separators of RFC 7464, and single JSON objects,
+/// either plain or compressed with gzip or Zstandard. Memory is bounded however long the file is. Damage ends
+/// reading; [`reading`](Self::reading) then has its position and kind.
 #[derive(Debug)]
 pub struct QlogReader {
     records: Records<Told>,
 }
 
 impl QlogReader {
-    /// Opens a file. Its events are read by as many threads as the machine runs at a time.
+    /// Opens a file. As many threads read its events as the machine runs at a time.
     ///
     /// # Errors
     /// If it cannot be opened, or its beginning is not that of a qlog file.
@@ -40,25 +40,26 @@ impl QlogReader {
         Ok(Self { records: Records::open(path)? })
     }
 
-    /// Reads from `reader`, and no further than necessary: each event is available as soon as it was received.
+    /// Reads from `reader`, without waiting for more data than needed: each event is returned as soon as it is
+    /// available.
     ///
     /// # Errors
-    /// If it fails at once, or its data does not begin like a qlog file.
+    /// If the first read fails, or the data does not begin like a qlog file.
     pub fn new(reader: impl Read + Send + 'static) -> Result<Self, OpenError> {
         Ok(Self { records: Records::new(reader)? })
     }
 
-    /// What is known of the present trace so far; whole once there are no more items.
+    /// The information about the current trace so far. It is complete once there are no more items.
     pub const fn reading(&self) -> &Reading {
         &self.records.state.reading
     }
 
-    /// What was known of the trace before the present one, once.
+    /// Takes the information about the trace before the current one. `None` if it was taken already.
     pub const fn take_finished(&mut self) -> Option<Reading> {
         self.records.state.finished.take()
     }
 
-    /// How many bytes were read, of the file as it is decompressed.
+    /// The number of bytes of the decompressed file that were read.
     pub fn offset(&self) -> u64 {
         self.records.offset()
     }
@@ -68,13 +69,13 @@ impl Iterator for QlogReader {
     type Item = Item;
 
     fn next(&mut self) -> Option<Item> {
-        let (at, told) = match self.records.next()? {
+        let (at, content) = match self.records.next()? {
             Record::Trace => return Some(Item::Trace),
             Record::Event { at, content } => (at, content),
         };
         let reading = &mut self.records.state.reading;
-        match &told.kind {
-            EventKind::Other(name) if told.is_as_expected => reading.count_unused(name),
+        match &content.kind {
+            EventKind::Other(name) if content.is_as_expected => reading.count_unused(name),
             EventKind::Other(name) => {
                 reading.count_unused(&format!("{name} (unexpected data)"));
             }
@@ -83,11 +84,11 @@ impl Iterator for QlogReader {
             }
             _ => {}
         }
-        Some(Item::Event(Event { at, kind: told.kind }))
+        Some(Item::Event(Event { at, kind: content.kind }))
     }
 }
 
-/// Whether an event is about a packet whose packet number space is unknown.
+/// Whether an event concerns a packet whose packet number space is unknown.
 fn lacks_packet_type(kind: &EventKind) -> bool {
     match kind {
         EventKind::PacketSent(packet) | EventKind::PacketReceived(packet) => {
@@ -98,7 +99,7 @@ fn lacks_packet_type(kind: &EventKind) -> bool {
     }
 }
 
-/// The contents of an event.
+/// The content of an event.
 #[derive(Debug)]
 struct Told {
     kind: EventKind,

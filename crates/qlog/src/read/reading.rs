@@ -1,36 +1,36 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
-/// Distinct names of unused events that are counted; the rest is counted together.
+/// The most distinct names of unused events that are counted; the others are counted together.
 const MAX_NAMES: usize = 256;
 
-/// Characters of each text of a header that are kept.
+/// The most characters that are kept of each text of a header.
 const MAX_TEXT: usize = 1000;
 
-/// What is known of a trace besides its events.
+/// The information about a trace apart from its events.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Reading {
-    /// Its title, or that of its file.
+    /// The title of the trace or of the file.
     pub title: Option<String>,
-    /// Who wrote it, as it calls itself.
+    /// The name that the writer of the trace gives itself.
     pub writer: Option<String>,
-    /// The connection, as the traces of both its ends call it: the client's first Destination Connection
-    /// ID in lower-case hexadecimal digits.
+    /// The connection, by the name that is the same in the traces of both endpoints: the client's first
+    /// Destination Connection ID in lowercase hexadecimal digits.
     pub connection: Option<String>,
-    /// Which end saw the events.
+    /// The endpoint that logged the events.
     pub vantage_point: VantagePoint,
     /// The format: the version or the schemas that the file names.
     pub dialect: String,
-    /// How many events were read, used or not.
+    /// The number of events that were read, whether used or not.
     pub events: u64,
-    /// Events and records of which nothing is used, by name.
+    /// The number of events and records that are not used, by name.
     pub unused: BTreeMap<String, u64>,
-    /// Where the file is damaged, if it is: it was read to there.
+    /// Where the file is damaged, if it is. It was read up to there.
     pub damage: Option<Damage>,
 }
 
 impl Reading {
-    /// Truncates texts that are longer than any header needs: a file may contain many.
+    /// Truncates texts that are longer than any header needs, because a file may contain many headers.
     pub(super) fn cut_off(&mut self) {
         let texts = [&mut self.title, &mut self.writer, &mut self.connection];
         let texts = texts.into_iter().flatten().chain([&mut self.dialect]);
@@ -54,24 +54,24 @@ impl Reading {
     }
 }
 
-/// Which end a trace was written at.
+/// Where a trace was written.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 pub enum VantagePoint {
-    /// The client.
+    /// At the client.
     Client,
-    /// The server.
+    /// At the server.
     Server,
-    /// Neither end.
+    /// In the network, between the endpoints.
     Network,
-    /// The file does not contain it.
+    /// The file does not say.
     #[default]
     Unknown,
 }
 
 impl VantagePoint {
-    /// Its name in the drafts.
+    /// The name in the drafts.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -94,9 +94,9 @@ impl VantagePoint {
 /// Where and how a file is damaged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Damage {
-    /// How many bytes of the decompressed file were read.
+    /// The number of bytes of the decompressed file that were read.
     pub offset: u64,
-    /// What is wrong there.
+    /// What is wrong at this offset.
     pub why: String,
 }
 

@@ -1,4 +1,4 @@
-//! The events of a file, with the properties of their trace.
+//! The events of a file, with the information about their trace.
 
 use core::time::Duration;
 use std::io::Read;
@@ -12,10 +12,11 @@ use super::source::{self, OpenError, Source};
 use super::split::{Part, Splitter};
 use super::state::{State, Step};
 
-/// Traces that are read of one file: each becomes something that is kept, a report or a page.
+/// The most traces that are read from one file. Limited because each becomes something that is kept: a report
+/// or a page.
 const MAX_TRACES: usize = 256;
 
-/// What comes out of a file. Of an event, its content.
+/// An item of a file: an event's content, or the beginning of a trace.
 pub(crate) enum Record<T> {
     Trace,
     Event { at: Duration, content: T },
@@ -26,15 +27,15 @@ pub(crate) enum Record<T> {
 pub(crate) struct Records<T> {
     parts: Parts<T>,
     pub(crate) state: State,
-    /// Traces that have begun.
+    /// The number of traces that have begun.
     traces: usize,
     has_ended: bool,
 }
 
-/// Who prepares the parts.
+/// The thread or threads that prepare the parts.
 #[derive(Debug)]
 enum Parts<T> {
-    /// This thread, as they come.
+    /// This thread prepares each part when it is needed.
     Here(Splitter),
     Pool(Pool<T>),
 }
@@ -56,7 +57,7 @@ impl<T: Content> Parts<T> {
 }
 
 impl<T: Content> Records<T> {
-    /// Opens a file, which several threads read.
+    /// Opens a file and reads it with several threads.
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         let (splitter, state) = begin(source::open(path)?)?;
         let parts = match pool::workers() {
@@ -66,7 +67,7 @@ impl<T: Content> Records<T> {
         Ok(Self { parts, state, traces: 1, has_ended: false })
     }
 
-    /// Reads what `reader` gives, as it comes.
+    /// Reads from `reader` as its data arrives.
     pub(crate) fn new(reader: impl Read + Send + 'static) -> Result<Self, OpenError> {
         let source =
             source::decompress(reader).map_err(|source| OpenError::Io { path: None, source })?;
@@ -74,12 +75,12 @@ impl<T: Content> Records<T> {
         Ok(Self { parts: Parts::Here(splitter), state, traces: 1, has_ended: false })
     }
 
-    /// How many bytes were read.
+    /// The number of bytes that were read.
     pub(crate) fn offset(&self) -> u64 {
         self.parts.offset()
     }
 
-    /// The next record. `None` at the end, and where the file is damaged.
+    /// Returns the next item, or `None` at the end and where the file is damaged.
     pub(crate) fn next(&mut self) -> Option<Record<T>> {
         while !self.has_ended {
             let damage = match self.parts.next() {
@@ -107,7 +108,7 @@ impl<T: Content> Records<T> {
     }
 }
 
-/// The beginning of a file: it is that of a qlog file.
+/// Reads the beginning of a file, and checks that it is that of a qlog file.
 fn begin(source: Source) -> Result<(Splitter, State), OpenError> {
     let mut splitter = Splitter::new(source)?;
     let part = splitter.next().map_err(|damage| not_qlog(damage.to_string()))?;

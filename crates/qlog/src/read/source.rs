@@ -3,29 +3,29 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// RFC 1952 §2.3.1.
+/// The magic number of gzip (RFC 1952 §2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// RFC 8878 §3.1.1.
+/// The magic number of Zstandard (RFC 8878 §3.1.1).
 const ZSTANDARD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Bytes that are read at a time.
+/// The bytes that are read at a time.
 const CHUNK: usize = 128 << 10;
 
-/// The reason that a file cannot be read.
+/// The reason that a file cannot be read at all.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
     /// It cannot be opened, or its first bytes cannot be read.
     Io {
-        /// The file, if it is one.
+        /// The path, if the source is a file.
         path: Option<PathBuf>,
-        /// The operating system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// There is nothing in it.
+    /// It is empty.
     Empty,
     /// It is not JSON, or JSON that is not qlog.
     NotQlog {
-        /// What is in the way.
+        /// What is wrong with it.
         why: String,
     },
 }
@@ -74,7 +74,7 @@ pub(super) fn decompress(reader: impl Read + Send + 'static) -> io::Result<Sourc
     }
 }
 
-/// The first bytes, which stay in the buffer.
+/// Returns the first bytes, which remain in the buffer.
 fn beginning(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(reader.fill_buf()?.iter().take(ZSTANDARD.len()).copied().collect())
 }

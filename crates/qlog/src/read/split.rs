@@ -5,23 +5,23 @@ use super::lines::Lines;
 use super::reading::Damage;
 use super::source::{OpenError, Source};
 
-/// A record longer than this, in bytes, is left out and counted.
+/// The most bytes of a record. A longer record is left out and counted.
 pub const MAX_RECORD_BYTES: usize = 1 << 20;
-/// How many bytes are examined to distinguish the formats.
+/// The most bytes that are inspected to distinguish the formats.
 const PEEK: usize = 256 << 10;
-/// RFC 7464 §2.2.
+/// The byte that begins each record of a JSON text sequence (RFC 7464 §2.2).
 pub(super) const RECORD_SEPARATOR: u8 = 0x1e;
 
-/// A part of a file, as it lies in the buffer.
+/// A part of a file, borrowed from the buffer.
 #[derive(Debug)]
 pub(super) enum Part<'a> {
     /// A whole record of a sequence: the header or an event.
     Record(&'a [u8]),
-    /// A contained trace begins; its header is known as far as it stood before the events.
+    /// A contained trace begins. Its header is known as far as it precedes the events.
     Trace,
     /// An event of a contained trace.
     Event(&'a [u8]),
-    /// Members of the file or of the present trace that are not its events, as one JSON object.
+    /// Members of the file or of the current trace other than the events, as one JSON object.
     Header { of_trace: bool, json: &'a [u8] },
     /// A record that is longer than [`MAX_RECORD_BYTES`].
     TooLong,
@@ -36,7 +36,7 @@ pub(super) enum Splitter {
 
 impl Splitter {
     pub(super) fn new(source: Source) -> Result<Self, OpenError> {
-        // No more is read than necessary: a file that is still being written may not continue for some time.
+        // No more is read than necessary: a file that is still being written may not grow for a while.
         let mut window = Window::new(source);
         let start = window.fill_until(|bytes| bytes.iter().position(|byte| !is_space(*byte)));
         let Some(first) = start.and_then(|start| window.bytes().get(start)).copied() else {
@@ -56,7 +56,7 @@ impl Splitter {
         }
     }
 
-    /// The next part. `None` at the end, and after damage.
+    /// Returns the next part, or `None` at the end and after damage.
     pub(super) fn next(&mut self) -> Result<Option<Part<'_>>, Damage> {
         match self {
             Self::Lines(lines) => lines.next(),
@@ -64,7 +64,7 @@ impl Splitter {
         }
     }
 
-    /// Where in the (decompressed) file the last part began, in bytes.
+    /// The offset in the (decompressed) file at which the last part began, in bytes.
     pub(super) fn offset(&self) -> u64 {
         match self {
             Self::Lines(lines) => lines.offset(),
@@ -88,11 +88,11 @@ fn first_line_is_a_record(window: &mut Window) -> bool {
     serde_json::from_slice::<Line>(line).is_ok_and(|line| line.traces.is_none())
 }
 
-/// A window on a source: the bytes that were read and not yet used.
+/// A window on a source: the bytes that were read and not yet consumed.
 pub(super) struct Window {
     source: Source,
     buffer: Vec<u8>,
-    /// What of the buffer is used up.
+    /// The number of bytes of the buffer that are consumed.
     begin: usize,
     /// The offset in the file of the buffer's first byte.
     offset: u64,
@@ -101,14 +101,14 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Bytes that are read at a time.
+    /// The bytes that are read at a time.
     const CHUNK: usize = 256 << 10;
 
     fn new(source: Source) -> Self {
         Self { source, buffer: Vec::new(), begin: 0, offset: 0, is_at_end: false, failure: None }
     }
 
-    /// Reads on until `find` finds a place, at most [`PEEK`] bytes.
+    /// Reads until `find` returns a position, but at most [`PEEK`] bytes.
     fn fill_until(&mut self, find: impl Fn(&[u8]) -> Option<usize>) -> Option<usize> {
         loop {
             if let Some(place) = find(self.bytes()) {
@@ -136,7 +136,7 @@ impl Window {
     /// Reads more. `false` at the end of the file.
     ///
     /// # Errors
-    /// If the source fails now or has failed before. The error is kept.
+    /// If the source fails or failed before. The error is kept.
     pub(super) fn fill(&mut self) -> Result<bool, ()> {
         if self.failure.is_some() {
             return Err(());
@@ -174,7 +174,7 @@ impl Window {
         self.failure.take()
     }
 
-    /// That the source failed, as damage.
+    /// The failure of the source, as damage.
     pub(super) fn damage(&self) -> Damage {
         let offset = self.offset.saturating_add(self.buffer.len() as u64);
         let why = match &self.failure {

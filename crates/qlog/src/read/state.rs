@@ -1,4 +1,4 @@
-//! What is known of the present trace, and what each part changes of that.
+//! The state of the current trace, and how each part of the file changes it.
 
 use core::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) struct State {
     pub(crate) finished: Option<Reading>,
 }
 
-/// The result of a part of the file.
+/// The result of processing a part of the file.
 pub(super) enum Step<T> {
     Event { at: Duration, content: T },
     Trace,
@@ -47,7 +47,7 @@ impl State {
         }
     }
 
-    /// Nothing of the trace that has just begun will be read: the one before it is the present one.
+    /// The trace that has just begun will not be read: makes the previous one the current one again.
     pub(super) fn go_back(&mut self) {
         if let Some(finished) = self.finished.take() {
             self.reading = finished;
@@ -79,7 +79,7 @@ impl State {
         }
     }
 
-    /// Whether a record without a name begins another log: files that were put one behind the other.
+    /// Handles a record without a name, which begins another log if files were concatenated.
     fn another_file<T>(&mut self, json: &[u8]) -> Step<T> {
         let Ok(header) = serde_json::from_slice::<FileHeader<'_>>(json) else {
             return Step::Nothing;
@@ -106,20 +106,20 @@ impl State {
     }
 }
 
-/// The connection that a trace is about, by the names that its events give it.
+/// The connection that a trace describes, by the names that its events give it.
 #[derive(Debug, Default)]
 struct Groups {
     present: Option<String>,
-    /// Names that it had before: quinn calls a connection by the ID of the moment.
+    /// Earlier names of the connection: quinn names a connection by its current connection ID.
     former: Vec<String>,
 }
 
 impl Groups {
-    /// Names that are remembered.
+    /// The most earlier names that are remembered.
     const MAX: usize = 64;
 
-    /// Whether an event of `group` belongs to another connection: its name was given up before. A name that is new is
-    /// one that the connection has now.
+    /// Whether an event of `group` belongs to another connection, which is the case if the connection used that
+    /// name earlier but no longer does. A name that is new becomes the connection's current name.
     fn is_of_another_connection(&mut self, group: Option<&str>) -> bool {
         let Some(group) = group.filter(|group| self.present.as_deref() != Some(group)) else {
             return false;

@@ -4,24 +4,24 @@ use super::event::Event;
 use super::reader::{Item, QlogReader};
 use super::reading::Reading;
 
-/// Events between two reports of progress.
+/// The number of events between two reports of progress.
 const INTERVAL: u32 = 1 << 14;
 
-/// What takes the events of one trace and makes something of them.
+/// A consumer of the events of one trace.
 pub trait TraceVisitor {
-    /// What it makes.
+    /// The result for the trace.
     type Output;
 
-    /// Takes an event. They come in the order of the file.
+    /// Processes an event. Events arrive in the order of the file.
     fn on_event(&mut self, event: Event);
 
-    /// The trace has ended. `reading` has its properties besides the events.
+    /// Called at the end of the trace. `reading` is the information about the trace apart from its events.
     fn finish(self, reading: Reading) -> Self::Output;
 }
 
-/// Reads a file to its end, or to where it is damaged. Each trace in it gets its own visitor from `begin`, which is called
-/// with the properties of the trace that are known before its first event. `progress` is called from time to time with the
-/// number of bytes read, after decompression.
+/// Reads a file to its end, or to where it is damaged. `begin` creates a visitor for each trace, and is called with
+/// the information that precedes the trace's first event. `progress` is called from time to time with the number
+/// of bytes read, after decompression.
 pub fn visit_traces<V: TraceVisitor>(
     mut reader: QlogReader,
     mut begin: impl FnMut(&Reading) -> V,

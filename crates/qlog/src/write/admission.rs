@@ -1,8 +1,8 @@
-//! Decides which connections of a server get a log.
+//! Which connections of a server get a log.
 //!
-//! Anyone can send an Initial packet: its keys follow from its header (RFC 9001 §5.2), and its source address may be
-//! forged. A log is opened once the peer has shown that it receives datagrams at its address, by a Handshake packet
-//! (RFC 9000 §8.1). Until then its records are held in memory.
+//! Anybody can send an Initial packet: its keys are derived from its header (RFC 9001 §5.2), and its source
+//! address may be forged. A log is opened once a Handshake packet from the peer has shown that it receives
+//! packets at its address (RFC 9000 §8.1). Until then its records are held in memory.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -12,37 +12,38 @@ use clearway_transport::{Observation, Side};
 use clearway_units::Timestamp;
 use clearway_wire::PacketType;
 
-/// What one connection may hold of its own, in bytes: its beginning.
+/// The bytes that each connection may hold without using the shared room: the beginning of its log.
 const BEGINNING_BYTES: usize = 4 << 10;
-/// What one connection may hold at most, in bytes.
+/// The most bytes that one connection may hold.
 const CONNECTION_BYTES: usize = 64 << 10;
-/// What all connections may hold together beyond their beginnings, in bytes.
+/// The most bytes that all connections together may hold beyond their beginnings.
 const SHARED_BYTES: usize = 16 << 20;
 
-/// Which handshakes that fail get a log all the same.
+/// The limits for logs of failed handshakes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct FailedHandshakes {
-    /// As many at one time.
+    /// How many may be admitted at one time.
     burst: u32,
-    /// One more after each of these times.
+    /// The interval after which one more is admitted.
     interval: Duration,
-    /// As many in all.
+    /// How many are admitted in all.
     total: u64,
 }
 
-/// Decides which connections of a server get a log, for all logs that share it.
+/// Decides which connections of a server get a log. The connections of a server share one `Admission`.
 ///
-/// A connection does if its peer has sent a Handshake packet, which shows that it receives datagrams at its address. Of
-/// handshakes that fail before that some get one, so that they can be explained: 16 at one time, one more each second,
-/// 1,000 in all. Connections without any packet that could be decrypted get none. Both are counted. Until it is decided, a
-/// connection holds at most 64 KiB of records, and all together hold 16 MiB beyond the first 4 KiB of each. Further records
-/// are dropped, and the log contains their number.
+/// A connection gets a log if its peer has sent a Handshake packet, which shows that the peer receives packets
+/// at its address. Some of the handshakes that fail before that also get one, so that the failures can be
+/// explained: 16 at one time, one more each second, 1,000 in all. Connections none of whose packets could be
+/// decrypted get none. Connections without a log are counted, separately for these two reasons. Until it is
+/// decided, a connection holds at most 64 KiB of records, and all connections together hold 16 MiB beyond the
+/// first 4 KiB of each; records beyond that are missing from the log, which says how many.
 #[derive(Debug)]
 pub struct Admission {
     failed: FailedHandshakes,
     /// Bytes held beyond the beginnings.
     held: AtomicUsize,
-    /// When the next failed handshake would be the first of a new burst, in nanoseconds.
+    /// The time, in nanoseconds, from which the next failed handshake would be the first of a new burst.
     next: AtomicU64,
     admitted: AtomicU64,
     counts: Counts,
@@ -72,17 +73,17 @@ impl Admission {
         }
     }
 
-    /// No handshake that fails before the peer's first Handshake packet gets a log.
+    /// An `Admission` that gives no log to handshakes that fail before the peer's first Handshake packet.
     pub fn without_failed_handshakes() -> Self {
         Self::new(FailedHandshakes { burst: 0, interval: Duration::ZERO, total: 0 })
     }
 
-    /// Handshakes that failed and have no log.
+    /// The number of failed handshakes without a log.
     pub(super) fn failed(&self) -> u64 {
         self.counts.failed.load(Ordering::Relaxed)
     }
 
-    /// Connections without a log, because none of their first packets could be decrypted.
+    /// The number of connections without a log because none of their first packets could be decrypted.
     pub(super) fn unopened(&self) -> u64 {
         self.counts.unopened.load(Ordering::Relaxed)
     }
@@ -91,7 +92,7 @@ impl Admission {
         self.counts.unopened.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a handshake that failed at `now` gets a log. If not it is counted.
+    /// Whether a handshake that failed at `now` gets a log. If not, it is counted.
     pub(super) fn admits_failed(&self, now: Timestamp) -> bool {
         let is_admitted =
             self.is_within_rate(now) && increase(&self.admitted, 1, self.failed.total);
@@ -101,7 +102,7 @@ impl Admission {
         is_admitted
     }
 
-    /// A token bucket, as the time at which it is full again.
+    /// A token bucket, represented by the time at which it is full again.
     fn is_within_rate(&self, now: Timestamp) -> bool {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let now = nanoseconds(now.since_origin());
@@ -115,17 +116,17 @@ impl Admission {
     }
 }
 
-/// Adds, unless the sum is above `maximum`.
+/// Adds `by` to `value`, unless the sum would exceed `maximum`. Returns whether it was added.
 fn increase(value: &AtomicU64, by: u64, maximum: u64) -> bool {
     let add = |value: u64| value.checked_add(by).filter(|sum| *sum <= maximum);
     value.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
 }
 
-/// The room that one connection has for records, until it is decided whether it gets a log.
+/// The room that one connection has for held records, until it is decided whether it gets a log.
 #[derive(Debug)]
 pub(super) struct Room {
     admission: Arc<Admission>,
-    /// What was taken of the shared room, in bytes.
+    /// Bytes taken from the shared room.
     taken: usize,
 }
 
@@ -134,8 +135,8 @@ impl Room {
         Self { admission, taken: 0 }
     }
 
-    /// Whether there is room for a record of `length` bytes behind `held` others. The first record always
-    /// has: without it the others mean nothing.
+    /// Takes room for a record of `length` bytes after `held` bytes of earlier records. Returns whether there was
+    /// room. There always is for the first record, because the others mean nothing without it.
     pub(super) fn take(&mut self, held: usize, length: usize) -> bool {
         let end = held.saturating_add(length);
         if held == 0 || end <= BEGINNING_BYTES {
@@ -157,20 +158,20 @@ impl Drop for Room {
     }
 }
 
-/// What a peer has shown of itself.
+/// What a peer has proved so far.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Shown {
+pub(super) enum Evidence {
     /// Nothing: no packet could be opened.
     Nothing,
-    /// That it knows the Initial keys, as everybody can.
+    /// That it knows the Initial keys, which anybody can derive.
     Initial,
-    /// That it receives datagrams at its address.
+    /// That it receives packets at its address.
     Address,
 }
 
-impl Shown {
-    /// What a peer has shown with its first packets to an endpoint of this side. The peer of a client is the one that the
-    /// application chose.
+impl Evidence {
+    /// What the peer of a connection of this side has proved at the beginning. A client chose the server's
+    /// address itself, so nothing has to be proved.
     pub(super) const fn at_first(side: Side) -> Self {
         match side {
             Side::Client => Self::Address,
@@ -203,9 +204,9 @@ mod tests {
         let admission = Admission::default();
         assert_eq!(admitted(&admission, (0..2000).map(|_| 5000)), 16);
         assert_eq!(admission.failed(), 1984);
-        // One for each second since then, however many fail in it.
+        // One for each second since then, however many handshakes fail in it.
         assert_eq!(admitted(&admission, (0..1000).map(|number| 5000 + 10 * number)), 9);
-        // After a quiet time the burst is there again.
+        // After a quiet period, a full burst is available again.
         assert_eq!(admitted(&admission, (0..100).map(|_| 100_000)), 16);
     }
 
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_connection_holds_is_bounded() {
+    fn records_held_by_one_connection_are_bounded() {
         let mut room = Room::new(Arc::default());
         assert!(room.take(0, 100_000), "without the first record there is no log");
         let mut room = Room::new(Arc::default());
@@ -231,12 +232,12 @@ mod tests {
     }
 
     #[test]
-    fn what_all_connections_hold_is_bounded_and_given_back() {
+    fn records_held_by_all_connections_are_bounded_and_room_is_returned() {
         let admission = Arc::new(Admission::default());
         let mut rooms = Vec::new();
         let fill = |rooms: &mut Vec<Room>| {
             let mut room = Room::new(Arc::clone(&admission));
-            assert!(room.take(0, BEGINNING_BYTES), "its beginning is its own");
+            assert!(room.take(0, BEGINNING_BYTES), "each connection has room for its beginning");
             let is_full = !room.take(BEGINNING_BYTES, CONNECTION_BYTES - BEGINNING_BYTES);
             rooms.push(room);
             is_full

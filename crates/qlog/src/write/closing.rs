@@ -45,13 +45,13 @@ pub(super) fn transport_error(json: &mut Object<'_>, name: &str, code: Transport
     }
 }
 
-/// An error that is known only by its number.
+/// An error that is identified only by its number.
 pub(super) fn unknown_error(json: &mut Object<'_>, name: &str, code: VarInt) {
     json.text(name, "unknown");
     json.number("error_code", code.get());
 }
 
-/// What a peer gave as its reason; it should be UTF-8, but may be anything.
+/// The peer's reason phrase. It should be UTF-8, but may be arbitrary bytes.
 fn reason_text(json: &mut Object<'_>, reason: &[u8]) {
     if !reason.is_empty() {
         json.text("reason", &String::from_utf8_lossy(reason));

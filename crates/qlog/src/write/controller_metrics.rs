@@ -4,15 +4,16 @@ use clearway_units::Timestamp;
 use super::json::Object;
 use super::records::Records;
 
-/// What the congestion controller computes with, as last written: only what changed is written again.
+/// The internal variables of the congestion controller, as last written. Only those that changed are written
+/// again.
 #[derive(Default, Debug)]
 pub(super) struct ControllerMetricsLog {
     last: Vec<Metric>,
-    /// The current values; kept for their allocation.
+    /// The current variables. Kept to reuse the allocation.
     new: Vec<Metric>,
 }
 
-/// The members of the event.
+/// The members of the event, one for each unit.
 const UNITS: [&str; 3] = ["bytes", "milliseconds", "bits_per_second"];
 
 const fn unit(quantity: &Quantity) -> &'static str {

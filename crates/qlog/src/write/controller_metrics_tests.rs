@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::write::testing::{Memory, at, started};
 use crate::{QlogObserver, TraceOptions};
 
-/// A controller that has nothing but metrics.
+/// A controller that only has metrics.
 #[derive(Debug)]
 struct Told(Vec<(&'static str, Quantity)>);
 
@@ -56,7 +56,7 @@ impl Controller for Told {
 }
 
 #[test]
-fn what_a_controller_computes_with_is_written_when_it_changes() {
+fn internal_variables_of_a_controller_are_written_when_they_change() {
     let k = Quantity::Time(Duration::from_micros(1_500));
     let bandwidth = Quantity::Rate(Rate::from_bytes_per_second(1_000));
     let controllers = [

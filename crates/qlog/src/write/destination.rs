@@ -6,19 +6,20 @@ use super::writing_thread::{Handed, QueuedLog};
 
 /// Where the records of a log go.
 pub(super) enum Destination {
-    /// Nowhere yet: they are held until it is decided whether the connection gets a log.
+    /// They are held in memory until it is decided whether the connection gets a log.
     Held(Room),
-    /// They are written within the connection's calls.
+    /// They are written synchronously, within the connection's calls.
     Direct(Box<dyn Write + Send>),
     /// A thread writes them.
     Queued(QueuedLog),
 }
 
 impl Destination {
-    /// Passes on `count` whole records, all or none. With `must`, they are always accepted.
+    /// Passes on `count` whole records, either all or none of them. With `must`, they are accepted even if there
+    /// is no room.
     ///
     /// # Errors
-    /// Those of the operating system, if records are written at once.
+    /// The error of the operating system, if the records are written synchronously.
     pub(super) fn hand_over(
         &mut self,
         records: &[u8],

@@ -18,10 +18,10 @@ use super::{
 
 /// The file suffix of JSON text sequences (main schema §11.2).
 const SUFFIX: &str = "sqlog";
-/// The number of logs with the same connection ID and side that may exist side by side.
+/// The most logs of the same connection ID and side in one folder.
 const MAX_NAMESAKES: u32 = 100;
 
-/// The name of the log of the connection with this original destination connection ID, at `side`:
+/// The file name of a log that `side` writes, for the connection with this original destination connection ID:
 /// `<ODCID>_client.sqlog` or `<ODCID>_server.sqlog` (quic-events §1.1).
 pub fn file_name(original_destination_id: &ConnectionId, side: Side) -> String {
     format!("{}.{SUFFIX}", stem(original_destination_id, side))
@@ -34,8 +34,8 @@ fn stem(original_destination_id: &ConnectionId, side: Side) -> String {
 /// A folder of logs, one file for each connection, which only this user may read.
 ///
 /// An existing file is never written to: a later connection with the same name gets `_2`, `_3` and so
-/// on before the suffix. Files are made and written by a [`WritingThread`], so that no connection waits for the
-/// disk; which connections of a server get one is decided by [`Admission`].
+/// on before the suffix. A [`WritingThread`] creates and writes the files, so that no connection waits for the
+/// disk; [`Admission`] decides which connections of a server get one.
 #[derive(Clone)]
 pub struct QlogDirectory {
     path: Arc<Path>,
@@ -45,23 +45,22 @@ pub struct QlogDirectory {
     thread: WritingThread,
 }
 
-/// What is not in the files of a [`QlogDirectory`].
+/// What is missing from the files of a [`QlogDirectory`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct QlogSummary {
-    /// What the disk did not take.
+    /// What is missing because the disk was too slow.
     pub disk: Finished,
-    /// Handshakes that failed and have no file, because others that failed have one.
+    /// Failed handshakes that have no file because the limit for logs of failed handshakes was reached.
     pub failed_handshakes: u64,
-    /// Connections without a file, because none of their first packets could be decrypted.
+    /// Connections that have no file because none of their first packets could be decrypted.
     pub unopened: u64,
 }
 
 impl QlogDirectory {
-    /// Logs in the folder `path`, which is made if it is not there.
+    /// Puts logs into the folder `path`, which is created if it does not exist.
     ///
     /// # Errors
-    /// [`QlogError::Directory`] if the folder cannot be made, no file can be made in it, or the system has no
-    /// thread to give.
+    /// [`QlogError::Directory`] if the folder, a file in it or a thread cannot be created.
     pub fn new(path: impl Into<PathBuf>, options: TraceOptions) -> Result<Self, QlogError> {
         let path = path.into();
         let made = fs::create_dir_all(&path).and_then(|()| probe(&path));
@@ -77,8 +76,8 @@ impl QlogDirectory {
         }
     }
 
-    /// Tells `on_error` when a log could not be begun, ended early or has gaps: once for each kind of
-    /// [`QlogError`], however many connections there are, because a full disk ends all of them.
+    /// Calls `on_error` when a log could not be begun, ended early or has gaps: once for each kind of
+    /// [`QlogError`], however many connections there are, because a full disk ends all their logs.
     pub fn with_error_handler(mut self, on_error: ErrorHandler) -> Self {
         let reported: Mutex<Vec<Discriminant<QlogError>>> = Mutex::default();
         self.on_error = Some(Arc::new(move |error| {
@@ -93,8 +92,8 @@ impl QlogDirectory {
         self
     }
 
-    /// An observer for one connection. Its file is made when the connection begins, at a server when it is
-    /// admitted.
+    /// Returns an observer for one connection. Its file is created when the connection begins; at a server, when
+    /// the connection is admitted.
     pub fn observer(&self) -> Box<dyn Observer> {
         let path = Arc::clone(&self.path);
         let open = Box::new(move |side, original_destination_id: &ConnectionId| {
@@ -110,8 +109,8 @@ impl QlogDirectory {
         })
     }
 
-    /// Waits until all records are written, but no longer than `patience`, and returns how many are missing. A log is
-    /// complete only once its observer is dropped.
+    /// Waits until everything that was passed to the thread is written, but no longer than `patience`, and
+    /// returns what is missing. The whole of a log has been passed on once its observer is dropped.
     pub fn finish(&self, patience: Duration) -> QlogSummary {
         QlogSummary {
             disk: self.thread.finish(patience),
@@ -121,7 +120,7 @@ impl QlogDirectory {
     }
 }
 
-/// Whether a file can be created in `path`: one with an unpredictable name, which did not exist before.
+/// Checks that a file can be created in `path`. Uses an unpredictable name, and fails if the file exists already.
 fn probe(path: &Path) -> io::Result<()> {
     let name = RandomState::new().build_hasher().finish();
     let file = path.join(format!(".clearway-qlog-{name:016x}"));

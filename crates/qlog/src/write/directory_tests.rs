@@ -5,7 +5,7 @@ use clearway_wire::PacketType;
 use super::super::testing::{at, connection_id, received, records, started};
 use super::*;
 
-/// A folder of its own for each test, gone afterwards.
+/// A temporary folder for one test, which is removed afterwards.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -32,7 +32,7 @@ impl Drop for Folder {
     }
 }
 
-/// A connection begins, and its peer shows that it receives datagrams.
+/// Begins a connection, and validates its peer's address.
 fn begin(directory: &QlogDirectory, side: Side) {
     let mut observer = directory.observer();
     observer.observe(at(0), &started(side));
@@ -57,7 +57,7 @@ fn each_connection_has_its_file() {
     let folder = Folder::new("each");
     let directory = QlogDirectory::new(folder.0.join("made"), TraceOptions::default()).unwrap();
     let inner = Folder(folder.0.join("made"));
-    assert_eq!(inner.names(), [""; 0], "the probe is gone and no file is made too early");
+    assert_eq!(inner.names(), [""; 0], "the probe is removed and no file is created too early");
     begin(&directory, Side::Client);
     begin(&directory, Side::Server);
     finish(&directory);
@@ -114,7 +114,7 @@ fn nothing_is_written_through_a_symbolic_link() {
 }
 
 #[test]
-fn connections_that_are_not_completed_make_no_files() {
+fn incomplete_connections_have_no_files() {
     let folder = Folder::new("junk");
     let directory = QlogDirectory::new(&folder.0, TraceOptions::default()).unwrap();
     for _ in 0..2000 {
@@ -125,7 +125,7 @@ fn connections_that_are_not_completed_make_no_files() {
 }
 
 #[test]
-fn the_number_of_namesakes_is_bounded() {
+fn the_number_of_logs_with_the_same_name_is_bounded() {
     let folder = Folder::new("bounded");
     fs::create_dir_all(&folder.0).unwrap();
     let id = connection_id(&[7]);

@@ -3,25 +3,25 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The reason that a log could not be started, ended early or has gaps. Its connection continues.
+/// The reason that a log could not be begun, ended early or has gaps. The connection itself goes on.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum QlogError {
-    /// The folder cannot be made, or no file can be made in it.
+    /// The folder, or a file in it, cannot be created.
     Directory {
         /// The folder.
         path: PathBuf,
-        /// The operating system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file of a connection cannot be made.
+    /// The file of a connection cannot be created.
     Open {
-        /// The operating system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A log cannot be continued, for instance because the disk is full.
     Write {
-        /// The operating system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A log reached [`TraceOptions::maximum_bytes`](super::TraceOptions::maximum_bytes).
@@ -29,18 +29,19 @@ pub enum QlogError {
         /// The limit in bytes.
         maximum_bytes: u64,
     },
-    /// The disk is too slow: records are missing in a log, which contains their number, or there is no log.
+    /// The disk does not keep up: records are missing from a log, which says how many, or a connection has no
+    /// log.
     TooSlow {
-        /// What may wait for the disk, over all logs, in bytes.
+        /// The most bytes that may be queued for the disk, over all logs.
         maximum_bytes: usize,
     },
-    /// More handshakes fail than get a log each.
+    /// More handshakes fail than are logged.
     FailedHandshakes,
 }
 
-/// Called when a log could not be written.
+/// A function that is called when a log could not be written.
 ///
-/// It runs inside a connection, or on the writing thread: it must not block.
+/// It is called from within a connection, or by the writing thread, so it must not block.
 pub type ErrorHandler = Arc<dyn Fn(&QlogError) + Send + Sync>;
 
 impl fmt::Display for QlogError {
@@ -49,7 +50,7 @@ impl fmt::Display for QlogError {
             Self::Directory { path, source } => {
                 write!(f, "qlog files cannot be written to {}: {source}", path.display())
             }
-            Self::Open { source } => write!(f, "a qlog file cannot be made: {source}"),
+            Self::Open { source } => write!(f, "a qlog file cannot be created: {source}"),
             Self::Write { source } => write!(f, "a qlog file ends early: {source}"),
             Self::Limit { maximum_bytes } => {
                 write!(
@@ -59,10 +60,10 @@ impl fmt::Display for QlogError {
             }
             Self::TooSlow { maximum_bytes } => write!(
                 f,
-                "qlog files are not complete: {maximum_bytes} bytes wait for the disk already"
+                "qlog files are incomplete: the disk is too slow ({maximum_bytes} bytes are queued)"
             ),
             Self::FailedHandshakes => f.write_str(
-                "more handshakes fail than get a qlog file each; the rest is only counted",
+                "too many handshakes fail: only some of them get a qlog file, the rest are only counted",
             ),
         }
     }

@@ -1,4 +1,4 @@
-//! Frames as quic-events §8.13 has them.
+//! Frames as quic-events §8.13 defines them.
 
 use core::time::Duration;
 
@@ -8,8 +8,8 @@ use clearway_wire::{DecodeError, Frame, Reader, TransportErrorCode, VarInt};
 use super::json::{Array, Object};
 use super::{closing, names};
 
-/// Writes every frame of a packet's payload. What cannot be decoded ends the list as a frame of type
-/// `unknown`: the connection is about to be closed for it.
+/// Writes every frame of a packet's payload. A frame that cannot be decoded ends the list, as a frame of type
+/// `unknown`: the connection is about to be closed because of it.
 pub(super) fn write(json: &mut Array<'_>, payload: &[u8], ack_delay_exponent: u64) {
     let mut reader = Reader::new(payload);
     while !reader.is_empty() {
@@ -55,7 +55,8 @@ fn write_frame(json: &mut Object<'_>, frame: &Frame<'_>, ack_delay_exponent: u64
             data_length(json, frame.data.len());
         }
         Frame::NewToken(frame) => json.object("token", |json| {
-            // What is in it lets its bearer pass for a validated address; its length must do.
+            // Only the token's length is written: whoever has the token itself can use it to pass for a
+            // client with a validated address.
             json.object("raw", |json| json.count("length", frame.token.len()));
         }),
         Frame::Stream(frame) => {
@@ -76,7 +77,7 @@ fn write_frame(json: &mut Object<'_>, frame: &Frame<'_>, ack_delay_exponent: u64
     }
 }
 
-/// The frames that state a limit, or that one is in the way.
+/// The frames that announce a flow control limit, or that one blocks the sender.
 fn flow_control(json: &mut Object<'_>, frame: &Frame<'_>) {
     match frame {
         Frame::MaxData(frame) => json.number("maximum", frame.maximum),
@@ -127,8 +128,8 @@ const fn frame_type(frame: &Frame<'_>) -> &'static str {
     }
 }
 
-/// The value of a Length field. The draft calls it `length`, which elsewhere includes a frame's header;
-/// `payload_length` means the same everywhere.
+/// The value of a Length field. The draft requires it as `length`, a name that elsewhere includes a frame's
+/// header; `payload_length` means the same thing everywhere.
 fn data_length(json: &mut Object<'_>, length: usize) {
     json.object("raw", |json| {
         json.count("length", length);
@@ -158,7 +159,7 @@ fn ack(json: &mut Object<'_>, frame: &Ack<'_>, ack_delay_exponent: u64) {
     }
 }
 
-/// Without the stateless reset token: who reads a log must not be able to end its connection.
+/// Leaves out the stateless reset token: somebody who can read a log must not be able to end its connection.
 fn new_connection_id(json: &mut Object<'_>, frame: &NewConnectionId) {
     json.number("sequence_number", frame.sequence);
     json.number("retire_prior_to", frame.retire_prior_to);

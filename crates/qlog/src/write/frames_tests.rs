@@ -138,7 +138,7 @@ fn connection_ids_and_paths() {
         id: ConnectionId::new(&[0xab, 0x0c]).unwrap(),
         reset_token: ResetToken::new([0x5e; 16]),
     };
-    // Without the stateless reset token, which is secret.
+    // Without the stateless reset token: see `new_connection_id`.
     assert_eq!(
         one(Frame::NewConnectionId(id)),
         json!({"frame_type": "new_connection_id", "sequence_number": 2, "retire_prior_to": 1,
@@ -195,7 +195,7 @@ fn connection_close() {
 }
 
 #[test]
-fn what_cannot_be_decoded_ends_the_list() {
+fn a_frame_that_cannot_be_decoded_ends_the_list() {
     let mut bytes = payload(&[Frame::Ping, Frame::HandshakeDone]);
     bytes.extend([0x40, 0x9f, 1, 2, 3]);
     assert_eq!(
@@ -206,7 +206,7 @@ fn what_cannot_be_decoded_ends_the_list() {
             {"frame_type": "unknown", "frame_type_bytes": 0x9f, "raw": {"length": 5}},
         ])
     );
-    // A CRYPTO frame that is longer than its packet.
+    // A CRYPTO frame whose length exceeds its packet.
     assert_eq!(
         written(&[0x06, 0x00, 0x3f, 1], 3),
         json!([{"frame_type": "unknown", "frame_type_bytes": 6, "raw": {"length": 4}}])
@@ -219,7 +219,7 @@ proptest! {
         prop_assert!(written(&bytes, exponent).is_array());
     }
 
-    /// A peer's bytes take a bounded amount of space in the log.
+    /// The size of a log entry is bounded by the size of the peer's packet.
     #[test]
     fn a_payload_grows_by_a_bounded_factor(
         payload in proptest::collection::vec(0_u8..0x20, 1..1500)

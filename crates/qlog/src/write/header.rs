@@ -11,43 +11,44 @@ use super::{RecoveryParameters, ReferenceTime};
 pub const FILE_SCHEMA: &str = "urn:ietf:params:qlog:file:sequential";
 /// The media type of the file (main schema §11.2).
 pub const SERIALIZATION_FORMAT: &str = "application/qlog+json-seq";
-/// The schema of the events of namespace `quic`, with the number of the draft that is followed.
+/// The schema of the events of namespace `quic`, with the number of the draft that is implemented.
 pub const QUIC_SCHEMA: &str = "urn:ietf:params:qlog:events:quic-13";
 /// The schema of the events of namespace `loglevel`.
 pub const LOGLEVEL_SCHEMA: &str = "urn:ietf:params:qlog:events:loglevel-14";
-/// The schema of the events of namespace `clearway`, for which the drafts have no names.
+/// The schema of the events of namespace `clearway`, which the drafts do not define.
 ///
-/// * `clearway:suppressors_updated`: `suppressors`, an array of everything that prevents the congestion window from growing
-///   now; each element has `suppressor`, its name, and `since_round`, the number of the packet-timed round in which it
-///   began.
-/// * `clearway:congestion_events_updated`: `congestion_events`, how many times the window was reduced because of
-///   congestion, and `undone_events`, how many of those reductions were undone because the losses were spurious.
+/// * `clearway:suppressors_updated`: `suppressors`, an array of everything that keeps the congestion
+///   window from growing now; each element has `suppressor`, its name, and `since_round`, the number
+///   of the packet-timed round in which it began.
+/// * `clearway:congestion_events_updated`: `congestion_events`, how many times the window was reduced
+///   because of congestion, and `undone_events`, how many of those reductions were undone because the losses
+///   were spurious.
 ///
-/// * `clearway:controller_updated`: the values that the congestion controller computes with, by the names of its
-///   specification (`w_max`, `k`, `max_bw` …), in an object for each unit: `bytes`, `milliseconds` and `bits_per_second`.
-///   Only changed values; `null` for one that does not exist any more.
+/// * `clearway:controller_updated`: the internal variables of the congestion controller, by the names of its
+///   specification (`w_max`, `k`, `max_bw` …), in an object for each unit: `bytes`, `milliseconds` and
+///   `bits_per_second`. Only variables that changed are written, with `null` for those that no longer exist.
 ///
-/// * `clearway:records_dropped`: `records`, how many records are missing here, because too many were held before it was
-///   decided that there is a log, or because the disk was too slow.
+/// * `clearway:records_dropped`: `records`, how many records are missing at this point, because too many were
+///   held before it was decided that the connection gets a log, or because the disk did not keep up.
 ///
-/// It also adds values where the QUIC schema permits them: the reasons `keys` and `path_validation` of
-/// `quic:connection_data_blocked_updated`, the timers `delayed_ack` and `pacing` of `quic:timer_updated`, and
-/// `congestion_controller` in `quic:recovery_parameters_set`.
+/// It also adds values where the QUIC schema leaves room for them: the reasons `keys` and
+/// `path_validation` of `quic:connection_data_blocked_updated`, the timers `delayed_ack` and `pacing`
+/// of `quic:timer_updated`, and `congestion_controller` in `quic:recovery_parameters_set`.
 pub const CLEARWAY_SCHEMA: &str = "urn:clearway:qlog:events:clearway-072026";
 
-/// How a log is to be written.
+/// Options for writing a log.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TraceOptions {
-    /// A title for people.
+    /// A title for human readers.
     pub title: Option<String>,
-    /// What the times count from.
+    /// The point that the times are relative to.
     pub reference_time: ReferenceTime,
     /// The constants of recovery, as the connection is configured.
     pub recovery_parameters: RecoveryParameters,
-    /// Records are buffered for at most this long, in the connection's time, as long as there are events.
+    /// The longest time, on the connection's clock, that records are buffered as long as further events occur.
     pub flush_interval: Duration,
-    /// The log ends before it would be longer than this, in bytes: a peer decides how long a
-    /// connection lives.
+    /// The maximum size of the log in bytes. The log ends before it would exceed this, because the peer controls
+    /// how long a connection lasts.
     pub maximum_bytes: u64,
 }
 

@@ -1,5 +1,5 @@
-//! JSON, written straight into a buffer: nothing is built in between and nothing is allocated but
-//! the buffer itself.
+//! JSON, written straight into a buffer: no intermediate values are built, and nothing but the buffer itself is
+//! allocated.
 
 use core::time::Duration;
 
@@ -34,7 +34,7 @@ impl<'a> Object<'a> {
         self.output
     }
 
-    /// An unsigned integer; a string if it is above 2^53 - 1.
+    /// An unsigned integer, written as a string if it is above 2^53 - 1.
     pub(super) fn number(&mut self, name: &str, value: impl Into<u64>) {
         write_number(self.name(name), value.into());
     }
@@ -52,7 +52,7 @@ impl<'a> Object<'a> {
     /// A number with a fraction; left out if it is not finite.
     pub(super) fn float(&mut self, name: &str, value: f64) {
         if value.is_finite() {
-            // The shortest form that reads back as the same number is what `Display` gives.
+            // `Display` gives the shortest form that reads back as the same number.
             self.name(name).extend_from_slice(value.to_string().as_bytes());
         }
     }
@@ -61,7 +61,7 @@ impl<'a> Object<'a> {
         self.name(name).extend_from_slice(if value { b"true" } else { b"false" });
     }
 
-    /// A value that there is not any more.
+    /// `null`, for a value that no longer exists.
     pub(super) fn null(&mut self, name: &str) {
         self.name(name).extend_from_slice(b"null");
     }
@@ -137,7 +137,7 @@ fn write_number(output: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// Decimal digits, with zeros in front until there are `minimum` (20 at most).
+/// Decimal digits, padded with leading zeros to `minimum` digits (20 at most).
 fn write_digits(output: &mut Vec<u8>, value: u64, minimum: usize) {
     let mut digits = [b'0'; 20];
     let mut rest = value;
@@ -182,8 +182,8 @@ fn hex_digit(value: u8) -> u8 {
     HEX_DIGITS.get(usize::from(value)).copied().unwrap_or(b'0')
 }
 
-/// A string, escaped as RFC 8259 §7 demands. Lines never break inside a record, and the record
-/// separator never occurs in one: both are control characters.
+/// A string, escaped as RFC 8259 §7 requires. A record never contains a line break or the record separator,
+/// because control characters are escaped.
 fn write_text(output: &mut Vec<u8>, text: &str) {
     output.push(b'"');
     for byte in text.bytes() {

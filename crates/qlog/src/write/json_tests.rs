@@ -30,7 +30,7 @@ fn members_and_elements_are_separated() {
 }
 
 #[test]
-fn integers_that_not_every_reader_can_hold_are_strings() {
+fn integers_above_2_to_the_53_are_strings() {
     let json = written(|json| {
         json.number("zero", 0_u64);
         json.number("exact", (1_u64 << 53) - 1);

@@ -8,10 +8,10 @@ use super::json::Object;
 use super::records::Records;
 use super::{RecoveryParameters, names};
 
-/// What an absent slow start threshold means (RFC 9002 §B.3).
+/// The value of an absent slow start threshold: infinity (RFC 9002 §B.3).
 const INFINITE: u64 = u64::MAX;
 
-/// Recovery's values as last written: only what changed is written again.
+/// The recovery metrics as last written. Only those that changed are written again.
 #[derive(Debug)]
 pub(super) struct MetricsLog {
     parameters: RecoveryParameters,
@@ -21,7 +21,7 @@ pub(super) struct MetricsLog {
     congestion_events: (u64, u64),
 }
 
-/// The members of `recovery_metrics_updated` (quic-events §7.2) that are known, or that changed.
+/// The members of `recovery_metrics_updated` (quic-events §7.2): those that are known, or those that changed.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 struct Values {
     minimum_rtt: Option<Duration>,
@@ -47,7 +47,7 @@ impl Values {
             pto_count: Some(u64::from(metrics.pto_count)),
             congestion_window: Some(congestion.window),
             bytes_in_flight: Some(metrics.bytes_in_flight),
-            // A value that is removed has to be logged; one that never existed need not be.
+            // A threshold that is removed has to be logged; one that never existed does not.
             slow_start_threshold: congestion
                 .slow_start_threshold
                 .or(before.slow_start_threshold.map(|_| INFINITE)),
@@ -55,7 +55,7 @@ impl Values {
         }
     }
 
-    /// What differs from `before`.
+    /// The members that differ from `before`.
     fn changes(&self, before: &Self) -> Self {
         fn changed<T: PartialEq>(new: Option<T>, old: Option<T>) -> Option<T> {
             if new == old { None } else { new }
@@ -101,7 +101,7 @@ impl Values {
 }
 
 impl MetricsLog {
-    /// Writes the constants of recovery; the values are to come.
+    /// Writes the constants of recovery. The metrics follow later.
     pub(super) fn begin(
         records: &mut Records,
         now: Timestamp,

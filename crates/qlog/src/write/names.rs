@@ -13,12 +13,12 @@ pub(super) const fn side(side: Side) -> &'static str {
     }
 }
 
-/// The endpoint that something belongs to, from the point of view of `side` (quic-events §8.3).
+/// The endpoint that something belongs to, as seen from `side` (quic-events §8.3).
 pub(super) fn initiator(owner: Side, side: Side) -> &'static str {
     if owner == side { "local" } else { "remote" }
 }
 
-/// quic-events §8.6.
+/// The name of a packet type (quic-events §8.6).
 pub(super) const fn packet_type(packet_type: PacketType) -> &'static str {
     match packet_type {
         PacketType::Initial => "initial",
@@ -28,7 +28,7 @@ pub(super) const fn packet_type(packet_type: PacketType) -> &'static str {
     }
 }
 
-/// The type of the packets that are lost in a space. 0-RTT is not sent.
+/// The type of the packets that can be lost in a packet number space. 0-RTT packets are not sent.
 pub(super) const fn packet_type_of(space: SpaceId) -> &'static str {
     match space {
         SpaceId::Initial => "initial",
@@ -37,7 +37,7 @@ pub(super) const fn packet_type_of(space: SpaceId) -> &'static str {
     }
 }
 
-/// The secrets of a space, the client's and the server's (quic-events §8.11).
+/// The key types of a packet number space: the client's and the server's (quic-events §8.11).
 pub(super) const fn key_types(space: SpaceId) -> [&'static str; 2] {
     match space {
         SpaceId::Initial => ["client_initial_secret", "server_initial_secret"],
@@ -46,7 +46,7 @@ pub(super) const fn key_types(space: SpaceId) -> [&'static str; 2] {
     }
 }
 
-/// quic-events §4.6.
+/// The name of a connection state (quic-events §4.6).
 pub(super) const fn connection_state(state: ConnectionState) -> &'static str {
     match state {
         ConnectionState::HandshakeStarted => "handshake_started",
@@ -58,7 +58,7 @@ pub(super) const fn connection_state(state: ConnectionState) -> &'static str {
     }
 }
 
-/// quic-events §5.7.
+/// The trigger of `packet_dropped` (quic-events §5.7).
 pub(super) const fn drop_trigger(reason: DropReason) -> &'static str {
     match reason {
         DropReason::Invalid => "invalid",
@@ -71,7 +71,7 @@ pub(super) const fn drop_trigger(reason: DropReason) -> &'static str {
     }
 }
 
-/// quic-events §7.4.
+/// The trigger of `packet_lost` (quic-events §7.4).
 pub(super) const fn loss_trigger(trigger: LossTrigger) -> &'static str {
     match trigger {
         LossTrigger::ReorderingThreshold => "reordering_threshold",
@@ -79,7 +79,7 @@ pub(super) const fn loss_trigger(trigger: LossTrigger) -> &'static str {
     }
 }
 
-/// Why data cannot be sent (quic-events §5.17). `None` if it can.
+/// The reason that data cannot be sent (quic-events §5.17). `None` if it can.
 pub(super) const fn blocked_reason(limit: SendLimit) -> Option<&'static str> {
     Some(match limit {
         SendLimit::Application => "application",
@@ -93,8 +93,8 @@ pub(super) const fn blocked_reason(limit: SendLimit) -> Option<&'static str> {
     })
 }
 
-/// quic-events §5.21. What the draft calls `ack` is the timer of RFC 9002 §6.1.2 that runs after an
-/// ACK came, not the one after which an ACK goes. `None` for those that the draft does not know.
+/// The name of a timer (quic-events §5.21). The draft's `ack` is the timer of RFC 9002 §6.1.2, which is set when
+/// an ACK is received, not the timer for sending an ACK. `None` for timers that the draft does not define.
 pub(super) const fn timer(timer: TimerKind) -> Option<&'static str> {
     Some(match timer {
         TimerKind::Loss => "ack",
@@ -129,7 +129,8 @@ pub(super) const fn stream_type(direction: Direction) -> &'static str {
     }
 }
 
-/// quic-events §8.13.24 and §8.13.26: the RFC's names in lower case. `None` for an unknown code.
+/// The name of a transport error (quic-events §8.13.24 and §8.13.26): the RFC's name in lower case. `None` for
+/// an unknown code.
 pub(super) fn transport_error(code: TransportErrorCode) -> Option<String> {
     if code.alert().is_some() {
         Some(format!("crypto_error_{:#x}", code.0.get()))

@@ -6,24 +6,23 @@ use clearway_transport::{Observation, Observer, Side};
 use clearway_units::Timestamp;
 use clearway_wire::ConnectionId;
 
-use super::admission::{Admission, Room, Shown};
+use super::admission::{Admission, Evidence, Room};
 use super::destination::Destination;
 use super::trace::{Beginning, Trace};
 use super::writing_thread::WritingThread;
 use super::{ErrorHandler, QlogError, TraceOptions};
 
-/// Opens the place that a log goes to, once it is known whose it is: which end's, and the Destination
-/// Connection ID of the client's first packet.
+/// Opens the destination of a log, once the connection is known: called with the endpoint that writes the log
+/// and with the Destination Connection ID of the client's first packet.
 pub type Open = Box<dyn FnOnce(Side, &ConnectionId) -> io::Result<Box<dyn Write + Send>> + Send>;
 
 /// Writes what happens on one connection as a qlog file.
 ///
-/// The log begins with [`Observation::Started`] and is complete when the observer is dropped. On the
-/// way records are handed over every few milliseconds or kilobytes and when the connection closes,
-/// always whole.
+/// The log begins with [`Observation::Started`] and is complete when the observer is dropped. In between,
+/// whole records are written every few milliseconds or kilobytes and when the connection closes.
 ///
-/// Writing happens within the connection's own calls, and then nothing is ever missing in the log: give it a
-/// file or memory, not something that blocks; or give it a [thread](Self::on_thread).
+/// Without a [thread](Self::on_thread), the connection's own calls write the log. Nothing is ever missing from
+/// it then, but the writer must not block: use a file or memory.
 pub struct QlogObserver {
     state: State,
     on_error: Option<ErrorHandler>,
@@ -37,53 +36,52 @@ enum State {
         open: Open,
         options: Arc<TraceOptions>,
     },
-    /// It is not decided yet whether there is a log.
+    /// It is not decided yet whether the connection gets a log.
     Held(Held),
     Writing(Box<Trace>),
     /// There is no log, or it could not be opened or continued.
     Stopped,
 }
 
-/// The records of a log that may never be written.
+/// The beginning of a log that may be discarded.
 struct Held {
     open: Open,
     side: Side,
     original_destination_id: ConnectionId,
     trace: Box<Trace>,
     admission: Arc<Admission>,
-    shown: Shown,
-    /// When something happened last.
+    evidence: Evidence,
+    /// The time of the latest observation.
     now: Timestamp,
 }
 
 impl QlogObserver {
-    /// A log that goes to `writer`. It needs no buffer of its own.
+    /// Writes the log to `writer`, which does not need to be buffered.
     pub fn new(writer: impl Write + Send + 'static, options: TraceOptions) -> Self {
         Self::opening(Box::new(|_, _| Ok(Box::new(writer))), Arc::new(options))
     }
 
-    /// A log whose place is opened when the connection begins.
+    /// Writes the log to a destination that `open` opens when the connection begins.
     pub fn opening(open: Open, options: Arc<TraceOptions>) -> Self {
         let state = State::Waiting { open, options };
         Self { state, on_error: None, admission: None, thread: None }
     }
 
-    /// Tells `on_error`, at most once for each reason, that the log could not be begun, ended early or has
-    /// gaps.
+    /// Calls `on_error`, at most once for each reason, if the log could not be begun, ended early or has gaps.
     pub fn with_error_handler(mut self, on_error: ErrorHandler) -> Self {
         self.on_error = Some(on_error);
         self
     }
 
-    /// Leaves it to `admission` whether a server's connection gets a log. The place is opened then, and not
-    /// when the connection begins.
+    /// Lets `admission` decide whether a server's connection gets a log. The destination is opened once the
+    /// connection is admitted rather than when it begins.
     pub fn admitted_by(mut self, admission: Arc<Admission>) -> Self {
         self.admission = Some(admission);
         self
     }
 
-    /// Lets `thread` open the file and write the log. The connection never waits for it. If it is too slow, records are
-    /// dropped, and the log contains their number.
+    /// Lets `thread` open the destination and write the log. The connection never waits for the thread; if the
+    /// thread cannot keep up, records are missing from the log, which says how many.
     pub fn on_thread(mut self, thread: WritingThread) -> Self {
         self.thread = Some(thread);
         self
@@ -95,8 +93,10 @@ impl QlogObserver {
                 let Beginning { side, original_destination_id, .. } = *beginning;
                 let trace =
                     |destination| Box::new(Trace::begin(destination, &options, now, beginning));
-                let shown = Shown::at_first(side);
-                if let Some(admission) = self.admission.take().filter(|_| shown < Shown::Address) {
+                let evidence = Evidence::at_first(side);
+                if let Some(admission) =
+                    self.admission.take().filter(|_| evidence < Evidence::Address)
+                {
                     let trace = trace(Destination::Held(Room::new(Arc::clone(&admission))));
                     self.state = State::Held(Held {
                         open,
@@ -104,7 +104,7 @@ impl QlogObserver {
                         original_destination_id,
                         trace,
                         admission,
-                        shown,
+                        evidence,
                         now,
                     });
                 } else if let Some(destination) =
@@ -113,12 +113,12 @@ impl QlogObserver {
                     self.state = State::Writing(trace(destination));
                 }
             }
-            // A connection begins once.
+            // A connection begins only once.
             state => self.state = state,
         }
     }
 
-    /// Opens the destination of the log, or reports the error.
+    /// Opens the destination of the log, or reports why it cannot be opened.
     fn destination(&self, open: Open, side: Side, id: ConnectionId) -> Option<Destination> {
         let opened = match &self.thread {
             None => open(side, &id)
@@ -131,7 +131,7 @@ impl QlogObserver {
         opened.map_err(|error| self.report(&error)).ok()
     }
 
-    /// The held records become a log.
+    /// Opens the log, and writes the held records to it.
     fn admit(&mut self) {
         match core::mem::replace(&mut self.state, State::Stopped) {
             State::Held(held) => {
@@ -145,10 +145,10 @@ impl QlogObserver {
         }
     }
 
-    /// The connection has ended before its peer has shown that it receives datagrams at its address.
+    /// The connection ended before its peer's address was validated.
     fn conclude(&mut self) {
-        let State::Held(Held { admission, shown, now, .. }) = &self.state else { return };
-        if *shown == Shown::Nothing {
+        let State::Held(Held { admission, evidence, now, .. }) = &self.state else { return };
+        if *evidence == Evidence::Nothing {
             admission.count_unopened();
         } else if admission.admits_failed(*now) {
             self.admit();
@@ -175,12 +175,12 @@ impl QlogObserver {
 }
 
 impl Held {
-    /// Whether it is decided that there is a log.
+    /// Processes an observation. Returns whether it is now decided that the connection gets a log.
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) -> bool {
         self.now = now;
         self.trace.observe(now, observation);
-        self.shown = self.shown.max(Shown::of(observation));
-        self.shown == Shown::Address
+        self.evidence = self.evidence.max(Evidence::of(observation));
+        self.evidence == Evidence::Address
     }
 }
 

@@ -27,13 +27,13 @@ fn a_log_begins_with_the_connection() {
     observer.observe(at(0), &started(Side::Client));
     let beginning = memory.records();
     assert!(!beginning.is_empty());
-    // Only once.
+    // Further beginnings are ignored.
     observer.observe(at(0), &started(Side::Client));
     assert_eq!(memory.records(), beginning);
 }
 
 #[test]
-fn what_waits_is_written_when_the_observer_goes() {
+fn buffered_records_are_written_when_the_observer_is_dropped() {
     let memory = Memory::default();
     let mut observer = QlogObserver::new(memory.clone(), TraceOptions::default());
     observer.observe(at(0), &started(Side::Client));
@@ -44,7 +44,7 @@ fn what_waits_is_written_when_the_observer_goes() {
 }
 
 #[test]
-fn the_end_of_the_connection_is_written_at_once() {
+fn the_end_of_the_connection_is_written_immediately() {
     let memory = Memory::default();
     let mut observer = QlogObserver::new(memory.clone(), TraceOptions::default());
     observer.observe(at(0), &started(Side::Client));
@@ -62,7 +62,7 @@ fn a_log_that_cannot_be_opened_is_reported_once() {
     observer.observe(at(1), &Observation::PacketBuffered { size: 1 });
     drop(observer);
     assert_eq!(count.load(Ordering::Relaxed), 1);
-    assert_eq!(*text.lock().unwrap(), "a qlog file cannot be made: permission denied");
+    assert_eq!(*text.lock().unwrap(), "a qlog file cannot be created: permission denied");
 }
 
 #[test]
@@ -78,12 +78,12 @@ fn a_full_disk_is_reported_once_and_the_connection_goes_on() {
     drop(observer);
     assert_eq!(count.load(Ordering::Relaxed), 1);
     assert_eq!(*text.lock().unwrap(), "a qlog file ends early: no storage space");
-    // What was written before is whole.
+    // The records that were written before are whole.
     assert!(memory.records().len() > 3);
 }
 
 #[test]
-fn a_disk_that_is_full_at_the_very_end_is_reported_too() {
+fn a_disk_that_is_full_at_the_end_of_the_log_is_reported() {
     let (handler, count, _) = counting();
     let memory = Memory::with_capacity(1100);
     let mut observer =
@@ -97,13 +97,13 @@ fn a_disk_that_is_full_at_the_very_end_is_reported_too() {
     assert_eq!(count.load(Ordering::Relaxed), 1);
 }
 
-/// A log that `admission` decides about.
+/// An observer whose log `admission` has to admit.
 fn held(memory: &Memory, admission: &Arc<Admission>) -> QlogObserver {
     QlogObserver::new(memory.clone(), TraceOptions::default()).admitted_by(Arc::clone(admission))
 }
 
 #[test]
-fn a_server_s_log_begins_when_the_peer_receives_what_is_sent_to_it() {
+fn a_server_begins_its_log_with_the_first_handshake_packet() {
     let (memory, immediate) = (Memory::default(), Memory::default());
     let mut observers = [
         held(&memory, &Arc::default()),
@@ -127,7 +127,7 @@ fn a_server_s_log_begins_when_the_peer_receives_what_is_sent_to_it() {
 }
 
 #[test]
-fn a_client_s_log_begins_at_once() {
+fn a_client_begins_its_log_immediately() {
     let memory = Memory::default();
     let mut observer = held(&memory, &Arc::default());
     observer.observe(at(0), &started(Side::Client));
@@ -148,7 +148,7 @@ fn a_handshake_that_failed_has_a_log_with_its_reason() {
 }
 
 #[test]
-fn of_handshakes_that_fail_few_have_a_log_and_that_is_reported() {
+fn few_failed_handshakes_have_a_log_and_the_others_are_reported() {
     let admission = Arc::new(Admission::default());
     let (handler, count, text) = counting();
     let logs: Vec<_> = (0..2000)
@@ -162,12 +162,12 @@ fn of_handshakes_that_fail_few_have_a_log_and_that_is_reported() {
         .collect();
     assert_eq!(logs.iter().filter(|memory| !memory.bytes().is_empty()).count(), 16);
     assert_eq!(count.load(Ordering::Relaxed), 1984);
-    assert!(text.lock().unwrap().starts_with("more handshakes fail"), "{text:?}");
+    assert!(text.lock().unwrap().starts_with("too many handshakes fail"), "{text:?}");
     assert_eq!(admission.failed(), 1984);
 }
 
 #[test]
-fn a_connection_of_which_no_packet_was_opened_has_no_log() {
+fn a_connection_without_a_decrypted_packet_has_no_log() {
     let admission = Arc::new(Admission::default());
     let memory = Memory::default();
     let mut observer = held(&memory, &admission);
@@ -181,7 +181,7 @@ fn a_connection_of_which_no_packet_was_opened_has_no_log() {
 }
 
 #[test]
-fn held_records_are_bounded_and_the_log_counts_missing_ones() {
+fn held_records_are_bounded_and_the_log_says_how_many_are_missing() {
     let memory = Memory::default();
     let mut observer = held(&memory, &Arc::default());
     observer.observe(at(0), &started(Side::Server));
@@ -195,7 +195,7 @@ fn held_records_are_bounded_and_the_log_counts_missing_ones() {
     let buffered = memory.events("quic:packet_buffered").len() as u64;
     let dropped = memory.events("clearway:records_dropped");
     assert_eq!(dropped.len(), 1);
-    // The Handshake packet is behind the gap, and was the last to fall into it.
+    // The Handshake packet is the last record that was dropped, and ended the gap.
     assert_eq!(buffered + dropped[0]["records"].as_u64().unwrap(), 5000 + 1 + 1);
     assert!(memory.writes()[0].len() <= 65 << 10, "{} bytes", memory.writes()[0].len());
     assert!(records[0]["trace"].is_object(), "the header comes first");

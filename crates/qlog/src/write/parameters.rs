@@ -8,8 +8,8 @@ use super::names;
 
 /// The data of `parameters_set` (quic-events §5.3).
 ///
-/// The stateless reset token is left out: who reads a log must not be able to end its connection. The
-/// one of a preferred address cannot be left out under the draft.
+/// The stateless reset token is left out: somebody who can read a log must not be able to end its connection.
+/// The draft does not allow leaving out the token of a preferred address.
 pub(super) fn write(
     json: &mut Object<'_>,
     owner: Side,

@@ -15,8 +15,8 @@ pub(super) fn address(json: &mut Object<'_>, ip: IpAddr, port: u16) {
     json.number(port_name, port);
 }
 
-/// The network tuples of a connection. They are numbered in the order in which the peer was at them;
-/// the first has the empty name that the draft gives it.
+/// The network tuples of a connection. They are numbered in the order in which the peer used them; the first has
+/// the empty name that the draft gives it.
 #[derive(Debug)]
 pub(super) struct Tuples {
     remote: SocketAddr,
@@ -26,11 +26,11 @@ pub(super) struct Tuples {
 
 impl Tuples {
     pub(super) const fn new(remote: SocketAddr) -> Self {
-        // The handshake validates the first tuple, or there is no connection.
+        // The handshake validates the first tuple; without a handshake there is no connection.
         Self { remote, number: 0, is_validated: true }
     }
 
-    /// The peer is at `remote`, or it is now known that it really is.
+    /// The peer's address is now `remote`, or `remote` has now been validated.
     pub(super) fn update(
         &mut self,
         records: &mut Records,

@@ -8,28 +8,28 @@ use super::json::Object;
 use super::writing_thread::Handed;
 use super::{QlogError, TraceOptions};
 
-/// RFC 7464 §2.2.
+/// The byte that begins each record (RFC 7464 §2.2).
 const RECORD_SEPARATOR: u8 = 0x1e;
-/// Records go to the file once this many bytes wait.
+/// Buffered records are passed on once they have this many bytes.
 const FLUSH_SIZE: usize = 32 << 10;
 
-/// Records for a file. Only whole records are passed on, so that a log whose process died can be read to its end. Where
-/// records had to be dropped, the log contains their number.
+/// Records on their way to a file. Only whole records are passed on, so that a log whose process died can be
+/// read to its end. Where records had to be dropped, the log says so.
 pub(super) struct Records {
     destination: Destination,
     waiting: Vec<u8>,
-    /// Records that wait.
+    /// The number of buffered records.
     waiting_records: u64,
     /// Dropped records that the log does not mention yet.
     dropped: u64,
-    /// Bytes handed over.
+    /// Bytes passed on.
     written: u64,
     maximum_bytes: u64,
     flush_interval: Duration,
     flushed_at: Timestamp,
-    /// Why nothing more is written.
+    /// The reason that nothing more is written.
     failure: Option<QlogError>,
-    /// Nothing more is written, and that was reported.
+    /// Whether nothing more is written, and this was reported.
     has_ended: bool,
 }
 
@@ -65,7 +65,8 @@ impl Records {
         }
         let start = self.waiting.len();
         if let Destination::Held(room) = &mut self.destination {
-            // All missing records are missing in one place, after the held ones.
+            // Once a record was dropped, all later ones are too, so that the gap is in one place: after the
+            // held records.
             if self.dropped == 0 {
                 append_record(&mut self.waiting, fill);
                 if room.take(start, self.waiting.len().saturating_sub(start)) {
@@ -91,7 +92,7 @@ impl Records {
         }
     }
 
-    /// Says in the log itself that it is not complete.
+    /// Writes into the log itself that it is incomplete.
     fn end_at_limit(&mut self, now: Timestamp) {
         append_record(&mut self.waiting, |json| {
             json.milliseconds("time", now.since_origin());
@@ -106,16 +107,16 @@ impl Records {
         self.failure.get_or_insert(limit);
     }
 
-    /// It is decided that there is a log, which goes to `destination`.
+    /// Called once it is decided that the connection gets a log: the held records go to `destination`.
     pub(super) fn release(&mut self, now: Timestamp, destination: Destination) {
         self.destination = destination;
-        // The held records are older than the dropped ones.
+        // The held records come first: the dropped ones were later.
         let dropped = core::mem::take(&mut self.dropped);
         self.flush(now);
         self.dropped = self.dropped.saturating_add(dropped);
     }
 
-    /// Hands over what waits, if it does not have to be held.
+    /// Passes on the buffered records, unless they have to be held.
     pub(super) fn flush(&mut self, now: Timestamp) {
         if self.is_over() || matches!(self.destination, Destination::Held(_)) {
             return;
@@ -132,7 +133,7 @@ impl Records {
         self.note(handed);
         self.waiting.clear();
         self.waiting_records = 0;
-        // One huge record must not hold its memory for the rest of the connection.
+        // One huge record must not keep its memory allocated for the rest of the connection.
         self.waiting.shrink_to(FLUSH_SIZE.saturating_mul(2));
     }
 
@@ -150,7 +151,7 @@ impl Records {
         }
     }
 
-    /// Hands over what waits, and how many records were dropped at the end.
+    /// Passes on the buffered records, and the number of records that were dropped at the end.
     pub(super) fn finish(&mut self, now: Timestamp) {
         self.flush(now);
         if self.dropped > 0 && !self.is_over() {
@@ -165,23 +166,23 @@ impl Records {
         self.failure.is_some() || self.has_ended
     }
 
-    /// Whether nothing more is written, which was reported.
+    /// Whether nothing more is written, and this was reported.
     pub(super) const fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Why nothing more is written, if so.
+    /// The reason that nothing more is written, if that is the case.
     pub(super) fn take_failure(&mut self) -> Option<QlogError> {
         self.failure.take()
     }
 
-    /// When records were last handed over.
+    /// The time at which records were last passed on.
     pub(super) fn flushed_at(&self) -> Timestamp {
         self.flushed_at
     }
 }
 
-/// Says that `count` records are missing here.
+/// A record that says that `count` records are missing at this point.
 fn dropped_record(now: Timestamp, count: u64) -> Vec<u8> {
     let mut record = Vec::new();
     append_record(&mut record, |json| {

@@ -14,7 +14,7 @@ fn text_of(length: usize) -> String {
 }
 
 #[test]
-fn every_write_is_of_whole_records() {
+fn every_write_contains_whole_records() {
     let memory = Memory::default();
     let mut records = sink(&memory, &options());
     for index in 0..3000 {
@@ -31,7 +31,7 @@ fn every_write_is_of_whole_records() {
 }
 
 #[test]
-fn records_wait_no_longer_than_the_interval() {
+fn records_are_buffered_no_longer_than_the_interval() {
     let memory = Memory::default();
     let mut records = sink(&memory, &options());
     records.event(at(99), "a", |_| {});
@@ -45,7 +45,7 @@ fn records_wait_no_longer_than_the_interval() {
 }
 
 #[test]
-fn a_huge_record_does_not_keep_its_memory() {
+fn the_memory_of_a_huge_record_is_released() {
     let memory = Memory::default();
     let mut records = sink(&memory, &options());
     records.event(at(0), "huge", |json| json.text("t", &text_of(1 << 20)));
@@ -61,7 +61,7 @@ fn a_full_disk_ends_the_log_once() {
     records.flush(at(0));
     records.event(at(0), "second", |json| json.text("t", &text_of(200)));
     records.flush(at(0));
-    // There would be room for this one, but the gap before it would not be visible.
+    // There would be room for this record, but the gap before it would not be visible.
     records.event(at(0), "third", |_| {});
     records.flush(at(0));
     assert!(matches!(records.take_failure(), Some(QlogError::Write { .. })));
@@ -69,7 +69,7 @@ fn a_full_disk_ends_the_log_once() {
 }
 
 #[test]
-fn the_limit_ends_the_log_with_a_record_of_it() {
+fn the_log_ends_at_its_limit_and_says_so() {
     let memory = Memory::default();
     let mut records = sink(&memory, &TraceOptions { maximum_bytes: 1000, ..options() });
     for _ in 0..100 {

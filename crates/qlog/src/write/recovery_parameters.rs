@@ -9,21 +9,22 @@ use super::json::Object;
 /// (quic-events §7.1). The default is what RFC 9002 recommends.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecoveryParameters {
-    /// Reordering tolerated in packets (RFC 9002 §6.1.1).
+    /// The reordering that is tolerated, in packets (RFC 9002 §6.1.1).
     pub reordering_threshold: u64,
-    /// Reordering tolerated in time, as a multiple of the round-trip time (RFC 9002 §6.1.2).
+    /// The reordering that is tolerated in time, as a multiple of the round-trip time (RFC 9002 §6.1.2).
     pub time_threshold: f64,
-    /// The finest step of the timers (RFC 9002 §6.1.2).
+    /// The granularity of the timers (RFC 9002 §6.1.2).
     pub timer_granularity: Duration,
-    /// The round-trip time that timers assume before there is a sample (RFC 9002 §6.2.2).
+    /// The round-trip time that is assumed before there is a sample (RFC 9002 §6.2.2).
     pub initial_rtt: Duration,
     /// The largest UDP payload that is sent, in bytes.
     pub max_datagram_size: u64,
-    /// The congestion window to begin with, in bytes, if it is known.
+    /// The initial congestion window in bytes, if it is known.
     pub initial_congestion_window: Option<u64>,
-    /// The minimum congestion window in bytes, if it is known. Logged again when the controller's snapshot has another.
+    /// The smallest congestion window in bytes, if it is known. Logged again when the controller's
+    /// snapshot has a different value.
     pub minimum_congestion_window: Option<u64>,
-    /// What the window is multiplied with after a loss, if the controller has such a constant.
+    /// The factor that the window is multiplied by after a loss, if the controller has such a constant.
     pub loss_reduction_factor: Option<f64>,
     /// The duration of persistent congestion as a multiple of the probe timeout (RFC 9002 §7.6).
     pub persistent_congestion_threshold: u64,
@@ -49,7 +50,7 @@ impl Default for RecoveryParameters {
 }
 
 impl RecoveryParameters {
-    /// What connections with this configuration use.
+    /// The parameters that connections with this configuration use.
     pub fn of(config: &TransportConfig) -> Self {
         let max_datagram_size = u64::from(config.max_datagram_size());
         let controller = config.controller().build(&ControllerParameters {

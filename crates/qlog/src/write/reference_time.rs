@@ -4,14 +4,14 @@ use clearway_units::Timestamp;
 
 use super::json::Object;
 
-/// What the times in a log count from (main schema §7.1): the origin of the connection's
-/// [`Timestamp`]s, in milliseconds.
+/// The point that the times in a log, in milliseconds, are relative to (main schema §7.1): the origin of the
+/// connection's [`Timestamp`]s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ReferenceTime {
-    /// A clock that never goes back, whose origin means nothing outside this process.
+    /// A monotonic clock, whose origin means nothing outside this process.
     Monotonic {
-        /// The calendar time at the origin, as nearly as it is known. `None` in virtual time.
+        /// The approximate calendar time at the origin. `None` in virtual time.
         wall_clock_at_origin: Option<SystemTime>,
     },
     /// The system's clock: the origin is this calendar time.
@@ -43,7 +43,7 @@ impl ReferenceTime {
     }
 }
 
-/// RFC 3339, in UTC, to the millisecond. `None` before 1970.
+/// Formats a time as in RFC 3339, in UTC, to the millisecond. `None` before 1970.
 fn date_time(time: SystemTime) -> Option<String> {
     const SECONDS_PER_DAY: u64 = 86_400;
     let since_epoch: Duration = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;

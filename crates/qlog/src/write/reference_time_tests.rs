@@ -11,7 +11,7 @@ fn written(reference_time: ReferenceTime, now: Timestamp) -> String {
 }
 
 #[test]
-fn dates_are_those_of_the_calendar() {
+fn dates_follow_the_calendar() {
     for (milliseconds, expected) in [
         (0, "1970-01-01T00:00:00.000Z"),
         (1_553_900_153_572, "2019-03-29T22:55:53.572Z"),
@@ -39,7 +39,7 @@ fn a_monotonic_clock_has_no_epoch() {
         written(ReferenceTime::Monotonic { wall_clock_at_origin: None }, now),
         r#"{"reference_time":{"clock_type":"monotonic","epoch":"unknown"}}"#
     );
-    // The wall clock is that of the beginning of the log.
+    // The wall clock time is that at the beginning of the log.
     assert_eq!(
         written(ReferenceTime::Monotonic { wall_clock_at_origin: Some(after_epoch(0)) }, now),
         concat!(

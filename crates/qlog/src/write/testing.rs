@@ -1,4 +1,4 @@
-//! What the tests share: a log in memory, its records, and payloads.
+//! Helpers for the tests: a log in memory, its records, and payloads.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -8,11 +8,11 @@ use clearway_units::Timestamp;
 use clearway_wire::{ConnectionId, Frame, PacketNumber, PacketType, Writer};
 use serde_json::Value;
 
-/// A file in memory that can be looked at while it is written. Every call is kept apart.
+/// A file in memory that can be inspected while it is written. Keeps the bytes of each call separately.
 #[derive(Clone, Default)]
 pub(super) struct Memory {
     writes: Arc<Mutex<Vec<Vec<u8>>>>,
-    /// Bytes that fit; a write beyond fails as on a full disk.
+    /// The number of bytes that fit. A write beyond this fails as on a full disk.
     capacity: Option<usize>,
 }
 
@@ -29,12 +29,12 @@ impl Memory {
         self.writes().concat()
     }
 
-    /// Every record, parsed.
+    /// All records, parsed.
     pub(super) fn records(&self) -> Vec<Value> {
         records(&self.bytes())
     }
 
-    /// The data of every event called `name`.
+    /// The data of all events called `name`.
     pub(super) fn events(&self, name: &str) -> Vec<Value> {
         let records = self.records().into_iter();
         records
@@ -59,7 +59,7 @@ impl Write for Memory {
     }
 }
 
-/// Every record of a log, each of which must be JSON.
+/// All records of a log, each of which must be JSON.
 pub(super) fn records(bytes: &[u8]) -> Vec<Value> {
     let mut parts = bytes.split(|byte| *byte == 0x1e);
     assert_eq!(parts.next(), Some(&b""[..]), "a log begins with a record separator");
@@ -89,7 +89,7 @@ pub(super) fn started(side: Side) -> Observation<'static> {
     }
 }
 
-/// A packet of this type was opened.
+/// The observation that a packet of this type was received.
 pub(super) fn received(packet_type: PacketType) -> Observation<'static> {
     Observation::PacketReceived(PacketObservation {
         packet_type,

@@ -33,7 +33,7 @@ impl Beginning {
     }
 }
 
-/// A log that is being written: which observation becomes which event.
+/// A log that is being written. Maps observations to events.
 #[derive(Debug)]
 pub(super) struct Trace {
     records: Records,
@@ -42,12 +42,12 @@ pub(super) struct Trace {
     metrics: MetricsLog,
     controller_metrics: ControllerMetricsLog,
     tuples: Tuples,
-    /// How often 1-RTT keys were updated.
+    /// The number of 1-RTT key updates so far.
     key_phase: u64,
     ack_delay_exponents: AckDelayExponents,
 }
 
-/// In which unit each end states its ACK delays (RFC 9000 §18.2).
+/// The exponents that each endpoint's ACK delays are scaled by (`ack_delay_exponent`, RFC 9000 §18.2).
 #[derive(Debug)]
 struct AckDelayExponents {
     local: u64,
@@ -136,7 +136,7 @@ impl Trace {
         }
     }
 
-    /// What happens a few times in the life of a connection.
+    /// Writes the events that happen only a few times in the life of a connection.
     fn observe_life(&mut self, now: Timestamp, observation: &Observation<'_>) {
         let records = &mut self.records;
         match *observation {
@@ -182,7 +182,7 @@ impl Trace {
         }
     }
 
-    /// Both directions change keys at once (RFC 9001 §6).
+    /// Writes a key update, which changes the keys of both directions at once (RFC 9001 §6).
     fn update_keys(&mut self, now: Timestamp, is_local: bool) {
         self.key_phase = self.key_phase.saturating_add(1);
         let trigger = if is_local { "local_update" } else { "remote_update" };
@@ -195,29 +195,29 @@ impl Trace {
         }
     }
 
-    /// It is decided that there is a log, which goes to `destination`.
+    /// Called once it is decided that the connection gets a log: everything held so far goes to `destination`.
     pub(super) fn release(&mut self, now: Timestamp, destination: Destination) {
         self.records.release(now, destination);
     }
 
-    /// Hands over what still waits.
+    /// Passes on the records that are still buffered.
     pub(super) fn finish(&mut self) {
         let now = self.records.flushed_at();
         self.records.finish(now);
     }
 
-    /// Whether nothing more is written, which was reported.
+    /// Whether the log has ended, so that nothing more is written, and this was reported.
     pub(super) const fn has_ended(&self) -> bool {
         self.records.has_ended()
     }
 
-    /// Why the log ended early, if it did.
+    /// The reason that the log ended early, if it did.
     pub(super) fn take_failure(&mut self) -> Option<QlogError> {
         self.records.take_failure()
     }
 }
 
-/// The data of `connection_started` (quic-events §4.2). The local address is the driver's affair.
+/// The data of `connection_started` (quic-events §4.2). Only the I/O driver knows the local address.
 fn connection_started(json: &mut Object<'_>, beginning: &Beginning) {
     json.object("local", |json| {
         json.array("connection_ids", |json| json.hex(beginning.local_id.as_bytes()));
@@ -228,7 +228,7 @@ fn connection_started(json: &mut Object<'_>, beginning: &Beginning) {
     });
 }
 
-/// The data of `version_information` (quic-events §5.1): only version 1 is spoken.
+/// The data of `version_information` (quic-events §5.1). Only version 1 is supported.
 fn version_information(json: &mut Object<'_>, side: Side) {
     let version = Version::V1.0.to_be_bytes();
     let name = match side {

@@ -1,4 +1,4 @@
-//! Files are written by a thread of their own, so that a disk that is slow holds no connection up.
+//! A separate thread writes the files, so that a slow disk does not delay connections.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use std::thread;
 
 use super::{ErrorHandler, QlogError};
 
-/// What waits for the disk at most, over all logs of a thread, in bytes.
+/// The most bytes that may be queued for the disk, over all logs of a thread.
 const MAX_WAITING_BYTES: usize = 32 << 20;
 
 /// Opens a log's file, on the thread.
@@ -19,8 +19,8 @@ type OpenFile = Box<dyn FnOnce() -> io::Result<Box<dyn Write + Send>> + Send>;
 
 /// A thread that opens and writes logs for connections, which never wait for it.
 ///
-/// Up to 32 MiB are queued. When there is no more room, records are dropped, whole, and the log contains their number as
-/// soon as there is room again. The thread ends when its last handle and log are dropped.
+/// Up to 32 MiB are queued. When the queue is full, whole records are dropped, and the log says how many and
+/// where as soon as there is room again. The thread ends when the last of its handles and logs is dropped.
 #[derive(Clone)]
 pub struct WritingThread {
     jobs: Sender<Job>,
@@ -29,7 +29,7 @@ pub struct WritingThread {
 
 #[derive(Debug)]
 struct Shared {
-    /// Bytes that wait.
+    /// Bytes in the queue.
     waiting: AtomicUsize,
     maximum: usize,
     next_log: AtomicU64,
@@ -50,22 +50,22 @@ enum Job {
     Close {
         log: u64,
     },
-    /// Everything that was asked for before is done.
+    /// All earlier jobs are done: reply.
     Reached {
         reply: std::sync::mpsc::SyncSender<()>,
     },
 }
 
-/// How a log ends early.
+/// The early end of a log, shared by the connection and the thread.
 #[derive(Clone)]
 struct End {
-    has_come: Arc<AtomicBool>,
+    has_failed: Arc<AtomicBool>,
     on_error: Option<ErrorHandler>,
 }
 
 impl End {
-    fn come(&self, error: &QlogError) {
-        self.has_come.store(true, Ordering::Relaxed);
+    fn fail(&self, error: &QlogError) {
+        self.has_failed.store(true, Ordering::Relaxed);
         self.report(error);
     }
 
@@ -76,24 +76,24 @@ impl End {
     }
 }
 
-/// What a [`WritingThread`] has done.
+/// The state of a [`WritingThread`]'s work when [`WritingThread::finish`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Finished {
-    /// Everything that was to be written was tried.
+    /// Whether all writes were attempted, so that nothing is queued.
     pub is_complete: bool,
-    /// Bytes that still wait, if not.
+    /// Bytes that are still queued, if not.
     pub waiting_bytes: usize,
-    /// Records that are missing in logs, because the disk could not keep up.
+    /// Records that are missing from logs because the disk could not keep up.
     pub records_dropped: u64,
-    /// Connections without a log, because the disk could not keep up.
+    /// Connections that have no log because the disk could not keep up.
     pub logs_dropped: u64,
 }
 
 impl WritingThread {
-    /// Starts one.
+    /// Starts a thread.
     ///
     /// # Errors
-    /// If the system has no thread to give.
+    /// If the operating system cannot create a thread.
     pub fn start() -> io::Result<Self> {
         Self::with_room(MAX_WAITING_BYTES)
     }
@@ -113,7 +113,7 @@ impl WritingThread {
         Ok(Self { jobs, shared })
     }
 
-    /// Waits until everything is written that was handed over before, but no longer than `patience`.
+    /// Waits until everything that was queued before is written, but no longer than `patience`.
     pub fn finish(&self, patience: Duration) -> Finished {
         let (reply, reached) = sync_channel(1);
         let is_complete = self.jobs.send(Job::Reached { reply }).is_ok()
@@ -126,10 +126,10 @@ impl WritingThread {
         }
     }
 
-    /// A log that `open` opens on the thread.
+    /// Begins a log that `open` opens on the thread.
     ///
     /// # Errors
-    /// [`QlogError::TooSlow`] if there is no room for more.
+    /// [`QlogError::TooSlow`] if the queue is full.
     pub(super) fn open(
         &self,
         open: OpenFile,
@@ -141,8 +141,8 @@ impl WritingThread {
             return Err(QlogError::TooSlow { maximum_bytes: shared.maximum });
         }
         let log = shared.next_log.fetch_add(1, Ordering::Relaxed);
-        let end = End { has_come: Arc::default(), on_error };
-        // A thread that is gone is noticed with the first records.
+        let end = End { has_failed: Arc::default(), on_error };
+        // A thread that has ended is noticed when the first records are passed on.
         let _ = self.jobs.send(Job::Open { log, open, end: end.clone() });
         Ok(QueuedLog { log, jobs: self.jobs.clone(), shared, end, is_behind: false })
     }
@@ -154,31 +154,31 @@ impl fmt::Debug for WritingThread {
     }
 }
 
-/// A log whose file the thread has.
+/// The connection's side of a log that the thread writes.
 pub(super) struct QueuedLog {
     log: u64,
     jobs: Sender<Job>,
     shared: Arc<Shared>,
     end: End,
-    /// It was reported that records were dropped.
+    /// Whether it was reported that records were dropped.
     is_behind: bool,
 }
 
-/// What became of records that were handed over.
+/// The outcome of passing on records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Handed {
     Over,
     /// There was no room: none of them was accepted.
     Dropped,
-    /// The log has ended, which was reported.
+    /// The log has ended, and this was reported.
     Ended,
 }
 
 impl QueuedLog {
-    /// Hands over `count` whole records. Those that `must` be taken are, whatever waits: the first of a log,
-    /// and the last, which are few and small.
+    /// Passes on `count` whole records. With `must`, they are accepted even if the queue is full; this is for
+    /// the first and the last records of a log, which are few and small.
     pub(super) fn hand_over(&mut self, records: &[u8], count: u64, must: bool) -> Handed {
-        if self.end.has_come.load(Ordering::Relaxed) {
+        if self.end.has_failed.load(Ordering::Relaxed) {
             return Handed::Ended;
         }
         let (length, maximum) = (records.len(), self.shared.maximum);
@@ -199,12 +199,12 @@ impl QueuedLog {
 
 impl Drop for QueuedLog {
     fn drop(&mut self) {
-        // A thread that is gone has closed its files.
+        // A thread that has ended has closed its files.
         let _ = self.jobs.send(Job::Close { log: self.log });
     }
 }
 
-/// A log on the thread.
+/// The thread's side of a log.
 struct OpenLog {
     writer: Box<dyn Write + Send>,
     end: End,
@@ -216,7 +216,7 @@ fn work(jobs: &Receiver<Job>, shared: &Shared) {
         match job {
             Job::Open { log, open, end } => match open() {
                 Ok(writer) => drop(logs.insert(log, OpenLog { writer, end })),
-                Err(source) => end.come(&QlogError::Open { source }),
+                Err(source) => end.fail(&QlogError::Open { source }),
             },
             Job::Write { log, records } => {
                 let written = logs.get_mut(&log).map_or(Ok(()), |log| {
@@ -226,11 +226,11 @@ fn work(jobs: &Receiver<Job>, shared: &Shared) {
                 if let Err(source) = written
                     && let Some(OpenLog { end, .. }) = logs.remove(&log)
                 {
-                    end.come(&QlogError::Write { source });
+                    end.fail(&QlogError::Write { source });
                 }
             }
             Job::Close { log } => drop(logs.remove(&log)),
-            // Whoever waited may have given up.
+            // The caller may have stopped waiting.
             Job::Reached { reply } => drop(reply.send(())),
         }
     }

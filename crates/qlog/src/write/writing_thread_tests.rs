@@ -7,10 +7,10 @@ use super::super::testing::{Memory, at, started};
 use super::super::{QlogObserver, TraceOptions};
 use super::*;
 
-/// Far more than anything here takes: a test that reaches it has failed.
+/// Far longer than anything here takes: a test that reaches this limit has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Memory behind a gate, at which writing waits until it is opened.
+/// Memory that blocks writers until it is opened.
 #[derive(Clone, Default)]
 struct Gated {
     memory: Memory,
@@ -36,7 +36,7 @@ impl Write for Gated {
     }
 }
 
-/// The reports of a log, and a handler that makes them.
+/// A handler that collects the reports of a log, and the reports.
 fn reports() -> (ErrorHandler, Arc<Mutex<Vec<String>>>) {
     let reports: Arc<Mutex<Vec<String>>> = Arc::default();
     let of_handler = Arc::clone(&reports);
@@ -47,7 +47,7 @@ fn observer(writer: impl Write + Send + 'static, thread: &WritingThread) -> Qlog
     QlogObserver::new(writer, TraceOptions::default()).on_thread(thread.clone())
 }
 
-/// How many records are missing according to the log.
+/// The number of records that are missing according to the log.
 fn missing(records: &[Value]) -> u64 {
     let dropped = records.iter().filter(|record| record["name"] == "clearway:records_dropped");
     dropped.map(|record| record["data"]["records"].as_u64().unwrap()).sum()
@@ -58,13 +58,13 @@ fn buffered(records: &[Value]) -> u64 {
 }
 
 #[test]
-fn a_disk_that_is_slow_holds_no_connection_up() {
+fn a_slow_disk_does_not_delay_a_connection() {
     let gated = Gated::default();
     let thread = WritingThread::with_room(200_000).unwrap();
     let (on_error, reports) = reports();
     let mut observer = observer(gated.clone(), &thread).with_error_handler(on_error);
     observer.observe(at(0), &started(Side::Client));
-    // Nothing was written yet, and the connection continues all the same.
+    // Nothing has been written yet, but the connection continues.
     let events = 20_000;
     for number in 0..events {
         observer.observe(at(number), &Observation::PacketBuffered { size: 1200 });
@@ -73,7 +73,7 @@ fn a_disk_that_is_slow_holds_no_connection_up() {
     assert!(!thread.finish(Duration::ZERO).is_complete);
     gated.open();
     assert!(thread.finish(PATIENCE).is_complete);
-    // There is room again: the log continues, and contains the number of missing records.
+    // There is room again: the log continues, and says how many records are missing.
     for number in 0..100 {
         observer.observe(at(events + number), &Observation::PacketBuffered { size: 1200 });
     }
@@ -87,11 +87,14 @@ fn a_disk_that_is_slow_holds_no_connection_up() {
     assert_eq!(finished, expected);
     assert!(records[0]["trace"].is_object(), "the header comes first");
     let reports = reports.lock().unwrap();
-    assert_eq!(*reports, ["qlog files are not complete: 200000 bytes wait for the disk already"]);
+    assert_eq!(
+        *reports,
+        ["qlog files are incomplete: the disk is too slow (200000 bytes are queued)"]
+    );
 }
 
 #[test]
-fn a_log_that_ends_while_the_disk_is_slow_counts_missing_records() {
+fn a_log_that_ends_while_the_disk_is_slow_says_how_many_records_are_missing() {
     let gated = Gated::default();
     let thread = WritingThread::with_room(50_000).unwrap();
     let mut first = observer(gated.clone(), &thread);
@@ -101,7 +104,7 @@ fn a_log_that_ends_while_the_disk_is_slow_counts_missing_records() {
     }
     drop(first);
     let waiting = thread.finish(Duration::ZERO).waiting_bytes;
-    assert!((50_000 - 40_000..=52_000).contains(&waiting), "{waiting} bytes wait");
+    assert!((50_000 - 40_000..=52_000).contains(&waiting), "{waiting} bytes are queued");
     gated.open();
     assert!(thread.finish(PATIENCE).is_complete);
     let records = gated.memory.records();
@@ -110,7 +113,7 @@ fn a_log_that_ends_while_the_disk_is_slow_counts_missing_records() {
 }
 
 #[test]
-fn no_log_is_begun_for_which_there_is_no_room() {
+fn no_log_is_begun_without_room() {
     let gated = Gated::default();
     let thread = WritingThread::with_room(1).unwrap();
     let begin = |on_error| {
@@ -130,7 +133,7 @@ fn no_log_is_begun_for_which_there_is_no_room() {
 }
 
 #[test]
-fn nothing_is_missing_where_the_disk_keeps_up() {
+fn nothing_is_missing_if_the_disk_keeps_up() {
     let log = |thread: Option<&WritingThread>| {
         let memory = Memory::default();
         let mut observer = QlogObserver::new(memory.clone(), TraceOptions::default());
@@ -176,7 +179,7 @@ fn a_full_disk_is_reported_once_by_the_thread_and_other_logs_go_on() {
 }
 
 #[test]
-fn a_file_that_cannot_be_made_is_reported_once() {
+fn a_file_that_cannot_be_created_is_reported_once() {
     let thread = WritingThread::start().unwrap();
     let (on_error, reports) = reports();
     let open: super::super::Open = Box::new(|_, _| Err(io::ErrorKind::PermissionDenied.into()));
@@ -189,5 +192,5 @@ fn a_file_that_cannot_be_made_is_reported_once() {
     }
     drop(observer);
     assert!(thread.finish(PATIENCE).is_complete);
-    assert_eq!(*reports.lock().unwrap(), ["a qlog file cannot be made: permission denied"]);
+    assert_eq!(*reports.lock().unwrap(), ["a qlog file cannot be created: permission denied"]);
 }
