@@ -1,8 +1,8 @@
-//! Units that every room of Clearway shares.
+//! The units that all crates of Clearway share.
 //!
 //! * [`Timestamp`]: when something happened. Nanoseconds since an origin that the driver chooses.
 //! * [`ReleaseTime`]: when something may be sent. Deliberately another type (law 1 in
-//!   ARCHITECTURE.md): a pacer's promise must never be mistaken for an event that happened.
+//!   ARCHITECTURE.md): the time at which a pacer releases a packet is not that of an event.
 //! * [`Rate`]: bytes per second.
 //! * [`Random`]: the only source of randomness (law 11): seeded, reproducible on every machine.
 //!

@@ -18,7 +18,7 @@ impl Clone for Random {
 }
 
 impl Random {
-    /// A source whose whole future is decided by `seed`.
+    /// A source that is determined by `seed`.
     pub fn from_seed(seed: [u8; 32]) -> Self {
         Self(ChaCha12Rng::from_seed(seed))
     }
@@ -28,7 +28,7 @@ impl Random {
         Self(ChaCha12Rng::seed_from_u64(seed))
     }
 
-    /// An independent source, decided by this one's state.
+    /// An independent source, determined by the state of this one.
     pub fn fork(&mut self) -> Self {
         let mut seed = [0; 32];
         self.fill(&mut seed);

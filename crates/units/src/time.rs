@@ -3,8 +3,8 @@ use core::time::Duration;
 
 /// A point in time: nanoseconds since an origin that the driver chooses.
 ///
-/// `std::time::Instant` cannot be made out of nothing, so it cannot exist in virtual time and cannot
-/// be written to a trace. A driver on real sockets takes its own start as the origin; the lab starts
+/// `std::time::Instant` can only be read from the system clock, so it cannot be used in virtual time and cannot be written
+/// to a trace. A driver on real sockets takes its own start as the origin; the lab starts
 /// at zero. Adding to a timestamp saturates at [`Timestamp::FAR_FUTURE`] (584 years).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp(u64);
@@ -71,7 +71,7 @@ impl AddAssign<Duration> for Timestamp {
     }
 }
 
-/// The time from which something may be sent. A promise about the future, never an event.
+/// The time from which something may be sent. It lies in the future, and is not the time of an event.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ReleaseTime(Timestamp);
 
