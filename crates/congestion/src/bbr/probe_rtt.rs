@@ -1,5 +1,5 @@
-//! ProbeRTT: keeps little in flight for a while, so that the round-trip time is measured without a
-//! queue (draft, "ProbeRTT Logic").
+//! ProbeRTT: keeps little data in flight for a while, so that the round-trip time is measured
+//! without a queue (draft, "ProbeRTT Logic").
 
 use core::time::Duration;
 
@@ -17,26 +17,28 @@ const LEAST_DURATION: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProbeRtt {
-    /// When so little was in flight as ProbeRTT wants. BBR.probe_rtt_done_stamp is 200 ms later.
+    /// When the bytes in flight fell to ProbeRTT's window. BBR.probe_rtt_done_stamp is 200 ms
+    /// later.
     pub(super) reached_at: Option<Timestamp>,
     /// BBR.probe_rtt_round_done.
     is_round_done: bool,
-    /// It began in the middle of a probe for bandwidth.
+    /// It interrupted a bandwidth probe.
     broke_off_probe: bool,
-    /// MarkConnectionAppLimited: packets sent from this one on, and before so many bytes are
+    /// MarkConnectionAppLimited: packets sent from this one on, until this many bytes are
     /// delivered, give samples that are too low.
     marked: Option<(SendIndex, u64)>,
 }
 
 impl ProbeRtt {
-    /// What was sent since ProbeRTT began, and `in_flight` with it, says nothing about the bandwidth.
+    /// Marks what was sent since ProbeRTT began, and the `in_flight` bytes sent with it, as not
+    /// representative of the bandwidth.
     fn mark(&mut self, sample: &Sample) {
         let until = sample.total_delivered.saturating_add(sample.in_flight).max(1);
         let from = self.marked.map_or(sample.next_index, |(from, _)| from);
         self.marked = Some((from, until));
     }
 
-    /// Whether `packet` was sent while the sender sent little for the sake of ProbeRTT.
+    /// Whether `packet` was sent while ProbeRTT limited the sender.
     pub(super) fn has_marked(&self, packet: &SentPacket) -> bool {
         self.marked
             .is_some_and(|(from, until)| packet.index >= from && packet.delivery.delivered <= until)
@@ -118,8 +120,8 @@ impl Bbr {
         }
     }
 
-    /// Whether a probe for bandwidth was broken off that had found no bound, and there is data to go on
-    /// with it.
+    /// Whether a bandwidth probe that had found no bound was interrupted, and there is data to
+    /// continue it.
     fn goes_on_probing(&self) -> bool {
         self.probe_rtt.broke_off_probe && !self.cycle.was_too_high && !self.is_restarting
     }

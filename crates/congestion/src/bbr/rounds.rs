@@ -3,12 +3,12 @@
 use super::sample::Sample;
 use crate::inspect::{Inspect, StateValue, Visit};
 
-/// Counts rounds. BBR has its own count: a round begins anew whenever a phase does.
+/// Counts rounds. BBR has its own count because a new round begins with each phase.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rounds {
     /// BBR.round_count.
     pub(super) count: u64,
-    /// BBR.round_start: the ACK at hand ended a round.
+    /// BBR.round_start: the current ACK ended a round.
     pub(super) is_start: bool,
     /// BBR.rounds_since_probe_up.
     pub(super) since_probe_up: u64,
@@ -26,8 +26,8 @@ impl Rounds {
         }
     }
 
-    /// StartRound: a round lasts until a packet is acknowledged that is sent from now on, when
-    /// `total_delivered` bytes are delivered.
+    /// StartRound: a round lasts until a packet sent from now on, after `total_delivered` bytes
+    /// have been delivered, is acknowledged.
     pub(super) fn begin(&mut self, total_delivered: u64) {
         self.ends_at = total_delivered;
     }
