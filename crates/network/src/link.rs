@@ -34,7 +34,7 @@ pub struct LinkConfig {
 ///
 /// Submit datagrams with [`submit`](Self::submit), sleep until [`deadline`](Self::deadline), take
 /// datagrams out with [`poll`](Self::poll) until there are none left. Nothing enters in the past: a
-/// datagram that is submitted for an earlier time than an earlier call enters at that call's time.
+/// datagram submitted with a time before that of a previous call enters at the time of that call.
 ///
 /// What comes out, and when, does not depend on how often and how late the link is polled, as long
 /// as it never holds [`PIPE_LIMIT`](crate::PIPE_LIMIT).
