@@ -112,7 +112,7 @@ impl Bbr {
         self.short_term.reset();
         if !self.full_pipe.was_reached {
             self.start_startup();
-        } else if self.goes_on_probing() {
+        } else if self.continues_probe() {
             self.start_probe_refill(total_delivered);
         } else {
             self.start_probe_down(now, total_delivered);
@@ -122,7 +122,7 @@ impl Bbr {
 
     /// Whether a bandwidth probe that had found no bound was interrupted, and there is data to
     /// continue it.
-    fn goes_on_probing(&self) -> bool {
+    fn continues_probe(&self) -> bool {
         self.probe_rtt.broke_off_probe && !self.cycle.was_too_high && !self.is_restarting
     }
 }
