@@ -214,8 +214,7 @@ impl Base {
             self.hystart = None;
             return growing;
         };
-        // Carried bytes are worth only their fraction: once the divisor is 1 again, none of them
-        // counts.
+        // Carried bytes are worth only their fraction: once the divisor is 1 again, none of them counts.
         let carry = if divisor == 1 { 0 } else { self.carry };
         let credit = carry.saturating_add(growing);
         let increase = credit / divisor;

@@ -146,8 +146,7 @@ fn many_short_pauses_do_not_hold_the_curve_back() {
 
 #[test]
 fn time_counts_through_events_in_which_nothing_grows() {
-    // Two senders; between its rounds, one of them gets a late loss of an episode already responded
-    // to.
+    // Two senders; between its rounds, one of them gets a late loss of an episode already responded to.
     let run = |interrupted: bool| {
         let mut sender = in_slow_start(1000);
         sender.fill();

@@ -37,16 +37,14 @@ pub struct RateSample {
     pub is_application_limited: bool,
 }
 
-/// Measures how fast the network delivers, from the snapshot that each packet carries from when it
-/// was sent.
+/// Measures how fast the network delivers, from the snapshot that each packet carries from when it was sent.
 #[derive(Clone, Debug)]
 pub struct DeliveryRateSampler {
     delivered: u64,
     delivered_at: Timestamp,
     first_sent_at: Timestamp,
     lost: u64,
-    /// Packets sent before this many bytes are delivered were sent while application-limited; 0 if
-    /// none.
+    /// Packets sent before this many bytes are delivered were sent while application-limited; 0 if none.
     application_limited_until: u64,
     /// The most recently sent of the packets delivered since the last sample.
     newest: Option<crate::SentPacket>,

@@ -1,5 +1,4 @@
-//! HyStart++ (RFC 9406): leaves slow start before it overshoots. Used only for the first slow
-//! start.
+//! HyStart++ (RFC 9406): leaves slow start before it overshoots. Used only for the first slow start.
 
 use core::time::Duration;
 

@@ -10,8 +10,7 @@ const BURST_DATAGRAMS: u64 = 10;
 /// The bucket of a sender that sends continuously and is limited by its window: enough for the
 /// response to an ACK of every second datagram.
 const BUSY_DATAGRAMS: u64 = 2;
-/// Timers are often no finer than this, so a burst is never smaller than the rate's amount in this
-/// time.
+/// Timers are often no finer than this, so a burst is never smaller than the rate's amount in this time.
 const BURST_TIME: Duration = Duration::from_millis(1);
 /// A burst is never larger than the greater of this and ten datagrams: a few system calls, and 0.2
 /// ms at 10 Gbit/s.
@@ -29,8 +28,7 @@ const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 /// millisecond: a queue on the path need not hold more (scenario `wan-matrix`, where the queue
 /// holds one datagram and bursts kept the window at its floor).
 ///
-/// The level is kept in bytes times 10^9, so that nothing is lost to rounding however often it is
-/// queried.
+/// The level is kept in bytes times 10^9, so that nothing is lost to rounding however often it is queried.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     max_datagram_size: u64,

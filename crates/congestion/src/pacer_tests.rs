@@ -67,8 +67,7 @@ fn without_a_rate_nothing_is_paced_and_pacing_begins_with_a_full_bucket() {
 fn a_full_bucket_releases_ten_datagrams_and_no_byte_more() {
     let mut pacer = Pacer::new(at(0), SIZE);
     assert_eq!(pacer.release(at(0), rate(1_000_000), BURST), Ok(()));
-    // Data that was released and not yet sent counts: a request for more than the burst never
-    // succeeds.
+    // Data that was released and not yet sent counts: a request for more than the burst never succeeds.
     let more = pacer.release(at(0), rate(1_000_000), BURST + 1).unwrap_err();
     assert!(more.deadline() > at(0));
     assert!(pacer.release(at(1_000_000_000_000), rate(1_000_000), BURST + 1).is_err());
@@ -238,8 +237,7 @@ fn past_time_accrues_at_the_rate_that_applied_then() {
 
 #[test]
 fn a_rate_that_falls_between_queries_applies_from_then_on() {
-    // The window holds the sender back for 10 ms; in the first of these the rate falls to a
-    // hundredth.
+    // The window holds the sender back for 10 ms; in the first of these the rate falls to a hundredth.
     let (fast, slow) = (rate(1_200_000), rate(12_000));
     let mut pacer = empty(at(0), fast);
     pacer.on_rate(at(1_000_000), slow);

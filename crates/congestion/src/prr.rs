@@ -1,5 +1,4 @@
-//! Proportional Rate Reduction (RFC 9937): how much may be sent while the losses behind a cut are
-//! repaired.
+//! Proportional Rate Reduction (RFC 9937): how much may be sent while the losses behind a cut are repaired.
 //!
 //! A cut that applied at once would silence the sender until half of the flight has been
 //! acknowledged, and would permit a burst when a whole flight has been lost. PRR spreads the
@@ -99,8 +98,7 @@ impl Prr {
     }
 }
 
-/// SafeACK (§6.2): the repair makes progress, and there is no sign that the path is still
-/// overloaded.
+/// SafeACK (§6.2): the repair makes progress, and there is no sign that the path is still overloaded.
 ///
 /// The RFC requires SND.UNA to advance. QUIC has no such number: lost data is not awaited under its
 /// old packet number, and the packet that repairs it ends the episode. What remains of the idea is

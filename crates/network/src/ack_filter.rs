@@ -1,14 +1,12 @@
 use std::collections::BTreeMap;
 
 /// Drops small datagrams that wait in the queue when a newer one of their flow arrives, as some
-/// modems and queue managers do with TCP's ACKs (RFC 3449, Section 5.2.1), but for any small
-/// datagram.
+/// modems and queue managers do with TCP's ACKs (RFC 3449, Section 5.2.1), but for any small datagram.
 ///
 /// The newest always stays, so that its information is not lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckFilter {
-    /// Of this many consecutive small datagrams of a flow that wait, one stays. Zero and one drop
-    /// nothing.
+    /// Of this many consecutive small datagrams of a flow that wait, one stays. Zero and one drop nothing.
     pub keep_one_of: u32,
     /// A datagram is small if its payload is smaller than this, in bytes.
     pub smaller_than: usize,
@@ -40,8 +38,7 @@ impl AckFilterState {
     }
 
     /// The datagram `number` of `flow`, with a payload of `length` bytes, is about to wait.
-    /// `remove` takes a datagram out of the queue if it still waits there; it is called for the one
-    /// to drop.
+    /// `remove` takes a datagram out of the queue if it still waits there; it is called for the one to drop.
     pub(crate) fn on_waiting<T>(
         &mut self,
         (flow, number, length): (u32, u64, usize),

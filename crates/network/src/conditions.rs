@@ -88,8 +88,7 @@ pub struct QueueLimit {
 }
 
 impl QueueLimit {
-    /// Whether a datagram of `size` bytes may be added to `packets` waiting datagrams of `bytes` in
-    /// total.
+    /// Whether a datagram of `size` bytes may be added to `packets` waiting datagrams of `bytes` in total.
     pub(crate) fn has_room(&self, packets: usize, bytes: u64, size: u64) -> bool {
         self.packets.is_none_or(|limit| packets < limit)
             && self.bytes.is_none_or(|limit| bytes.saturating_add(size) <= limit)

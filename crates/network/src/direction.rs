@@ -94,8 +94,7 @@ impl Direction {
         }
     }
 
-    /// A datagram enters at `now`; the first of the link entered at `first`. Everything up to then
-    /// is settled.
+    /// A datagram enters at `now`; the first of the link entered at `first`. Everything up to then is settled.
     pub(crate) fn enter(
         &mut self,
         (now, first): (Timestamp, Timestamp),
@@ -270,8 +269,7 @@ impl Direction {
         }
     }
 
-    /// Processes the event that [`next`](Self::next) returned. `binding` is the NAT mapping at that
-    /// time.
+    /// Processes the event that [`next`](Self::next) returned. `binding` is the NAT mapping at that time.
     pub(crate) fn step(&mut self, binding: u64, inside: &mut Inside) -> Option<Delivery> {
         let delivery = self.take_step(binding, inside);
         let arrival = self.pipe.next().map_or(Next::NEVER, |due| Next {

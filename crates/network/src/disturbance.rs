@@ -31,8 +31,7 @@ pub enum Moment {
     After(Duration),
 }
 
-/// What a [`Disturbance`] does. Datagrams already inside the link pass, except to an old NAT
-/// mapping.
+/// What a [`Disturbance`] does. Datagrams already inside the link pass, except to an old NAT mapping.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Effect {

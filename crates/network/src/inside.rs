@@ -34,8 +34,7 @@ pub(crate) struct Transit {
     pub(crate) travel: Travel,
     pub(crate) is_marked: bool,
     pub(crate) is_copy: bool,
-    /// It was counted as lost on entry, and only occupies its place in the queue and its time on
-    /// the wire.
+    /// It was counted as lost on entry, and only occupies its place in the queue and its time on the wire.
     pub(crate) is_lost: bool,
 }
 

@@ -29,8 +29,7 @@
 //! When a datagram enters, all its random values are drawn, and the first of these that applies
 //! drops it: it is too large, the link is full, the policer has no tokens, the queue is full, a
 //! loss rule applies. A datagram lost by a loss rule still takes its place in the queue and its
-//! time on the wire. ECN bleaching and corruption are applied at this point too. After that, in
-//! this order:
+//! time on the wire. ECN bleaching and corruption are applied at this point too. After that, in this order:
 //!
 //! 1. It waits in the queue. An ACK filter may drop it there, and the queue's [`Discipline`] may
 //!    drop or mark it when its turn comes; otherwise it takes its time on the wire, by a rate or a
@@ -39,19 +38,16 @@
 //!    arrives with it.
 //! 3. Delay, jitter, reordering, then the [`Freezes`] and the tick of the release times.
 //! 4. The NAT drops datagrams addressed to an old mapping.
-//! 5. The receiving [`Host`]: a socket buffer that may be full, and a thread that takes time per
-//!    datagram.
+//! 5. The receiving [`Host`]: a socket buffer that may be full, and a thread that takes time per datagram.
 //!
 //! Each datagram has a number. [`Outcome`], [`Delivery`] and [`Dropped`] carry it, so that a
-//! checker can account for every datagram: each one that entered is delivered, dropped or still
-//! inside.
+//! checker can account for every datagram: each one that entered is delivered, dropped or still inside.
 //!
 //! # Randomness
 //!
 //! The seed determines everything. Each direction and each impairment draws from a random source of
 //! its own, for every datagram that enters, whatever the other impairments do to it. So two runs
-//! that differ in one impairment can be compared: the other impairments treat the same datagrams as
-//! before.
+//! that differ in one impairment can be compared: the other impairments treat the same datagrams as before.
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,

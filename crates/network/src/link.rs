@@ -112,8 +112,7 @@ impl Link {
     pub fn addresses(&self, binding: u64) -> u64 {
         let Some(first) = self.first else { return 0 };
         let regular = |at| self.rebind.map_or(0, |rebind| rebind.generation(first, at));
-        // The first change by a disturbance makes the mapping that counts it and all earlier
-        // changes.
+        // The first change by a disturbance makes the mapping that counts it and all earlier changes.
         let disturbed = (1..).zip(self.disturbances.changes());
         let made =
             disturbed.filter(|(count, (at, _))| regular(*at).saturating_add(*count) <= binding);
@@ -139,8 +138,7 @@ impl Link {
         (deadline < Timestamp::FAR_FUTURE).then_some(deadline)
     }
 
-    /// The next datagram that is due at `now`, in the order of the due times; `None` if there are
-    /// no more.
+    /// The next datagram that is due at `now`, in the order of the due times; `None` if there are no more.
     pub fn poll(&mut self, now: Timestamp) -> Option<Delivery> {
         self.now = self.now.max(now);
         let first = self.first?;
@@ -196,14 +194,12 @@ impl Link {
     }
 
     /// The travel time of a datagram of `flow` that leaves the bottleneck at `at`: the delay at
-    /// that time plus the flow's own, without jitter and without anything that holds datagrams
-    /// back.
+    /// that time plus the flow's own, without jitter and without anything that holds datagrams back.
     pub fn base_delay(&self, way: Way, flow: u32, at: Timestamp) -> Duration {
         self.directions.of(way).base_delay(self.first.unwrap_or(at), flow, at)
     }
 
-    /// The rate of the bottleneck at `at`; for a trace, its mean. `None` if the bottleneck takes no
-    /// time.
+    /// The rate of the bottleneck at `at`; for a trace, its mean. `None` if the bottleneck takes no time.
     pub fn rate(&self, way: Way, at: Timestamp) -> Option<Rate> {
         self.directions.of(way).rate(self.first.unwrap_or(at), at)
     }

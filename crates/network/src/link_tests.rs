@@ -120,8 +120,7 @@ fn impairments_are_independent() {
     let run = |to_client| only(Way::ToClient, &run(LinkConfig { to_client, ..Default::default() }));
     let all = run(rough());
     let without_loss = run(Conditions { loss: Vec::new(), ..rough() });
-    // The datagrams delivered before are delivered again, at the same time, with the same byte
-    // changed.
+    // The datagrams delivered before are delivered again, at the same time, with the same byte changed.
     assert!(all.len() < without_loss.len());
     assert!(all.iter().all(|delivery| without_loss.contains(delivery)));
     // The same datagrams are lost, whatever else happens.

@@ -50,8 +50,7 @@ pub enum LossModel {
         maximum_run: u32,
     },
     /// Gilbert-Elliott: a good and a bad state, each with its own loss. The direction starts in the
-    /// good state; for each datagram the loss of the current state is applied first, then the state
-    /// may change.
+    /// good state; for each datagram the loss of the current state is applied first, then the state may change.
     GilbertElliott {
         /// The probability that the good state turns bad.
         good_to_bad: Probability,

@@ -43,8 +43,7 @@ impl RateSchedule {
     /// When a transmission of `bytes` that starts at `start` ends, if the first datagram entered at
     /// `first`.
     pub(crate) fn finish(&mut self, start: Timestamp, first: Timestamp, bytes: u64) -> Timestamp {
-        // In bytes times nanoseconds per second, so that rounding errors do not accumulate over the
-        // steps.
+        // In bytes times nanoseconds per second, so that rounding errors do not accumulate over the steps.
         let mut left = u128::from(bytes).saturating_mul(NANOSECONDS_PER_SECOND);
         let mut at = start;
         loop {

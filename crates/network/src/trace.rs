@@ -193,8 +193,7 @@ impl TraceState {
         let since = since.div_ceil(u128::from(NANOSECONDS_PER_MILLISECOND));
         let since = u64::try_from(since).unwrap_or(u64::MAX);
         let period = self.trace.period();
-        // An opportunity at the very end of a round is that round's last, not the next round's
-        // first.
+        // An opportunity at the very end of a round is that round's last, not the next round's first.
         self.round = since.saturating_sub(1).checked_div(period).unwrap_or(0);
         let within = since.saturating_sub(self.round.saturating_mul(period));
         self.index = self.trace.opportunities.partition_point(|time| *time < within);

@@ -4,8 +4,7 @@ use clearway_units::Timestamp;
 
 use crate::Way;
 
-/// When a rule applies: from its start (inclusive) to its end (exclusive); a `length` of `None` has
-/// no end.
+/// When a rule applies: from its start (inclusive) to its end (exclusive); a `length` of `None` has no end.
 ///
 /// The time at which a datagram enters the link decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -21,11 +20,9 @@ pub enum Window {
         length: Option<Duration>,
     },
     /// From the moment at which enough payload has passed. The window opens right after the
-    /// datagram that completes the amount: that one is outside, the next one is inside, even at the
-    /// same time.
+    /// datagram that completes the amount: that one is outside, the next one is inside, even at the same time.
     AfterBytes {
-        /// The direction in which bytes are counted. It need not be the one to which the rule
-        /// belongs.
+        /// The direction in which bytes are counted. It need not be the one to which the rule belongs.
         way: Way,
         /// How many bytes of payload must pass first. Datagrams dropped on entry do not count;
         /// duplicates count once.

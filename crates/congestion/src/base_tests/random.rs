@@ -1,6 +1,5 @@
 //! In any history, in any order, S3 to S6, S14, S16 and the bounds of RFC 9937 hold at every event
-//! (the sender of `testing` checks them), and two clean rounds with data waiting make the window
-//! grow (L1).
+//! (the sender of `testing` checks them), and two clean rounds with data waiting make the window grow (L1).
 
 use proptest::collection::vec;
 use proptest::prelude::*;

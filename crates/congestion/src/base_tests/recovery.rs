@@ -273,8 +273,7 @@ fn play(sender: &mut Sender, cut: u64, event: Event) {
 proptest! {
     /// One round of random events: what was in flight at the cut is acknowledged and lost in any
     /// order. The sender of `testing` checks every event against the RFC's bounds; at the end the
-    /// window is the threshold, and the sender always had something in flight or permission to
-    /// send.
+    /// window is the threshold, and the sender always had something in flight or permission to send.
     #[test]
     fn in_any_recovery_the_bounds_hold_and_it_ends_at_the_threshold(
         cubic in any::<bool>(),

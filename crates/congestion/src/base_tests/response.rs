@@ -1,10 +1,8 @@
-//! The tables of RFC 9438 §5.1: the average window in datagrams for each loss rate, to within a
-//! tenth.
+//! The tables of RFC 9438 §5.1: the average window in datagrams for each loss rate, to within a tenth.
 //!
 //! The loss model is that of the RFC's computation (§5, appendix A): exactly 1/p packets lie
 //! between one loss and the next. The controllers are the real ones, with fast convergence and PRR,
-//! which are not in the model; many cycles are averaged. Reno's column is RFC 3649's:
-//! sqrt(1.5 / p).
+//! which are not in the model; many cycles are averaged. Reno's column is RFC 3649's: sqrt(1.5 / p).
 
 use clearway_units::Random;
 

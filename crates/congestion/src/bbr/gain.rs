@@ -1,5 +1,4 @@
-//! Fractions as the draft writes them, in hundredths, so that every machine computes the same
-//! result.
+//! Fractions as the draft writes them, in hundredths, so that every machine computes the same result.
 
 use core::time::Duration;
 

@@ -62,8 +62,7 @@ impl Latest {
         self.has_loss = true;
     }
 
-    /// `packet` was lost: one that was sent right after the previously lost packet belongs to the
-    /// same range.
+    /// `packet` was lost: one that was sent right after the previously lost packet belongs to the same range.
     pub(super) fn note_lost_packet(&mut self, packet: &SentPacket) {
         let follows =
             self.last_lost.is_some_and(|last| last.0.checked_add(1) == Some(packet.index.0));

@@ -54,8 +54,7 @@ impl LongTerm {
 }
 
 impl Bbr {
-    /// The upward half of AdaptLongTermModel: an ACK of a round with little loss shows what is
-    /// safe.
+    /// The upward half of AdaptLongTermModel: an ACK of a round with little loss shows what is safe.
     pub(super) fn raise_long_term_bound(&mut self, sample: &Sample) {
         let Some(bound) = self.long_term.bound else { return };
         if is_too_high(sample.lost, sample.sent_in_flight()) {

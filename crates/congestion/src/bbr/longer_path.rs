@@ -31,8 +31,7 @@ const LONGEST: Gain = State::ProbeUp.window_gain();
 const STAYED: Gain = Gain(75);
 
 /// If this many times the in-flight data could have been delivered in the round trip at the known
-/// bandwidth, the flow's own queue does not explain the round trip, unless the bandwidth fell by a
-/// third.
+/// bandwidth, the flow's own queue does not explain the round trip, unless the bandwidth fell by a third.
 const UNEXPLAINED: Gain = Gain(150);
 
 /// The part of [`LONGEST`] that is added to the minimum.

@@ -61,8 +61,7 @@ fn an_equal_round_trip_time_does_not_postpone_the_search() {
     assert!(rtt.is_due);
 }
 
-/// The minimum expires one lifetime after it was first measured, however often it was measured
-/// again.
+/// The minimum expires one lifetime after it was first measured, however often it was measured again.
 #[test]
 fn an_equal_round_trip_time_does_not_extend_the_lifetime_of_the_minimum() {
     let mut rtt = MinimumRtt::default();
@@ -126,8 +125,7 @@ fn the_next_probe_for_the_round_trip_time_is_an_interval_after_the_last() {
 struct Aggregate(Aggregation, Timestamp);
 
 impl Aggregate {
-    /// After `milliseconds`, `newly_acked` bytes arrive at once, in `round`; 1 byte per ms was
-    /// expected.
+    /// After `milliseconds`, `newly_acked` bytes arrive at once, in `round`; 1 byte per ms was expected.
     fn after(&mut self, milliseconds: u64, newly_acked: u64, round: u64, rounds: u64) -> u64 {
         self.1 += ms(milliseconds);
         let sample = Sample { now: self.1, newly_acked, ..sample() };

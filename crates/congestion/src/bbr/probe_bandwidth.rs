@@ -115,8 +115,7 @@ impl Bbr {
     }
 
     /// IsTimeToCruise: there is headroom, and no queue. Whether there is a queue is known once a
-    /// packet sent in this phase is acknowledged, unless neither the window nor the pacer holds
-    /// anything back.
+    /// packet sent in this phase is acknowledged, unless neither the window nor the pacer holds anything back.
     fn is_time_to_cruise(&self, sample: &Sample) -> bool {
         if self.cycle.feedback == Feedback::ProbeStopping && sample.growing > 0 {
             return false;

@@ -17,8 +17,7 @@ const LEAST_DURATION: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProbeRtt {
-    /// When the bytes in flight fell to ProbeRTT's window. BBR.probe_rtt_done_stamp is 200 ms
-    /// later.
+    /// When the bytes in flight fell to ProbeRTT's window. BBR.probe_rtt_done_stamp is 200 ms later.
     pub(super) reached_at: Option<Timestamp>,
     /// BBR.probe_rtt_round_done.
     is_round_done: bool,
@@ -120,8 +119,7 @@ impl Bbr {
         }
     }
 
-    /// Whether a bandwidth probe that had found no bound was interrupted, and there is data to
-    /// continue it.
+    /// Whether a bandwidth probe that had found no bound was interrupted, and there is data to continue it.
     fn continues_probe(&self) -> bool {
         self.probe_rtt.broke_off_probe && !self.cycle.was_too_high && !self.is_restarting
     }

@@ -48,8 +48,7 @@ fn a_restart_from_idle_lasts_until_something_is_delivered() {
 
 #[test]
 fn down_lasts_until_a_packet_sent_in_it_is_acknowledged() {
-    // Startup at full rate into a path that had run empty: little is in flight, and nearly all of
-    // that is queued.
+    // Startup at full rate into a path that had run empty: little is in flight, and nearly all of that is queued.
     let after = |growing, has_passed_a_round| {
         let mut bbr = bbr(State::ProbeDown);
         bbr.full_pipe.was_reached = true;

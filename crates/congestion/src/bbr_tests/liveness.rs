@@ -69,8 +69,7 @@ fn the_published_collapse_ends_within_a_second_with_jitter() {
     assert_collapses_end_in_time(100..200, ms(3));
 }
 
-/// The states before and after the first ProbeRTT that begins once the path carries a thousand
-/// times more.
+/// The states before and after the first ProbeRTT that begins once the path carries a thousand times more.
 fn around_probe_rtt(is_lossy: bool) -> (State, State) {
     let mut path = path_with(megabits(1), ms(200), 8.0, 1);
     path.run_to_state(State::ProbeCruise);
@@ -218,8 +217,7 @@ fn the_minimum_rate_is_a_packet_per_round_trip() {
     assert_escapes(&mut path, megabits(20), ms(40), "a packet in two minutes");
 }
 
-/// An application that never has enough data keeps its estimate, and is sent at full rate once it
-/// has more.
+/// An application that never has enough data keeps its estimate, and its data is sent at full rate once there is more.
 #[test]
 fn a_long_lived_application_limited_flow_keeps_its_estimate() {
     let mut path = path();

@@ -72,8 +72,7 @@ impl Curve {
         let segments = acked as f64 / self.datagram;
         // §4.3: once it reaches the window before the cut, the estimate grows as fast as Reno.
         // Until then, windows are counted in whole datagrams: never more of a window than that is
-        // in flight, and small windows would otherwise grow visibly slower than alpha_cubic per
-        // round trip.
+        // in flight, and small windows would otherwise grow visibly slower than alpha_cubic per round trip.
         let growth = match self.estimate >= prior as f64 / self.datagram {
             true => segments / cwnd,
             false => ALPHA * segments / (window / self.datagram as u64).max(1) as f64,
@@ -133,8 +132,7 @@ fn share_of_gap(windows: f64) -> f64 {
     x / (1.0 + x / 2.0 + x * x / 12.0)
 }
 
-/// The cube root by Newton's method: the standard library's may differ between machines in the last
-/// bit.
+/// The cube root by Newton's method: the standard library's may differ between machines in the last bit.
 fn cube_root(value: f64) -> f64 {
     if value <= 0.0 {
         return 0.0;

@@ -29,8 +29,7 @@ fn the_cube_root_is_right_to_the_last_bits() {
 proptest! {
     #[test]
     fn the_cube_root_is_the_librarys(mantissa in 1.0..2.0_f64, exponent in -60..120_i32) {
-        // The standard library may be off in the last bit on some machines; that is why it is not
-        // used.
+        // The standard library may be off in the last bit on some machines; that is why it is not used.
         let value = mantissa * 2.0_f64.powi(exponent);
         let (root, library) = (cube_root(value), value.cbrt());
         prop_assert!((root / library - 1.0).abs() < 1e-9, "{} {} {}", value, root, library);

@@ -11,8 +11,7 @@ use super::strategies::{conditions, config, way};
 use super::*;
 use crate::{Discipline, DropReason, Ecn, Reorder};
 
-/// How long the driver waits first, the direction in which it sends, how much, and whether it polls
-/// then.
+/// How long the driver waits first, the direction in which it sends, how much, and whether it polls then.
 type Action = (u64, Way, usize, bool);
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {

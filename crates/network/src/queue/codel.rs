@@ -81,8 +81,7 @@ impl CoDelQueue {
         Some((waiting, if is_marked { Verdict::Mark } else { Verdict::Drop }))
     }
 
-    /// Whether the delay has been too long for an interval, judged by `waiting`, which has just
-    /// left the queue.
+    /// Whether the delay has been too long for an interval, judged by `waiting`, which has just left the queue.
     fn may_drop(&mut self, now: Timestamp, waiting: &Waiting) -> bool {
         let sojourn = now.saturating_since(waiting.entered);
         if sojourn < self.parameters.target || self.fifo.bytes() <= LARGEST_PACKET {

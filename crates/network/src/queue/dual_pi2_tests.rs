@@ -85,8 +85,7 @@ fn the_classic_queue_drops_the_excess_and_marks_ect0() {
     wire.run(20_000, 0, 11, Ecn::NotEct);
     let before = wire.classic;
     wire.run(20_000, 0, 11, Ecn::NotEct);
-    // An eleventh must be dropped: the probability settles at that value, and the delay at the
-    // target.
+    // An eleventh must be dropped: the probability settles at that value, and the delay at the target.
     let dropped = wire.classic.dropped - before.dropped;
     assert!((1800..2200).contains(&dropped), "{dropped}");
     assert!(wire.delay[0] > ms(5) && wire.delay[0] < ms(30), "{:?}", wire.delay);

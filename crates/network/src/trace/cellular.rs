@@ -56,8 +56,7 @@ impl Trace {
     }
 }
 
-/// `rate` multiplied or divided by a factor of up to 1.25, equally often up and down, so that it
-/// has no trend.
+/// `rate` multiplied or divided by a factor of up to 1.25, equally often up and down, so that it has no trend.
 fn wander(rate: u64, random: &mut Random) -> u64 {
     let percent = u128::from(random.below(26).saturating_add(100));
     let rate = u128::from(rate);
