@@ -117,7 +117,7 @@ impl Pacer {
         }
     }
 
-    /// Whether `bytes` may be sent at `now`, or else from when. Without a rate there is no pacing.
+    /// Whether `bytes` may be sent at `now`, or the time from which they may. Without a rate there is no pacing.
     ///
     /// `bytes` must include what was released before and is not yet [sent](Self::on_sent).
     ///
