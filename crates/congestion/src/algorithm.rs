@@ -3,7 +3,7 @@ use core::str::FromStr;
 
 use crate::{Bbr, Controller, ControllerFactory, ControllerParameters, Cubic, Reno};
 
-/// The controllers that come with this crate, to be chosen by name at run time.
+/// The controllers of this crate, selectable by name at run time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Algorithm {
@@ -20,7 +20,7 @@ impl Algorithm {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Reno, Self::Cubic, Self::Bbr];
 
-    /// The name to choose it by.
+    /// The name that selects it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reno => "reno",
@@ -46,7 +46,7 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// A name that no controller has.
+/// A name that does not match any controller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct UnknownAlgorithm(String);

@@ -11,7 +11,7 @@ fn every_algorithm_is_found_by_its_name() {
 }
 
 #[test]
-fn an_unknown_name_is_answered_with_the_choices() {
+fn an_unknown_name_is_rejected_with_the_list_of_names() {
     let error = "vegas".parse::<Algorithm>().unwrap_err();
     let message = error.to_string();
     assert_eq!(

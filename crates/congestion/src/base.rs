@@ -1,4 +1,5 @@
-//! The parts that Reno and CUBIC share: the window and its bounds, slow start, recovery, and reports to observers.
+//! What Reno and CUBIC share: the window and its bounds, slow start, the recovery episode, and the
+//! metrics for observers.
 
 use clearway_units::Rate;
 
@@ -14,24 +15,24 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     parameters: ControllerParameters,
-    /// The window; in recovery, its value after recovery. `prr` limits the bytes in flight until then.
+    /// In recovery, the window at the end of recovery; `prr` limits the bytes in flight until then.
     window: u64,
     slow_start_threshold: Option<u64>,
     episode: Episode,
-    /// While the episode is open.
+    /// Present while the recovery episode is open.
     prr: Option<Prr>,
-    /// Only the first slow start is watched by HyStart++.
+    /// HyStart++ applies to the first slow start only.
     hystart: Option<HyStart>,
     /// Acknowledged bytes of conservative slow start that were too few for a byte of growth (law 6).
     carry: u64,
-    /// The window is still the initial one, and nothing was learned about the path.
+    /// The window is still the initial one, and nothing has been learned about the path.
     is_untouched: bool,
     suppressors: Suppressors,
     congestion_events: u64,
     undone_events: u64,
 }
 
-/// What a cut is taken back to if its losses were none.
+/// The state that a cut is undone to if its losses were spurious.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BeforeCut {
     window: u64,
@@ -59,16 +60,16 @@ impl Base {
         base
     }
 
-    /// The window that the algorithm reckons with: in recovery the one that it leads to.
+    /// The window that the algorithm calculates with: in recovery, the one at the end of recovery.
     pub(crate) fn window(&self) -> u64 {
         self.window
     }
 
-    /// How much may be in flight now.
+    /// The bytes that may be in flight now.
     ///
-    /// In recovery PRR decides, but never on less than two datagrams: RFC 9002 §7.2 lets no window
-    /// shrink below that, and RFC 9937 does not ask for it. So a sender whose whole flight is lost can
-    /// go on at once.
+    /// In recovery PRR decides, but the result is at least two datagrams: RFC 9002 §7.2 does not
+    /// let the window shrink below that, and RFC 9937 does not require it. So a sender whose whole
+    /// flight is lost can continue at once.
     pub(crate) fn permitted_window(&self) -> u64 {
         let window = self.prr.map_or(self.window, |prr| prr.window());
         window.clamp(self.minimum_window(), self.maximum_window())
@@ -97,7 +98,7 @@ impl Base {
         self.window = window.clamp(self.minimum_window(), self.maximum_window());
     }
 
-    /// The window grows by so many bytes, up to its maximum.
+    /// Increases the window by `bytes`, up to its maximum.
     pub(crate) fn increase_window(&mut self, bytes: u64) {
         self.set_window(self.window.saturating_add(bytes));
     }
@@ -114,12 +115,12 @@ impl Base {
         self.episode.is_open()
     }
 
-    /// Whether `event` brings congestion that the last cut did not answer.
+    /// Whether `event` reports congestion that the last cut did not respond to.
     pub(crate) fn is_new_congestion(&self, event: &Acknowledgement<'_>) -> bool {
         self.episode.is_new_congestion(event)
     }
 
-    /// Whether `event` brings persistent congestion that the last collapse did not answer.
+    /// Whether `event` reports persistent congestion that the last collapse did not respond to.
     pub(crate) fn is_new_persistent_congestion(&self, event: &Acknowledgement<'_>) -> bool {
         self.episode.is_new_persistent_congestion(event)
     }
@@ -133,7 +134,7 @@ impl Base {
         }
     }
 
-    /// A cut to `window`, which is the slow start threshold from here on. It takes hold gradually.
+    /// A cut to `window`, which becomes the slow start threshold. PRR applies it gradually.
     pub(crate) fn cut(&mut self, window: u64, event: &Acknowledgement<'_>) {
         self.set_window(window);
         self.slow_start_threshold = Some(self.window);
@@ -142,9 +143,9 @@ impl Base {
         self.note_cut(event);
     }
 
-    /// Persistent congestion (RFC 9002 §7.6.2): the least window, from which slow start begins again,
-    /// and no recovery to wait for. `reduced` is what a cut would leave: the threshold, unless the cut
-    /// for these losses has been made (rows 21 and 23).
+    /// Persistent congestion (RFC 9002 §7.6.2): the minimum window, from which slow start begins
+    /// again, without a recovery period. `reduced` is the window that a cut would leave: it becomes
+    /// the threshold, unless the cut for these losses has already been made (rows 21 and 23).
     pub(crate) fn collapse(&mut self, reduced: u64, event: &Acknowledgement<'_>) {
         let threshold = match self.slow_start_threshold {
             Some(threshold) if !self.episode.is_new_congestion(event) => threshold,
@@ -162,13 +163,13 @@ impl Base {
         self.carry = 0;
         self.is_untouched = false;
         self.congestion_events = self.congestion_events.saturating_add(1);
-        // This episode's suppression begins here, whatever the one before did.
+        // This episode's suppression begins here, whatever the previous one did.
         self.suppressors.set(Suppressor::Recovery, false, event.round);
         self.note_suppressors(event);
     }
 
-    /// Undoes a reduction because its losses were spurious, unless the window has grown beyond its value before
-    /// (RFC 9438 §4.9.2, S14). Returns whether it did.
+    /// Undoes a cut whose losses were spurious, unless the window has since outgrown its earlier
+    /// value (RFC 9438 §4.9.2, S14). Returns whether it was undone.
     pub(crate) fn undo(&mut self, before: &BeforeCut) -> bool {
         if self.window >= before.window {
             return false;
@@ -184,8 +185,8 @@ impl Base {
         true
     }
 
-    /// Ends a recovery period that has ended, and grows in slow start. Returns the acknowledged bytes that are left for
-    /// congestion avoidance.
+    /// Ends recovery if it is over, and grows in slow start. Returns the acknowledged bytes that
+    /// are left for congestion avoidance.
     pub(crate) fn grow(&mut self, event: &Acknowledgement<'_>) -> u64 {
         self.is_untouched = false;
         self.episode.on_acked(event);
@@ -194,7 +195,7 @@ impl Base {
         if self.is_in_slow_start() { self.slow_start(event, growing) } else { growing }
     }
 
-    /// Continues the reduction during recovery; after that the window has its reduced value.
+    /// Continues the reduction while the episode is open; after that, the window alone applies.
     fn reduce(&mut self, event: &Acknowledgement<'_>) {
         let (window, datagram) = (self.window, self.max_datagram_size());
         match &mut self.prr {
@@ -213,18 +214,18 @@ impl Base {
             self.hystart = None;
             return growing;
         };
-        // What is carried is worth a part of itself: with the divisor gone, nothing of it is left.
+        // Carried bytes are worth only their fraction: once the divisor is 1 again, none of them counts.
         let carry = if divisor == 1 { 0 } else { self.carry };
         let credit = carry.saturating_add(growing);
         let increase = credit / divisor;
         self.carry = credit % divisor;
-        // What would carry the window past the threshold belongs to congestion avoidance (row 30).
+        // Growth past the threshold belongs to congestion avoidance (row 30).
         let room = self.slow_start_threshold.map_or(u64::MAX, |t| t.saturating_sub(self.window));
         self.increase_window(increase.min(room));
         increase.saturating_sub(room)
     }
 
-    /// Takes down what holds the window back, as things are after `event` (law 5).
+    /// Records what holds the window back after `event` (law 5).
     pub(crate) fn note_suppressors(&mut self, event: &Acknowledgement<'_>) {
         for (suppressor, holds) in [
             (Suppressor::Recovery, self.is_in_recovery()),
@@ -240,20 +241,21 @@ impl Base {
         self.is_in_slow_start() && self.hystart.is_some_and(|hystart| hystart.is_conservative())
     }
 
-    /// The window stays, within its new bounds. If it is still the initial one, it is computed again (RFC 9002 §7.2).
+    /// The window stays as it is, within its new bounds; a window that is still the initial one is
+    /// computed again (RFC 9002 §7.2).
     pub(crate) fn set_max_datagram_size(&mut self, max_datagram_size: u64) {
         self.parameters.max_datagram_size = max_datagram_size.max(1);
         let initial = self.parameters.initial_window();
         self.set_window(if self.is_untouched { initial } else { self.window });
         if self.prr.is_some() {
-            // In recovery the threshold is the window that it leads to.
+            // In recovery the threshold is the window at the end of recovery.
             self.slow_start_threshold = Some(self.window);
         }
     }
 
-    /// RFC 9002 §7.7: somewhat more than the window per round trip, so that the window, and not the
-    /// pacer, is what limits; twice in slow start, where the window doubles in that time. In recovery it
-    /// is the window that recovery leads to: PRR itself is clocked by acknowledgements.
+    /// RFC 9002 §7.7: somewhat more than the window per round trip, so that the window, not the
+    /// pacer, is the limit; twice the window in slow start, where it doubles in that time. In
+    /// recovery, the window at its end counts: PRR itself is clocked by acknowledgements.
     pub(crate) fn pacing_rate(&self, rtt: Option<&RttSnapshot>) -> Option<Rate> {
         let smoothed = rtt?.smoothed;
         let (numerator, denominator) = if self.is_in_slow_start() { (2, 1) } else { (5, 4) };
@@ -282,7 +284,7 @@ impl Base {
         }
     }
 
-    /// What slow start and recovery are decided by, while they last.
+    /// The variables that govern slow start and recovery, while those last.
     pub(crate) fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
         if let Some(hystart) = self.hystart.as_ref().filter(|_| self.is_in_slow_start()) {
             hystart.metrics(tell);

@@ -1,4 +1,4 @@
-//! What holds for every controller that is built on the base.
+//! Tests that apply to every controller that is built on the base.
 
 #[path = "base_tests/growth.rs"]
 mod growth;

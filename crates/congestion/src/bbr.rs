@@ -1,50 +1,62 @@
 //! BBR version 3 (draft-ietf-ccwg-bbr-06).
 //!
-//! A controller that keeps a model of the path, the greatest delivery rate and the least round-trip time, and sends at a
-//! rate and with a window that follow from the model. Names follow the draft; its "Infinity" is `None` here.
+//! The controller keeps a model of the path (its maximum delivery rate and minimum round-trip time)
+//! and derives the pacing rate and the congestion window from it. Names follow the draft; its
+//! "Infinity" is `None` here.
 //!
-//! # Departures from the draft's pseudocode, with their reasons
+//! # Where this departs from the draft's pseudocode, and why
 //!
-//! - **The first round-trip time sets the pacing rate again.** The draft's first rate assumes 1 ms and only ever rises, so
-//!   a long path would never be paced in Startup (row 121). Before the first sample there is no rate here: the initial
-//!   window may be sent at once (RFC 9002 §7.7).
-//! - **The pacer releases at least one datagram for each smoothed round-trip time** ([`pacing`]). After long silences the
-//!   measured rate may be a packet in many seconds; without the floor the next sample would be as far away. A round-trip
-//!   time contains the packet's own transmission time, so one packet for each never exceeds the path's capacity.
-//! - **A loss episode is that of RFC 9002 §7.3.2:** it begins with the loss of a packet sent after the last one began, and
-//!   state for an undo is saved there, not at the first loss of each round. The pseudocode, followed literally, overwrites
-//!   the saved state: entering ProbeBW_DOWN ends the loss round, and the next lost packet of the same event saves values
-//!   that are reduced already.
-//! - **Persistent congestion takes the place of the retransmission timeout.** QUIC's probe timeout declares nothing lost.
-//! - **A precautionary probe ends when the bytes in flight *reached* the long-term bound**, so those before the ACK count:
-//!   after it there are always fewer, since the window is held at the bound. Drain and ProbeBW_DOWN end by the bytes in
-//!   flight after the ACK, as in the draft (row 106).
-//! - **ProbeRTT occurs once in 5 s, but at most once in five round trips** ([`model`]). It lasts a round trip and more, at
-//!   half of the path. The draft wants it to cost 2 %, and assumes the 200 ms that it takes on short paths. With a round
-//!   trip of 2 s it took half of the time; above 5 s every round trip was one, and Startup never grew. Up to 1 s the
-//!   draft's interval applies, by which flows coordinate.
-//! - **A path that became much longer is probed for at once** ([`longer_path`]), by a ProbeRTT as the draft suggests where
-//!   a change is detected, and its measurement takes effect when it ends. The draft keeps the shorter round trip for 10 s,
-//!   the two ProbeRTTs of its filter, by when the bandwidth filter has lost the rate.
-//! - **A plateau is judged by the greatest sample of each round**, not by the one that ends the round ([`full_pipe`]). A
-//!   probe makes the rate grow by 1.25 x 0.99 for each round and a half, the age of a sample: by 1.15 a round and 1.53 in
-//!   the three that are compared. Jitter of a fifth of the round trip moves single samples by as much each way: a high
-//!   baseline and three low samples look like no growth of 1.25. Probes then ended after 3 to 9 rounds on paths that
-//!   carried a thousand times more, and the next was as many rounds away as datagrams fitted the path. In Linux's BBR
-//!   version 3 any sample of a round can show growth. Judged at the end of the round, it still takes three whole ones.
-//! - **A bandwidth probe that ProbeRTT interrupts continues after it**, from ProbeBW_REFILL, if it met no excess loss and
-//!   the sender did not become idle. The draft goes to ProbeBW_CRUISE, for two to three seconds. A ProbeRTT is due every
-//!   five: where a probe that has far to go takes as long, at 100 ms and more, half of the time would be spent at a
-//!   fraction of the path's capacity. REFILL sends as fast as CRUISE would in that round.
-//! - **ProbeBW_DOWN lasts until a packet is acknowledged that was sent in it**, if window or pacer hold data back. The
-//!   draft ends it as soon as no more is in flight than fits the path. When flow control has let the path run empty in
-//!   Startup, the data sent next at nearly three times the rate is little and fills the queue, which CRUISE never empties.
-//! - **The bandwidth filter advances only past a cycle that has a sample**: two advances without one would leave no
-//!   estimate.
-//! - **The window grows only while it is used** (RFC 9002 §7.8): in the draft it follows every ACK up to what the model
-//!   permits, also for an application that sends little.
-//! - **CE marks count as losses** of one datagram each in every signal ([`loss`]); the draft leaves the response open, but
-//!   requires one.
+//! - **The first round-trip time initializes the pacing rate.** The draft's first rate assumes 1 ms
+//!   and can only rise, so a long path would never be paced in Startup (row 121). Before the first
+//!   sample there is no rate at all here: the initial window may be sent at once (RFC 9002 §7.7).
+//! - **The pacer releases at least one datagram per smoothed round-trip time** ([`pacing`]). After
+//!   a series of long silences the measured rate may be one packet in many seconds; without this
+//!   floor, the next sample would take as long again. A round-trip time includes the packet's own
+//!   transmission time, so one packet per round trip is never more than the path carries.
+//! - **A loss episode is defined as in RFC 9002 §7.3.2:** it begins with the loss of a packet sent
+//!   after the previous episode began, and the state for an undo is saved then, not at the first
+//!   loss of each round. The pseudocode, taken literally, overwrites what it saved: entering
+//!   ProbeBW_DOWN ends the loss round, and the next lost packet of the same event saves the state
+//!   again, now already reduced.
+//! - **Persistent congestion takes the place of the retransmission timeout.** QUIC's probe timeout
+//!   does not declare anything lost.
+//! - **A precautionary probe ends when the in-flight data *reached* the long-term bound**, so the
+//!   amount in flight before the ACK is compared. After the ACK it is always less, because the
+//!   window is held at the bound. Drain and ProbeBW_DOWN end by the amount in flight after the ACK,
+//!   as in the draft (row 106).
+//! - **ProbeRTT runs every 5 s, but not more often than once in five round trips** ([`model`]). It
+//!   lasts at least one round trip, at half of the path's capacity. The draft intends it to cost 2
+//!   % of throughput, assuming the 200 ms that it takes on short paths. With a round trip of 2 s it
+//!   took half of the time; above 5 s every round trip was a ProbeRTT, and Startup never grew. Up
+//!   to a round trip of 1 s, the draft's interval, by which flows coordinate, is unchanged.
+//! - **A suspected longer path is probed at once** ([`longer_path`]), with a ProbeRTT, as the draft
+//!   suggests for a detected change, and the result is adopted when that ProbeRTT ends. The draft
+//!   keeps the shorter round-trip time for 10 s (the two ProbeRTT intervals of its filter), and by
+//!   then the bandwidth filter has forgotten the rate.
+//! - **A plateau is judged by the greatest sample of each round**, not by the one that ends the
+//!   round ([`full_pipe`]). During a probe the rate grows by 1.25 x 0.99 per one and a half rounds
+//!   (the age of a sample): by 1.15 per round, and by 1.53 over the three rounds that are compared.
+//!   Jitter of a fifth of the round trip moves single samples by as much in either direction: a
+//!   high baseline and three low samples then look like growth of less than 1.25. Probes ended
+//!   after 3 to 9 rounds on paths that carried a thousand times more, and the next probe was as
+//!   many rounds away as datagrams fit in the path. Linux's BBR version 3 lets any sample of a
+//!   round show growth. Because growth is judged at the end of a round, a plateau still takes three
+//!   whole rounds.
+//! - **A bandwidth probe that ProbeRTT interrupts continues after it**, from ProbeBW_REFILL, if it
+//!   met no excess loss and the sender did not go idle. The draft goes to ProbeBW_CRUISE for two to
+//!   three seconds. ProbeRTT is due every five seconds: where a probe that has far to go takes as
+//!   long (at 100 ms and more), half of the time would be spent at a fraction of what the path
+//!   carries. REFILL sends as fast as CRUISE would in that round.
+//! - **ProbeBW_DOWN lasts until a packet that was sent in it is acknowledged**, if the window or
+//!   the pacer holds data back. The draft ends it as soon as the data in flight fits in the path.
+//!   If flow control let the path run empty in Startup, the little that is then sent at nearly
+//!   three times the rate lies in the queue, which CRUISE never empties.
+//! - **The bandwidth filter advances only past a cycle that has a sample**: two advances without
+//!   one would leave no estimate.
+//! - **The window grows only while it is used** (RFC 9002 §7.8): the draft lets every ACK raise it
+//!   up to what the model permits, even for an application that sends little.
+//! - **CE marks count as losses** of one datagram each in every signal ([`loss`]); the draft
+//!   requires a response but leaves it open.
 
 mod cycle;
 mod drain;
@@ -205,7 +217,7 @@ impl Bbr {
         }
     }
 
-    /// Takes down what holds window and rate back, as things are after `event` (law 5).
+    /// Records what holds the window and the rate back after `event` (law 5).
     fn note_suppressors(&mut self, event: &Acknowledgement<'_>) {
         let is_short = self.short_term.is_bound(self.bandwidth.maximum(), self.window.bytes());
         let is_cruising = matches!(self.state, State::ProbeCruise | State::ProbeRefill);
@@ -288,7 +300,7 @@ impl Controller for Bbr {
         }
     }
 
-    /// The draft's names, without "BBR."; values that are Infinity there are left out.
+    /// The draft's names, without "BBR."; values that are Infinity there are not reported.
     fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
         let known = |rate: Rate| Some(rate).filter(|rate| *rate > Rate::ZERO);
         for (name, quantity) in [
@@ -311,7 +323,7 @@ impl Inspect for Bbr {
     fn inspect(&self, visit: &mut Visit<'_>) {
         let Self {
             parameters: _,
-            // The numbers that are drawn later; the wait that was drawn is the cycle's.
+            // Random numbers drawn later do not count; the wait already drawn is part of the cycle.
             random: _,
             state,
             rounds,

@@ -32,7 +32,7 @@ use crate::{
     Acknowledgement, Controller, ControllerParameters, DeliverySnapshot, SendIndex, SentPacket,
 };
 
-/// A packet sent with so much in flight, itself included.
+/// A packet sent with `in_flight` bytes in flight, including itself.
 pub(super) fn packet(index: u64, in_flight: u64) -> SentPacket {
     let delivery = DeliverySnapshot { in_flight, ..DeliverySnapshot::default() };
     SentPacket { index: SendIndex(index), bytes: SIZE, sent_at: Timestamp::ORIGIN, delivery }
@@ -67,7 +67,7 @@ pub(super) fn acknowledgement<'a>(
     }
 }
 
-/// What one packet's acknowledgement taught.
+/// The sample from one packet's acknowledgement.
 pub(super) fn sample() -> Sample {
     Sample::of(&acknowledgement(&[packet(1, SIZE)], &[])).unwrap()
 }
@@ -87,7 +87,7 @@ fn path_with(rate: Rate, rtt: Duration, buffer: f64, seed: u64) -> Path {
     Path::new(Link::new(Some(rate), rtt / 2, product.max(10 * SIZE), seed), seed)
 }
 
-/// 20 Mbit/s, 40 ms, twice the bandwidth-delay product as buffer.
+/// 20 Mbit/s, 40 ms, and a buffer of twice the bandwidth-delay product.
 fn path() -> Path {
     path_with(megabits(20), ms(40), 2.0, 1)
 }

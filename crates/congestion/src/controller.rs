@@ -72,8 +72,8 @@ pub struct RttSnapshot {
 pub struct Acknowledgement<'a> {
     /// When it was processed.
     pub now: Timestamp,
-    /// Newly acknowledged packets that were in flight, in the order of sending. Packets that had been declared lost are
-    /// not among them; see [`SpuriousLoss`].
+    /// Newly acknowledged in-flight packets, in the order of sending. A packet that had been
+    /// declared lost before is not among them; see [`SpuriousLoss`].
     pub acked: &'a [SentPacket],
     /// Packets newly declared lost, in the order of sending. Path and MTU probes are not among them.
     pub lost: &'a [SentPacket],

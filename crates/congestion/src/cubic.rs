@@ -23,9 +23,9 @@ const FAST_CONVERGENCE_DENOMINATOR: u64 = 20;
 /// CUBIC as in RFC 9438, with HyStart++ (RFC 9406) in the first slow start and PRR (RFC 9937) in
 /// recovery.
 ///
-/// The epoch is no point in time but an accumulator of the time in which the window or the pacer held
-/// data back (law 3): idle and application-limited periods are never in it (§4.2, §5.8), so there is
-/// nothing to shift, and nothing that could be shifted wrongly.
+/// The epoch is not a point in time but the accumulated time in which the window or the pacer held
+/// data back (law 3): idle and application-limited periods are never part of it (§4.2, §5.8), so
+/// nothing has to be shifted, and nothing can be shifted wrongly.
 #[derive(Clone, Debug)]
 pub struct Cubic {
     base: Base,
@@ -33,11 +33,11 @@ pub struct Cubic {
     before_cut: Option<BeforeCut>,
 }
 
-/// Where the window was, and the curve that leads back there.
+/// The window before the last cut, and the curve that leads back to it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Anchor {
-    /// W_max: the window where the last cut was made, after fast convergence; bytes. Zero before the
-    /// first cut, and after a collapse.
+    /// W_max: the window at the last cut, after fast convergence, in bytes. Zero before the first
+    /// cut and after a collapse.
     w_max: u64,
     /// cwnd_prior: the window just before the slow start threshold was last set; bytes.
     prior: Option<u64>,
@@ -45,7 +45,7 @@ struct Anchor {
     curve: Option<Curve>,
 }
 
-/// What a cut is taken back to if its losses were none (§4.9.2).
+/// The state that a cut is undone to if its losses were spurious (§4.9.2).
 #[derive(Clone, Copy, Debug)]
 struct BeforeCut {
     base: base::BeforeCut,
@@ -67,7 +67,7 @@ impl Cubic {
         let window = self.base.window();
         self.before_cut = (event.newly_ce_marked == 0)
             .then(|| BeforeCut { base: self.base.before_cut(), anchor: self.anchor });
-        // From the window before the cut, and the cut is from there too (row 14).
+        // Both W_max and the cut are computed from the window before the cut (row 14).
         let w_max = if window < self.anchor.w_max {
             scale(window, FAST_CONVERGENCE_NUMERATOR, FAST_CONVERGENCE_DENOMINATOR)
         } else {
@@ -78,7 +78,7 @@ impl Cubic {
         self.anchor = Anchor { w_max, prior: Some(window), curve: Some(curve) };
     }
 
-    /// §4.8. The first congestion avoidance after it starts a curve of its own.
+    /// §4.8. The first congestion avoidance stage after the collapse starts a new curve.
     fn collapse(&mut self, event: &Acknowledgement<'_>) {
         self.before_cut = None;
         if self.base.is_new_congestion(event) {
@@ -89,7 +89,7 @@ impl Cubic {
         self.base.collapse(self.reduced(), event);
     }
 
-    /// `acked` bytes make the window grow, and `limited` more time has passed on the curve.
+    /// Grows the window for `acked` bytes; `limited` is the additional time on the curve.
     fn avoid_congestion(&mut self, acked: u64, limited: Duration, smoothed: Duration) {
         let window = self.base.window();
         let size = self.base.max_datagram_size();
@@ -100,8 +100,8 @@ impl Cubic {
                 curve
             }
             empty => {
-                // §4.8, §4.10: slow start ended without a cut. K is zero and W_max the window; what
-                // time passed, passed in slow start.
+                // §4.8, §4.10: slow start ended without a cut. K is zero and W_max is the current
+                // window; the time that has passed belongs to slow start.
                 anchor.w_max = window;
                 anchor.prior = anchor.prior.or(Some(window));
                 empty.insert(Curve::new(window, window, size))
@@ -128,7 +128,7 @@ impl Controller for Cubic {
 
     fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
         if event.newly_ce_marked > 0 {
-            // The network itself reported the congestion, so there is nothing to undo.
+            // The network itself signalled congestion: the cut cannot be undone.
             self.before_cut = None;
         }
         if self.base.is_new_persistent_congestion(event) {
@@ -136,7 +136,7 @@ impl Controller for Cubic {
         } else if self.base.is_new_congestion(event) {
             self.cut(event);
         } else {
-            // The congestion avoidance stage begins when the losses are repaired.
+            // The congestion avoidance stage begins once the losses are repaired.
             let limited = match self.base.is_in_recovery() {
                 true => Duration::ZERO,
                 false => event.limited_time,

@@ -10,7 +10,7 @@ fn in_slow_start(window: u64) -> Sender {
     Sender::new(Algorithm::Cubic.build(&parameters(Some(window * SIZE))), ms(100))
 }
 
-/// Loses one packet of a full flight; the others arrive.
+/// Loses one packet of a full flight; the others are acknowledged.
 fn lose_one(sender: &mut Sender) {
     sender.fill();
     sender.wait(sender.rtt);
@@ -33,7 +33,7 @@ fn a_loss_leaves_seven_tenths() {
 }
 
 #[test]
-fn the_curve_is_reported_to_traces() {
+fn metrics_contain_the_curve() {
     let mut sender = in_slow_start(100);
     assert!(!sender.metrics().contains_key("w_max"), "there is no curve before the first cut");
     lose_one(&mut sender);
@@ -44,7 +44,7 @@ fn the_curve_is_reported_to_traces() {
     // cbrt(30 / 0.4) s.
     let Quantity::Time(k) = metrics["k"] else { panic!("K is a time") };
     assert!(k.as_nanos().abs_diff(4_217_163_326) < 10, "{k:?}");
-    // Recovery ends with the first of these rounds; the curve's time is that of the others.
+    // Recovery ends with the first of these rounds; the others advance the curve's time.
     for _ in 0..3 {
         sender.clean_round(1);
     }
@@ -57,8 +57,8 @@ fn a_loss_below_the_last_one_aims_lower() {
     // §4.7: fast convergence.
     let mut sender = Sender::avoiding(Algorithm::Cubic, 70, ms(100));
     lose_one(&mut sender);
-    // From a window of 70 the aim is 59.5, and the plateau of the curve is there: K is
-    // cbrt((59.5 - 49) / 0.4) = 2.97 s.
+    // From a window of 70 the target is 59.5, where the curve has its plateau: K is cbrt((59.5 -
+    // 49) / 0.4) = 2.97 s.
     let mut windows = Vec::new();
     for _ in 0..31 {
         sender.clean_round(1);
@@ -117,7 +117,7 @@ fn idle_time_is_not_on_the_curve() {
     let without = undisturbed(None);
     for pause in [0, 5, 3600] {
         let with = undisturbed(Some(Duration::from_secs(pause)));
-        // The pause took one round's acknowledgements with it: the curve is one round behind.
+        // The pause absorbed one round's acknowledgements: the curve is one round behind.
         for round in 41..120 {
             let (least, most) = (without[round - 2] - 1.0, without[round] + 1.0);
             assert!((least..=most).contains(&with[round]), "{pause} {round}: {}", with[round]);
@@ -127,9 +127,9 @@ fn idle_time_is_not_on_the_curve() {
 
 #[test]
 fn many_short_pauses_do_not_hold_the_curve_back() {
-    // Row 5: the window leaves the plateau although every fifth round is followed by a pause. After the 15 s of the
-    // rounds the curve is at 200 + 0.4 (15 - 5.3)^3 = 565 datagrams. One that restarts after each pause has only the slope
-    // of W_est, which leads to 340.
+    // Row 5: the window grows past the plateau although every fifth round is followed by a pause.
+    // After the 15 s of the rounds the curve is at 200 + 0.4 (15 - 5.3)^3 = 565 datagrams; a curve
+    // that restarts after each pause has only the slope of W_est, which leads to 340.
     let mut sender = in_slow_start(200);
     lose_one(&mut sender);
     for round in 0..150 {
@@ -146,7 +146,7 @@ fn many_short_pauses_do_not_hold_the_curve_back() {
 
 #[test]
 fn time_counts_through_events_in_which_nothing_grows() {
-    // Two senders; to one of them a late loss of an answered episode is reported between its rounds.
+    // Two senders; between its rounds, one of them gets a late loss of an episode already responded to.
     let run = |interrupted: bool| {
         let mut sender = in_slow_start(1000);
         sender.fill();
@@ -185,7 +185,7 @@ fn leaving_slow_start_by_delay_starts_at_the_plateau() {
     }
     assert_eq!(sender.snapshot().congestion_events, 0);
     let start = sender.datagrams();
-    // The rest of that round is in the window already.
+    // The rest of that round is already in the window.
     let threshold = sender.snapshot().slow_start_threshold.unwrap() as f64 / SIZE as f64;
     assert!(threshold < start && start - threshold < 1.0);
     let mut windows = vec![start];
@@ -218,14 +218,14 @@ fn after_a_collapse_congestion_avoidance_starts_at_the_plateau() {
     for _ in 0..10 {
         sender.clean_round(1);
     }
-    // The window before was 100, so the estimate grows by alpha_cubic; what time passed in slow
+    // The window before was 100, so the estimate grows by alpha_cubic; the time that passed in slow
     // start or in the silence is not on the curve.
     let grown = sender.datagrams() - start;
     assert!((4.5..6.5).contains(&grown), "{grown}");
 }
 
 #[test]
-fn undo_goes_on_with_the_curve_it_left() {
+fn undo_resumes_the_curve_before_the_cut() {
     // §4.9.2: everything is restored.
     let run = |spurious: bool| {
         let mut sender = in_slow_start(1000);
@@ -247,9 +247,9 @@ fn undo_goes_on_with_the_curve_it_left() {
 }
 
 #[test]
-fn one_cycle_is_that_of_the_rfcs_model() {
-    // RFC 9438 §5.1, C = 0.4, RTT 0.1 s. Fast convergence is not in its model, and does not come into
-    // play in one cycle: from the model's window at a loss to the next, 1/p packets later.
+fn one_cycle_matches_the_model_of_the_rfc() {
+    // RFC 9438 §5.1, C = 0.4, RTT 0.1 s. Fast convergence is not in its model, and does not occur
+    // in one cycle: from the model's window at a loss to the next loss, 1/p packets later.
     for (every, average) in [(10_000, 187.0), (100_000, 1054.0), (1_000_000, 5926.0)] {
         // Appendix A: the average is W_max (3 + beta) / 4.
         let at_loss = average * 4.0 / 3.7;
@@ -290,8 +290,8 @@ fn the_same_events_give_the_same_bytes() {
 }
 
 #[test]
-fn a_wider_path_grows_the_window_by_its_own_datagrams() {
+fn a_larger_datagram_size_grows_the_window_by_larger_datagrams() {
     let mut cubic = Cubic::new(&parameters(None));
     cubic.on_max_datagram_size(0);
-    assert!(cubic.window() > 0, "even without sense there is a window");
+    assert!(cubic.window() > 0, "the window is positive even with a meaningless datagram size");
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::inspect::{Inspect, StateValue, Visit};
 use clearway_units::{Rate, Timestamp};
 
-/// What the sampler notes when a packet is handed to the network.
+/// The state that the sampler records when a packet is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeliverySnapshot {
     /// Bytes delivered so far.
@@ -18,7 +18,7 @@ pub struct DeliverySnapshot {
     pub in_flight: u64,
     /// Bytes declared lost so far.
     pub lost: u64,
-    /// Whether the sender had run out of data.
+    /// Whether the sender was application-limited.
     pub is_application_limited: bool,
 }
 
@@ -29,29 +29,29 @@ pub struct RateSample {
     pub rate: Rate,
     /// Bytes delivered over the interval.
     pub delivered: u64,
-    /// Over which time.
+    /// The length of the interval.
     pub interval: Duration,
     /// `DeliverySnapshot::delivered` of the packet that the sample was taken from.
     pub prior_delivered: u64,
-    /// Whether the sender had run out of data: then the rate is a lower bound.
+    /// Whether the sender was application-limited: then the rate is a lower bound.
     pub is_application_limited: bool,
 }
 
-/// Measures how fast the network delivers, from what each packet noted when it was sent.
+/// Measures how fast the network delivers, from the snapshot that each packet carries from when it was sent.
 #[derive(Clone, Debug)]
 pub struct DeliveryRateSampler {
     delivered: u64,
     delivered_at: Timestamp,
     first_sent_at: Timestamp,
     lost: u64,
-    /// Packets that are sent before this many bytes are delivered are application-limited; 0 if none is.
+    /// Packets sent before this many bytes are delivered were sent while application-limited; 0 if none.
     application_limited_until: u64,
     /// The most recently sent of the packets delivered since the last sample.
     newest: Option<crate::SentPacket>,
 }
 
 impl DeliveryRateSampler {
-    /// Nothing is delivered yet.
+    /// A sampler to which nothing has been delivered yet.
     pub fn new(now: Timestamp) -> Self {
         Self {
             delivered: 0,
@@ -63,7 +63,7 @@ impl DeliveryRateSampler {
         }
     }
 
-    /// A packet of `bytes` was handed to the network when `in_flight_before` bytes were in flight.
+    /// A packet of `bytes` bytes was sent when `in_flight_before` bytes were in flight.
     pub fn on_sent(
         &mut self,
         now: Timestamp,
@@ -101,13 +101,14 @@ impl DeliveryRateSampler {
         self.lost = self.lost.saturating_add(bytes);
     }
 
-    /// The sender has run out of data with `in_flight` bytes in flight.
+    /// The sender ran out of data with `in_flight` bytes in flight.
     pub fn on_application_limited(&mut self, in_flight: u64) {
         self.application_limited_until = self.delivered.saturating_add(in_flight).max(1);
     }
 
-    /// The sample of the event whose deliveries were recorded since the last call; `None` if nothing was delivered, or over
-    /// too short a time. The interval ends with the newest delivery, whenever the sample is requested.
+    /// The sample for the event whose deliveries were recorded since the last call; `None` if
+    /// nothing was delivered, or over an interval too short to be meaningful. The interval ends
+    /// with the newest delivery, whenever this is called.
     pub fn sample(&mut self, minimum_rtt: Option<Duration>) -> Option<RateSample> {
         let packet = self.newest.take()?;
         let noted = packet.delivery;

@@ -53,7 +53,7 @@ fn without_deliveries_there_is_no_sample() {
 #[test]
 fn a_steady_flow_is_measured_exactly() {
     let mut path = Path::new();
-    // A packet of 1000 bytes each millisecond, acknowledged 20 ms later.
+    // A packet of 1000 bytes every millisecond, acknowledged 20 ms later.
     let mut packets = Vec::new();
     for now in 0..200 {
         if now >= 20 {
@@ -77,7 +77,7 @@ fn compressed_acknowledgements_do_not_raise_the_rate() {
     let first = path.send(at(0), 1000);
     path.deliver(at(20), &[first]);
     path.sampler.sample(None);
-    // Ten packets over 100 ms; their acknowledgements come in one.
+    // Ten packets over 100 ms; one event acknowledges all of them.
     let packets: Vec<_> = (0..10).map(|i| path.send(at(30 + 10 * i), 1000)).collect();
     path.deliver(at(125), &packets);
     let sample = path.sampler.sample(Some(ms(5))).unwrap();
@@ -86,7 +86,7 @@ fn compressed_acknowledgements_do_not_raise_the_rate() {
 }
 
 #[test]
-fn a_delay_that_falls_does_not_raise_the_rate() {
+fn a_falling_delay_does_not_raise_the_rate() {
     let mut path = Path::new();
     // Ten packets in 100 ms; the first takes 90 ms, the others catch up with it.
     let early = path.send(at(0), 1000);
@@ -110,7 +110,7 @@ fn sending_in_a_burst_does_not_raise_the_rate() {
 }
 
 #[test]
-fn the_most_recently_sent_packet_gives_the_sample_in_whatever_order() {
+fn the_most_recently_sent_packet_gives_the_sample_in_any_order() {
     let mut path = Path::new();
     let old = path.send(at(0), 1000);
     path.deliver(at(50), &[old]);
@@ -131,12 +131,12 @@ fn the_most_recently_sent_packet_gives_the_sample_in_whatever_order() {
 }
 
 #[test]
-fn an_interval_shorter_than_the_minimum_round_trip_gives_no_sample() {
+fn an_interval_shorter_than_the_minimum_rtt_gives_no_sample() {
     let mut path = Path::new();
     let packet = path.send(at(0), 1000);
     path.deliver(at(19), &[packet]);
     assert_eq!(path.sampler.sample(Some(ms(20))), None);
-    assert_eq!(path.sampler.delivered(), 1000, "it is delivered all the same");
+    assert_eq!(path.sampler.delivered(), 1000, "it still counts as delivered");
     let packet = path.send(at(30), 1000);
     path.deliver(at(50), &[packet]);
     assert!(path.sampler.sample(Some(ms(20))).is_some());
@@ -144,7 +144,7 @@ fn an_interval_shorter_than_the_minimum_round_trip_gives_no_sample() {
 }
 
 #[test]
-fn no_time_and_no_bytes_are_no_rate() {
+fn no_time_or_no_bytes_give_no_sample() {
     let mut path = Path::new();
     let packet = path.send(at(5), 1000);
     path.deliver(at(5), &[packet]);
@@ -166,7 +166,7 @@ fn idle_time_is_not_measured() {
 }
 
 #[test]
-fn a_shortage_of_data_marks_the_packets_until_what_was_in_flight_is_delivered() {
+fn application_limited_packets_are_marked_until_the_flight_is_delivered() {
     let mut path = Path::new();
     path.sampler.on_application_limited(0);
     let a = path.send(at(0), 1000);
@@ -175,7 +175,7 @@ fn a_shortage_of_data_marks_the_packets_until_what_was_in_flight_is_delivered() 
     assert!(a.delivery.is_application_limited && b.delivery.is_application_limited);
     path.deliver(at(20), &[a]);
     assert!(path.sampler.sample(None).unwrap().is_application_limited);
-    assert!(path.send(at(20), 1000).delivery.is_application_limited, "up to the marker is limited");
+    assert!(path.send(at(20), 1000).delivery.is_application_limited, "limited up to the marker");
     path.deliver(at(21), &[b]);
     let c = path.send(at(21), 1000);
     assert!(!c.delivery.is_application_limited);
@@ -184,7 +184,7 @@ fn a_shortage_of_data_marks_the_packets_until_what_was_in_flight_is_delivered() 
 }
 
 #[test]
-fn losses_are_noted_in_the_packets_sent_after_them() {
+fn losses_are_recorded_in_the_packets_sent_after_them() {
     let mut path = Path::new();
     path.send(at(0), 1000);
     path.in_flight -= 1000;
@@ -211,11 +211,11 @@ fn ten_gigabits_over_two_seconds_and_beyond_do_not_overflow() {
 }
 
 #[test]
-fn the_interval_ends_with_the_delivery_not_with_the_question() {
+fn the_interval_ends_with_the_delivery_not_with_the_call() {
     let mut path = Path::new();
     let packets = [path.send(at(0), 1000), path.send(at(5), 1000)];
     path.deliver(at(25), &packets);
-    // Losses are detected 30 ms later, and nothing was delivered in between.
+    // Losses are detected 30 ms later, and nothing was delivered meanwhile.
     path.sampler.on_lost(1000);
     let sample = path.sampler.sample(Some(ms(20))).unwrap();
     assert_eq!((sample.delivered, sample.interval), (2000, ms(25)));

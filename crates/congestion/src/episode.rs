@@ -1,10 +1,10 @@
-//! When to answer a loss, and when the losses of one cut are repaired (RFC 9002 §7.3.2).
+//! When to respond to a loss, and when the losses of one cut are repaired (RFC 9002 §7.3.2).
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, SendIndex};
 
-/// The recovery boundary (law 3): a send index, fixed until the next episode. It is never a time, and
-/// nothing but a new episode moves it.
+/// The recovery boundary (law 3): a send index, fixed until the next episode. It is never a time,
+/// and only a new episode moves it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Episode {
     /// Packets before this were sent before the last cut.
@@ -16,29 +16,30 @@ pub(crate) struct Episode {
 }
 
 impl Episode {
-    /// Whether `event` brings congestion that the last cut did not answer: a loss, or a mark, of what
-    /// was sent after it.
+    /// Whether `event` reports congestion that the last cut did not respond to: the loss or CE mark
+    /// of a packet sent after it.
     pub(crate) fn is_new_congestion(&self, event: &Acknowledgement<'_>) -> bool {
-        // It is not known which packets were marked; the largest acknowledged one stands for them.
+        // Which packets were marked is not known; the largest acknowledged one stands for them.
         let is_marked = event.newly_ce_marked > 0
             && event.largest_acked.is_some_and(|index| index >= self.boundary);
         is_marked || event.lost.iter().any(|packet| packet.index >= self.boundary)
     }
 
-    /// Whether `event` brings persistent congestion that the last collapse did not answer (row 22).
+    /// Whether `event` reports persistent congestion that the last collapse did not respond to (row
+    /// 22).
     pub(crate) fn is_new_persistent_congestion(&self, event: &Acknowledgement<'_>) -> bool {
         event.persistent_congestion
             && event.lost.iter().any(|packet| packet.index >= self.collapsed)
     }
 
-    /// The window was reduced: packets from `next_index` on are sent after the reduction.
+    /// A cut was made: packets from `next_index` on are sent after it.
     pub(crate) fn begin(&mut self, next_index: SendIndex) {
         self.boundary = next_index;
         self.is_open = true;
     }
 
-    /// The window collapsed: packets sent before are no new evidence, and there is no recovery (RFC 9002 §7.6.2,
-    /// appendix B.8).
+    /// The window collapsed: packets sent before carry no new information, and there is no recovery
+    /// period (RFC 9002 §7.6.2, appendix B.8).
     pub(crate) fn collapse(&mut self, next_index: SendIndex) {
         self.boundary = next_index;
         self.collapsed = next_index;
@@ -52,7 +53,7 @@ impl Episode {
         }
     }
 
-    /// The cut was taken back.
+    /// The cut was undone.
     pub(crate) fn close(&mut self) {
         self.is_open = false;
     }
@@ -62,7 +63,7 @@ impl Episode {
         self.is_open
     }
 
-    /// Bytes that `event` acknowledged and that may make the window grow: those sent after the cut.
+    /// The acknowledged bytes that may make the window grow: those sent after the cut.
     pub(crate) fn growing_bytes(&self, event: &Acknowledgement<'_>) -> u64 {
         let grows = event.acked.iter().filter(|packet| packet.index >= self.boundary);
         grows.fold(0, |sum, packet| sum.saturating_add(packet.bytes))

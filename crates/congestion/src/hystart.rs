@@ -1,4 +1,4 @@
-//! HyStart++ (RFC 9406): leaves slow start before it overshoots. Only for the first slow start.
+//! HyStart++ (RFC 9406): leaves slow start before it overshoots. Used only for the first slow start.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ const N_RTT_SAMPLE: u32 = 8;
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
 
-/// The least round-trip time of a round, and from how many samples it is known.
+/// The minimum round-trip time of a round, and the number of its samples.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     minimum: Option<Duration>,
@@ -26,12 +26,12 @@ struct Conservative {
     rounds: u32,
 }
 
-/// What an acknowledgement means for slow start.
+/// The result of an acknowledgement for slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// Grow by the acknowledged bytes, divided by this.
     Grow(u64),
-    /// The window is large enough: congestion avoidance.
+    /// The window is large enough: go to congestion avoidance.
     Leave,
 }
 
@@ -54,13 +54,13 @@ impl HyStart {
         }
     }
 
-    /// Whether growth is slowed to find out if the delay was real.
+    /// Whether growth is slowed to find out whether the delay increase was real.
     pub(crate) const fn is_conservative(&self) -> bool {
         self.conservative.is_some()
     }
 
-    /// Takes an acknowledgement in (RFC 9406 §4.2). Because packets are paced, L is infinite: growth
-    /// per acknowledgement is not limited.
+    /// Processes an acknowledgement (RFC 9406 §4.2). Because packets are paced, L is infinite:
+    /// growth per acknowledgement is not limited.
     pub(crate) fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> Verdict {
         self.end_round_if_over(event);
         self.sample(event);
@@ -68,14 +68,14 @@ impl HyStart {
             if self.current.is_sampled()
                 && self.current.minimum.is_some_and(|minimum| minimum < conservative.baseline)
             {
-                // The delay went away: it was no queue.
+                // The delay went away: it was not a queue.
                 self.conservative = None;
             } else if conservative.rounds >= CSS_ROUNDS {
                 return Verdict::Leave;
             }
         } else if let Some(baseline) = self.delay_has_grown() {
-            // A new round begins here, the first of five: the samples that raised the suspicion must
-            // neither confirm nor clear it (rows 31 and 32).
+            // A new round begins here, the first of five: the samples that raised the suspicion
+            // must neither confirm nor clear it (rows 31 and 32).
             self.conservative = Some(Conservative { baseline, rounds: 0 });
             self.begin_round(event);
         }
@@ -119,7 +119,7 @@ impl HyStart {
         }
     }
 
-    /// The round's least round-trip time, if it has grown suspiciously since the round before.
+    /// The round's minimum round-trip time, if it has grown suspiciously since the previous round.
     fn delay_has_grown(&self) -> Option<Duration> {
         let current = self.current.minimum.filter(|_| self.current.is_sampled())?;
         let last = self.last.minimum?;

@@ -56,7 +56,7 @@ impl Trace {
         })
     }
 
-    /// A round: `packets` are sent, and each acknowledgement brings a sample of `rtt`.
+    /// A round: `packets` packets are sent, and each acknowledgement carries a sample of `rtt`.
     fn round(&mut self, packets: u64, rtt: Duration) -> Vec<Verdict> {
         let first = self.next;
         self.next += packets;
@@ -67,7 +67,7 @@ impl Trace {
         *self.round(packets, rtt).last().unwrap()
     }
 
-    /// One that has just become conservative because 50 ms became 100 ms.
+    /// A trace that has just become conservative because 50 ms became 100 ms.
     fn conservative() -> Self {
         let mut trace = Self::new();
         assert_eq!(trace.last_of_round(10, ms(50)), GROW);
@@ -77,7 +77,7 @@ impl Trace {
 }
 
 #[test]
-fn a_steady_delay_is_no_reason() {
+fn a_steady_delay_does_not_leave_slow_start() {
     let mut trace = Trace::new();
     for _ in 0..50 {
         assert!(trace.round(20, ms(50)).iter().all(|verdict| *verdict == GROW));
@@ -118,7 +118,7 @@ fn the_threshold_is_an_eighth_between_4_and_16_ms() {
 }
 
 #[test]
-fn a_delay_that_falls_is_no_reason() {
+fn a_falling_delay_does_not_leave_slow_start() {
     // Row 40.
     let mut trace = Trace::new();
     for rtt in [100, 50, 20, 23, 20] {
@@ -127,7 +127,7 @@ fn a_delay_that_falls_is_no_reason() {
 }
 
 #[test]
-fn a_round_without_samples_has_nothing_to_compare_the_next_with() {
+fn a_round_without_samples_gives_the_next_one_no_baseline() {
     let mut trace = Trace::new();
     trace.round(10, ms(50));
     trace.next += 1;
@@ -139,7 +139,7 @@ fn a_round_without_samples_has_nothing_to_compare_the_next_with() {
 #[test]
 fn a_round_ends_with_a_packet_sent_after_it_began() {
     let mut trace = Trace::new();
-    // Of a flight of 30, 6 acknowledgements come; then more is sent, and the other 24 follow.
+    // Of a flight of 30 packets, 6 are acknowledged; then more is sent, and the other 24 follow.
     trace.next = 30;
     for index in 0..6 {
         trace.acknowledge(Some(index), Some(ms(50)));
@@ -149,10 +149,10 @@ fn a_round_ends_with_a_packet_sent_after_it_began() {
         assert_eq!(
             trace.acknowledge(Some(index), Some(ms(100))),
             GROW,
-            "the round of 50 ms goes on"
+            "the round of 50 ms continues"
         );
     }
-    // Index 30 was sent after the first acknowledgement began the round: the next one begins.
+    // Index 30 was sent after the first acknowledgement began the round, so the next round begins.
     for index in 30..37 {
         assert_eq!(trace.acknowledge(Some(index), Some(ms(100))), GROW);
     }
@@ -160,7 +160,7 @@ fn a_round_ends_with_a_packet_sent_after_it_began() {
 }
 
 #[test]
-fn events_without_acknowledgements_are_no_samples() {
+fn events_without_acknowledgements_are_not_samples() {
     let mut trace = Trace::new();
     trace.round(10, ms(50));
     for _ in 0..20 {
@@ -180,7 +180,7 @@ fn a_delay_that_stays_ends_slow_start_after_five_rounds() {
 }
 
 #[test]
-fn five_rounds_end_slow_start_also_with_few_samples() {
+fn five_rounds_end_slow_start_even_with_few_samples() {
     let mut trace = Trace::conservative();
     for _ in 1..5 {
         assert_eq!(trace.last_of_round(1, ms(10)), SLOW);
@@ -196,7 +196,7 @@ fn a_delay_that_goes_away_resumes_slow_start() {
     assert_eq!(verdicts[..7], [SLOW; 7]);
     assert_eq!(verdicts[7..], [GROW; 3]);
     assert!(!trace.hystart.is_conservative());
-    // And HyStart++ with it, with the full number of rounds again.
+    // And HyStart++ resumes with it, with the full number of rounds again.
     assert_eq!(trace.last_of_round(20, ms(150)), SLOW);
     for _ in 1..5 {
         assert_eq!(trace.last_of_round(20, ms(150)), SLOW);
@@ -206,7 +206,7 @@ fn a_delay_that_goes_away_resumes_slow_start() {
 
 #[test]
 fn samples_of_the_suspicious_round_do_not_clear_it() {
-    // Row 32: the count restarts, and so does the round.
+    // Row 32: the sample count starts again, and so does the round.
     let mut trace = Trace::new();
     trace.round(10, ms(50));
     let first = trace.next;

@@ -6,25 +6,27 @@ use clearway_units::{Rate, Timestamp};
 
 use crate::SendIndex;
 
-/// Reports all values that later decisions depend on.
+/// Reports every value that the next decisions depend on.
 ///
-/// A search over the states of a controller takes two with the same values for one. A value that is missing here hides
-/// states, so implementations destructure themselves by field name, and the compiler reports each new field. Left out are
-/// parameters, which never change; counters for observers; values that are saved to undo a reduction, which matter only
-/// where losses turn out to be spurious; and random numbers to be drawn later.
+/// A search over the states that a controller can reach treats two states as one if they have the
+/// same values. A missing value hides states, so implementations destructure their fields by name,
+/// and the compiler reports each new field. Not included are parameters, which never change;
+/// counters for observers only; state saved to undo a reduction, which matters only where losses
+/// turn out to be spurious; and random numbers drawn later.
 pub trait Inspect {
-    /// Calls `visit` for each value with its name: always the same names in the same order, except for the parts of an
-    /// optional value, which follow a [`StateValue::Flag`] that is set if they are present.
+    /// Calls `visit` with each value and its name: always the same names in the same order, except
+    /// for the parts of an optional value, which follow a [`StateValue::Flag`] that says whether
+    /// they are present.
     fn inspect(&self, visit: &mut Visit<'_>);
 }
 
-/// Takes a value and its name: lower-case letters, digits and underscores.
+/// Receives a name (lower-case letters, digits and underscores) and its value.
 pub type Visit<'a> = dyn FnMut(&'static str, StateValue) + 'a;
 
-/// A value of a state. Its variant determines what it can be compared with.
+/// One value of a state. The variant determines what it may be compared with.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum StateValue {
-    /// There is none now.
+    /// There is no value now.
     Absent,
     /// Whether something holds.
     Flag(bool),
@@ -34,9 +36,9 @@ pub enum StateValue {
     Count(u64),
     /// An amount of data in bytes.
     Bytes(u64),
-    /// How many bytes had been delivered on the path at some time, in all.
+    /// The total bytes that had been delivered on the path at some time.
     Delivered(u64),
-    /// How many bytes had been lost on the path at some time, in all.
+    /// The total bytes that had been lost on the path at some time.
     Lost(u64),
     /// The number of a round trip.
     Round(u64),
@@ -48,12 +50,12 @@ pub enum StateValue {
     Duration(Duration),
     /// A rate.
     Rate(Rate),
-    /// A number that need not be whole.
+    /// A number that need not be an integer.
     Fraction(f64),
 }
 
 impl StateValue {
-    /// What `make` makes of `value`, or [`Absent`](Self::Absent).
+    /// `make` applied to `value`, or [`Absent`](Self::Absent).
     pub fn optional<T>(value: Option<T>, make: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::Absent, make)
     }

@@ -1,20 +1,21 @@
-//! Why sending stopped, and for how long congestion control held data back (law 4).
+//! Why sending stopped, and how long congestion control held data back (law 4).
 
 use core::time::Duration;
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use clearway_units::{ReleaseTime, Timestamp};
 
-/// Why sending stopped: a fact, recorded at the end of every attempt to send (law 4).
+/// Why sending stopped, recorded at the end of every attempt to send (law 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendLimit {
     /// There was nothing to send.
     Application,
     /// The congestion window was full, and data waited.
     Window,
-    /// The pacer holds waiting data back until then.
+    /// The pacer holds waiting data back until this time.
     Pacer(ReleaseTime),
-    /// Three times what an unvalidated peer sent has been sent (RFC 9000 §8.1).
+    /// The anti-amplification limit: three times the bytes received from an unvalidated peer have
+    /// been sent (RFC 9000 §8.1).
     Amplification,
     /// Data waited that the peer's flow control does not permit yet.
     FlowControl,
@@ -22,12 +23,12 @@ pub enum SendLimit {
     Keys,
     /// Data waited for a path to be validated.
     Path,
-    /// The caller's batch was full; it asks again at once.
+    /// The caller's batch was full; the caller continues at once.
     Batch,
 }
 
 impl SendLimit {
-    /// Whether congestion control is what stopped the sender.
+    /// Whether congestion control stopped the sender.
     pub const fn is_congestion_control(self) -> bool {
         matches!(self, Self::Window | Self::Pacer(_))
     }
@@ -35,40 +36,40 @@ impl SendLimit {
 
 /// How long, and in which rounds, congestion control held waiting data back.
 ///
-/// This is the only place that decides whether the sender was limited. It is reported to controllers, which do not
-/// estimate it (law 4).
+/// This is the only place that decides whether the sender was limited: controllers receive the
+/// result and never have to guess it (law 4).
 #[derive(Clone, Debug, Default)]
 pub struct Limitation {
-    /// Since when data waits for the window or the pacer, without a break.
+    /// Since when data has waited for the window or the pacer without interruption.
     held_since: Option<Timestamp>,
-    /// Held time before `held_since` that was not reported to the controller yet.
+    /// Held time before `held_since` that has not been reported to a controller yet.
     held: Duration,
     /// The last round in which data was held back.
     limited_round: Option<u64>,
-    /// It is the window that data waits for, not the pacer.
+    /// The data waits for the window, not for the pacer.
     held_by_window: bool,
     /// The last round in which the window held data back.
     window_limited_round: Option<u64>,
-    /// When the pacer lets the waiting data go.
+    /// When the pacer releases the waiting data.
     pub pacer_deadline: Option<Timestamp>,
-    /// The last attempt to send ended because there was no data, although window and pacer permitted more.
+    /// The last attempt stopped for lack of data although window and pacer permitted more.
     pub is_application_limited: bool,
 }
 
-/// What congestion control held back until an event.
+/// How congestion control held data back up to an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
-    /// Window or pacer held data back in this round or the one before.
+    /// The window or the pacer held data back in this round or the previous one.
     pub was_limited: bool,
-    /// The window did.
+    /// The window held data back in this round or the previous one.
     pub was_window_limited: bool,
-    /// For how long either did since the event before.
+    /// How long either held data back since the previous event.
     pub limited_time: Duration,
 }
 
 impl Limitation {
-    /// Sending stopped in `round` because of `limit`. `permitted` is whether window and pacer would have permitted
-    /// another full datagram.
+    /// Sending stopped in `round` because of `limit`. `permitted` is whether the window and the
+    /// pacer would have permitted another full datagram.
     pub fn on_stopped(&mut self, now: Timestamp, limit: SendLimit, round: u64, permitted: bool) {
         self.pacer_deadline = match limit {
             SendLimit::Pacer(release) => Some(release.deadline()),
@@ -77,7 +78,7 @@ impl Limitation {
         if limit.is_congestion_control() {
             let since = *self.held_since.get_or_insert(now);
             if now > since {
-                // What held until now did so in this round.
+                // Data that was held back until now was held back in this round.
                 self.note_round(round);
             }
             self.held_by_window = limit == SendLimit::Window;
@@ -100,8 +101,8 @@ impl Limitation {
         }
     }
 
-    /// Whether data is held back now, or was in `round` or the one before; and for how long since
-    /// this was last asked. `previous_round` is the round that went on until `now`.
+    /// Whether data is held back now, or was in `round` or the one before, and for how long since
+    /// the last call. `previous_round` is the round that lasted until `now`.
     pub fn take(&mut self, now: Timestamp, previous_round: u64, round: u64) -> Held {
         let mut limited_time = core::mem::take(&mut self.held);
         if let Some(since) = &mut self.held_since {

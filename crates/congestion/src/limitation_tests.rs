@@ -40,7 +40,7 @@ fn nothing_was_held_back_before_sending_stopped() {
 }
 
 #[test]
-fn what_the_window_holds_back_is_limited_by_it_for_as_long() {
+fn data_held_back_by_the_window_is_window_limited_for_that_long() {
     let mut limitation = Limitation::default();
     limitation.on_stopped(at(0), SendLimit::Window, 1, false);
     assert_eq!(limitation.take(at(10), 1, 2), held(true, true, 10));
@@ -49,7 +49,7 @@ fn what_the_window_holds_back_is_limited_by_it_for_as_long() {
 }
 
 #[test]
-fn what_the_pacer_holds_back_is_not_limited_by_the_window() {
+fn data_held_back_by_the_pacer_is_not_window_limited() {
     let mut limitation = Limitation::default();
     limitation.on_stopped(at(0), pacer(3), 1, false);
     assert_eq!(limitation.pacer_deadline, Some(at(3)));
@@ -68,7 +68,7 @@ fn a_limit_counts_in_its_round_and_the_next() {
 }
 
 #[test]
-fn what_is_held_until_the_application_has_no_more_was_so_in_that_round() {
+fn data_held_until_the_application_runs_out_was_held_in_that_round() {
     let mut limitation = Limitation::default();
     limitation.on_stopped(at(0), SendLimit::Window, 1, false);
     limitation.on_stopped(at(6), SendLimit::FlowControl, 5, true);
@@ -76,7 +76,7 @@ fn what_is_held_until_the_application_has_no_more_was_so_in_that_round() {
 }
 
 #[test]
-fn what_is_let_go_at_once_was_not_held_in_that_round() {
+fn data_released_at_once_was_not_held_in_that_round() {
     let mut limitation = Limitation::default();
     limitation.on_stopped(at(0), SendLimit::Window, 1, false);
     limitation.take(at(0), 1, 1);
@@ -85,7 +85,7 @@ fn what_is_let_go_at_once_was_not_held_in_that_round() {
 }
 
 #[test]
-fn a_window_that_holds_data_until_the_pacer_does_was_the_limit_in_that_round() {
+fn a_window_that_holds_data_until_the_pacer_takes_over_was_the_limit_in_that_round() {
     let mut limitation = Limitation::default();
     limitation.on_stopped(at(0), SendLimit::Window, 1, false);
     limitation.on_stopped(at(6), pacer(9), 5, false);
@@ -93,7 +93,7 @@ fn a_window_that_holds_data_until_the_pacer_does_was_the_limit_in_that_round() {
 }
 
 #[test]
-fn a_window_that_let_data_go_long_ago_is_no_limit() {
+fn a_window_that_released_its_data_long_ago_is_not_the_limit() {
     let mut limitation = Limitation::default();
     limitation.on_stopped(at(0), SendLimit::Window, 1, false);
     limitation.on_stopped(at(2), SendLimit::Application, 1, true);
@@ -102,13 +102,13 @@ fn a_window_that_let_data_go_long_ago_is_no_limit() {
 }
 
 #[test]
-fn short_of_data_is_who_could_have_sent() {
+fn only_a_sender_that_could_have_sent_is_application_limited() {
     let cases = [
         (SendLimit::Application, true, true),
         (SendLimit::FlowControl, true, true),
         (SendLimit::Application, false, false),
         (SendLimit::Window, true, false),
-        // It asks again at once.
+        // The caller continues at once.
         (SendLimit::Batch, true, false),
     ];
     for (limit, permitted, expected) in cases {

@@ -7,27 +7,28 @@ use clearway_units::{Rate, ReleaseTime, Timestamp};
 
 /// A burst of this many datagrams needs no pacing: the initial window (RFC 9002 §7.7).
 const BURST_DATAGRAMS: u64 = 10;
-/// What a sender saves up that sends all the time and has to wait for its window: the answer to an ACK
-/// of every second datagram.
+/// The bucket of a sender that sends continuously and is limited by its window: enough for the
+/// response to an ACK of every second datagram.
 const BUSY_DATAGRAMS: u64 = 2;
-/// Timers are often not finer than this, so a burst is never smaller than what the rate gives in it.
+/// Timers are often no finer than this, so a burst is never smaller than the rate's amount in this time.
 const BURST_TIME: Duration = Duration::from_millis(1);
-/// A burst is never larger than this, or than ten datagrams: a few calls to the kernel, and 0.2 ms at
-/// 10 Gbit/s.
+/// A burst is never larger than the greater of this and ten datagrams: a few system calls, and 0.2
+/// ms at 10 Gbit/s.
 const MAXIMUM_BURST: u64 = 256 << 10;
-/// The shortest wait. Waking a sender earlier costs more than it would send (row 93). Credit that accrues in the meantime
-/// is kept.
+/// A sender that has to wait waits at least this long, because waking it earlier would cost more
+/// than what it could send (row 93). Credit that accrues meanwhile is kept.
 const SHORTEST_WAIT: Duration = Duration::from_micros(100);
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Spreads packets over the round trip: a bucket that fills at the rate and is emptied by sending.
 ///
-/// In any time `w`, at most `rate x w` and one [`burst`](Self::burst) are released. A whole burst is for a sender that had
-/// nothing in flight, or that was woken later than its deadline. One that was limited by its window gets two datagrams, or
-/// what the rate yields in a millisecond: a queue on the path need not hold more (scenario `wan-matrix`, where it holds one
-/// datagram and bursts kept the window at its floor).
+/// In any time `w`, at most `rate x w` plus one [`burst`](Self::burst) is released. A whole burst
+/// is for a sender that had nothing in flight, or that was woken later than it asked for. A sender
+/// that was held back by its window meanwhile gets two datagrams, or the rate's amount in a
+/// millisecond: a queue on the path need not hold more (scenario `wan-matrix`, where the queue
+/// holds one datagram and bursts kept the window at its floor).
 ///
-/// The level is kept in bytes times 10^9, so that nothing is lost by rounding, however often it is read.
+/// The level is kept in bytes times 10^9, so that nothing is lost to rounding however often it is queried.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     max_datagram_size: u64,
@@ -36,8 +37,8 @@ pub struct Pacer {
     capacity: u64,
     filled_at: Timestamp,
     rate: Option<Rate>,
-    /// Nothing was sent since data began to wait for this pacer, or since nothing was in flight: a whole
-    /// burst may accrue.
+    /// Nothing has been sent since data began to wait for this pacer, or since nothing was in
+    /// flight: a whole burst may accrue.
     may_save: bool,
 }
 
@@ -57,15 +58,15 @@ impl Pacer {
         pacer
     }
 
-    /// Datagrams are of another size now.
+    /// Changes the datagram size.
     pub fn set_max_datagram_size(&mut self, now: Timestamp, max_datagram_size: u64) {
         self.fill(now);
         self.max_datagram_size = max_datagram_size;
         self.set_capacity();
     }
 
-    /// How many bytes may go at once: ten datagrams, or what the rate gives in a millisecond if that
-    /// is more, but then at most 256 KiB.
+    /// The bytes that may be sent at once: ten datagrams, or the rate's amount in a millisecond if
+    /// that is more, but then at most 256 KiB.
     pub fn burst(&self) -> u64 {
         self.at_once(BURST_DATAGRAMS)
     }
@@ -94,20 +95,20 @@ impl Pacer {
         if let Some(rate) = self.rate {
             let capacity =
                 if self.may_save { self.capacity } else { scaled(self.at_once(BUSY_DATAGRAMS)) };
-            // What was saved before is not taken away.
+            // Credit saved earlier is not taken away.
             let capacity = capacity.max(self.level);
             self.level = self.level.saturating_add(gained(rate, elapsed)).min(capacity);
         }
     }
 
-    /// Nothing is in flight at `now`: whatever comes next may begin with a burst.
+    /// Nothing is in flight at `now`: the next transmission may begin with a burst.
     pub fn on_quiet(&mut self, now: Timestamp) {
         self.fill(now);
         self.may_save = true;
     }
 
-    /// The controller's rate is `rate` from `now` on. Until then credit accrues at the rate before, however often it was
-    /// read.
+    /// The controller's rate is `rate` from `now` on. Earlier time accrued at the previous rate,
+    /// whether or not the pacer was queried meanwhile.
     pub fn on_rate(&mut self, now: Timestamp, rate: Option<Rate>) {
         // Before there was a rate the bucket was not in use, and it is full.
         if let Some(rate) = rate.filter(|rate| self.rate.is_some_and(|before| before != *rate)) {
@@ -116,13 +117,14 @@ impl Pacer {
         }
     }
 
-    /// Whether `bytes` may be sent at `now`. Without a rate there is no pacing.
+    /// Whether `bytes` may be sent at `now`, or the time from which they may. Without a rate there is no pacing.
     ///
-    /// `bytes` must include those that were released before and are not yet [sent](Self::on_sent).
+    /// `bytes` must include what was released before and is not yet [sent](Self::on_sent).
     ///
     /// # Errors
-    /// The time from which they may be sent. The same call succeeds then, if the rate has not fallen and the sender
-    /// [waits](Self::on_waiting). More than [`burst`](Self::burst) is never released at once.
+    /// The time at which this many bytes will have accrued: the same call then succeeds, if the
+    /// rate has not fallen and the sender [waits](Self::on_waiting). More than
+    /// [`burst`](Self::burst) is never released at once.
     pub fn release(
         &mut self,
         now: Timestamp,
@@ -130,14 +132,14 @@ impl Pacer {
         bytes: u64,
     ) -> Result<(), ReleaseTime> {
         let Some(rate) = rate else { return Ok(()) };
-        // What is past accrued at the rate that held then.
+        // Past time accrues at the rate that applied then.
         self.fill(now);
         self.set_rate(rate);
         let missing = scaled(bytes).saturating_sub(self.level);
         if missing == 0 {
             return Ok(());
         }
-        // A wait may fill a quarter of the bucket and no more, or it would overflow.
+        // A wait may fill at most a quarter of the bucket, or it would overflow.
         let useful = gained(rate, SHORTEST_WAIT).min(self.capacity / 4);
         // The level is in bytes x 10^9 and the rate in bytes per 10^9 ns: the quotient is nanoseconds.
         let per_second = rate.bytes_per_second().max(1);
@@ -145,16 +147,16 @@ impl Pacer {
         Err(ReleaseTime::at(now + Duration::from_nanos(wait)))
     }
 
-    /// Data waits for the time that [`release`](Self::release) named. If it is asked for later than that, it
-    /// may catch up.
+    /// Data waits for the time that [`release`](Self::release) returned. If the sender is woken
+    /// later than that, it may catch up.
     pub fn on_waiting(&mut self) {
         self.may_save = true;
     }
 
     /// `bytes` were handed to the network at `now`.
     ///
-    /// What did not ask, a probe, empties the bucket at most. There is no debt: the next wait stays within a
-    /// round trip even at a rate of one datagram for each.
+    /// Data sent without a release, such as a probe, empties the bucket at most. There is no debt:
+    /// the next wait stays within a round trip even at a rate of one datagram per round trip.
     pub fn on_sent(&mut self, now: Timestamp, bytes: u64) {
         self.fill(now);
         self.may_save = false;
@@ -170,7 +172,7 @@ const fn scaled(bytes: u64) -> u64 {
     bytes.saturating_mul(NANOSECONDS_PER_SECOND)
 }
 
-/// What `rate` gives in `elapsed`, in the units of the level, saturating.
+/// The amount that `rate` gives in `elapsed`, in the units of the level, saturating.
 fn gained(rate: Rate, elapsed: Duration) -> u64 {
     let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
     rate.bytes_per_second().saturating_mul(elapsed)

@@ -17,7 +17,7 @@ fn rate(bytes: u64) -> Option<Rate> {
     Some(Rate::from_bytes_per_second(bytes))
 }
 
-/// A pacer that has paced, whose bucket is empty at `now`, and who is waited for.
+/// A pacer that has paced, whose bucket is empty at `now`, and whose release a sender awaits.
 fn empty(now: Timestamp, rate: Option<Rate>) -> Pacer {
     let mut pacer = Pacer::new(now, SIZE);
     assert_eq!(pacer.release(now, rate, SIZE), Ok(()));
@@ -44,7 +44,7 @@ fn play(pacer: &mut Pacer, rate: Option<Rate>, start: Timestamp, end: Timestamp)
                 sent.push(now);
             }
             Err(release) => {
-                assert!(release.deadline() > now, "row 86: no spin");
+                assert!(release.deadline() > now, "row 86: no busy loop");
                 pacer.on_waiting();
                 now = release.deadline();
             }
@@ -64,10 +64,10 @@ fn without_a_rate_nothing_is_paced_and_pacing_begins_with_a_full_bucket() {
 }
 
 #[test]
-fn a_full_bucket_gives_ten_datagrams_and_no_byte_more() {
+fn a_full_bucket_releases_ten_datagrams_and_no_byte_more() {
     let mut pacer = Pacer::new(at(0), SIZE);
     assert_eq!(pacer.release(at(0), rate(1_000_000), BURST), Ok(()));
-    // What is built and not yet sent counts: asking for more than the burst never succeeds.
+    // Data that was released and not yet sent counts: a request for more than the burst never succeeds.
     let more = pacer.release(at(0), rate(1_000_000), BURST + 1).unwrap_err();
     assert!(more.deadline() > at(0));
     assert!(pacer.release(at(1_000_000_000_000), rate(1_000_000), BURST + 1).is_err());
@@ -86,20 +86,20 @@ fn after_any_idle_time_the_bucket_is_full_and_never_fuller() {
 }
 
 #[test]
-fn a_sender_that_its_window_holds_back_saves_up_two_datagrams() {
+fn a_sender_held_back_by_its_window_accrues_two_datagrams() {
     let rate = rate(1_000_000);
     let mut pacer = empty(at(0), rate);
     assert_eq!(pacer.release(at(1_200_000), rate, SIZE), Ok(()));
     pacer.on_sent(at(1_200_000), SIZE);
-    // It asks again only when its window permits more.
+    // It queries the pacer again only when its window permits more.
     assert_eq!(pacer.release(at(50_000_000), rate, 2 * SIZE), Ok(()));
     let release = pacer.release(at(50_000_000), rate, 3 * SIZE).unwrap_err();
     assert_eq!(release.deadline(), at(51_200_000));
-    // Who waits for that loses nothing by being woken late.
+    // A sender that waits for the release loses nothing by being woken late.
     pacer.on_waiting();
     assert_eq!(pacer.release(at(60_000_000), rate, BURST), Ok(()));
     pacer.on_sent(at(60_000_000), 4 * SIZE);
-    // What it did not use remains, and does not grow.
+    // Unused credit remains, and does not grow.
     assert_eq!(pacer.release(at(90_000_000), rate, 6 * SIZE), Ok(()));
     assert!(pacer.release(at(90_000_000), rate, 6 * SIZE + 1).is_err());
 }
@@ -114,7 +114,7 @@ fn with_nothing_in_flight_a_whole_burst_accrues() {
 }
 
 #[test]
-fn the_burst_is_what_the_rate_gives_in_a_millisecond_within_bounds() {
+fn the_burst_is_the_amount_of_a_millisecond_at_the_rate_within_bounds() {
     for (bytes_per_second, burst) in [
         (1, BURST),
         (12_000_000, BURST),
@@ -135,7 +135,7 @@ fn the_burst_is_what_the_rate_gives_in_a_millisecond_within_bounds() {
 }
 
 #[test]
-fn a_rate_that_falls_takes_the_larger_burst_with_it() {
+fn a_falling_rate_shrinks_the_burst() {
     let fast = rate(125_000_000);
     let mut pacer = Pacer::new(at(0), SIZE);
     let _ = pacer.release(at(0), fast, SIZE);
@@ -145,8 +145,8 @@ fn a_rate_that_falls_takes_the_larger_burst_with_it() {
 }
 
 #[test]
-fn datagrams_leave_exactly_at_the_rate_however_often_it_is_read() {
-    // 7 bytes each 1000003rd of a second does not divide by anything.
+fn datagrams_leave_exactly_at_the_rate_however_often_the_pacer_is_queried() {
+    // 7 bytes every 1000003rd of a second is not divisible by anything.
     let odd = rate(7_000_021);
     for asks in [1, 3, 50] {
         let mut pacer = empty(at(0), odd);
@@ -172,7 +172,7 @@ fn the_deadline_is_exact_at_low_rates() {
     assert_eq!(release.deadline(), at(1200 * 1_000_000_000));
     assert!(pacer.release(at(1200 * 1_000_000_000 - 1), rate(1), SIZE).is_err());
     assert_eq!(pacer.release(at(1200 * 1_000_000_000), rate(1), SIZE), Ok(()));
-    // A rate of zero names no time that would be wrong.
+    // A rate of zero does not return a wrong time.
     let mut pacer = empty(at(0), rate(1));
     assert!(pacer.release(at(0), rate(0), SIZE).is_err());
 }
@@ -204,13 +204,13 @@ fn a_wait_is_worth_its_wake() {
     wakes.dedup();
     assert!(wakes.len() < 250, "{} wakes", wakes.len());
     assert!(sent.len() > 10_000, "{}", sent.len());
-    // The rate is still reached; the last wait may end too late to be seen.
+    // And the rate is still reached; the last wait may end after the observed time.
     assert!(sent.len() as u64 * SIZE >= 12_500_000 - (64 << 10) - SIZE);
 }
 
 #[test]
 fn a_wait_is_never_longer_than_a_round_trip() {
-    // L6: at the least rate of any controller, after as many probes as there may be.
+    // L6: at the minimum rate of any controller, after the maximum number of probes.
     for round_trip_ms in [1, 10, 300, 2000] {
         let rate = rate(SIZE * 1000 / round_trip_ms);
         let mut pacer = empty(at(0), rate);
@@ -223,21 +223,21 @@ fn a_wait_is_never_longer_than_a_round_trip() {
 }
 
 #[test]
-fn what_is_past_accrued_at_the_rate_that_held_then() {
+fn past_time_accrues_at_the_rate_that_applied_then() {
     let slow = rate(1_000_000);
     let mut pacer = empty(at(0), slow);
     // 3 ms at 1 MB/s are 3000 bytes, whatever the rate is now.
     assert_eq!(pacer.release(at(3_000_000), rate(4_000_000), 3000), Ok(()));
     let release = pacer.release(at(3_000_000), rate(4_000_000), 7000).unwrap_err();
     assert_eq!(release.deadline(), at(4_000_000));
-    // A rate that falls takes no credit away but what the smaller bucket cannot hold.
+    // A falling rate removes only the credit that does not fit in the smaller bucket.
     assert_eq!(pacer.release(at(3_000_000), rate(1), 3000), Ok(()));
     assert!(pacer.release(at(3_000_000), rate(1), 3001).is_err());
 }
 
 #[test]
-fn a_lower_rate_counts_from_its_time_on() {
-    // The window holds the sender back for 10 ms, in the first of which the rate falls to a hundredth.
+fn a_rate_that_falls_between_queries_applies_from_then_on() {
+    // The window holds the sender back for 10 ms; in the first of these the rate falls to a hundredth.
     let (fast, slow) = (rate(1_200_000), rate(12_000));
     let mut pacer = empty(at(0), fast);
     pacer.on_rate(at(1_000_000), slow);
@@ -247,7 +247,7 @@ fn a_lower_rate_counts_from_its_time_on() {
 }
 
 #[test]
-fn a_first_rate_that_is_announced_begins_with_a_full_bucket_too() {
+fn an_announced_first_rate_begins_with_a_full_bucket_too() {
     let mut pacer = Pacer::new(at(0), SIZE);
     pacer.on_rate(at(0), None);
     pacer.on_rate(at(0), rate(1000));
@@ -256,8 +256,8 @@ fn a_first_rate_that_is_announced_begins_with_a_full_bucket_too() {
 }
 
 #[test]
-fn a_batch_that_is_requested_in_parts_keeps_to_the_rate() {
-    // The transport calls with the bytes built so far, sends them, and waits for the deadline.
+fn a_batch_requested_in_parts_is_released_at_the_deadline() {
+    // The transport requests what it has built so far, sends that, and waits for the deadline.
     let rate = rate(10_000_000);
     let mut pacer = Pacer::new(at(0), SIZE);
     let mut now = at(0);
@@ -276,7 +276,7 @@ fn a_batch_that_is_requested_in_parts_keeps_to_the_rate() {
 }
 
 #[test]
-fn a_clock_that_stands_still_or_goes_back_gives_nothing() {
+fn a_clock_that_stands_still_or_goes_back_accrues_nothing() {
     let slow = rate(1_000_000);
     let mut pacer = empty(at(1_000_000), slow);
     for _ in 0..10 {
@@ -290,7 +290,7 @@ fn a_clock_that_stands_still_or_goes_back_gives_nothing() {
 
 proptest! {
     #[test]
-    fn every_release_time_is_kept_and_no_time_window_exceeds_rate_and_burst(
+    fn release_times_hold_and_no_interval_carries_more_than_rate_and_burst(
         first in 1..3_000_000_000_u64,
         asks in vec((0..20_000_000_u64, 1..200_u64), 1..80),
     ) {

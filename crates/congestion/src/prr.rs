@@ -1,12 +1,13 @@
-//! Proportional Rate Reduction (RFC 9937): how much may be sent while losses are repaired after a reduction.
+//! Proportional Rate Reduction (RFC 9937): how much may be sent while the losses behind a cut are repaired.
 //!
-//! A reduction that takes effect at once stops the sender until half of the flight has been acknowledged, and lets it send
-//! a burst when a whole flight has been lost. PRR spreads the reduction over the round trip that follows: the bytes sent
-//! are a fixed part of the bytes delivered, and when the episode ends, about the slow start threshold is in flight.
+//! A cut that applied at once would silence the sender until half of the flight has been
+//! acknowledged, and would permit a burst when a whole flight has been lost. PRR spreads the
+//! reduction over the round trip that follows the cut: the amount sent is a fixed proportion of the
+//! amount delivered, and when the episode is over, about the slow start threshold is in flight.
 //!
-//! The episode is QUIC's recovery period, whether loss or a CE mark began it (§6.1 has both). It ends with the first
-//! acknowledgement of a packet sent in it (RFC 9002 §7.3.2), after one round trip. Persistent congestion and undo end it
-//! too, without further effect.
+//! The episode is QUIC's recovery period, whether loss or a CE mark began it (§6.1 covers both). It
+//! ends with the first acknowledgement of a packet sent in it (RFC 9002 §7.3.2), after one round
+//! trip. Persistent congestion and an undo end it too, and discard its state.
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, Metric, Quantity};
@@ -14,20 +15,20 @@ use crate::{Acknowledgement, Metric, Quantity};
 /// One episode. All numbers are bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Prr {
-    /// RecoverFS: the bytes in flight when the episode began, including those that its first event acknowledged and
-    /// declared lost. Never zero.
+    /// RecoverFS: the bytes in flight when the episode began, including those that its first event
+    /// acknowledged and declared lost. Never zero.
     recover_fs: u64,
-    /// prr_delivered: bytes acknowledged in the episode. A packet that had been declared lost and is acknowledged later is
-    /// not counted, which can only reduce what is sent.
+    /// prr_delivered: the bytes acknowledged in the episode. A packet that had been declared lost
+    /// and arrives after all is not counted: that errs on the side of sending less.
     prr_delivered: u64,
-    /// prr_out: bytes sent in the episode.
+    /// prr_out: the bytes sent in the episode.
     prr_out: u64,
-    /// cwnd: the bytes in flight after the last event, and SndCnt.
+    /// cwnd: the bytes in flight after the last event, plus SndCnt.
     window: u64,
 }
 
 impl Prr {
-    /// The cut that `event` made necessary was to `threshold` (§6.1).
+    /// Begins an episode: `event` made a cut to `threshold` necessary (§6.1).
     pub(crate) fn begin(event: &Acknowledgement<'_>, threshold: u64, datagram: u64) -> Self {
         let recover_fs = event.prior_in_flight.max(1);
         let mut prr = Self { recover_fs, prr_delivered: 0, prr_out: 0, window: 0 };
@@ -35,7 +36,7 @@ impl Prr {
         prr
     }
 
-    /// How much may be in flight. The caller ensures that the sender gets at least the minimum window of RFC 9002 §7.2.
+    /// The bytes that may be in flight. The caller applies the minimum window of RFC 9002 §7.2.
     pub(crate) const fn window(&self) -> u64 {
         self.window
     }
@@ -51,16 +52,17 @@ impl Prr {
         }
     }
 
-    /// An in-flight packet of so many bytes was sent (§6.3), probes included.
+    /// An in-flight packet of `bytes` bytes was sent (§6.3), probes included.
     pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.prr_out = self.prr_out.saturating_add(bytes);
     }
 
-    /// Processes an acknowledgement, or a loss deadline, of the episode (§6.2).
+    /// An acknowledgement or a loss deadline in the episode (§6.2).
     ///
-    /// The RFC changes nothing when nothing was delivered. Its window is no state of its own, however: lost packets left
-    /// the flight, and an unchanged window would let as much be sent at once. So SndCnt is computed again here too; unused
-    /// credit from before stays.
+    /// The RFC leaves everything unchanged when nothing was delivered. Here, however, the window is
+    /// derived from SndCnt: lost bytes have left the flight, and an unchanged window would permit
+    /// sending as many at once. So SndCnt is computed again in this case too; credit earned earlier
+    /// and not yet used still counts.
     pub(crate) fn on_acknowledgement(
         &mut self,
         event: &Acknowledgement<'_>,
@@ -74,14 +76,14 @@ impl Prr {
             None => self.proportion(threshold),
             Some(room) => self.reduction_bound(delivered, is_safe(event), datagram).min(room),
         };
-        // The retransmission that starts the repair is sent in any case. The RFC asks for it if SndCnt
-        // is zero; less than a datagram lets no more out than that.
+        // The retransmission that starts the repair is always sent. The RFC requires it if SndCnt
+        // is zero; a SndCnt of less than a datagram would not permit it either.
         let send_count = if self.prr_out == 0 { send_count.max(datagram) } else { send_count };
         self.window = in_flight.saturating_add(send_count);
     }
 
-    /// The bytes that may still be sent so that the ratio of bytes sent to bytes delivered is that of the threshold to
-    /// RecoverFS.
+    /// The bytes that may still be sent so that the ratio of bytes sent to bytes delivered is that
+    /// of the threshold to RecoverFS.
     fn proportion(&self, threshold: u64) -> u64 {
         let product = u128::from(self.prr_delivered).saturating_mul(u128::from(threshold));
         let out = product.div_ceil(u128::from(self.recover_fs));
@@ -89,19 +91,19 @@ impl Prr {
     }
 
     /// So much was lost that less than the threshold is in flight: as much is sent as was delivered
-    /// (PRR-CRB), and a datagram more if that is safe (PRR-SSRB).
+    /// (PRR-CRB), plus one datagram if that is safe (PRR-SSRB).
     fn reduction_bound(&self, delivered: u64, is_safe: bool, datagram: u64) -> u64 {
         let count = self.prr_delivered.saturating_sub(self.prr_out).max(delivered);
         if is_safe { count.saturating_add(datagram) } else { count }
     }
 }
 
-/// SafeACK (§6.2): the repair makes progress, and nothing indicates that the path is still overloaded.
+/// SafeACK (§6.2): the repair makes progress, and there is no sign that the path is still overloaded.
 ///
-/// The RFC requires SND.UNA to advance. QUIC has no such number: lost data is not waited for under its old packet
-/// number, and the packet that repairs it ends the episode. The equivalent is an acknowledgement of a later packet than
-/// any before. It lets a sender grow back to the threshold datagram by datagram, where RFC 9002 §7.3.2 permits it to
-/// return there at once.
+/// The RFC requires SND.UNA to advance. QUIC has no such number: lost data is not awaited under its
+/// old packet number, and the packet that repairs it ends the episode. What remains of the idea is
+/// an acknowledgement of a later packet than any before. This lets a sender grow back to the
+/// threshold datagram by datagram where RFC 9002 §7.3.2 permits going there at once.
 fn is_safe(event: &Acknowledgement<'_>) -> bool {
     let leads_on = event.acked.last().is_some_and(|p| Some(p.index) == event.largest_acked);
     leads_on && event.lost.is_empty() && event.newly_ce_marked == 0

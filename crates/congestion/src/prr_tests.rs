@@ -1,5 +1,5 @@
-//! Tests of the algorithm alone, with the examples of RFC 6937 §3.1, on which RFC 9937 builds: 20 datagrams in flight, and
-//! a threshold of 10.
+//! The algorithm alone, on the examples of RFC 6937 §3.1, which RFC 9937 builds on: 20 datagrams in
+//! flight, and a threshold of 10.
 
 use clearway_units::Timestamp;
 
@@ -27,8 +27,8 @@ impl Flight {
         Self { prr: None, in_flight, threshold, marked: 0, index: 0, largest: None }
     }
 
-    /// An event that acknowledges and declares lost so many datagrams. Returns how many may be sent
-    /// then, whole ones.
+    /// An event that acknowledges `acked` and declares lost `lost` datagrams. Returns how many
+    /// whole datagrams may be sent then.
     fn event(&mut self, acked: u64, lost: u64, leads_on: bool) -> u64 {
         let from = self.index;
         let acked: Vec<_> = (from..from + acked).map(packet).collect();
@@ -83,7 +83,7 @@ impl Flight {
         }
     }
 
-    /// As [`event`](Self::event), and what may be sent is.
+    /// As [`event`](Self::event), and sends what is permitted.
     fn event_and_send(&mut self, acked: u64, lost: u64, leads_on: bool) -> u64 {
         let room = self.event(acked, lost, leads_on);
         self.send(room);
@@ -92,19 +92,19 @@ impl Flight {
 }
 
 #[test]
-fn a_single_loss_is_followed_by_a_datagram_for_every_second_one_delivered() {
+fn after_a_single_loss_one_datagram_is_sent_per_two_delivered() {
     let mut flight = Flight::new(20, 10);
-    // The first packet is lost, as the acknowledgement of the fourth shows. Two more packets had been sent because of the
-    // second and the third.
+    // The first packet is lost; the acknowledgement of the fourth reveals the loss. Two more
+    // packets had been sent on the acknowledgements of the second and the third.
     let mut sent = vec![flight.event_and_send(1, 1, true)];
     let mut in_flight = vec![18];
     for _ in 0..18 {
         sent.push(flight.event_and_send(1, 0, true));
         in_flight.push(flight.in_flight - sent.last().unwrap());
     }
-    // "R" and then "N" at every second acknowledgement, until the flight is at the threshold and stays.
-    // The RFC's example counts segments and rounds half of one up; half a datagram cannot be sent, so
-    // that the first "N" comes one acknowledgement later here.
+    // "R" and then "N" on every second acknowledgement, until the flight is at the threshold and
+    // stays there. The RFC's example counts segments and rounds half a segment up; half a datagram
+    // cannot be sent, so the first "N" comes one acknowledgement later here.
     assert_eq!(sent, [1, 0, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 1]);
     let expected = [18, 18, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 9, 9, 9];
     assert_eq!(in_flight, expected);
@@ -126,7 +126,7 @@ fn cubic_sends_seven_datagrams_for_ten_delivered() {
 }
 
 #[test]
-fn after_a_burst_loss_as_much_is_sent_as_was_delivered() {
+fn after_a_burst_loss_sending_matches_delivery() {
     // PRR-CRB: of 20 datagrams the first 15 are lost; "R R R".
     let mut flight = Flight::new(20, 10);
     assert_eq!((flight.event(1, 15, false), flight.in_flight), (1, 4));
@@ -171,20 +171,20 @@ fn the_proportion_is_rounded_up() {
 }
 
 #[test]
-fn losses_alone_let_nothing_go_but_the_first_datagram() {
-    // The loss deadline passes again and again: lost data is not sent again at once.
+fn losses_alone_permit_only_the_first_datagram() {
+    // The loss deadline passes again and again: lost data is not all retransmitted at once.
     let mut flight = Flight::new(20, 10);
     assert_eq!(flight.event_and_send(0, 3, true), 1);
     for _ in 0..4 {
         assert_eq!(flight.event_and_send(0, 3, true), 0);
     }
     assert_eq!(flight.in_flight, 6);
-    // With the next delivered packet the repair continues.
+    // With the next delivery the repair continues.
     assert_eq!(flight.event_and_send(1, 0, true), 2);
 }
 
 #[test]
-fn the_first_datagram_is_kept_until_it_is_sent() {
+fn the_first_datagram_stays_permitted_until_it_is_sent() {
     let mut flight = Flight::new(20, 10);
     for _ in 0..4 {
         assert_eq!(flight.event(0, 1, true), 1);
@@ -208,7 +208,7 @@ fn small_acknowledgements_add_up_to_a_datagram() {
 
 #[test]
 fn a_stalled_application_may_catch_up_but_not_beyond_the_threshold() {
-    // It sends nothing for eight acknowledgements, and then as much as it would have sent.
+    // It sends nothing for eight acknowledgements, and then as much as it could have sent.
     let mut flight = Flight::new(20, 10);
     flight.event_and_send(1, 1, true);
     for _ in 0..6 {
@@ -216,7 +216,7 @@ fn a_stalled_application_may_catch_up_but_not_beyond_the_threshold() {
     }
     // Half of the seven delivered, and one sent.
     assert_eq!((flight.in_flight, flight.room()), (13, 2));
-    // It continues for so long that the bytes in flight fall below the threshold.
+    // It continues for so long that the flight falls below the threshold.
     let rooms = [(); 4].map(|()| flight.event(1, 0, true));
     assert_eq!((flight.in_flight, rooms), (9, [3, 3, 0, 1]));
     for _ in 0..5 {
@@ -226,7 +226,7 @@ fn a_stalled_application_may_catch_up_but_not_beyond_the_threshold() {
 }
 
 #[test]
-fn one_acknowledgement_of_everything_leads_straight_to_the_threshold() {
+fn one_acknowledgement_of_everything_permits_the_whole_threshold() {
     // The last ACK; and an aggregated one.
     let mut flight = Flight::new(20, 10);
     assert_eq!(flight.event_and_send(19, 1, true), 10);
@@ -253,7 +253,7 @@ fn aggregation_does_not_change_how_much_is_sent() {
 fn probes_count_as_sent() {
     let mut flight = Flight::new(20, 10);
     flight.event_and_send(1, 1, true);
-    // Two probes although the window is full; the next deliveries pay for them.
+    // Two probes although the window is full; the next deliveries make up for them.
     flight.send(2);
     let rooms: Vec<_> = (0..8).map(|_| flight.event_and_send(1, 0, true)).collect();
     assert_eq!(rooms, [0, 0, 0, 0, 0, 0, 1, 0], "eight delivered, three sent");
@@ -261,7 +261,8 @@ fn probes_count_as_sent() {
 
 #[test]
 fn nothing_overflows() {
-    // The subtractions that have crashed others: more sent than earned, more in flight than ever was.
+    // The subtractions that have crashed other implementations: more sent than permitted, more in
+    // flight than ever before.
     for in_flight in [0, 1, u64::MAX] {
         for threshold in [0, 1, u64::MAX] {
             let mut prr =

@@ -12,7 +12,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Reno {
     base: Base,
-    /// Growth that is less than a byte yet, in bytes times the window (law 6).
+    /// Growth of less than a byte so far, in bytes times the window (law 6).
     carry: u64,
     before_cut: Option<BeforeCut>,
 }
@@ -28,8 +28,8 @@ impl Reno {
         self.base.window() / 2
     }
 
-    /// One datagram for each window of acknowledged bytes, byte by byte (RFC 9002 §7.3.3, appendix
-    /// B.5): waiting for the whole window would let one small packet bring a whole datagram (S6).
+    /// One datagram per window of acknowledged bytes, byte by byte (RFC 9002 §7.3.3, appendix B.5):
+    /// if growth waited for the whole window, one small packet could add a whole datagram (S6).
     fn avoid_congestion(&mut self, acked: u64) {
         let credit = acked.saturating_mul(self.base.max_datagram_size()).saturating_add(self.carry);
         let window = self.base.window();
@@ -49,7 +49,7 @@ impl Controller for Reno {
 
     fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
         if event.newly_ce_marked > 0 {
-            // The network itself reported the congestion, so there is nothing to undo.
+            // The network itself signalled congestion: the cut cannot be undone.
             self.before_cut = None;
         }
         if self.base.is_new_persistent_congestion(event) {

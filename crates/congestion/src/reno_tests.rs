@@ -22,7 +22,7 @@ fn a_loss_halves_the_window_down_to_two_datagrams() {
 }
 
 #[test]
-fn the_inputs_of_slow_start_and_recovery_are_reported_to_traces() {
+fn metrics_contain_the_variables_of_slow_start_and_recovery() {
     let mut sender = Sender::new(Algorithm::Reno.build(&parameters(Some(100 * SIZE))), ms(50));
     assert!(sender.metrics().is_empty(), "nothing has been measured");
     for _ in 0..2 {
@@ -55,7 +55,7 @@ fn the_inputs_of_slow_start_and_recovery_are_reported_to_traces() {
 fn a_window_of_acknowledged_bytes_brings_one_datagram() {
     let mut sender = Sender::avoiding(Algorithm::Reno, 300, ms(50));
     let before = sender.window();
-    // The same result however small the steps are, to the byte except for the growth within the round.
+    // The same however small the steps are, to the byte except for the growth within the round.
     for _ in 0..10 {
         sender.clean_round(1);
     }

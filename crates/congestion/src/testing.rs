@@ -1,7 +1,7 @@
 //! A sender in virtual time, for the tests of the controllers.
 //!
-//! It keeps its own ledger, reports to the controller what a transport would, and checks the invariants after every event
-//! (S3 to S6, S16, and the bounds of RFC 9937) in every test.
+//! It keeps a ledger of its own, reports to the controller what a transport would, and checks every
+//! event of every test against the invariants (S3 to S6, S16, and the bounds of RFC 9937).
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::{
 pub(crate) const SIZE: u64 = 1200;
 pub(crate) const MAXIMUM_WINDOW: u64 = 100_000 * SIZE;
 
-/// The controllers that [`Sender`] fits: those that answer each loss episode with one cut.
+/// The controllers that [`Sender`] supports: those that respond to each loss episode with one cut.
 pub(crate) const LOSS_BASED: [Algorithm; 2] = [Algorithm::Reno, Algorithm::Cubic];
 
 pub(crate) const fn ms(milliseconds: u64) -> Duration {
@@ -33,7 +33,7 @@ pub(crate) fn parameters(initial_window: Option<u64>) -> ControllerParameters {
     ControllerParameters { max_datagram_size, initial_window, maximum_window, seed: 1 }
 }
 
-/// What becomes of a packet in flight.
+/// The fate of a packet in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     Acked,
@@ -41,7 +41,7 @@ pub(crate) enum Fate {
     Waits,
 }
 
-/// The contents of an event other than packets.
+/// What an event reports in addition to the fates of packets.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Report {
     pub(crate) ce_marked: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Sender {
     pub(crate) round: u64,
     in_flight: u64,
     next_index: u64,
-    /// The sender's own notion of the recovery boundary.
+    /// The sender's own record of the recovery boundary.
     boundary: u64,
     boundary_before: u64,
     largest_acked: Option<SendIndex>,
@@ -68,7 +68,7 @@ pub(crate) struct Sender {
     limited_round: Option<u64>,
     recovery: Option<Recovery>,
     pub(crate) maximum_window: u64,
-    /// Acknowledgements bring no round-trip time.
+    /// Acknowledgements carry no round-trip time.
     pub(crate) hides_rtt: bool,
 }
 
@@ -96,7 +96,7 @@ impl Sender {
         }
     }
 
-    /// One with `algorithm`, in congestion avoidance with a window of `datagrams`.
+    /// A sender with `algorithm`, in congestion avoidance with a window of `datagrams`.
     pub(crate) fn avoiding(algorithm: Algorithm, datagrams: u64, rtt: Duration) -> Self {
         let beta = if algorithm == Algorithm::Reno { 2.0 } else { 1.0 / 0.7 };
         let initial = ((datagrams * SIZE) as f64 * beta).round() as u64;
@@ -122,7 +122,7 @@ impl Sender {
         self.window() as f64 / SIZE as f64
     }
 
-    /// The window, or in recovery the one that it leads to.
+    /// The window, or in recovery the one at its end.
     pub(crate) fn target(&self) -> u64 {
         target(&self.snapshot())
     }
@@ -177,7 +177,7 @@ impl Sender {
         self.in_flight + SIZE <= self.window()
     }
 
-    /// Sends whatever the window permits; more data waits.
+    /// Sends as much as the window permits; more data waits.
     pub(crate) fn fill(&mut self) {
         while self.has_room() {
             self.send_one();
@@ -186,7 +186,7 @@ impl Sender {
         self.limited_round = Some(self.round);
     }
 
-    /// Sends so many datagrams, if the window permits; no more data waits.
+    /// Sends `datagrams` datagrams, if the window permits; no more data waits.
     pub(crate) fn send(&mut self, datagrams: u64) {
         for _ in 0..datagrams {
             if !self.has_room() {
@@ -212,13 +212,13 @@ impl Sender {
         self.tell(Report::default(), prior_in_flight, &acked, &[]);
     }
 
-    /// Everything in flight was of `bytes` each.
+    /// Makes every packet in flight `bytes` bytes long.
     pub(crate) fn resize_flight(&mut self, bytes: u64) {
         self.flight.iter_mut().for_each(|packet| packet.bytes = bytes);
         self.in_flight = bytes * self.flight.len() as u64;
     }
 
-    /// The oldest packet in flight meets `fate`, by an event of its own.
+    /// The oldest packet in flight meets `fate`, in an event of its own.
     pub(crate) fn settle_one(&mut self, fate: Fate) {
         let first = self.flight.first().map(|packet| packet.index);
         self.settle(Report::default(), |packet| match Some(packet.index) == first {
@@ -227,8 +227,8 @@ impl Sender {
         });
     }
 
-    /// A round without loss in which data waits: everything in flight is acknowledged a round-trip time later, `batch`
-    /// packets at once, and new packets are sent on each acknowledgement.
+    /// A backlogged round without loss: everything in flight is acknowledged a round-trip time
+    /// later, `batch` packets at once, and new packets are sent on each acknowledgement.
     pub(crate) fn clean_round(&mut self, batch: usize) {
         self.fill();
         self.wait(self.rtt);
@@ -241,7 +241,7 @@ impl Sender {
         }
     }
 
-    /// One event: the fate of every packet in flight, and the `report`.
+    /// One event: decides the fate of every packet in flight, and passes on `report`.
     pub(crate) fn settle(&mut self, report: Report, mut fate: impl FnMut(&SentPacket) -> Fate) {
         let prior_in_flight = self.in_flight;
         let (mut acked, mut lost) = (Vec::new(), Vec::new());
@@ -344,7 +344,7 @@ impl Sender {
             let acked: u64 = event.acked.iter().map(|packet| packet.bytes).sum();
             let grown = target(&after).checked_sub(target(before)).expect("S6: never smaller");
             assert!(grown <= acked, "S6: {grown} > {acked}");
-            assert!(event.was_limited || grown == 0, "S6: grew without need");
+            assert!(event.was_limited || grown == 0, "S6: grew without being limited");
         }
         self.check_recovery(&after, event);
         for (suppressor, since) in after.suppressors.active() {
@@ -352,7 +352,7 @@ impl Sender {
         }
     }
 
-    /// Checks the limit of PRR during an episode, and that it has no effect afterwards.
+    /// What PRR permits while an episode is open; once it is over, none of its state remains.
     fn check_recovery(&mut self, after: &Snapshot, event: &Acknowledgement<'_>) {
         if after.phase != Phase::Recovery {
             self.recovery = None;
@@ -363,7 +363,7 @@ impl Sender {
         recovery.check(after, event, self.maximum_window);
     }
 
-    /// The lost packet arrived after all; `still_lost` others have not.
+    /// The lost packet arrived after all; `still_lost` others have not arrived.
     pub(crate) fn arrives_late(&mut self, packet: SentPacket, still_lost: u64) {
         let before = self.snapshot();
         self.controller.on_spurious_loss(&SpuriousLoss {
@@ -386,7 +386,7 @@ impl Sender {
     }
 }
 
-/// The metrics that a controller reports for traces, by name.
+/// The metrics that a controller reports, by name.
 pub(crate) fn metrics(controller: &dyn Controller) -> BTreeMap<&'static str, Quantity> {
     let mut metrics = BTreeMap::new();
     controller.metrics(&mut |metric| {

@@ -1,10 +1,10 @@
-//! What a datagram costs on several links, in nanoseconds of this machine: a download of data in one
-//! direction and half as many small datagrams in the other, as a simulation would drive it.
+//! The cost of a datagram on several links, in nanoseconds on this machine: a download in one
+//! direction and half as many small datagrams in the other, driven as a simulation would.
 //!
 //!     cargo run --release -p clearway-network --example cost [NAME]
 //!
-//! With a name only links whose name contains it. On a busy machine, compare the processor time of such
-//! runs instead.
+//! With a name, runs only the links whose name contains it. On a busy machine, compare the
+//! processor time of such runs instead.
 
 use std::time::{Duration, Instant};
 

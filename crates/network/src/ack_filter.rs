@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 
-/// Drops small datagrams that wait when a newer one of their flow arrives: what some modems and queue managers do with TCP's
-/// ACKs (RFC 3449, Section 5.2.1), applied to any small datagram.
+/// Drops small datagrams that wait in the queue when a newer one of their flow arrives, as some
+/// modems and queue managers do with TCP's ACKs (RFC 3449, Section 5.2.1), but for any small datagram.
 ///
-/// The newest always stays, so that its contents are not lost.
+/// The newest always stays, so that its information is not lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AckFilter {
-    /// Of so many small datagrams of a flow that wait in a row, one stays. Zero and one drop nothing.
+    /// Of this many consecutive small datagrams of a flow that wait, one stays. Zero and one drop nothing.
     pub keep_one_of: u32,
     /// A datagram is small if its payload is smaller than this, in bytes.
     pub smaller_than: usize,
@@ -16,20 +16,20 @@ pub struct AckFilter {
 pub(crate) struct AckFilterState {
     filter: AckFilter,
     runs: BTreeMap<u32, Run>,
-    /// When this many flows are known, those without a waiting datagram are removed.
+    /// When this many flows are known, flows without waiting datagrams are forgotten.
     prune_at: usize,
 }
 
 /// A flow's small datagrams in the queue.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// The number of the newest.
+    /// The number of the newest datagram.
     newest: u64,
-    /// How many were dropped in a row.
+    /// How many datagrams were dropped in a row.
     dropped: u32,
 }
 
-/// The number of flows at which they are first removed.
+/// How many flows may be known before the first are forgotten.
 const FIRST_PRUNE: usize = 64;
 
 impl AckFilterState {
@@ -37,8 +37,8 @@ impl AckFilterState {
         Self { filter, runs: BTreeMap::new(), prune_at: FIRST_PRUNE }
     }
 
-    /// The datagram `number` of `flow`, with a payload of `length` bytes, is to wait. `remove` takes a
-    /// datagram out of the queue, if it still waits there; it is asked for the one that is dropped.
+    /// The datagram `number` of `flow`, with a payload of `length` bytes, is about to wait.
+    /// `remove` takes a datagram out of the queue if it still waits there; it is called for the one to drop.
     pub(crate) fn on_waiting<T>(
         &mut self,
         (flow, number, length): (u32, u64, usize),
@@ -58,8 +58,8 @@ impl AckFilterState {
         removed
     }
 
-    /// Forgets flows of which nothing waits, if many are known. `oldest` is the lowest number that
-    /// waits, or the next one.
+    /// Forgets flows without waiting datagrams, if many flows are known. `oldest` is the lowest
+    /// number that waits, or the next number.
     pub(crate) fn prune(&mut self, oldest: u64) {
         if self.runs.len() >= self.prune_at {
             self.runs.retain(|_, run| run.newest >= oldest);
@@ -72,7 +72,7 @@ impl AckFilterState {
 mod tests {
     use super::*;
 
-    /// Lets `count` small datagrams of one flow wait and returns those that stay.
+    /// Lets `count` small datagrams of one flow wait and returns those that are left.
     fn left(keep_one_of: u32, count: u64) -> Vec<u64> {
         let mut state = AckFilterState::new(AckFilter { keep_one_of, smaller_than: 100 });
         let mut queue = Vec::new();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_one_of_so_many_and_always_the_newest() {
+    fn keeps_one_of_n_and_always_the_newest() {
         assert_eq!(left(4, 13), [3, 7, 11, 12]);
         assert_eq!(left(2, 6), [1, 3, 5]);
         assert_eq!(left(u32::MAX, 100), [99]);
@@ -97,19 +97,19 @@ mod tests {
     }
 
     #[test]
-    fn touches_neither_what_is_large_nor_other_flows() {
+    fn leaves_large_datagrams_and_other_flows_alone() {
         let mut state = AckFilterState::new(AckFilter { keep_one_of: 9, smaller_than: 100 });
         assert_eq!(state.on_waiting((1, 0, 50), Some), None);
         assert_eq!(state.on_waiting((1, 1, 100), Some), None);
         assert_eq!(state.on_waiting((2, 2, 50), Some), None);
         assert_eq!(state.on_waiting((1, 3, 50), Some), Some(0));
-        // It has been sent by now: the run starts again.
+        // That datagram has left the queue by now, so the count starts again.
         assert_eq!(state.on_waiting((1, 4, 50), |_| None::<u64>), None);
         assert_eq!(state.on_waiting((1, 5, 50), Some), Some(4));
     }
 
     #[test]
-    fn forgets_flows_of_which_nothing_waits() {
+    fn forgets_flows_without_waiting_datagrams() {
         let mut state = AckFilterState::new(AckFilter { keep_one_of: 2, smaller_than: 100 });
         for number in 0..10_000u32 {
             state.on_waiting((number, u64::from(number), 10), |_| None::<()>);

@@ -1,4 +1,4 @@
-//! The slowest place of a direction: a queue, and a wire of a given rate behind it.
+//! The bottleneck of a direction: a queue, and a wire of a given rate behind it.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use crate::rate::RateSchedule;
 use crate::trace::TraceState;
 use crate::{Conditions, DropReason};
 
-/// What happened to a datagram that had been let in.
+/// What happened to a datagram that had been admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exit {
     /// Its last byte is on the wire.
@@ -33,11 +33,11 @@ pub(crate) struct Bottleneck {
     queue: Queue,
     ack_filter: Option<AckFilterState>,
     serving: Option<Serving>,
-    /// Drops from the queue that are not reported yet.
+    /// Drops from the queue that have not been returned yet.
     dropped: VecDeque<Exit>,
 }
 
-/// How long datagrams take.
+/// How long transmissions take.
 #[derive(Debug)]
 enum Wire {
     Rate(RateSchedule),
@@ -76,12 +76,12 @@ impl Bottleneck {
         })
     }
 
-    /// What waits.
+    /// The queue of waiting datagrams.
     pub(crate) const fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// The rate at `at`, if the first datagram entered at `first`; a trace's on average.
+    /// The rate at `at`, if the first datagram entered at `first`; for a trace, its average.
     pub(crate) fn rate(&self, first: Timestamp, at: Timestamp) -> Option<Rate> {
         match &self.wire {
             Wire::Rate(rate) => rate.rate(first, at),
@@ -89,13 +89,13 @@ impl Bottleneck {
         }
     }
 
-    /// Whether a datagram of `bytes` can be let in now.
+    /// Whether a datagram of `bytes` can be admitted now.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.serving.is_none() || self.queue.has_room(bytes)
     }
 
-    /// Lets a datagram in, with its flow and the length of its payload. All exits up to then have been
-    /// taken.
+    /// Admits a datagram, given its flow and the length of its payload. All exits up to then must
+    /// have been taken.
     pub(crate) fn admit(
         &mut self,
         (now, first): (Timestamp, Timestamp),
@@ -125,7 +125,7 @@ impl Bottleneck {
         self.serving.as_ref().map(|serving| serving.until)
     }
 
-    /// What has happened up to `now`, one after the other.
+    /// The next exit up to `now`, in order.
     pub(crate) fn exit(&mut self, now: Timestamp, first: Timestamp) -> Option<Exit> {
         if let Some(dropped) = self.dropped.pop_front() {
             return Some(dropped);

@@ -5,8 +5,8 @@ use crate::{Ecn, QueueLimit, Step};
 /// 10 Mbit/s: 1250 bytes take a millisecond.
 const RATE: Rate = Rate::from_bits_per_second(10_000_000);
 
-/// When each of the datagrams, which enter at a time and have a size, leaves the wire; `None` for one
-/// that was not let in. The first of the link entered at `first`.
+/// When each of the datagrams, given by entry time and size, leaves the wire; `None` for one that
+/// was not admitted. The first of the link entered at `first`.
 fn leaving(
     mut conditions: Conditions,
     first: Timestamp,
@@ -33,7 +33,7 @@ fn leaving(
     leaving
 }
 
-/// The same for datagrams of `sizes` that enter at the origin.
+/// The same for datagrams of `sizes` that all enter at the origin.
 fn at_once(conditions: Conditions, sizes: &[u64]) -> Vec<Option<Timestamp>> {
     let datagrams: Vec<_> = sizes.iter().map(|size| (Timestamp::ORIGIN, *size)).collect();
     leaving(conditions, Timestamp::ORIGIN, &datagrams)
@@ -70,8 +70,9 @@ fn an_idle_wire_earns_no_credit() {
 }
 
 #[test]
-fn the_queue_drops_the_first_that_has_no_place() {
-    // One on the wire, two in the queue. A nanosecond before the second goes on the wire there is no room; then there is.
+fn the_queue_drops_the_first_datagram_beyond_its_limit() {
+    // One on the wire, two in the queue. A nanosecond before the second goes on the wire there is
+    // no room; then there is room for one.
     let later = [Timestamp::from_nanos(999_999), at_ms(1), at_ms(1)];
     let datagrams: Vec<_> = [at_ms(0); 5].into_iter().chain(later).map(|at| (at, 1250)).collect();
     let expected = [Some(1), Some(2), Some(3), None, None, None, Some(4), None];
@@ -81,8 +82,8 @@ fn the_queue_drops_the_first_that_has_no_place() {
 
 #[test]
 fn the_queue_counts_bytes() {
-    // The one on the wire does not count, however large. When the second is on the wire, its bytes are
-    // free again.
+    // The one on the wire does not count, however large. Once the second is on the wire, its bytes
+    // are free again.
     let second = Timestamp::from_nanos(7_200_000);
     let sizes = [9000, 1500, 501, 500, 1].map(|size| (at_ms(0), size));
     let datagrams: Vec<_> = sizes.into_iter().chain([(second, 1501), (second, 1500)]).collect();
@@ -94,14 +95,14 @@ fn the_queue_counts_bytes() {
 }
 
 #[test]
-fn a_queue_of_nothing_leaves_the_wire() {
+fn with_a_queue_of_zero_only_the_wire_remains() {
     let datagrams = [(at_ms(0), 1250), (at_ms(0), 1250), (at_ms(1), 1250)];
     let leaving = leaving(limited(Some(0), None), at_ms(0), &datagrams);
     assert_eq!(leaving, [Some(at_ms(1)), None, Some(at_ms(2))]);
 }
 
 #[test]
-fn rate_zero_lets_nothing_out() {
+fn a_rate_of_zero_lets_nothing_out() {
     let stuck = Conditions { rate: Some(Rate::ZERO), ..Conditions::default() };
     assert_eq!(at_once(stuck, &[1, 1]), [Some(Timestamp::FAR_FUTURE); 2]);
 }
@@ -111,7 +112,7 @@ fn steps(steps: &[(u64, Option<Rate>)]) -> Vec<Step<Option<Rate>>> {
 }
 
 #[test]
-fn a_step_applies_to_what_is_on_the_wire() {
+fn a_step_applies_to_the_datagram_on_the_wire() {
     // Half the rate from 1.5 ms on, counted from a first datagram at 1 ms.
     let half = Some(RATE.scaled(1, 2));
     let rate_steps = vec![Step { after: Duration::from_micros(1500), value: half }];
@@ -122,7 +123,7 @@ fn a_step_applies_to_what_is_on_the_wire() {
 }
 
 #[test]
-fn a_freeze_holds_and_then_goes_on() {
+fn a_rate_of_zero_pauses_a_transmission_until_the_next_step() {
     let rate_steps = steps(&[(12, Some(RATE)), (2, Some(Rate::ZERO)), (13, None)]);
     let leaving = at_once(Conditions { rate_steps, ..plain() }, &[1875, 1250, 1250, 1250]);
     let expected = [1_500_000, 12_500_000, 13_000_000, 13_000_000];
@@ -130,7 +131,7 @@ fn a_freeze_holds_and_then_goes_on() {
 }
 
 #[test]
-fn rounding_over_steps_does_not_add_up() {
+fn rounding_errors_do_not_accumulate_over_steps() {
     // 3 bytes per second, "changed" to the same every millisecond: one byte still takes a third of a
     // second.
     let rate = Some(Rate::from_bytes_per_second(3));

@@ -4,65 +4,66 @@ use clearway_units::Rate;
 
 use crate::{AckFilter, Discipline, Freezes, Host, LossRule, Policer, Probability, Trace};
 
-/// What one direction of a link does to datagrams. The default is a perfect wire.
+/// The effects of one direction of a link on datagrams. The default is a perfect wire.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Conditions {
-    /// How long a datagram travels after it has left the bottleneck.
+    /// The time that a datagram travels after it has left the bottleneck.
     pub delay: Duration,
-    /// Other delays from some time on, in the order of their times. Datagrams that leave the
-    /// bottleneck from that time on have that delay; while order is kept, one with a shorter delay
+    /// Other delays from given times on, ordered by time. Datagrams that leave the bottleneck from
+    /// such a time on have that delay; while order is preserved, a datagram with a shorter delay
     /// waits for those before it.
     pub delay_steps: Vec<Step<Duration>>,
     /// How the delay varies from datagram to datagram.
     pub jitter: Jitter,
     /// Datagrams come out only at multiples of this time, counted from the origin of
-    /// [`Timestamp`](clearway_units::Timestamp): a time that falls between two ticks is rounded up.
-    /// Models a receiver or a radio that works in slots. `None` or zero: at any time.
+    /// [`Timestamp`](clearway_units::Timestamp): a time between two ticks is rounded up. Models a
+    /// receiver or a radio that works in slots. `None` or zero: at any time.
     pub tick: Option<Duration>,
     /// Times during which nothing comes out.
     pub freezes: Option<Freezes>,
     /// The rate of the bottleneck; `None` has no bottleneck and no queue, zero lets nothing pass.
     pub rate: Option<Rate>,
-    /// Changes of the rate, in the order of their times. They apply to the datagrams in the queue and to the rest of one
-    /// that is on the wire. A rate of zero freezes the direction until the next step.
+    /// Other rates from given times on, ordered by time. They apply to the datagrams in the queue
+    /// and to the rest of a datagram that is on the wire. A rate of zero freezes the direction
+    /// until the next step.
     pub rate_steps: Vec<Step<Option<Rate>>>,
     /// The bottleneck's rate as it was recorded somewhere. Replaces `rate` and `rate_steps`.
     pub trace: Option<Trace>,
     /// Bytes that lower layers add to each payload at the bottleneck (28 for IPv4 and UDP); counted
     /// by the rate and by the queue, not in the counters.
     pub overhead: u16,
-    /// Drops datagrams above its rate, before the bottleneck.
+    /// Drops datagrams that exceed a given rate, before the bottleneck.
     pub policer: Option<Policer>,
-    /// How much may wait for the bottleneck.
+    /// The limit of the queue in front of the bottleneck.
     pub queue: QueueLimit,
     /// Decides which datagram leaves the queue next, which are marked and which are dropped.
     pub discipline: Discipline,
-    /// Drops small datagrams that wait in the queue behind each other.
+    /// Drops consecutive small datagrams that wait in the queue.
     pub ack_filter: Option<AckFilter>,
     /// A datagram that is ECN-capable and waits in the queue for longer than this is marked CE.
     pub mark_above: Option<Duration>,
-    /// The loss rules. A datagram is lost if any rule applies; it is counted for the first one.
+    /// The loss rules. A datagram is lost if any rule applies; the first that applies is counted.
     pub loss: Vec<LossRule>,
     /// Datagrams that are overtaken by later ones.
     pub reorder: Reorder,
-    /// How likely a datagram arrives twice.
+    /// The probability that a datagram arrives twice.
     pub duplicate: Probability,
     /// Datagrams that arrive with a byte changed.
     pub corrupt: Corrupt,
-    /// The largest payload that passes, in bytes; `None` lets all pass.
+    /// The largest payload that passes, in bytes; `None` for no limit.
     pub mtu: Option<usize>,
     /// Whether the ECN field is cleared.
     pub bleach: bool,
-    /// The receiver that the datagrams arrive at; `None` takes them at once.
+    /// The receiver at which the datagrams arrive; `None` receives them at once.
     pub host: Option<Host>,
 }
 
-/// A value that holds from some time on.
+/// A value that applies from a given time on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step<T> {
-    /// From when, counted from the first datagram that enters the link, in either direction.
+    /// The start, counted from the first datagram that enters the link, in either direction.
     pub after: Duration,
-    /// What holds then.
+    /// The value from then on.
     pub value: T,
 }
 
@@ -76,8 +77,8 @@ pub struct Jitter {
     pub reorder_by_jitter: bool,
 }
 
-/// How much may wait, without the datagram that is on the wire or being worked on. What comes on top
-/// is dropped.
+/// How much may wait, not counting the datagram on the wire or being processed. Datagrams beyond
+/// the limit are dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueLimit {
     /// Datagrams; `None` for any number.
@@ -87,29 +88,29 @@ pub struct QueueLimit {
 }
 
 impl QueueLimit {
-    /// Whether a datagram of `size` may wait too where `packets` of together `bytes` wait.
+    /// Whether a datagram of `size` bytes may be added to `packets` waiting datagrams of `bytes` in total.
     pub(crate) fn has_room(&self, packets: usize, bytes: u64, size: u64) -> bool {
         self.packets.is_none_or(|limit| packets < limit)
             && self.bytes.is_none_or(|limit| bytes.saturating_add(size) <= limit)
     }
 }
 
-/// Datagrams that are held back, so that later ones overtake them.
+/// Datagrams that are held back so that later ones overtake them.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Reorder {
-    /// How likely a datagram is held back.
+    /// The probability that a datagram is held back.
     pub probability: Probability,
-    /// For how long, on top of its delay.
+    /// How long it is held back, in addition to its delay.
     pub by: Duration,
 }
 
 /// Datagrams that are delivered with one byte changed.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Corrupt {
-    /// How likely a datagram is changed. An empty one has no byte to change.
+    /// The probability that a datagram is changed. An empty one has no byte to change.
     pub probability: Probability,
-    /// After this many corrupt datagrams in a row the next one stays intact; `None` has no such end.
+    /// After this many corrupt datagrams in a row the next one stays intact; `None` for no limit.
     pub maximum_run: Option<u32>,
-    /// The changed byte is one of this many first bytes; `None` takes any byte.
+    /// The changed byte is among this many first bytes; `None` for any byte.
     pub within: Option<usize>,
 }

@@ -28,7 +28,7 @@ impl Counters {
     }
 }
 
-/// Counts of one direction so far, in datagrams unless stated otherwise.
+/// What one direction has done so far; in datagrams unless stated otherwise.
 ///
 /// At any time `received + duplicated == delivered + dropped() + in_pipe`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -41,7 +41,7 @@ pub struct WayCounters {
     pub delivered: u64,
     /// Bytes of payload that came out.
     pub delivered_bytes: u64,
-    /// In the queue, on the wire, in flight or at the receiver.
+    /// In the queue, on the wire, under way or at the receiver.
     pub in_pipe: u64,
     /// [`DropReason::Random`].
     pub lost_random: u64,
@@ -71,7 +71,7 @@ pub struct WayCounters {
     pub reordered: u64,
     /// Copies that the link made.
     pub duplicated: u64,
-    /// Sent on with a byte changed (a copy of one is not counted again).
+    /// Forwarded with a byte changed (a copy of such a datagram is not counted again).
     pub corrupted: u64,
     /// Marked CE by the queue.
     pub marked: u64,
@@ -80,7 +80,7 @@ pub struct WayCounters {
 }
 
 impl WayCounters {
-    /// Everything that was dropped, for whatever reason.
+    /// The total number of drops, for all reasons.
     pub fn dropped(&self) -> u64 {
         [
             self.lost_random,

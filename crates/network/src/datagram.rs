@@ -69,16 +69,16 @@ pub struct Datagram {
     pub payload: Vec<u8>,
     /// The ECN codepoint.
     pub ecn: Ecn,
-    /// A number that the caller chooses and finds again at the other end, such as the client that sent the datagram. Counters
-    /// are kept for each flow ([`Link::flow`](crate::Link::flow)), and each can have its own delay
-    /// ([`FlowDelay`](crate::FlowDelay)).
+    /// Any number that the caller needs again at the other end, such as the index of the client
+    /// that sent it. Counters are kept per flow ([`Link::flow`](crate::Link::flow)), and each flow
+    /// can have a delay of its own ([`FlowDelay`](crate::FlowDelay)).
     pub flow: u32,
 }
 
 /// A datagram that comes out of the link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delivery {
-    /// In which direction it went.
+    /// The direction in which it traveled.
     pub way: Way,
     /// The datagram.
     pub datagram: Datagram,
@@ -104,7 +104,7 @@ pub struct Delivery {
 /// A datagram that was dropped after it had entered. Its [`Outcome`] was [`Outcome::Entered`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dropped {
-    /// In which direction it went.
+    /// The direction in which it traveled.
     pub way: Way,
     /// The number that it was given when it entered.
     pub number: u64,
@@ -145,22 +145,22 @@ pub enum DropReason {
     /// The queue's discipline dropped it ([`Discipline::CoDel`](crate::Discipline::CoDel),
     /// [`Discipline::DualPi2`](crate::Discipline::DualPi2)). Happens while it waits.
     QueueManagement,
-    /// It was small, and a newer small one of its flow came while it waited.
+    /// It was small, and a newer small datagram of its flow arrived while it waited.
     AckFilter,
     /// The receiver's socket buffer was full when it arrived there.
     SocketBuffer,
-    /// It was addressed to a NAT mapping that no longer existed when it arrived there. Such a
-    /// datagram is dropped at the end of its way.
+    /// It was addressed to a NAT mapping that no longer existed when it arrived at the NAT. Such a
+    /// datagram is dropped at the end of its path.
     OldBinding,
 }
 
-/// What became of a datagram that was handed to a link. Either way it has a number of its own, which
+/// The result of submitting a datagram to a link. In either case it has a unique number; numbers
 /// ascend from zero over both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It is in the link. A discipline, an ACK filter, a socket buffer or an old NAT mapping may still drop it; see
-    /// [`Link::next_drop`](crate::Link::next_drop).
+    /// It is in the link. A discipline, an ACK filter, a socket buffer or an old NAT mapping may
+    /// still drop it there; see [`Link::next_drop`](crate::Link::next_drop).
     Entered {
         /// Its number.
         number: u64,

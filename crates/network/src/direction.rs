@@ -1,4 +1,4 @@
-//! One direction of a link: what becomes of each datagram that enters it.
+//! One direction of a link, which processes each datagram that enters it.
 
 use core::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::queue::Waiting;
 use crate::travel::TravelTimes;
 use crate::{Conditions, Datagram, Delivery, DropReason, Ecn, Way};
 
-/// The most that one direction holds, in bytes of payload plus a little for each datagram. What comes
-/// on top is dropped ([`DropReason::Pipe`]), whatever the queue's own limit is.
+/// The most that one direction holds, in bytes of payload plus a fixed cost per datagram. Datagrams
+/// beyond it are dropped ([`DropReason::Pipe`]), whatever the queue's own limit is.
 pub const PIPE_LIMIT: usize = 64 << 20;
 
-/// The cost of a datagram besides its payload, in bytes.
+/// What a datagram costs in addition to its payload.
 const DATAGRAM_COST: usize = 256;
 
 #[derive(Debug)]
@@ -37,24 +37,24 @@ pub(crate) struct Direction {
     travel: TravelTimes,
     pipe: Pipe,
     host: Option<HostState<usize>>,
-    /// What happens next behind the bottleneck. Kept, because it is asked for all the time.
+    /// The next event behind the bottleneck. Cached, because it is queried often.
     next: Next,
     pub(crate) flows: Flows,
     /// Datagrams that have entered.
     entered: u64,
     /// Bytes of payload that were not dropped on entry.
     passed_bytes: u64,
-    /// Bytes and costs of the datagrams inside.
+    /// The bytes and costs of the datagrams inside.
     held: usize,
     highest_delivered: Option<u64>,
 }
 
-/// What happens next behind the bottleneck. Compared in the order of its fields.
+/// The next event behind the bottleneck. Compared in the order of its fields.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Next {
     pub(crate) at: Timestamp,
-    /// Whether it comes out of the pipe; else the host is done with it, and then its thread takes what
-    /// is in its buffer before anything else arrives.
+    /// Whether a datagram comes out of the pipe; otherwise the host has processed one, and its
+    /// thread reads from its buffer before anything else arrives.
     is_arrival: bool,
     number: u64,
 }
@@ -65,8 +65,8 @@ impl Next {
 }
 
 impl Direction {
-    /// A direction in which flows have their own delays. `random` is the source for each datagram, `schedules` the one for
-    /// times.
+    /// A direction in which flows have delays of their own. `random` supplies the values drawn per
+    /// datagram, `schedules` those drawn for times.
     pub(crate) fn new(
         way: Way,
         mut conditions: Conditions,
@@ -94,7 +94,7 @@ impl Direction {
         }
     }
 
-    /// A datagram enters at `now`; the first of the link did at `first`. All up to then is settled.
+    /// A datagram enters at `now`; the first of the link entered at `first`. Everything up to then is settled.
     pub(crate) fn enter(
         &mut self,
         (now, first): (Timestamp, Timestamp),
@@ -134,7 +134,7 @@ impl Direction {
         Ok(())
     }
 
-    /// Counts a datagram that enters; returns where its flow's counters are.
+    /// Counts a datagram that enters; returns the index of its flow's counters.
     fn count_received(&mut self, datagram: &Datagram, inside: &mut Inside) -> usize {
         let length = datagram.payload.len();
         self.entered = self.entered.saturating_add(1);
@@ -187,7 +187,7 @@ impl Direction {
         }
     }
 
-    /// Advances the bottleneck to `now`.
+    /// Processes the bottleneck's events up to `now`.
     pub(crate) fn settle(&mut self, now: Timestamp, first: Timestamp, inside: &mut Inside) {
         while let Some(bottleneck) = &mut self.bottleneck
             && let Some(exit) = bottleneck.exit(now, first)
@@ -201,7 +201,7 @@ impl Direction {
         }
     }
 
-    /// A datagram leaves the bottleneck at `at`, after it has `waited`.
+    /// A datagram leaves the bottleneck at `at`, after having waited for `waited`.
     fn depart(
         &mut self,
         (at, first): (Timestamp, Timestamp),
@@ -234,7 +234,7 @@ impl Direction {
         }
     }
 
-    /// A copy of the datagram in `slot` comes out with it, if there is room.
+    /// Makes a copy of the datagram in `slot` that comes out with it, if there is room.
     fn duplicate(&mut self, at: Timestamp, slot: usize, inside: &mut Inside) {
         let mut payload = inside.buffer();
         let Some(transit) = inside.transits.get(slot) else { return };
@@ -254,12 +254,12 @@ impl Direction {
         self.pipe.push(Due { at, number, is_copy: true, slot });
     }
 
-    /// What happens next behind the bottleneck.
+    /// The next event behind the bottleneck.
     pub(crate) const fn next(&self) -> Next {
         self.next
     }
 
-    /// Before this nothing comes out.
+    /// Nothing comes out before this.
     pub(crate) fn deadline(&self) -> Timestamp {
         match self.bottleneck.as_ref().and_then(Bottleneck::next) {
             Some(leaves) if leaves < self.next.at => {
@@ -269,7 +269,7 @@ impl Direction {
         }
     }
 
-    /// Performs the event that [`next`](Self::next) returned. `binding` is the NAT mapping of that time.
+    /// Processes the event that [`next`](Self::next) returned. `binding` is the NAT mapping at that time.
     pub(crate) fn step(&mut self, binding: u64, inside: &mut Inside) -> Option<Delivery> {
         let delivery = self.take_step(binding, inside);
         let arrival = self.pipe.next().map_or(Next::NEVER, |due| Next {
@@ -349,7 +349,7 @@ impl Direction {
         inside.recycle(one.datagram.payload);
     }
 
-    /// What a datagram of `length` bytes of payload has below UDP.
+    /// The bytes below UDP of a datagram with `length` bytes of payload.
     fn bytes(&self, length: usize) -> u64 {
         u64::try_from(length).unwrap_or(u64::MAX).saturating_add(self.overhead)
     }
@@ -377,7 +377,8 @@ impl Direction {
         self.passed_bytes
     }
 
-    /// Reports the amount that has passed in the direction `way` to the windows of this direction.
+    /// Informs the windows of this direction about the bytes that have passed in the direction
+    /// `way`.
     pub(crate) fn on_passed(&mut self, now: Timestamp, way: Way, total: u64) {
         self.impairments.on_passed(now, way, total);
     }

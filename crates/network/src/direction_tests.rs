@@ -43,14 +43,14 @@ fn delay_is_exact_and_behind_the_bottleneck() {
 }
 
 #[test]
-fn delay_steps_hold_from_their_time_and_keep_the_order() {
+fn delay_steps_apply_from_their_time_and_preserve_order() {
     let delay_steps =
         vec![Step { after: ms(40), value: ms(10) }, Step { after: ms(20), value: ms(50) }];
     let mut link =
         link_to_client(Conditions { delay: ms(5), delay_steps, ..Conditions::default() });
     let deliveries = stream(&mut link, 8, 100, ms(10));
     let times: Vec<_> = deliveries.iter().map(|delivery| delivery.at).collect();
-    // Sent at 40, 50 and 60, they wait for the one that was sent at 30.
+    // Those sent at 40, 50 and 60 wait for the one that was sent at 30.
     assert_eq!(times, [5, 15, 70, 80, 80, 80, 80, 80].map(at_ms));
     assert_eq!(flows(&deliveries), [0, 1, 2, 3, 4, 5, 6, 7]);
 }
@@ -81,7 +81,7 @@ fn jitter_is_uniform_and_keeps_the_order() {
 }
 
 #[test]
-fn jitter_reorders_where_it_may() {
+fn jitter_reorders_if_permitted() {
     let jitter = Jitter { range: ms(4), reorder_by_jitter: true };
     let mut link = link_to_client(Conditions { delay: ms(10), jitter, ..Conditions::default() });
     let deliveries = stream(&mut link, 1000, 100, ms(1));
@@ -139,7 +139,7 @@ fn a_lost_datagram_has_used_the_bottleneck() {
 }
 
 #[test]
-fn the_first_rule_that_takes_a_datagram_is_counted() {
+fn a_loss_is_counted_under_the_first_rule_that_applies() {
     let list = LossModel::List { numbers: vec![1, 2] };
     let loss = vec![
         LossRule { model: list, window: Window::Always },
@@ -168,7 +168,7 @@ fn loss_in_both_directions_after_the_first_byte_of_the_answer() {
     };
     assert!(passes(0, Way::ToServer));
     assert!(passes(5_000_000, Way::ToServer));
-    // The answer begins: its first datagram passes, nothing behind it does.
+    // The response begins: its first datagram passes, and no later one does.
     assert!(passes(7_000_000, Way::ToClient));
     assert!(!passes(7_000_000, Way::ToClient));
     assert!(!passes(7_000_000, Way::ToServer));
@@ -179,7 +179,7 @@ fn loss_in_both_directions_after_the_first_byte_of_the_answer() {
 }
 
 #[test]
-fn what_is_dropped_does_not_open_a_window() {
+fn dropped_datagrams_do_not_open_a_window() {
     let window = Window::AfterBytes { way: Way::ToClient, bytes: 200, length: None };
     let lost = LossRule { model: LossModel::List { numbers: vec![1, 2] }, window: Window::Always };
     let loss = vec![lost, LossRule::blackhole(window)];
@@ -201,7 +201,7 @@ fn held_back_datagrams_are_overtaken() {
         held_back += u64::from(delay == ms(15));
     }
     assert!((900..1100).contains(&held_back), "{held_back}");
-    // One is not overtaken if all of the next five are held back too: hardly ever.
+    // A datagram is not overtaken if the next five are all held back too: that hardly ever happens.
     let reordered = link.counters().to_client.reordered;
     assert!(reordered <= held_back && held_back - reordered < 5, "{reordered} of {held_back}");
 }
@@ -294,7 +294,7 @@ fn ecn_passes_unless_it_is_bleached() {
 }
 
 #[test]
-fn a_long_wait_marks_what_can_be_marked() {
+fn a_long_wait_marks_ecn_capable_datagrams() {
     let mark_above = Some(ms(2));
     let mut link = link_to_client(Conditions { rate: RATE, mark_above, ..Conditions::default() });
     let codepoints = [Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::Ect1, Ecn::NotEct, Ecn::Ce];
@@ -307,7 +307,7 @@ fn a_long_wait_marks_what_can_be_marked() {
     assert_eq!(link.counters().to_client.marked, 2);
 }
 
-/// Fills the pipe with datagrams of `size` bytes and returns how many it takes.
+/// Fills the pipe with datagrams of `size` bytes and returns how many fit.
 fn fill(link: &mut Link, now: Timestamp, size: usize) -> usize {
     let mut taken = 0;
     while link.submit(now, Way::ToClient, datagram(0, size)).has_entered() {
@@ -324,12 +324,12 @@ fn the_pipe_is_bounded() {
     assert_eq!(fill(&mut link, at_ms(0), size), places);
     assert_eq!(link.counters().to_client.dropped_pipe, 1);
     assert_eq!(drain(&mut link).len(), places);
-    // All of it is free again.
+    // All of the space is free again.
     assert_eq!(fill(&mut link, at_ms(5000), size), places);
 }
 
 #[test]
-fn a_datagram_costs_no_more_than_is_counted() {
+fn a_datagram_costs_at_most_what_is_counted() {
     let places = size_of::<Transit>() + size_of::<Due>() + size_of::<Waiting>();
     assert!(places + 2 * size_of::<usize>() <= DATAGRAM_COST, "{places}");
 }
@@ -351,7 +351,7 @@ fn copies_take_their_place_in_the_pipe() {
         link_to_client(Conditions { delay: ms(1000), duplicate, ..Conditions::default() });
     let size = 1 << 20;
     let places = PIPE_LIMIT / (size + DATAGRAM_COST);
-    // An odd number of places: the last datagram has none for its copy.
+    // An odd number of places: there is none left for the last datagram's copy.
     assert_eq!(places, 63);
     assert_eq!(fill(&mut link, at_ms(0), size), 32);
     assert_eq!(link.counters().to_client.duplicated, 31);

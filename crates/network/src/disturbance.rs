@@ -1,4 +1,4 @@
-//! What happens to a link once, at a moment that is chosen in advance.
+//! Events that happen to a link once, at a moment chosen in advance.
 
 use core::time::Duration;
 
@@ -7,7 +7,8 @@ use clearway_units::{Random, Timestamp};
 use crate::impairments::{Change, change};
 use crate::{Reorder, Way};
 
-/// A single event on a link, in addition to its [`Conditions`](crate::Conditions), which always apply.
+/// Something that happens to a link once, in addition to the permanent effects of its
+/// [`Conditions`](crate::Conditions).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Disturbance {
     /// When it happens.
@@ -16,48 +17,48 @@ pub struct Disturbance {
     pub effect: Effect,
 }
 
-/// A moment in the life of a link.
+/// A moment in the lifetime of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moment {
-    /// When a datagram enters, which is the first to which it applies.
+    /// When a datagram enters; it is the first datagram affected.
     Datagram {
         /// Its direction.
         way: Way,
-        /// Its place among the datagrams of that direction; the first is number one.
+        /// Its position among the datagrams of that direction; the first is number one.
         number: u64,
     },
-    /// So long after the first datagram, in either direction.
+    /// This long after the first datagram, in either direction.
     After(Duration),
 }
 
-/// What a [`Disturbance`] does. What is already inside the link passes, except to an old NAT mapping.
+/// What a [`Disturbance`] does. Datagrams already inside the link pass, except to an old NAT mapping.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Effect {
-    /// The NAT in front of the client makes a new mapping, as by [`Rebind`](crate::Rebind).
+    /// The NAT in front of the client makes a new mapping, as with [`Rebind`](crate::Rebind).
     Rebind {
         /// Whether the client's IP address changes with its port.
         address: bool,
     },
-    /// Nothing that enters passes for a while.
+    /// No datagram that enters passes for a while.
     Silence {
         /// The direction; `None` for both.
         way: Option<Way>,
         /// For how long.
         length: Duration,
     },
-    /// The first datagram that enters in a direction fares differently.
+    /// The first datagram that enters in a direction is treated differently.
     One {
         /// The direction.
         way: Way,
-        /// How it fares.
+        /// What happens to it.
         fate: Fate,
     },
-    /// From then on datagrams are held back, in both directions.
+    /// From then on datagrams may be held back, in both directions.
     Reorder(Reorder),
 }
 
-/// What becomes of a single datagram.
+/// What happens to a single datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// It is lost.
@@ -66,14 +67,14 @@ pub enum Fate {
     Doubled,
     /// It arrives with one byte changed.
     Corrupted {
-        /// The changed byte is one of this many first bytes; `None` takes any byte.
+        /// The changed byte is among this many first bytes; `None` for any byte.
         within: Option<usize>,
     },
-    /// It arrives so much later, after others that entered later.
+    /// It arrives this much later, after others that entered later.
     Delayed(Duration),
 }
 
-/// What all disturbances together do to a datagram.
+/// The combined effect of all disturbances on a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Verdict {
     pub(crate) is_lost: bool,
@@ -86,18 +87,18 @@ pub(crate) struct Verdict {
 #[derive(Debug)]
 pub(crate) struct Disturbances {
     list: Vec<Pending>,
-    /// The source of what is drawn for each datagram.
+    /// The source of the random values drawn for each datagram.
     random: Random,
-    /// What is drawn for one datagram follows from this and from its place.
+    /// The random values for a single datagram are derived from this and the datagram's position.
     seed: u64,
 }
 
 #[derive(Debug)]
 struct Pending {
     disturbance: Disturbance,
-    /// When its moment comes, or came; not known of a datagram that has not entered.
+    /// When its moment comes, or came; unknown while the datagram that triggers it has not entered.
     start: Option<Timestamp>,
-    /// Whether its one datagram has entered.
+    /// Whether the one datagram has entered.
     is_spent: bool,
 }
 
@@ -108,8 +109,8 @@ impl Disturbances {
         Self { list: list.into_iter().map(pending).collect(), random, seed }
     }
 
-    /// The datagram `number` of the direction `way` is about to enter at `now`; the first of the link did
-    /// at `first`.
+    /// The datagram `number` of the direction `way` is about to enter at `now`; the first of the
+    /// link entered at `first`.
     pub(crate) fn on_entry(&mut self, (now, first): (Timestamp, Timestamp), way: Way, number: u64) {
         for one in &mut self.list {
             let start = match one.disturbance.moment {
@@ -121,7 +122,8 @@ impl Disturbances {
         }
     }
 
-    /// What becomes of the datagram `number` of `length` bytes that enters the direction `way` at `now`.
+    /// The effect on the datagram `number` of `length` bytes that enters the direction `way` at
+    /// `now`.
     pub(crate) fn judge(
         &mut self,
         now: Timestamp,
@@ -154,13 +156,13 @@ impl Disturbances {
         verdict
     }
 
-    /// How many times the NAT has rebound until `now`.
+    /// How many NAT mappings were forgotten by disturbances up to `now`.
     pub(crate) fn rebinds(&self, now: Timestamp) -> u64 {
         let happened = self.changes().filter(|(start, _)| *start <= now).count();
         u64::try_from(happened).unwrap_or(u64::MAX)
     }
 
-    /// When the NAT rebound, and whether the IP address changed.
+    /// When mappings were forgotten, and whether the IP address changed.
     pub(crate) fn changes(&self) -> impl Iterator<Item = (Timestamp, bool)> {
         self.list.iter().filter_map(|one| match one.disturbance.effect {
             Effect::Rebind { address } => Some((one.start?, address)),

@@ -21,7 +21,7 @@ fn after(milliseconds: u64, effect: Effect) -> Disturbance {
     Disturbance { moment: Moment::After(ms(milliseconds)), effect }
 }
 
-/// A datagram a millisecond in each direction, and all that comes out.
+/// Sends a datagram per millisecond in each direction and returns everything that comes out.
 fn exchange(link: &mut Link, count: u64) -> Vec<Delivery> {
     let mut deliveries = Vec::new();
     for now in (0..count).map(at_ms) {
@@ -33,7 +33,7 @@ fn exchange(link: &mut Link, count: u64) -> Vec<Delivery> {
     deliveries
 }
 
-/// The times at which datagrams of `way` entered that came out, in the order in which they did.
+/// The entry times of the datagrams of `way` that came out, in the order in which they came out.
 fn entered(deliveries: &[Delivery], way: Way) -> Vec<u64> {
     let of_way = deliveries.iter().filter(|one| one.way == way);
     of_way.map(|one| one.entered.as_nanos() / 1_000_000).collect()
@@ -64,14 +64,14 @@ fn one_datagram_is_lost_doubled_corrupted_or_late() {
 }
 
 #[test]
-fn a_time_takes_the_first_datagram_from_then_on() {
+fn a_moment_in_time_applies_to_the_first_datagram_from_then_on() {
     let (way, fate) = (Way::ToServer, Fate::Lost);
     let mut link = link(&[after(3, Effect::One { way, fate })]);
     assert_eq!(entered(&exchange(&mut link, 6), way), [0, 1, 2, 4, 5]);
 }
 
 #[test]
-fn silence_takes_what_enters_while_it_lasts() {
+fn silence_drops_datagrams_that_enter_while_it_lasts() {
     let effect = |way| Effect::Silence { way, length: ms(2) };
     let ways = [Some(Way::ToServer), Some(Way::ToClient), None];
     for silent in ways {
@@ -88,7 +88,7 @@ fn silence_takes_what_enters_while_it_lasts() {
 }
 
 #[test]
-fn what_was_sent_to_the_mapping_before_is_dropped() {
+fn datagrams_sent_to_the_previous_mapping_are_dropped() {
     for disturbance in [
         after(3, Effect::Rebind { address: false }),
         at_datagram(Way::ToServer, 4, Effect::Rebind { address: true }),
@@ -131,7 +131,7 @@ fn a_path_begins_to_reorder() {
 }
 
 #[test]
-fn what_others_draw_does_not_change() {
+fn disturbances_do_not_change_other_draws() {
     let run = |disturbances| {
         let rough = Conditions {
             delay: ms(5),
@@ -153,7 +153,7 @@ fn what_others_draw_does_not_change() {
 }
 
 #[test]
-fn the_loss_is_said_at_entry() {
+fn the_loss_is_reported_at_entry() {
     let way = Way::ToServer;
     let mut link = link(&[at_datagram(way, 1, Effect::One { way, fate: Fate::Lost })]);
     let outcome = link.submit(at_ms(0), way, datagram(0, 1));

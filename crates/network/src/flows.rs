@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use crate::counters::increment;
 
-/// What a flow's way has on top of the link's, such as a longer way to its server. It comes after the
+/// Additional delay of one flow, such as a longer path to its server. It applies after the
 /// bottleneck, which all flows share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowDelay {
@@ -15,7 +15,7 @@ pub struct FlowDelay {
     pub to_client: Duration,
 }
 
-/// The counts of one flow in one direction.
+/// What one direction has done to the datagrams of one flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowCounters {
     /// Handed to the link.
@@ -26,13 +26,13 @@ pub struct FlowCounters {
     pub delivered: u64,
     /// Bytes of payload that came out.
     pub delivered_bytes: u64,
-    /// Dropped, for whatever reason.
+    /// Dropped, for any reason.
     pub dropped: u64,
-    /// Datagrams that left the bottleneck; the two counts below are about these.
+    /// Left the bottleneck for delivery; the two fields below cover these datagrams.
     pub queued: u64,
-    /// The longest that one of them waited for the bottleneck.
+    /// The longest time that one of them waited for the bottleneck.
     pub queueing_delay_maximum: Duration,
-    /// What all of them waited, added up.
+    /// The sum of the times that they waited.
     pub queueing_delay_total: Duration,
 }
 
@@ -50,8 +50,8 @@ impl FlowCounters {
     }
 }
 
-/// Of so many flows a direction keeps counters. Those that come later are in the direction's own
-/// counters only.
+/// The number of flows for which a direction keeps counters. Later flows are counted only in the
+/// direction's own counters.
 pub const FLOW_LIMIT: usize = 65_536;
 
 /// The flows of one direction.
@@ -59,12 +59,12 @@ pub const FLOW_LIMIT: usize = 65_536;
 pub(crate) struct Flows {
     places: BTreeMap<u32, usize>,
     counters: Vec<FlowCounters>,
-    /// The flow that was asked for last: mostly the next one's too.
+    /// The flow that was looked up last: usually it is the next one too.
     last: Option<(u32, usize)>,
 }
 
 impl Flows {
-    /// Where the flow's counters are; a place of none if there are too many flows.
+    /// The index of the flow's counters; an index that does not exist if there are too many flows.
     pub(crate) fn place(&mut self, flow: u32) -> usize {
         if let Some((last, place)) = self.last
             && last == flow
@@ -93,7 +93,7 @@ impl Flows {
         self.counters.get(*self.places.get(&flow)?)
     }
 
-    /// In the order of the flows' numbers.
+    /// Ordered by the flows' numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &FlowCounters)> {
         self.places.iter().filter_map(|(flow, place)| Some((*flow, self.counters.get(*place)?)))
     }

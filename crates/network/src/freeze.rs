@@ -2,24 +2,24 @@ use core::time::Duration;
 
 use clearway_units::{Random, Timestamp};
 
-/// Times during which no datagram leaves a direction; those that would have left do so at their end, back to back. Radios
-/// that suspend to scan other channels behave like this, and links that compress ACKs.
+/// Times during which a direction delivers nothing; delayed datagrams come out at the end, back to
+/// back. Models a radio that suspends to scan other channels; this also compresses ACKs.
 ///
 /// A freeze holds datagrams that have passed the bottleneck. For one that fills the queue, use
-/// [`Conditions::rate_steps`](crate::Conditions::rate_steps) with a rate of zero. Six freezes of 250 ms that are 5 ms
-/// apart have a period of 255 ms and a count of 6.
+/// [`Conditions::rate_steps`](crate::Conditions::rate_steps) with a rate of zero. Six freezes of
+/// 250 ms with 5 ms between them have a period of 255 ms and a count of 6.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Freezes {
-    /// The start of the first, counted from the first datagram that enters the link, in either
-    /// direction.
+    /// The start of the first freeze, counted from the first datagram that enters the link, in
+    /// either direction.
     pub start: Duration,
-    /// From start to start. Zero has only the first.
+    /// The time from start to start. Zero means that there is only one.
     pub period: Duration,
-    /// How long each lasts. One that is as long as the period goes over into the next.
+    /// How long each lasts. A length equal to the period joins one freeze to the next.
     pub length: Duration,
-    /// How many there are; `None` has no end.
+    /// The number of freezes; `None` for no end.
     pub count: Option<u64>,
-    /// Each starts later than that by a random time, up to this; less if it would run into the next.
+    /// Each starts later by a random time up to this; less if it would run into the next.
     pub spread: Duration,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct FreezesState {
     count: u64,
     spread: u64,
     seed: u64,
-    /// The last freeze that was asked about, and how much later it starts.
+    /// The last freeze looked up, and how much later it starts.
     shift: Option<(u64, u64)>,
 }
 
@@ -51,7 +51,7 @@ impl FreezesState {
         }
     }
 
-    /// When that comes out which would come out at `at`, if the first datagram entered at `first`.
+    /// When a datagram due at `at` comes out, if the first datagram entered at `first`.
     pub(crate) fn release(&mut self, first: Timestamp, at: Timestamp) -> Timestamp {
         let Some(since) = at.as_nanos().checked_sub(first.as_nanos().saturating_add(self.start))
         else {
@@ -75,8 +75,8 @@ impl FreezesState {
         first + Duration::from_nanos(self.start) + Duration::from_nanos(since)
     }
 
-    /// How much later than by its period freeze `number` starts. Depends on nothing but the seed and
-    /// the number, so that it does not matter who asks when.
+    /// How much later than its regular start freeze `number` starts. Depends only on the seed and
+    /// the number, so that the order of the calls does not matter.
     fn shift(&mut self, number: u64) -> u64 {
         match self.shift {
             _ if self.spread == 0 => 0,
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_what_falls_into_a_freeze_until_its_end() {
+    fn holds_datagrams_due_in_a_freeze_until_its_end() {
         let mut state = state(freezes(1000, 500, 250, Some(2)));
         let pairs = [
             (0, 0),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn random_starts_stay_within_their_spread_and_do_not_depend_on_the_questions() {
+    fn random_starts_stay_within_their_spread_and_do_not_depend_on_the_calls() {
         let spread = Freezes { spread: ms(60), ..freezes(0, 100, 20, None) };
         let released = |at| state(spread).release(at_ms(0), at_ms(at));
         let mut asked_in_order = state(spread);

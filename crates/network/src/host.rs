@@ -7,26 +7,27 @@ use crate::QueueLimit;
 
 /// The receiving end of a direction: a socket buffer, and one thread that empties it.
 ///
-/// The thread reads a batch, which frees its place in the buffer, then hands out its datagrams one
-/// after the other. A datagram comes out of the link when the thread is done with it.
+/// The thread reads a batch, which frees its space in the buffer, then delivers its datagrams one
+/// after the other. A datagram comes out of the link when the thread has processed it.
 ///
-/// Above the rate at which the thread works the buffer fills; a larger one buys time, not throughput.
-/// Published figures: a proxy whose thread takes 20 to 50 us for each datagram, behind a buffer of 2 MB.
+/// At more than the thread's rate the buffer fills; a larger buffer gains time, not throughput.
+/// Published measurements: a proxy whose thread takes 20 to 50 us per datagram, behind a buffer of
+/// 2 MB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Host {
-    /// How much the socket buffer holds, in payload plus
+    /// The size of the socket buffer, in payload plus
     /// [`Conditions::overhead`](crate::Conditions::overhead).
     pub buffer: QueueLimit,
-    /// How long the thread takes for a datagram.
+    /// How long the thread takes per datagram.
     pub service: Duration,
-    /// How long it takes for a batch on top of that.
+    /// The additional time per batch.
     pub batch_service: Duration,
     /// How many datagrams it reads at once; zero counts as one.
     pub batch: usize,
 }
 
 impl Default for Host {
-    /// One that takes no time.
+    /// A host that takes no time.
     fn default() -> Self {
         Self {
             buffer: QueueLimit::default(),
@@ -43,9 +44,9 @@ pub(crate) struct HostState<T> {
     host: Host,
     buffer: VecDeque<(T, u64)>,
     bytes: u64,
-    /// What the thread has read and not yet handed out.
+    /// Datagrams that the thread has read and not yet delivered.
     batch: VecDeque<T>,
-    /// When it is done with the first of them.
+    /// When it has processed the first of them.
     done: Timestamp,
 }
 
@@ -55,7 +56,7 @@ impl<T> HostState<T> {
         Self { host, buffer, bytes: 0, batch, done: Timestamp::FAR_FUTURE }
     }
 
-    /// A datagram arrives at `now`; it comes back if the buffer is full.
+    /// A datagram arrives at `now`; it is returned if the buffer is full.
     pub(crate) fn arrive(&mut self, now: Timestamp, datagram: T, bytes: u64) -> Result<(), T> {
         if self.batch.is_empty() {
             self.batch.push_back(datagram);
@@ -70,12 +71,12 @@ impl<T> HostState<T> {
         Ok(())
     }
 
-    /// When the thread hands out the next datagram.
+    /// When the thread delivers the next datagram.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         (!self.batch.is_empty()).then_some(self.done)
     }
 
-    /// Hands out the next datagram.
+    /// Delivers the next datagram.
     pub(crate) fn complete(&mut self) -> Option<T> {
         let datagram = self.batch.pop_front()?;
         if self.batch.is_empty() {

@@ -21,12 +21,12 @@ fn buffer(packets: Option<usize>, bytes: Option<u64>) -> QueueLimit {
 }
 
 #[test]
-fn one_thread_hands_out_one_after_the_other() {
+fn one_thread_delivers_datagrams_one_after_the_other() {
     let mut link = link(Host { service: us(30), ..Host::default() });
     let deliveries = stream(&mut link, 4, 1200, Duration::from_micros(10));
     let times: Vec<_> = deliveries.iter().map(|delivery| delivery.at).collect();
     assert_eq!(times, [30, 60, 90, 120].map(at_us));
-    // An idle thread takes the next one at once.
+    // An idle thread processes the next one at once.
     link.submit(at_ms(5), Way::ToClient, datagram(9, 1200));
     assert_eq!(link.deadline(), Some(at_ms(5)));
     assert_eq!(link.poll(at_ms(5)), None);
@@ -34,11 +34,11 @@ fn one_thread_hands_out_one_after_the_other() {
 }
 
 #[test]
-fn a_batch_pays_its_price_once_and_frees_the_buffer_at_once() {
+fn a_batch_costs_its_time_once_and_frees_the_buffer_at_once() {
     let host =
         Host { service: us(10), batch_service: us(50), batch: 3, buffer: buffer(Some(5), None) };
     let mut link = link(host);
-    // The first is read alone; five wait; the seventh finds no room.
+    // The first is read alone; five wait; there is no room for the seventh.
     let deliveries = stream(&mut link, 7, 100, Duration::ZERO);
     assert_eq!(flows(&deliveries), [0, 1, 2, 3, 4, 5]);
     let times: Vec<_> = deliveries.iter().map(|delivery| delivery.at).collect();
@@ -54,8 +54,8 @@ fn bytes_count_with_their_overhead() {
     assert_eq!(flows(&stream(&mut link, 5, 1100, Duration::ZERO)), [0, 1, 2]);
 }
 
-/// Offers datagrams of 1250 bytes for `seconds` at `rate`; returns how many came out, how many were
-/// dropped, when the first drop was, and how long the last one took.
+/// Sends datagrams of 1250 bytes for `seconds` at `rate`; returns how many came out, how many were
+/// dropped, when the first was dropped, and how long the last one took.
 fn offer(
     service: Duration,
     socket_buffer: u64,
@@ -84,21 +84,21 @@ fn offer(
     (delivered, dropped, first_drop.unwrap_or(Duration::MAX), last_delay)
 }
 
-/// The failure of a UDP proxy that was published: at 40 us for each datagram a thread manages 25,000
-/// in a second, 250 Mbit/s of 1250 bytes. It is offered a fifth more.
+/// The published failure of a UDP proxy: at 40 us per datagram a thread manages 25,000 in a second,
+/// which is 250 Mbit/s of 1250 bytes. The load is a fifth above that.
 #[test]
-fn above_the_service_rate_a_larger_buffer_buys_seconds_and_no_throughput() {
+fn above_the_service_rate_a_larger_buffer_gains_time_but_no_throughput() {
     let rate = Rate::from_bits_per_second(300_000_000);
     let (small, small_dropped, small_first, small_delay) = offer(us(40), 200_000, rate, 3);
     let (large, large_dropped, large_first, large_delay) = offer(us(40), 2_000_000, rate, 3);
-    // Throughput is the thread's, whatever the buffer.
+    // The thread determines the throughput, whatever the buffer.
     assert!(small.abs_diff(75_000) <= 2 && large.abs_diff(75_000) <= 2, "{small} {large}");
-    // What the larger one bought: the time to fill it at 6.25 MB/s, once.
+    // What the larger buffer gains: the time to fill it at 6.25 MB/s, once.
     let bought = large_first.checked_sub(small_first).unwrap();
     assert!(bought.abs_diff(ms(288)) < ms(2), "{bought:?}");
-    // 1440 datagrams more are not dropped, because they wait.
+    // 1440 more datagrams are not dropped, because they wait.
     assert_eq!(small_dropped - large_dropped, 1440);
-    // And everyone waits ten times as long: 2 MB at 31.25 MB/s.
+    // And every datagram waits ten times as long: 2 MB at 31.25 MB/s.
     assert!(small_delay.abs_diff(us(6400)) < us(200), "{small_delay:?}");
     assert!(large_delay.abs_diff(ms(64)) < ms(1), "{large_delay:?}");
 }
@@ -111,7 +111,7 @@ fn below_the_service_rate_nothing_is_dropped() {
 }
 
 #[test]
-fn what_a_thread_that_is_never_done_holds_stays_inside() {
+fn datagrams_of_a_thread_that_never_finishes_stay_inside() {
     let mut link = link(Host { service: Duration::MAX, ..Host::default() });
     stream(&mut link, 3, 10, ms(1));
     assert_eq!(drain(&mut link), []);

@@ -1,4 +1,4 @@
-//! Everything random about a datagram, drawn when it enters.
+//! All random values of a datagram, drawn when it enters.
 
 use clearway_units::{Random, Timestamp};
 
@@ -7,7 +7,7 @@ use crate::inside::Travel;
 use crate::loss::{LossState, capped};
 use crate::{Conditions, Corrupt, DropReason, Probability, Reorder, Way};
 
-/// One source for each impairment that draws; each loss rule has its own.
+/// One random source per impairment; each loss rule has its own.
 #[derive(Debug)]
 pub(crate) struct Impairments {
     loss: Vec<LossState>,
@@ -27,7 +27,7 @@ struct Sources {
     corrupt: Random,
 }
 
-/// What was drawn for one datagram.
+/// The values drawn for one datagram.
 pub(crate) struct Draws {
     pub(crate) lost: Option<DropReason>,
     pub(crate) travel: Travel,
@@ -37,8 +37,8 @@ pub(crate) struct Draws {
 /// Which byte of a datagram is changed, and which of its bits.
 pub(crate) type Change = (usize, u8);
 
-/// A change to one of the first bytes, `within` many, of a datagram of `length` bytes; to any if it is
-/// `None`.
+/// A change to one of the first `within` bytes of a datagram of `length` bytes, or to any byte if
+/// `within` is `None`.
 pub(crate) fn change(length: usize, within: Option<usize>, random: &mut Random) -> Change {
     let reach = within.map_or(length, |within| within.min(length));
     let position = random.below(u64::try_from(reach).unwrap_or(u64::MAX));
@@ -48,7 +48,7 @@ pub(crate) fn change(length: usize, within: Option<usize>, random: &mut Random) 
 }
 
 impl Draws {
-    /// What disturbances do comes on top.
+    /// Adds the effects of disturbances.
     pub(crate) fn disturb(&mut self, verdict: Verdict) {
         let Verdict { is_lost, is_doubled, corruption, held_back } = verdict;
         self.lost = self.lost.or(is_lost.then_some(DropReason::Disturbance));
@@ -82,8 +82,8 @@ impl Impairments {
         }
     }
 
-    /// Draws for the datagram that enters as number `entered` of its direction, whether or not it
-    /// matters in the end.
+    /// Draws the values for the datagram that enters as number `entered` of its direction, whether
+    /// or not they turn out to matter.
     pub(crate) fn draw(
         &mut self,
         (now, first): (Timestamp, Timestamp),
@@ -116,7 +116,8 @@ impl Impairments {
         Draws { lost, travel, corruption }
     }
 
-    /// Reports the amount that has passed in the direction `way` to the windows of this direction.
+    /// Informs the windows of this direction about the bytes that have passed in the direction
+    /// `way`.
     pub(crate) fn on_passed(&mut self, now: Timestamp, way: Way, total: u64) {
         for rule in &mut self.loss {
             rule.on_passed(now, way, total);

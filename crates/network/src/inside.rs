@@ -1,4 +1,4 @@
-//! What is inside a link.
+//! The contents of a link.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use crate::counters::increment;
 use crate::flows::Flows;
 use crate::{Counters, Datagram, DropReason, Dropped, Way};
 
-/// How many payload buffers are kept for the next datagrams.
+/// How many payload buffers are kept for reuse.
 const SPARE_BUFFERS: usize = 1024;
 
 /// A datagram that enters.
@@ -21,7 +21,7 @@ pub(crate) struct Entry {
     pub(crate) datagram: Datagram,
 }
 
-/// A datagram inside the link. It stays in one place; queues hold only the number of its slot.
+/// A datagram inside the link. It stays in its slot; queues hold only the slot's number.
 #[derive(Debug)]
 pub(crate) struct Transit {
     pub(crate) datagram: Datagram,
@@ -29,12 +29,12 @@ pub(crate) struct Transit {
     pub(crate) binding: u64,
     pub(crate) entered: Timestamp,
     pub(crate) queued: Duration,
-    /// Of the flow's counters.
+    /// The index of the flow's counters.
     pub(crate) place: usize,
     pub(crate) travel: Travel,
     pub(crate) is_marked: bool,
     pub(crate) is_copy: bool,
-    /// It was counted as lost on entry, and only takes its place in the queue and its time on the wire.
+    /// It was counted as lost on entry, and only occupies its place in the queue and its time on the wire.
     pub(crate) is_lost: bool,
 }
 
@@ -56,12 +56,12 @@ impl Transit {
     }
 }
 
-/// What was drawn on entry for the way behind the bottleneck.
+/// The values drawn on entry for the path behind the bottleneck.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Travel {
     /// In nanoseconds; the middle of the range stands for no change.
     pub(crate) jitter: u64,
-    /// How much longer it travels, out of order.
+    /// How much longer it travels, without preserving order.
     pub(crate) held_back: Option<Duration>,
     pub(crate) is_duplicated: bool,
 }
@@ -70,13 +70,13 @@ pub(crate) struct Travel {
 pub(crate) struct Inside {
     pub(crate) transits: Slab<Transit>,
     pub(crate) counters: Counters,
-    /// Drops after entry that were not yet asked for, if anyone ever asks.
+    /// Drops after entry that have not been returned yet; `None` if they are not recorded.
     pub(crate) drops: Option<VecDeque<Dropped>>,
     spare: Vec<Vec<u8>>,
 }
 
 impl Inside {
-    /// Nothing is inside.
+    /// An empty link.
     pub(crate) fn new(records_drops: bool) -> Self {
         Self { drops: records_drops.then(VecDeque::new), ..Self::default() }
     }
@@ -86,7 +86,7 @@ impl Inside {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Keeps a buffer for later.
+    /// Keeps a buffer for reuse.
     pub(crate) fn recycle(&mut self, mut buffer: Vec<u8>) {
         if self.spare.len() < SPARE_BUFFERS && buffer.capacity() > 0 {
             buffer.clear();

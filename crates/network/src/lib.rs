@@ -1,9 +1,10 @@
-//! The effects of a network on datagrams, as a pure state machine that is given the time.
+//! What a network does to datagrams, as a pure state machine that receives the time as an argument.
 //!
-//! A [`Link`] connects one side called the client and one called the server. Each of its two directions has its own
-//! [`Conditions`]: rate and queue, delay and jitter, loss, reordering, duplication, corruption, a largest datagram, and
-//! changes of ECN. A [`Rebind`] makes the NAT in front of the client change its mapping; a [`Disturbance`] happens once, at
-//! a chosen moment. The lab drives a link in virtual time, a relay drives the same link in real time over UDP sockets.
+//! A [`Link`] is a wire between two sides, called the client and the server. Each of its two
+//! directions has its own [`Conditions`]: rate and queue, delay and jitter, loss, reordering,
+//! duplication, corruption, maximum datagram size, ECN bleaching. A [`Rebind`] makes the NAT in
+//! front of the client forget its mapping; a [`Disturbance`] happens once, at a chosen moment. The
+//! lab drives a link in virtual time; a relay drives the same link in real time over UDP sockets.
 //!
 //! ```
 //! use clearway_network::{Conditions, Datagram, Ecn, Link, LinkConfig, Way, parse_rate};
@@ -23,27 +24,30 @@
 //! # Ok::<(), clearway_network::ParseError>(())
 //! ```
 //!
-//! # The path of a datagram
+//! # The path of a datagram through a link
 //!
-//! When it enters, all random decisions about it are made, and the first of these that applies drops it: it is too large,
-//! the link is full, the policer has no tokens, the queue is full, a loss rule applies. A lost datagram still takes its
-//! place in the queue and its time on the wire. ECN is bleached and bytes are corrupted then too. After that, in this order:
+//! When a datagram enters, all its random values are drawn, and the first of these that applies
+//! drops it: it is too large, the link is full, the policer has no tokens, the queue is full, a
+//! loss rule applies. A datagram lost by a loss rule still takes its place in the queue and its
+//! time on the wire. ECN bleaching and corruption are applied at this point too. After that, in this order:
 //!
-//! 1. It waits in the queue. An ACK filter may drop it there, and the queue's [`Discipline`] may drop or mark it when its
-//!    turn comes. Otherwise it takes its time on the wire, by a rate or a recorded [`Trace`].
-//! 2. A long wait may mark it CE. Duplication: the copy is as corrupt as the original and arrives with it.
+//! 1. It waits in the queue. An ACK filter may drop it there, and the queue's [`Discipline`] may
+//!    drop or mark it when its turn comes; otherwise it takes its time on the wire, by a rate or a
+//!    recorded [`Trace`].
+//! 2. A long wait may mark it CE. It may be duplicated: the copy is as corrupt as the original and
+//!    arrives with it.
 //! 3. Delay, jitter, reordering, then the [`Freezes`] and the tick of the release times.
-//! 4. The NAT drops datagrams that are addressed to an old mapping.
-//! 5. The receiving [`Host`]: a socket buffer that may be full, and a thread that takes its time.
+//! 4. The NAT drops datagrams addressed to an old mapping.
+//! 5. The receiving [`Host`]: a socket buffer that may be full, and a thread that takes time per datagram.
 //!
-//! Each datagram has a number. [`Outcome`], [`Delivery`] and [`Dropped`] contain it, so that a checker can account for each
-//! one: a datagram that entered is delivered, dropped or inside.
+//! Each datagram has a number. [`Outcome`], [`Delivery`] and [`Dropped`] carry it, so that a
+//! checker can account for every datagram: each one that entered is delivered, dropped or still inside.
 //!
 //! # Randomness
 //!
-//! The seed determines everything. Each direction and each impairment has its own source of random numbers, and draws from
-//! it for every datagram that enters, whatever the other impairments do to it. So two runs that differ in one impairment
-//! can be compared: the others do the same to the same datagrams.
+//! The seed determines everything. Each direction and each impairment draws from a random source of
+//! its own, for every datagram that enters, whatever the other impairments do to it. So two runs
+//! that differ in one impairment can be compared: the other impairments treat the same datagrams as before.
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -14,30 +14,30 @@ use crate::{
 /// A link's whole configuration. The default is a perfect wire in both directions.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LinkConfig {
-    /// What happens on the way from the client to the server.
+    /// The conditions from the client to the server.
     pub to_server: Conditions,
-    /// What happens on the way from the server to the client.
+    /// The conditions from the server to the client.
     pub to_client: Conditions,
-    /// Flows with longer ways than the others. If one is named twice, the first counts.
+    /// Flows with additional delay. If a flow is listed twice, the first entry counts.
     pub flows: Vec<FlowDelay>,
-    /// When the client's NAT mapping changes; `None`: never.
+    /// When the client's NAT mapping changes; `None` for never.
     pub rebind: Option<Rebind>,
-    /// What happens once.
+    /// Events that happen once.
     pub disturbances: Vec<Disturbance>,
-    /// Decides everything that is random.
+    /// Determines all random values.
     pub seed: u64,
     /// Whether drops after entry are kept for [`Link::next_drop`].
     pub record_drops: bool,
 }
 
-/// A wire between a client and a server that does to datagrams what a network does.
+/// A wire between a client and a server that treats datagrams as a network does.
 ///
-/// Hand datagrams in with [`submit`](Self::submit), sleep until [`deadline`](Self::deadline), take
-/// datagrams out with [`poll`](Self::poll) until it has none. Nothing enters in the past: a datagram
-/// that is submitted for an earlier time than one given before enters at that one.
+/// Submit datagrams with [`submit`](Self::submit), sleep until [`deadline`](Self::deadline), take
+/// datagrams out with [`poll`](Self::poll) until there are none left. Nothing enters in the past: a
+/// datagram submitted with a time before that of a previous call enters at the time of that call.
 ///
-/// What comes out, and when, does not depend on how often and how late the link is polled, as long as
-/// it never holds [`PIPE_LIMIT`](crate::PIPE_LIMIT).
+/// What comes out, and when, does not depend on how often and how late the link is polled, as long
+/// as it never holds [`PIPE_LIMIT`](crate::PIPE_LIMIT).
 #[derive(Debug)]
 pub struct Link {
     directions: Ways<Direction>,
@@ -56,7 +56,7 @@ impl Link {
     pub fn new(config: LinkConfig) -> Self {
         let mut random = Random::from_number(config.seed);
         let sources = [random.fork(), random.fork()];
-        // Times have random sources of their own, so that the other sources give the same numbers as without them.
+        // Times are drawn from sources of their own, so that the other draws stay the same.
         let schedules = [random.fork(), random.fork()];
         let disturbances = Disturbances::new(config.disturbances, random.fork());
         let delays = |delay: fn(&FlowDelay) -> Duration| {
@@ -85,14 +85,14 @@ impl Link {
         }
     }
 
-    /// A datagram enters at `now`. One to the client is addressed to the current NAT mapping; see
-    /// [`submit_to_client`](Self::submit_to_client) for another one.
+    /// A datagram enters at `now`. One to the client is addressed to the current NAT mapping; for
+    /// another mapping, see [`submit_to_client`](Self::submit_to_client).
     pub fn submit(&mut self, now: Timestamp, way: Way, datagram: Datagram) -> Outcome {
         let now = self.begin(now, way);
         self.enter(now, way, self.binding(now), datagram)
     }
 
-    /// A datagram to the client enters at `now`, addressed to the NAT mapping `binding`.
+    /// A datagram enters at `now` on its way to the client, addressed to the NAT mapping `binding`.
     pub fn submit_to_client(
         &mut self,
         now: Timestamp,
@@ -103,7 +103,7 @@ impl Link {
         self.enter(now, Way::ToClient, binding, datagram)
     }
 
-    /// The generation of the NAT mapping at `now`: zero at first, one more with each change.
+    /// The generation of the NAT mapping at `now`: zero at first, incremented with each change.
     pub fn binding(&self, now: Timestamp) -> u64 {
         self.first.map_or(0, |first| self.generation(first, now))
     }
@@ -112,7 +112,7 @@ impl Link {
     pub fn addresses(&self, binding: u64) -> u64 {
         let Some(first) = self.first else { return 0 };
         let regular = |at| self.rebind.map_or(0, |rebind| rebind.generation(first, at));
-        // The first change by a disturbance makes the mapping that counts it and all changes before it.
+        // The first change by a disturbance makes the mapping that counts it and all earlier changes.
         let disturbed = (1..).zip(self.disturbances.changes());
         let made =
             disturbed.filter(|(count, (at, _))| regular(*at).saturating_add(*count) <= binding);
@@ -130,16 +130,15 @@ impl Link {
         self.first
     }
 
-    /// When to poll next; `None` while nothing will ever come out. Nothing comes out before; mostly
-    /// something comes out then.
+    /// When to poll next; `None` if nothing will ever come out. Nothing comes out before this time;
+    /// usually something comes out at it.
     pub fn deadline(&self) -> Option<Timestamp> {
         let Ways { to_server, to_client } = &self.directions;
         let deadline = to_server.deadline().min(to_client.deadline());
         (deadline < Timestamp::FAR_FUTURE).then_some(deadline)
     }
 
-    /// The next datagram that is due out at `now`, in the order of their times; `None` if there is no
-    /// more.
+    /// The next datagram that is due at `now`, in the order of the due times; `None` if there are no more.
     pub fn poll(&mut self, now: Timestamp) -> Option<Delivery> {
         self.now = self.now.max(now);
         let first = self.first?;
@@ -162,8 +161,8 @@ impl Link {
         }
     }
 
-    /// The next datagram that was dropped after it had entered, in the order in which the link found
-    /// out: poll first. Always `None` without [`LinkConfig::record_drops`].
+    /// The next datagram that was dropped after it had entered, in the order in which the link
+    /// processed the drops: poll first. Always `None` without [`LinkConfig::record_drops`].
     pub fn next_drop(&mut self) -> Option<Dropped> {
         self.inside.drops.as_mut()?.pop_front()
     }
@@ -173,45 +172,45 @@ impl Link {
         &self.inside.counters
     }
 
-    /// The counts of one flow; `None` if none of its datagrams entered.
+    /// What the link has done with one flow; `None` if none of its datagrams entered.
     pub fn flow(&self, way: Way, flow: u32) -> Option<&FlowCounters> {
         self.directions.of(way).flows.get(flow)
     }
 
-    /// What the link has done with each flow that it knows, in the order of their numbers.
+    /// What the link has done with each known flow, in the order of their numbers.
     pub fn flows(&self, way: Way) -> impl Iterator<Item = (u32, &FlowCounters)> {
         self.directions.of(way).flows.iter()
     }
 
-    /// How many bytes waited for the bottleneck at the time of the last call that gave one, overhead
+    /// How many bytes waited for the bottleneck at the latest time passed to the link, overhead
     /// included, without the datagram on the wire.
     pub fn queue_bytes(&self, way: Way) -> u64 {
         self.directions.of(way).waiting().1
     }
 
-    /// How many datagrams waited for the bottleneck then.
+    /// How many datagrams waited for the bottleneck at that time.
     pub fn queue_packets(&self, way: Way) -> usize {
         self.directions.of(way).waiting().0
     }
 
-    /// How long a datagram of `flow` travels that leaves the bottleneck at `at`: the delay of that time
-    /// and the flow's own, without jitter and without what only holds datagrams up.
+    /// The travel time of a datagram of `flow` that leaves the bottleneck at `at`: the delay at
+    /// that time plus the flow's own, without jitter and without anything that holds datagrams back.
     pub fn base_delay(&self, way: Way, flow: u32, at: Timestamp) -> Duration {
         self.directions.of(way).base_delay(self.first.unwrap_or(at), flow, at)
     }
 
-    /// The rate of the bottleneck at `at`; of a trace, its mean. `None` if it takes no time.
+    /// The rate of the bottleneck at `at`; for a trace, its mean. `None` if the bottleneck takes no time.
     pub fn rate(&self, way: Way, at: Timestamp) -> Option<Rate> {
         self.directions.of(way).rate(self.first.unwrap_or(at), at)
     }
 
-    /// An empty buffer for a payload: one that was recycled, if there is any.
+    /// An empty buffer for a payload, recycled if one is available.
     pub fn buffer(&mut self) -> Vec<u8> {
         self.inside.buffer()
     }
 
-    /// Gives back a payload's buffer, for [`buffer`](Self::buffer) and for copies. Those of dropped
-    /// datagrams come back by themselves.
+    /// Returns a payload's buffer, for reuse by [`buffer`](Self::buffer) and for copies. Buffers of
+    /// dropped datagrams are recycled automatically.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         self.inside.recycle(buffer);
     }
@@ -222,7 +221,8 @@ impl Link {
         regular.saturating_add(self.disturbances.rebinds(at))
     }
 
-    /// A datagram is about to enter at `now`, or at the present moment if that is later, which is returned.
+    /// A datagram is about to enter at `now`, or at the link's present time if that is later;
+    /// returns that time.
     fn begin(&mut self, now: Timestamp, way: Way) -> Timestamp {
         let now = self.now.max(now);
         let first = *self.first.get_or_insert(now);

@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::{at_ms, datagram, drain, flows, likely, ms, passes};
 use crate::{Corrupt, Jitter, LossModel, LossRule, Reorder, Window};
 
-/// Conditions in which everything random happens.
+/// Conditions with every kind of random impairment.
 fn rough() -> Conditions {
     let model = LossModel::RandomCapped { probability: likely(0.2), maximum_run: 3 };
     Conditions {
@@ -16,7 +16,7 @@ fn rough() -> Conditions {
     }
 }
 
-/// Sends 500 datagrams in both directions and returns the deliveries.
+/// Sends 500 datagrams in both directions and returns what comes out.
 fn run(config: LinkConfig) -> Vec<Delivery> {
     let mut link = Link::new(config);
     for flow in 0..500 {
@@ -48,7 +48,7 @@ fn deliveries_of_both_directions_come_in_time_order() {
         let way = if flow % 2 == 0 { Way::ToServer } else { Way::ToClient };
         link.submit(at_ms(flow.into()), way, datagram(flow, 10));
     }
-    // A driver that comes late gets the same order and the same times.
+    // A driver that polls late gets the same order and the same times.
     let deliveries: Vec<_> = std::iter::from_fn(|| link.poll(at_ms(1000))).collect();
     assert_eq!(deliveries.len(), 20);
     assert!(deliveries.is_sorted_by_key(|delivery| delivery.at));
@@ -67,7 +67,7 @@ fn time_does_not_go_back() {
 }
 
 #[test]
-fn what_never_comes_out_has_no_deadline() {
+fn datagrams_that_never_come_out_have_no_deadline() {
     let to_server = Conditions { rate: Some(clearway_units::Rate::ZERO), ..Conditions::default() };
     let mut link = Link::new(LinkConfig { to_server, ..LinkConfig::default() });
     let outcome = link.submit(at_ms(0), Way::ToServer, datagram(0, 10));
@@ -87,7 +87,7 @@ fn the_same_seed_gives_the_same_deliveries() {
 
 #[test]
 fn the_deliveries_of_a_seed_are_the_same_on_every_machine() {
-    // FNV-1a over everything that can be observed. A change here means that recorded seeds no longer replay.
+    // FNV-1a over everything observable. A change here means that recorded seeds no longer replay.
     let config =
         LinkConfig { to_server: rough(), to_client: rough(), seed: 42, ..LinkConfig::default() };
     let mut digest = 0xcbf2_9ce4_8422_2325_u64;
@@ -110,7 +110,7 @@ fn directions_are_independent() {
     let (rough_back, perfect_back) = (run(rough_back), run(perfect_back));
     assert_eq!(only(Way::ToServer, &rough_back), only(Way::ToServer, &perfect_back));
     assert_ne!(only(Way::ToClient, &rough_back), only(Way::ToClient, &perfect_back));
-    // The same conditions in both directions still draw different things.
+    // The same conditions in both directions still draw different values.
     let there = flows(&only(Way::ToServer, &rough_back));
     assert_ne!(there, flows(&only(Way::ToClient, &rough_back)));
 }
@@ -120,16 +120,16 @@ fn impairments_are_independent() {
     let run = |to_client| only(Way::ToClient, &run(LinkConfig { to_client, ..Default::default() }));
     let all = run(rough());
     let without_loss = run(Conditions { loss: Vec::new(), ..rough() });
-    // What was delivered before is delivered again, at the same time, with the same byte changed.
+    // The datagrams delivered before are delivered again, at the same time, with the same byte changed.
     assert!(all.len() < without_loss.len());
     assert!(all.iter().all(|delivery| without_loss.contains(delivery)));
-    // The same are lost whatever else happens.
+    // The same datagrams are lost, whatever else happens.
     let plain = run(Conditions { loss: rough().loss, ..Conditions::default() });
     let mut survivors = flows(&all);
     survivors.sort_unstable();
     survivors.dedup();
     assert_eq!(flows(&plain), survivors);
-    // A further rule at the end leaves those before it alone.
+    // A further rule at the end does not affect those before it.
     let further = LossRule::random(likely(0.1));
     let loss = rough().loss.into_iter().chain([further]).collect();
     let more = flows(&run(Conditions { loss, ..Conditions::default() }));
@@ -143,7 +143,7 @@ fn rebinding(to_server: Conditions, to_client: Conditions) -> Link {
 }
 
 #[test]
-fn a_datagram_to_the_server_has_the_mapping_of_its_start() {
+fn a_datagram_to_the_server_has_the_mapping_of_its_entry() {
     let slow = Conditions { delay: ms(30), ..Conditions::default() };
     let mut link = rebinding(slow, Conditions::default());
     for now in [0, 99, 100, 149, 150, 1000] {
@@ -155,7 +155,7 @@ fn a_datagram_to_the_server_has_the_mapping_of_its_start() {
 }
 
 #[test]
-fn a_datagram_to_the_client_needs_the_current_mapping_at_its_end() {
+fn a_datagram_to_the_client_needs_the_mapping_current_at_its_arrival() {
     let slow = Conditions { delay: ms(30), ..Conditions::default() };
     let mut link = rebinding(Conditions::default(), slow);
     link.submit(at_ms(0), Way::ToServer, datagram(9, 10));
@@ -163,7 +163,7 @@ fn a_datagram_to_the_client_needs_the_current_mapping_at_its_end() {
     for (flow, now, binding) in [(0, 69, 0), (1, 70, 0), (2, 105, 0), (3, 106, 1), (4, 107, 7)] {
         link.submit_to_client(at_ms(now), binding, datagram(flow, 10));
     }
-    // Without a mapping it is the current one.
+    // If no mapping is given, it is the current one.
     link.submit(at_ms(110), Way::ToClient, datagram(5, 10));
     let deliveries = only(Way::ToClient, &drain(&mut link));
     assert_eq!(flows(&deliveries), [0, 3, 5]);
@@ -174,16 +174,16 @@ fn a_datagram_to_the_client_needs_the_current_mapping_at_its_end() {
 }
 
 #[test]
-fn a_late_driver_does_not_make_a_mapping_old() {
+fn polling_late_does_not_outdate_a_mapping() {
     let slow = Conditions { delay: ms(30), ..Conditions::default() };
     let mut link = rebinding(Conditions::default(), slow);
     link.submit(at_ms(0), Way::ToClient, datagram(0, 10));
-    // Out at 30 ms, long before the change.
+    // Due at 30 ms, long before the change.
     assert_eq!(link.poll(at_ms(500)).map(|delivery| delivery.at), Some(at_ms(30)));
 }
 
 #[test]
-fn a_change_at_once_meets_the_first_datagram() {
+fn an_immediate_change_affects_the_first_datagram() {
     let rebind = Some(Rebind { first: ms(0), every: None, address: true });
     let mut link = Link::new(LinkConfig { rebind, ..LinkConfig::default() });
     link.submit(at_ms(5), Way::ToServer, datagram(0, 10));
@@ -206,7 +206,7 @@ fn the_interoperability_runner_s_networks_can_be_expressed() {
     assert_eq!(passes(&mut link, Way::ToServer, 10), expected);
     assert_eq!(passes(&mut link, Way::ToClient, 10), [true; 10]);
 
-    // The black hole: both directions dead from 5 s on for 2 s.
+    // The black hole: no datagrams in either direction from 5 s on for 2 s.
     let window = Window::FromFirstDatagram { after: ms(5000), length: Some(ms(2000)) };
     let dead = Conditions { loss: vec![LossRule::blackhole(window)], ..Conditions::default() };
     let config = LinkConfig { to_server: dead.clone(), to_client: dead, ..LinkConfig::default() };

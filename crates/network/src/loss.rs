@@ -3,17 +3,17 @@ use clearway_units::{Random, Timestamp};
 use crate::window::WindowState;
 use crate::{DropReason, Probability, Way, Window};
 
-/// What is lost, and when.
+/// Which datagrams are lost, and when.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LossRule {
-    /// Which datagrams.
+    /// Which datagrams are lost.
     pub model: LossModel,
-    /// When the rule holds. While it does not, it draws nothing and its bursts stand still.
+    /// When the rule applies. While it does not, it draws nothing and its bursts do not progress.
     pub window: Window,
 }
 
 impl LossRule {
-    /// Each datagram is lost with `probability`, all the time.
+    /// Each datagram is lost with `probability`, at all times.
     pub const fn random(probability: Probability) -> Self {
         Self { model: LossModel::Random { probability }, window: Window::Always }
     }
@@ -30,51 +30,51 @@ impl LossRule {
 pub enum LossModel {
     /// Each one independently.
     Random {
-        /// How likely one is lost.
+        /// The probability that a datagram is lost.
         probability: Probability,
     },
     /// Each one independently, except that after `maximum_run` losses in a row the next one passes.
-    /// This is the loss of the public interoperability tests.
+    /// The public interoperability tests use this loss model.
     RandomCapped {
-        /// How likely one is lost.
+        /// The probability that a datagram is lost.
         probability: Probability,
         /// The longest run of losses; zero loses nothing.
         maximum_run: u32,
     },
     /// Bursts of random length.
     Burst {
-        /// How likely a datagram outside a burst starts one (and is lost).
+        /// The probability that a datagram outside a burst starts one (and is lost).
         start: Probability,
-        /// The longest burst; lengths from one to this are equally likely. Zero loses nothing. Two
-        /// bursts can touch.
+        /// The longest burst; all lengths from one to this are equally likely. Zero loses nothing.
+        /// Two bursts may be adjacent.
         maximum_run: u32,
     },
     /// Gilbert-Elliott: a good and a bad state, each with its own loss. The direction starts in the
-    /// good state; each datagram first meets the loss of the state, then the state may change.
+    /// good state; for each datagram the loss of the current state is applied first, then the state may change.
     GilbertElliott {
-        /// How likely the good state turns bad.
+        /// The probability that the good state turns bad.
         good_to_bad: Probability,
-        /// How likely the bad state turns good.
+        /// The probability that the bad state turns good.
         bad_to_good: Probability,
-        /// How likely a datagram is lost in the good state.
+        /// The probability that a datagram is lost in the good state.
         loss_in_good: Probability,
-        /// How likely a datagram is lost in the bad state.
+        /// The probability that a datagram is lost in the bad state.
         loss_in_bad: Probability,
     },
-    /// Exactly these.
+    /// Exactly the listed datagrams.
     List {
         /// Their numbers, in any order. The first datagram that enters the direction is number 1.
         numbers: Vec<u64>,
     },
 }
 
-/// A rule at work.
+/// A rule and its state.
 #[derive(Debug)]
 pub(crate) struct LossState {
     model: LossModel,
     window: WindowState,
     random: Random,
-    /// `RandomCapped`: losses in a row. `Burst`: losses to come in this burst.
+    /// `RandomCapped`: consecutive losses so far. `Burst`: losses still to come in this burst.
     run: u32,
     is_bad: bool,
 }
@@ -93,7 +93,7 @@ impl LossState {
         self.window.on_passed(now, way, total);
     }
 
-    /// Whether this rule drops the datagram `number`, and as what it is counted.
+    /// Whether this rule drops the datagram `number`, and under which reason it is counted.
     pub(crate) fn takes(
         &mut self,
         now: Timestamp,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::{at_ms, likely};
 
-/// Which of `count` datagrams the model takes, one a millisecond.
+/// Which of `count` datagrams, one per millisecond, are lost under the model.
 fn losses(model: LossModel, seed: u64, count: u64) -> Vec<bool> {
     losses_in(model, Window::Always, seed, count)
 }
@@ -21,7 +21,7 @@ fn runs(losses: &[bool]) -> Vec<usize> {
 }
 
 #[test]
-fn random_loss_has_its_frequency() {
+fn random_loss_has_the_configured_frequency() {
     for (seed, probability) in [(1, 0.01), (2, 0.3), (3, 0.9)] {
         let losses = losses(LossModel::Random { probability: likely(probability) }, seed, 100_000);
         let difference = (share(&losses) - probability).abs();
@@ -38,12 +38,13 @@ fn random_loss_is_independent() {
 }
 
 #[test]
-fn capped_loss_never_exceeds_its_run() {
+fn capped_loss_never_exceeds_its_maximum_run() {
     let model = LossModel::RandomCapped { probability: likely(0.3), maximum_run: 3 };
     let losses = losses(model, 5, 100_000);
     let runs = runs(&losses);
     assert_eq!(runs.iter().max(), Some(&3));
-    // 30 % without the cap; the cap saves 0.3^4 of all datagrams that follow three losses.
+    // 30 % without the cap, which saves the datagrams that would have been lost after three losses:
+    // about 0.3^4 of all.
     assert!((0.27..0.30).contains(&share(&losses)), "{}", share(&losses));
 }
 
@@ -55,7 +56,7 @@ fn capped_loss_with_certainty_passes_every_fourth() {
 
 #[test]
 fn bursts_have_every_length_up_to_the_maximum() {
-    // Rare enough that hardly two of them touch.
+    // Rare enough that two bursts are hardly ever adjacent.
     let model = LossModel::Burst { start: likely(0.001), maximum_run: 4 };
     let losses = losses(model, 7, 1_000_000);
     let runs = runs(&losses);
@@ -79,7 +80,7 @@ fn a_maximum_run_of_zero_loses_nothing() {
 }
 
 #[test]
-fn gilbert_elliott_has_its_states() {
+fn gilbert_elliott_spends_the_expected_time_in_each_state() {
     let model = LossModel::GilbertElliott {
         good_to_bad: likely(0.01),
         bad_to_good: likely(0.2),
@@ -87,7 +88,7 @@ fn gilbert_elliott_has_its_states() {
         loss_in_bad: Probability::ALWAYS,
     };
     let losses = losses(model, 9, 500_000);
-    // Bad for 0.01 / (0.01 + 0.2) of the time, for 1 / 0.2 datagrams each time.
+    // Bad for 0.01 / (0.01 + 0.2) of the time, for 1 / 0.2 datagrams on average each time.
     assert!((share(&losses) - 0.01 / 0.21).abs() < 0.004, "{}", share(&losses));
     let runs = runs(&losses);
     let mean = runs.iter().sum::<usize>() as f64 / runs.len() as f64;
@@ -107,7 +108,7 @@ fn gilbert_elliott_loses_in_both_states() {
 }
 
 #[test]
-fn a_list_takes_exactly_its_numbers() {
+fn a_list_drops_exactly_its_numbers() {
     let model = LossModel::List { numbers: vec![7, 2, 3, 2] };
     let lost: Vec<u64> =
         (1..).zip(losses(model, 11, 10)).filter(|(_, lost)| *lost).map(|(n, _)| n).collect();
@@ -115,7 +116,7 @@ fn a_list_takes_exactly_its_numbers() {
 }
 
 #[test]
-fn outside_its_window_a_rule_takes_nothing() {
+fn outside_its_window_a_rule_drops_nothing() {
     let window = Window::Absolute { from: at_ms(3), until: at_ms(5) };
     let model = LossModel::Random { probability: Probability::ALWAYS };
     assert_eq!(losses_in(model, window, 12, 6), [false, false, true, true, false, false]);

@@ -1,4 +1,4 @@
-//! Durations, rates, probabilities and sizes as people write them.
+//! Durations, rates, probabilities and sizes in the notation that people write.
 
 use core::fmt;
 use core::time::Duration;
@@ -7,7 +7,7 @@ use clearway_units::Rate;
 
 use crate::Probability;
 
-/// A text that could not be parsed, and what was expected.
+/// An input that could not be parsed; its message states what was expected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -26,7 +26,7 @@ pub enum ParseError {
         /// What was given.
         input: String,
     },
-    /// Not a number of bytes.
+    /// Not an amount of bytes.
     Size {
         /// What was given.
         input: String,
@@ -49,7 +49,7 @@ impl fmt::Display for ParseError {
             }
             Self::Size { input } => (
                 input,
-                "a number of bytes",
+                "an amount of bytes",
                 "a whole number of bytes, or a number with B, kB, MB, GB, KiB, MiB or GiB, such as 64KiB",
             ),
         };
@@ -64,7 +64,7 @@ impl std::error::Error for ParseError {}
 ///
 /// # Errors
 ///
-/// [`ParseError::Duration`] if it is none, or longer than 584 years.
+/// [`ParseError::Duration`] if it is not a duration, or is longer than 584 years.
 pub fn parse_duration(input: &str) -> Result<Duration, ParseError> {
     let parse = || {
         let (number, unit) = Decimal::split(input)?;
@@ -83,13 +83,13 @@ pub fn parse_duration(input: &str) -> Result<Duration, ParseError> {
     parse().ok_or_else(|| ParseError::Duration { input: input.to_owned() })
 }
 
-/// A rate: a decimal number and `bit`, `kbit`, `mbit`, `gbit` or `tbit`, in any case, with or without
-/// `/s`; or just `0`. Rounded down to a whole byte per second. `mbps` is refused: to some it means bits
-/// and to others bytes.
+/// A rate: a decimal number and `bit`, `kbit`, `mbit`, `gbit` or `tbit`, in any case, with or
+/// without `/s`; or just `0`. Rounded down to a whole byte per second. `mbps` is rejected because
+/// it is ambiguous between bits and bytes.
 ///
 /// # Errors
 ///
-/// [`ParseError::Rate`] if it is none, or 2^64 bit/s and more.
+/// [`ParseError::Rate`] if it is not a rate, or is 2^64 bit/s or more.
 pub fn parse_rate(input: &str) -> Result<Rate, ParseError> {
     let parse = || {
         let (number, unit) = Decimal::split(input)?;
@@ -112,7 +112,8 @@ pub fn parse_rate(input: &str) -> Result<Rate, ParseError> {
 ///
 /// # Errors
 ///
-/// [`ParseError::Probability`] if it is none, or more than 1. `30` without a percent sign is one.
+/// [`ParseError::Probability`] if it is not a probability, or is more than 1 (such as `30` without
+/// a percent sign).
 pub fn parse_probability(input: &str) -> Result<Probability, ParseError> {
     let parse = || {
         let (mut number, unit) = Decimal::split(input)?;
@@ -131,7 +132,7 @@ pub fn parse_probability(input: &str) -> Result<Probability, ParseError> {
 ///
 /// # Errors
 ///
-/// [`ParseError::Size`] if it is none, or 2^64 and more.
+/// [`ParseError::Size`] if it is not a size, or is 2^64 bytes or more.
 pub fn parse_size(input: &str) -> Result<u64, ParseError> {
     let parse = || {
         let (number, unit) = Decimal::split(input)?;

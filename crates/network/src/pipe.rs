@@ -1,14 +1,14 @@
-//! The datagrams behind the bottleneck, in the order in which they are delivered.
+//! The datagrams traveling behind the bottleneck, in the order in which they come out.
 
 use core::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use clearway_units::Timestamp;
 
-/// A datagram in flight.
+/// A traveling datagram.
 ///
-/// Compared in the order of its fields: among those that are due at one time, the first that entered the link is delivered
-/// first, however often and late the driver calls.
+/// Compared in the order of its fields: among datagrams due at the same time, the first that
+/// entered the link comes out first, however often and late the driver polls.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Due {
     pub(crate) at: Timestamp,
@@ -17,7 +17,7 @@ pub(crate) struct Due {
     pub(crate) slot: usize,
 }
 
-/// A queue for datagrams in order, which are nearly all on most links, and a heap for the rest.
+/// A run of datagrams in order, which is nearly all of them on most links, and a heap for the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
     in_order: VecDeque<Due>,

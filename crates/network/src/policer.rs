@@ -2,14 +2,15 @@ use clearway_units::{Rate, Timestamp};
 
 const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
 
-/// A token bucket that drops what exceeds it and delays nothing (the single-rate policer of access
-/// networks; the bucket begins full, RFC 2697, Section 2).
+/// A token bucket that drops what exceeds its rate and delays nothing (the single-rate policer of
+/// access networks; the bucket starts full, RFC 2697, Section 2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Policer {
     /// How fast the bucket fills.
     pub rate: Rate,
-    /// How many bytes it holds, [`Conditions::overhead`](crate::Conditions::overhead) of each datagram
-    /// included. A datagram that is larger never passes.
+    /// The size of the bucket in bytes, counting
+    /// [`Conditions::overhead`](crate::Conditions::overhead) of each datagram. A datagram that is
+    /// larger never passes.
     pub bucket: u64,
 }
 
@@ -23,7 +24,7 @@ impl Policer {
 #[derive(Debug)]
 pub(crate) struct PolicerState {
     policer: Policer,
-    /// In bytes times nanoseconds per second, so that no rounding adds up.
+    /// In bytes times nanoseconds per second, so that rounding errors do not accumulate.
     tokens: u128,
     filled_at: Timestamp,
 }
@@ -71,7 +72,7 @@ mod tests {
         assert_eq!(burst, [true, true, true, true, false, false]);
         assert_eq!([passes(8), passes(8), passes(10), passes(10)], [true, false, true, true]);
         assert!(!passes(10));
-        // A long silence earns one bucket, not more.
+        // A long silence fills one bucket, not more.
         let burst = (0..9).filter(|_| passes(10_000)).count();
         assert_eq!(burst, 4);
     }
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_the_bucket_never_passes() {
+    fn a_datagram_larger_than_the_bucket_never_passes() {
         let mut policer = PolicerState::new(Policer { rate: Rate::MAX, bucket: 1000 });
         assert!(policer.passes(at_ms(0), 1000));
         assert!(!policer.passes(at_ms(9999), 1001));

@@ -2,7 +2,7 @@ use core::fmt;
 
 use clearway_units::Random;
 
-/// How likely something is: a number from 0 to 1.
+/// A probability: a number from 0 to 1.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Default)]
 pub struct Probability(f64);
 
@@ -22,7 +22,7 @@ impl Probability {
         self.0
     }
 
-    /// Draws once; without a draw where there is nothing to decide.
+    /// Draws once; without a draw if the result is certain.
     pub(crate) fn happens(self, random: &mut Random) -> bool {
         self.0 > 0.0 && random.chance(self.0)
     }

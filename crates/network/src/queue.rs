@@ -1,4 +1,4 @@
-//! The queue of the bottleneck, and its discipline.
+//! The queue in front of the bottleneck, and the disciplines that manage it.
 
 mod codel;
 mod dual_pi2;
@@ -14,13 +14,14 @@ use codel::CoDelQueue;
 use dual_pi2::DualPi2Queue;
 use fifo::Fifo;
 
-/// Decides which datagrams wait, which are marked and which are dropped.
+/// The discipline that decides which datagrams wait, are marked and are dropped.
 ///
-/// All disciplines drop datagrams that find [`Conditions::queue`](crate::Conditions::queue) full.
+/// Every discipline drops datagrams that arrive when
+/// [`Conditions::queue`](crate::Conditions::queue) is full.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub enum Discipline {
-    /// First in, first out, and nothing else.
+    /// First in, first out, without marking or early drops.
     #[default]
     DropTail,
     /// Controlled Delay (RFC 8289).
@@ -34,20 +35,20 @@ pub enum Discipline {
 pub(crate) struct Waiting {
     pub(crate) slot: usize,
     pub(crate) number: u64,
-    /// With the overhead of lower layers.
+    /// Including the overhead of lower layers.
     pub(crate) bytes: u64,
     pub(crate) entered: Timestamp,
     pub(crate) ecn: Ecn,
 }
 
-/// The decision of a discipline about the datagram whose turn it is.
+/// The discipline's decision about the datagram at the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// It goes on the wire.
     Send,
     /// It is marked CE and goes on the wire.
     Mark,
-    /// It is dropped, and the next one has its turn.
+    /// It is dropped, and the next one is considered.
     Drop,
 }
 
@@ -94,7 +95,7 @@ impl Queue {
         }
     }
 
-    /// Whether a datagram of `bytes` may wait too.
+    /// Whether a datagram of `bytes` may be added.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.limit.has_room(self.packets(), self.bytes(), bytes)
     }
@@ -107,7 +108,8 @@ impl Queue {
         }
     }
 
-    /// The datagram whose turn it is at `now`, and the decision about it. To be called again after [`Verdict::Drop`].
+    /// The datagram to be served at `now`, and the verdict on it. The caller calls this again after
+    /// [`Verdict::Drop`].
     pub(crate) fn pop(&mut self, now: Timestamp) -> Option<(Waiting, Verdict)> {
         match &mut self.order {
             Order::DropTail(fifo) => fifo.pop().map(|waiting| (waiting, Verdict::Send)),

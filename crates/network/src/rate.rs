@@ -8,13 +8,13 @@ use crate::Step;
 
 const NANOSECONDS_PER_SECOND: u128 = 1_000_000_000;
 
-/// Asked for the ends of transmissions whose starts never go back.
+/// The steps of a rate over time. The starts of the transmissions passed to it never decrease.
 #[derive(Debug)]
 pub(crate) struct RateSchedule {
-    /// `None` takes no time.
+    /// `None` means that transmission takes no time.
     initial: Option<Rate>,
     steps: Vec<Step<Option<Rate>>>,
-    /// How many steps lie behind the last start.
+    /// How many steps were over at the last start.
     past: usize,
 }
 
@@ -24,7 +24,7 @@ impl RateSchedule {
         Self { initial: rate, steps, past: 0 }
     }
 
-    /// Whether nothing ever takes any time.
+    /// Whether every transmission takes no time.
     pub(crate) fn is_unlimited(&self) -> bool {
         self.initial.is_none() && self.steps.iter().all(|step| step.value.is_none())
     }
@@ -34,15 +34,16 @@ impl RateSchedule {
         self.behind(self.steps.partition_point(|step| first + step.after <= at))
     }
 
-    /// The rate when `past` steps are over.
+    /// The rate once `past` steps are over.
     fn behind(&self, past: usize) -> Option<Rate> {
         let step = past.checked_sub(1).and_then(|last| self.steps.get(last));
         step.map_or(self.initial, |step| step.value)
     }
 
-    /// When `bytes` that start at `start` are through, if the first datagram entered at `first`.
+    /// When a transmission of `bytes` that starts at `start` ends, if the first datagram entered at
+    /// `first`.
     pub(crate) fn finish(&mut self, start: Timestamp, first: Timestamp, bytes: u64) -> Timestamp {
-        // In bytes times nanoseconds per second, so that no rounding adds up over the steps.
+        // In bytes times nanoseconds per second, so that rounding errors do not accumulate over the steps.
         let mut left = u128::from(bytes).saturating_mul(NANOSECONDS_PER_SECOND);
         let mut at = start;
         loop {

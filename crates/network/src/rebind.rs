@@ -2,18 +2,19 @@ use core::time::Duration;
 
 use clearway_units::Timestamp;
 
-/// When the NAT in front of the client changes its mapping.
+/// When the NAT in front of the client forgets its mapping and makes a new one.
 ///
-/// The NAT is at the client's end of the link: a datagram to the server gets the mapping of the moment in which it enters
-/// the link; one to the client is dropped if its mapping is no longer the current one when it is delivered.
+/// The NAT is at the client's end of the link: a datagram to the server gets the mapping that is
+/// current when it enters the link; one to the client is dropped if its mapping is no longer
+/// current when it comes out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rebind {
     /// How long after the first datagram, in either direction, the first change happens.
     pub first: Duration,
-    /// The time between later changes; `None` or zero has no later change.
+    /// The time between later changes; `None` or zero for no later change.
     pub every: Option<Duration>,
-    /// Whether the client's IP address changes with its port. The link only counts mappings; the owner of the addresses
-    /// applies this.
+    /// Whether the client's IP address changes with its port. The link only counts mappings; the
+    /// owner of the addresses must apply the change.
     pub address: bool,
 }
 

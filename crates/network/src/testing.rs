@@ -1,4 +1,4 @@
-//! What the tests of several modules need.
+//! Helpers for the tests of several modules.
 
 use core::time::Duration;
 
@@ -28,22 +28,22 @@ pub(crate) fn link_to_client(to_client: Conditions) -> Link {
     Link::new(LinkConfig { to_client, seed: 1, ..LinkConfig::default() })
 }
 
-/// Everything that comes out, as if polled at each deadline.
+/// Everything that comes out when the link is polled at each deadline.
 ///
-/// Deadlines are exact where all delays are.
+/// Deadlines are exact if all delays are exact.
 pub(crate) fn drain(link: &mut Link) -> Vec<Delivery> {
     let mut deliveries = Vec::new();
     while let Some(at) = link.deadline() {
         while let Some(delivery) = link.poll(at) {
-            assert_eq!(delivery.at, at, "a delivery at another time than the deadline");
+            assert_eq!(delivery.at, at, "delivered at a time other than the deadline");
             deliveries.push(delivery);
         }
     }
     deliveries
 }
 
-/// Sends `count` datagrams of `length` bytes to the client, `interval` apart, numbered from zero by their flow, and
-/// returns the deliveries.
+/// Sends `count` datagrams of `length` bytes to the client, `interval` apart, with ascending flow
+/// numbers from zero, and returns what comes out.
 pub(crate) fn stream(
     link: &mut Link,
     count: u32,

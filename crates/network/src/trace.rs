@@ -1,4 +1,4 @@
-//! The rate of a link as it was recorded.
+//! The recorded rate of a link.
 
 mod cellular;
 
@@ -10,23 +10,23 @@ use clearway_units::{Rate, Timestamp};
 
 pub use cellular::Cellular;
 
-/// What one line of a trace delivers, in bytes.
+/// The bytes that one line of a trace can deliver.
 const OPPORTUNITY: u64 = 1500;
 const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 
-/// A recorded rate, in the format of Mahimahi (Netravali et al., USENIX ATC 2015): each line is a number of milliseconds
-/// since the start, at which 1500 bytes can be delivered. The numbers do not decrease; the last one is the length of the
-/// trace, after which it repeats.
+/// A recorded rate, in the format of Mahimahi (Netravali et al., USENIX ATC 2015): each line is a
+/// time in milliseconds since the start at which 1500 bytes can be delivered. Times never decrease;
+/// the last one is the length of the trace, after which it starts again.
 ///
-/// Time counts from the first datagram that enters the link. Capacity that is not used at its time is lost; a datagram may
-/// use a part of it, or several in a row.
+/// Time counts from the first datagram that enters the link. A delivery opportunity that is not
+/// used when it comes is lost; a datagram may use a part of one, or several in a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
-    /// In milliseconds. Not empty, does not go back, and the last is not zero.
+    /// In milliseconds. Not empty, never decreasing, and the last is not zero.
     opportunities: Arc<[u64]>,
 }
 
-/// Why something is not a trace.
+/// Why a text is not a valid trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -34,19 +34,19 @@ pub enum TraceError {
     NotANumber {
         /// The line, counted from one.
         line: usize,
-        /// The line.
+        /// The content of the line.
         input: String,
     },
-    /// A time before the one on the line before.
+    /// A time before that of the previous line.
     GoesBack {
         /// The line, counted from one.
         line: usize,
-        /// The number on the line, in milliseconds.
+        /// The line's time in milliseconds.
         time: u64,
-        /// The number on the line before, in milliseconds.
+        /// The previous line's time in milliseconds.
         before: u64,
     },
-    /// No lines.
+    /// The trace has no lines.
     Empty,
     /// All times are zero: a trace without a length.
     WithoutLength,
@@ -61,7 +61,7 @@ impl fmt::Display for TraceError {
             Self::GoesBack { line, time, before } => {
                 write!(
                     formatter,
-                    "line {line}: {time} ms is before the {before} ms of the line before"
+                    "line {line}: {time} ms is before the previous line's {before} ms"
                 )
             }
             Self::Empty => write!(formatter, "the trace has no lines"),
@@ -73,11 +73,11 @@ impl fmt::Display for TraceError {
 impl std::error::Error for TraceError {}
 
 impl Trace {
-    /// Reads a trace.
+    /// Parses a trace.
     ///
     /// # Errors
     ///
-    /// If `text` is not in Mahimahi's format, with the line.
+    /// If `text` is not in Mahimahi's format; the error contains the line number.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut opportunities = Vec::new();
         for (line, input) in (1..).zip(text.lines()) {
@@ -102,12 +102,12 @@ impl Trace {
         }
     }
 
-    /// The time after which it repeats.
+    /// The length, after which the trace starts again.
     pub fn length(&self) -> Duration {
         Duration::from_millis(self.period())
     }
 
-    /// What it delivers on average.
+    /// The average rate.
     pub fn mean_rate(&self) -> Rate {
         let count = u64::try_from(self.opportunities.len()).unwrap_or(u64::MAX);
         Rate::from_transfer(count.saturating_mul(OPPORTUNITY), self.length()).unwrap_or(Rate::MAX)
@@ -118,21 +118,21 @@ impl Trace {
     }
 }
 
-/// In Mahimahi's format.
+/// Formats the trace in Mahimahi's format.
 impl fmt::Display for Trace {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.opportunities.iter().try_for_each(|time| writeln!(formatter, "{time}"))
     }
 }
 
-/// A trace at work. Asked for the ends of transmissions whose starts never go back.
+/// A trace and its position. Must be called with transmission starts that never decrease.
 #[derive(Debug)]
 pub(crate) struct TraceState {
     trace: Trace,
-    /// How often the trace has repeated, and its next opportunity.
+    /// How often the trace has started again, and the index of the next opportunity.
     round: u64,
     index: usize,
-    /// What is left of the opportunity before, and when that was.
+    /// The unused rest of the previous opportunity, and its time.
     left: u64,
     left_at: Timestamp,
 }
@@ -146,7 +146,8 @@ impl TraceState {
         self.trace.mean_rate()
     }
 
-    /// When `bytes` that start at `start` are through, if the first datagram entered at `first`.
+    /// When a transmission of `bytes` that starts at `start` ends, if the first datagram entered at
+    /// `first`.
     pub(crate) fn finish(&mut self, start: Timestamp, first: Timestamp, bytes: u64) -> Timestamp {
         if start > self.left_at {
             self.left = 0;
@@ -168,7 +169,7 @@ impl TraceState {
         }
     }
 
-    /// When the next opportunity comes.
+    /// The time of the next opportunity.
     fn next(&self, first: Timestamp) -> Timestamp {
         let within = self.trace.opportunities.get(self.index).copied().unwrap_or(0);
         let since = self.round.saturating_mul(self.trace.period()).saturating_add(within);
@@ -183,7 +184,7 @@ impl TraceState {
         }
     }
 
-    /// Lets all opportunities before `start` go by.
+    /// Skips all opportunities before `start`.
     fn seek(&mut self, start: Timestamp, first: Timestamp) {
         if self.next(first) >= start {
             return;
@@ -192,7 +193,7 @@ impl TraceState {
         let since = since.div_ceil(u128::from(NANOSECONDS_PER_MILLISECOND));
         let since = u64::try_from(since).unwrap_or(u64::MAX);
         let period = self.trace.period();
-        // What comes at the very end of a round counts as its last, not as the next one's first.
+        // An opportunity at the very end of a round is that round's last, not the next round's first.
         self.round = since.saturating_sub(1).checked_div(period).unwrap_or(0);
         let within = since.saturating_sub(self.round.saturating_mul(period));
         self.index = self.trace.opportunities.partition_point(|time| *time < within);

@@ -10,14 +10,14 @@ fn link(times: &[u64]) -> Link {
     link_to_client(Conditions { trace: Some(trace(times)), ..Conditions::default() })
 }
 
-/// When datagrams of `length` bytes come out that all enter at once.
+/// When datagrams of `length` bytes that all enter at once come out.
 fn times(trace: &[u64], count: u32, length: usize) -> Vec<Timestamp> {
     let deliveries = stream(&mut link(trace), count, length, Duration::ZERO);
     deliveries.iter().map(|delivery| delivery.at).collect()
 }
 
 #[test]
-fn each_line_delivers_a_datagram_and_the_trace_begins_anew() {
+fn each_line_delivers_a_datagram_and_the_trace_repeats() {
     assert_eq!(times(&[1, 1, 4, 10], 9, 1500), [1, 1, 4, 10, 11, 11, 14, 20, 21].map(at_ms));
     // One at the very beginning, and with it at the end of each round.
     assert_eq!(times(&[0, 3, 5], 6, 1500), [0, 3, 5, 5, 8, 10].map(at_ms));
@@ -41,7 +41,7 @@ fn what_is_not_used_is_lost() {
         let mut state = TraceState::new(trace(&[1, 2, 3, 7]));
         assert_eq!(finish(&mut state, now + 50, 1500), due, "at {now} ms");
     }
-    // The rest of an opportunity is for the datagrams of that moment.
+    // The rest of a line's opportunity is usable only at that moment.
     let mut state = TraceState::new(trace(&[1, 2, 3, 7]));
     assert_eq!(finish(&mut state, 50, 1000), 1);
     assert_eq!(finish(&mut state, 51, 500), 1);
@@ -76,7 +76,7 @@ fn errors_say_the_line() {
         ("1\n2\n1.5\n", "line 3: \"1.5\" is not a whole number of milliseconds"),
         ("1\n\n3\n", "line 2: \"\" is not a whole number of milliseconds"),
         ("-1\n", "line 1: \"-1\" is not a whole number of milliseconds"),
-        ("7\n9\n8\n", "line 3: 8 ms is before the 9 ms of the line before"),
+        ("7\n9\n8\n", "line 3: 8 ms is before the previous line's 9 ms"),
     ];
     for (text, message) in errors {
         assert_eq!(Trace::parse(text).unwrap_err().to_string(), message);
@@ -92,7 +92,7 @@ fn times_without_end_do_no_harm() {
 }
 
 #[test]
-fn a_generated_trace_has_the_requested_rate() {
+fn a_synthetic_trace_has_the_requested_properties() {
     let megabit = |rate: u64| Rate::from_bits_per_second(rate * 1_000_000);
     let cellular =
         Cellular { between: (megabit(1), megabit(30)), outages: 3.0, length: ms(60_000) };
@@ -112,7 +112,7 @@ fn a_generated_trace_has_the_requested_rate() {
     assert!(*most <= 30_000_000 / 8 + 1500 && *most > 3 * *least, "{least} to {most}");
 }
 
-/// The traces in `traces/`, and how they were made.
+/// The traces in `traces/`, and the parameters that generated them.
 fn stored() -> [(&'static str, Trace); 2] {
     let kilobit = |rate: u64| Rate::from_bits_per_second(rate * 1000);
     let length = ms(10_000);
@@ -125,7 +125,7 @@ fn stored() -> [(&'static str, Trace); 2] {
 }
 
 #[test]
-fn the_stored_traces_are_what_they_say() {
+fn the_stored_traces_are_those_generated_with_seed_1() {
     for (text, trace) in stored() {
         assert_eq!(Trace::parse(text).as_ref(), Ok(&trace));
     }

@@ -1,4 +1,4 @@
-//! The way behind the bottleneck: when a datagram comes out.
+//! The path behind the bottleneck: when a datagram comes out.
 
 use core::time::Duration;
 
@@ -18,8 +18,8 @@ pub(crate) struct TravelTimes {
     freezes: Option<FreezesState>,
     /// Flows with a delay of their own, by number.
     flows: Vec<(u32, Duration)>,
-    /// When the last datagram that keeps its order comes out, before freezes and ticks: of each of
-    /// those flows, and in the end of all others.
+    /// When the last datagram that preserves order comes out, before freezes and ticks: one entry
+    /// for each of those flows, and a final one for all others.
     last_out: Vec<Timestamp>,
 }
 
@@ -44,7 +44,7 @@ impl TravelTimes {
         }
     }
 
-    /// When a datagram of `flow` comes out that leaves the bottleneck at `leaves`.
+    /// When a datagram of `flow` that leaves the bottleneck at `leaves` comes out.
     pub(crate) fn time_out(
         &mut self,
         (leaves, first): (Timestamp, Timestamp),
@@ -80,8 +80,8 @@ impl TravelTimes {
         self.rounded(leaves + least.saturating_sub(self.jitter.range))
     }
 
-    /// The delay of `flow`, without jitter and all that holds datagrams up, for what leaves the
-    /// bottleneck at `at`.
+    /// The delay of `flow` for datagrams that leave the bottleneck at `at`, without jitter and
+    /// without anything that holds datagrams back.
     pub(crate) fn base_delay(&self, first: Timestamp, flow: u32, at: Timestamp) -> Duration {
         let (_, extra) = self.class(flow);
         self.delay_at(first, at).saturating_add(extra)
@@ -93,7 +93,7 @@ impl TravelTimes {
         step.map_or(self.delay, |step| step.value)
     }
 
-    /// The flows with which `flow` keeps its order, and its own delay.
+    /// The index of the group in which `flow` preserves order, and the flow's own delay.
     fn class(&self, flow: u32) -> (usize, Duration) {
         let place = self.flows.binary_search_by_key(&flow, |(flow, _)| *flow).ok();
         match place.and_then(|place| Some((place, self.flows.get(place)?.1))) {

@@ -1,6 +1,6 @@
 use crate::Way;
 
-/// One of something for each direction.
+/// One value for each direction.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ways<T> {
     pub(crate) to_server: T,

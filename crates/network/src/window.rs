@@ -4,9 +4,9 @@ use clearway_units::Timestamp;
 
 use crate::Way;
 
-/// When a rule holds. From its start, included, to its end, excluded; a `length` of `None` has no end.
+/// When a rule applies: from its start (inclusive) to its end (exclusive); a `length` of `None` has no end.
 ///
-/// What counts is the time at which a datagram enters the link.
+/// The time at which a datagram enters the link decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Window {
     /// All the time.
@@ -19,13 +19,13 @@ pub enum Window {
         /// How long the window stays open.
         length: Option<Duration>,
     },
-    /// From the moment in which enough payload has passed. It opens right behind the datagram that
-    /// completes the amount: that one is not in it, the next one is, even at the same time.
+    /// From the moment at which enough payload has passed. The window opens right after the
+    /// datagram that completes the amount: that one is outside, the next one is inside, even at the same time.
     AfterBytes {
-        /// The direction in which bytes are counted. It need not be the one that the rule is for.
+        /// The direction in which bytes are counted. It need not be the one to which the rule belongs.
         way: Way,
-        /// How many bytes of payload pass first. What is dropped on entry does not count; duplicates
-        /// count once.
+        /// How many bytes of payload must pass first. Datagrams dropped on entry do not count;
+        /// duplicates count once.
         bytes: u64,
         /// How long the window stays open.
         length: Option<Duration>,
@@ -39,7 +39,7 @@ pub enum Window {
     },
 }
 
-/// A window, and since when it has been open where that depends on the traffic.
+/// A window, and since when it has been open, where that depends on the traffic.
 #[derive(Debug)]
 pub(crate) struct WindowState {
     window: Window,
@@ -127,7 +127,7 @@ mod tests {
         state.on_passed(at_ms(12), Way::ToClient, 999);
         assert!(!state.is_open(at_ms(13), at_ms(10)));
         state.on_passed(at_ms(14), Way::ToClient, 1000);
-        // What passes later does not move it.
+        // Bytes that pass later do not move it.
         state.on_passed(at_ms(15), Way::ToClient, 2000);
         assert_open(&state, at_ms(14), Some(at_ms(34)));
     }

@@ -18,7 +18,7 @@ fn the_initial_window_is_the_rfcs_and_can_be_set() {
     for (wanted, window) in [(0, 2 * SIZE), (99_000, 99_000), (u64::MAX, MAXIMUM_WINDOW)] {
         assert_eq!(Algorithm::Reno.build(&parameters(Some(wanted))).window(), window);
     }
-    // A maximum below the minimum gives way to it.
+    // A maximum below the minimum yields to it.
     let narrow = ControllerParameters { maximum_window: 1, ..parameters(None) };
     assert_eq!(Algorithm::Cubic.build(&narrow).window(), 2 * SIZE);
 }
@@ -63,7 +63,7 @@ fn conservative_slow_start_loses_no_byte_to_rounding() {
             sender.clean_round(1);
             sender.clean_round(1);
             assert_eq!(sender.snapshot().phase, Phase::ConservativeSlowStart);
-            // Four does not divide this.
+            // Not divisible by four.
             sender.resize_flight(SIZE - 1);
             sender.clean_round(batch);
             sender.window()
@@ -74,9 +74,9 @@ fn conservative_slow_start_loses_no_byte_to_rounding() {
 }
 
 #[test]
-fn what_conservative_slow_start_carries_is_worth_no_more_after_it() {
-    // Up to three bytes are carried, of which a quarter counts. When the delay disappears they must not count in full:
-    // growth never exceeds the acknowledged bytes (S6).
+fn bytes_carried_in_conservative_slow_start_do_not_count_in_full_after_it() {
+    // Up to three bytes are carried, each worth a quarter. When the delay goes away they must not
+    // count in full: growth is never more than what was acknowledged (S6).
     for (algorithm, odd) in LOSS_BASED.into_iter().flat_map(|a| [1, 2, 3].map(|odd| (a, odd))) {
         let mut sender = fresh(algorithm);
         sender.clean_round(1);
@@ -101,7 +101,7 @@ fn what_conservative_slow_start_carries_is_worth_no_more_after_it() {
 
 #[test]
 fn conservative_slow_start_grows_by_a_quarter() {
-    // Row 31: nothing is added on top of it, and it is no recovery.
+    // Row 31: nothing is added on top of it, and it is not recovery.
     for algorithm in LOSS_BASED {
         let mut sender = fresh(algorithm);
         sender.clean_round(1);
@@ -125,7 +125,7 @@ fn conservative_slow_start_grows_by_a_quarter() {
 }
 
 #[test]
-fn congestion_avoidance_does_without_a_round_trip_time() {
+fn congestion_avoidance_works_without_a_round_trip_time() {
     // Row 19: before the first sample there is none to compute with, and no default either.
     for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 20, ms(50));
@@ -161,13 +161,13 @@ fn a_large_ack_does_not_carry_slow_start_past_the_threshold() {
 }
 
 #[test]
-fn nothing_grows_while_the_application_is_what_limits() {
+fn the_window_does_not_grow_while_application_limited() {
     for algorithm in LOSS_BASED {
         for mut sender in [fresh(algorithm), Sender::avoiding(algorithm, 20, ms(50))] {
             sender.send(0);
             sender.wait(ms(50));
             sender.acknowledge_all();
-            // Two rounds until the last time that the window limited is past.
+            // Two rounds, so that the last window-limited round is past.
             for _ in 0..2 {
                 sender.send(3);
                 sender.wait(ms(50));
@@ -209,7 +209,7 @@ fn growth_does_not_depend_on_how_acks_are_aggregated() {
 }
 
 #[test]
-fn acks_at_one_instant_grow_the_window_as_one_ack_does() {
+fn acks_at_one_instant_grow_the_window_like_a_single_ack() {
     for algorithm in LOSS_BASED {
         for datagrams in [10, 100, 1000] {
             let windows = [1, 7, usize::MAX].map(|batch| {
@@ -250,7 +250,7 @@ fn the_window_stops_at_its_maximum_and_reports_it() {
 }
 
 #[test]
-fn pacing_is_double_in_slow_start_and_a_quarter_more_after_it() {
+fn the_pacing_rate_is_twice_the_window_in_slow_start_and_a_quarter_more_later() {
     for algorithm in LOSS_BASED {
         let mut sender = fresh(algorithm);
         assert_eq!(sender.controller.pacing_rate(None), None);

@@ -4,7 +4,7 @@ use crate::{Algorithm, ControllerFactory, Phase, SentPacket, Suppressor};
 const CE: Report = Report { ce_marked: 1, persistent_congestion: false };
 const PERSISTENT: Report = Report { ce_marked: 0, persistent_congestion: true };
 
-/// Of the flight, the first `lost` packets are lost and the others acknowledged.
+/// Loses the first `lost` packets of the flight; the others are acknowledged.
 fn lose_first(sender: &mut Sender, report: Report, lost: usize) {
     let mut left = lost;
     sender.settle(report, |_| match left {
@@ -16,7 +16,7 @@ fn lose_first(sender: &mut Sender, report: Report, lost: usize) {
     });
 }
 
-/// A sender in congestion avoidance that has just cut its window from 40 datagrams or so because of
+/// A sender in congestion avoidance that has just cut its window from about 40 datagrams because of
 /// one lost packet.
 fn just_cut(algorithm: Algorithm) -> (Sender, SentPacket) {
     let mut sender = Sender::avoiding(algorithm, 40, ms(50));
@@ -27,8 +27,8 @@ fn just_cut(algorithm: Algorithm) -> (Sender, SentPacket) {
     (sender, lost)
 }
 
-/// Row 1, as published: the window is at two datagrams after heavy loss, every ACK empties the flight,
-/// and the next flight goes out at once.
+/// Row 1, as published: the window is at two datagrams after heavy loss, every ACK empties the
+/// flight, and the next flight is sent at once.
 #[test]
 fn the_death_spiral_does_not_begin() {
     for algorithm in LOSS_BASED {
@@ -51,7 +51,7 @@ fn the_death_spiral_does_not_begin() {
                 assert_eq!(sender.snapshot().phase, Phase::CongestionAvoidance);
                 assert_eq!(sender.snapshot().suppressors.since(Suppressor::Recovery), None);
             }
-            // The first flight belongs to the last recovery's end.
+            // The first flight still belongs to the end of the last recovery.
             for five in windows[1..].windows(5) {
                 assert!(five[4] - five[0] >= 4.0 * 0.5, "{algorithm}: {windows:?}");
             }
@@ -63,7 +63,7 @@ fn the_death_spiral_does_not_begin() {
 
 #[test]
 fn every_window_grows_half_a_datagram_per_clean_round() {
-    // L1, for any window and whatever went before.
+    // L1, for any window and any earlier history.
     for algorithm in LOSS_BASED {
         for eighths in 16..160 {
             let initial = Some(eighths * SIZE / 8 * 10 / 7);
@@ -86,7 +86,7 @@ fn every_window_grows_half_a_datagram_per_clean_round() {
 
 #[test]
 fn the_losses_of_one_flight_cut_once() {
-    // Row 7: they are spread over many ACKs, with acknowledged packets between them.
+    // Row 7: the losses are spread over many ACKs, with acknowledged packets between them.
     for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 40, ms(50));
         sender.fill();
@@ -122,7 +122,7 @@ fn recovery_ends_with_the_first_packet_sent_after_the_cut() {
         sender.settle_one(Fate::Acked);
         assert_eq!(sender.snapshot().phase, Phase::CongestionAvoidance);
         assert_eq!(sender.snapshot().suppressors.since(Suppressor::Recovery), None);
-        // And it is the first to count again: with it, a window is full.
+        // And this packet is the first to count again: with it, a window is full.
         for _ in 1..before.div_ceil(SIZE) {
             sender.fill();
             sender.settle_one(Fate::Acked);
@@ -132,8 +132,8 @@ fn recovery_ends_with_the_first_packet_sent_after_the_cut() {
 }
 
 #[test]
-fn packets_sent_before_the_cut_are_answered_even_when_recovery_is_over() {
-    // Row 27: declared lost late.
+fn losses_from_before_the_cut_do_not_cut_again_after_recovery() {
+    // Row 27: they are declared lost late.
     for algorithm in LOSS_BASED {
         let (mut sender, _) = just_cut(algorithm);
         sender.acknowledge_first(30);
@@ -164,14 +164,14 @@ fn one_event_may_end_an_episode_and_begin_the_next() {
         let window = sender.window();
         lose_first(&mut sender, Report::default(), 1);
         let snapshot = sender.snapshot();
-        assert!(snapshot.window < window, "what was acknowledged with the loss does not count");
+        assert!(snapshot.window < window, "the bytes acknowledged with the loss do not count");
         assert_eq!(snapshot.phase, Phase::Recovery);
         assert_eq!(snapshot.suppressors.since(Suppressor::Recovery), Some(sender.round));
     }
 }
 
 #[test]
-fn growth_counts_with_late_losses_of_an_answered_episode() {
+fn late_losses_of_an_earlier_episode_do_not_stop_growth() {
     for algorithm in LOSS_BASED {
         let (mut sender, _) = just_cut(algorithm);
         sender.acknowledge_first(30);
@@ -212,7 +212,7 @@ fn marks_cut_once_per_round_trip() {
 }
 
 #[test]
-fn a_cut_whose_losses_all_arrived_is_taken_back() {
+fn a_cut_whose_losses_all_arrived_is_undone() {
     for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 40, ms(50));
         sender.fill();
@@ -229,7 +229,7 @@ fn a_cut_whose_losses_all_arrived_is_taken_back() {
         assert_eq!(after.slow_start_threshold, before.slow_start_threshold);
         assert_eq!((after.phase, after.undone_events), (Phase::CongestionAvoidance, 1));
         assert_eq!(after.suppressors.since(Suppressor::Recovery), None);
-        // A second time there is nothing to take back, and the next loss is answered.
+        // A second undo has no effect, and the next loss is responded to.
         sender.arrives_late(lost[2], 0);
         sender.settle_one(Fate::Lost);
         assert!(sender.target() < before.window);
@@ -237,7 +237,7 @@ fn a_cut_whose_losses_all_arrived_is_taken_back() {
 }
 
 #[test]
-fn undo_leads_back_into_the_first_slow_start_with_its_watch() {
+fn undo_returns_to_the_first_slow_start_with_hystart() {
     for algorithm in LOSS_BASED {
         let mut sender = Sender::new(algorithm.build(&parameters(None)), ms(50));
         sender.clean_round(1);
@@ -250,7 +250,7 @@ fn undo_leads_back_into_the_first_slow_start_with_its_watch() {
         assert_eq!(sender.snapshot().phase, Phase::SlowStart);
         sender.clean_round(1);
         assert_eq!(sender.window(), 48_000);
-        // HyStart++ is on guard still.
+        // HyStart++ is still active.
         sender.rtt = ms(100);
         sender.clean_round(1);
         sender.clean_round(1);
@@ -293,7 +293,7 @@ fn undo_never_lowers_a_window_that_has_outgrown_it() {
 #[test]
 fn a_mark_is_never_spurious() {
     for algorithm in LOSS_BASED {
-        // The mark comes with the loss, or after it.
+        // The CE mark comes with the loss, or after it.
         for after in [false, true] {
             let mut sender = Sender::avoiding(algorithm, 40, ms(50));
             sender.fill();
@@ -369,8 +369,8 @@ fn one_silence_collapses_the_window_once() {
         for round in 1..4 {
             sender.flight.retain(|packet| silence.contains(&packet.index));
             let window = sender.window();
-            // New packets are sent although the old ones are not accounted for: the test acts as a sender whose ledger is
-            // updated late.
+            // New packets are sent although the old ones are not accounted for: the test plays a
+            // sender whose ledger is updated late.
             let old = core::mem::take(&mut sender.flight);
             sender.settle(Report::default(), |_| Fate::Waits);
             sender.fill();
@@ -384,7 +384,7 @@ fn one_silence_collapses_the_window_once() {
 }
 
 #[test]
-fn a_collapse_is_not_taken_back() {
+fn a_collapse_is_not_undone() {
     for algorithm in LOSS_BASED {
         let (mut sender, lost) = just_cut(algorithm);
         lose_first(&mut sender, PERSISTENT, 20);

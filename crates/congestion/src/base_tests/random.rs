@@ -1,5 +1,5 @@
-//! Whatever happens, in whatever order: S3 to S6, S14, S16 and the bounds of RFC 9937 hold at
-//! every event (the sender of `testing` checks them), and two clean rounds with data waiting make the window grow (L1).
+//! In any history, in any order, S3 to S6, S14, S16 and the bounds of RFC 9937 hold at every event
+//! (the sender of `testing` checks them), and two clean rounds with data waiting make the window grow (L1).
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -121,11 +121,11 @@ proptest! {
 
 /// Clean rounds with data waiting make the window grow.
 fn grows(sender: &mut Sender) -> Result<(), String> {
-    // Whatever was in flight is settled, and the last recovery ends.
+    // Everything in flight is settled, and the last recovery ends.
     sender.acknowledge_all();
     sender.clean_round(8);
-    // CUBIC looks a round trip ahead (RFC 9438 §4.4). If earlier round trips were longer, the curve reaches its earlier
-    // target only after as much time.
+    // CUBIC looks one round trip ahead (RFC 9438 §4.4). If round trips were longer before, the
+    // curve reaches the target computed then only after as much time has passed.
     sender.fill();
     sender.wait(ms(LONGEST_ROUND_TRIP));
     sender.acknowledge_all();
@@ -149,7 +149,7 @@ fn sender(cubic: bool, initial: u64) -> (Algorithm, Sender) {
     (algorithm, sender)
 }
 
-/// A history that was found at random.
+/// A history that the random search found.
 #[test]
 fn the_curve_comes_to_what_was_seen_from_a_longer_round_trip() {
     let (_, mut sender) = sender(true, 43);

@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use crate::testing::{Fate, LOSS_BASED, Report, SIZE, Sender, ms, parameters};
 use crate::{Algorithm, ControllerFactory, Phase};
 
-/// A full flight of which the first `lost` packets are lost; each of the others is acknowledged by an
-/// event of its own, with `after_each` after it. A packet's loss is known when the third after it arrives.
+/// A full flight of which the first `lost` packets are lost; each of the others is acknowledged by
+/// an event of its own, followed by `after_each`. A packet's loss is known when the third packet
+/// after it arrives.
 fn round_with_losses(sender: &mut Sender, lost: u64, mut after_each: impl FnMut(&mut Sender)) {
     sender.fill();
     let last = sender.next_index();
@@ -43,12 +44,12 @@ fn the_reduction_is_spread_over_the_round_trip() {
             windows.push(sender.window());
         });
         assert_eq!(sender.snapshot().phase, Phase::Recovery);
-        // Without a pause, without a burst: in each tenth of the round trip as much as in every other.
+        // Without a pause or a burst: each tenth of the round trip carries as much as every other.
         let tenths: Vec<_> = sent[5..].chunks_exact(9).map(|nine| nine[8] - nine[0]).collect();
         let expected = 8.0 * beta(algorithm);
         assert!(tenths.iter().all(|&n| (n as f64 - expected).abs() <= 1.5), "{tenths:?}");
         assert!(windows[5..].windows(2).all(|pair| pair[0] + SIZE >= pair[1]), "{windows:?}");
-        // And it arrives where the cut was to lead.
+        // And it ends at the cut's target.
         assert!(sender.in_flight().abs_diff(sender.target()) <= 2 * SIZE, "{algorithm}");
     }
 }
@@ -62,28 +63,28 @@ fn recovery_ends_with_the_threshold_as_the_window() {
             let threshold = sender.snapshot().slow_start_threshold.unwrap();
             assert_eq!(sender.snapshot().phase, Phase::Recovery, "{algorithm} {lost}");
             sender.wait(ms(50));
-            // Two packets may have gone out before the loss was known.
+            // Two packets may have been sent before the loss was known.
             for _ in 0..3 {
                 if sender.snapshot().phase == Phase::Recovery {
                     sender.settle_one(Fate::Acked);
                 }
             }
             assert_eq!(sender.snapshot().phase, Phase::CongestionAvoidance);
-            // The packet that ended it counts already.
+            // The packet that ended recovery already counts.
             assert!((threshold..threshold + SIZE).contains(&sender.window()), "{algorithm} {lost}");
         }
     }
 }
 
 #[test]
-fn a_burst_loss_is_not_answered_with_a_burst() {
+fn a_burst_loss_does_not_cause_a_burst() {
     for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 100, ms(50));
         let mut before = None;
         round_with_losses(&mut sender, 80, |sender| {
             let next = sender.next_index();
             sender.fill();
-            // Two for one at most.
+            // At most two per delivery.
             let sent = sender.next_index() - next;
             assert!(sent <= 2, "{algorithm}: {sent}");
             before = before.max(Some(sent));
@@ -114,7 +115,7 @@ fn a_flight_lost_as_a_whole_is_followed_by_a_new_one() {
 }
 
 #[test]
-fn a_loss_lets_one_packet_go_at_once() {
+fn a_loss_permits_one_packet_at_once() {
     for algorithm in LOSS_BASED {
         for datagrams in [2, 10, 100] {
             let mut sender = Sender::avoiding(algorithm, datagrams, ms(50));
@@ -189,7 +190,7 @@ fn undo_ends_the_gradual_reduction() {
 }
 
 #[test]
-fn an_application_limited_recovery_leads_to_the_threshold_as_well() {
+fn an_application_limited_recovery_ends_at_the_threshold_too() {
     for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 100, ms(50));
         round_with_losses(&mut sender, 1, |sender| {
@@ -200,7 +201,7 @@ fn an_application_limited_recovery_leads_to_the_threshold_as_well() {
             }
         });
         let threshold = sender.snapshot().slow_start_threshold.unwrap();
-        // What was not used is there when data comes, up to the threshold.
+        // Unused permission is available when data comes, up to the threshold.
         assert!(sender.window() <= threshold.max(sender.in_flight() + SIZE));
         sender.fill();
         sender.wait(ms(50));
@@ -210,7 +211,7 @@ fn an_application_limited_recovery_leads_to_the_threshold_as_well() {
 }
 
 #[test]
-fn a_larger_datagram_raises_the_least_window_that_recovery_leads_to() {
+fn a_larger_datagram_raises_the_minimum_window_at_the_end_of_recovery() {
     for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 3, ms(50));
         sender.fill();
@@ -247,10 +248,10 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What becomes of the packets that were sent before the cut, which was at the index `cut`.
+/// Decides the fate of packets that were sent before the cut, which was at the index `cut`.
 fn play(sender: &mut Sender, cut: u64, event: Event) {
     let mark = Report { ce_marked: 1, ..Report::default() };
-    // The fate of so many of the oldest, and of the last of them.
+    // The number of oldest packets affected, their fate, and the fate of the last of them.
     let (report, mut left, fate, last) = match event {
         Event::Ack(count) => (Report::default(), count, Fate::Acked, Fate::Acked),
         Event::Lose(count) => (Report::default(), count, Fate::Lost, Fate::Acked),
@@ -270,11 +271,11 @@ fn play(sender: &mut Sender, cut: u64, event: Event) {
 }
 
 proptest! {
-    /// One round of anything: the packets in flight at the reduction are acknowledged and lost in any order. The sender of
-    /// `testing` checks every event against the RFC's bounds. At the end the window is the threshold, and there was always
-    /// something in flight or permission to send.
+    /// One round of random events: what was in flight at the cut is acknowledged and lost in any
+    /// order. The sender of `testing` checks every event against the RFC's bounds; at the end the
+    /// window is the threshold, and the sender always had something in flight or permission to send.
     #[test]
-    fn whatever_happens_in_recovery_its_bounds_hold_and_it_ends_at_the_threshold(
+    fn in_any_recovery_the_bounds_hold_and_it_ends_at_the_threshold(
         cubic in any::<bool>(),
         datagrams in 2..60_u64,
         history in vec(events(), 0..80),
@@ -300,7 +301,7 @@ proptest! {
             false => Fate::Acked,
         });
         prop_assert_eq!(sender.snapshot().phase, Phase::CongestionAvoidance);
-        // What was sent in the episode grows the window already, as congestion avoidance does.
+        // Packets sent in the episode already grow the window, as in congestion avoidance.
         let (window, threshold) = (sender.window(), threshold.unwrap());
         let most = threshold + SIZE * sent / threshold;
         prop_assert!((threshold..=most).contains(&window), "{} {}", threshold, window);

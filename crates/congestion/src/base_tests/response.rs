@@ -1,8 +1,8 @@
-//! The tables of RFC 9438 §5.1: the average window in datagrams for each loss rate, within a tenth.
+//! The tables of RFC 9438 §5.1: the average window in datagrams for each loss rate, to within a tenth.
 //!
-//! The loss model is the one that the RFC computes with (§5, appendix A): exactly 1/p packets lie between one
-//! loss and the next. The controllers are the real ones, with fast convergence and PRR, which are not in
-//! the model; many cycles are averaged. Reno's column is RFC 3649's, sqrt(1.5 / p).
+//! The loss model is that of the RFC's computation (§5, appendix A): exactly 1/p packets lie
+//! between one loss and the next. The controllers are the real ones, with fast convergence and PRR,
+//! which are not in the model; many cycles are averaged. Reno's column is RFC 3649's: sqrt(1.5 / p).
 
 use clearway_units::Random;
 
@@ -10,17 +10,17 @@ use crate::Algorithm;
 use crate::testing::ms;
 use crate::testing::response::average_window;
 
-/// From p = 1e-2 on to 1e-6.
+/// From p = 1e-2 to 1e-6.
 const RENO: [f64; 5] = [12.0, 38.0, 120.0, 379.0, 1200.0];
 const CUBIC_100_MS: [f64; 5] = [12.0, 38.0, 187.0, 1054.0, 5926.0];
-/// In a short network CUBIC is as Reno.
+/// On a path with a short round trip CUBIC behaves like Reno.
 const CUBIC_10_MS: [f64; 5] = RENO;
 
 fn assert_column(algorithm: Algorithm, milliseconds: u64, column: [f64; 5]) {
     for (row, expected) in column.into_iter().enumerate() {
         let every = 100 * 10_u64.pow(row as u32);
-        // The start is far below, and CUBIC shoots far beyond the model's window; what fast convergence
-        // takes away after that, it regains a thousandth in a cycle. The last row is near at once.
+        // The start is far below the model's window, and CUBIC first overshoots it by far; of what fast
+        // convergence then takes away, it regains a thousandth per cycle. The last row starts close to its value.
         let (settling, losses) = if every < 1_000_000 { (100, 50) } else { (20, 20) };
         let measured = average_window(algorithm, ms(milliseconds), || every, settling, losses);
         let off = measured / expected - 1.0;
@@ -30,7 +30,7 @@ fn assert_column(algorithm: Algorithm, milliseconds: u64, column: [f64; 5]) {
 
 #[test]
 fn reno_has_the_windows_of_the_table() {
-    // The round-trip time is not in the formula.
+    // The round-trip time does not appear in the formula.
     assert_column(Algorithm::Reno, 100, RENO);
     let [short, long] =
         [1, 1000].map(|rtt| average_window(Algorithm::Reno, ms(rtt), || 1000, 20, 30));
@@ -48,9 +48,9 @@ fn cubic_has_the_windows_of_the_table_at_10_ms() {
 }
 
 #[test]
-fn irregular_losses_lead_to_the_same_windows_as_long_as_cubic_is_as_reno() {
-    // Anything from a half to one and a half of the distance. Where CUBIC is itself, fast convergence
-    // takes a seventh of the window then.
+fn irregular_losses_give_the_same_windows_while_cubic_behaves_like_reno() {
+    // Distances between a half and one and a half of the mean. Where CUBIC follows its own curve,
+    // fast convergence then costs a seventh of the window.
     let mut random = Random::from_number(1);
     for (algorithm, rtt, every, expected) in [
         (Algorithm::Reno, 100, 100, 12.0),

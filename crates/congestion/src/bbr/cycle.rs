@@ -1,16 +1,16 @@
-//! Where BBR stands in its cycle of probes for bandwidth.
+//! BBR's position in its cycle of bandwidth probes.
 
 use core::time::Duration;
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use clearway_units::{Random, Timestamp};
 
-/// The least time between two probes.
+/// The minimum time between two probes.
 const LEAST_WAIT: Duration = Duration::from_secs(2);
-/// A random time below this is added.
+/// A random time below this is added to it.
 const RANDOM_WAIT_NANOSECONDS: u64 = 1_000_000_000;
 
-/// BBR.ack_phase: how the current ACKs relate to the last probe.
+/// BBR.ack_phase: what the current ACKs show about the last probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Feedback {
     #[default]
@@ -59,7 +59,7 @@ impl Cycle {
         self.feedback = Feedback::ProbeStopping;
     }
 
-    /// HasElapsedInPhase of the wait.
+    /// HasElapsedInPhase, applied to the wait.
     pub(super) fn has_waited(&self, now: Timestamp) -> bool {
         now > self.began_at + self.wait
     }

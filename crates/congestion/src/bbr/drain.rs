@@ -5,8 +5,8 @@ use super::gain::Gain;
 use super::sample::Sample;
 use super::state::State;
 
-/// If the bandwidth was overestimated, the bytes in flight never fall to the estimate. Drain ends after this many rounds
-/// in any case.
+/// If the bandwidth was overestimated, the data in flight never drops to the estimate, so Drain
+/// ends after this many rounds in any case.
 const MAXIMUM_ROUNDS: u64 = 3;
 
 impl Bbr {

@@ -1,6 +1,8 @@
-//! Whether sending faster still increases the delivery rate (draft, "Exiting Acceleration Based on Bandwidth Plateau").
+//! Whether sending faster still makes the network deliver faster (draft, "Exiting Acceleration
+//! Based on Bandwidth Plateau").
 //!
-//! A round is judged by its greatest sample, where the draft takes the last one: see the top of [`bbr`](super).
+//! A round is judged by its greatest sample, whereas the draft takes the one that ended it: see the
+//! top of [`bbr`](super).
 
 use clearway_units::Rate;
 
@@ -8,22 +10,22 @@ use super::gain::Gain;
 use super::sample::Sample;
 use crate::inspect::{Inspect, StateValue, Visit};
 
-/// A round in which the rate grew by less than to this does not count as growth.
+/// A round whose rate is less than this multiple of the baseline does not count as growth.
 const GROWTH: Gain = Gain(125);
-/// So many rounds without growth fill the pipe.
+/// This many rounds without growth mean that the pipe is full.
 const ROUNDS: u32 = 3;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct FullPipe {
     /// BBR.full_bw.
     baseline: Rate,
-    /// The greatest rate of this round.
+    /// The greatest rate of the current round.
     greatest: Rate,
     /// BBR.full_bw_count.
     pub(super) rounds: u32,
-    /// BBR.full_bw_now: since this was last reset.
+    /// BBR.full_bw_now: whether the pipe was full since the last reset.
     pub(super) is_reached: bool,
-    /// BBR.full_bw_reached: ever.
+    /// BBR.full_bw_reached: whether the pipe was ever full.
     pub(super) was_reached: bool,
 }
 
@@ -51,7 +53,7 @@ impl FullPipe {
         }
     }
 
-    /// ResetFullBW: restarts the search for a plateau, above `baseline`.
+    /// ResetFullBW: starts the search for a plateau again, above `baseline`.
     pub(super) fn reset(&mut self, baseline: Rate) {
         self.baseline = baseline;
         self.greatest = Rate::ZERO;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::bbr::tests::sample;
 
-/// A round of samples, the last of which ends it.
+/// One round of samples; the last sample ends it.
 fn round(pipe: &mut FullPipe, rates: &[u64], is_application_limited: bool) {
     for (index, rate) in rates.iter().enumerate() {
         let rate = Rate::from_bytes_per_second(*rate);
@@ -22,9 +22,9 @@ fn three_rounds_without_growth_are_a_plateau() {
     assert!(pipe.is_reached && pipe.was_reached);
 }
 
-/// A probe makes the rate grow by 15 % a round: an ACK that is a fifth late does not hide that.
+/// During a probe the rate grows by 15 % per round: an ACK that is a fifth late does not hide that.
 #[test]
-fn a_rate_that_grows_is_no_plateau_however_late_the_last_ack_of_a_round_is() {
+fn a_growing_rate_is_not_a_plateau_even_if_the_last_ack_of_each_round_is_late() {
     let mut pipe = FullPipe::default();
     let mut rate = 1000;
     round(&mut pipe, &[rate], false);
@@ -35,7 +35,7 @@ fn a_rate_that_grows_is_no_plateau_however_late_the_last_ack_of_a_round_is() {
     }
 }
 
-/// Growth in the middle of a round counts at its end, so a plateau is always three whole rounds.
+/// Growth in the middle of a round counts at its end, so a plateau always takes three whole rounds.
 #[test]
 fn growth_counts_when_its_round_is_over() {
     let mut pipe = FullPipe::default();
@@ -51,7 +51,7 @@ fn growth_counts_when_its_round_is_over() {
 }
 
 #[test]
-fn rounds_short_of_data_say_nothing() {
+fn application_limited_rounds_do_not_count() {
     let mut pipe = FullPipe::default();
     round(&mut pipe, &[1000], false);
     for _ in 0..10 {
@@ -59,11 +59,11 @@ fn rounds_short_of_data_say_nothing() {
     }
     assert_eq!(pipe.rounds, 0);
     round(&mut pipe, &[1100], false);
-    assert_eq!(pipe.rounds, 1, "what was short of data is no growth either");
+    assert_eq!(pipe.rounds, 1, "an application-limited round is not growth either");
 }
 
 #[test]
-fn what_came_before_a_new_beginning_is_no_growth() {
+fn growth_is_measured_from_the_reset_baseline() {
     let mut pipe = FullPipe::default();
     let mut early = sample();
     early.rate = Rate::from_bytes_per_second(2000);

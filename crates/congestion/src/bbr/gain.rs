@@ -1,4 +1,4 @@
-//! Fractions as the draft writes them: in hundredths, so that every machine computes the same.
+//! Fractions as the draft writes them, in hundredths, so that every machine computes the same result.
 
 use core::time::Duration;
 
@@ -10,27 +10,27 @@ pub(super) struct Gain(pub(super) u64);
 
 impl Gain {
     pub(super) const ONE: Self = Self(100);
-    /// BBR.Beta: what congestion leaves at least.
+    /// BBR.Beta: the fraction that remains after a response to congestion, at the least.
     pub(super) const BETA: Self = Self(70);
-    /// BBR.LossThresh: the loss rate that a probe for bandwidth may cause.
+    /// BBR.LossThresh: the loss rate that a bandwidth probe may cause.
     pub(super) const LOSS_THRESHOLD: Self = Self(2);
-    /// BBR.Headroom: the part of the long-term bound that is left to others.
+    /// BBR.Headroom: the part of the long-term bound that is left to other flows.
     pub(super) const HEADROOM: Self = Self(15);
-    /// What BBR.PacingMarginPercent leaves.
+    /// The remainder after BBR.PacingMarginPercent.
     pub(super) const PACING_MARGIN: Self = Self(99);
 
-    /// So much of `bytes`, saturating.
+    /// This fraction of `bytes`, saturating.
     pub(super) fn of(self, bytes: u64) -> u64 {
         let product = u128::from(bytes).saturating_mul(u128::from(self.0)) / 100;
         u64::try_from(product).unwrap_or(u64::MAX)
     }
 
-    /// So much of `rate`, saturating.
+    /// This fraction of `rate`, saturating.
     pub(super) fn of_rate(self, rate: Rate) -> Rate {
         rate.scaled(self.0, 100)
     }
 
-    /// So much of `time`, saturating.
+    /// This fraction of `time`, saturating.
     pub(super) fn of_time(self, time: Duration) -> Duration {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(self.of(nanoseconds))

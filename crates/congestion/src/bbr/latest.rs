@@ -1,4 +1,4 @@
-//! How the path delivered in the last round, and whether that round saw losses (draft, "When not
+//! What the path delivered in the last round, and whether that round saw losses (draft, "When Not
 //! Probing for Bandwidth").
 
 use clearway_units::Rate;
@@ -62,7 +62,7 @@ impl Latest {
         self.has_loss = true;
     }
 
-    /// `packet` was lost: one that was sent right after the last lost one belongs to its range.
+    /// `packet` was lost: one that was sent right after the previously lost packet belongs to the same range.
     pub(super) fn note_lost_packet(&mut self, packet: &SentPacket) {
         let follows =
             self.last_lost.is_some_and(|last| last.0.checked_add(1) == Some(packet.index.0));
@@ -72,7 +72,7 @@ impl Latest {
         }
     }
 
-    /// So many bytes were marked, which counts as a lost range.
+    /// `bytes` bytes were CE-marked, which counts as one lost range.
     pub(super) fn note_marks(&mut self, bytes: u64) {
         self.marked = self.marked.saturating_add(bytes);
         self.note_lost_range();
@@ -82,7 +82,7 @@ impl Latest {
         self.ranges = self.ranges.saturating_add(1);
     }
 
-    /// The number of lost ranges in the round that ended. The count restarts.
+    /// The number of ranges lost in the round that ended; the count restarts at zero.
     pub(super) fn take_lost_ranges(&mut self) -> u64 {
         core::mem::take(&mut self.ranges)
     }

@@ -1,4 +1,4 @@
-//! How much may be in flight without more than 2 % of it being lost, as probes for bandwidth found
+//! How much may be in flight without losing more than 2 % of it, as found by bandwidth probes
 //! (draft, BBR.inflight_longterm).
 
 use super::Bbr;
@@ -7,7 +7,7 @@ use super::sample::Sample;
 use super::state::State;
 use crate::inspect::{Inspect, StateValue, Visit};
 
-/// The growth of a round is 2 to the power of at most this, in datagrams.
+/// The growth per round, in datagrams, is 2 to the power of at most this.
 const MAXIMUM_DOUBLINGS: u32 = 30;
 
 #[derive(Clone, Debug, Default)]
@@ -23,13 +23,13 @@ pub(super) struct LongTerm {
 }
 
 impl LongTerm {
-    /// A probe for bandwidth begins: growth starts with one datagram a round.
+    /// A bandwidth probe begins: growth starts with one datagram per round.
     pub(super) fn begin_probe(&mut self) {
         self.rounds = 0;
         self.acked = 0;
     }
 
-    /// The probe has ended.
+    /// The probe is over.
     pub(super) fn end_probe(&mut self) {
         self.acked_per_increase = None;
     }
@@ -42,7 +42,7 @@ impl LongTerm {
         self.acked_per_increase = Some((window / growth).max(size));
     }
 
-    /// So many bytes were acknowledged while the bound was in full use.
+    /// `newly_acked` bytes were acknowledged while the bound was in full use.
     fn grow(&mut self, newly_acked: u64, size: u64) {
         let (Some(bound), Some(step)) = (&mut self.bound, self.acked_per_increase) else { return };
         self.acked = self.acked.saturating_add(newly_acked);
@@ -54,7 +54,7 @@ impl LongTerm {
 }
 
 impl Bbr {
-    /// The raising half of AdaptLongTermModel: an ACK of a round with few losses shows an amount that is safe.
+    /// The upward half of AdaptLongTermModel: an ACK of a round with little loss shows what is safe.
     pub(super) fn raise_long_term_bound(&mut self, sample: &Sample) {
         let Some(bound) = self.long_term.bound else { return };
         if is_too_high(sample.lost, sample.sent_in_flight()) {
@@ -78,7 +78,7 @@ impl Bbr {
         }
     }
 
-    /// Whether the window was used up, and no larger only because of the long-term bound.
+    /// Whether the window was used up and was limited only by the long-term bound.
     pub(super) fn is_at_long_term_bound(&self, sample: &Sample) -> bool {
         sample.is_window_limited
             && self.long_term.bound.is_some_and(|bound| self.window.bytes() >= bound)
@@ -92,7 +92,7 @@ impl Bbr {
     }
 }
 
-/// IsInflightTooHigh: more than 2 % of the bytes in flight were lost.
+/// IsInflightTooHigh: more than 2 % of what was in flight was lost.
 pub(super) fn is_too_high(lost: u64, in_flight: u64) -> bool {
     u128::from(lost) * 100 > u128::from(in_flight) * u128::from(Gain::LOSS_THRESHOLD.0)
 }
@@ -114,7 +114,7 @@ mod tests {
 
     const SIZE: u64 = 1200;
 
-    /// A probe in its third round: four datagrams for each window of forty.
+    /// A probe in its third round: four datagrams per window of forty.
     fn probing() -> LongTerm {
         let mut long_term = LongTerm { bound: Some(40 * SIZE), ..LongTerm::default() };
         long_term.begin_probe();
@@ -123,8 +123,8 @@ mod tests {
     }
 
     #[test]
-    fn how_acknowledgements_are_bundled_does_not_change_growth() {
-        // Row 116: an ACK that is worth several increases leaves only its rest.
+    fn growth_does_not_depend_on_how_acknowledgements_are_bundled() {
+        // Row 116: an ACK worth several increases leaves only the remainder.
         for bundle in [1, 3, 10, 25, 40] {
             let mut long_term = probing();
             (0..200 / bundle).for_each(|_| long_term.grow(bundle * SIZE, SIZE));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_grows_outside_of_a_probe() {
+    fn the_bound_does_not_grow_outside_a_probe() {
         let mut long_term = probing();
         long_term.end_probe();
         long_term.grow(1000 * SIZE, SIZE);

@@ -1,15 +1,17 @@
-//! Detects that the path has become longer, by a ProbeRTT at once.
+//! Detects that the path may have become longer, and confirms it at once with a ProbeRTT.
 //!
-//! When the round trip becomes much longer, the window is a small part of the path's capacity. Each sample of the delivery
-//! rate is that window per round trip, so the bandwidth filter loses the rate within two cycles. The draft keeps the
-//! shorter round trip for 10 s. It states that where such a change "can be predicted or detected, initiating a ProbeRTT
-//! immediately could conceivably speed up the convergence" ("ProbeRTT Design Rationale").
+//! When the round trip becomes much longer, the window is only a small part of what the path
+//! carries. Each sample of the delivery rate is then that window per round trip, so the bandwidth
+//! filter forgets the real rate within two cycles. The draft keeps the shorter round-trip time for
+//! 10 s. It says itself that where such a change "can be predicted or detected, initiating a
+//! ProbeRTT immediately could conceivably speed up the convergence" ("ProbeRTT Design Rationale").
 //!
-//! From observation alone a sender cannot distinguish a longer path from a slower bottleneck: in both cases the same window
-//! takes longer. ProbeRTT distinguishes them. Where the delay is a queue of the flow itself, the round trip shrinks with
-//! the bytes in flight; where it is the path, it does not. The queue of other flows does not shrink either, but it grows
-//! gradually as they send, while a path changes between two packets. Without such a jump there is no early ProbeRTT, and
-//! no early change of the round-trip time.
+//! A sender that only observes cannot distinguish a longer path from a slower bottleneck: in both
+//! cases the same window takes longer. ProbeRTT distinguishes them. If the delay is a queue that
+//! the flow built itself, the round trip shrinks with the amount in flight; if it is the path, it
+//! does not. A queue built by other flows does not shrink either, but it grows gradually as they
+//! send, whereas a path changes between two packets: without such a jump, no search starts and no
+//! longer round trip is adopted early.
 
 use core::time::Duration;
 
@@ -21,42 +23,42 @@ use super::sample::Sample;
 use super::state::State;
 use crate::inspect::{Inspect, StateValue, Visit};
 
-/// Flows that know the path keep at most this multiple of their bandwidth-delay product in flight, so that their queues
-/// make the round trip at most this multiple of the minimum.
+/// Flows whose model is right keep at most this many times their bandwidth-delay product in flight,
+/// so their queues make the round trip at most this many times the minimum.
 const LONGEST: Gain = State::ProbeUp.window_gain();
-/// When half as much is in flight, the round trip is half as long if all of it was spent in the bottleneck's queue, and as
-/// long as before if the path is longer. This is the limit between the two.
+/// If all data in flight is in the bottleneck's queue, halving it leaves half of the round trip.
+/// This threshold lies midway between that and the whole round trip.
 const STAYED: Gain = Gain(75);
 
-/// If more than this multiple of the bytes in flight would be delivered in the round trip at the known bandwidth, the
-/// flow's own queue does not explain the round trip, unless the bandwidth is a third less.
+/// If this many times the in-flight data could have been delivered in the round trip at the known
+/// bandwidth, the flow's own queue does not explain the round trip, unless the bandwidth fell by a third.
 const UNEXPLAINED: Gain = Gain(150);
 
-/// The part of [`LONGEST`] beyond the minimum: the longest queue.
+/// The part of [`LONGEST`] that is added to the minimum.
 const LONGEST_QUEUE: Gain = Gain(125);
 
-/// A round of fewer samples shows little (N_RTT_SAMPLE of RFC 9406).
+/// A round with fewer samples is not conclusive (N_RTT_SAMPLE of RFC 9406).
 const SAMPLES: u32 = 8;
 
-/// The round trips that the search for a longer path looks at.
+/// The round trips that the search for a longer path considers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LongerPath {
-    /// The least round-trip time of this round.
+    /// The minimum round-trip time of this round.
     least: Option<Duration>,
-    /// The greatest.
+    /// The maximum round-trip time of this round.
     greatest: Duration,
     samples: u32,
     /// Every sample of this round was longer than queues can make it.
     is_longer: bool,
-    /// The least round-trip time of the last round.
+    /// The minimum round-trip time of the last round.
     last_round: Option<Duration>,
     /// The current ACK ended a round in which every sample was longer.
     is_suspected: bool,
     /// When the newest packet of the last sample was sent, and its round-trip time.
     last: Option<(Timestamp, Duration)>,
-    /// The round trip became long from one sample to the next, and has been long since.
+    /// The round trip became long from one sample to the next, and has remained long since.
     has_jumped: bool,
-    /// The last ProbeRTT came because of that, before one was due.
+    /// The last ProbeRTT was started by this search, before one was due.
     was_probed: bool,
     probe: Probe,
 }
@@ -64,16 +66,16 @@ pub(super) struct LongerPath {
 /// A ProbeRTT.
 #[derive(Clone, Debug, Default)]
 struct Probe {
-    /// What was in flight when it began.
+    /// The bytes in flight when it began.
     in_flight_before: u64,
-    /// The least round-trip time of the round before it.
+    /// The minimum round-trip time of the round before it.
     before: Option<Duration>,
-    /// The least of packets that were sent with little in flight.
+    /// The minimum round-trip time of packets that were sent with little in flight.
     least: Option<Duration>,
 }
 
 impl LongerPath {
-    /// A sample, and whether it is longer than queues can make it.
+    /// Records a sample, and whether it is longer than queues can explain.
     pub(super) fn note(&mut self, rtt: Duration, is_longer: bool, is_round_start: bool) {
         self.is_suspected = is_round_start && self.has_jumped && self.is_longer && self.is_steady();
         if is_round_start {
@@ -88,8 +90,8 @@ impl LongerPath {
         self.samples = self.samples.saturating_add(1);
     }
 
-    /// A path changes between two packets. A queue grows, other flows' too: if they send twice what the bottleneck
-    /// carries, by the time that passes.
+    /// A path changes between two packets. A queue, including one built by other flows, grows with
+    /// time: if they send at twice the bottleneck's rate, by the time that passes.
     pub(super) fn note_jump(&mut self, sent_at: Timestamp, rtt: Duration, minimum: Duration) {
         if let Some((sent_before, rtt_before)) = self.last {
             let grown = sent_at.saturating_since(sent_before) + LONGEST_QUEUE.of_time(minimum);
@@ -99,20 +101,21 @@ impl LongerPath {
         self.last = Some((sent_at, rtt));
     }
 
-    /// Where jitter alone makes one round trip more than twice another, or a round is few samples, a round of long
-    /// ones is chance.
+    /// Where jitter alone makes one round trip more than twice another, or a round has few samples,
+    /// a round of long samples may be chance.
     fn is_steady(&self) -> bool {
         let is_even = |least: Duration| self.greatest <= least.saturating_mul(2);
         self.samples >= SAMPLES && self.least.is_some_and(is_even)
     }
 
-    /// Whether a ProbeRTT is wanted before one is due. There is one for each that is due, so that
-    /// a path on which others hold a queue costs no more than two in an interval.
+    /// Whether to start a ProbeRTT before one is due. There is one early ProbeRTT per due one, so
+    /// that a path on which other flows hold a queue costs at most two in an interval.
     pub(super) fn wants_probe(&self) -> bool {
         self.is_suspected && !self.was_probed
     }
 
-    /// ProbeRTT begins, with so much in flight, because it is due or because it is wanted.
+    /// ProbeRTT begins with `in_flight_before` bytes in flight, either because it is due or because
+    /// this search starts it.
     pub(super) fn begin_probe(&mut self, in_flight_before: u64, is_due: bool) {
         self.was_probed = !is_due;
         let before = self.last_round.or(self.least);
@@ -130,7 +133,7 @@ fn least(known: Option<Duration>, rtt: Duration) -> Duration {
 }
 
 impl Bbr {
-    /// Every ACK.
+    /// Called on every ACK.
     pub(super) fn look_for_longer_path(&mut self, sample: &Sample) {
         if let Some(minimum) = self.minimum_rtt.minimum() {
             self.longer_path.note_jump(sample.newest.sent_at, sample.rtt, minimum);
@@ -139,8 +142,9 @@ impl Bbr {
         self.longer_path.note(sample.rtt, is_longer, self.rounds.is_start);
     }
 
-    /// Whether the packet took longer than the bytes in flight with it explain, and longer than the queues of flows that
-    /// know the path. What Startup finds is not known yet, and Drain empties its queue.
+    /// Whether the packet took longer than the data in flight with it explains, and longer than the
+    /// queues of flows whose model is right. In Startup the bandwidth is not yet known, and Drain
+    /// empties Startup's queue.
     fn is_longer(&self, sample: &Sample) -> bool {
         let delivered = self.bandwidth.maximum().bytes_in(sample.rtt);
         self.full_pipe.was_reached
@@ -154,8 +158,8 @@ impl Bbr {
         self.minimum_rtt.minimum().is_some_and(|minimum| rtt > LONGEST.of_time(minimum))
     }
 
-    /// The round-trip time of the longer path that this ProbeRTT measured: fewer than half of the bytes were in flight,
-    /// and the round trip stayed the same.
+    /// The round-trip time of the longer path that this ProbeRTT measured: less than half of the
+    /// earlier data was in flight, and the round trip stayed the same.
     pub(super) fn longer_rtt(&self) -> Option<Duration> {
         let probe = &self.longer_path.probe;
         let measured = probe.least?;

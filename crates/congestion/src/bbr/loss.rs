@@ -1,4 +1,4 @@
-//! What BBR makes of packets declared lost, of CE marks and of persistent congestion (draft, "Updating
+//! BBR's response to packets declared lost, CE marks and persistent congestion (draft, "Updating
 //! the Model Upon Packet Loss").
 
 use super::Bbr;
@@ -12,7 +12,7 @@ use crate::{Acknowledgement, SendIndex, SentPacket};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Episode {
     boundary: SendIndex,
-    /// No packet sent after it began has been acknowledged.
+    /// No packet sent after the episode began has been acknowledged.
     pub(super) is_open: bool,
 }
 
@@ -22,26 +22,26 @@ impl Episode {
         self.is_open = true;
     }
 
-    /// Its losses were none.
+    /// The losses of the episode were spurious.
     pub(super) fn close(&mut self) {
         self.is_open = false;
     }
 
-    /// Whether `event` ends it, which it does then.
+    /// Whether `event` ends the episode; if so, it is closed.
     pub(super) fn is_ended_by(&mut self, event: &Acknowledgement<'_>) -> bool {
         let ends = self.is_open && event.acked.iter().any(|packet| packet.index >= self.boundary);
         self.is_open &= !ends;
         ends
     }
 
-    /// Whether `event` brings congestion that this episode is not the answer to.
+    /// Whether `event` reports congestion that this episode does not already respond to.
     fn is_new(&self, event: &Acknowledgement<'_>) -> bool {
         let is_marked = event.newly_ce_marked > 0 && event.largest_acked >= Some(self.boundary);
         is_marked || event.lost.iter().any(|packet| packet.index >= self.boundary)
     }
 }
 
-/// The part of the bytes in flight at the sending of a packet that was lost.
+/// The losses among the data that was in flight when a packet was sent.
 #[derive(Clone, Copy, Debug)]
 struct LossSample {
     /// RS.tx_in_flight, the packet included.
@@ -54,11 +54,11 @@ struct LossSample {
 }
 
 impl LossSample {
-    /// InflightAtLoss: with how much in flight the losses passed the threshold.
+    /// InflightAtLoss: the bytes in flight at which the losses exceeded the threshold.
     fn in_flight_at_loss(&self) -> u64 {
         let in_flight = self.in_flight.saturating_sub(self.bytes);
         let lost = self.lost.saturating_sub(self.bytes);
-        // The threshold times 100 x (in_flight + prefix) = 100 x (lost + prefix), for the prefix.
+        // `threshold` (in hundredths) x (in_flight + prefix) = 100 x (lost + prefix), solved for the prefix.
         let threshold = i128::from(Gain::LOSS_THRESHOLD.0);
         let excess = threshold * i128::from(in_flight) - 100 * i128::from(lost);
         let prefix = excess / (100 - threshold);
@@ -67,7 +67,7 @@ impl LossSample {
 }
 
 impl Bbr {
-    /// Responds to the losses and marks of `event`, before its acknowledged packets are processed.
+    /// Responds to the losses and marks of `event`, before its acknowledgements are processed.
     pub(super) fn respond_to_congestion(&mut self, event: &Acknowledgement<'_>) {
         if self.episode.is_new(event) {
             self.save_state();
@@ -94,7 +94,7 @@ impl Bbr {
         self.congestion_events = self.congestion_events.saturating_add(1);
     }
 
-    /// HandleLostPacket, when `total_lost` bytes were lost with it.
+    /// HandleLostPacket; `total_lost` bytes are lost in all, including this packet.
     fn handle_lost_packet(
         &mut self,
         event: &Acknowledgement<'_>,
@@ -114,9 +114,10 @@ impl Bbr {
         );
     }
 
-    /// The draft has no response to CE marks of its own, but the sender MUST treat them as congestion: each counts as a
-    /// datagram lost in this round. Which packets were marked is not known; the newest acknowledged one stands for them.
-    /// They are never undone, since the network itself reported them.
+    /// The draft defines no response to CE marks, but the sender MUST treat them as congestion:
+    /// each counts as a datagram lost in this round. Which packets were marked is not known; the
+    /// newest acknowledged one stands for them. The response is never undone, because the network
+    /// itself signalled congestion.
     fn handle_marks(&mut self, event: &Acknowledgement<'_>) {
         self.undo.forget();
         self.latest.note_loss(event.total_delivered);
@@ -135,8 +136,8 @@ impl Bbr {
         );
     }
 
-    /// HandleInflightTooHigh, if the acknowledged packets were sent to probe for bandwidth, and more of them was lost
-    /// than permitted. Responds once per probe.
+    /// HandleInflightTooHigh, if the packets acknowledged now were sent to probe for bandwidth and
+    /// their loss rate exceeds the threshold. Responds once per probe.
     fn judge(&mut self, event: &Acknowledgement<'_>, sample: LossSample) {
         if !self.cycle.is_probe_sample || !is_too_high(sample.lost, sample.in_flight) {
             return;
@@ -153,9 +154,9 @@ impl Bbr {
         }
     }
 
-    /// OnEnterRTO, for persistent congestion (RFC 9002 §7.6): at most a datagram beyond the bytes in flight, and never
-    /// less than the minimum window. The model stays (row 112), and the window is restored when a packet is acknowledged
-    /// that was sent after the collapse.
+    /// OnEnterRTO, for persistent congestion (RFC 9002 §7.6): the window is one datagram beyond the
+    /// bytes in flight, and at least the minimum window. The model stays (row 112), and the window
+    /// is restored when a packet sent after the collapse is acknowledged.
     fn collapse(&mut self, event: &Acknowledgement<'_>) {
         if self.episode.boundary != event.next_index {
             self.save_state();

@@ -10,7 +10,7 @@ fn in_flight_at_loss_is_where_the_losses_passed_the_threshold() {
     };
     // Nothing lost of 98,000, then a burst of 10,000: 2,000 of it would have been 2 %.
     assert_eq!(sample(108_000, 10_000, 10_000), 100_000);
-    // 2 % of 49,000 were lost before the packet: no part of it fitted.
+    // 2 % of 49,000 were lost before the packet: no part of it fit.
     assert_eq!(sample(50_000, 1980, 1000), 49_000);
     // More than the threshold was lost before: the loss happened earlier.
     assert_eq!(sample(50_000, 5000, 1000), 49_000 - 3081);
@@ -27,7 +27,7 @@ fn probing() -> Bbr {
 }
 
 #[test]
-fn a_probe_is_answered_for_once() {
+fn a_probe_is_responded_to_once() {
     let mut bbr = probing();
     let lost: Vec<_> = (10..16).map(|index| packet(index, 100 * SIZE)).collect();
     let event = acknowledgement(&[], &lost);
@@ -55,7 +55,7 @@ fn the_state_is_saved_when_an_episode_begins_and_not_again_within_it() {
     bbr.on_acknowledgement(&acknowledgement(&[], &lost));
     assert!(bbr.long_term.bound.is_some());
     assert_eq!(bbr.snapshot().congestion_events, 1);
-    // More losses of packets sent before: the same episode.
+    // More losses among packets sent before: the same episode.
     let lost = [packet(20, 100 * SIZE)];
     bbr.on_acknowledgement(&acknowledgement(&[], &lost));
     assert_eq!(bbr.snapshot().congestion_events, 1);
@@ -71,11 +71,11 @@ fn the_state_is_saved_when_an_episode_begins_and_not_again_within_it() {
     assert_eq!((bbr.state, bbr.long_term.bound), (State::ProbeRefill, None));
     assert_eq!(bbr.snapshot().undone_events, 1);
     bbr.on_spurious_loss(&crate::SpuriousLoss { still_lost: 0, ..event });
-    assert_eq!(bbr.snapshot().undone_events, 1, "there is nothing to take back a second time");
+    assert_eq!(bbr.snapshot().undone_events, 1, "a second undo has no effect");
 }
 
 #[test]
-fn ce_marks_end_a_probe_and_are_never_taken_back() {
+fn ce_marks_end_a_probe_and_are_never_undone() {
     let mut bbr = probing();
     let acked: Vec<_> = (10..14).map(|index| packet(index, 100 * SIZE)).collect();
     let event = acknowledgement(&acked, &[]);
@@ -86,7 +86,7 @@ fn ce_marks_end_a_probe_and_are_never_taken_back() {
 }
 
 #[test]
-fn persistent_congestion_leaves_the_model_and_little_window() {
+fn persistent_congestion_keeps_the_model_and_shrinks_the_window() {
     let mut bbr = probing();
     bbr.window.set(200 * SIZE, 4 * SIZE, u64::MAX);
     bbr.rate = clearway_units::Rate::from_bytes_per_second(1_000_000);

@@ -1,4 +1,4 @@
-//! BBR's model of the path: its bandwidth, its round-trip time, and its aggregation.
+//! BBR's model of the path: its bandwidth, its round-trip time, and its ACK aggregation.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::inspect::{Inspect, StateValue, Visit};
 const MINIMUM_RTT_LIFETIME: u32 = 2;
 /// BBR.ProbeRTTInterval.
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
-/// A ProbeRTT is no more often than once in so many round trips, of which it takes one and more.
+/// A ProbeRTT runs at most once in this many round trips; it takes at least one of them itself.
 const PROBE_RTT_ROUND_TRIPS: u32 = 5;
 /// BBR.ExtraAckedFilterLen, once the pipe has been full.
 pub(super) const AGGREGATION_ROUNDS: u64 = 10;
@@ -31,7 +31,7 @@ impl Bandwidth {
         self.previous.max(self.current)
     }
 
-    /// A sample taken while the sender had too little to send counts only if it shows that the
+    /// A sample taken while the sender was application-limited counts only if it shows that the
     /// estimate is too low.
     pub(super) fn update(&mut self, sample: &Sample) {
         if sample.rate >= self.maximum() || !sample.is_application_limited {
@@ -39,7 +39,7 @@ impl Bandwidth {
         }
     }
 
-    /// AdvanceMaxBwFilter: a cycle ended. One without samples is not counted.
+    /// AdvanceMaxBwFilter: a cycle ended. A cycle without samples is not counted.
     pub(super) fn advance(&mut self) {
         if self.current > Rate::ZERO {
             self.previous = core::mem::take(&mut self.current);
@@ -47,7 +47,7 @@ impl Bandwidth {
     }
 }
 
-/// The least round-trip time, and when it is time to look for a lower one (draft, "ProbeRTT Logic").
+/// The minimum round-trip time, and when to look for a lower one (draft, "ProbeRTT Logic").
 #[derive(Clone, Debug, Default)]
 pub(super) struct MinimumRtt {
     /// BBR.min_rtt and its stamp.
@@ -64,7 +64,7 @@ impl MinimumRtt {
         self.minimum.map(|(rtt, _)| rtt)
     }
 
-    /// How long the least delay of late counts.
+    /// How long the recent minimum delay is valid.
     fn interval(&self) -> Duration {
         let rounds = self.minimum().unwrap_or_default().saturating_mul(PROBE_RTT_ROUND_TRIPS);
         rounds.max(PROBE_RTT_INTERVAL)
@@ -72,7 +72,7 @@ impl MinimumRtt {
 
     pub(super) fn update(&mut self, now: Timestamp, rtt: Duration) {
         let (delay, stamp) = self.recent.unwrap_or((rtt, now));
-        // Whether it is due is decided before it is refreshed (row 122).
+        // Whether a probe is due is decided before the minimum is refreshed (row 122).
         let interval = self.interval();
         self.is_due = now > stamp + interval;
         let recent = if self.is_due || rtt < delay { (rtt, now) } else { (delay, stamp) };
@@ -83,13 +83,13 @@ impl MinimumRtt {
         self.minimum = Some(if is_better { recent } else { (minimum, stamp) });
     }
 
-    /// ProbeRTT measured the round-trip time of a path that is longer now.
+    /// ProbeRTT measured the round-trip time of a path that has become longer.
     pub(super) fn adopt(&mut self, now: Timestamp, rtt: Duration) {
         self.minimum = Some((rtt, now));
         self.recent = self.minimum;
     }
 
-    /// ProbeRTT has ended: the next one is an interval from `now`.
+    /// ProbeRTT is over: the next one is due an interval after `now`.
     pub(super) fn schedule(&mut self, now: Timestamp) {
         if let Some((_, stamp)) = &mut self.recent {
             *stamp = now;
@@ -97,18 +97,18 @@ impl MinimumRtt {
     }
 }
 
-/// BBR.extra_acked: how much more than the bandwidth explains was acknowledged at once.
+/// BBR.extra_acked: how many more bytes than the bandwidth explains were acknowledged at once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Aggregation {
     began_at: Timestamp,
     delivered: u64,
-    /// The greatest excess of each of the latest rounds, each with its round.
+    /// The greatest excess of each of the latest rounds, each paired with its round.
     excess: [(u64, u64); AGGREGATION_ROUNDS as usize],
     maximum: u64,
 }
 
 impl Aggregation {
-    /// UpdateACKAggregation. The excess counts up to `limit`, and for so many `rounds`.
+    /// UpdateACKAggregation. The excess counts up to `limit`, and for `rounds` rounds.
     pub(super) fn update(
         &mut self,
         sample: &Sample,
@@ -131,7 +131,7 @@ impl Aggregation {
         self.maximum = recent.map(|(_, excess)| *excess).max().unwrap_or(0);
     }
 
-    /// The interval over which delivery is compared with the bandwidth begins `now`.
+    /// The interval over which delivery is compared with the bandwidth starts at `now`.
     pub(super) fn restart(&mut self, now: Timestamp) {
         self.began_at = now;
     }

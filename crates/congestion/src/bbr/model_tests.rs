@@ -15,16 +15,16 @@ fn rate_sample(bytes: u64, is_application_limited: bool) -> Sample {
 }
 
 #[test]
-fn the_bandwidth_is_that_of_this_cycle_and_the_one_before() {
+fn the_bandwidth_is_the_maximum_of_this_cycle_and_the_previous_one() {
     let mut bandwidth = Bandwidth::default();
     bandwidth.update(&rate_sample(100, false));
     bandwidth.update(&rate_sample(80, false));
     bandwidth.advance();
     assert_eq!(bandwidth.maximum(), rate(100));
     bandwidth.update(&rate_sample(70, false));
-    assert_eq!(bandwidth.maximum(), rate(100), "the cycle before counts");
+    assert_eq!(bandwidth.maximum(), rate(100), "the previous cycle counts");
     bandwidth.advance();
-    assert_eq!(bandwidth.maximum(), rate(70), "the one before that does not (row 108)");
+    assert_eq!(bandwidth.maximum(), rate(70), "the cycle before that does not (row 108)");
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_cycle_without_samples_is_not_counted() {
 }
 
 #[test]
-fn samples_of_a_sender_short_of_data_only_raise_the_bandwidth() {
+fn application_limited_samples_can_only_raise_the_bandwidth() {
     let mut bandwidth = Bandwidth::default();
     bandwidth.update(&rate_sample(100, false));
     bandwidth.advance();
@@ -49,10 +49,10 @@ fn samples_of_a_sender_short_of_data_only_raise_the_bandwidth() {
     assert_eq!(bandwidth.maximum(), rate(120));
 }
 
-/// An equal delay is no lower one: on a path that does not change the search is due all the same (draft, "ProbeRTT
-/// Logic").
+/// An equal delay is not a lower one: on a path that does not change, the search is still due
+/// (draft, "ProbeRTT Logic").
 #[test]
-fn an_equal_round_trip_time_does_not_put_off_the_search() {
+fn an_equal_round_trip_time_does_not_postpone_the_search() {
     let mut rtt = MinimumRtt::default();
     rtt.update(at(0), ms(10));
     rtt.update(at(4_000), ms(10));
@@ -61,9 +61,9 @@ fn an_equal_round_trip_time_does_not_put_off_the_search() {
     assert!(rtt.is_due);
 }
 
-/// It expires a lifetime after its first measurement, however often it was measured again.
+/// The minimum expires one lifetime after it was first measured, however often it was measured again.
 #[test]
-fn an_equal_round_trip_time_does_not_prolong_the_least_one() {
+fn an_equal_round_trip_time_does_not_extend_the_lifetime_of_the_minimum() {
     let mut rtt = MinimumRtt::default();
     rtt.update(at(0), ms(10));
     rtt.update(at(6_000), ms(10));
@@ -77,11 +77,11 @@ fn there_is_no_round_trip_time_before_a_sample() {
     assert_eq!(rtt.minimum(), None);
     rtt.update(at(1_000_000), ms(30));
     assert_eq!(rtt.minimum(), Some(ms(30)));
-    assert!(!rtt.is_due, "nothing is overdue at the first sample, whatever the clock says");
+    assert!(!rtt.is_due, "nothing is overdue at the first sample, at any clock time");
 }
 
 #[test]
-fn the_minimum_is_probed_after_five_seconds_and_replaced_after_ten() {
+fn a_new_minimum_is_due_after_five_seconds_and_adopted_after_ten() {
     let mut rtt = MinimumRtt::default();
     rtt.update(at(0), ms(30));
     rtt.update(at(5000), ms(40));
@@ -92,13 +92,13 @@ fn the_minimum_is_probed_after_five_seconds_and_replaced_after_ten() {
     assert!(!rtt.is_due, "it was refreshed");
     assert_eq!(rtt.minimum(), Some(ms(30)));
     rtt.update(at(10_001), ms(50));
-    assert_eq!(rtt.minimum(), Some(ms(40)), "the least of the last interval");
+    assert_eq!(rtt.minimum(), Some(ms(40)), "the minimum of the last interval");
     rtt.update(at(10_002), ms(20));
     assert_eq!(rtt.minimum(), Some(ms(20)));
 }
 
 #[test]
-fn a_probe_is_no_more_often_than_once_in_five_round_trips() {
+fn a_probe_runs_at_most_once_in_five_round_trips() {
     let mut rtt = MinimumRtt::default();
     rtt.update(at(0), ms(2000));
     rtt.update(at(10_000), ms(2100));
@@ -125,7 +125,7 @@ fn the_next_probe_for_the_round_trip_time_is_an_interval_after_the_last() {
 struct Aggregate(Aggregation, Timestamp);
 
 impl Aggregate {
-    /// After `milliseconds`, so many bytes come at once, in `round`; 1 byte each ms was expected.
+    /// After `milliseconds`, `newly_acked` bytes arrive at once, in `round`; 1 byte per ms was expected.
     fn after(&mut self, milliseconds: u64, newly_acked: u64, round: u64, rounds: u64) -> u64 {
         self.1 += ms(milliseconds);
         let sample = Sample { now: self.1, newly_acked, ..sample() };
@@ -135,7 +135,7 @@ impl Aggregate {
 }
 
 #[test]
-fn what_comes_at_once_beyond_the_bandwidth_is_aggregation() {
+fn bytes_acknowledged_beyond_the_bandwidth_are_aggregation() {
     let mut path = Aggregate(Aggregation::default(), at(1000));
     assert_eq!(path.after(0, 30, 0, 10), 30, "a new interval expects nothing yet");
     assert_eq!(path.after(10, 30, 1, 10), 50, "60 in 10 ms");
@@ -144,7 +144,7 @@ fn what_comes_at_once_beyond_the_bandwidth_is_aggregation() {
 }
 
 #[test]
-fn aggregation_is_remembered_for_so_many_rounds() {
+fn aggregation_is_remembered_for_the_given_number_of_rounds() {
     let mut path = Aggregate(Aggregation::default(), at(1000));
     path.after(0, 100, 0, 1);
     path.after(1000, 5, 0, 1);

@@ -9,7 +9,7 @@ use super::gain::Gain;
 use super::state::State;
 use crate::RttSnapshot;
 
-/// What the rate gives in this time is sent together.
+/// The amount that the rate delivers in this time is sent in one batch.
 const QUANTUM_TIME: Duration = Duration::from_millis(1);
 const MAXIMUM_QUANTUM: u64 = 64 << 10;
 const MINIMUM_QUANTUM_DATAGRAMS: u64 = 2;
@@ -21,8 +21,8 @@ pub(super) struct Pacing {
 }
 
 impl Pacing {
-    /// InitPacingRate, with the first round-trip time: the initial window in that time, times the
-    /// gain of Startup.
+    /// InitPacingRate, with the first round-trip time: the initial window per round-trip time,
+    /// multiplied by Startup's gain.
     pub(super) fn begin(&mut self, initial_window: u64, rtt: Duration) {
         if self.rate.is_none() {
             let nominal = Rate::from_transfer(initial_window, rtt);
@@ -30,8 +30,8 @@ impl Pacing {
         }
     }
 
-    /// The rate for the pacer: at least a datagram for each smoothed round-trip time, so that what
-    /// waits never waits for longer (L6).
+    /// The rate for the pacer: at least one datagram per smoothed round-trip time, so that waiting
+    /// data never waits longer than that (L6).
     pub(super) fn rate(&self, size: u64, rtt: Option<&RttSnapshot>) -> Option<Rate> {
         let least = rtt.and_then(|rtt| Rate::from_transfer(size, rtt.smoothed));
         // Over a path of weeks that is less than a byte per second.
@@ -47,8 +47,8 @@ impl Pacing {
 }
 
 impl Bbr {
-    /// SetPacingRateWithGain: 1 % below, so that queues shrink. Until the pipe has been full the rate
-    /// only rises.
+    /// SetPacingRateWithGain: 1 % below the estimate, so that queues shrink. Until the pipe has
+    /// been full the rate only rises.
     pub(super) fn set_pacing_rate(&mut self, gain: Gain) {
         let rate = Gain::PACING_MARGIN.of_rate(gain.of_rate(self.rate));
         let is_set = self.full_pipe.was_reached || Some(rate) > self.pacing.rate;
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_path_of_weeks_there_still_is_a_rate() {
+    fn a_path_of_weeks_still_has_a_rate() {
         // S3, L6: twelve datagrams in fourteen weeks are less than a byte per second.
         let weeks = Duration::from_secs(14 * 7 * 86_400);
         let mut pacing = Pacing::default();

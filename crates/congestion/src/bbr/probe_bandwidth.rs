@@ -8,11 +8,11 @@ use super::gain::Gain;
 use super::sample::Sample;
 use super::state::State;
 
-/// Probes are at most so many rounds apart, so that a Reno flow on the same path gets its share.
+/// Probes are at most this many rounds apart, so that a Reno flow on the same path gets its share.
 const RENO_ROUNDS: u64 = 63;
 
 impl Bbr {
-    /// StartProbeBW_DOWN: sends less than the path delivers, to empty the queue.
+    /// StartProbeBW_DOWN: sends at less than the delivery rate of the path, to empty the queue.
     pub(super) fn start_probe_down(&mut self, now: Timestamp, total_delivered: u64) {
         self.latest.reset();
         self.long_term.end_probe();
@@ -22,12 +22,12 @@ impl Bbr {
         self.state = State::ProbeDown;
     }
 
-    /// StartProbeBW_CRUISE: sends what the path delivers.
+    /// StartProbeBW_CRUISE: sends at the delivery rate of the path.
     pub(super) fn start_probe_cruise(&mut self) {
         self.state = State::ProbeCruise;
     }
 
-    /// StartProbeBW_REFILL: discards the losses of this cycle and fills the pipe for a round.
+    /// StartProbeBW_REFILL: forgets the losses of this cycle and fills the pipe for a round.
     pub(super) fn start_probe_refill(&mut self, total_delivered: u64) {
         self.short_term.reset();
         self.long_term.begin_probe();
@@ -37,7 +37,7 @@ impl Bbr {
         self.state = State::ProbeRefill;
     }
 
-    /// StartProbeBW_UP: sends more than the path delivered so far.
+    /// StartProbeBW_UP: sends faster than the path has delivered so far.
     fn start_probe_up(&mut self, total_delivered: u64, rate: Rate) {
         self.cycle.feedback = Feedback::ProbeStarting;
         self.rounds.begin(total_delivered);
@@ -75,7 +75,7 @@ impl Bbr {
         }
     }
 
-    /// AdaptLongTermModel. Says whether it changed the state.
+    /// AdaptLongTermModel. Returns whether it changed the state.
     fn adapt_long_term_model(&mut self, sample: &Sample) -> bool {
         if self.cycle.feedback == Feedback::ProbeStarting && self.rounds.is_start {
             self.cycle.feedback = Feedback::Probe;
@@ -90,8 +90,8 @@ impl Bbr {
         false
     }
 
-    /// A round after the probe there are no more ACKs of it. One that was stopped early, as a
-    /// precaution, and did no harm is followed at once by one that is not.
+    /// One round after the probe, no more of its ACKs arrive. A probe that was ended early as a
+    /// precaution and did no harm is followed at once by one without the precaution.
     fn conclude_probe(&mut self, sample: &Sample) -> bool {
         self.cycle.is_probe_sample = false;
         self.cycle.feedback = Feedback::None;
@@ -114,8 +114,8 @@ impl Bbr {
         self.cycle.has_waited(now) || self.rounds.since_probe_up >= reno_rounds
     }
 
-    /// IsTimeToCruise: there is headroom, and no queue. Whether there is a queue shows when packets sent in this phase are
-    /// acknowledged, unless neither window nor pacer hold anything back.
+    /// IsTimeToCruise: there is headroom, and no queue. Whether there is a queue is known once a
+    /// packet sent in this phase is acknowledged, unless neither the window nor the pacer holds anything back.
     fn is_time_to_cruise(&self, sample: &Sample) -> bool {
         if self.cycle.feedback == Feedback::ProbeStopping && sample.growing > 0 {
             return false;
@@ -131,14 +131,14 @@ impl Bbr {
             return true;
         }
         if self.is_at_long_term_bound(sample) {
-            // The bound limits the rate, so a plateau does not show the path's bandwidth.
+            // The bound limits the rate, so a plateau is not evidence about the path.
             self.full_pipe.reset(sample.rate);
             return false;
         }
         self.full_pipe.is_reached
     }
 
-    /// Whether no further datagram fitted between the bytes in flight and the bound.
+    /// Whether not even one more datagram fit between the bytes in flight and the bound.
     fn has_reached_long_term_bound(&self, sample: &Sample) -> bool {
         let reached = sample.prior_in_flight.saturating_add(self.size());
         self.long_term.bound.is_some_and(|bound| reached > bound)

@@ -1,5 +1,5 @@
-//! ProbeRTT: keeps little in flight for a while, so that the round-trip time is measured without a
-//! queue (draft, "ProbeRTT Logic").
+//! ProbeRTT: keeps little data in flight for a while, so that the round-trip time is measured
+//! without a queue (draft, "ProbeRTT Logic").
 
 use core::time::Duration;
 
@@ -17,26 +17,27 @@ const LEAST_DURATION: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProbeRtt {
-    /// When the bytes in flight had fallen to the target of ProbeRTT. BBR.probe_rtt_done_stamp is 200 ms later.
+    /// When the bytes in flight fell to ProbeRTT's window. BBR.probe_rtt_done_stamp is 200 ms later.
     pub(super) reached_at: Option<Timestamp>,
     /// BBR.probe_rtt_round_done.
     is_round_done: bool,
-    /// It began in the middle of a probe for bandwidth.
+    /// It interrupted a bandwidth probe.
     broke_off_probe: bool,
-    /// MarkConnectionAppLimited: packets sent from this one on, and before so many bytes are
+    /// MarkConnectionAppLimited: packets sent from this one on, until this many bytes are
     /// delivered, give samples that are too low.
     marked: Option<(SendIndex, u64)>,
 }
 
 impl ProbeRtt {
-    /// Packets sent since ProbeRTT began, and `in_flight` with it, are no samples of the bandwidth.
+    /// Marks what was sent since ProbeRTT began, and the `in_flight` bytes sent with it, as not
+    /// representative of the bandwidth.
     fn mark(&mut self, sample: &Sample) {
         let until = sample.total_delivered.saturating_add(sample.in_flight).max(1);
         let from = self.marked.map_or(sample.next_index, |(from, _)| from);
         self.marked = Some((from, until));
     }
 
-    /// Whether `packet` was sent while the sender sent little for the sake of ProbeRTT.
+    /// Whether `packet` was sent while ProbeRTT limited the sender.
     pub(super) fn has_marked(&self, packet: &SentPacket) -> bool {
         self.marked
             .is_some_and(|(from, until)| packet.index >= from && packet.delivery.delivered <= until)
@@ -110,7 +111,7 @@ impl Bbr {
         self.short_term.reset();
         if !self.full_pipe.was_reached {
             self.start_startup();
-        } else if self.goes_on_probing() {
+        } else if self.continues_probe() {
             self.start_probe_refill(total_delivered);
         } else {
             self.start_probe_down(now, total_delivered);
@@ -118,9 +119,8 @@ impl Bbr {
         }
     }
 
-    /// Whether a probe for bandwidth was broken off that had found no bound, and there is data to go on
-    /// with it.
-    fn goes_on_probing(&self) -> bool {
+    /// Whether a bandwidth probe that had found no bound was interrupted, and there is data to continue it.
+    fn continues_probe(&self) -> bool {
         self.probe_rtt.broke_off_probe && !self.cycle.was_too_high && !self.is_restarting
     }
 }

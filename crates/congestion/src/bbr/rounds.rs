@@ -3,7 +3,7 @@
 use super::sample::Sample;
 use crate::inspect::{Inspect, StateValue, Visit};
 
-/// Counts rounds. BBR has a count of its own, since every phase begins a new round.
+/// Counts rounds. BBR has its own count because a new round begins with each phase.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rounds {
     /// BBR.round_count.
@@ -26,8 +26,8 @@ impl Rounds {
         }
     }
 
-    /// StartRound: a round lasts until a packet is acknowledged that is sent from now on, when
-    /// `total_delivered` bytes are delivered.
+    /// StartRound: a round lasts until a packet sent from now on, after `total_delivered` bytes
+    /// have been delivered, is acknowledged.
     pub(super) fn begin(&mut self, total_delivered: u64) {
         self.ends_at = total_delivered;
     }

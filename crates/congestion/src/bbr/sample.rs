@@ -1,4 +1,4 @@
-//! What one acknowledgement taught, as BBR looks at it.
+//! The measurements of one acknowledgement, in the form that BBR uses.
 
 use core::time::Duration;
 
@@ -6,16 +6,16 @@ use clearway_units::{Rate, Timestamp};
 
 use crate::{Acknowledgement, SendIndex, SentPacket};
 
-/// Round-trip times below this are not distinguished, as in the transport.
+/// Shorter round-trip times are rounded up to this, as in the transport.
 const FINEST_RTT: Duration = Duration::from_micros(1);
 
-/// The draft's RS, together with the facts of connection C as they are after the ACK.
+/// The draft's RS, together with the state of connection C after the ACK.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) now: Timestamp,
-    /// The most recently sent packet among those acknowledged.
+    /// The most recently sent of the acknowledged packets.
     pub(super) newest: SentPacket,
-    /// RS.delivery_rate; zero if there is no reliable one.
+    /// RS.delivery_rate; zero if there is no reliable sample.
     pub(super) rate: Rate,
     /// RS.delivered: delivered since `newest` was sent.
     pub(super) delivered: u64,
@@ -25,7 +25,8 @@ pub(super) struct Sample {
     /// RS.rtt: the round-trip time of `newest`.
     pub(super) rtt: Duration,
     pub(super) newly_acked: u64,
-    /// Bytes of those that may make the window grow: none unless it was used (RFC 9002 §7.8).
+    /// The part of those bytes that may make the window grow: none unless the window was used (RFC
+    /// 9002 §7.8).
     pub(super) growing: u64,
     /// C.delivered.
     pub(super) total_delivered: u64,

@@ -1,5 +1,5 @@
-//! The bounds that answer losses at once, until the next probe for bandwidth (draft, "When not Probing
-//! for Bandwidth").
+//! The bounds that respond to losses at once, until the next bandwidth probe (draft, "When not
+//! Probing for Bandwidth").
 
 use clearway_units::Rate;
 
@@ -22,12 +22,12 @@ impl ShortTerm {
         *self = Self::default();
     }
 
-    /// BBR.bw: `maximum` within the bound.
+    /// BBR.bw: `maximum`, limited by the bound.
     pub(super) fn bounded_rate(&self, maximum: Rate) -> Rate {
         self.rate.map_or(maximum, |rate| rate.min(maximum))
     }
 
-    /// Whether a bound holds back a sender whose model permits `maximum`.
+    /// Whether one of the bounds limits a sender whose model permits `maximum`.
     pub(super) fn is_bound(&self, maximum: Rate, window: u64) -> bool {
         self.bounded_rate(maximum) < maximum || self.in_flight.is_some_and(|it| it <= window)
     }

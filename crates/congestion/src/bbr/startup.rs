@@ -5,7 +5,7 @@ use super::long_term::is_too_high;
 use super::sample::Sample;
 use super::state::State;
 
-/// BBRStartupFullLossCnt: so many ranges of packets lost in a round are more than noise.
+/// BBRStartupFullLossCnt: this many lost ranges of packets in a round are more than noise.
 const LOST_RANGES: u64 = 6;
 
 impl Bbr {
@@ -23,7 +23,7 @@ impl Bbr {
     }
 
     /// CheckStartupHighLoss. A round of losses begins with the first loss, so at its end recovery
-    /// has lasted a full round. A sender short of data leaves by losses too.
+    /// has lasted a full round. An application-limited sender leaves Startup by losses too.
     fn check_startup_loss(&mut self, sample: &Sample) {
         if !self.latest.round_started {
             return;

@@ -29,7 +29,7 @@ impl State {
 
     pub(super) const fn pacing_gain(self) -> Gain {
         match self {
-            // 4 ln 2: the least that lets the rate double each round.
+            // 4 ln 2: the minimum gain that lets the rate double each round.
             Self::Startup => Gain(277),
             Self::Drain => Gain(50),
             Self::ProbeDown => Gain(90),
@@ -51,7 +51,7 @@ impl State {
         matches!(self, Self::ProbeDown | Self::ProbeCruise | Self::ProbeRefill | Self::ProbeUp)
     }
 
-    /// IsProbingBW: losses are then a matter of the probe, not of the short-term bounds.
+    /// IsProbingBW: losses are then attributed to the probe, not to the short-term bounds.
     pub(super) const fn is_accelerating(self) -> bool {
         matches!(self, Self::Startup | Self::ProbeRefill | Self::ProbeUp)
     }

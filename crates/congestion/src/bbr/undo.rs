@@ -1,5 +1,4 @@
-//! Taking back the response to losses that were none (draft, "Updating the Model Upon Detecting a
-//! Spurious Loss Recovery").
+//! Undoes the response to spurious losses (draft, "Updating the Model Upon Detecting a Spurious Loss Recovery").
 
 use super::Bbr;
 use super::short_term::ShortTerm;
@@ -7,7 +6,7 @@ use super::state::State;
 use crate::SpuriousLoss;
 use clearway_units::Rate;
 
-/// What the state was before a loss episode began.
+/// The state before a loss episode began.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Undo {
     saved: Option<Saved>,
@@ -22,7 +21,7 @@ struct Saved {
 }
 
 impl Undo {
-    /// The losses of this episode ended `state`.
+    /// The losses of this episode caused the transition out of `state`.
     pub(super) fn note_transition(&mut self, state: State) {
         if let Some(saved) = &mut self.saved {
             saved.left = Some(state);
@@ -34,7 +33,7 @@ impl Undo {
         self.saved.is_none()
     }
 
-    /// There is nothing to take back.
+    /// Discards the saved state, so that nothing can be undone.
     pub(super) fn forget(&mut self) {
         self.saved = None;
     }
@@ -79,7 +78,7 @@ impl Bbr {
     }
 }
 
-/// The greater of two bounds, of which `None` is no bound.
+/// The greater of two bounds, where `None` means unbounded.
 fn greater<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     Some(one?.max(other?))
 }

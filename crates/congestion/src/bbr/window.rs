@@ -10,7 +10,7 @@ use crate::inspect::{Inspect, StateValue, Visit};
 /// BBR.MinPipeCwnd in datagrams.
 const MINIMUM_DATAGRAMS: u64 = 4;
 
-/// C.cwnd, and the last that neither losses nor ProbeRTT had to do with.
+/// C.cwnd, and the last window that neither losses nor ProbeRTT had reduced.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     bytes: u64,
@@ -28,7 +28,7 @@ impl Window {
         self.bytes
     }
 
-    /// Whether it is no longer the initial one.
+    /// Whether the window is no longer the initial one.
     pub(super) fn is_touched(&self) -> bool {
         self.is_touched
     }
@@ -37,7 +37,7 @@ impl Window {
         self.bytes = bytes.clamp(minimum, maximum);
     }
 
-    /// SaveCwnd. `is_modulated` is whether losses or ProbeRTT affect the current window.
+    /// SaveCwnd. `is_modulated`: losses or ProbeRTT influence the current window.
     pub(super) fn save(&mut self, is_modulated: bool) {
         self.saved = if is_modulated { self.saved.max(self.bytes) } else { self.bytes };
     }
@@ -99,7 +99,7 @@ impl Bbr {
         self.multiple(self.rate, State::ProbeRtt.window_gain()).max(self.minimum_window())
     }
 
-    /// SetCwnd. `growing` is the number of acknowledged bytes that may make the window grow.
+    /// SetCwnd; `growing` is the acknowledged bytes that may make the window grow.
     pub(super) fn set_window(&mut self, growing: u64, total_delivered: u64) {
         self.window.is_touched = true;
         let maximum = self.maximum_in_flight();
@@ -128,7 +128,7 @@ impl Bbr {
         self.window.set(window, self.minimum_window(), self.maximum_window());
     }
 
-    /// Whether the long-term bound keeps the window below what the model would have.
+    /// Whether the long-term bound keeps the window below what the rest of the model permits.
     pub(super) fn is_long_term_bound(&self) -> bool {
         let is_in_force = !matches!(self.state, State::Startup | State::Drain);
         is_in_force && self.long_term.bound.is_some_and(|it| it < self.maximum_in_flight())

@@ -1,4 +1,4 @@
-//! The draft's conditions, on either side of where they change.
+//! The conditions of the draft, on either side of their boundary.
 
 use clearway_units::Random;
 
@@ -14,7 +14,7 @@ fn bbr(state: State) -> Bbr {
 }
 
 #[test]
-fn a_probe_that_lost_too_much_ends_where_no_datagram_fitted_below_the_bound() {
+fn a_probe_after_excess_loss_ends_when_no_more_datagram_fits_below_the_bound() {
     let goes_down = |prior_in_flight, bound| {
         let mut bbr = bbr(State::ProbeUp);
         bbr.cycle.was_too_high = true;
@@ -28,7 +28,7 @@ fn a_probe_that_lost_too_much_ends_where_no_datagram_fitted_below_the_bound() {
 }
 
 #[test]
-fn what_fits_the_path_has_the_slack_of_quantization() {
+fn the_target_in_flight_includes_the_quantization_budget() {
     // Without a round-trip time the product is the initial window.
     let bbr = bbr(State::ProbeUp);
     let rate = bbr.bandwidth.maximum();
@@ -47,8 +47,8 @@ fn a_restart_from_idle_lasts_until_something_is_delivered() {
 }
 
 #[test]
-fn down_lasts_until_what_was_sent_in_it_is_acknowledged() {
-    // Startup at full rate into a path that had run empty: little is in flight, and nearly all of it is queued.
+fn down_lasts_until_a_packet_sent_in_it_is_acknowledged() {
+    // Startup at full rate into a path that had run empty: little is in flight, and nearly all of that is queued.
     let after = |growing, has_passed_a_round| {
         let mut bbr = bbr(State::ProbeDown);
         bbr.full_pipe.was_reached = true;
@@ -61,13 +61,14 @@ fn down_lasts_until_what_was_sent_in_it_is_acknowledged() {
     };
     assert_eq!(after(SIZE, false), State::ProbeDown);
     assert_eq!(after(SIZE, true), State::ProbeCruise);
-    // Who sends all there is leaves no queue.
+    // A sender that sends all its data leaves no queue.
     assert_eq!(after(0, false), State::ProbeCruise);
 }
 
 #[test]
-fn probe_rtt_ends_though_the_sender_has_little_to_send() {
-    // It is about time and a round, not about bandwidth (draft, HandleProbeRTT and CheckProbeRTTDone).
+fn probe_rtt_ends_even_if_the_sender_has_little_to_send() {
+    // It depends on time and a round, not on bandwidth (draft, HandleProbeRTT and
+    // CheckProbeRTTDone).
     for is_application_limited in [false, true] {
         let mut bbr = bbr(State::ProbeRtt);
         bbr.full_pipe.was_reached = true;
@@ -85,7 +86,7 @@ fn probe_rtt_ends_though_the_sender_has_little_to_send() {
 }
 
 #[test]
-fn a_sample_is_limited_if_its_packet_or_its_rate_is() {
+fn a_sample_is_application_limited_if_its_packet_or_its_rate_is() {
     let is_limited = |packet_is, rate_is| {
         let mut newest = packet(1, SIZE);
         newest.delivery.is_application_limited = packet_is;
@@ -107,7 +108,7 @@ fn a_sample_is_limited_if_its_packet_or_its_rate_is() {
 }
 
 #[test]
-fn a_short_term_bound_holds_back_who_could_do_more() {
+fn a_short_term_bound_is_in_force_below_the_model() {
     let mut bbr = bbr(State::ProbeCruise);
     let (maximum, window) = (megabits(20), 30 * SIZE);
     assert!(!bbr.short_term.is_bound(maximum, window));

@@ -25,7 +25,7 @@ fn exiting_startup_on_loss_when_application_limited() {
     assert!(path.samples_are_limited);
     path.link.loss = 0.25;
     let left = path.run_out_of(State::Startup);
-    // With so little in flight there is nothing to drain: the same ACK ends it.
+    // With so little in flight there is nothing to drain: the same ACK ends Drain.
     assert_eq!((left.state, left.round), (State::ProbeCruise, path.bbr.cycle.drain_began_in));
     assert!(path.samples_are_limited);
     assert!(path.bbr.full_pipe.is_reached && path.bbr.full_pipe.was_reached);
@@ -48,8 +48,8 @@ fn exiting_drain_based_on_inflight() {
     assert!(left.round <= began + 3);
 }
 
-/// The draft takes 10 % of the bandwidth away; at half the rate Drain ends within three rounds even
-/// so. What the test is about needs a bottleneck that is slower than Drain sends.
+/// The draft reduces the bandwidth by 10 %; even at half the rate Drain would end within three
+/// rounds. The test needs a bottleneck that is slower than Drain sends.
 #[test]
 fn exiting_drain_based_on_time() {
     let mut path = path_with(megabits(20), ms(40), 8.0, 1);
@@ -68,7 +68,7 @@ fn never_exiting_startup_when_application_limited_with_no_loss() {
     path.limit(megabits(5));
     for _ in 0..60 {
         path.run_for(ms(500));
-        // A delay that falls a little keeps ProbeRTT away.
+        // A slightly falling delay postpones ProbeRTT.
         path.link.delay -= Duration::from_micros(20);
     }
     assert_eq!(path.history.len(), 1);

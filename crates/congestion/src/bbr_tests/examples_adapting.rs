@@ -31,7 +31,7 @@ fn achieving_expected_cruise_bandwidth_on_a_link_with_aggregation() {
     assert!((slot * 8 / 10..slot * 3 / 2).contains(&excess), "{excess} {slot}");
     assert!(path.bbr.window() >= 2 * path.bbr.bandwidth_delay_product() + excess - SIZE);
     assert!(path.goodput(ms(3000)) > 0.95 * 2_500_000.0);
-    // Without aggregation it expires after ten rounds.
+    // Without aggregation the estimate is forgotten after ten rounds.
     path.link.aggregation = None;
     path.run_for(ms(1000));
     assert!(path.bbr.aggregation.maximum() < slot / 2);
@@ -45,7 +45,7 @@ fn correctly_managing_sub_packet_bdps() {
     assert_estimates(&path, rate);
     assert_eq!(path.bbr.minimum_window(), 4 * SIZE);
     path.run_for(Duration::from_secs(20));
-    // Twice the four packets, and what ACKs aggregate; in the middle of a probe more.
+    // Twice the minimum of four packets, and the ACK aggregation; more in the middle of a probe.
     path.run_to_state(State::ProbeCruise);
     let most = 8 * SIZE + path.bbr.aggregation.maximum();
     assert!(path.bbr.aggregation.maximum() <= SIZE);
@@ -76,7 +76,7 @@ fn increasing_bandwidth_tenfold() {
     }
     let steps: Vec<_> = bounds.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
     assert!(
-        // Until it is the pacing rate that limits, and no longer the bound.
+        // Until the pacing rate is the limit, and no longer the bound.
         steps.windows(4).any(|run| run.windows(2).all(|it| it[0] > 0 && it[1] * 4 >= it[0] * 6)),
         "{steps:?}"
     );

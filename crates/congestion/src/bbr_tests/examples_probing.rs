@@ -1,4 +1,4 @@
-//! The example test cases of the draft's appendix: the phases of ProbeBW, and undoing.
+//! The example test cases of the draft's appendix: the phases of ProbeBW, and undo.
 
 use super::path::Application;
 use super::*;
@@ -61,8 +61,7 @@ fn exiting_probe_down_on_inflight() {
     }
 }
 
-/// The draft takes 10 % of the bandwidth away. DOWN sends 10.9 % less than before, so that the queue
-/// would still shrink.
+/// The draft reduces the bandwidth by 10 %. DOWN sends 10.9 % less than before, so the queue would still shrink.
 #[test]
 fn exiting_probe_down_after_max_time() {
     let mut path = path_with(megabits(20), ms(60), 6.0, 1);
@@ -97,7 +96,7 @@ fn handling_spurious_fast_recovery() {
 }
 
 #[test]
-fn a_startup_that_spurious_losses_ended_goes_on() {
+fn a_startup_ended_by_spurious_losses_continues() {
     let mut path = path();
     path.run_for(ms(150));
     assert_eq!(path.state(), State::Startup);
@@ -109,7 +108,7 @@ fn a_startup_that_spurious_losses_ended_goes_on() {
     assert_eq!(left.state, State::Drain);
     assert!(path.bbr.long_term.bound.is_some());
     path.run_until(ms(500), |path| path.bbr.snapshot().undone_events > 0);
-    // Row 124: what ended it is taken back as well.
+    // Row 124: the transition that they caused is undone as well.
     assert!(!path.bbr.full_pipe.was_reached);
     assert_eq!(path.state(), State::Startup);
     path.run_until(ms(2000), |path| path.bbr.full_pipe.was_reached);
@@ -118,7 +117,7 @@ fn a_startup_that_spurious_losses_ended_goes_on() {
     assert!(path.bbr.bandwidth.maximum() >= megabits(20).scaled(98, 100));
 }
 
-/// QUIC has no retransmission timeout. Persistent congestion is the nearest equivalent.
+/// QUIC has no retransmission timeout: persistent congestion is the closest equivalent.
 #[test]
 fn handling_spurious_rto_recovery() {
     let mut path = path_with(megabits(20), ms(40), 8.0, 1);
@@ -175,8 +174,8 @@ fn handling_application_limited_sending_during_probe_refill() {
     assert_estimates(&path, megabits(20));
 }
 
-/// The first probe after one that lost too much stops at the bound; if that did no harm, the next one
-/// begins at once and goes beyond it.
+/// The first probe after one with too much loss stops at the bound; if that did no harm, the next
+/// one begins at once and goes beyond it.
 #[test]
 fn a_precautionary_probe_is_followed_by_a_whole_one() {
     let mut path = bounded();

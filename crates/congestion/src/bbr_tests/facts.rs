@@ -1,4 +1,4 @@
-//! Invariants of BBR for any sequence of events, and smaller facts.
+//! Invariants of BBR for any input, and smaller properties.
 
 use clearway_units::Random;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn rtt(milliseconds: u64) -> RttSnapshot {
     RttSnapshot { latest: rtt, smoothed: rtt, minimum: rtt, variation: rtt / 2, is_new: true }
 }
 
-/// Row 121: the first round-trip time decides the first rate, and there is none before.
+/// Row 121: the first round-trip time determines the first rate, and there is no rate before it.
 #[test]
 fn the_first_rate_is_the_initial_window_in_the_first_round_trip_time() {
     let mut bbr = Bbr::new(&parameters_of(1));
@@ -47,12 +47,12 @@ fn the_phase_and_the_suppressors_are_reported() {
 }
 
 #[test]
-fn the_model_is_reported_to_traces() {
+fn metrics_contain_the_model() {
     let mut path = path();
     assert_eq!(
         metrics(&path.bbr).into_keys().collect::<Vec<_>>(),
         ["extra_acked"],
-        "nothing is known of the path"
+        "nothing is known about the path"
     );
     path.run_for(ms(3000));
     let told = metrics(&path.bbr);
@@ -73,7 +73,7 @@ fn the_model_is_reported_to_traces() {
 }
 
 #[test]
-fn a_queue_that_marks_is_kept_short_without_loss() {
+fn a_queue_that_ce_marks_stays_short_without_loss() {
     let mut path = path();
     path.link.marks_above = megabits(20).bytes_in(ms(10));
     path.run_for(ms(3000));
@@ -92,10 +92,10 @@ fn an_initial_window_below_the_floor_is_raised_to_it() {
 }
 
 #[test]
-fn the_window_keeps_within_its_bounds_when_datagrams_grow() {
+fn the_window_stays_within_its_bounds_when_datagrams_grow() {
     let mut bbr = Bbr::new(&parameters_of(1));
     bbr.on_max_datagram_size(1400);
-    assert_eq!(bbr.window(), 14_000, "the initial window is computed anew");
+    assert_eq!(bbr.window(), 14_000, "the initial window is computed again");
     let packet = packet(0, SIZE);
     bbr.on_acknowledgement(&acknowledgement(core::slice::from_ref(&packet), &[]));
     bbr.on_max_datagram_size(9000);
@@ -104,7 +104,7 @@ fn the_window_keeps_within_its_bounds_when_datagrams_grow() {
 }
 
 #[test]
-fn the_same_seed_and_the_same_facts_give_the_same_flow() {
+fn the_same_seed_and_the_same_events_give_the_same_flow() {
     let run = |seed| {
         let mut path = path_with(megabits(8), ms(25), 0.5, seed);
         path.link.loss = 0.005;
@@ -115,7 +115,7 @@ fn the_same_seed_and_the_same_facts_give_the_same_flow() {
     assert_ne!(run(5).0, run(6).0);
 }
 
-/// Tells `bbr` something that need not make sense.
+/// Reports arbitrary, possibly inconsistent events to `bbr`.
 fn tell(bbr: &mut Bbr, random: &mut Random, now: Timestamp, next: u64) {
     let wild = |random: &mut Random| random.number() >> random.below(64);
     let some = |random: &mut Random| {
@@ -162,7 +162,7 @@ fn tell(bbr: &mut Bbr, random: &mut Random, now: Timestamp, next: u64) {
 }
 
 proptest! {
-    /// S3, and no overflow, for any sequence of events.
+    /// S3, and no overflow, for any input.
     #[test]
     fn no_event_takes_it_out_of_its_bounds(seed: u64) {
         let mut random = Random::from_number(seed);

@@ -1,4 +1,4 @@
-//! What the network does to the packets of [`Path`](super::path::Path).
+//! The network's effects on the packets of [`Path`](super::path::Path).
 
 use core::ops::Range;
 use core::time::Duration;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use clearway_units::{Random, Rate, Timestamp};
 
-/// Drops what a bucket has no tokens for.
+/// Drops packets for which a token bucket has no tokens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policer {
     pub(super) rate: Rate,
@@ -18,22 +18,22 @@ pub(super) struct Policer {
 #[derive(Debug)]
 pub(super) struct Link {
     rate: Option<Rate>,
-    /// One way.
+    /// The one-way delay.
     pub(super) delay: Duration,
     /// Bytes that may wait for the bottleneck.
     pub(super) buffer: u64,
     pub(super) loss: f64,
     pub(super) acknowledgement_loss: f64,
     pub(super) policer: Option<Policer>,
-    /// ACKs come only at multiples of this.
+    /// ACKs arrive only at multiples of this.
     pub(super) aggregation: Option<Duration>,
-    /// An ACK for so many packets; others are answered after 25 ms.
+    /// One ACK is sent per this many packets; otherwise after 25 ms.
     pub(super) acknowledge_every: u64,
-    /// These packets are late by so much.
+    /// These packets are late by this time.
     pub(super) late: Option<(Range<u64>, Duration)>,
-    /// Of those, only one in so many is.
+    /// Of those, only one in this many is late.
     pub(super) late_every: u64,
-    /// Packets are late by a random time below this; they keep their order.
+    /// Packets are late by a random time below this, without reordering.
     pub(super) jitter: Duration,
     /// Packets are CE-marked when more bytes than this wait for the bottleneck.
     pub(super) marks_above: u64,
@@ -70,7 +70,7 @@ impl Link {
         }
     }
 
-    /// The bottleneck's rate changes; what waits for it goes at the new one.
+    /// Changes the bottleneck's rate; waiting data is sent at the new rate.
     pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate) {
         let waiting = self.waiting(now);
         self.rate = Some(rate);
@@ -81,7 +81,7 @@ impl Link {
         self.rate.map_or(0, |rate| rate.bytes_in(self.busy_until.saturating_since(now)))
     }
 
-    /// When packet `index`, sent at `now`, arrives, if it does.
+    /// When packet `index`, sent at `now`, arrives; `None` if it is lost.
     pub(super) fn carry(&mut self, now: Timestamp, index: u64, bytes: u64) -> Option<Timestamp> {
         let is_lost = self.loss > 0.0 && self.random.chance(self.loss);
         if is_lost || self.dropped.contains(&index) || !self.police(now, bytes) {
@@ -125,7 +125,7 @@ impl Link {
         passes
     }
 
-    /// When the ACK for what arrived at `now` comes back, if it does.
+    /// When the ACK for data that arrived at `now` arrives; `None` if it is lost.
     pub(super) fn answer(&mut self, now: Timestamp) -> Option<Timestamp> {
         if self.acknowledgement_loss > 0.0 && self.random.chance(self.acknowledgement_loss) {
             return None;

@@ -1,19 +1,19 @@
-//! Whatever happened to a flow, it gets back to what the path carries (L1, L2, L6, L7, M6).
+//! After any history, a flow returns to the rate that the path carries (L1, L2, L6, L7, M6).
 
 use clearway_units::Random;
 
 use super::path::Application;
 use super::*;
 
-/// Log2 of the ratio between the capacity of `path` and BBR's estimate, rounded up.
+/// Log2 of the ratio of the path's rate to BBR's estimate, rounded up.
 fn doublings(path: &Path, rate: Rate) -> u32 {
     let believed = path.bbr.rate.bytes_per_second().max(1);
     (rate.bytes_per_second() / believed).max(1).ilog2() + 1
 }
 
-/// L2: from here on the path is clean and data waits: 90 % of `rate` arrive within 3 s, three rounds
-/// for each doubling and one cycle. The cycle is for a ProbeRTT that interrupts the probe: then the
-/// next one is up to three seconds away.
+/// L2: from here on the path is clean and data waits: 90 % of `rate` arrives within 3 s, three
+/// rounds per doubling, and one cycle. The cycle allows for a ProbeRTT that interrupts the probe:
+/// the next probe is then up to three seconds away.
 fn assert_escapes(path: &mut Path, rate: Rate, rtt: Duration, story: &str) {
     path.application = Application::Backlog;
     let cycle = Duration::from_secs(3) + 8 * rtt;
@@ -27,8 +27,8 @@ fn assert_escapes(path: &mut Path, rate: Rate, rtt: Duration, story: &str) {
     }
 }
 
-/// The published collapse: 30 % loss for two seconds on a path without a bottleneck. In the even
-/// seeds ACKs are lost too.
+/// The published collapse: 30 % loss for two seconds on a path without a bottleneck. With even
+/// seeds, ACKs are lost too.
 fn collapse(seed: u64, jitter: Duration) -> Duration {
     let mut link = Link::new(None, (ms(10) - jitter / 2) / 2, u64::MAX, seed);
     link.jitter = jitter;
@@ -69,7 +69,7 @@ fn the_published_collapse_ends_within_a_second_with_jitter() {
     assert_collapses_end_in_time(100..200, ms(3));
 }
 
-/// The state before and after the first ProbeRTT that begins once the path carries a thousand times more.
+/// The states before and after the first ProbeRTT that begins once the path carries a thousand times more.
 fn around_probe_rtt(is_lossy: bool) -> (State, State) {
     let mut path = path_with(megabits(1), ms(200), 8.0, 1);
     path.run_to_state(State::ProbeCruise);
@@ -83,13 +83,13 @@ fn around_probe_rtt(is_lossy: bool) -> (State, State) {
 }
 
 #[test]
-fn a_probe_that_probe_rtt_breaks_off_goes_on_after_it() {
+fn a_probe_that_probe_rtt_interrupts_continues_after_it() {
     assert_eq!(around_probe_rtt(false), (State::ProbeUp, State::ProbeRefill));
     assert_eq!(around_probe_rtt(true), (State::ProbeUp, State::ProbeCruise));
 }
 
-/// A history out of everything that may befall a path.
-fn befall(path: &mut Path, rate: Rate, random: &mut Random) -> &'static str {
+/// Subjects the path to a random disturbance, and returns its name.
+fn disturb(path: &mut Path, rate: Rate, random: &mut Random) -> &'static str {
     let time = ms(50 + random.below(1500));
     let (mut loss, mut acknowledgement_loss, mut application) = (0.0, 0.0, Application::Backlog);
     let story = match random.below(7) {
@@ -133,7 +133,7 @@ fn befall(path: &mut Path, rate: Rate, random: &mut Random) -> &'static str {
 }
 
 #[test]
-fn a_flow_escapes_from_whatever_befell_it() {
+fn a_flow_recovers_from_any_disturbance() {
     for seed in 0..200 {
         let mut random = Random::from_number(seed);
         let rate = megabits(2 + random.below(30));
@@ -142,7 +142,7 @@ fn a_flow_escapes_from_whatever_befell_it() {
         let mut path = path_with(rate, rtt, buffer, seed);
         let mut story = format!("{seed} {rate:?} {rtt:?} {buffer}:");
         for _ in 0..1 + random.below(6) {
-            story += befall(&mut path, rate, &mut random);
+            story += disturb(&mut path, rate, &mut random);
             story += ", ";
         }
         assert_escapes(&mut path, rate, rtt, &story);
@@ -159,9 +159,9 @@ fn a_minute_of_steady_state_uses_the_link() {
     assert_estimates(&path, megabits(10));
 }
 
-/// M6. At 2 s the time that ProbeRTT takes, two rounds every five seconds, is not short any more.
+/// M6. With 2 s, the time that ProbeRTT takes, two rounds every five seconds, is no longer short.
 #[test]
-fn round_trip_times_from_50_microseconds_to_2_seconds_are_served() {
+fn round_trip_times_from_50_microseconds_to_2_seconds_are_supported() {
     let cases = [
         (Duration::from_micros(50), 200, 2, 0.9),
         (ms(1), 100, 3, 0.9),
@@ -179,7 +179,7 @@ fn round_trip_times_from_50_microseconds_to_2_seconds_are_served() {
     }
 }
 
-/// L7: ten times more, and ten times less, at whatever point of the cycle.
+/// L7: ten times more and ten times less, at any point of the cycle.
 #[test]
 fn the_rate_follows_the_path() {
     for seed in 0..12 {
@@ -198,9 +198,9 @@ fn the_rate_follows_the_path() {
     }
 }
 
-/// A rate that is a packet in many seconds, as long silences leave it, is left at once.
+/// A rate of one packet in many seconds, as long silences leave it, rises at once.
 #[test]
-fn the_least_rate_is_a_packet_in_a_round_trip() {
+fn the_minimum_rate_is_a_packet_per_round_trip() {
     let mut path = path();
     path.run_to_state(State::ProbeCruise);
     path.bbr.bandwidth = Default::default();
@@ -217,9 +217,9 @@ fn the_least_rate_is_a_packet_in_a_round_trip() {
     assert_escapes(&mut path, megabits(20), ms(40), "a packet in two minutes");
 }
 
-/// An application that is always limited keeps its estimate, and can send at once when it has more data.
+/// An application that never has enough data keeps its estimate, and its data is sent at full rate once there is more.
 #[test]
-fn a_long_lived_flow_short_of_data_keeps_its_estimate() {
+fn a_long_lived_application_limited_flow_keeps_its_estimate() {
     let mut path = path();
     path.run_for(ms(2000));
     path.limit(megabits(2));

@@ -1,9 +1,9 @@
-//! Paths that become longer, and what looks like it.
+//! Paths that become longer, and situations that resemble it.
 
 use super::*;
 use crate::bbr::longer_path::LongerPath;
 
-/// 20 Mbit/s, 8 ms and 450 kB of buffer, in ProbeBW.
+/// 20 Mbit/s, 8 ms and a buffer of 450 kB, in ProbeBW.
 fn short_path(seed: u64) -> Path {
     let mut path = Path::new(Link::new(Some(megabits(20)), ms(4), 450_000, seed), seed);
     path.run_for(ms(2000));
@@ -14,10 +14,10 @@ fn minimum(path: &Path) -> Duration {
     path.bbr.minimum_rtt.minimum().unwrap()
 }
 
-/// A round trip to notice it, one that has only long samples, one until ProbeRTT has little in flight, and one
-/// that measures: 0.8 s at 180 ms, and the bandwidth is known still.
+/// One round trip to notice it, one with only long samples, one until ProbeRTT has little in
+/// flight, and one that measures: 0.8 s at 180 ms, and the bandwidth estimate is still intact.
 #[test]
-fn a_longer_path_is_accepted_after_one_probe_rtt() {
+fn a_longer_path_is_adopted_after_one_probe_rtt() {
     for seed in 0..20 {
         let mut path = short_path(seed);
         path.link.delay = ms(90);
@@ -29,7 +29,7 @@ fn a_longer_path_is_accepted_after_one_probe_rtt() {
 }
 
 #[test]
-fn a_path_that_is_short_again_is_accepted_at_once() {
+fn a_path_that_is_short_again_is_adopted_at_once() {
     let mut path = short_path(1);
     path.link.delay = ms(90);
     path.run_for(ms(3000));
@@ -37,9 +37,10 @@ fn a_path_that_is_short_again_is_accepted_at_once() {
     path.run_until(ms(500), |path| minimum(path) < ms(10));
 }
 
-/// The same window takes ten times as long, as it would on a longer path: ProbeRTT shows that it is the flow's own queue.
+/// The same window takes ten times as long, as it would on a longer path: ProbeRTT shows that the
+/// delay is the flow's own queue.
 #[test]
-fn a_slower_bottleneck_is_no_longer_path() {
+fn a_slower_bottleneck_is_not_taken_for_a_longer_path() {
     for seed in 0..20 {
         let mut path = short_path(seed);
         path.link.set_rate(path.now, megabits(2));
@@ -53,9 +54,9 @@ fn a_slower_bottleneck_is_no_longer_path() {
     }
 }
 
-/// A queue that a flow with the right model builds is no reason for ProbeRTT before it is due.
+/// A queue built by a flow with the right model does not cause a ProbeRTT before it is due.
 #[test]
-fn the_queue_of_a_probe_is_no_longer_path() {
+fn the_queue_of_a_probe_is_not_taken_for_a_longer_path() {
     for seed in 0..20 {
         let mut path = short_path(seed);
         path.run_for(ms(2900));
@@ -63,9 +64,10 @@ fn the_queue_of_a_probe_is_no_longer_path() {
     }
 }
 
-/// The least round trip of many is a rare chance there, and ten without one like it are no sign of a longer path.
+/// The minimum round trip of many is a rare event there, and ten samples without one like it do not
+/// indicate a longer path.
 #[test]
-fn jitter_beyond_the_round_trip_is_no_longer_path() {
+fn jitter_beyond_the_round_trip_is_not_taken_for_a_longer_path() {
     let wants_probe = |jitter: u64| {
         let mut search = LongerPath::default();
         search.note_jump(Timestamp::ORIGIN, ms(8), ms(8));
@@ -79,9 +81,10 @@ fn jitter_beyond_the_round_trip_is_no_longer_path() {
     assert!(!wants_probe(3), "47 ms at most");
 }
 
-/// Others make a queue of 450 kB while the flow looks on, as fast as twice the bottleneck's rate can.
+/// Other flows build a queue of 450 kB during the flow, as fast as sending at twice the
+/// bottleneck's rate allows.
 #[test]
-fn a_queue_that_others_build_is_no_longer_path() {
+fn a_queue_built_by_other_flows_is_not_taken_for_a_longer_path() {
     let grows_by = |step: u64| {
         let mut search = LongerPath::default();
         (0..40).any(|index| {

@@ -18,20 +18,20 @@ use crate::{
 
 const MAXIMUM_ACK_DELAY: Duration = ms(25);
 
-/// What the application has to send.
+/// The application's data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Application {
-    /// More than the network takes.
+    /// More than the network can carry.
     Backlog,
-    /// So many bytes more.
+    /// This many bytes more.
     Bytes(u64),
-    /// A datagram whenever the rate gives one; the next is there at that time.
+    /// A datagram whenever the rate permits one; the next is available at the given time.
     Limited(Rate, Timestamp),
     /// Nothing.
     Paused,
 }
 
-/// When and how BBR came into a state: with so much in flight after the ACK, and in which round.
+/// When and how BBR entered a state: the bytes in flight after the ACK, and the round.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Entered {
     pub(super) at: Timestamp,
@@ -61,7 +61,7 @@ pub(super) struct Path {
     pub(super) application: Application,
     /// Every state that BBR was in.
     pub(super) history: Vec<Entered>,
-    /// Bytes that arrived.
+    /// The number of bytes that arrived.
     pub(super) arrived: u64,
     pub(super) lost_bytes: u64,
     pub(super) sent_bytes: u64,
@@ -168,7 +168,7 @@ impl Path {
         self.run_until(Duration::from_secs(60), |path| path.state() == state);
     }
 
-    /// From now on the application has a datagram whenever `rate` gives one.
+    /// From now on the application produces datagrams at `rate`.
     pub(super) fn limit(&mut self, rate: Rate) {
         self.application = Application::Limited(rate, self.now);
     }
@@ -380,7 +380,7 @@ impl Path {
         }
     }
 
-    /// Declares packets lost, and returns whether they prove persistent congestion.
+    /// Detects lost packets, and whether the losses prove persistent congestion.
     fn detect_losses(&mut self) -> (Vec<SentPacket>, bool) {
         self.loss_time = None;
         let Some(largest) = self.largest_acked else { return (Vec::new(), false) };
@@ -486,7 +486,7 @@ impl Path {
         }
     }
 
-    /// Discards settled packets; lost ones are kept for three seconds.
+    /// Forgets settled packets; losses are remembered for three seconds.
     fn forget(&mut self) {
         while let Some((packet, fate)) = self.ledger.front() {
             let is_old = packet.sent_at + Duration::from_secs(3) < self.now;

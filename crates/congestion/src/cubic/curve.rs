@@ -12,10 +12,10 @@ use crate::{Metric, Quantity};
 const C: f64 = 0.4;
 /// alpha_cubic of §4.3: 3 (1 - beta) / (1 + beta).
 const ALPHA: f64 = 3.0 * (1.0 - 0.7) / (1.0 + 0.7);
-/// §4.2: the target is at most one and a half windows. That bound moves along with the window, so it
-/// allows half a datagram for each acknowledged one.
+/// §4.2: the target is at most one and a half windows. That bound moves with the window, so it
+/// permits half a datagram per acknowledged one.
 const MAX_GROWTH: f64 = 0.5;
-/// Windows beyond this many datagrams are not computed with.
+/// Larger windows, in datagrams, are not computed.
 const LARGEST: f64 = 1e12;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Curve {
     time: f64,
     /// W_est: the window that Reno would have.
     estimate: f64,
-    /// A part of a byte by which the window should have grown and has not yet (law 6).
+    /// The fraction of a byte by which the window should have grown and has not yet (law 6).
     carry: f64,
 }
 
@@ -43,7 +43,7 @@ impl Curve {
         Self { datagram, w_max, k, time: 0.0, estimate: start, carry: 0.0 }
     }
 
-    /// Changes the unit to datagrams of another size. The curve continues from its value in bytes.
+    /// Changes the datagram size. The curve continues from its current position in bytes.
     pub(super) fn set_max_datagram_size(&mut self, max_datagram_size: u64) {
         let datagram = max_datagram_size.max(1) as f64;
         let ratio = self.datagram / datagram;
@@ -54,12 +54,12 @@ impl Curve {
         self.datagram = datagram;
     }
 
-    /// So much more time has passed in which the window or the pacer held data back.
+    /// Adds `limited`: time in which the window or the pacer held data back.
     pub(super) fn advance(&mut self, limited: Duration) {
         self.time += limited.as_secs_f64();
     }
 
-    /// By how many bytes the window of `window` bytes grows because `acked` bytes were acknowledged.
+    /// The bytes by which a window of `window` bytes grows because `acked` bytes were acknowledged.
     /// `prior` is cwnd_prior in bytes.
     pub(super) fn on_acked(
         &mut self,
@@ -70,16 +70,16 @@ impl Curve {
     ) -> u64 {
         let cwnd = window as f64 / self.datagram;
         let segments = acked as f64 / self.datagram;
-        // §4.3: once at the window before the cut, the estimate grows as fast as Reno. Before that,
-        // windows are counted in whole datagrams: more of a window than that is never in flight, and
-        // small windows would grow visibly slower than alpha_cubic per round trip.
+        // §4.3: once it reaches the window before the cut, the estimate grows as fast as Reno.
+        // Until then, windows are counted in whole datagrams: never more of a window than that is
+        // in flight, and small windows would otherwise grow visibly slower than alpha_cubic per round trip.
         let growth = match self.estimate >= prior as f64 / self.datagram {
             true => segments / cwnd,
             false => ALPHA * segments / (window / self.datagram as u64).max(1) as f64,
         };
         self.estimate = (self.estimate + growth).min(LARGEST);
         let increase = if self.at(self.time) < self.estimate {
-            // The estimate holds the fractions itself.
+            // The estimate includes the fractions already.
             self.carry = 0.0;
             (self.estimate - cwnd).max(0.0)
         } else {
@@ -105,14 +105,14 @@ impl Curve {
         }
     }
 
-    /// W_cubic(t), limited to the range of the computation.
+    /// W_cubic(t), limited to the range that is computed.
     fn at(&self, time: f64) -> f64 {
         let t = time - self.k;
         (C * t * t * t + self.w_max).clamp(0.0, LARGEST)
     }
 
-    /// The growth in whole bytes; the rest is kept for the next acknowledgement. Never more than was
-    /// acknowledged (S6).
+    /// The growth in whole bytes; the remainder is kept for the next acknowledgement. Never more
+    /// than was acknowledged (S6).
     fn take_whole_bytes(&mut self, increase: f64, acked: u64) -> u64 {
         let bytes = increase * self.datagram + self.carry;
         // The cast saturates, and `bytes` is finite and not negative.
@@ -122,22 +122,22 @@ impl Curve {
     }
 }
 
-/// What part of the gap to the target is closed when `windows` windows are acknowledged: what very
-/// many small acknowledgements would close together, each (target - cwnd) / cwnd per datagram (§4.4,
-/// §4.5), so that it does not matter how many acknowledgements there are (law 6, row 16).
+/// The part of the gap to the target that is closed when `windows` windows are acknowledged. It is
+/// what very many small acknowledgements would close together, each (target - cwnd) / cwnd per
+/// datagram (§4.4, §4.5), so the number of acknowledgements does not matter (law 6, row 16).
 ///
-/// This is 1 - exp(-x) as a fraction that is right to 0.1 % for up to one window.
+/// This is 1 - exp(-x) as a rational function, accurate to 0.1 % for up to one window.
 fn share_of_gap(windows: f64) -> f64 {
     let x = windows.min(2.0);
     x / (1.0 + x / 2.0 + x * x / 12.0)
 }
 
-/// The cube root by Newton's method: the library's may differ between machines in the last bit.
+/// The cube root by Newton's method: the standard library's may differ between machines in the last bit.
 fn cube_root(value: f64) -> f64 {
     if value <= 0.0 {
         return 0.0;
     }
-    // Scaled into [1, 8), where a start of 2 is near enough for a few steps.
+    // Scaled into [1, 8), where a starting value of 2 converges in a few steps.
     let (mut reduced, mut scale) = (value, 1.0);
     while reduced >= 8.0 {
         reduced /= 8.0;

@@ -29,7 +29,7 @@ fn the_cube_root_is_right_to_the_last_bits() {
 proptest! {
     #[test]
     fn the_cube_root_is_the_librarys(mantissa in 1.0..2.0_f64, exponent in -60..120_i32) {
-        // The library may be off in the last bit on one machine or the other; that is why it is not used.
+        // The standard library may be off in the last bit on some machines; that is why it is not used.
         let value = mantissa * 2.0_f64.powi(exponent);
         let (root, library) = (cube_root(value), value.cbrt());
         prop_assert!((root / library - 1.0).abs() < 1e-9, "{} {} {}", value, root, library);
@@ -64,7 +64,7 @@ fn the_curve_starts_at_the_window_and_is_at_w_max_after_k() {
 }
 
 #[test]
-fn a_curve_that_starts_at_its_aim_has_no_k() {
+fn a_curve_that_starts_at_w_max_has_zero_k() {
     assert_eq!(curve(50, 50).k, 0.0);
     assert_eq!(curve(50, 20).k, 0.0);
 }
@@ -144,8 +144,8 @@ fn the_estimate_grows_by_alpha_until_the_window_before_the_cut_and_then_by_one()
 }
 
 #[test]
-fn fractions_of_bytes_are_kept() {
-    // Steps that each bring less than a byte bring together what one large step does.
+fn fractions_of_bytes_are_carried_over() {
+    // Steps that each grow less than a byte add up to the same growth as one large step.
     for acked in [1, 7, 100, SIZE] {
         let mut small = curve(10_000, 11_000);
         small.advance(ms(100));
@@ -163,7 +163,7 @@ fn fractions_of_bytes_are_kept() {
 }
 
 #[test]
-fn another_datagram_size_moves_nothing() {
+fn a_new_datagram_size_does_not_move_the_curve() {
     let mut curve = curve(700, 1000);
     curve.advance(ms(3000));
     let bytes = |curve: &Curve, time: f64| curve.at(time) * curve.datagram;

@@ -1,16 +1,16 @@
-//! The bounds of RFC 9937, computed independently from the bytes sent and delivered.
+//! The bounds of RFC 9937, recomputed from what was sent and delivered.
 
 use super::target;
 use crate::{Acknowledgement, Snapshot};
 
-/// One recovery episode, as the sender's own ledger has it; all in bytes.
+/// One recovery episode in the sender's own ledger; all in bytes.
 #[derive(Debug)]
 pub(super) struct Recovery {
     flight_at_start: u64,
     delivered: u64,
     sent: u64,
-    /// The bytes that may have been sent beyond those delivered: the retransmission at the start, a datagram for each
-    /// safe event, probes, and the rest of the minimum window.
+    /// What may have been sent beyond what was delivered: the retransmission at the start, a
+    /// datagram per safe event, probes, and the difference to the minimum window.
     beyond: u64,
 }
 
@@ -29,7 +29,7 @@ impl Recovery {
         self.beyond += bytes;
     }
 
-    /// After an event of the episode.
+    /// Checks the state after an event of the episode.
     pub(super) fn check(
         &mut self,
         after: &Snapshot,
@@ -53,7 +53,10 @@ impl Recovery {
             assert!(room <= share.saturating_sub(self.sent).max(first), "§6.2: {self:?}");
         } else {
             assert!(room <= (threshold - in_flight).max(first).max(least), "§6.2: {self:?}");
-            assert!(room >= delivered.min(threshold - in_flight), "what was delivered goes on");
+            assert!(
+                room >= delivered.min(threshold - in_flight),
+                "what was delivered may be sent again"
+            );
         }
         let first = first.min(maximum_window.saturating_sub(in_flight));
         assert!(room >= first.max(least), "L1: {self:?} {after:?}");

@@ -1,4 +1,4 @@
-//! The response function: which window a controller has on average when one packet in so many is lost.
+//! The response function: the average window of a controller at a given loss rate.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -11,8 +11,8 @@ use crate::{
     SendIndex, SentPacket,
 };
 
-/// The flight is this many bursts, each acknowledged by one event. The time that a cycle of a large
-/// window takes to compute does not depend on the window then.
+/// The flight consists of this many bursts, each acknowledged by one event. So the time to compute
+/// a cycle of a large window does not depend on the window.
 const BURSTS: u64 = 32;
 
 /// Packets sent back to back, acknowledged together; packets count from zero.
@@ -38,9 +38,10 @@ struct Path {
     told_at: Timestamp,
 }
 
-/// The average window in datagrams, which is the number of packets sent per round-trip time, in the model of RFC 9438 §5.1
-/// and appendix A: the path is endless, data always waits, and `distance` gives the number of packets from one loss to the
-/// next. The first `settling` losses do not count; the model ends after `losses` more.
+/// The average window in datagrams (packets sent per round-trip time) in the model of RFC 9438 §5.1
+/// and appendix A: the path has unlimited capacity, data always waits, and `distance` returns the
+/// number of packets from one loss to the next. The first `settling` losses do not count, and the
+/// run ends after `losses` more.
 pub(crate) fn average_window(
     algorithm: Algorithm,
     rtt: Duration,
@@ -94,11 +95,12 @@ impl Path {
         self.controller.on_sent(&sent(&burst, packets), self.in_flight);
     }
 
-    /// Acknowledges the oldest burst, except for the packet `lost` if it is in it. Returns whether it was.
+    /// The oldest burst is acknowledged, except for one packet if the packet `lost` is in it.
+    /// Returns whether it was.
     fn step(&mut self, lost: u64) -> bool {
         let burst = self.flight.pop_front().expect("something is always in flight");
         self.now = self.now.max(burst.sent_at + self.rtt);
-        // Two losses in one burst are a loss in each of two.
+        // Two losses in one burst are counted as a loss in each of two bursts.
         let is_hit = lost < burst.first + burst.packets;
         let acked = sent(&burst, burst.packets - u64::from(is_hit));
         self.tell(&acked, is_hit.then(|| sent(&burst, 1)));
@@ -146,7 +148,7 @@ impl Path {
     }
 }
 
-/// This many packets of the burst, as one record for the controller, which counts bytes.
+/// `packets` of the burst's packets, as the controller sees them: it counts bytes.
 fn sent(burst: &Burst, packets: u64) -> SentPacket {
     SentPacket {
         index: SendIndex(burst.index),

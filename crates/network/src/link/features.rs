@@ -1,4 +1,4 @@
-//! What the parts of a link do together.
+//! Tests of the parts of a link in combination.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
 /// 10 Mbit/s: 1250 bytes take a millisecond.
 const RATE: Rate = Rate::from_bits_per_second(10_000_000);
 
-/// A link to the client that reports its drops.
+/// A link to the client that records its drops.
 fn talkative(to_client: Conditions) -> Link {
     Link::new(LinkConfig { to_client, record_drops: true, ..LinkConfig::default() })
 }
@@ -21,7 +21,7 @@ fn drops(link: &mut Link) -> Vec<Dropped> {
     core::iter::from_fn(|| link.next_drop()).collect()
 }
 
-/// Conditions in which all that can be in the way is in the way.
+/// Conditions with every mechanism in use.
 fn crowded(discipline: Discipline) -> Conditions {
     let host = Host {
         service: Duration::from_micros(300),
@@ -46,8 +46,8 @@ fn crowded(discipline: Discipline) -> Conditions {
     }
 }
 
-/// Sends for two seconds in both directions, at times more than the link carries, and returns a digest of the deliveries
-/// and drops.
+/// Sends for two seconds in both directions, too much at times, and returns a digest of what comes
+/// out and what is dropped.
 fn digest(discipline: Discipline, seed: u64) -> u64 {
     let mut link = Link::new(LinkConfig {
         to_server: crowded(discipline),
@@ -97,7 +97,7 @@ fn crowded_links_are_the_same_on_every_machine() {
 }
 
 #[test]
-fn codel_drops_later_than_on_entry_and_reports_it() {
+fn codel_drops_after_entry_and_reports_it() {
     let discipline = Discipline::CoDel(CoDel::default());
     let mut link = talkative(Conditions { rate: Some(RATE), discipline, ..Conditions::default() });
     let deliveries = stream(&mut link, 400, 1250, Duration::ZERO);
@@ -112,7 +112,7 @@ fn codel_drops_later_than_on_entry_and_reports_it() {
 }
 
 #[test]
-fn codel_with_ecn_marks_and_the_delivery_reports_it() {
+fn codel_with_ecn_marks_and_the_delivery_shows_it() {
     let discipline = Discipline::CoDel(CoDel { ecn: true, ..CoDel::default() });
     let mut link = talkative(Conditions { rate: Some(RATE), discipline, ..Conditions::default() });
     let deliveries = stream(&mut link, 400, 1250, Duration::ZERO);
@@ -150,7 +150,7 @@ fn a_policer_drops_before_the_queue_and_delays_nothing() {
 }
 
 #[test]
-fn a_freeze_compresses_what_comes_out() {
+fn a_freeze_compresses_deliveries() {
     let freezes =
         Freezes { start: ms(10), period: ms(100), length: ms(20), count: Some(1), spread: ms(0) };
     let conditions = Conditions { delay: ms(2), freezes: Some(freezes), ..Conditions::default() };
@@ -164,7 +164,7 @@ fn a_freeze_compresses_what_comes_out() {
 }
 
 #[test]
-fn an_ack_filter_thins_out_what_waits() {
+fn an_ack_filter_thins_out_waiting_datagrams() {
     let ack_filter = Some(AckFilter { keep_one_of: 4, smaller_than: 100 });
     let conditions = Conditions { rate: Some(RATE), ack_filter, ..Conditions::default() };
     let mut link = talkative(conditions);
@@ -175,7 +175,7 @@ fn an_ack_filter_thins_out_what_waits() {
             link.submit(at_ms(0), Way::ToClient, datagram(1, 1250));
         }
     }
-    // One of four stays, and the newest. The large one and the other flow are left alone.
+    // One of four stays, and the newest. The large one and the other flow are not affected.
     let numbers: Vec<_> = drain(&mut link).iter().map(|delivery| delivery.number).collect();
     assert_eq!(numbers, [0, 4, 7, 9, 10]);
     let drops = drops(&mut link);
@@ -266,7 +266,7 @@ fn lost_datagrams_are_dropped_once_whatever_the_queue_does_with_their_place() {
 }
 
 #[test]
-fn buffers_of_dropped_datagrams_come_back() {
+fn buffers_of_dropped_datagrams_are_recycled() {
     let loss =
         vec![LossRule { model: LossModel::List { numbers: vec![1] }, window: Window::Always }];
     let mut link = link_to_client(Conditions { loss, ..Conditions::default() });
@@ -282,7 +282,7 @@ fn buffers_of_dropped_datagrams_come_back() {
 }
 
 #[test]
-fn drops_are_kept_only_for_those_who_ask() {
+fn drops_are_kept_only_if_configured() {
     let host = Host {
         service: ms(1),
         buffer: QueueLimit { packets: Some(0), bytes: None },

@@ -1,4 +1,4 @@
-//! What holds on every link.
+//! Properties that hold on every link.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ use super::strategies::{conditions, config, way};
 use super::*;
 use crate::{Discipline, DropReason, Ecn, Reorder};
 
-/// How long the driver waits first, in which direction it sends, how much, and whether it polls then.
+/// How long the driver waits first, the direction in which it sends, how much, and whether it polls then.
 type Action = (u64, Way, usize, bool);
 
 fn actions() -> impl Strategy<Value = Vec<Action>> {
     vec((0..3_000_000u64, way(), 0..1500usize, any::<bool>()), 1..60)
 }
 
-/// Asserts what must hold after each call.
+/// Asserts the invariants that hold after each call.
 fn check(link: &Link) {
     for way in [Way::ToServer, Way::ToClient] {
         let counters = link.counters().of(way);
@@ -30,7 +30,7 @@ fn check(link: &Link) {
     }
 }
 
-/// Everything that can be observed of a link.
+/// Everything observable of a link.
 #[derive(PartialEq, Debug, Default)]
 struct Seen {
     outcomes: Vec<Outcome>,
@@ -72,7 +72,7 @@ fn run(config: LinkConfig, actions: &[Action], polls_late: bool) -> Seen {
         check(&link);
         assert!(link.deadline().is_none_or(|next| next > at));
     }
-    // Datagrams that are never delivered may still be dropped or duplicated.
+    // Datagrams that never come out may still be dropped or copied inside.
     seen.take(&mut link, Timestamp::from_nanos(u64::MAX - 1));
     check(&link);
     for way in [Way::ToServer, Way::ToClient] {
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn what_comes_out_is_what_went_in(config in config(), actions in actions()) {
+    fn the_datagrams_that_come_out_are_those_that_entered(config in config(), actions in actions()) {
         let seen = run(config.clone(), &actions, false);
         prop_assert!(seen.deliveries.is_sorted_by_key(|delivery| delivery.at));
         for delivery in &seen.deliveries {
@@ -145,7 +145,7 @@ proptest! {
             let changed = delivery.datagram.payload.iter().filter(|byte| **byte != 0).count();
             prop_assert!(changed <= 1);
         }
-        // And again; and by a driver that sleeps all the time.
+        // The same again, and with a driver that polls late.
         prop_assert_eq!(&run(config.clone(), &actions, false), &seen);
         let late = run(config, &actions, true);
         prop_assert_eq!(late.deliveries, seen.deliveries);
@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn order_is_kept_unless_something_may_change_it(
+    fn order_is_preserved_unless_the_configuration_permits_reordering(
         mut conditions in conditions(),
         actions in actions(),
     ) {

@@ -1,4 +1,4 @@
-//! Links of all kinds.
+//! Strategies that generate links of all kinds.
 
 use core::time::Duration;
 
@@ -19,7 +19,7 @@ fn probability() -> BoxedStrategy<Probability> {
         .boxed()
 }
 
-/// Mostly up to some milliseconds; sometimes anything.
+/// Usually up to some milliseconds; sometimes any value.
 pub(super) fn duration() -> BoxedStrategy<Duration> {
     prop_oneof![
         1 => Just(Duration::ZERO),

@@ -5,14 +5,14 @@ use clearway_units::Timestamp;
 use super::fifo::Fifo;
 use super::{Verdict, Waiting};
 
-/// Controlled Delay: drops (or marks) at the head of the queue when datagrams have waited for longer
-/// than `target` for at least an `interval`, and ever more often while that lasts (RFC 8289,
+/// Controlled Delay: drops (or marks) at the head of the queue when datagrams have waited longer
+/// than `target` for at least an `interval`, and increasingly often while that lasts (RFC 8289,
 /// Section 5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoDel {
-    /// How long datagrams may wait for long: 5 ms (RFC 8289, Section 4.4).
+    /// The acceptable standing delay: 5 ms (RFC 8289, Section 4.4).
     pub target: Duration,
-    /// About the longest round trip through the queue: 100 ms (RFC 8289, Section 4.3).
+    /// About the longest round-trip time through the queue: 100 ms (RFC 8289, Section 4.3).
     pub interval: Duration,
     /// Whether ECN-capable datagrams are marked instead of dropped.
     pub ecn: bool,
@@ -24,11 +24,11 @@ impl Default for CoDel {
     }
 }
 
-/// With no more than this behind it, a datagram is never dropped: the size of one at the link's MTU
-/// (RFC 8289, Section 5.3).
+/// With at most this many bytes behind it, a datagram is never dropped: one datagram of the link's
+/// MTU (RFC 8289, Section 5.3).
 const LARGEST_PACKET: u64 = 1500;
 
-/// How many intervals a dropping state is remembered (RFC 8289, Section 5.5).
+/// For how many intervals a dropping state is remembered (RFC 8289, Section 5.5).
 const REMEMBERED_INTERVALS: u32 = 16;
 
 #[derive(Debug)]
@@ -38,11 +38,11 @@ pub(super) struct CoDelQueue {
     /// When the sojourn time will have been above the target for an interval.
     first_above: Option<Timestamp>,
     is_dropping: bool,
-    /// Drops since the dropping state was entered, now or the last time.
+    /// Drops since the dropping state was last entered.
     count: u32,
     /// Its value when the state was entered.
     last_count: u32,
-    /// When the next drop is due, or was to be.
+    /// When the next drop is due, or was due when the state ended.
     drop_next: Timestamp,
 }
 
@@ -81,7 +81,7 @@ impl CoDelQueue {
         Some((waiting, if is_marked { Verdict::Mark } else { Verdict::Drop }))
     }
 
-    /// Whether the wait has been too long for an interval, judged by `waiting`, which has just left.
+    /// Whether the delay has been too long for an interval, judged by `waiting`, which has just left the queue.
     fn may_drop(&mut self, now: Timestamp, waiting: &Waiting) -> bool {
         let sojourn = now.saturating_since(waiting.entered);
         if sojourn < self.parameters.target || self.fifo.bytes() <= LARGEST_PACKET {
@@ -92,7 +92,7 @@ impl CoDelQueue {
         now >= due
     }
 
-    /// Enters the dropping state, near the pace of the last time if that is not long ago.
+    /// Enters the dropping state; if the last one was recent, at about the same drop rate.
     fn enter(&mut self, now: Timestamp) {
         self.is_dropping = true;
         let delta = self.count.saturating_sub(self.last_count);

@@ -2,8 +2,8 @@ use super::*;
 use crate::Ecn;
 use crate::testing::{at_ms, ms};
 
-/// A queue behind which a wire takes a millisecond for each datagram of 1250 bytes. What is dropped
-/// takes no time.
+/// A queue in front of a wire that takes a millisecond per datagram of 1250 bytes. Dropped
+/// datagrams take no time.
 struct Wire {
     queue: CoDelQueue,
     now: u64,
@@ -20,7 +20,7 @@ impl Wire {
         Self { queue, now: 0, number: 0, drops, marks, longest: Duration::ZERO }
     }
 
-    /// Lets `arrivals` datagrams wait from now on.
+    /// Adds `arrivals` datagrams to the queue now.
     fn push(&mut self, arrivals: u64, ecn: Ecn) {
         for _ in 0..arrivals {
             self.number += 1;
@@ -29,7 +29,7 @@ impl Wire {
         }
     }
 
-    /// Sends the waiting datagrams for a millisecond.
+    /// Sends for a millisecond.
     fn turn(&mut self) {
         while let Some((waiting, verdict)) = self.queue.pop(at_ms(self.now)) {
             self.longest = at_ms(self.now).saturating_since(waiting.entered);
@@ -63,7 +63,7 @@ fn a_burst_that_drains_within_the_interval_is_let_through() {
 }
 
 #[test]
-fn a_queue_below_the_target_is_let_alone() {
+fn a_queue_below_the_target_is_left_alone() {
     let mut wire = Wire::new(CoDel::default());
     wire.push(4, Ecn::Ect0);
     wire.run(5000, |_| 1);
@@ -71,12 +71,12 @@ fn a_queue_below_the_target_is_let_alone() {
 }
 
 #[test]
-fn a_standing_queue_is_dropped_at_the_published_pace() {
+fn a_standing_queue_is_dropped_at_the_rate_of_the_rfc() {
     let mut wire = Wire::new(CoDel::default());
     wire.push(400, Ecn::Ect0);
     wire.run(900, |_| 1);
-    // The sojourn time reaches 5 ms at 5 ms; an interval later drops begin, and each next one comes an
-    // interval over the square root of their number after the one before.
+    // The sojourn time reaches 5 ms at 5 ms. Drops begin an interval later, and each one follows
+    // the previous one after an interval divided by the square root of their number.
     let mut expected = vec![105.0];
     for count in 1..10u32 {
         expected.push(expected.last().unwrap() + 100.0 / f64::from(count).sqrt());
@@ -90,7 +90,7 @@ fn a_standing_queue_is_dropped_at_the_published_pace() {
 #[test]
 fn the_queue_comes_down_to_the_target_and_drops_end() {
     let mut wire = Wire::new(CoDel::default());
-    // A sender that does not react, a tenth too fast, for a while.
+    // A sender that does not react sends a tenth too fast for a while.
     wire.run(2000, |turn| 1 + u64::from(turn % 10 == 0));
     assert!(!wire.drops.is_empty());
     wire.run(2000, |turn| u64::from(turn % 10 != 0));
@@ -101,13 +101,13 @@ fn the_queue_comes_down_to_the_target_and_drops_end() {
 }
 
 #[test]
-fn a_standing_queue_that_comes_back_soon_is_met_near_the_last_pace() {
+fn a_standing_queue_that_returns_soon_resumes_near_the_last_drop_rate() {
     let mut wire = Wire::new(CoDel::default());
     wire.push(300, Ecn::Ect0);
     wire.run(600, |_| 1);
     let first = wire.drops.len();
     assert!(first > 5);
-    // It drains, and 300 ms later it is there again.
+    // It drains, and 300 ms later it stands again.
     while wire.queue.fifo.packets() > 0 {
         wire.turn();
     }
@@ -121,7 +121,7 @@ fn a_standing_queue_that_comes_back_soon_is_met_near_the_last_pace() {
 }
 
 #[test]
-fn with_ecn_what_can_be_marked_is_marked() {
+fn with_ecn_capable_datagrams_are_marked_instead_of_dropped() {
     for ecn in [Ecn::Ect0, Ecn::Ect1, Ecn::NotEct, Ecn::Ce] {
         let mut wire = Wire::new(CoDel { ecn: true, ..CoDel::default() });
         wire.push(400, ecn);

@@ -6,22 +6,22 @@ use super::fifo::Fifo;
 use super::{Verdict, Waiting};
 use crate::Ecn;
 
-/// A coupled dual queue: one for datagrams with ECT(1) or CE, whose delay stays near a millisecond by
-/// marking, and a classic one whose delay a controller holds near `target` by dropping, or by marking
-/// ECT(0). One base probability governs both: the classic queue uses its square, the other one
-/// `coupling` times it, so that flows of both kinds get similar rates (RFC 9332, Section 2 and
-/// Appendix A).
+/// A coupled dual queue: a low-latency queue for datagrams with ECT(1) or CE, whose delay stays
+/// near a millisecond by marking, and a classic queue, whose delay a controller holds near `target`
+/// by dropping, or by marking ECT(0). One base probability governs both: the classic queue uses its
+/// square, the low-latency queue `coupling` times it, so that flows of both kinds get similar rates
+/// (RFC 9332, Section 2 and Appendix A).
 ///
-/// Likelihoods are met by adding them up, as in Appendix A, not by chance: this queue draws nothing.
+/// Probabilities are applied by accumulating them, as in Appendix A, not by random draws.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DualPi2 {
     /// The delay at which the classic queue is held: 15 ms.
     pub target: Duration,
-    /// Whoever waited in the low-latency queue for longer than this is marked: 1 ms.
+    /// Datagrams that waited in the low-latency queue for longer than this are marked: 1 ms.
     pub step: Duration,
     /// How often the base probability changes: 16 ms. Less than 1 ms counts as 1 ms.
     pub update_interval: Duration,
-    /// How many times the base probability is used for the low-latency queue: 2.
+    /// The factor on the base probability for the low-latency queue: 2.
     pub coupling: f64,
     /// The integral gain, in Hz: 0.16.
     pub alpha: f64,
@@ -50,8 +50,9 @@ const LOW_LATENCY_SHARE: u64 = 90;
 /// (RFC 8033, Section 4.1).
 const SMALL_BACKLOG: u64 = 3000;
 
-/// After this many updates without a datagram entering or leaving, the base probability no longer changes: for an empty
-/// queue it takes `1 / (alpha * target)`, about 417, to return to zero, for a stuck one far fewer to saturate.
+/// After this many updates without an arrival or a departure the base probability no longer
+/// changes: with an empty queue it takes `1 / (alpha * target)` updates, about 417, to decay to
+/// zero; with a stuck one it saturates in far fewer.
 const SETTLED_UPDATES: u32 = 1000;
 
 #[derive(Debug)]
@@ -66,11 +67,11 @@ pub(super) struct DualPi2Queue {
     low_latency_marks: Recurrence,
     low_latency_drops: Recurrence,
     classic_signals: Recurrence,
-    /// The credit of the classic queue, in bytes times percent.
+    /// The service credit of the classic queue, in bytes times percent.
     owed: u64,
 }
 
-/// Meets a likelihood by adding it up.
+/// Applies a probability by accumulating it.
 #[derive(Debug, Default)]
 struct Recurrence(f64);
 
@@ -142,7 +143,7 @@ impl DualPi2Queue {
         }
     }
 
-    /// Low latency first, but while both wait the classic queue gets its share.
+    /// Low latency first, but while both queues hold datagrams the classic queue gets its share.
     fn low_latency_is_next(&mut self) -> bool {
         let (Some(low_latency), Some(classic)) = (self.low_latency.front(), self.classic.front())
         else {
@@ -162,8 +163,8 @@ impl DualPi2Queue {
         }
     }
 
-    /// Marks by the step and by the coupled probability. When that is one, marks are no longer enough:
-    /// then this queue drops like the classic one (RFC 9332, Section 4.2.3).
+    /// Marks by the step and by the coupled probability. When that is one, marking no longer
+    /// suffices: then this queue drops like the classic one (RFC 9332, Section 4.2.3).
     fn judge_low_latency(&mut self, now: Timestamp, waiting: &Waiting) -> Verdict {
         let coupled = self.parameters.coupling * self.base_probability;
         let is_overloaded = coupled >= 1.0;
@@ -171,7 +172,7 @@ impl DualPi2Queue {
             return Verdict::Drop;
         }
         let sojourn = now.saturating_since(waiting.entered);
-        // One that leaves no other behind has only waited for the wire.
+        // A datagram that leaves an empty queue behind has only waited for the wire.
         let is_late = sojourn > self.parameters.step && self.low_latency.packets() > 0;
         let is_coupled = self.low_latency_marks.happens(coupled.min(1.0));
         if is_late || is_coupled { Verdict::Mark } else { Verdict::Send }
@@ -193,7 +194,7 @@ impl DualPi2Queue {
         self.base_probability * self.base_probability
     }
 
-    /// How long the longest has waited at `at`.
+    /// How long the oldest datagram has waited at `at`.
     fn delay(&self, at: Timestamp) -> Duration {
         let fronts = [self.low_latency.front(), self.classic.front()];
         let delays =
@@ -201,7 +202,7 @@ impl DualPi2Queue {
         delays.max().unwrap_or_default()
     }
 
-    /// Makes up for the updates that were due up to `now`. In between nothing came or went.
+    /// Applies the updates that were due up to `now`. In between there was no arrival or departure.
     fn update(&mut self, now: Timestamp) {
         let interval = self.parameters.update_interval.max(Duration::from_millis(1));
         let mut at = self.next_update.unwrap_or(now + interval);

@@ -5,7 +5,7 @@ fn waiting(number: u64, now: Timestamp, ecn: Ecn) -> Waiting {
     Waiting { slot: 0, number, bytes: 1250, entered: now, ecn }
 }
 
-/// What a queue did with datagrams of one kind.
+/// The result of a queue for datagrams of one kind.
 #[derive(Clone, Copy, Default, Debug)]
 struct Done {
     sent: u64,
@@ -13,7 +13,7 @@ struct Done {
     dropped: u64,
 }
 
-/// A queue behind which a wire takes a millisecond for each datagram, with steady arrivals.
+/// A queue in front of a wire that takes a millisecond per datagram, with steady arrivals.
 struct Wire {
     queue: DualPi2Queue,
     now: u64,
@@ -58,7 +58,7 @@ impl Wire {
         self.now += 1;
     }
 
-    /// Each turn, `low_latency` and `classic` datagrams come, each number in tenths.
+    /// In each turn, `low_latency` and `classic` datagrams arrive, both numbers in tenths.
     fn run(&mut self, turns: u64, low_latency: u64, classic: u64, ecn: Ecn) {
         for turn in 0..turns {
             let tenths = |rate: u64| (turn + 1) * rate / 10 - turn * rate / 10;
@@ -73,19 +73,19 @@ impl Wire {
 fn below_the_rate_nothing_is_dropped_and_hardly_anything_is_marked() {
     let mut wire = Wire::new();
     wire.run(5000, 4, 5, Ecn::Ect0);
-    // The controller answers to every growth of the delay, even of a millisecond.
+    // The controller responds to every growth of the delay, even by a millisecond.
     assert!(wire.low_latency.marked < 10 && wire.low_latency.sent == 2000);
     assert_eq!(wire.low_latency.dropped, 0);
     assert_eq!((wire.classic.marked, wire.classic.dropped), (0, 0));
 }
 
 #[test]
-fn the_classic_queue_drops_what_is_too_much_and_marks_ect0() {
+fn the_classic_queue_drops_the_excess_and_marks_ect0() {
     let mut wire = Wire::new();
     wire.run(20_000, 0, 11, Ecn::NotEct);
     let before = wire.classic;
     wire.run(20_000, 0, 11, Ecn::NotEct);
-    // An eleventh must go: the probability settles where it does, and the delay at the target.
+    // An eleventh must be dropped: the probability settles at that value, and the delay at the target.
     let dropped = wire.classic.dropped - before.dropped;
     assert!((1800..2200).contains(&dropped), "{dropped}");
     assert!(wire.delay[0] > ms(5) && wire.delay[0] < ms(30), "{:?}", wire.delay);
@@ -100,7 +100,7 @@ fn the_classic_queue_drops_what_is_too_much_and_marks_ect0() {
 #[test]
 fn the_coupled_probability_is_twice_the_root_of_the_classic_one() {
     let mut wire = Wire::new();
-    // A steady overload of the classic queue, which low-latency traffic does not cause.
+    // A steady overload of the classic queue, not caused by low-latency traffic.
     wire.run(20_000, 3, 8, Ecn::NotEct);
     let (low_latency, classic) = (wire.low_latency, wire.classic);
     wire.run(20_000, 3, 8, Ecn::NotEct);
@@ -109,19 +109,19 @@ fn the_coupled_probability_is_twice_the_root_of_the_classic_one() {
     let low_latency_share = share(wire.low_latency.marked, low_latency.marked, 6000);
     let expected = 2.0 * classic_share.sqrt();
     assert!((low_latency_share - expected).abs() < 0.1, "{low_latency_share} of {expected}");
-    // Low latency waits for the wire only, the other one for about the target.
+    // Low-latency traffic waits for the wire only, classic traffic for about the target.
     assert!(wire.delay[1] <= ms(1) && wire.delay[0] > ms(5), "{:?}", wire.delay);
     assert_eq!(wire.low_latency.dropped, 0);
 }
 
 #[test]
-fn the_step_marks_whoever_waited_for_longer_than_a_millisecond() {
+fn the_step_marks_datagrams_that_waited_longer_than_a_millisecond() {
     let mut wire = Wire::new();
     wire.push(10, Ecn::Ect1);
     for _ in 0..10 {
         wire.turn();
     }
-    // Those that waited 0 and 1 ms are not late; the last leaves no other behind.
+    // Those that waited 0 and 1 ms are not late; the last leaves an empty queue behind.
     assert_eq!((wire.low_latency.marked, wire.low_latency.sent), (7, 10));
 }
 
@@ -137,7 +137,7 @@ fn while_both_wait_the_classic_queue_gets_its_tenth() {
 }
 
 #[test]
-fn ce_takes_the_low_latency_queue() {
+fn ce_goes_to_the_low_latency_queue() {
     let mut queue = DualPi2Queue::new(DualPi2::default());
     for (number, ecn) in (0..).zip([Ecn::NotEct, Ecn::Ect0, Ecn::Ce, Ecn::Ect1]) {
         queue.push(at_ms(0), waiting(number, at_ms(0), ecn));
@@ -150,7 +150,7 @@ fn ce_takes_the_low_latency_queue() {
 }
 
 #[test]
-fn overloaded_by_low_latency_traffic_it_drops_that_too() {
+fn overload_by_low_latency_traffic_is_dropped_too() {
     let mut wire = Wire::new();
     wire.run(20_000, 20, 0, Ecn::Ect0);
     let before = wire.low_latency;
@@ -160,7 +160,7 @@ fn overloaded_by_low_latency_traffic_it_drops_that_too() {
 }
 
 #[test]
-fn an_idle_queue_forgets_and_a_stuck_one_saturates_however_long_it_lasts() {
+fn an_idle_queue_decays_and_a_stuck_one_saturates_however_long_it_lasts() {
     let mut wire = Wire::new();
     wire.run(2000, 0, 20, Ecn::NotEct);
     assert!(wire.queue.base_probability > 0.1);

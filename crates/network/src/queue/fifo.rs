@@ -13,7 +13,7 @@ pub(super) struct Fifo {
 #[derive(Debug)]
 struct Place {
     waiting: Waiting,
-    /// Its datagram was taken out of the middle. The head of the queue never is such a place.
+    /// Its datagram was removed from the middle. The head of the queue is never such a place.
     is_empty: bool,
 }
 
@@ -43,7 +43,7 @@ impl Fifo {
         Some(place.waiting)
     }
 
-    /// Takes out the datagram `number`, if it waits.
+    /// Removes the datagram `number`, if it waits.
     pub(super) fn remove(&mut self, number: u64) -> Option<Waiting> {
         let index = self.places.binary_search_by_key(&number, |place| place.waiting.number).ok()?;
         let place = self.places.get_mut(index).filter(|place| !place.is_empty)?;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_out_leaves_no_trace() {
+    fn a_removed_datagram_leaves_no_trace() {
         let mut fifo = fifo(6);
         assert_eq!(fifo.remove(1).map(|waiting| waiting.number), Some(1));
         assert_eq!(fifo.remove(1), None);

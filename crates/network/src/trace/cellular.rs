@@ -4,27 +4,26 @@ use clearway_units::{Random, Rate};
 
 use super::{OPPORTUNITY, Trace};
 
-/// A made-up trace that behaves as a moving phone's link does: the rate wanders between a floor and a
-/// ceiling, and now and then nothing comes for a while. It imitates no recorded trace; it is there so
-/// that tests need none.
+/// A synthetic trace that resembles the link of a moving phone: the rate drifts between a floor and
+/// a ceiling, and now and then there is an outage. It does not imitate a particular recording; it
+/// exists so that tests do not need one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cellular {
-    /// Where the rate wanders: every 20 ms times or by a factor of up to 1.25.
+    /// The range of the rate. Every 20 ms it is multiplied or divided by a factor of up to 1.25.
     pub between: (Rate, Rate),
-    /// How many outages there are, on average, in ten seconds. Each lasts 50 to 500 ms; two may
-    /// join.
+    /// The average number of outages in ten seconds. Each lasts 50 to 500 ms; two may join.
     pub outages: f64,
-    /// How long the trace is, in whole milliseconds.
+    /// The length of the trace, in whole milliseconds.
     pub length: Duration,
 }
 
-/// How long the rate stays.
+/// How long the rate stays constant, in milliseconds.
 const STEP: u64 = 20;
-/// An opportunity, in bytes times milliseconds per second.
+/// A delivery opportunity, in bytes times milliseconds per second.
 const FULL: u64 = OPPORTUNITY.saturating_mul(1000);
 
 impl Trace {
-    /// A trace that `seed` decides.
+    /// The trace that follows from `seed`.
     pub fn cellular(cellular: &Cellular, seed: u64) -> Self {
         let mut random = Random::from_number(seed);
         let floor = cellular.between.0.bytes_per_second();
@@ -51,13 +50,13 @@ impl Trace {
                 opportunities.push(time);
             }
         }
-        // The last line is the length.
+        // The last line determines the length.
         opportunities.push(length);
         Self { opportunities: opportunities.into() }
     }
 }
 
-/// `rate` times or by a factor of up to 1.25: as often up as down, so that it does not drift.
+/// `rate` multiplied or divided by a factor of up to 1.25, equally often up and down, so that it has no trend.
 fn wander(rate: u64, random: &mut Random) -> u64 {
     let percent = u128::from(random.below(26).saturating_add(100));
     let rate = u128::from(rate);
