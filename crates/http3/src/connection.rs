@@ -24,9 +24,9 @@ use unidirectional::Unidirectional;
 /// Which side of the connection this endpoint is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-/// The client, which sends requests.
+    /// The client, which sends requests.
     Client,
-/// The server, which answers requests.
+    /// The server, which answers requests.
     Server,
 }
 
@@ -43,20 +43,20 @@ pub struct Connection {
     requests: BTreeMap<u64, RequestStream>,
     events: VecDeque<Event>,
     decoder: Decoder,
-/// The allocation that the headers of our DATA frames share.
+    /// The allocation that the headers of our DATA frames share.
     scratch: BytesMut,
-/// How many bytes of incomplete field sections are buffered on all streams.
+    /// How many bytes of incomplete field sections are buffered on all streams.
     buffered: usize,
-/// How many more requests the peer may waste; see [`Config::max_cancelled_requests`].
-    spoilable: u32,
+    /// How many more requests the peer may waste; see [`Config::max_cancelled_requests`].
+    waste_left: u32,
     peer_settings: Option<Settings>,
     peer_goaway: Option<u64>,
     peer_max_push_id: Option<u64>,
-/// The lowest request stream ID that has not been accepted yet (server).
+    /// The lowest request stream ID that has not been accepted yet (server).
     next_request: u64,
     error: Option<ConnectionError>,
     closed: bool,
-/// The owner of the QUIC connection reported that it is gone.
+    /// The owner of the QUIC connection reported that it is gone.
     transport_is_closed: bool,
 }
 
@@ -74,13 +74,13 @@ struct RequestStream {
     receive: Receive,
     send: SendPart,
     exchange: Exchange,
-/// Whether an event has shown the request to the application.
+    /// Whether an event has shown the request to the application.
     shown: bool,
     /// Whether `Event::Data` was reported and `read_body` has not returned `None` since.
     data_told: bool,
     informational_responses: u32,
     /// Whether the peer wasted the request, so that it does not count as completed.
-    spoiled: bool,
+    is_wasted: bool,
 }
 
 /// The error that something received causes.
@@ -118,7 +118,7 @@ impl Connection {
             decoder: Decoder::default(),
             scratch: BytesMut::new(),
             buffered: 0,
-            spoilable: config.max_cancelled_requests,
+            waste_left: config.max_cancelled_requests,
             peer_settings: None,
             peer_goaway: None,
             peer_max_push_id: None,
@@ -135,7 +135,7 @@ impl Connection {
         self.events.pop_front()
     }
 
-/// Whether this endpoint is the client or the server.
+    /// Whether this endpoint is the client or the server.
     pub fn role(&self) -> Role {
         self.role
     }
@@ -206,7 +206,7 @@ impl Connection {
         }
     }
 
-/// Reports that `stream` can be written to again.
+    /// Reports that `stream` can be written to again.
     pub fn on_writable<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         if self.closed {
             return;
@@ -253,7 +253,7 @@ impl Connection {
         }
     }
 
-/// Closes the connection because of the peer's error (RFC 9114 §8).
+    /// Closes the connection because of the peer's error (RFC 9114 §8).
     fn fail<T: Transport + ?Sized>(&mut self, transport: &mut T, error: ConnectionError) {
         if !self.closed {
             self.release();

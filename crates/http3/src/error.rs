@@ -10,7 +10,7 @@ macro_rules! codes {
         impl Code {
             $($(#[$documentation])* pub const $name: Self = Self($value);)*
 
-/// The name that the RFC gives the code, if it defines it.
+            /// The name that the RFC gives the code, if it defines it.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($value => Some($text),)*
@@ -22,17 +22,17 @@ macro_rules! codes {
 }
 
 codes! {
-/// There is no error to report.
+    /// There is no error to report.
     NO_ERROR = 0x100, "H3_NO_ERROR";
-/// A protocol violation without a more specific code.
+    /// A protocol violation without a more specific code.
     GENERAL_PROTOCOL_ERROR = 0x101, "H3_GENERAL_PROTOCOL_ERROR";
-/// An internal failure of the HTTP stack.
+    /// An internal failure of the HTTP stack.
     INTERNAL_ERROR = 0x102, "H3_INTERNAL_ERROR";
     /// A stream that the endpoint will not accept.
     STREAM_CREATION_ERROR = 0x103, "H3_STREAM_CREATION_ERROR";
     /// A stream that the connection needs was closed.
     CLOSED_CRITICAL_STREAM = 0x104, "H3_CLOSED_CRITICAL_STREAM";
-/// A frame that is not permitted on this stream or in the current state.
+    /// A frame that is not permitted on this stream or in the current state.
     FRAME_UNEXPECTED = 0x105, "H3_FRAME_UNEXPECTED";
     /// A frame with a wrong layout or size.
     FRAME_ERROR = 0x106, "H3_FRAME_ERROR";
@@ -44,33 +44,33 @@ codes! {
     SETTINGS_ERROR = 0x109, "H3_SETTINGS_ERROR";
     /// No SETTINGS at the start of the control stream.
     MISSING_SETTINGS = 0x10a, "H3_MISSING_SETTINGS";
-/// The server rejected the request without processing it.
+    /// The server rejected the request without processing it.
     REQUEST_REJECTED = 0x10b, "H3_REQUEST_REJECTED";
-/// The request was cancelled, or its response is no longer needed.
+    /// The request was cancelled, or its response is no longer needed.
     REQUEST_CANCELLED = 0x10c, "H3_REQUEST_CANCELLED";
     /// The request stream ended without a complete request.
     REQUEST_INCOMPLETE = 0x10d, "H3_REQUEST_INCOMPLETE";
     /// A malformed message.
     MESSAGE_ERROR = 0x10e, "H3_MESSAGE_ERROR";
-/// The TCP connection opened for a CONNECT request failed or was reset.
+    /// The TCP connection opened for a CONNECT request failed or was reset.
     CONNECT_ERROR = 0x10f, "H3_CONNECT_ERROR";
-/// The request cannot be served over HTTP/3 and should be retried over HTTP/1.1.
+    /// The request cannot be served over HTTP/3 and should be retried over HTTP/1.1.
     VERSION_FALLBACK = 0x110, "H3_VERSION_FALLBACK";
     /// A field section that cannot be decoded.
     QPACK_DECOMPRESSION_FAILED = 0x200, "QPACK_DECOMPRESSION_FAILED";
-/// An invalid instruction on the QPACK encoder stream.
+    /// An invalid instruction on the QPACK encoder stream.
     QPACK_ENCODER_STREAM_ERROR = 0x201, "QPACK_ENCODER_STREAM_ERROR";
-/// An invalid instruction on the QPACK decoder stream.
+    /// An invalid instruction on the QPACK decoder stream.
     QPACK_DECODER_STREAM_ERROR = 0x202, "QPACK_DECODER_STREAM_ERROR";
 }
 
 impl Code {
-/// The error code with the number `code`.
+    /// The error code with the number `code`.
     pub const fn new(code: u64) -> Self {
         Self(code)
     }
 
-/// The error code as a number.
+    /// The error code as a number.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -95,9 +95,9 @@ impl fmt::Debug for Code {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ConnectionError {
-/// The error code that the connection is closed with.
+    /// The error code that the connection is closed with.
     pub code: Code,
-/// What happened, in words for a log.
+    /// What happened, in words for a log.
     pub reason: &'static str,
 }
 
@@ -119,9 +119,9 @@ impl core::error::Error for ConnectionError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StreamError {
-/// The error code that the stream is reset and stopped with.
+    /// The error code that the stream is reset and stopped with.
     pub code: Code,
-/// What happened, in words for a log.
+    /// What happened, in words for a log.
     pub reason: &'static str,
 }
 
@@ -130,7 +130,7 @@ impl StreamError {
         Self { code, reason }
     }
 
-/// The error for a malformed message (RFC 9114 §4.1.2).
+    /// The error for a malformed message (RFC 9114 §4.1.2).
     pub(crate) const fn malformed(reason: &'static str) -> Self {
         Self::new(Code::MESSAGE_ERROR, reason)
     }
@@ -152,17 +152,17 @@ pub enum SendError {
     ConnectionClosed,
     /// The peer or this endpoint is shutting down, so no new requests can be sent (RFC 9114 §5.2).
     GoingAway,
-/// The peer's stream limit does not allow another stream yet.
+    /// The peer's stream limit does not allow another stream yet.
     StreamsBlocked,
     /// The stream does not exist, or its sending part has ended.
     StreamClosed,
-/// The peer asked to stop sending this message, with this error code.
+    /// The peer asked to stop sending this message, with this error code.
     Stopped(Code),
-/// Only the other role (client or server) sends this.
+    /// Only the other role (client or server) sends this.
     WrongRole,
-/// This cannot be sent at this point of the message.
+    /// This cannot be sent at this point of the message.
     OutOfOrder {
-/// What must be sent first or has already been sent.
+        /// What must be sent first or has already been sent.
         reason: &'static str,
     },
     /// The message would be malformed (RFC 9114 §4.1.2).
@@ -172,21 +172,21 @@ pub enum SendError {
     },
     /// The field section is larger than the peer accepts (RFC 9114 §4.2.2).
     FieldSectionTooLarge {
-/// The size of the field section in bytes, including 32 per field.
+        /// The size of the field section in bytes, including 32 per field.
         size: u64,
-/// The peer's limit in bytes.
+        /// The peer's limit in bytes.
         limit: u64,
     },
     /// The current DATA frame is not filled yet: send the missing bytes, or reset the stream.
     FrameIncomplete {
-/// How many bytes the DATA frame still needs.
+        /// How many bytes the DATA frame still needs.
         missing: u64,
     },
-/// The length of the content differs from the content-length field.
+    /// The length of the content differs from the content-length field.
     ContentLength {
-/// The length in the content-length field, in bytes.
+        /// The length in the content-length field, in bytes.
         announced: u64,
-/// The length that the content would have, in bytes.
+        /// The length that the content would have, in bytes.
         sent: u64,
     },
 }
@@ -198,7 +198,9 @@ impl fmt::Display for SendError {
             Self::GoingAway => f.write_str("the connection is shutting down"),
             Self::StreamsBlocked => f.write_str("the peer does not allow another stream yet"),
             Self::StreamClosed => f.write_str("the stream does not exist or has ended"),
-            Self::Stopped(code) => write!(f, "the peer asked to stop sending this message ({code})"),
+            Self::Stopped(code) => {
+                write!(f, "the peer asked to stop sending this message ({code})")
+            }
             Self::WrongRole => f.write_str("only the other role (client or server) sends this"),
             Self::OutOfOrder { reason } | Self::Malformed { reason } => f.write_str(reason),
             Self::FieldSectionTooLarge { size, limit } => {

@@ -9,21 +9,21 @@ use crate::{Code, ConnectionError, Settings, StreamError};
 pub enum Event {
     /// The peer's SETTINGS arrived.
     Settings(Settings),
-/// A complete and valid header section of a request arrived (server).
+    /// A complete and valid header section of a request arrived (server).
     Request {
         /// The request stream.
         stream: u64,
         /// The request. Its URI has scheme and authority, the latter from `:authority` or `host`.
         request: Request<()>,
     },
-/// An interim response arrived (client).
+    /// An interim response arrived (client).
     Informational {
         /// The request stream.
         stream: u64,
         /// The response; its status is 1xx.
         response: Response<()>,
     },
-/// The header section of the final response arrived (client).
+    /// The header section of the final response arrived (client).
     Response {
         /// The request stream.
         stream: u64,
@@ -35,11 +35,11 @@ pub enum Event {
         /// The request stream.
         stream: u64,
     },
-/// The trailer section arrived.
+    /// The trailer section arrived.
     Trailers {
         /// The request stream.
         stream: u64,
-/// The fields of the trailer section.
+        /// The fields of the trailer section.
         fields: HeaderMap,
     },
     /// The peer's message is complete, and its content is as long as its content-length says.
@@ -57,21 +57,21 @@ pub enum Event {
     Reset {
         /// The request stream.
         stream: u64,
-/// The peer's error code.
+        /// The peer's error code.
         code: Code,
     },
     /// The peer asked us to stop sending our message. A response can still arrive.
     Stopped {
         /// The request stream.
         stream: u64,
-/// The peer's error code.
+        /// The peer's error code.
         code: Code,
     },
     /// This endpoint aborted both directions of the stream because of the peer's error.
     Failed {
         /// The request stream.
         stream: u64,
-/// The stream error.
+        /// The stream error.
         error: StreamError,
     },
     /// The peer is shutting down (RFC 9114 §5.2). A client can send no new requests; its requests on

@@ -13,7 +13,7 @@ pub(crate) enum FrameType {
     MaxPushId,
     /// An HTTP/2 frame type without a meaning in HTTP/3 (§7.2.8): always an error.
     ReservedHttp2,
-/// Any other type: the frame is skipped.
+    /// Any other type: the frame is skipped.
     Unknown,
 }
 
@@ -85,7 +85,7 @@ impl FrameHeaderDecoder {
         None
     }
 
-/// Whether a header has begun but is not complete yet.
+    /// Whether a header has begun but is not complete yet.
     pub(crate) fn is_partial(&self) -> bool {
         self.filled > 0
     }

@@ -42,7 +42,7 @@ impl Exchange {
         }
     }
 
-/// The rule for the content of a request.
+    /// The rule for the content of a request.
     pub(crate) fn request_rule(self, announced: Option<u64>) -> ContentRule {
         match self {
             Self::Connect => ContentRule::Tunnel,

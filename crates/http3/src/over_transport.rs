@@ -18,12 +18,12 @@ pub struct QuicStreams<'a> {
 }
 
 impl<'a> QuicStreams<'a> {
-/// The streams of `connection` at the time `now`.
+    /// The streams of `connection` at the time `now`.
     pub fn new(now: Timestamp, connection: &'a mut Connection) -> Self {
         Self { now, connection }
     }
 
-/// The same streams, borrowed for a shorter lifetime.
+    /// The same streams, borrowed for a shorter lifetime.
     pub fn reborrow(&mut self) -> QuicStreams<'_> {
         QuicStreams { now: self.now, connection: self.connection }
     }
@@ -82,7 +82,7 @@ impl Transport for QuicStreams<'_> {
     }
 
     fn stop_sending(&mut self, stream: u64, code: u64) {
-// A stream that has ended need not be stopped.
+        // A stream that has ended need not be stopped.
         let code = VarInt::saturating(code);
         let _ = self.connection.stop_sending(self.now, stream_id(stream), code);
     }
@@ -102,7 +102,7 @@ impl Transport for QuicStreams<'_> {
             Ok(ReadOutcome::Blocked) => Ok(None),
             Ok(ReadOutcome::Finished) => Err(ReadEnd::Finished),
             Err(ReadError::Reset(code)) => Err(ReadEnd::Reset(code.get())),
-// The stream does not exist, or it has ended.
+            // The stream does not exist, or it has ended.
             Err(_) => Err(GONE),
         }
     }
@@ -115,7 +115,7 @@ impl Transport for QuicStreams<'_> {
 fn write_error(error: transport::WriteError) -> WriteError {
     match error {
         transport::WriteError::Stopped(code) => WriteError::Stopped(code.get()),
-// The stream has ended, or it does not exist.
+        // The stream has ended, or it does not exist.
         _ => WriteError::Closed,
     }
 }

@@ -16,14 +16,14 @@ pub(crate) const MAX_PAYLOAD: u64 = 4096;
 pub struct Settings {
     /// The largest field section that the peer accepts, in bytes; `None` means no limit.
     pub max_field_section_size: Option<u64>,
-/// The largest QPACK dynamic table that the peer allows, in bytes.
+    /// The largest QPACK dynamic table that the peer allows, in bytes.
     pub qpack_max_table_capacity: u64,
     /// How many streams the peer allows to be blocked on the QPACK dynamic table.
     pub qpack_blocked_streams: u64,
 }
 
 impl Settings {
-/// Decodes a SETTINGS payload.
+    /// Decodes a SETTINGS payload.
     pub(crate) fn decode(payload: &[u8]) -> Result<Self, ConnectionError> {
         let mut settings = Self::default();
         let mut seen = Vec::new();
@@ -50,7 +50,10 @@ impl Settings {
         }
         seen.sort_unstable();
         if seen.windows(2).any(|pair| pair.first() == pair.last()) {
-            return Err(ConnectionError::new(Code::SETTINGS_ERROR, "SETTINGS contains a setting twice"));
+            return Err(ConnectionError::new(
+                Code::SETTINGS_ERROR,
+                "SETTINGS contains a setting twice",
+            ));
         }
         Ok(settings)
     }
@@ -112,7 +115,7 @@ mod tests {
         }
     }
 
-/// RFC 9114 §7.1: the payload contains exactly its fields.
+    /// RFC 9114 §7.1: the payload contains exactly its fields.
     #[test]
     fn truncated_settings_are_errors() {
         for bytes in [&[0x06][..], &[0x40], &[0x06, 0x40]] {

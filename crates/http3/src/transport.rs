@@ -30,7 +30,7 @@ pub trait Transport {
     /// calls [`on_writable`](crate::Connection::on_writable) when there is room again.
     fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError>;
 
-/// Ends the sending part of `stream` after the data written so far.
+    /// Ends the sending part of `stream` after the data written so far.
     fn finish(&mut self, stream: u64) -> Result<(), WriteError>;
 
     /// Resets the sending part of `stream` (RFC 9000 §19.4). No effect if it has ended, because the peer

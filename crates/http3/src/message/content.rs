@@ -1,7 +1,7 @@
-/// What the content of a message may be.
+/// The rule for the content of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ContentRule {
-    /// As long as its content-length field says; any length without one.
+    /// The length in the content-length field; any length if there is no such field.
     Length(Option<u64>),
     /// Never any content, whatever content-length says (RFC 9110 §6.4.1).
     None,
@@ -9,7 +9,7 @@ pub(crate) enum ContentRule {
     Tunnel,
 }
 
-/// Counts the content of one message against what it may be (RFC 9114 §4.1.2).
+/// Counts the content of one message and checks it against its rule (RFC 9114 §4.1.2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Content {
     rule: ContentRule,
@@ -25,12 +25,12 @@ impl Content {
         matches!(self.rule, ContentRule::Tunnel)
     }
 
-    /// How much content there was.
+    /// How many bytes of content there were so far.
     pub(crate) const fn length(&self) -> u64 {
         self.length
     }
 
-    /// How much content there must be, if that is known.
+    /// How many bytes of content there must be, if that is known.
     pub(crate) const fn announced(&self) -> Option<u64> {
         match self.rule {
             ContentRule::Length(announced) => announced,
