@@ -1,12 +1,12 @@
 use super::{encode_varints, varints_len};
 use crate::{DecodeError, EncodeError, Reader, StreamId, VarInt, Writer};
 
-/// STOP_SENDING (RFC 9000 §19.5): the receiver of a stream no longer wants it.
+/// STOP_SENDING (RFC 9000 §19.5): the receiver of a stream asks its sender to stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StopSending {
     /// The stream.
     pub stream_id: StreamId,
-    /// Why, in the application's words.
+    /// The application error code for the request to stop.
     pub error_code: VarInt,
 }
 
@@ -20,12 +20,12 @@ impl StopSending {
         })
     }
 
-    /// Writes the frame, its type included, or nothing.
+    /// Writes the whole frame with its type, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         encode_varints(writer, Self::TYPE, &self.fields())
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         varints_len(&self.fields())
     }

@@ -1,17 +1,17 @@
 use super::{FIXED_BIT, LONG_FORM};
 use crate::{ConnectionId, DecodeError, EncodeError, Version, Writer};
 
-/// A Retry packet (RFC 9000 §17.2.5). Whether its integrity tag is right is for the owner of the keys
-/// to say.
+/// A Retry packet (RFC 9000 §17.2.5). This crate does not verify its integrity tag; the owner of the keys
+/// does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry<'a> {
     /// The version.
     pub version: Version,
-    /// To whom.
+    /// The destination connection ID.
     pub destination: ConnectionId,
-    /// From whom: the ID that the client's next Initial goes to.
+    /// The source connection ID, to which the client sends its next Initial.
     pub source: ConnectionId,
-    /// What the client's next Initial has to show; never empty.
+    /// The token that the client's next Initial must carry; never empty.
     pub token: &'a [u8],
     /// The packet up to its integrity tag, for [`retry_pseudo_packet`].
     pub without_tag: &'a [u8],
@@ -20,13 +20,13 @@ pub struct Retry<'a> {
 }
 
 impl<'a> Retry<'a> {
-    /// Bytes of the Retry Integrity Tag.
+    /// The length of the Retry Integrity Tag in bytes.
     pub const INTEGRITY_TAG_LEN: usize = 16;
 
     /// Reads a Retry packet that takes up the whole datagram.
     ///
     /// # Errors
-    /// There is no room for the tag, or the token is empty: a client is to drop such a packet
+    /// The packet is too short for the tag, or the token is empty: a client must discard such a packet
     /// (RFC 9000 §17.2.5.2).
     pub(super) fn decode(
         datagram: &'a [u8],
@@ -48,10 +48,10 @@ impl<'a> Retry<'a> {
 
     /// Writes a Retry packet up to its integrity tag, which the caller computes over
     /// [`retry_pseudo_packet`] of what was written, and appends. `unused` gives the four bits of the
-    /// first byte that have no meaning; any value will do.
+    /// first byte that have no meaning; they can have any value.
     ///
     /// # Errors
-    /// It does not fit with its tag, or `token` is empty. Nothing was written.
+    /// The packet does not fit with its tag, or `token` is empty. Nothing was written.
     pub fn encode_without_tag(
         writer: &mut Writer<'_>,
         unused: u8,
