@@ -29,7 +29,8 @@ fn decoding_example_of_the_rfc() {
     assert_eq!(PacketNumber::decode_truncated(&[0x9b, 0x32], largest), number(0xa82f_9b32));
 }
 
-/// RFC 9000 §A.3: above what is expected less half a window, up to what is expected and half a window.
+/// RFC 9000 §A.3: the result is above the expected number minus half a window, and at most the expected
+/// number plus half a window.
 #[test]
 fn the_ends_of_the_window() {
     let decode = |truncated, largest| PacketNumber::decode(truncated, 1, Some(number(largest)));

@@ -1,4 +1,4 @@
-//! Two transports in memory that are each other's peer.
+//! Two in-memory transports that are each other's peer.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,7 +25,7 @@ impl Half {
     }
 }
 
-/// What both ends share. Streams are keyed by ID and by who sends.
+/// The state that both endpoints share. Streams are keyed by their ID and their sender.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) halves: BTreeMap<(u64, bool), Half>,
@@ -109,7 +109,7 @@ pub(super) struct End<'a> {
     is_server: bool,
 }
 
-/// The end of a stream of which nothing is known.
+/// The result of reading a stream that does not exist.
 const GONE: ReadEnd = ReadEnd::Reset(Code::REQUEST_CANCELLED.get());
 
 impl End<'_> {

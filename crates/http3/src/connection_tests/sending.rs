@@ -1,4 +1,4 @@
-//! What the sending verbs refuse, and what they do when the transport is full or the peer had enough.
+//! What the sending methods reject, and what they do when the transport is full or the peer stops them.
 
 use bytes::Bytes;
 use http::{HeaderMap, Response};
@@ -48,7 +48,7 @@ fn messages_are_sent_in_order() {
     assert_eq!(connection.finish(&mut end, stream), Err(SendError::StreamClosed));
 }
 
-/// RFC 9114 §4.1.2: we send no malformed message either.
+/// RFC 9114 §4.1.2: we do not send malformed messages either.
 #[test]
 fn section_4_1_2_content_length_is_kept() {
     let (mut server, stream) = serving("GET");
@@ -100,7 +100,7 @@ fn a_begun_frame_is_filled_before_anything_else() {
 }
 
 #[test]
-fn headers_that_do_not_fit_wait_and_then_writable_is_told() {
+fn headers_that_do_not_fit_wait_and_then_writable_is_reported() {
     let (mut server, stream) = serving("GET");
     server.link.window = 1;
     let (connection, mut end) = server.split();
@@ -129,7 +129,7 @@ fn an_end_waits_for_the_headers() {
 }
 
 #[test]
-fn a_stopped_response_is_told_once() {
+fn a_stopped_response_is_reported_once() {
     let mut server = Alone::server();
     let stream = server.open_bidirectional(&request("GET", &[]));
     server.events();
@@ -173,7 +173,7 @@ fn roles_and_limits_are_checked() {
     ));
 }
 
-/// RFC 9114 §6.2.1: SETTINGS go out as soon as there is a stream for them, and all of them.
+/// RFC 9114 §6.2.1: SETTINGS is sent, completely, as soon as there is a stream for it.
 #[test]
 fn section_6_2_1_settings_wait_for_a_stream() {
     let mut server = Alone::new(Role::Server, plain());

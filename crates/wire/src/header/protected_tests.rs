@@ -31,7 +31,7 @@ fn client_initial_of_the_rfc() {
     assert_eq!(ProtectedHeader::decode(&datagram[..1199], 8), Err(cut));
 }
 
-/// RFC 9001 §A.3: the whole packet, with another coalesced behind it.
+/// RFC 9001 §A.3: the whole packet, with another coalesced after it.
 #[test]
 fn server_initial_of_the_rfc() {
     let packet = hex("cf000000010008f067a5502a4262b500 4075c0d95a482cd0991cd25b0aac406a
