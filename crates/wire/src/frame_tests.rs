@@ -94,7 +94,7 @@ proptest! {
             let before = reader.remaining();
             let Ok(frame) = Frame::decode(&mut reader) else { break };
             prop_assert!(reader.remaining() < before);
-            // What was understood can be written, and means the same.
+            // A decoded frame can be encoded, and decodes to the same frame again.
             let mut buffer = vec![0; frame.encoded_len()];
             frame.encode(&mut Writer::new(&mut buffer)).unwrap();
             prop_assert_eq!(Frame::decode(&mut Reader::new(&buffer)), Ok(frame));

@@ -69,7 +69,7 @@ impl PacketNumber {
         let mask = window.saturating_sub(1);
         let candidate = (expected & !mask) | (truncated & mask);
         let value = if candidate.saturating_add(half_window) <= expected {
-            // The next window up, unless that is beyond the last packet number.
+            // The next window, unless that is beyond the last packet number.
             candidate.checked_add(window).filter(|value| *value <= Self::MAX.0)
         } else if candidate > expected.saturating_add(half_window) {
             candidate.checked_sub(window)

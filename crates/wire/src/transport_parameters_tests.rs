@@ -187,7 +187,7 @@ fn preferred_address() -> impl Strategy<Value = PreferredAddress> {
         .prop_flat_map(|addresses| (Just(addresses), connection_id(), reset_token()))
         .prop_filter("needs a connection ID", |(_, id, _)| !id.is_empty())
         .prop_map(|((ipv4, ipv6), connection_id, stateless_reset_token)| PreferredAddress {
-            // A family that is there has a port.
+            // An address that is present has a port.
             ipv4: ipv4.map(|(ip, port)| SocketAddrV4::new(ip.into(), port.max(1))),
             ipv6: ipv6.map(|(ip, port)| SocketAddrV6::new(ip.into(), port.max(1), 0, 0)),
             connection_id,
@@ -236,7 +236,7 @@ proptest! {
         let decoded = TransportParameters::decode(&bytes, Initiator::Server);
         prop_assert_eq!(decoded, Ok(parameters));
         for end in 0..bytes.len() {
-            // Cut between two parameters, what is left is a shorter list; elsewhere it is an error.
+            // Truncated between two parameters, the rest is a shorter list; elsewhere it is an error.
             let cut = TransportParameters::decode(&bytes[..end], Initiator::Server);
             prop_assert!(cut.map_or(true, |cut| encoded(&cut).len() <= end));
         }

@@ -72,7 +72,7 @@ impl<'a> Ack<'a> {
             .checked_sub(first_range.get())
             .ok_or(DecodeError::invalid("First ACK Range", "reaches below packet number 0"))?;
         let start = reader.rest();
-        // Each turn takes at least two bytes from the reader: the count cannot make this spin.
+        // Each iteration takes at least two bytes from the reader, so that the count cannot prolong the loop.
         for _ in 0..range_count.get() {
             smallest = decode_range(reader, smallest)?.1;
         }

@@ -103,7 +103,7 @@ fn ranges_out_of_order_are_refused() {
         &[],
         &[range(2, 3), range(2, 3)],
         &[range(2, 3), range(5, 5)],
-        // These two touch: there is no packet number between them.
+        // These two are adjacent: there is no packet number between them.
         &[range(2, 3), range(1, 1)],
         &[RangeInclusive::new(PacketNumber::MAX, PacketNumber::ZERO)],
     ];
