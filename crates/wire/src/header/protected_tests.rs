@@ -190,7 +190,7 @@ proptest! {
     fn any_bytes(datagram in bytes(300), version in 0_u8..3, short_len in 0_usize..25) {
         let mut datagram = datagram;
         for round in 0..2 {
-            // Once unchanged, once with a known version, so that more of the header is decoded.
+            // Once unchanged, once with version 0 to 2, so that more of the header is decoded.
             if round == 1 && datagram.len() > 5 {
                 datagram[1..5].copy_from_slice(&[0, 0, 0, version]);
             }
