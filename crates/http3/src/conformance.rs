@@ -1,47 +1,47 @@
-//! The requirements of [`Transport`], as tests for any implementation.
+//! The contract of [`Transport`], as tests that run over any implementation of it.
 //!
-//! An implementation provides a [`Harness`], two connected instances that are each other's peer, and its test calls
-//! [`check`].
+//! An implementation provides a [`Harness`], two connected endpoints that are each other's peer, and its
+//! test calls [`check`].
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
     clippy::expect_used,
-    reason = "a test that does not hold panics"
+    reason = "a test that fails panics"
 )]
 
 use bytes::Bytes;
 
 use crate::{ReadEnd, Role, Transport, WriteError};
 
-/// The two ends of one established connection. Both permit the other several streams of each kind, at
-/// least [`STREAMS`] and at most [`MANY`], and at most [`MANY`] times [`CHUNK`] bytes unread.
+/// The two endpoints of one established connection. Each permits the other at least [`STREAMS`] and at
+/// most [`MANY`] streams of each kind, and at most [`MANY`] times [`CHUNK`] unread bytes.
 pub trait Harness {
-    /// Lends an end to `act`.
+    /// Calls `act` with the endpoint of this role.
     fn end(&mut self, role: Role, act: &mut dyn FnMut(&mut dyn Transport));
 
-    /// Delivers what both ends have to send until neither has more.
+    /// Delivers what both endpoints have to send until neither has more.
     fn deliver(&mut self);
 
-    /// What an end's connection noticed since this was asked last.
+    /// The notices of an endpoint's connection since the last call.
     fn notices(&mut self, role: Role) -> Vec<Notice>;
 }
 
-/// The transport events that are reported to HTTP/3.
+/// What the owner of a connection reports to HTTP/3.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// Streams can be opened that could not be.
+    /// More streams can be opened than before.
     StreamsAvailable,
     /// The peer opened streams.
     StreamsArrived,
-    /// A stream has data, its end or its reset.
+    /// A stream has data, its end or its reset to read.
     Readable(u64),
-    /// A stream takes data again.
+    /// A stream can be written to again.
     Writable(u64),
-    /// The peer asked to stop sending.
+    /// The peer asked to stop sending on a stream.
     Stopped {
-        /// On this stream.
+        /// The stream.
         stream: u64,
-        /// With this application error code.
+        /// The peer's application error code.
         code: u64,
     },
     /// The connection is gone.
@@ -55,30 +55,30 @@ pub const MANY: usize = 1000;
 /// How many bytes are written at once to fill a stream.
 pub const CHUNK: usize = 16 << 10;
 
-/// Tests every requirement, each with new instances.
+/// Runs every test of the contract, each with a new connection.
 ///
 /// # Panics
-/// If one is not met.
+/// If a test fails.
 pub fn check<H: Harness>(mut connect: impl FnMut() -> H) {
-    let mut with = |promise: fn(&mut Ends<H>)| promise(&mut Ends(connect()));
+    let mut with = |test: fn(&mut Ends<H>)| test(&mut Ends(connect()));
     with(opens_up_to_the_limit::<H, false>);
     with(opens_up_to_the_limit::<H, true>);
     with(accepts_in_order);
     with(reads_in_order_at_most_max);
-    with(the_end_of_an_empty_stream_is_reported);
-    with(takes_nothing_while_blocked);
-    with(takes_nothing_after_the_end);
-    with(a_reset_is_reported_while_data_is_unread_by_the_transport);
-    with(a_reset_is_reported_in_place_of_data);
+    with(reports_the_end_of_an_empty_stream);
+    with(write_takes_nothing_while_blocked);
+    with(write_fails_after_the_end);
+    with(reports_a_reset_while_data_is_unread);
+    with(reports_a_reset_instead_of_data);
     with(resets_once);
     with(resets_nothing_that_has_ended);
-    with(stop_sending_is_reported_to_the_sender);
+    with(stop_sending_reaches_the_sender);
     with(stops_nothing_that_has_ended);
-    with(a_stream_that_was_not_opened_does_not_exist);
+    with(rejects_streams_that_were_not_opened);
     with(closes);
 }
 
-/// A harness with shorter words.
+/// A harness with shorter method calls.
 struct Ends<H>(H);
 
 const C: Role = Role::Client;
@@ -88,10 +88,10 @@ impl<H: Harness> Ends<H> {
     fn at<T>(&mut self, role: Role, mut act: impl FnMut(&mut dyn Transport) -> T) -> T {
         let mut result = None;
         self.0.end(role, &mut |transport| result = Some(act(transport)));
-        result.expect("an end is lent")
+        result.expect("the harness calls `act`")
     }
 
-    /// Everything that an end noticed once everything is delivered.
+    /// The notices of an endpoint after everything has been delivered.
     fn notices(&mut self, role: Role) -> Vec<Notice> {
         self.0.deliver();
         self.0.notices(role)
@@ -123,12 +123,12 @@ impl<H: Harness> Ends<H> {
         let read = self.at(role, |end| end.read(stream, max));
         if let Ok(Some(chunk)) = &read {
             assert!(!chunk.is_empty(), "an empty chunk of stream {stream}");
-            assert!(chunk.len() <= max, "{} bytes for at most {max}", chunk.len());
+            assert!(chunk.len() <= max, "{} bytes read instead of at most {max}", chunk.len());
         }
         read
     }
 
-    /// Everything that can be read now, and how the stream ended.
+    /// All data that can be read now, and the end or the reset if it follows.
     fn drain(&mut self, role: Role, stream: u64) -> (Vec<u8>, Option<ReadEnd>) {
         let mut all = Vec::new();
         loop {
@@ -140,7 +140,7 @@ impl<H: Harness> Ends<H> {
         }
     }
 
-    /// A stream that the client opened, with `data`, and that the server accepted.
+    /// Opens a stream at the client, writes `data` to it, and accepts it at the server.
     fn opened(&mut self, data: &[u8]) -> u64 {
         let stream = self.open(true).expect("a stream is permitted");
         assert_eq!(self.write(C, stream, data), Ok(data.len()));
@@ -149,14 +149,14 @@ impl<H: Harness> Ends<H> {
         stream
     }
 
-    /// A stream on which nothing is in flight.
+    /// A stream with nothing in flight.
     fn opened_and_read(&mut self) -> u64 {
         let stream = self.opened(b"x");
         assert_eq!(self.drain(S, stream), (b"x".to_vec(), None));
         stream
     }
 
-    /// A stream of which the server has read the end.
+    /// A stream whose end the server has read.
     fn ended(&mut self) -> u64 {
         let stream = self.opened(b"all");
         assert_eq!(self.finish(C, stream), Ok(()));
@@ -182,8 +182,8 @@ fn opens_up_to_the_limit<H: Harness, const IS_BIDIRECTIONAL: bool>(ends: &mut En
         assert_eq!(ends.write(C, stream, b"x"), Ok(1));
         assert_eq!(ends.finish(C, stream), Ok(()));
     }
-    assert!(!ends.notices(C).contains(&Notice::StreamsAvailable), "while all are open");
-    assert_eq!(ends.open(IS_BIDIRECTIONAL), None, "while all are open");
+    assert!(!ends.notices(C).contains(&Notice::StreamsAvailable), "while all streams are open");
+    assert_eq!(ends.open(IS_BIDIRECTIONAL), None, "while all streams are open");
     for stream in streams {
         assert_eq!(ends.accept(IS_BIDIRECTIONAL), Some(stream));
         assert_eq!(ends.drain(S, stream), (b"x".to_vec(), Some(ReadEnd::Finished)));
@@ -193,8 +193,8 @@ fn opens_up_to_the_limit<H: Harness, const IS_BIDIRECTIONAL: bool>(ends: &mut En
             assert_eq!(ends.drain(C, stream), (Vec::new(), Some(ReadEnd::Finished)));
         }
     }
-    assert!(ends.notices(C).contains(&Notice::StreamsAvailable), "after all are over");
-    assert!(ends.open(IS_BIDIRECTIONAL).is_some(), "after all are over");
+    assert!(ends.notices(C).contains(&Notice::StreamsAvailable), "after all streams have ended");
+    assert!(ends.open(IS_BIDIRECTIONAL).is_some(), "after all streams have ended");
 }
 
 fn accepts_in_order<H: Harness>(ends: &mut Ends<H>) {
@@ -235,7 +235,7 @@ fn reads_in_order_at_most_max<H: Harness>(ends: &mut Ends<H>) {
     assert_eq!(ends.read(S, stream, 1), Err(ReadEnd::Finished));
 }
 
-fn the_end_of_an_empty_stream_is_reported<H: Harness>(ends: &mut Ends<H>) {
+fn reports_the_end_of_an_empty_stream<H: Harness>(ends: &mut Ends<H>) {
     let stream = ends.open(false).expect("a stream is permitted");
     assert_eq!(ends.finish(C, stream), Ok(()));
     assert!(ends.notices(S).contains(&Notice::StreamsArrived));
@@ -243,7 +243,7 @@ fn the_end_of_an_empty_stream_is_reported<H: Harness>(ends: &mut Ends<H>) {
     assert_eq!(ends.read(S, stream, 9), Err(ReadEnd::Finished));
 }
 
-fn takes_nothing_while_blocked<H: Harness>(ends: &mut Ends<H>) {
+fn write_takes_nothing_while_blocked<H: Harness>(ends: &mut Ends<H>) {
     let stream = ends.opened_and_read();
     let chunk = [7; CHUNK];
     let mut written = 0;
@@ -258,11 +258,14 @@ fn takes_nothing_while_blocked<H: Harness>(ends: &mut Ends<H>) {
         assert!(written <= CHUNK * MANY, "there is a limit");
     }
     assert_eq!(ends.write(C, stream, b"x"), Ok(0));
-    // What the server reads makes room, sooner or later.
+    // Reading at the server makes room eventually.
     let mut read = 0;
     while !ends.notices(C).contains(&Notice::Writable(stream)) {
         let (data, end) = ends.drain(S, stream);
-        assert!(!data.is_empty() && end.is_none(), "blocked for good after {read} bytes: {end:?}");
+        assert!(
+            !data.is_empty() && end.is_none(),
+            "still blocked after {read} bytes were read: {end:?}"
+        );
         read += data.len();
     }
     let more = ends.write(C, stream, &chunk).expect("the stream takes data");
@@ -281,7 +284,7 @@ fn takes_nothing_while_blocked<H: Harness>(ends: &mut Ends<H>) {
     assert_eq!(read, written + more);
 }
 
-fn takes_nothing_after_the_end<H: Harness>(ends: &mut Ends<H>) {
+fn write_fails_after_the_end<H: Harness>(ends: &mut Ends<H>) {
     let (finished, reset) = (ends.opened(b"a"), ends.opened(b"b"));
     assert_eq!(ends.finish(C, finished), Ok(()));
     ends.at(C, |end| end.reset(reset, 1));
@@ -295,22 +298,22 @@ fn takes_nothing_after_the_end<H: Harness>(ends: &mut Ends<H>) {
     assert_eq!(ends.drain(S, finished), (b"a".to_vec(), Some(ReadEnd::Finished)));
 }
 
-fn a_reset_is_reported_while_data_is_unread_by_the_transport<H: Harness>(ends: &mut Ends<H>) {
+fn reports_a_reset_while_data_is_unread<H: Harness>(ends: &mut Ends<H>) {
     let stream = ends.opened(b"nobody reads this to its end");
     assert_eq!(ends.read(S, stream, 6), Ok(Some(Bytes::from_static(b"nobody"))));
     assert_eq!(ends.read(S, stream, 0), Ok(None));
     ends.0.notices(S);
     ends.at(C, |end| end.reset(stream, 7));
-    assert!(ends.notices(S).contains(&Notice::Readable(stream)), "a reset is news");
+    assert!(ends.notices(S).contains(&Notice::Readable(stream)), "a reset is reported");
     assert_eq!(ends.read(S, stream, 0), Err(ReadEnd::Reset(7)));
-    // The other direction continues.
+    // The other direction is not affected.
     assert_eq!(ends.write(S, stream, b"answer"), Ok(6));
     assert_eq!(ends.finish(S, stream), Ok(()));
     assert!(ends.notices(C).contains(&Notice::Readable(stream)));
     assert_eq!(ends.drain(C, stream), (b"answer".to_vec(), Some(ReadEnd::Finished)));
 }
 
-fn a_reset_is_reported_in_place_of_data<H: Harness>(ends: &mut Ends<H>) {
+fn reports_a_reset_instead_of_data<H: Harness>(ends: &mut Ends<H>) {
     let stream = ends.opened(b"nobody reads this");
     ends.at(C, |end| end.reset(stream, 7));
     assert!(ends.notices(S).contains(&Notice::Readable(stream)));
@@ -329,13 +332,13 @@ fn resets_nothing_that_has_ended<H: Harness>(ends: &mut Ends<H>) {
     let stream = ends.ended();
     ends.at(C, |end| end.reset(stream, 7));
     assert_eq!(ends.notices(S), []);
-    // Nor is the other direction touched.
+    // The other direction is not affected either.
     assert_eq!(ends.write(S, stream, b"answer"), Ok(6));
     ends.0.deliver();
     assert_eq!(ends.drain(C, stream), (b"answer".to_vec(), None));
 }
 
-fn stop_sending_is_reported_to_the_sender<H: Harness>(ends: &mut Ends<H>) {
+fn stop_sending_reaches_the_sender<H: Harness>(ends: &mut Ends<H>) {
     let stream = ends.opened(b"nobody reads this");
     ends.at(S, |end| end.stop_sending(stream, 5));
     ends.at(S, |end| end.stop_sending(stream, 6));
@@ -365,7 +368,7 @@ fn stops_nothing_that_has_ended<H: Harness>(ends: &mut Ends<H>) {
     assert_eq!(ends.notices(S), []);
 }
 
-fn a_stream_that_was_not_opened_does_not_exist<H: Harness>(ends: &mut Ends<H>) {
+fn rejects_streams_that_were_not_opened<H: Harness>(ends: &mut Ends<H>) {
     let ours = ends.open(false).expect("a stream is permitted");
     assert_eq!(ends.write(C, ours, b"x"), Ok(1));
     ends.0.deliver();

@@ -1,4 +1,4 @@
-//! An HTTP/3 connection: its streams, and the errors that end it.
+//! The connection: assigns streams to their purposes, and handles shutdown and connection errors.
 
 mod control;
 mod peer_control;
@@ -24,15 +24,15 @@ use unidirectional::Unidirectional;
 /// Which side of the connection this endpoint is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// Sends requests.
+    /// The client, which sends requests.
     Client,
-    /// Answers them.
+    /// The server, which answers requests.
     Server,
 }
 
 /// One side of an HTTP/3 connection (RFC 9114).
 ///
-/// After each of the `on_*` verbs, ask [`Connection::next_event`] until it has nothing more.
+/// After each call of an `on_*` method, call [`Connection::next_event`] until it returns `None`.
 #[derive(Debug)]
 pub struct Connection {
     role: Role,
@@ -43,24 +43,24 @@ pub struct Connection {
     requests: BTreeMap<u64, RequestStream>,
     events: VecDeque<Event>,
     decoder: Decoder,
-    /// Where the headers of our DATA frames are cut from.
+    /// The allocation that the headers of our DATA frames share.
     scratch: BytesMut,
-    /// Bytes of incomplete field sections on all streams.
+    /// How many bytes of incomplete field sections are buffered on all streams.
     buffered: usize,
-    /// How many more requests the peer may spoil.
-    spoilable: u32,
+    /// How many more requests the peer may waste; see [`Config::max_cancelled_requests`].
+    waste_left: u32,
     peer_settings: Option<Settings>,
     peer_goaway: Option<u64>,
     peer_max_push_id: Option<u64>,
-    /// The lowest request stream that was not accepted (server).
+    /// The lowest request stream ID that has not been accepted yet (server).
     next_request: u64,
     error: Option<ConnectionError>,
     closed: bool,
-    /// The owner has reported that the QUIC connection has ended.
+    /// The owner of the QUIC connection reported that it is gone.
     transport_is_closed: bool,
 }
 
-/// The peer's streams of which there can only be one (RFC 9114 §6.2.1, RFC 9204 §4.2).
+/// The peer's streams whose type can exist only once (RFC 9114 §6.2.1, RFC 9204 §4.2).
 #[derive(Debug, Default)]
 struct CriticalStreams {
     control: Option<u64>,
@@ -74,16 +74,16 @@ struct RequestStream {
     receive: Receive,
     send: SendPart,
     exchange: Exchange,
-    /// Whether the application knows of it.
+    /// Whether an event has shown the request to the application.
     shown: bool,
-    /// Whether `Event::Data` was returned and `read_body` has not returned `None` since.
+    /// Whether `Event::Data` was reported and `read_body` has not returned `None` since.
     data_told: bool,
     informational_responses: u32,
-    /// Whether the peer spoiled it, so that it does not count as completed.
-    spoiled: bool,
+    /// Whether the peer wasted the request, so that it does not count as completed.
+    is_wasted: bool,
 }
 
-/// What was wrong with something received.
+/// The error that something received causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
     Connection(ConnectionError),
@@ -105,8 +105,8 @@ impl From<crate::StreamError> for Fault {
 }
 
 impl Connection {
-    /// A connection whose transport may still be shaking hands. `random` decides the reserved
-    /// values that are sent if [`Config::grease`] is set.
+    /// A new connection, whose transport may still be in its handshake. `random` decides the
+    /// reserved values that are sent if [`Config::grease`] is set.
     pub fn new(role: Role, config: Config, random: &mut Random) -> Self {
         Self {
             role,
@@ -118,7 +118,7 @@ impl Connection {
             decoder: Decoder::default(),
             scratch: BytesMut::new(),
             buffered: 0,
-            spoilable: config.max_cancelled_requests,
+            waste_left: config.max_cancelled_requests,
             peer_settings: None,
             peer_goaway: None,
             peer_max_push_id: None,
@@ -130,12 +130,12 @@ impl Connection {
         }
     }
 
-    /// What happened next. `None`: nothing until the next call of another verb.
+    /// The next event. `None` if there are no more until another method is called.
     pub fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Which side this is.
+    /// Whether this endpoint is the client or the server.
     pub fn role(&self) -> Role {
         self.role
     }
@@ -150,7 +150,7 @@ impl Connection {
         self.requests.is_empty()
     }
 
-    /// Whether the header section of the request on `stream` has not come yet (server).
+    /// Whether the header section of the request on `stream` has not arrived yet (server).
     pub fn awaits_request(&self, stream: u64) -> bool {
         let request = self.requests.get(&stream);
         request.is_some_and(|request| !request.shown && !request.receive.is_ended())
@@ -161,18 +161,18 @@ impl Connection {
         self.requests.keys().copied()
     }
 
-    /// Whether the connection was closed, by [`Connection::close`] or because of the peer.
+    /// Whether the connection was closed, by [`Connection::close`] or because of the peer's error.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Why the connection was closed, if the peer was at fault.
+    /// The connection error that the connection was closed with, if the peer caused one.
     pub fn error(&self) -> Option<ConnectionError> {
         self.error
     }
 
-    /// The transport can send, or the peer allows more streams than before. To be called as soon as
-    /// the transport is ready, since SETTINGS go out first (RFC 9114 §7.2.4.2).
+    /// Reports that the transport can send, or that the peer allows more streams than before. Call
+    /// this as soon as the transport is ready, since SETTINGS are sent first (RFC 9114 §7.2.4.2).
     pub fn on_streams_available<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         if !self.closed
             && let Err(error) = self.control.start(transport)
@@ -181,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// The peer opened streams: accepts and reads all of them.
+    /// Reports that the peer opened streams: accepts and reads all of them.
     pub fn on_streams_arrived<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         while !self.closed
             && let Some(stream) = transport.accept_unidirectional()
@@ -196,7 +196,7 @@ impl Connection {
         }
     }
 
-    /// There is something to read on `stream`: data, its end, or its reset.
+    /// Reports that there is something to read on `stream`: data, its end, or its reset.
     pub fn on_readable<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         if self.requests.contains_key(&stream) {
             self.drive_request(transport, stream);
@@ -206,7 +206,7 @@ impl Connection {
         }
     }
 
-    /// `stream` takes data again.
+    /// Reports that `stream` can be written to again.
     pub fn on_writable<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         if self.closed {
             return;
@@ -220,7 +220,7 @@ impl Connection {
         }
     }
 
-    /// The peer asked us to stop sending on `stream` (RFC 9000 §3.5).
+    /// Reports that the peer asked us to stop sending on `stream` (RFC 9000 §3.5).
     pub fn on_stopped<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, code: u64) {
         if self.closed {
             return;
@@ -230,7 +230,7 @@ impl Connection {
                 transport,
                 ConnectionError::new(
                     Code::CLOSED_CRITICAL_STREAM,
-                    "the peer does not read our control stream",
+                    "the peer stopped our control stream",
                 ),
             );
         } else {
@@ -238,13 +238,14 @@ impl Connection {
         }
     }
 
-    /// The QUIC connection is gone, as its owner knows better than any stream: a message that this cut off
-    /// is not reported as reset. What came before can still be read, and messages that came whole are.
+    /// Reports that the QUIC connection is gone. Its owner learns of this from the connection itself, so a
+    /// message that this cut off is not reported as reset. Data that arrived before can still be read, and
+    /// messages that arrived completely are reported.
     pub fn on_transport_closed(&mut self) {
         self.transport_is_closed = true;
     }
 
-    /// Closes the connection, which abandons all requests. Usually with [`Code::NO_ERROR`].
+    /// Closes the connection, usually with [`Code::NO_ERROR`], and abandons all requests.
     pub fn close<T: Transport + ?Sized>(&mut self, transport: &mut T, code: Code, reason: &str) {
         if !self.closed {
             self.release();
@@ -252,7 +253,7 @@ impl Connection {
         }
     }
 
-    /// Closes the connection because of the peer (RFC 9114 §8).
+    /// Closes the connection because of the peer's error (RFC 9114 §8).
     fn fail<T: Transport + ?Sized>(&mut self, transport: &mut T, error: ConnectionError) {
         if !self.closed {
             self.release();

@@ -10,7 +10,7 @@ macro_rules! codes {
         impl Code {
             $($(#[$documentation])* pub const $name: Self = Self($value);)*
 
-            /// The RFC's name for it, if it has one.
+            /// The name that the RFC gives the code, if it defines it.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($value => Some($text),)*
@@ -22,17 +22,17 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Nothing is wrong.
+    /// There is no error to report.
     NO_ERROR = 0x100, "H3_NO_ERROR";
-    /// A violation without a more specific code.
+    /// A protocol violation without a more specific code.
     GENERAL_PROTOCOL_ERROR = 0x101, "H3_GENERAL_PROTOCOL_ERROR";
-    /// A failure of the HTTP stack itself.
+    /// An internal failure of the HTTP stack.
     INTERNAL_ERROR = 0x102, "H3_INTERNAL_ERROR";
     /// A stream that the endpoint will not accept.
     STREAM_CREATION_ERROR = 0x103, "H3_STREAM_CREATION_ERROR";
     /// A stream that the connection needs was closed.
     CLOSED_CRITICAL_STREAM = 0x104, "H3_CLOSED_CRITICAL_STREAM";
-    /// A frame that is not permitted here or now.
+    /// A frame that is not permitted on this stream or in the current state.
     FRAME_UNEXPECTED = 0x105, "H3_FRAME_UNEXPECTED";
     /// A frame with a wrong layout or size.
     FRAME_ERROR = 0x106, "H3_FRAME_ERROR";
@@ -44,33 +44,33 @@ codes! {
     SETTINGS_ERROR = 0x109, "H3_SETTINGS_ERROR";
     /// No SETTINGS at the start of the control stream.
     MISSING_SETTINGS = 0x10a, "H3_MISSING_SETTINGS";
-    /// The server did nothing with the request.
+    /// The server rejected the request without processing it.
     REQUEST_REJECTED = 0x10b, "H3_REQUEST_REJECTED";
-    /// The request or its response is not wanted any more.
+    /// The request was cancelled, or its response is no longer needed.
     REQUEST_CANCELLED = 0x10c, "H3_REQUEST_CANCELLED";
     /// The request stream ended without a complete request.
     REQUEST_INCOMPLETE = 0x10d, "H3_REQUEST_INCOMPLETE";
     /// A malformed message.
     MESSAGE_ERROR = 0x10e, "H3_MESSAGE_ERROR";
-    /// The TCP connection behind CONNECT failed.
+    /// The TCP connection opened for a CONNECT request failed or was reset.
     CONNECT_ERROR = 0x10f, "H3_CONNECT_ERROR";
-    /// To be tried again over HTTP/1.1.
+    /// The request cannot be served over HTTP/3 and should be retried over HTTP/1.1.
     VERSION_FALLBACK = 0x110, "H3_VERSION_FALLBACK";
     /// A field section that cannot be decoded.
     QPACK_DECOMPRESSION_FAILED = 0x200, "QPACK_DECOMPRESSION_FAILED";
-    /// A wrong instruction on the QPACK encoder stream.
+    /// An invalid instruction on the QPACK encoder stream.
     QPACK_ENCODER_STREAM_ERROR = 0x201, "QPACK_ENCODER_STREAM_ERROR";
-    /// A wrong instruction on the QPACK decoder stream.
+    /// An invalid instruction on the QPACK decoder stream.
     QPACK_DECODER_STREAM_ERROR = 0x202, "QPACK_DECODER_STREAM_ERROR";
 }
 
 impl Code {
-    /// The code with this number.
+    /// The error code with the number `code`.
     pub const fn new(code: u64) -> Self {
         Self(code)
     }
 
-    /// The number.
+    /// The error code as a number.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -91,13 +91,13 @@ impl fmt::Debug for Code {
     }
 }
 
-/// What the peer did that ends the connection (RFC 9114 §8).
+/// A connection error: the peer did something that ends the connection (RFC 9114 §8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ConnectionError {
-    /// The code the connection is closed with.
+    /// The error code that the connection is closed with.
     pub code: Code,
-    /// What happened, for people.
+    /// What happened, in words for a log.
     pub reason: &'static str,
 }
 
@@ -115,13 +115,13 @@ impl fmt::Display for ConnectionError {
 
 impl core::error::Error for ConnectionError {}
 
-/// What the peer did that ends one request stream (RFC 9114 §8).
+/// A stream error: the peer did something that ends one request stream (RFC 9114 §8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct StreamError {
-    /// The code the stream is abandoned with.
+    /// The error code that the stream is reset and stopped with.
     pub code: Code,
-    /// What happened, for people.
+    /// What happened, in words for a log.
     pub reason: &'static str,
 }
 
@@ -130,7 +130,7 @@ impl StreamError {
         Self { code, reason }
     }
 
-    /// A malformed message (RFC 9114 §4.1.2).
+    /// The error for a malformed message (RFC 9114 §4.1.2).
     pub(crate) const fn malformed(reason: &'static str) -> Self {
         Self::new(Code::MESSAGE_ERROR, reason)
     }
@@ -144,25 +144,25 @@ impl fmt::Display for StreamError {
 
 impl core::error::Error for StreamError {}
 
-/// Why something could not be sent. Nothing of it was sent.
+/// The reason that something could not be sent. No part of it was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SendError {
     /// The connection is closed.
     ConnectionClosed,
-    /// The peer, or this endpoint, is shutting down: no new requests (RFC 9114 §5.2).
+    /// The peer or this endpoint is shutting down, so no new requests can be sent (RFC 9114 §5.2).
     GoingAway,
-    /// The peer does not allow another stream yet.
+    /// The peer's stream limit does not allow another stream yet.
     StreamsBlocked,
     /// The stream does not exist, or its sending part has ended.
     StreamClosed,
-    /// The peer sent STOP_SENDING for this message.
+    /// The peer asked to stop sending this message, with this error code.
     Stopped(Code),
-    /// Only the other role sends this.
+    /// Only the other role (client or server) sends this.
     WrongRole,
-    /// Not at this point of the message.
+    /// This cannot be sent at this point of the message.
     OutOfOrder {
-        /// What must come first or has already been sent.
+        /// What must be sent first or has already been sent.
         reason: &'static str,
     },
     /// The message would be malformed (RFC 9114 §4.1.2).
@@ -172,21 +172,21 @@ pub enum SendError {
     },
     /// The field section is larger than the peer accepts (RFC 9114 §4.2.2).
     FieldSectionTooLarge {
-        /// Its size in bytes, 32 per field included.
+        /// The size of the field section in bytes, including 32 per field.
         size: u64,
-        /// The peer's limit.
+        /// The peer's limit in bytes.
         limit: u64,
     },
-    /// A DATA frame was begun for more bytes than were given since: give the rest, or reset.
+    /// The current DATA frame is not filled yet: send the missing bytes, or reset the stream.
     FrameIncomplete {
-        /// How many bytes are missing.
+        /// How many bytes the DATA frame still needs.
         missing: u64,
     },
-    /// The content does not have the length that the content-length field announces.
+    /// The length of the content differs from the content-length field.
     ContentLength {
-        /// The announced length.
+        /// The length in the content-length field, in bytes.
         announced: u64,
-        /// What it would be.
+        /// The length that the content would have, in bytes.
         sent: u64,
     },
 }
@@ -198,17 +198,19 @@ impl fmt::Display for SendError {
             Self::GoingAway => f.write_str("the connection is shutting down"),
             Self::StreamsBlocked => f.write_str("the peer does not allow another stream yet"),
             Self::StreamClosed => f.write_str("the stream does not exist or has ended"),
-            Self::Stopped(code) => write!(f, "the peer does not want more of it ({code})"),
-            Self::WrongRole => f.write_str("only the other role sends this"),
+            Self::Stopped(code) => {
+                write!(f, "the peer asked to stop sending this message ({code})")
+            }
+            Self::WrongRole => f.write_str("only the other role (client or server) sends this"),
             Self::OutOfOrder { reason } | Self::Malformed { reason } => f.write_str(reason),
             Self::FieldSectionTooLarge { size, limit } => {
-                write!(f, "the field section has {size} bytes, the peer accepts {limit}")
+                write!(f, "the field section has {size} bytes but the peer accepts only {limit}")
             }
             Self::FrameIncomplete { missing } => {
-                write!(f, "{missing} bytes are missing in the DATA frame that was begun")
+                write!(f, "{missing} bytes of the current DATA frame have not been sent")
             }
             Self::ContentLength { announced, sent } => {
-                write!(f, "content-length is {announced}, the content {sent} bytes")
+                write!(f, "content-length is {announced} but the content has {sent} bytes")
             }
         }
     }

@@ -2,83 +2,84 @@ use http::{HeaderMap, Request, Response};
 
 use crate::{Code, ConnectionError, Settings, StreamError};
 
-/// What happened on a connection. Per stream the order is: one `Request`, or any `Informational`
-/// and one `Response`; then `Data` any number of times; then at most one `Trailers`; then
-/// `Finished`. `Reset` or `Failed` can take the place of whatever is missing.
+/// What happened on a connection. The order on each stream is: one `Request`, or any number of
+/// `Informational` and one `Response`; then `Data` any number of times; then at most one
+/// `Trailers`; then `Finished`. At any point `Reset` or `Failed` can replace the remaining events.
 #[derive(Debug)]
 pub enum Event {
     /// The peer's SETTINGS arrived.
     Settings(Settings),
-    /// A complete and valid request header section (server).
+    /// A complete and valid header section of a request arrived (server).
     Request {
         /// The request stream.
         stream: u64,
         /// The request. Its URI has scheme and authority, the latter from `:authority` or `host`.
         request: Request<()>,
     },
-    /// An interim response (client).
+    /// An interim response arrived (client).
     Informational {
         /// The request stream.
         stream: u64,
         /// The response; its status is 1xx.
         response: Response<()>,
     },
-    /// The final response's header section (client).
+    /// The header section of the final response arrived (client).
     Response {
         /// The request stream.
         stream: u64,
         /// The response.
         response: Response<()>,
     },
-    /// Content can be read with `read_body`. Told once until `read_body` has returned `None`.
+    /// Content can be read with `read_body`. Not reported again until `read_body` has returned `None`.
     Data {
         /// The request stream.
         stream: u64,
     },
-    /// The trailer section.
+    /// The trailer section arrived.
     Trailers {
         /// The request stream.
         stream: u64,
-        /// Its fields.
+        /// The fields of the trailer section.
         fields: HeaderMap,
     },
-    /// The peer's message is complete, and has the announced length.
+    /// The peer's message is complete, and its content is as long as its content-length says.
     Finished {
         /// The request stream.
         stream: u64,
     },
-    /// `send_body` took less than it was given, and can now take more.
+    /// `send_body` took only part of its data, or none, and can now take more.
     Writable {
         /// The request stream.
         stream: u64,
     },
-    /// The peer abandoned its message. What was sent of it must not be used (RFC 9114 §4.1.1).
+    /// The peer reset the stream of its message. The part that arrived must not be used
+    /// (RFC 9114 §4.1.1).
     Reset {
         /// The request stream.
         stream: u64,
-        /// The peer's reason.
+        /// The peer's error code.
         code: Code,
     },
-    /// The peer stops reading our message. A response can still arrive.
+    /// The peer asked us to stop sending our message. A response can still arrive.
     Stopped {
         /// The request stream.
         stream: u64,
-        /// The peer's reason.
+        /// The peer's error code.
         code: Code,
     },
-    /// This end aborted both directions of the stream because of an error of the peer.
+    /// This endpoint aborted both directions of the stream because of the peer's error.
     Failed {
         /// The request stream.
         stream: u64,
-        /// The error of the stream.
+        /// The stream error.
         error: StreamError,
     },
-    /// The peer is shutting down (RFC 9114 §5.2). For a client: no new requests; requests on
+    /// The peer is shutting down (RFC 9114 §5.2). A client can send no new requests; its requests on
     /// streams from `id` on were not processed and have failed with H3_REQUEST_REJECTED.
     GoAway {
         /// A stream ID from a server, a push ID from a client.
         id: u64,
     },
-    /// We closed the connection because of what the peer did. Nothing follows.
+    /// We closed the connection because of the peer's error. This is the last event.
     Closed(ConnectionError),
 }

@@ -11,9 +11,9 @@ pub(crate) enum FrameType {
     PushPromise,
     GoAway,
     MaxPushId,
-    /// A type of HTTP/2 without a meaning in HTTP/3 (§7.2.8): always an error.
+    /// An HTTP/2 frame type without a meaning in HTTP/3 (§7.2.8): always an error.
     ReservedHttp2,
-    /// Any other type: skipped.
+    /// Any other type: the frame is skipped.
     Unknown,
 }
 
@@ -33,7 +33,7 @@ impl FrameType {
     }
 }
 
-/// Type and length of a frame (RFC 9114 §7.1).
+/// The type and the length of a frame (RFC 9114 §7.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FrameHeader {
     pub(crate) frame_type: FrameType,
@@ -41,7 +41,7 @@ pub(crate) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// The header at the start of `bytes` and how many bytes it has; `None` if it is incomplete.
+    /// The header at the start of `bytes` and its length in bytes; `None` if it is incomplete.
     fn parse(bytes: &[u8]) -> Option<(Self, usize)> {
         let mut reader = Reader::new(bytes);
         let frame_type = VarInt::decode(&mut reader, "frame type").ok()?;
@@ -54,7 +54,7 @@ impl FrameHeader {
 /// The longest frame header: two variable-length integers.
 const HEADER_MAX: usize = 16;
 
-/// Collects a frame header from chunks that may end anywhere.
+/// Collects a frame header from chunks whose boundaries may fall anywhere.
 #[derive(Debug, Default)]
 pub(crate) struct FrameHeaderDecoder {
     bytes: [u8; HEADER_MAX],
@@ -62,7 +62,7 @@ pub(crate) struct FrameHeaderDecoder {
 }
 
 impl FrameHeaderDecoder {
-    /// Removes a header from the start of `input`, or all of `input` if the header is incomplete.
+    /// Takes a header from the start of `input`, or all of `input` if the header does not end in it.
     pub(crate) fn decode(&mut self, input: &mut Bytes) -> Option<FrameHeader> {
         if self.filled == 0
             && let Some((header, used)) = FrameHeader::parse(input)
@@ -85,7 +85,7 @@ impl FrameHeaderDecoder {
         None
     }
 
-    /// Whether a header has begun and is not complete.
+    /// Whether a header has begun but is not complete yet.
     pub(crate) fn is_partial(&self) -> bool {
         self.filled > 0
     }
@@ -106,7 +106,7 @@ pub(crate) fn put_varint(output: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// Appends a whole frame.
+/// Appends a complete frame.
 pub(crate) fn put_frame(output: &mut Vec<u8>, frame_type: u64, payload: &[u8]) {
     put_varint(output, frame_type);
     put_varint(output, payload.len() as u64);
@@ -120,7 +120,7 @@ pub(crate) fn headers_frame(section: &[u8]) -> Bytes {
     frame.into()
 }
 
-/// How much is allocated at once for DATA frame headers.
+/// How many bytes are allocated at once for the headers of DATA frames.
 const SCRATCH: usize = 1024;
 
 /// The header of a DATA frame with `length` bytes, cut from `scratch` so that many headers share

@@ -45,9 +45,9 @@ fn data_headers_share_an_allocation() {
 }
 
 proptest! {
-    /// However it is cut, the same header comes out and the bytes after it stay.
+    /// Wherever the chunks end, the same header is decoded and the bytes after it remain.
     #[test]
-    fn a_header_survives_any_cut(
+    fn a_header_is_decoded_from_chunks_of_any_size(
         frame_type in 0u64..1 << 62,
         length in 0u64..1 << 62,
         cut in 0usize..17,
@@ -70,7 +70,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_decode_without_end(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+    fn decoding_any_bytes_consumes_them_all(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
         let mut input = Bytes::from(bytes);
         let mut decoder = FrameHeaderDecoder::default();
         while decoder.decode(&mut input).is_some() {}

@@ -1,4 +1,4 @@
-//! What has to hold of bytes that only this crate decodes, for the fuzz targets alone.
+//! Checks of the decoders that are private to this crate, for the fuzz targets only.
 
 use bytes::Bytes;
 use core::convert::Infallible;
@@ -25,16 +25,17 @@ fn frames(bytes: &[u8], chunk: usize) -> (Vec<(crate::frame::FrameType, u64)>, b
                 frames.push((header.frame_type, header.length));
                 skip = header.length;
             }
-            assert!(input.len() < before || input.is_empty(), "nothing was taken");
+            assert!(input.len() < before || input.is_empty(), "the decoder consumed nothing");
         }
     }
     (frames, decoder.is_partial())
 }
 
-/// Frames are the same however a stream is cut, and a frame that is written is read.
+/// Checks that decoded frames do not depend on how a stream is split into chunks, and that a written
+/// frame is read back.
 ///
 /// # Panics
-/// If that is not so.
+/// If a check fails.
 pub fn check_frames(bytes: &[u8]) {
     let whole = frames(bytes, usize::MAX);
     for chunk in [1, 2, 3, 7] {
@@ -47,10 +48,10 @@ pub fn check_frames(bytes: &[u8]) {
     assert!(!is_partial && again.iter().all(|(_, length)| *length == bytes.len() as u64));
 }
 
-/// The payload of SETTINGS: the largest field section is read back as it was announced.
+/// Checks the payload of SETTINGS: the announced size of the largest field section is read back.
 ///
 /// # Panics
-/// If it is not.
+/// If the check fails.
 pub fn check_settings(payload: &[u8]) {
     let Ok(settings) = Settings::decode(payload) else { return };
     if let Some(size) = settings.max_field_section_size {
@@ -75,10 +76,11 @@ fn section(bytes: &[u8], limit: u64) -> Result<Fields, DecodeFailure<Infallible>
     Ok(fields)
 }
 
-/// Checks a field section: decoded contents stay within the limit, and can be encoded and decoded again.
+/// Checks an encoded field section: the decoded fields stay within the limit, and can be encoded and
+/// decoded again.
 ///
 /// # Panics
-/// If that is not so.
+/// If a check fails.
 pub fn check_field_section(bytes: &[u8]) {
     const LIMIT: u64 = 4096;
     let Ok(fields) = section(bytes, LIMIT) else { return };
@@ -91,7 +93,7 @@ pub fn check_field_section(bytes: &[u8]) {
     let lengths = fields.iter().map(|(name, value, _)| name.len() + value.len());
     assert_eq!(size, lengths.sum::<usize>() as u64 + FIELD_OVERHEAD * fields.len() as u64);
     let encoded = encoder.finish();
-    // `Config::max_field_section_size` bounds the longest HEADERS frame.
+    // The limit of a HEADERS frame that `Config::max_field_section_size` documents.
     assert!(encoded.len() as u64 <= size + 2);
     assert_eq!(section(&encoded, size).as_ref(), Ok(&fields));
     if let Some(less) = size.checked_sub(1) {
@@ -99,10 +101,10 @@ pub fn check_field_section(bytes: &[u8]) {
     }
 }
 
-/// Checks the peer's QPACK streams: an error in them does not depend on how they are split.
+/// Checks that an error in the peer's QPACK streams does not depend on how they are split into chunks.
 ///
 /// # Panics
-/// If it does.
+/// If the check fails.
 pub fn check_instructions(bytes: &[u8]) {
     let encoder = |chunk| bytes.chunks(chunk).all(|part| check_encoder_instructions(part).is_ok());
     let decoder = |chunk| {
@@ -115,11 +117,11 @@ pub fn check_instructions(bytes: &[u8]) {
     }
 }
 
-/// Checks Huffman coded strings: each string has one code, so encoding a decoded string gives the same code; and every
-/// string can be encoded.
+/// Checks Huffman coded strings: each string has exactly one encoding, so encoding a decoded string gives
+/// the original bytes; and every string can be encoded.
 ///
 /// # Panics
-/// If that is not so.
+/// If a check fails.
 pub fn check_huffman(bytes: &[u8]) {
     let mut text = Vec::new();
     if decode_huffman(bytes, usize::MAX, &mut text).is_ok() {

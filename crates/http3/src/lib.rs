@@ -1,22 +1,26 @@
 //! HTTP/3 (RFC 9114) and QPACK (RFC 9204) without I/O, over any transport that offers the stream
 //! trait defined here.
 //!
-//! A [`Connection`] is one side of an HTTP/3 connection. It owns no socket, no clock and no task: its owner reports
-//! transport events to it (`on_streams_available`, `on_streams_arrived`, `on_readable`, `on_writable`, `on_stopped`), takes
-//! the results from [`Connection::next_event`], and moves messages with the `send_*` methods and
-//! [`Connection::read_body`]. Each method borrows the [`Transport`] for the time of the call.
+//! A [`Connection`] is one side of an HTTP/3 connection. It owns no socket, no clock and no task:
+//! its owner passes on what the transport reports (`on_streams_available`, `on_streams_arrived`,
+//! `on_readable`, `on_writable`, `on_stopped`), takes the resulting events from
+//! [`Connection::next_event`], and sends and receives messages with the `send_*` methods and
+//! [`Connection::read_body`]. Each method borrows the [`Transport`] for the duration of the call.
 //!
-//! Bodies are never copied: the application gets slices of the [`bytes::Bytes`] that the transport returns. An application
-//! that does not read a body slows its sender down.
+//! Bodies are never copied: what the transport hands out as [`bytes::Bytes`] goes to the
+//! application in slices of the same allocation. An application slows the sender of a body down by
+//! not reading it.
 //!
-//! With the cargo feature `transport` there is `QuicStreams`, the trait for a connection of `clearway-transport`; with
-//! `conformance`, tests of the trait's requirements for any other implementation.
+//! The cargo feature `transport` adds `QuicStreams`, which implements the trait for a connection of
+//! `clearway-transport`; `conformance` adds tests of the trait's contract for any other
+//! implementation.
+//!
 //! ```
 //! use bytes::Bytes;
 //! use clearway_http3::{Config, Connection, ReadEnd, Role, Transport, WriteError};
 //! use clearway_units::Random;
 //!
-//! /// A transport that keeps what is written, by stream.
+//! /// A transport that keeps what is written to each stream.
 //! #[derive(Default)]
 //! struct Kept(Vec<Vec<u8>>);
 //!
@@ -48,8 +52,8 @@
 //! assert!(transport.0.iter().any(|stream| stream.starts_with(&[0, 4])));
 //! ```
 //!
-//! The memory that a peer can make this crate use is bounded: by [`Config`] for field sections, by the transport's limit on
-//! open streams for everything that exists once per stream.
+//! The memory that a peer can make this crate use is bounded: by [`Config`] for field sections, and
+//! by the transport's limit on open streams for everything that exists once per stream.
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! HTTP messages and field sections: what RFC 9114 §4 requires of them, both ways.
+//! HTTP messages and field sections: what RFC 9114 §4 requires of them, sent or received.
 
 mod content;
 mod fields;
@@ -12,7 +12,7 @@ pub(crate) use outgoing::{content_length, encode_request, encode_response, encod
 /// What the request method means for the messages on its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exchange {
-    /// CONNECT: content is a tunnel's data once it has succeeded (§4.4).
+    /// CONNECT: once it has succeeded, the content is the data of a tunnel (§4.4).
     Connect,
     /// HEAD: the response has no content.
     Head,
@@ -29,7 +29,7 @@ impl Exchange {
         }
     }
 
-    /// What a final response's content may be, given its status and content-length.
+    /// The rule for the content of a final response, given its status and content-length.
     pub(crate) fn response_rule(
         self,
         status: http::StatusCode,
@@ -42,7 +42,7 @@ impl Exchange {
         }
     }
 
-    /// What a request's content may be.
+    /// The rule for the content of a request.
     pub(crate) fn request_rule(self, announced: Option<u64>) -> ContentRule {
         match self {
             Self::Connect => ContentRule::Tunnel,

@@ -76,7 +76,7 @@ fn section_4_3_1_authority_is_mandatory() {
     assert_eq!(request.uri(), "https://b.example/x?y");
 }
 
-/// RFC 9114 §4.3.1: :authority and host, if both are there, are the same.
+/// RFC 9114 §4.3.1: :authority and host must be equal if both are present.
 #[test]
 fn section_4_3_1_authority_and_host_agree() {
     assert!(get_with(&[("host", "a.example")]).is_ok());
@@ -102,7 +102,7 @@ fn section_4_3_1_invalid_methods_and_schemes() {
     assert_malformed(get_without(":scheme", &[(":scheme", "ht tp")]));
 }
 
-/// RFC 9114 §4.3: undefined ones, those of responses, and those after other fields.
+/// RFC 9114 §4.3: undefined pseudo-header fields, those of responses, and those after other fields.
 #[test]
 fn section_4_3_pseudo_fields_out_of_place() {
     assert_malformed(request(&[&[(":protocol", "x")], GET].concat()));
@@ -181,7 +181,7 @@ fn section_4_2_1_cookies_are_joined() {
     assert_eq!(cookies, ["a=1; b=2"]);
 }
 
-/// RFC 9110 §8.6: a number, once.
+/// RFC 9110 §8.6: content-length is a number and appears once.
 #[test]
 fn content_length_is_one_number() {
     for value in ["", "-1", "+1", "1, 1", "0x1", "1 2", "99999999999999999999999"] {

@@ -1,4 +1,4 @@
-//! The streams of a connection of `clearway-transport`, for HTTP/3.
+//! The streams of a connection of `clearway-transport` as HTTP/3 sees them.
 
 use bytes::Bytes;
 use clearway_transport::{self as transport, Connection, ReadError, ReadOutcome};
@@ -7,23 +7,23 @@ use clearway_wire::{Direction, StreamId, VarInt};
 
 use crate::{Code, ReadEnd, Transport, WriteError};
 
-/// A stream of which nothing more can be known. Never an end: a message that was cut off must not look
-/// complete.
+/// The result of reading a stream that does not exist any more. It is not reported as finished: a message
+/// that was cut off must not look complete.
 const GONE: ReadEnd = ReadEnd::Reset(Code::REQUEST_CANCELLED.get());
 
-/// A QUIC connection, borrowed for the time of a call of HTTP/3, which happens at a point in time.
+/// A QUIC connection, borrowed for one call of HTTP/3, and the time of that call.
 pub struct QuicStreams<'a> {
     now: Timestamp,
     connection: &'a mut Connection,
 }
 
 impl<'a> QuicStreams<'a> {
-    /// The streams of `connection` at `now`.
+    /// The streams of `connection` at the time `now`.
     pub fn new(now: Timestamp, connection: &'a mut Connection) -> Self {
         Self { now, connection }
     }
 
-    /// The same, borrowed for a shorter time.
+    /// The same streams, borrowed for a shorter lifetime.
     pub fn reborrow(&mut self) -> QuicStreams<'_> {
         QuicStreams { now: self.now, connection: self.connection }
     }
@@ -39,8 +39,8 @@ impl<'a> QuicStreams<'a> {
     }
 }
 
-/// The ID of the stream with this number; numbers beyond RFC 9000 §2.1 name a stream that does not
-/// exist.
+/// The stream ID with this number. A number beyond the range of RFC 9000 §2.1 becomes the ID of a stream
+/// that does not exist.
 fn stream_id(stream: u64) -> StreamId {
     StreamId::from_varint(VarInt::saturating(stream))
 }
@@ -82,7 +82,7 @@ impl Transport for QuicStreams<'_> {
     }
 
     fn stop_sending(&mut self, stream: u64, code: u64) {
-        // A stream that has ended needs no stopping.
+        // A stream that has ended need not be stopped.
         let code = VarInt::saturating(code);
         let _ = self.connection.stop_sending(self.now, stream_id(stream), code);
     }
@@ -102,7 +102,7 @@ impl Transport for QuicStreams<'_> {
             Ok(ReadOutcome::Blocked) => Ok(None),
             Ok(ReadOutcome::Finished) => Err(ReadEnd::Finished),
             Err(ReadError::Reset(code)) => Err(ReadEnd::Reset(code.get())),
-            // There is no such stream, or it has ended.
+            // The stream does not exist, or it has ended.
             Err(_) => Err(GONE),
         }
     }
@@ -115,7 +115,7 @@ impl Transport for QuicStreams<'_> {
 fn write_error(error: transport::WriteError) -> WriteError {
     match error {
         transport::WriteError::Stopped(code) => WriteError::Stopped(code.get()),
-        // It has ended, or there is no such stream.
+        // The stream has ended, or it does not exist.
         _ => WriteError::Closed,
     }
 }

@@ -17,7 +17,7 @@ pub(crate) use huffman::{
 };
 pub(crate) use instructions::{DecoderInstructions, check_encoder_instructions};
 
-/// What every field costs beyond its name and value (RFC 9114 §4.2.2, RFC 9204 §3.2.1).
+/// How many bytes every field counts beyond its name and value (RFC 9114 §4.2.2, RFC 9204 §3.2.1).
 pub(crate) const FIELD_OVERHEAD: u64 = 32;
 
 #[cfg(test)]

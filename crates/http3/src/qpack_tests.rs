@@ -56,14 +56,14 @@ fn each_representation_is_used_where_it_is_shortest() {
     assert_eq!(first(":method", "GET", true), 0b0111_1111);
 }
 
-/// RFC 9204 §4.5.1.1: our maximum capacity is zero, so no Required Insert Count but zero is possible.
+/// RFC 9204 §4.5.1.1: our maximum capacity is zero, so only a Required Insert Count of zero is possible.
 #[test]
 fn a_required_insert_count_is_refused() {
     assert!(is_invalid(&[0x01, 0x00]));
     assert!(is_invalid(&[0xff, 0x00, 0x00]));
 }
 
-/// RFC 9204 §4.5.1.2: the Base is not negative; any other is allowed when it is not used.
+/// RFC 9204 §4.5.1.2: the Base must not be negative; any other value is allowed if it is not used.
 #[test]
 fn a_negative_base_is_refused() {
     assert!(is_invalid(&[0x00, 0x80]));
@@ -73,7 +73,7 @@ fn a_negative_base_is_refused() {
 
 /// RFC 9204 §2.2.3: references to entries that do not exist, dynamic and static.
 #[test]
-fn references_to_nothing_are_refused() {
+fn references_to_missing_entries_are_refused() {
     assert!(is_invalid(&[0, 0, 0b1000_0000]));
     assert!(is_invalid(&[0, 0, 0b0001_0000]));
     assert!(is_invalid(&[0, 0, 0b0100_0000, 0]));
@@ -91,7 +91,7 @@ fn truncated_sections_are_refused() {
     }
 }
 
-/// RFC 9114 §4.2.2: name, value and 32, counted before anything is kept.
+/// RFC 9114 §4.2.2: the name, the value and 32 are counted before anything is stored.
 #[test]
 fn the_limit_counts_name_value_and_32() {
     let fields = [owned("~~", "~~~", false), owned(":method", "GET", false)];
@@ -108,7 +108,7 @@ fn a_huge_string_length_is_refused_without_allocating() {
 }
 
 #[test]
-fn a_long_value_is_refused_before_it_is_decoded_whole() {
+fn a_long_value_is_refused_before_it_is_decoded_completely() {
     let (section, _) = encode(&[owned("a", &"0".repeat(100_000), false)]);
     let mut decoder = Decoder::default();
     let outcome = decoder.decode(&section, 1000, |_| Ok::<_, ()>(()));
@@ -125,7 +125,7 @@ fn encoder_instructions_can_only_set_capacity_zero() {
     }
 }
 
-/// RFC 9204 §4.4: nothing was inserted, so nothing can be acknowledged; streams can be cancelled.
+/// RFC 9204 §4.4: we insert nothing, so nothing can be acknowledged; streams can be cancelled.
 #[test]
 fn decoder_instructions_can_only_cancel_streams() {
     let mut instructions = DecoderInstructions::default();

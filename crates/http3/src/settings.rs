@@ -7,23 +7,23 @@ const QPACK_MAX_TABLE_CAPACITY: u64 = 0x01;
 const MAX_FIELD_SECTION_SIZE: u64 = 0x06;
 const QPACK_BLOCKED_STREAMS: u64 = 0x07;
 
-/// The largest SETTINGS payload accepted, in bytes: some 500 settings.
+/// The largest SETTINGS payload accepted, in bytes: room for some 500 settings.
 pub(crate) const MAX_PAYLOAD: u64 = 4096;
 
-/// What the peer announced in SETTINGS (RFC 9114 §7.2.4, RFC 9204 §5). Unknown settings are left
-/// out.
+/// The settings that the peer announced in SETTINGS (RFC 9114 §7.2.4, RFC 9204 §5), without unknown
+/// ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
-    /// The largest field section it accepts, in bytes; `None` is no limit.
+    /// The largest field section that the peer accepts, in bytes; `None` means no limit.
     pub max_field_section_size: Option<u64>,
-    /// The largest QPACK dynamic table it allows, in bytes.
+    /// The largest QPACK dynamic table that the peer allows, in bytes.
     pub qpack_max_table_capacity: u64,
-    /// How many streams it allows to wait for the QPACK dynamic table.
+    /// How many streams the peer allows to be blocked on the QPACK dynamic table.
     pub qpack_blocked_streams: u64,
 }
 
 impl Settings {
-    /// Reads a SETTINGS payload.
+    /// Decodes a SETTINGS payload.
     pub(crate) fn decode(payload: &[u8]) -> Result<Self, ConnectionError> {
         let mut settings = Self::default();
         let mut seen = Vec::new();
@@ -37,11 +37,11 @@ impl Settings {
                 QPACK_MAX_TABLE_CAPACITY => settings.qpack_max_table_capacity = value,
                 MAX_FIELD_SECTION_SIZE => settings.max_field_section_size = Some(value),
                 QPACK_BLOCKED_STREAMS => settings.qpack_blocked_streams = value,
-                // RFC 9114 §7.2.4.1: the settings of HTTP/2 that have no counterpart.
+                // RFC 9114 §7.2.4.1: the HTTP/2 settings without a counterpart in HTTP/3.
                 0x00 | 0x02..=0x05 => {
                     return Err(ConnectionError::new(
                         Code::SETTINGS_ERROR,
-                        "SETTINGS has a setting of HTTP/2",
+                        "SETTINGS contains an HTTP/2 setting",
                     ));
                 }
                 _ => {}
@@ -50,13 +50,16 @@ impl Settings {
         }
         seen.sort_unstable();
         if seen.windows(2).any(|pair| pair.first() == pair.last()) {
-            return Err(ConnectionError::new(Code::SETTINGS_ERROR, "SETTINGS has a setting twice"));
+            return Err(ConnectionError::new(
+                Code::SETTINGS_ERROR,
+                "SETTINGS contains a setting twice",
+            ));
         }
         Ok(settings)
     }
 }
 
-/// Appends our SETTINGS frame. The QPACK settings keep their default, zero: no dynamic table.
+/// Appends our SETTINGS frame. The QPACK settings keep their default, zero, so there is no dynamic table.
 pub(crate) fn put_settings(
     output: &mut Vec<u8>,
     max_field_section_size: u64,
@@ -87,7 +90,7 @@ mod tests {
 
     /// RFC 9114 §7.2.4: unknown settings are ignored.
     #[test]
-    fn known_settings_are_kept_and_others_ignored() {
+    fn unknown_settings_are_ignored() {
         let settings =
             Settings::decode(&payload(&[(0x21, 5), (6, 1000), (1, 4096), (7, 16)])).unwrap();
         let expected = Settings {
@@ -101,7 +104,7 @@ mod tests {
 
     /// RFC 9114 §7.2.4.1 and §7.2.4.
     #[test]
-    fn settings_of_http2_and_duplicates_are_errors() {
+    fn http2_settings_and_duplicates_are_errors() {
         for identifier in [0x00, 0x02, 0x03, 0x04, 0x05] {
             let error = Settings::decode(&payload(&[(identifier, 1)])).unwrap_err();
             assert_eq!(error.code, Code::SETTINGS_ERROR, "{identifier}");
@@ -112,7 +115,7 @@ mod tests {
         }
     }
 
-    /// RFC 9114 §7.1: the payload has exactly its fields.
+    /// RFC 9114 §7.1: the payload contains exactly its fields.
     #[test]
     fn truncated_settings_are_errors() {
         for bytes in [&[0x06][..], &[0x40], &[0x06, 0x40]] {
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_send_is_what_we_would_accept() {
+    fn our_own_settings_can_be_decoded() {
         let mut frame = Vec::new();
         put_settings(&mut frame, 5000, Some((0x40, 17)));
         assert_eq!((frame[0], usize::from(frame[1])), (0x04, frame.len() - 2));

@@ -2,12 +2,13 @@ use core::fmt;
 
 use bytes::Bytes;
 
-/// A QUIC connection, as HTTP/3 uses it. Streams are identified by their QUIC stream IDs (RFC 9000 §2.1).
+/// One QUIC connection as HTTP/3 sees it. Streams are identified by their QUIC stream IDs
+/// (RFC 9000 §2.1).
 ///
-/// The module `conformance` (with the cargo feature of that name) tests every requirement stated here.
+/// The module `conformance` (with the cargo feature of that name) tests every requirement made here.
 ///
-/// The end of the connection closes every stream as if it had been reset (RFC 9000 §10.2): no more are opened, nothing
-/// more is written, and data received before that can still be read.
+/// The end of the connection closes every stream as if it had been reset (RFC 9000 §10.2): no more are
+/// opened, nothing more is written, and data that arrived before that can still be read.
 pub trait Transport {
     /// Opens a bidirectional stream; `None` while the peer's limit does not allow one, and always when
     /// the connection is gone.
@@ -16,44 +17,44 @@ pub trait Transport {
     /// Opens a unidirectional stream; `None` as with [`open_bidirectional`](Self::open_bidirectional).
     fn open_unidirectional(&mut self) -> Option<u64>;
 
-    /// The next bidirectional stream that the peer opened and that was not accepted yet, in the order
-    /// of their IDs.
+    /// Accepts the next bidirectional stream that the peer opened, in the order of the stream IDs;
+    /// `None` if there is none.
     fn accept_bidirectional(&mut self) -> Option<u64>;
 
-    /// The next unidirectional stream that the peer opened and that was not accepted yet, in the order
-    /// of their IDs.
+    /// Accepts the next unidirectional stream that the peer opened, in the order of the stream IDs;
+    /// `None` if there is none.
     fn accept_unidirectional(&mut self) -> Option<u64>;
 
-    /// Hands over the start of `data`: how many bytes were taken, zero if the stream is blocked. After
-    /// fewer than all, the owner of the connection calls
-    /// [`on_writable`](crate::Connection::on_writable) when there is room.
+    /// Writes as much of the start of `data` as the stream takes, and returns how many bytes that was;
+    /// zero if the stream is blocked. If it was less than all of `data`, the owner of the connection
+    /// calls [`on_writable`](crate::Connection::on_writable) when there is room again.
     fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError>;
 
-    /// Ends the sending part of `stream` after the written data.
+    /// Ends the sending part of `stream` after the data written so far.
     fn finish(&mut self, stream: u64) -> Result<(), WriteError>;
 
-    /// Abandons the sending part of `stream` (RFC 9000 §19.4). No effect if it has ended: the peer has
-    /// everything, or it was reset before.
+    /// Resets the sending part of `stream` (RFC 9000 §19.4). No effect if it has ended, because the peer
+    /// has acknowledged everything or because it was reset before.
     fn reset(&mut self, stream: u64, code: u64);
 
-    /// Asks the peer to stop sending on `stream` and discards received data (RFC 9000 §19.5). No effect if that part
-    /// has ended.
+    /// Asks the peer to stop sending on `stream` and discards what it sent (RFC 9000 §19.5). No effect
+    /// if the receiving part has ended.
     fn stop_sending(&mut self, stream: u64, code: u64);
 
     /// The next bytes of `stream`, in order, at most `max`; `None` if there are none now.
     ///
-    /// A reset is reported as soon as it is known, also when `max` is zero: data that came before it and
-    /// was not read is dropped, and the owner of the connection calls
+    /// A reset is reported as soon as it is received, even if `max` is zero: earlier data that was not
+    /// read is dropped, and the owner of the connection calls
     /// [`on_readable`](crate::Connection::on_readable) even if the last read left data. The end is
-    /// reported when everything before it has been read, and HTTP/3 does not read past it. Empty chunks
-    /// are never returned.
+    /// reported when all data before it has been read; HTTP/3 does not read again after that. Empty
+    /// chunks are never returned.
     fn read(&mut self, stream: u64, max: usize) -> Result<Option<Bytes>, ReadEnd>;
 
     /// Closes the connection with an application error code and a reason for people.
     fn close(&mut self, code: u64, reason: &str);
 }
 
-/// Why a stream takes no more data.
+/// The reason that nothing more can be written to a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -69,20 +70,21 @@ impl fmt::Display for WriteError {
             Self::Stopped(code) => {
                 write!(f, "the peer stopped the stream with error code {code:#x}")
             }
-            Self::Closed => f.write_str("the stream takes no more data"),
+            Self::Closed => f.write_str("nothing more can be written to the stream"),
         }
     }
 }
 
 impl core::error::Error for WriteError {}
 
-/// Why a stream gives no more data.
+/// The reason that there is nothing more to read from a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadEnd {
     /// Everything the peer sent has been read.
     Finished,
-    /// The peer abandoned the stream, with this application error code. It is also returned, with H3_REQUEST_CANCELLED,
-    /// for a stream that does not exist or cannot be read, and for every stream of a connection that has ended, after the
-    /// data that was received before. It is never an end: a truncated message must not look complete.
+    /// The peer reset the stream, with this application error code. It is also returned, with
+    /// H3_REQUEST_CANCELLED, for a stream that does not exist or cannot be read, and for every stream of a
+    /// connection that is gone, once the data that arrived before has been read. Such a stream is never
+    /// reported as finished: a message that was cut off must not look complete.
     Reset(u64),
 }

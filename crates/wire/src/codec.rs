@@ -12,7 +12,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// What has not been read.
+    /// The bytes that have not been read.
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -27,7 +27,7 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// The next byte, left in place.
+    /// The next byte, without consuming it.
     pub fn peek(&self) -> Option<u8> {
         self.rest.first().copied()
     }
@@ -47,12 +47,12 @@ impl<'a> Reader<'a> {
         self.bytes(length, field)
     }
 
-    /// Drops `count` bytes, or all there are.
+    /// Skips `count` bytes, or all that remain if there are fewer.
     pub(crate) fn skip(&mut self, count: usize) {
         self.rest = self.rest.get(count..).unwrap_or_default();
     }
 
-    /// Takes everything that is left.
+    /// Takes all remaining bytes.
     pub fn take_rest(&mut self) -> &'a [u8] {
         core::mem::take(&mut self.rest)
     }
@@ -71,7 +71,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A cursor over an output buffer that the caller owns. A write either fits whole or changes nothing.
+/// A cursor over an output buffer that the caller owns. A write that does not fit completely changes
+/// nothing.
 #[derive(Debug)]
 pub struct Writer<'a> {
     buffer: &'a mut [u8],
@@ -94,27 +95,27 @@ impl<'a> Writer<'a> {
         self.buffer.len().saturating_sub(self.written)
     }
 
-    /// An error unless `length` more bytes fit.
+    /// Returns an error unless `length` more bytes fit.
     pub(crate) fn require(&self, length: usize) -> Result<(), EncodeError> {
         if length <= self.remaining() { Ok(()) } else { Err(EncodeError) }
     }
 
-    /// What has been written.
+    /// The bytes that have been written.
     pub fn filled(&self) -> &[u8] {
         self.buffer.get(..self.written).unwrap_or_default()
     }
 
-    /// What has been written, to change it in place.
+    /// The bytes that have been written, to be changed in place.
     pub fn filled_mut(&mut self) -> &mut [u8] {
         self.buffer.get_mut(..self.written).unwrap_or_default()
     }
 
-    /// Discards the bytes after the first `length`.
+    /// Discards what was written beyond the first `length` bytes.
     pub fn truncate(&mut self, length: usize) {
         self.written = self.written.min(length);
     }
 
-    /// Makes the buffer end where `length` more bytes have been written.
+    /// Limits the buffer to `length` more bytes.
     pub fn limit(&mut self, length: usize) {
         let end = self.written.saturating_add(length).min(self.buffer.len());
         let buffer = core::mem::take(&mut self.buffer);
@@ -138,7 +139,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Appends `length` bytes and gives them to the caller to fill.
+    /// Appends `length` bytes and returns them for the caller to fill.
     pub fn reserve(&mut self, length: usize) -> Result<&mut [u8], EncodeError> {
         let end = self.written.checked_add(length).ok_or(EncodeError)?;
         let space = self.buffer.get_mut(self.written..end).ok_or(EncodeError)?;

@@ -4,7 +4,7 @@ use super::*;
 use crate::strategies::bytes;
 
 #[test]
-fn a_read_that_does_not_fit_takes_nothing() {
+fn a_read_beyond_the_input_consumes_nothing() {
     let mut reader = Reader::new(&[1, 2, 3]);
     assert_eq!(reader.bytes(4, "Field"), Err(DecodeError::Truncated { field: "Field" }));
     assert_eq!(reader.array::<4>("Field"), Err(DecodeError::Truncated { field: "Field" }));
@@ -15,7 +15,7 @@ fn a_read_that_does_not_fit_takes_nothing() {
 }
 
 #[test]
-fn a_length_prefix_beyond_the_input_allocates_nothing() {
+fn a_length_prefix_beyond_the_input_is_an_error() {
     let cut = Err(DecodeError::Truncated { field: "Field" });
     assert_eq!(Reader::new(&[2, 7, 8, 9]).length_prefixed("Field"), Ok(&[7, 8][..]));
     assert_eq!(Reader::new(&[0]).length_prefixed("Field"), Ok(&[][..]));
@@ -25,7 +25,7 @@ fn a_length_prefix_beyond_the_input_allocates_nothing() {
 }
 
 #[test]
-fn skipping_more_than_there_is_takes_all() {
+fn skipping_more_than_remains_consumes_everything() {
     let mut reader = Reader::new(&[1, 2, 3]);
     reader.skip(2);
     assert_eq!(reader.rest(), [3]);

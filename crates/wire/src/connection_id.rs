@@ -70,12 +70,13 @@ impl fmt::Debug for ConnectionId {
     }
 }
 
-/// The token that ends a stateless reset (RFC 9000 §10.3). Compared in constant time.
+/// A stateless reset token, the last bytes of a stateless reset (RFC 9000 §10.3). Compared in constant
+/// time.
 #[derive(Clone, Copy)]
 pub struct ResetToken([u8; Self::LEN]);
 
 impl ResetToken {
-    /// Bytes in a stateless reset token.
+    /// The length of a stateless reset token in bytes.
     pub const LEN: usize = 16;
 
     /// A token of the given bytes.
@@ -119,7 +120,7 @@ mod tests {
     use crate::strategies::{bytes, connection_id};
 
     #[test]
-    fn twenty_bytes_are_the_most() {
+    fn connection_ids_have_at_most_twenty_bytes() {
         let id = ConnectionId::new(&[7; 20]).unwrap();
         assert_eq!((id.as_bytes(), id.len(), id.is_empty()), (&[7; 20][..], 20, false));
         let invalid = DecodeError::invalid("Connection ID Length", "is above 20");

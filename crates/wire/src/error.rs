@@ -13,7 +13,7 @@ pub enum DecodeError {
     Invalid {
         /// The field that was being read, in the RFC's words.
         field: &'static str,
-        /// What is wrong with it, such as "is empty".
+        /// What is wrong with the field, such as "is empty".
         problem: &'static str,
     },
     /// A frame type that no supported specification defines (RFC 9000 §12.4).
@@ -21,7 +21,7 @@ pub enum DecodeError {
         /// The frame type.
         frame_type: u64,
     },
-    /// A transport parameter occurs twice (RFC 9000 §7.4).
+    /// The same transport parameter appears twice (RFC 9000 §7.4).
     DuplicateParameter {
         /// The parameter's identifier.
         id: u64,
@@ -29,7 +29,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// `field` is forbidden because of `problem`.
+    /// The error for a `field` that is invalid because of `problem`.
     pub(crate) const fn invalid(field: &'static str, problem: &'static str) -> Self {
         Self::Invalid { field, problem }
     }
@@ -42,7 +42,7 @@ impl fmt::Display for DecodeError {
             Self::Invalid { field, problem } => write!(f, "{field} {problem}"),
             Self::UnknownFrame { frame_type } => write!(f, "unknown frame type {frame_type:#x}"),
             Self::DuplicateParameter { id } => {
-                write!(f, "transport parameter {id:#x} occurs twice")
+                write!(f, "transport parameter {id:#x} appears twice")
             }
         }
     }
@@ -50,15 +50,14 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// The output buffer is too small for what should be written, or the value has no encoding. Nothing was
-/// written.
+/// The output buffer is too small for the value, or the value has no encoding. Nothing was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct EncodeError;
 
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the value has no encoding in the space given")
+        f.write_str("the value cannot be encoded in the available space")
     }
 }
 

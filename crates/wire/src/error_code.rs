@@ -9,15 +9,15 @@ pub struct TransportErrorCode(pub VarInt);
 impl TransportErrorCode {
     /// The connection is closed without any error.
     pub const NO_ERROR: Self = Self::from_u32(0x00);
-    /// The endpoint cannot go on because of its own fault.
+    /// The endpoint cannot continue because of an internal error.
     pub const INTERNAL_ERROR: Self = Self::from_u32(0x01);
     /// The server does not accept the connection.
     pub const CONNECTION_REFUSED: Self = Self::from_u32(0x02);
-    /// More data came than the limits allow.
+    /// More data arrived than the flow control limits allow.
     pub const FLOW_CONTROL_ERROR: Self = Self::from_u32(0x03);
-    /// A stream ID came that is beyond the limit.
+    /// A frame had a stream ID beyond the stream limit.
     pub const STREAM_LIMIT_ERROR: Self = Self::from_u32(0x04);
-    /// A frame came that the stream's state does not permit.
+    /// A frame arrived that the stream's state does not permit.
     pub const STREAM_STATE_ERROR: Self = Self::from_u32(0x05);
     /// The final size of a stream changed, or data lies beyond it.
     pub const FINAL_SIZE_ERROR: Self = Self::from_u32(0x06);
@@ -25,17 +25,17 @@ impl TransportErrorCode {
     pub const FRAME_ENCODING_ERROR: Self = Self::from_u32(0x07);
     /// The transport parameters are malformed, invalid, incomplete or forbidden.
     pub const TRANSPORT_PARAMETER_ERROR: Self = Self::from_u32(0x08);
-    /// More connection IDs came than the limit allows.
+    /// The peer issued more connection IDs than the limit allows.
     pub const CONNECTION_ID_LIMIT_ERROR: Self = Self::from_u32(0x09);
     /// The protocol was violated in a way that no other code covers.
     pub const PROTOCOL_VIOLATION: Self = Self::from_u32(0x0a);
-    /// A client's Initial has a token that is not valid.
+    /// A client's Initial packet has an invalid token.
     pub const INVALID_TOKEN: Self = Self::from_u32(0x0b);
     /// The application closed the connection.
     pub const APPLICATION_ERROR: Self = Self::from_u32(0x0c);
-    /// More data came in CRYPTO frames than can be buffered.
+    /// More data arrived in CRYPTO frames than can be buffered.
     pub const CRYPTO_BUFFER_EXCEEDED: Self = Self::from_u32(0x0d);
-    /// A key update went wrong.
+    /// The peer made an error in a key update.
     pub const KEY_UPDATE_ERROR: Self = Self::from_u32(0x0e);
     /// The AEAD's confidentiality or integrity limit is reached.
     pub const AEAD_LIMIT_REACHED: Self = Self::from_u32(0x0f);

@@ -1,7 +1,7 @@
 //! The frames of RFC 9000 §19 and RFC 9221 §4, one file each.
 //!
 //! [`Frame::decode`] reads one frame of a packet's payload; it borrows its data from the packet. Each
-//! frame has `encode`, which writes type and all or nothing, and `encoded_len`.
+//! frame has `encode`, which writes the whole frame with its type or nothing, and `encoded_len`.
 
 mod ack;
 mod connection_close;
@@ -46,7 +46,7 @@ pub use streams_blocked::StreamsBlocked;
 
 use crate::{DecodeError, Direction, EncodeError, Reader, VarInt, Writer};
 
-/// A frame of QUIC version 1 (RFC 9000 §19), or a DATAGRAM frame (RFC 9221).
+/// Any frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame<'a> {
     /// §19.1
@@ -101,7 +101,7 @@ impl<'a> Frame<'a> {
     ///
     /// # Errors
     /// Each is a connection error of type FRAME_ENCODING_ERROR (RFC 9000 §12.4): an unknown type, a
-    /// type that is not in its shortest encoding, or a field that is cut short or not allowed.
+    /// type that is not in its shortest encoding, or a field that is truncated or invalid.
     pub fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         use Direction::{Bidirectional, Unidirectional};
         let frame_type = decode_type(reader)?;
@@ -155,7 +155,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Writes the frame, its type included, or nothing. STREAM and DATAGRAM get a Length field.
+    /// Writes the whole frame with its type, or nothing. STREAM and DATAGRAM get a Length field.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         match self {
             Self::Padding(frame) => frame.encode(writer),
@@ -182,7 +182,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         match self {
             Self::Ping | Self::HandshakeDone => 1,
@@ -236,7 +236,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// A frame type has to be in its shortest encoding, so that a packet can be read in one way only.
+/// Reads a frame type. It must be in its shortest encoding, so that a packet can be read in only one way.
 fn decode_type(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
     let before = reader.remaining();
     let frame_type = VarInt::decode(reader, "Frame Type")?;
@@ -246,7 +246,7 @@ fn decode_type(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
     Ok(frame_type.get())
 }
 
-/// Writes a frame that is a type and integers, or nothing.
+/// Writes a frame that consists of a type and integers, or nothing.
 fn encode_varints(
     writer: &mut Writer<'_>,
     wire_type: u8,
@@ -257,12 +257,12 @@ fn encode_varints(
     fields.iter().try_for_each(|field| field.encode(writer))
 }
 
-/// Bytes of a frame that is a type and integers.
+/// The length in bytes of a frame that consists of a type and integers.
 fn varints_len(fields: &[VarInt]) -> usize {
     fields.iter().fold(1, |sum: usize, field| sum.saturating_add(field.encoded_len()))
 }
 
-/// A count of streams, which cannot exceed 2^60: no stream ID beyond could be encoded.
+/// Reads a count of streams, which cannot exceed 2^60: stream IDs beyond that cannot be encoded.
 fn decode_stream_count(reader: &mut Reader<'_>) -> Result<VarInt, DecodeError> {
     let count = VarInt::decode(reader, "Maximum Streams")?;
     if count.get() > 1 << 60 {

@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::strategies::bytes;
 
-/// Checks that the frame survives the way there and back, that no byte of it can be missing, and that
-/// a buffer too small for it is left alone.
+/// Checks that the frame is decoded as it was encoded, that no byte of it can be missing, and that a
+/// buffer too small for it is left unchanged.
 pub(super) fn check_round_trip(frame: Frame<'_>) {
     let length = frame.encoded_len();
     let mut buffer = vec![0xff; length + 1];
@@ -30,7 +30,7 @@ pub(super) fn check_round_trip(frame: Frame<'_>) {
     }
 }
 
-/// Checks that `encoded` is one whole frame, and that the frame is written like that.
+/// Checks that `encoded` is exactly one frame, and that encoding this frame gives the same bytes.
 pub(super) fn check_bytes(frame: Frame<'_>, encoded: &[u8]) {
     assert_eq!(decode(encoded), Ok(frame));
     let mut buffer = vec![0; encoded.len()];
@@ -38,7 +38,7 @@ pub(super) fn check_bytes(frame: Frame<'_>, encoded: &[u8]) {
     assert_eq!(buffer, encoded);
 }
 
-/// Decodes the one frame that `encoded` has.
+/// Decodes `encoded`, which contains one frame.
 pub(super) fn decode(encoded: &[u8]) -> Result<Frame<'_>, DecodeError> {
     let mut reader = Reader::new(encoded);
     let frame = Frame::decode(&mut reader)?;
@@ -46,7 +46,7 @@ pub(super) fn decode(encoded: &[u8]) -> Result<Frame<'_>, DecodeError> {
     Ok(frame)
 }
 
-/// A varint.
+/// A variable-length integer.
 pub(super) fn number(value: u64) -> VarInt {
     VarInt::new(value).unwrap()
 }
@@ -94,7 +94,7 @@ proptest! {
             let before = reader.remaining();
             let Ok(frame) = Frame::decode(&mut reader) else { break };
             prop_assert!(reader.remaining() < before);
-            // What was understood can be written, and means the same.
+            // A decoded frame can be encoded, and decodes to the same frame again.
             let mut buffer = vec![0; frame.encoded_len()];
             frame.encode(&mut Writer::new(&mut buffer)).unwrap();
             prop_assert_eq!(Frame::decode(&mut Reader::new(&buffer)), Ok(frame));

@@ -1,9 +1,9 @@
-//! Packet headers: the parts that all versions of QUIC share (RFC 8999), and those of version 1 (RFC 9000 §17).
+//! Packet headers: what all versions of QUIC share (RFC 8999) and those of version 1 (RFC 9000 §17).
 //!
-//! A receiver calls [`ProtectedHeader::decode`] on the rest of a datagram, takes as many bytes as the packet has, and, once
-//! header protection is removed, reads the first byte with the functions of this module. A sender calls
-//! [`LongHeader::encode`] or [`ShortHeader::encode`], appends frames, and for a long header fills in the length with
-//! [`set_length`].
+//! A receiver calls [`ProtectedHeader::decode`] on the rest of a datagram, takes as many bytes as the
+//! packet has, and, once header protection is removed, reads the first byte with the functions of
+//! this module. A sender calls [`LongHeader::encode`] or [`ShortHeader::encode`], appends frames, and
+//! for a long header fills in the length with [`set_length`].
 
 mod invariant;
 mod long;
@@ -30,8 +30,8 @@ pub const fn is_long(first_byte: u8) -> bool {
     first_byte & LONG_FORM != 0
 }
 
-/// Whether the fixed bit is set. A version 1 packet without it is to be dropped (RFC 9000 §17.2),
-/// unless greasing the bit was agreed on (RFC 9287).
+/// Whether the fixed bit is set. A version 1 packet without it must be discarded (RFC 9000 §17.2),
+/// unless greasing the bit was negotiated (RFC 9287).
 pub const fn has_fixed_bit(first_byte: u8) -> bool {
     first_byte & FIXED_BIT != 0
 }
@@ -46,13 +46,14 @@ pub const fn key_phase(first_byte: u8) -> bool {
     first_byte & KEY_PHASE != 0
 }
 
-/// Bytes of the packet number, 1 to 4, of a header without header protection (RFC 9000 §17.2).
+/// The length of the packet number in bytes, 1 to 4, in a header without header protection
+/// (RFC 9000 §17.2).
 pub const fn packet_number_len(first_byte: u8) -> usize {
     ((first_byte & PACKET_NUMBER_LENGTH) as usize).saturating_add(1)
 }
 
-/// Whether the reserved bits of a header without header protection are zero. If they are not, and
-/// packet protection is removed too, that is a PROTOCOL_VIOLATION (RFC 9000 §17.2, §17.3.1).
+/// Whether the reserved bits of a header without header protection are zero. If they are not, once
+/// packet protection has been removed too, that is a PROTOCOL_VIOLATION (RFC 9000 §17.2, §17.3.1).
 pub const fn reserved_bits_are_zero(first_byte: u8) -> bool {
     let reserved = if is_long(first_byte) { 0x0c } else { 0x18 };
     first_byte & reserved == 0

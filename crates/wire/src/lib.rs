@@ -1,7 +1,8 @@
-//! QUIC on the wire: bytes to packets, frames, transport parameters and connection IDs, and back.
+//! QUIC on the wire: encodes and decodes packets, frames, transport parameters and connection IDs.
 //!
-//! No state and no time. Decoding any byte string gives a value or a precise [`DecodeError`]; it
-//! never panics, never allocates by a length that the peer states, and borrows from its input.
+//! The crate has no state and no clock. Decoding any byte string returns a value or a precise
+//! [`DecodeError`]; it never panics, never allocates memory by a length that the peer states, and
+//! borrows from its input.
 //!
 //! ```
 //! use clearway_wire::{Frame, Reader};

@@ -20,7 +20,7 @@ impl PacketNumber {
         self.0
     }
 
-    /// The one after; `None` once the space is used up.
+    /// The next packet number; `None` after the last.
     pub const fn next(self) -> Option<Self> {
         match self.0.checked_add(1) {
             Some(value) => Self::new(value),
@@ -28,11 +28,11 @@ impl PacketNumber {
         }
     }
 
-    /// Bytes of the shortest encoding that the peer can expand, 1 to 4, when `largest_acked` is the
-    /// largest packet number that it has acknowledged (RFC 9000 §17.1, §A.2).
+    /// The length in bytes, 1 to 4, of the shortest encoding that the peer can expand, when
+    /// `largest_acked` is the largest packet number that it has acknowledged (RFC 9000 §17.1, §A.2).
     ///
-    /// The encoding represents more than twice the distance between the two. A distance of 2^31 or
-    /// more has none; it gets 4 bytes.
+    /// The encoding represents more than twice the distance between the two. For a distance of 2^31 or
+    /// more there is no such encoding; it gets 4 bytes.
     pub const fn encoded_len(self, largest_acked: Option<Self>) -> usize {
         let unacknowledged = match largest_acked {
             Some(largest_acked) => self.0.saturating_sub(largest_acked.0),
@@ -59,7 +59,7 @@ impl PacketNumber {
     /// largest packet number received in its space so far (RFC 9000 §A.3).
     pub fn decode(truncated: u64, length: usize, largest: Option<Self>) -> Self {
         let expected = match largest {
-            // There is no number after the last, so this can only be the last or one before it.
+            // There is no packet number after the last, so expect the last one itself.
             Some(largest) => largest.next().unwrap_or(largest).0,
             None => 0,
         };
@@ -69,7 +69,7 @@ impl PacketNumber {
         let mask = window.saturating_sub(1);
         let candidate = (expected & !mask) | (truncated & mask);
         let value = if candidate.saturating_add(half_window) <= expected {
-            // The next window up, unless that is beyond the last packet number.
+            // The next window, unless that is beyond the last packet number.
             candidate.checked_add(window).filter(|value| *value <= Self::MAX.0)
         } else if candidate > expected.saturating_add(half_window) {
             candidate.checked_sub(window)

@@ -29,7 +29,8 @@ fn decoding_example_of_the_rfc() {
     assert_eq!(PacketNumber::decode_truncated(&[0x9b, 0x32], largest), number(0xa82f_9b32));
 }
 
-/// RFC 9000 §A.3: above the expected number less half a window, and up to the expected number and half a window.
+/// RFC 9000 §A.3: the result is above the expected number minus half a window, and at most the expected
+/// number plus half a window.
 #[test]
 fn the_ends_of_the_window() {
     let decode = |truncated, largest| PacketNumber::decode(truncated, 1, Some(number(largest)));
@@ -80,11 +81,11 @@ fn the_ends_of_the_space() {
         let mask = u64::MAX >> (64 - 8 * length);
         let last = Some(PacketNumber::MAX);
         assert_eq!(PacketNumber::decode(mask, length, last), PacketNumber::MAX);
-        // What is nearest lies beyond the last packet number, so it is the one before.
+        // The nearest candidate is beyond the last packet number, so the result is the candidate before it.
         let below = PacketNumber::MAX.get() - mask;
         assert_eq!(PacketNumber::decode(0, length, last), number(below));
         assert_eq!(PacketNumber::decode(0, length, None), PacketNumber::ZERO);
-        // What is nearest lies below zero, so it is the one after.
+        // The nearest candidate is below zero, so the result is the candidate after it.
         assert_eq!(PacketNumber::decode(mask, length, Some(PacketNumber::ZERO)), number(mask));
     }
 }

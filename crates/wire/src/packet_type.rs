@@ -11,7 +11,7 @@ pub enum PacketType {
     OneRtt,
 }
 
-/// Those of them that have a long header.
+/// The packet types with frames that have a long header.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LongPacketType {
     /// §17.2.2

@@ -11,10 +11,10 @@ pub enum Initiator {
     Server,
 }
 
-/// Which way a stream carries data (RFC 9000 §2.1).
+/// The directions in which a stream carries data (RFC 9000 §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Direction {
-    /// Both endpoints send data.
+    /// In both directions.
     Bidirectional,
     /// From its initiator to the peer.
     Unidirectional,
@@ -25,7 +25,7 @@ pub enum Direction {
 pub struct StreamId(VarInt);
 
 impl StreamId {
-    /// The `index`-th stream of its kind; `None` if that exceeds 2^60 - 1.
+    /// The stream with number `index`, from 0, of its type; `None` if `index` exceeds 2^60 - 1.
     pub fn new(initiator: Initiator, direction: Direction, index: u64) -> Option<Self> {
         let kind = u64::from(initiator == Initiator::Server)
             | (u64::from(direction == Direction::Unidirectional) << 1);
@@ -47,17 +47,17 @@ impl StreamId {
         self.0.get()
     }
 
-    /// The endpoint that opens the stream.
+    /// Who opened the stream.
     pub const fn initiator(self) -> Initiator {
         if self.0.get() & 1 == 0 { Initiator::Client } else { Initiator::Server }
     }
 
-    /// Which way it carries data.
+    /// The directions in which the stream carries data.
     pub const fn direction(self) -> Direction {
         if self.0.get() & 2 == 0 { Direction::Bidirectional } else { Direction::Unidirectional }
     }
 
-    /// Its number among the streams of its kind, from 0.
+    /// The stream's number among the streams of its type, from 0.
     pub const fn index(self) -> u64 {
         self.0.get() >> 2
     }
@@ -81,7 +81,7 @@ mod tests {
 
     /// RFC 9000 §2.1, table 1.
     #[test]
-    fn the_two_low_bits_say_which_kind() {
+    fn the_two_low_bits_are_the_stream_type() {
         use Direction::{Bidirectional, Unidirectional};
         use Initiator::{Client, Server};
         let kinds = [

@@ -8,41 +8,41 @@ pub use preferred_address::PreferredAddress;
 
 /// Transport parameters (RFC 9000 §18.2 and RFC 9221 §3), with the RFC's names.
 ///
-/// The default is what an absent parameter means.
+/// The default value of a field is the meaning of an absent parameter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TransportParameters {
     /// The destination connection ID of the client's first Initial. Only from a server.
     pub original_destination_connection_id: Option<ConnectionId>,
     /// The idle timeout in milliseconds; 0 for none.
     pub max_idle_timeout: VarInt,
-    /// The stateless reset token of the connection ID that the server chose in the handshake. Only from a server.
+    /// The stateless reset token for the server's connection ID in the handshake. Only from a server.
     pub stateless_reset_token: Option<ResetToken>,
     /// The largest UDP payload in bytes that its sender is willing to receive; at least 1200.
     pub max_udp_payload_size: VarInt,
-    /// Bytes that may be sent on the connection.
+    /// How many bytes the parameter's receiver may send on the connection.
     pub initial_max_data: VarInt,
-    /// Bytes that may be sent on a bidirectional stream that the parameter's sender opens.
+    /// How many bytes may be sent on a bidirectional stream that the parameter's sender opens.
     pub initial_max_stream_data_bidi_local: VarInt,
-    /// Bytes that may be sent on a bidirectional stream that the parameter's receiver opens.
+    /// How many bytes may be sent on a bidirectional stream that the parameter's receiver opens.
     pub initial_max_stream_data_bidi_remote: VarInt,
-    /// Bytes that may be sent on a unidirectional stream that the parameter's receiver opens.
+    /// How many bytes may be sent on a unidirectional stream that the parameter's receiver opens.
     pub initial_max_stream_data_uni: VarInt,
-    /// Bidirectional streams that the parameter's receiver may open; at most 2^60.
+    /// How many bidirectional streams the parameter's receiver may open; at most 2^60.
     pub initial_max_streams_bidi: VarInt,
-    /// Unidirectional streams that the parameter's receiver may open; at most 2^60.
+    /// How many unidirectional streams the parameter's receiver may open; at most 2^60.
     pub initial_max_streams_uni: VarInt,
-    /// The unit of the ACK Delay field is 2 to this power, in microseconds; at most 20.
+    /// The exponent of the ACK Delay field, which counts units of 2^exponent microseconds; at most 20.
     pub ack_delay_exponent: VarInt,
-    /// How long the sender may delay acknowledgements, in milliseconds; below 2^14.
+    /// The longest delay before an acknowledgment in milliseconds; below 2^14.
     pub max_ack_delay: VarInt,
-    /// The sender does not support active migration to the address that it used in the handshake.
+    /// Whether the peer must not migrate while it uses the address that the sender had in the handshake.
     pub disable_active_migration: bool,
     /// The address that the server prefers after the handshake. Only from a server.
     pub preferred_address: Option<PreferredAddress>,
-    /// Connection IDs that its sender is willing to store; at least 2.
+    /// How many connection IDs the parameter's sender is willing to store; at least 2.
     pub active_connection_id_limit: VarInt,
-    /// The source connection ID of its sender's first Initial. Every endpoint sends it, and the
-    /// receiver has to compare it (§7.3).
+    /// The source connection ID of the first Initial of the parameter's sender. Every endpoint sends
+    /// this parameter, and the receiver must compare it (§7.3).
     pub initial_source_connection_id: Option<ConnectionId>,
     /// The source connection ID of the Retry packet, if there was one. Only from a server.
     pub retry_source_connection_id: Option<ConnectionId>,
@@ -76,13 +76,13 @@ impl TransportParameters {
     /// # Errors
     /// Each is a connection error of type TRANSPORT_PARAMETER_ERROR: a value that §18.2 forbids, a
     /// parameter that only a server may send, a length that does not match, or a known parameter that
-    /// comes twice.
+    /// appears twice.
     pub fn decode(bytes: &[u8], from: Initiator) -> Result<Self, DecodeError> {
         decode::decode(bytes, from)
     }
 
     /// Appends the encoded parameters to `output`; those that have their default value are left out.
-    /// `grease` is one more, of a reserved identifier (§18.1).
+    /// `grease` is an additional parameter with a reserved identifier (§18.1).
     pub fn encode(&self, output: &mut Vec<u8>, grease: Option<(VarInt, &[u8])>) {
         encode::encode(self, output, grease);
     }

@@ -28,7 +28,7 @@ const WITHOUT_IDS: &str = "comes from a server without connection IDs";
 const FROM_CLIENT: &str = "comes from a client";
 
 #[test]
-fn nothing_means_the_defaults() {
+fn absent_parameters_have_their_defaults() {
     let parameters = from_server("").unwrap();
     assert_eq!(parameters, TransportParameters::default());
     assert_eq!(parameters.max_udp_payload_size.get(), 65527);
@@ -60,7 +60,7 @@ fn client_hello_of_the_rfc() {
 }
 
 #[test]
-fn values_that_the_rfc_forbids() {
+fn forbidden_values_are_errors() {
     assert!(from_server("0302 44b0").is_ok());
     assert_eq!(from_server("0302 44af"), invalid("max_udp_payload_size", OUT_OF_RANGE));
     assert!(from_server("0a01 14").is_ok());
@@ -83,7 +83,7 @@ fn values_that_the_rfc_forbids() {
 }
 
 #[test]
-fn lengths_that_do_not_match() {
+fn wrong_lengths_are_errors() {
     assert_eq!(from_server("0102 0505"), invalid("max_idle_timeout", LONG));
     assert_eq!(from_server("0c01 00"), invalid("disable_active_migration", LONG));
     let cut = |field| Err(DecodeError::Truncated { field });
@@ -117,7 +117,7 @@ fn unknown_parameters_are_ignored() {
 }
 
 #[test]
-fn a_client_may_not_send_what_only_servers_send() {
+fn a_client_must_not_send_parameters_of_servers() {
     let token = "aa".repeat(16);
     for (name, bytes) in [
         ("original_destination_connection_id", "0001 05".to_string()),
@@ -187,7 +187,7 @@ fn preferred_address() -> impl Strategy<Value = PreferredAddress> {
         .prop_flat_map(|addresses| (Just(addresses), connection_id(), reset_token()))
         .prop_filter("needs a connection ID", |(_, id, _)| !id.is_empty())
         .prop_map(|((ipv4, ipv6), connection_id, stateless_reset_token)| PreferredAddress {
-            // A family that is there has a port.
+            // An address that is present has a port.
             ipv4: ipv4.map(|(ip, port)| SocketAddrV4::new(ip.into(), port.max(1))),
             ipv6: ipv6.map(|(ip, port)| SocketAddrV6::new(ip.into(), port.max(1), 0, 0)),
             connection_id,
@@ -236,7 +236,7 @@ proptest! {
         let decoded = TransportParameters::decode(&bytes, Initiator::Server);
         prop_assert_eq!(decoded, Ok(parameters));
         for end in 0..bytes.len() {
-            // Truncated between two parameters, it is a shorter list; elsewhere it is an error.
+            // Truncated between two parameters, the rest is a shorter list; elsewhere it is an error.
             let cut = TransportParameters::decode(&bytes[..end], Initiator::Server);
             prop_assert!(cut.map_or(true, |cut| encoded(&cut).len() <= end));
         }

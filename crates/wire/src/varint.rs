@@ -20,7 +20,7 @@ impl VarInt {
         if value <= Self::MAX.0 { Self(value) } else { Self::MAX }
     }
 
-    /// A value that always fits.
+    /// The integer `value`, which always fits.
     pub const fn from_u32(value: u32) -> Self {
         Self(value as u64)
     }
@@ -30,7 +30,7 @@ impl VarInt {
         self.0
     }
 
-    /// Bytes of the shortest encoding: 1, 2, 4 or 8.
+    /// The length of the shortest encoding in bytes: 1, 2, 4 or 8.
     pub const fn encoded_len(self) -> usize {
         match self.0 {
             0..=0x3f => 1,
@@ -40,7 +40,7 @@ impl VarInt {
         }
     }
 
-    /// Reads one; `field` names it in errors.
+    /// Reads a variable-length integer; `field` names it in errors.
     pub fn decode(reader: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
         let first = reader.peek().ok_or(DecodeError::Truncated { field })?;
         let value = match first >> 6 {

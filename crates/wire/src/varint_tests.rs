@@ -21,7 +21,7 @@ fn examples_of_the_rfc() {
 }
 
 #[test]
-fn each_length_ends_at_the_limit_of_the_rfc() {
+fn each_length_ends_where_the_rfc_says() {
     let limits: [(u64, usize); 8] = [
         (0, 1),
         (63, 1),

@@ -5,12 +5,12 @@ use core::fmt;
 pub struct Version(pub u32);
 
 impl Version {
-    /// What a Version Negotiation packet has in place of a version.
+    /// The value of the Version field in a Version Negotiation packet.
     pub const NEGOTIATION: Self = Self(0);
     /// QUIC version 1, RFC 9000.
     pub const V1: Self = Self(1);
 
-    /// Whether the version has the form 0x?a?a?a?a: never a real one, but reserved to exercise
+    /// Whether the version has the form 0x?a?a?a?a: never a real version, but reserved to exercise
     /// version negotiation (RFC 9000 §6.3).
     pub const fn is_reserved(self) -> bool {
         self.0 & 0x0f0f_0f0f == 0x0a0a_0a0a

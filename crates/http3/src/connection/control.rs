@@ -8,15 +8,16 @@ use crate::frame::{put_frame, put_varint};
 use crate::settings::put_settings;
 use crate::{Code, Config, ConnectionError, Transport, WriteError};
 
-/// The GOAWAY identifier of a server that only asks for no more requests (RFC 9114 §5.2).
+/// The GOAWAY identifier of a server that announces a shutdown but still accepts all requests in transit
+/// (RFC 9114 §5.2).
 const EVERY_REQUEST: u64 = (1 << 62) - 4;
 
-/// Our control stream (RFC 9114 §6.2.1), and the one reserved stream.
+/// Our control stream (RFC 9114 §6.2.1), and the stream of a reserved type (§6.2.3).
 #[derive(Debug)]
 pub(super) struct LocalControl {
     stream: Option<u64>,
     pending: VecDeque<Bytes>,
-    /// The contents of the reserved stream (§6.2.3), until it is opened.
+    /// The content of the reserved stream (§6.2.3) until it is opened.
     reserved_stream: Option<Bytes>,
     /// The identifier of the last GOAWAY.
     goaway: Option<u64>,
@@ -49,7 +50,7 @@ impl LocalControl {
         self.stream == Some(stream)
     }
 
-    /// Opens the streams that are not open yet, the important one first.
+    /// Opens the streams that are not open yet, the control stream first.
     pub(super) fn start<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -70,7 +71,7 @@ impl LocalControl {
         Ok(())
     }
 
-    /// Writes what is pending, as far as the transport accepts it.
+    /// Writes as much of the pending data as the transport takes.
     pub(super) fn flush<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -99,7 +100,7 @@ impl LocalControl {
         self.goaway
     }
 
-    /// Queues a GOAWAY; the identifiers must not grow.
+    /// Queues a GOAWAY. Its identifier must not be greater than the one before.
     fn queue_goaway(&mut self, id: u64) {
         if self.goaway.is_some_and(|previous| previous <= id) {
             return;
@@ -114,15 +115,16 @@ impl LocalControl {
 }
 
 impl Connection {
-    /// Asks the peer for no more requests, but still accepts those that are on their way (RFC 9114 §5.2).
-    /// [`Connection::goaway`] has to follow a round trip later. A client announces that it accepts no push.
+    /// Asks the peer to send no more requests, but still accepts those in transit (RFC 9114 §5.2). Call
+    /// [`Connection::goaway`] a round trip later. From a client, it means that no push will be accepted.
     pub fn shutdown<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         let id = if self.role == Role::Server { EVERY_REQUEST } else { 0 };
         self.send_goaway(transport, id);
     }
 
-    /// Announces that no requests beyond those accepted so far will be processed (RFC 9114 §5.2). Later requests are
-    /// rejected. The connection can be closed once [`Connection::is_idle`].
+    /// Announces that no requests beyond those accepted so far will be processed (RFC 9114 §5.2).
+    /// Requests that arrive later are rejected. Once [`Connection::is_idle`] returns true, the connection
+    /// can be closed.
     pub fn goaway<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         let id = if self.role == Role::Server { self.next_request } else { 0 };
         self.send_goaway(transport, id);

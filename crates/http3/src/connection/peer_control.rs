@@ -6,7 +6,7 @@ use crate::frame::{FrameHeader, FrameHeaderDecoder, FrameType, take};
 use crate::settings::{MAX_PAYLOAD, Settings};
 use crate::{Code, ConnectionError, Event, StreamError, Transport};
 
-/// A frame of the control stream that means something.
+/// A control stream frame that is not ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ControlFrame {
     Settings(Settings),
@@ -15,7 +15,7 @@ pub(super) enum ControlFrame {
     CancelPush(u64),
 }
 
-/// Reads the peer's control stream (RFC 9114 §6.2.1), which may be cut anywhere.
+/// Reads the peer's control stream (RFC 9114 §6.2.1), in chunks that may end anywhere.
 #[derive(Debug, Default)]
 pub(super) struct ControlReceive {
     header: FrameHeaderDecoder,
@@ -39,7 +39,7 @@ enum Frame {
 }
 
 impl ControlReceive {
-    /// Takes the next meaningful frame from the start of `input`; `None` when `input` is used up.
+    /// Takes the next frame that is not ignored from the start of `input`; `None` when `input` is used up.
     pub(super) fn next(
         &mut self,
         input: &mut Bytes,
@@ -87,7 +87,7 @@ impl ControlReceive {
             FrameType::Settings if self.settings_seen => {
                 return Err(ConnectionError::new(
                     Code::FRAME_UNEXPECTED,
-                    "a second SETTINGS frame",
+                    "SETTINGS was sent twice",
                 ));
             }
             FrameType::Settings => MAX_PAYLOAD,
@@ -120,7 +120,7 @@ impl ControlReceive {
     }
 }
 
-/// Reads the payload of one of the frames that `begin` lets through.
+/// Parses the payload of one of the frames that `begin` accepts.
 fn parse(frame_type: FrameType, payload: &[u8]) -> Result<ControlFrame, ConnectionError> {
     if frame_type == FrameType::Settings {
         return Settings::decode(payload).map(ControlFrame::Settings);
@@ -135,7 +135,7 @@ fn parse(frame_type: FrameType, payload: &[u8]) -> Result<ControlFrame, Connecti
         }),
         _ => Err(ConnectionError::new(
             Code::FRAME_ERROR,
-            "a frame's length does not fit its identifier",
+            "a frame's length does not match its identifier",
         )),
     }
 }
@@ -154,7 +154,7 @@ impl Connection {
             }
             ControlFrame::GoAway(id) => self.peer_goaway(transport, id),
             ControlFrame::MaxPushId(id) => self.max_push_id(id),
-            // RFC 9114 §7.2.3: no push was announced, and none was permitted.
+            // RFC 9114 §7.2.3: we neither promised a push nor allowed one.
             ControlFrame::CancelPush(_) => Err(ConnectionError::new(
                 Code::ID_ERROR,
                 "CANCEL_PUSH names a push that does not exist",
@@ -168,7 +168,7 @@ impl Connection {
             return Err(ConnectionError::new(Code::FRAME_UNEXPECTED, "a server sent MAX_PUSH_ID"));
         }
         if self.peer_max_push_id.is_some_and(|previous| id < previous) {
-            return Err(ConnectionError::new(Code::ID_ERROR, "MAX_PUSH_ID became smaller"));
+            return Err(ConnectionError::new(Code::ID_ERROR, "MAX_PUSH_ID decreased"));
         }
         self.peer_max_push_id = Some(id);
         Ok(())
@@ -182,10 +182,13 @@ impl Connection {
     ) -> Result<(), ConnectionError> {
         // Client-initiated bidirectional streams are the multiples of four.
         if self.role == Role::Client && !id.is_multiple_of(4) {
-            return Err(ConnectionError::new(Code::ID_ERROR, "GOAWAY names no request stream"));
+            return Err(ConnectionError::new(
+                Code::ID_ERROR,
+                "GOAWAY does not name a request stream",
+            ));
         }
         if self.peer_goaway.is_some_and(|previous| id > previous) {
-            return Err(ConnectionError::new(Code::ID_ERROR, "GOAWAY's identifier grew"));
+            return Err(ConnectionError::new(Code::ID_ERROR, "the identifier in GOAWAY increased"));
         }
         self.peer_goaway = Some(id);
         // Only the lowest identifier matters, so a peer cannot fill the queue.

@@ -1,4 +1,4 @@
-//! The receiving part of a request stream: bytes to frames.
+//! The receiving part of a request stream: turns bytes into frames.
 
 use bytes::Bytes;
 
@@ -7,19 +7,19 @@ use crate::frame::{FrameHeader, FrameHeaderDecoder, FrameType, take};
 use crate::message::{Content, ContentRule};
 use crate::{Code, ConnectionError, ReadEnd, StreamError, Transport};
 
-/// How much is read at once when it is not known what for, in bytes.
+/// How many bytes are read at once while the type of the next frame is not known.
 const READ: usize = 16 * 1024;
 
-/// How far the peer's message is.
+/// How much of the peer's message has been received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
-    /// The header section of the request or the final response has not come.
+    /// The header section of the request or the final response has not arrived.
     Leading,
-    /// Content, or trailers, or the end can come.
+    /// Content, trailers, or the end can follow.
     Content,
-    /// Only the end can come.
+    /// Only the end can follow.
     Trailed,
-    /// Nothing is read any more.
+    /// Reading has ended.
     Ended,
 }
 
@@ -32,16 +32,16 @@ enum Frame {
     Skip { remaining: u64 },
 }
 
-/// The result of reading.
+/// The result of a step of reading.
 #[derive(Debug)]
 pub(super) enum Step {
     /// There is nothing more to read now.
     Blocked,
     /// Content comes next.
     Data,
-    /// A whole encoded field section.
+    /// A complete encoded field section was read.
     Section(Bytes),
-    /// The stream ended after a whole frame.
+    /// The stream ended after a complete frame.
     Finished,
     /// The peer reset the stream.
     Reset(Code),
@@ -52,24 +52,24 @@ pub(super) enum Step {
 pub(super) enum Body {
     Chunk(Bytes),
     Blocked,
-    /// Something other than content comes next: to be found out with `step`.
+    /// Something other than content comes next; `step` reads it.
     Other,
 }
 
-/// How much incomplete field sections may take on the whole connection, in bytes.
+/// How many bytes of incomplete field sections are buffered on the whole connection, and the limits.
 pub(super) struct Buffering<'a> {
     pub(super) buffered: &'a mut usize,
     pub(super) max_buffered: usize,
     pub(super) max_section: u64,
 }
 
-/// Reads frames from chunks that may be cut anywhere.
+/// Reads frames from chunks that may end anywhere.
 #[derive(Debug)]
 pub(super) struct Receive {
     role: Role,
     pub(super) phase: Phase,
     pub(super) content: Content,
-    /// What is left of the transport's last chunk.
+    /// The unread rest of the transport's last chunk.
     input: Bytes,
     header: FrameHeaderDecoder,
     frame: Frame,
@@ -95,7 +95,7 @@ impl Receive {
         }
     }
 
-    /// Stops reading and gives the buffers back.
+    /// Stops reading and releases the buffers.
     pub(super) fn end(&mut self, buffered: &mut usize) {
         *buffered = buffered.saturating_sub(self.section.len());
         self.section = Vec::new();
@@ -112,7 +112,7 @@ impl Receive {
         matches!(self.frame, Frame::Data { remaining } if remaining > 0)
     }
 
-    /// Reads on until something must be decided.
+    /// Reads until there is a result that the caller has to handle.
     pub(super) fn step<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -197,7 +197,7 @@ impl Receive {
         }
     }
 
-    /// The end of the stream, which must not truncate a frame (RFC 9114 §7.1).
+    /// Handles the end of the stream, which must not be inside a frame (RFC 9114 §7.1).
     pub(super) fn finished(&self) -> Result<Step, Fault> {
         if matches!(self.frame, Frame::Header) && !self.header.is_partial() {
             return Ok(Step::Finished);
@@ -205,8 +205,8 @@ impl Receive {
         Err(ConnectionError::new(Code::FRAME_ERROR, "a stream ended inside a frame").into())
     }
 
-    /// The encoded field section once it is complete: out of the transport's chunk if it is whole
-    /// there, else collected.
+    /// The encoded field section once it is complete: a slice of the transport's chunk if that contains
+    /// all of it, otherwise collected in a buffer.
     fn section(
         &mut self,
         remaining: u64,
@@ -243,29 +243,29 @@ impl Receive {
             FrameType::Data => match self.phase {
                 Phase::Content => {
                     if !self.content.admits(length) {
-                        return Err(StreamError::malformed(
-                            "there is more content than there may be",
-                        )
-                        .into());
+                        return Err(
+                            StreamError::malformed("there is more content than allowed").into()
+                        );
                     }
                     self.content.add(length);
                     Frame::Data { remaining: length }
                 }
-                Phase::Leading => return unexpected("DATA came before the message's HEADERS"),
-                _ => return unexpected("DATA came after trailers"),
+                Phase::Leading => return unexpected("DATA arrived before the message's HEADERS"),
+                _ => return unexpected("DATA arrived after trailers"),
             },
             FrameType::Headers => match self.phase {
                 Phase::Content if self.content.is_tunnel() => {
-                    return unexpected("HEADERS came in a CONNECT tunnel");
+                    return unexpected("HEADERS arrived in a CONNECT tunnel");
                 }
                 Phase::Leading | Phase::Content => {
-                    // No encoding is longer than its fields with 32 each, and a prefix of 2.
+                    // No encoding is longer than the size of its fields, counted with 32 for each, and
+                    // a prefix of 2 bytes.
                     if length > max_section.saturating_add(2) {
                         return Err(Fault::TooLarge);
                     }
                     Frame::Section { remaining: length }
                 }
-                _ => return unexpected("HEADERS came after trailers"),
+                _ => return unexpected("HEADERS arrived after trailers"),
             },
             FrameType::PushPromise if self.role == Role::Client => {
                 return Err(ConnectionError::new(Code::ID_ERROR, "a push was not allowed").into());

@@ -11,7 +11,7 @@ use crate::message::{Content, Exchange, FieldSection, SectionKind, encode_respon
 use crate::qpack::DecodeFailure;
 use crate::{Code, ConnectionError, Event, ReadEnd, StreamError, Transport};
 
-/// How many spoiled requests one completed request pays for.
+/// How many wasted requests one completed request makes up for.
 const CREDIT: u32 = 4;
 
 impl RequestStream {
@@ -23,7 +23,7 @@ impl RequestStream {
             shown: role == Role::Client,
             data_told: false,
             informational_responses: 0,
-            spoiled: false,
+            is_wasted: false,
         }
     }
 }
@@ -50,8 +50,8 @@ impl Connection {
         self.drive_request(transport, stream);
     }
 
-    /// Reads a request stream until there is nothing more, or content that the application must
-    /// take.
+    /// Reads a request stream until there is nothing more to read, or content that the application
+    /// must read first.
     pub(super) fn drive_request<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         while let Some(request) = self.requests.get_mut(&stream) {
             if request.receive.is_ended() {
@@ -83,7 +83,7 @@ impl Connection {
         }
     }
 
-    /// Reports a reset while content is left unread.
+    /// Handles a reset even while content before it is unread.
     pub(super) fn notice_reset<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         let awaits_reader =
             |request: &RequestStream| !request.receive.is_ended() && request.receive.has_content();
@@ -96,9 +96,9 @@ impl Connection {
 
     /// The next content of the peer's message on `stream`, at most `max` bytes, without copying.
     ///
-    /// `None` if there is nothing to read now or at all; [`Event::Data`] or [`Event::Finished`] follows. An application slows
-    /// its peer down by not calling this. Once it has begun, it has to read until `None`, since what follows the content is
-    /// only found then.
+    /// `None` means that there is nothing to read now, or nothing more at all: [`Event::Data`] or
+    /// [`Event::Finished`] follows. An application slows its peer down by not calling this. Once it has
+    /// begun to read, it must continue until `None`, since only then is what follows the content read.
     pub fn read_body<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -140,7 +140,7 @@ impl Connection {
         }
     }
 
-    /// Decodes and checks a field section, and reports it to the application.
+    /// Decodes and checks a field section, and queues its event for the application.
     fn section(&mut self, stream: u64, section: &[u8]) -> Result<(), Fault> {
         let Some(request) = self.requests.get_mut(&stream) else { return Ok(()) };
         let kind = match (request.receive.phase, self.role) {
@@ -210,7 +210,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The peer ended its message: whether it is complete (RFC 9114 §4.1, §4.1.2).
+    /// Handles the end of the peer's message: checks that it is complete (RFC 9114 §4.1, §4.1.2).
     fn message_end<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         let Some(entry) = self.requests.get_mut(&stream) else { return };
         if entry.receive.phase == Phase::Leading {
@@ -245,12 +245,12 @@ impl Connection {
             entry.send.end();
         }
         if !is_answered {
-            self.spoil(transport, stream);
+            self.count_wasted(transport, stream);
         }
         self.retire(stream);
     }
 
-    /// Handles a violation on `stream` as the RFC requires.
+    /// Handles an error on `stream` as the RFC requires.
     fn fault<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, fault: Fault) {
         match fault {
             Fault::Connection(error) => self.fail(transport, error),
@@ -268,7 +268,7 @@ impl Connection {
         }
     }
 
-    /// Answers with 431 in place of the application (RFC 9114 §4.2.2), which never sees the request.
+    /// Answers 431 on behalf of the application (RFC 9114 §4.2.2), which never sees the request.
     fn refuse_large_request<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         let mut response = http::Response::new(());
         *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
@@ -279,7 +279,7 @@ impl Connection {
             entry.receive.end(&mut self.buffered);
             entry.send.refuse(headers_frame(&encoder.finish()));
         }
-        self.spoil(transport, stream);
+        self.count_wasted(transport, stream);
         self.flush_request(transport, stream);
     }
 
@@ -291,7 +291,7 @@ impl Connection {
         code: Code,
         error: StreamError,
     ) {
-        self.spoil(transport, stream);
+        self.count_wasted(transport, stream);
         let Some(mut entry) = self.requests.remove(&stream) else { return };
         transport.reset(stream, code.get());
         transport.stop_sending(stream, code.get());
@@ -301,15 +301,15 @@ impl Connection {
         }
     }
 
-    /// Counts a request that the peer made us begin in vain.
-    pub(super) fn spoil<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
+    /// Counts a request that the peer wasted.
+    pub(super) fn count_wasted<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         let Some(entry) = self.requests.get_mut(&stream) else { return };
-        if self.role == Role::Client || entry.spoiled {
+        if self.role == Role::Client || entry.is_wasted {
             return;
         }
-        entry.spoiled = true;
-        match self.spoilable.checked_sub(1) {
-            Some(left) => self.spoilable = left,
+        entry.is_wasted = true;
+        match self.waste_left.checked_sub(1) {
+            Some(left) => self.waste_left = left,
             None => self.fail(
                 transport,
                 ConnectionError::new(Code::EXCESSIVE_LOAD, "too many cancelled requests"),
@@ -317,16 +317,16 @@ impl Connection {
         }
     }
 
-    /// Forgets a request stream of which both directions have ended.
+    /// Removes a request stream once both of its directions have ended.
     pub(super) fn retire(&mut self, stream: u64) {
         let is_over = |entry: &RequestStream| entry.receive.is_ended() && entry.send.is_ended();
         if !self.requests.get(&stream).is_some_and(is_over) {
             return;
         }
         let entry = self.requests.remove(&stream);
-        if entry.is_some_and(|entry| !entry.spoiled) {
-            let spoilable = self.spoilable.saturating_add(CREDIT);
-            self.spoilable = spoilable.min(self.config.max_cancelled_requests);
+        if entry.is_some_and(|entry| !entry.is_wasted) {
+            let waste_left = self.waste_left.saturating_add(CREDIT);
+            self.waste_left = waste_left.min(self.config.max_cancelled_requests);
         }
     }
 }

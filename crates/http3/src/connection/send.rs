@@ -1,4 +1,4 @@
-//! The sending part of a request stream: its state, and what the transport has not accepted yet.
+//! The sending part of a request stream: the state of our message, and what the transport has not taken yet.
 
 use std::collections::VecDeque;
 
@@ -8,18 +8,18 @@ use crate::frame::data_header;
 use crate::message::{Content, ContentRule};
 use crate::{Code, SendError, Transport, WriteError};
 
-/// How far our message is.
+/// How much of our message has been queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// The request's or final response's headers come next.
     Leading,
-    /// Content, trailers or the end can come.
+    /// Content, trailers or the end can follow.
     Content,
-    /// Only the end can come.
+    /// Only the end can follow.
     Trailed,
-    /// The message is complete; some of it may still wait for the transport.
+    /// The whole message was queued; the transport may not have taken all of it yet.
     Finishing,
-    /// The transport has everything, or the rest was abandoned.
+    /// The transport has taken everything, or the rest was abandoned.
     Ended,
 }
 
@@ -31,15 +31,15 @@ pub(super) struct SendPart {
     /// Frames and frame headers that the transport has not taken. The application's content is never
     /// kept here.
     pending: VecDeque<Bytes>,
-    /// How much content the DATA frame that was begun still needs.
+    /// How many bytes of content the current DATA frame still needs.
     frame_remaining: u64,
-    /// Whether the application waits to send more.
+    /// Whether the application is waiting to send more.
     blocked: bool,
     stopped: Option<Code>,
 }
 
 impl SendPart {
-    /// A response that has not begun.
+    /// A response that has not been started.
     pub(super) fn response() -> Self {
         Self {
             phase: Phase::Leading,
@@ -83,7 +83,7 @@ impl SendPart {
         }
     }
 
-    /// Whether the message is complete: DATA frames filled, and the content as long as announced.
+    /// Checks that the message is complete: DATA frames are filled, and the content is as long as announced.
     fn check_complete(&self) -> Result<(), SendError> {
         if self.frame_remaining > 0 {
             return Err(SendError::FrameIncomplete { missing: self.frame_remaining });
@@ -136,7 +136,7 @@ impl SendPart {
         Ok(())
     }
 
-    /// Discards pending data, since the sending part has ended.
+    /// Drops the pending data: the sending part has ended.
     pub(super) fn end(&mut self) {
         self.phase = Phase::Ended;
         self.pending = VecDeque::new();
@@ -146,19 +146,19 @@ impl SendPart {
         self.phase == Phase::Ended
     }
 
-    /// The peer sent STOP_SENDING.
+    /// Handles the peer's request to stop sending.
     pub(super) fn stop(&mut self, code: Code) {
         self.stopped = Some(code);
         self.end();
     }
 
-    /// Whether the application waits and can now continue. Returned once.
+    /// Whether the application was waiting and can now continue; returns true once.
     pub(super) fn take_unblocked(&mut self) -> bool {
         let is_open = self.phase == Phase::Content && self.pending.is_empty();
         is_open && core::mem::take(&mut self.blocked)
     }
 
-    /// Writes pending data and the end to the transport. Returns whether nothing is pending any more.
+    /// Writes the pending data, and the end, to the transport. Returns whether nothing is pending any more.
     pub(super) fn flush<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -190,7 +190,7 @@ impl SendPart {
         Err(SendError::ContentLength { announced, sent })
     }
 
-    /// Hands over content, in DATA frames: how many bytes the transport took.
+    /// Writes content in DATA frames and returns how many bytes the transport took.
     pub(super) fn body<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,

@@ -12,7 +12,7 @@ use crate::message::{
 use crate::qpack::Encoder;
 use crate::{Code, Event, SendError, Transport, WriteError};
 
-/// Checks that a header section with `end` announces no content.
+/// Checks that a header section that ends the message does not announce content.
 fn check_end(content: Content, end: bool) -> Result<(), SendError> {
     match content.announced() {
         Some(announced) if end && announced > 0 => {
@@ -23,8 +23,8 @@ fn check_end(content: Content, end: bool) -> Result<(), SendError> {
 }
 
 impl Connection {
-    /// Opens a stream and sends a request on it; `end` if it has neither content nor trailers. The
-    /// stream's ID.
+    /// Opens a stream, sends a request on it and returns the stream ID. Set `end` if the request has
+    /// neither content nor trailers.
     ///
     /// Errors: [`SendError::StreamsBlocked`] (try again when the peer allows more streams),
     /// [`SendError::GoingAway`], [`SendError::Malformed`], [`SendError::FieldSectionTooLarge`],
@@ -60,7 +60,9 @@ impl Connection {
     ) -> Result<(), SendError> {
         self.check_role(Role::Server)?;
         if !response.status().is_informational() {
-            return Err(SendError::Malformed { reason: "an interim response has a status of 1xx" });
+            return Err(SendError::Malformed {
+                reason: "an interim response must have a 1xx status",
+            });
         }
         let frame = self.frame(encode_response(response)?)?;
         let entry = self.requests.get_mut(&stream).ok_or(SendError::StreamClosed)?;
@@ -70,7 +72,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends the final response's header section; `end` if neither content nor trailers follow.
+    /// Sends the final response's header section. Set `end` if neither content nor trailers follow.
     pub fn send_response<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -80,7 +82,9 @@ impl Connection {
     ) -> Result<(), SendError> {
         self.check_role(Role::Server)?;
         if response.status().is_informational() {
-            return Err(SendError::Malformed { reason: "a final response has no status of 1xx" });
+            return Err(SendError::Malformed {
+                reason: "a final response must not have a 1xx status",
+            });
         }
         let frame = self.frame(encode_response(response)?)?;
         let announced = content_length(response.headers())?;
@@ -93,13 +97,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends content, and returns how many bytes of `data` the transport accepted.
+    /// Sends content and returns how many bytes of `data` the transport took.
     ///
-    /// A DATA frame is begun for the whole of `data`. If fewer bytes were accepted, the rest must follow before trailers or
-    /// the end can be sent; [`Event::Writable`] reports when it can.
+    /// The DATA frame has the length of the whole of `data`. If fewer bytes were taken, the rest must be
+    /// sent before trailers or the end; [`Event::Writable`] reports when that is possible.
     ///
-    /// Errors: [`SendError::ContentLength`] if it is more than the content-length field announces, [`SendError::Stopped`],
-    /// [`SendError::OutOfOrder`], [`SendError::StreamClosed`], [`SendError::ConnectionClosed`].
+    /// Errors: [`SendError::ContentLength`] if it would be more than the content-length field says,
+    /// [`SendError::Stopped`], [`SendError::OutOfOrder`], [`SendError::StreamClosed`],
+    /// [`SendError::ConnectionClosed`].
     pub fn send_body<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -133,7 +138,7 @@ impl Connection {
     /// Ends our message.
     ///
     /// Errors: [`SendError::FrameIncomplete`] and [`SendError::ContentLength`] if it would be
-    /// malformed (give the rest, or [`Connection::reset`]), [`SendError::OutOfOrder`],
+    /// malformed (send the rest, or call [`Connection::reset`]), [`SendError::OutOfOrder`],
     /// [`SendError::Stopped`], [`SendError::StreamClosed`], [`SendError::ConnectionClosed`].
     pub fn finish<T: Transport + ?Sized>(
         &mut self,
@@ -158,8 +163,8 @@ impl Connection {
         self.retire(stream);
     }
 
-    /// Refuses the rest of the peer's message. A server that has responded without it uses
-    /// [`Code::NO_ERROR`] (RFC 9114 §4.1). No more events come of that message.
+    /// Asks the peer to stop sending the rest of its message. A server that has responded without needing
+    /// it uses [`Code::NO_ERROR`] (RFC 9114 §4.1). No more events of that message follow.
     pub fn stop<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, code: Code) {
         let Some(entry) = self.requests.get_mut(&stream) else { return };
         if !entry.receive.is_ended() {
@@ -178,7 +183,7 @@ impl Connection {
         if self.role == role { Ok(()) } else { Err(SendError::WrongRole) }
     }
 
-    /// The HEADERS frame of a section that the peer is willing to take.
+    /// The HEADERS frame for a field section, or an error if it is larger than the peer accepts.
     fn frame(&self, encoder: Encoder) -> Result<Bytes, SendError> {
         let limit = self.peer_settings.and_then(|settings| settings.max_field_section_size);
         match limit {
@@ -189,7 +194,7 @@ impl Connection {
         }
     }
 
-    /// Hands over what waits on a request stream.
+    /// Writes the pending data of a request stream to the transport.
     pub(super) fn flush_request<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         let Some(entry) = self.requests.get_mut(&stream) else { return };
         if entry.send.is_ended() {
@@ -230,7 +235,7 @@ impl Connection {
         }
     }
 
-    /// The peer stops reading our message.
+    /// Handles the peer's request to stop sending our message.
     pub(super) fn request_stopped<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -247,7 +252,7 @@ impl Connection {
         if entry.shown {
             self.events.push_back(Event::Stopped { stream, code });
         }
-        self.spoil(transport, stream);
+        self.count_wasted(transport, stream);
         self.retire(stream);
     }
 }

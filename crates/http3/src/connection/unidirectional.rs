@@ -12,7 +12,7 @@ const READ: usize = 4096;
 /// One of the peer's unidirectional streams (RFC 9114 §6.2).
 #[derive(Debug)]
 pub(super) enum Unidirectional {
-    /// Its type is not complete.
+    /// The stream type has not arrived completely.
     Type {
         bytes: [u8; 8],
         filled: usize,
@@ -28,7 +28,7 @@ impl Default for Unidirectional {
     }
 }
 
-/// Reads a stream type from the start of `input`, after the bytes that were collected before.
+/// Takes the rest of a stream type from the start of `input`, after the bytes collected before.
 fn collect_type(bytes: &mut [u8; 8], filled: &mut usize, input: &mut Bytes) -> Option<u64> {
     while let Some(&byte) = input.first() {
         input.advance(1);
@@ -51,7 +51,7 @@ impl Connection {
         transport: &mut T,
         stream: u64,
     ) {
-        // Removed, so that its contents can change the connection.
+        // Taken out of the map, so that handling its data can change the connection.
         let Some(mut kind) = self.unidirectional.remove(&stream) else { return };
         let outcome = loop {
             match transport.read(stream, READ) {
@@ -74,7 +74,7 @@ impl Connection {
         }
     }
 
-    /// Whether the stream is to be read on.
+    /// Handles received bytes. Returns whether to continue reading the stream.
     fn feed<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -89,7 +89,7 @@ impl Connection {
             match self.kind(stream, stream_type)? {
                 Some(known) => *kind = known,
                 None => {
-                    // §6.2: unknown types are no error.
+                    // §6.2: unknown types are not an error.
                     transport.stop_sending(stream, Code::STREAM_CREATION_ERROR.get());
                     return Ok(false);
                 }
@@ -108,7 +108,7 @@ impl Connection {
         Ok(!self.closed)
     }
 
-    /// What a stream of this type is for; `None` if we do not know.
+    /// The purpose of a stream of this type; `None` if the type is unknown.
     fn kind(
         &mut self,
         stream: u64,
@@ -116,7 +116,7 @@ impl Connection {
     ) -> Result<Option<Unidirectional>, ConnectionError> {
         let (place, kind) = match stream_type {
             0x00 => (&mut self.critical.control, Unidirectional::Control(Default::default())),
-            // Push streams: §6.2.2 for servers; §4.6 for clients that allowed no push.
+            // Push streams: §6.2.2 for servers; §4.6 for clients that did not allow pushes.
             0x01 if self.role == Role::Server => {
                 return Err(ConnectionError::new(
                     Code::STREAM_CREATION_ERROR,
@@ -133,14 +133,14 @@ impl Connection {
         if place.replace(stream).is_some() {
             return Err(ConnectionError::new(
                 Code::STREAM_CREATION_ERROR,
-                "a second stream of a type of which there can be one",
+                "a second stream of a type that can exist only once",
             ));
         }
         Ok(Some(kind))
     }
 }
 
-/// What it means that a stream ended (RFC 9114 §6.2, §6.2.1, RFC 9204 §4.2).
+/// Handles the end of a stream (RFC 9114 §6.2, §6.2.1, RFC 9204 §4.2).
 fn ended(kind: &Unidirectional, end: ReadEnd) -> Result<bool, ConnectionError> {
     match (kind, end) {
         (Unidirectional::Type { .. }, _) => Ok(false),

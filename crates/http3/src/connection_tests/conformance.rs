@@ -1,4 +1,4 @@
-//! The transport in memory, on which HTTP/3 is tested, meets the requirements.
+//! The in-memory transport that HTTP/3 is tested on fulfils the contract of the trait.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::link::Link;
 use crate::conformance::{CHUNK, Harness, Notice, STREAMS, check};
 use crate::{Role, Transport};
 
-/// What one end has noticed before.
+/// What one endpoint has reported before.
 #[derive(Default)]
 struct Seen {
     opened: [u64; 4],
@@ -84,6 +84,6 @@ impl Harness for Memory {
 }
 
 #[test]
-fn the_transport_in_memory_meets_every_requirement() {
+fn the_in_memory_transport_passes_the_conformance_tests() {
     check(Memory::new);
 }

@@ -1,4 +1,4 @@
-//! A client and a server that exchange messages over transports that split them in different ways.
+//! A client and a server that exchange messages, however the transport splits the data into chunks.
 
 use bytes::{Bytes, BytesMut};
 use clearway_units::Random;
@@ -9,7 +9,7 @@ use super::link::{End, Link};
 use super::pair::{drive, events, plain};
 use crate::{Code, Config, Connection, Event, Role, SendError};
 
-/// Sends one body and then trailers, as fast as the transport lets it.
+/// Sends one body and then trailers, as fast as the transport allows.
 #[derive(Default)]
 struct Sender {
     body: Bytes,
@@ -179,8 +179,8 @@ proptest! {
     }
 }
 
-/// The application reads the very bytes that the transport delivered, and the transport gets the
-/// very bytes that the application sent.
+/// Bodies are not copied: the application reads the allocation that the transport delivered, and the
+/// transport gets the allocation that the application sent.
 #[test]
 fn content_is_never_copied() {
     let mut link = Link::default();
@@ -219,7 +219,7 @@ fn connected(client: Config, server: Config) -> (Link, Connection, Connection) {
     (link, client, server)
 }
 
-/// RFC 9114 §7.2.8, §7.2.4.1, §6.2.3: each kind of reserved value is sent once, and no peer minds.
+/// RFC 9114 §7.2.8, §7.2.4.1, §6.2.3: each kind of reserved value is sent once, and peers ignore it.
 #[test]
 fn reserved_values_are_sent() {
     let (mut link, client, server) = connected(Config::default(), Config::default());
@@ -230,7 +230,7 @@ fn reserved_values_are_sent() {
     assert_eq!(link.streams(), [2, 3]);
 }
 
-/// RFC 9114 §4.2.2: not more than the peer accepts.
+/// RFC 9114 §4.2.2: a field section larger than the peer accepts is not sent.
 #[test]
 fn section_4_2_2_the_peers_limit_is_respected() {
     let small = Config { max_field_section_size: 200, ..plain() };
@@ -242,7 +242,7 @@ fn section_4_2_2_the_peers_limit_is_respected() {
     assert_eq!(link.streams(), [2, 3]);
 }
 
-/// RFC 9114 §5.2: a graceful end.
+/// RFC 9114 §5.2: graceful shutdown.
 #[test]
 fn section_5_2_shutdown() {
     let (mut link, mut client, mut server) = connected(plain(), plain());

@@ -1,4 +1,4 @@
-//! What a peer can make us keep or do.
+//! Limits on the memory and the work that a peer can cause.
 
 use super::pair::{Alone, control, data, frame, frame_header, plain, request, response};
 use crate::qpack::Decoder;
@@ -22,7 +22,7 @@ fn status_on(alone: &mut Alone, stream: u64) -> String {
     status
 }
 
-/// RFC 9114 §4.2.2: 431, whether the frame is too long or its decoded contents are too large.
+/// RFC 9114 §4.2.2: 431, whether the frame is too long or the decoded field section is too large.
 #[test]
 fn section_4_2_2_large_requests_are_answered_with_431() {
     let expanding = request("GET", &[("a", &"0".repeat(200))]);
@@ -60,7 +60,7 @@ fn large_responses_and_trailers_are_stream_errors() {
 }
 
 #[test]
-fn incomplete_field_sections_have_a_common_budget() {
+fn incomplete_field_sections_share_one_limit() {
     let config = Config { max_buffered_field_sections: 1000, ..plain() };
     let mut server = Alone::new(Role::Server, config);
     let part = [frame_header(0x01, 500), vec![0; 400]].concat();
@@ -80,7 +80,7 @@ fn incomplete_field_sections_have_a_common_budget() {
 }
 
 #[test]
-fn complete_field_sections_give_their_budget_back() {
+fn complete_field_sections_no_longer_count_toward_the_limit() {
     let config = Config { max_buffered_field_sections: 100, ..plain() };
     let mut server = Alone::new(Role::Server, config);
     server.link.sizes = vec![3];
@@ -122,23 +122,23 @@ fn answered(server: &mut Alone) {
     connection.send_response(&mut transport, stream, &response, true).unwrap();
 }
 
-/// Requests that are cancelled, by whatever means, are counted (RFC 9114 §10.5).
+/// Requests that are cancelled in any way are counted (RFC 9114 §10.5).
 #[test]
 fn section_10_5_cancel_storms_are_excessive_load() {
-    for spoil in [cancelled, malformed, stopped] {
+    for waste in [cancelled, malformed, stopped] {
         let config = Config { max_cancelled_requests: 10, ..plain() };
         let mut server = Alone::new(Role::Server, config);
         for _ in 0..10 {
-            spoil(&mut server);
+            waste(&mut server);
         }
         assert_eq!(server.close_code(), None);
-        spoil(&mut server);
+        waste(&mut server);
         assert_eq!(server.close_code(), Some(Code::EXCESSIVE_LOAD));
     }
 }
 
 #[test]
-fn answered_requests_pay_for_cancelled_ones() {
+fn completed_requests_make_up_for_cancelled_ones() {
     let config = Config { max_cancelled_requests: 10, ..plain() };
     let mut server = Alone::new(Role::Server, config);
     for _ in 0..100 {
@@ -165,7 +165,7 @@ fn interim_responses_are_counted() {
 }
 
 #[test]
-fn goaway_floods_make_one_event() {
+fn a_goaway_flood_causes_one_event() {
     let mut client = Alone::client();
     let mut frames = Vec::new();
     for id in (0..60u8).rev().filter(|id| id % 4 == 0) {
@@ -182,7 +182,7 @@ fn goaway_floods_make_one_event() {
     );
 }
 
-/// Content stays with the transport until the application asks for it.
+/// Content stays in the transport until the application reads it.
 #[test]
 fn content_is_not_read_ahead() {
     let mut server = Alone::server();
@@ -202,7 +202,7 @@ fn content_is_not_read_ahead() {
 }
 
 #[test]
-fn empty_data_frames_are_no_content() {
+fn empty_data_frames_carry_no_content() {
     let mut server = Alone::server();
     let stream = server.open_bidirectional(&request("POST", &[("content-length", "0")]));
     for _ in 0..1000 {

@@ -1,4 +1,4 @@
-//! Two transports in memory that are each other's peer.
+//! Two in-memory transports that are each other's peer.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,7 +13,7 @@ pub(super) struct Half {
     pub(super) finished: bool,
     pub(super) reset: Option<u64>,
     pub(super) stopped: Option<u64>,
-    /// The reader has seen the end or the reset.
+    /// The reader knows of the end or of the reset.
     pub(super) end_is_known: bool,
     /// A write took less than it was given.
     pub(super) is_blocked: bool,
@@ -25,7 +25,7 @@ impl Half {
     }
 }
 
-/// What both ends share. Streams are keyed by ID and by who sends.
+/// The state that both endpoints share. Streams are keyed by their ID and their sender.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) halves: BTreeMap<(u64, bool), Half>,
@@ -61,7 +61,7 @@ impl Default for Link {
 }
 
 impl Link {
-    /// A link that splits data into pieces of `sizes` and holds `window` bytes per direction.
+    /// A link that cuts what it moves into `sizes` and holds `window` bytes per direction.
     pub(super) fn narrow(sizes: Vec<usize>, window: usize) -> Self {
         Self { sizes, window, ..Self::default() }
     }
@@ -109,7 +109,7 @@ pub(super) struct End<'a> {
     is_server: bool,
 }
 
-/// The end of a stream of which nothing is known.
+/// The result of reading a stream that does not exist.
 const GONE: ReadEnd = ReadEnd::Reset(Code::REQUEST_CANCELLED.get());
 
 impl End<'_> {

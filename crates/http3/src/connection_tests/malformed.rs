@@ -15,7 +15,7 @@ fn read_all(alone: &mut Alone, stream: u64) -> (Vec<Event>, Vec<u8>) {
     (events, content)
 }
 
-/// The application of the server sees nothing of the request, and both directions are abandoned.
+/// The server's application sees no event of the request, and both directions are abandoned.
 #[track_caller]
 fn assert_unseen(parts: &[&[u8]], code: Code) {
     let mut server = Alone::server();
@@ -28,7 +28,7 @@ fn assert_unseen(parts: &[&[u8]], code: Code) {
     assert!(server.connection.is_idle());
 }
 
-/// The last event is `Failed` with H3_MESSAGE_ERROR, and `Finished` never comes.
+/// The last event is `Failed` with H3_MESSAGE_ERROR, and there is no `Finished`.
 #[track_caller]
 fn assert_fails(alone: &mut Alone, stream: u64) {
     let (events, _) = read_all(alone, stream);
@@ -80,7 +80,7 @@ fn section_4_1_incomplete_request() {
     assert_unseen(&[&[0x21, 0x00]], Code::REQUEST_INCOMPLETE);
 }
 
-/// RFC 9114 §4.1.2: content-length and the DATA frames agree at the end, wherever it comes.
+/// RFC 9114 §4.1.2: content-length and the DATA frames must agree at the end, wherever the end is.
 #[test]
 fn section_4_1_2_content_length_of_requests() {
     let head = |length: &str| request("POST", &[("content-length", length)]);
@@ -118,7 +118,7 @@ fn section_4_1_2_surplus_content_is_not_read() {
     assert!(matches!(events.last(), Some(Event::Failed { .. })), "{events:?}");
 }
 
-/// The same when the end arrives separately, after everything was read.
+/// The same if the end of the stream arrives alone, after everything has been read.
 #[test]
 fn section_4_1_2_content_length_with_a_late_empty_end() {
     let mut server = Alone::server();
@@ -146,7 +146,7 @@ fn section_4_1_2_content_length_of_responses() {
     assert_finishes(&mut client_hearing("GET", &[head("3"), data(b"123")]), 0);
 }
 
-/// RFC 9114 §4.1.2: responses that never have content can have a content-length.
+/// RFC 9114 §4.1.2: responses without content by definition can still have a content-length.
 #[test]
 fn section_4_1_2_responses_without_content() {
     let length = ("content-length", "10");
@@ -204,7 +204,7 @@ fn section_4_1_1_reset_before_the_request() {
 }
 
 #[test]
-fn a_reset_overtakes_content_that_is_not_read() {
+fn a_reset_is_reported_before_unread_content() {
     let mut server = Alone::server();
     let stream = server.open_bidirectional(&[request("POST", &[]), data(b"12345")].concat());
     assert_eq!(server.events().len(), 2);
@@ -221,7 +221,7 @@ fn a_reset_overtakes_content_that_is_not_read() {
     assert!(connection.is_idle());
 }
 
-/// RFC 9114 §4.1: a response that was received before the end of the request is kept.
+/// RFC 9114 §4.1: a response that arrives before the end of the request is not discarded.
 #[test]
 fn section_4_1_a_stopped_request_can_have_its_response() {
     let mut client = Alone::client_with("CONNECT");

@@ -8,12 +8,12 @@ use crate::frame::{put_frame, put_varint};
 use crate::qpack::Encoder;
 use crate::{Code, Config, Connection, Event, Role};
 
-/// A configuration without random contents.
+/// A configuration that sends no random reserved values.
 pub(super) fn plain() -> Config {
     Config { grease: false, ..Config::default() }
 }
 
-/// Reports all events of the transport to a connection.
+/// Calls every `on_*` method that the connection's transport could have a reason for.
 pub(super) fn drive(connection: &mut Connection, link: &mut Link) {
     let role = connection.role();
     connection.on_streams_available(&mut link.end(role));
@@ -32,7 +32,7 @@ pub(super) fn events(connection: &mut Connection) -> Vec<Event> {
     std::iter::from_fn(|| connection.next_event()).collect()
 }
 
-/// One connection against a peer that the test writes by hand.
+/// One connection whose peer's bytes the test writes by hand.
 pub(super) struct Alone {
     pub(super) connection: Connection,
     pub(super) link: Link,
@@ -109,7 +109,7 @@ impl Alone {
         stream
     }
 
-    /// Lets the connection read, and returns its events.
+    /// Lets the connection read, and returns what it made of it.
     pub(super) fn events(&mut self) -> Vec<Event> {
         drive(&mut self.connection, &mut self.link);
         let events = events(&mut self.connection);
@@ -161,7 +161,7 @@ pub(super) fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
     frame(0x01, &encoder.finish())
 }
 
-/// The HEADERS frame of a request with `fields` in addition to the pseudo-header fields.
+/// The HEADERS frame of a request with `fields` after the pseudo-header fields.
 pub(super) fn request(method: &str, fields: &[(&str, &str)]) -> Vec<u8> {
     let pseudo =
         [(":method", method), (":scheme", "https"), (":authority", "a.example"), (":path", "/")];
@@ -176,7 +176,7 @@ pub(super) fn data(payload: &[u8]) -> Vec<u8> {
     frame(0x00, payload)
 }
 
-/// A control stream that begins as it must.
+/// A control stream with a valid beginning.
 pub(super) fn control(frames: &[u8]) -> Vec<u8> {
     [&[0x00, 0x04, 0x00], frames].concat()
 }

@@ -1,4 +1,4 @@
-//! Anything can arrive, in any pieces.
+//! Any input, in any chunks.
 
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ enum Step {
     Read(usize, usize),
 }
 
-/// Bytes that are nothing, or frames that are nearly right.
+/// Arbitrary bytes, or frames that are almost valid.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let bytes = proptest::collection::vec(any::<u8>(), 0..30);
     let small = bytes.clone().prop_flat_map(|payload| {
@@ -76,7 +76,7 @@ fn take(alone: &mut Alone, step: Step) {
         Step::Unidirectional(bytes) => {
             alone.open_unidirectional(&bytes);
         }
-        // A server that does this gets a connection error at once, which would hide all else.
+        // A server that does this is told off at once, which would hide all else.
         Step::Bidirectional(bytes) if !is_server => {
             alone.open_bidirectional(&bytes);
         }
@@ -118,7 +118,7 @@ fn take(alone: &mut Alone, step: Step) {
     }
 }
 
-/// What the connection makes of `stream`, with content joined and without `Data`.
+/// The events of the connection for `stream`, with content joined and without `Data`.
 fn heard(role: Role, stream: &[u8], sizes: &[usize], fin: bool) -> Vec<String> {
     let mut alone = match role {
         Role::Server => Alone::server(),

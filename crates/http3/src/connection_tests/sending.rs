@@ -1,4 +1,4 @@
-//! What the sending methods reject, and what they do when the transport is full or the peer sent STOP_SENDING.
+//! What the sending methods reject, and what they do when the transport is full or the peer stops them.
 
 use bytes::Bytes;
 use http::{HeaderMap, Response};
@@ -48,7 +48,7 @@ fn messages_are_sent_in_order() {
     assert_eq!(connection.finish(&mut end, stream), Err(SendError::StreamClosed));
 }
 
-/// RFC 9114 §4.1.2: we send no malformed message either.
+/// RFC 9114 §4.1.2: we do not send malformed messages either.
 #[test]
 fn section_4_1_2_content_length_is_kept() {
     let (mut server, stream) = serving("GET");
@@ -173,7 +173,7 @@ fn roles_and_limits_are_checked() {
     ));
 }
 
-/// RFC 9114 §6.2.1: SETTINGS go out as soon as there is a stream for them, and all of them.
+/// RFC 9114 §6.2.1: SETTINGS is sent, completely, as soon as there is a stream for it.
 #[test]
 fn section_6_2_1_settings_wait_for_a_stream() {
     let mut server = Alone::new(Role::Server, plain());

@@ -13,7 +13,7 @@ fn both() -> [Alone; 2] {
 }
 
 #[test]
-fn settings_are_reported() {
+fn settings_are_told() {
     for mut alone in both() {
         alone.open_unidirectional(&[0x00, 0x04, 0x03, 0x06, 0x43, 0xe8]);
         let expected = Settings { max_field_section_size: Some(1000), ..Settings::default() };
@@ -34,7 +34,7 @@ fn section_6_2_1_missing_settings() {
     }
 }
 
-/// RFC 9114 §7.2.4: SETTINGS comes once; and §7.2.4.1 for its contents.
+/// RFC 9114 §7.2.4: SETTINGS is sent once; §7.2.4.1: its contents.
 #[test]
 fn section_7_2_4_settings() {
     for mut alone in both() {
@@ -100,7 +100,7 @@ fn section_6_2_2_push_streams() {
     assert_closes(&mut client, Code::ID_ERROR);
 }
 
-/// RFC 9114 §7.2.3: no push was promised or allowed that could be cancelled.
+/// RFC 9114 §7.2.3: there is no promised or allowed push that could be cancelled.
 #[test]
 fn section_7_2_3_cancel_push() {
     for mut alone in both() {
@@ -123,7 +123,7 @@ fn section_7_2_7_max_push_id() {
     assert_closes(&mut server, Code::ID_ERROR);
 }
 
-/// RFC 9114 §7.1: a payload is exactly its fields.
+/// RFC 9114 §7.1: a payload contains exactly its fields.
 #[test]
 fn section_7_1_wrong_lengths() {
     for payload in [&[][..], &[0x40], &[0, 0], &[0; 9]] {
@@ -191,7 +191,7 @@ fn section_6_2_1_our_control_stream_is_stopped() {
     }
 }
 
-/// RFC 9114 §6.2: unknown streams are no error, nor are streams that end before their type.
+/// RFC 9114 §6.2: neither unknown streams nor streams that end before their type are errors.
 #[test]
 fn section_6_2_unknown_streams() {
     for mut alone in both() {
@@ -217,7 +217,7 @@ fn section_6_1_server_opens_a_bidirectional_stream() {
     assert_closes(&mut client, Code::STREAM_CREATION_ERROR);
 }
 
-/// RFC 9204 §2.2, §4.3, §4.4: each stream's own error.
+/// RFC 9204 §2.2, §4.3, §4.4: each stream has its own error code.
 #[test]
 fn qpack_errors_have_their_codes() {
     let mut server = Alone::server();
@@ -233,7 +233,7 @@ fn qpack_errors_have_their_codes() {
     }
 }
 
-/// RFC 9114 §4.1: sequences of frames that make no message.
+/// RFC 9114 §4.1: frame sequences that are not a valid message.
 #[test]
 fn section_4_1_invalid_sequences() {
     let (head, trailers) = (request("POST", &[]), headers(&[("x", "1")]));
@@ -268,7 +268,7 @@ fn section_4_4_frames_in_a_tunnel() {
     assert_eq!(client.close_code(), None);
 }
 
-/// RFC 9114 §7.2.6, §5.2: whose IDs, and that they do not grow.
+/// RFC 9114 §7.2.6, §5.2: the type of ID that each role sends, and that IDs do not increase.
 #[test]
 fn section_5_2_goaway() {
     for id in [1, 2, 3] {
@@ -286,7 +286,7 @@ fn section_5_2_goaway() {
     }
 }
 
-/// RFC 9114 §9: unknown frames are skipped wherever they are, without being kept.
+/// RFC 9114 §9: unknown frames are skipped anywhere, without being buffered.
 #[test]
 fn section_9_unknown_frames_are_skipped() {
     let unknown = frame(0x21, &[7; 1000]);
@@ -318,7 +318,7 @@ fn section_9_unknown_frames_are_skipped() {
 }
 
 #[test]
-fn section_9_unknown_frames_on_a_cut_control_stream() {
+fn section_9_unknown_frames_on_a_control_stream_in_chunks() {
     let mut server = Alone::server();
     server.link.sizes = vec![7, 1];
     server.open_unidirectional(&control(&[frame(0x21, &[7; 1000]), frame(0x07, &[3])].concat()));
@@ -327,7 +327,7 @@ fn section_9_unknown_frames_on_a_cut_control_stream() {
 }
 
 #[test]
-fn a_closed_connection_reports_nothing_more() {
+fn a_closed_connection_reports_no_more_events() {
     let mut server = Alone::new(Role::Server, plain());
     let stream = server.open_bidirectional(&request("GET", &[]));
     server.open_bidirectional(&data(b""));

@@ -1,15 +1,15 @@
-/// What the content of a message may be.
+/// The rule for the content of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ContentRule {
-    /// As long as the content-length field announces; any length without one.
+    /// The length in the content-length field; any length if there is no such field.
     Length(Option<u64>),
-    /// No content, whatever content-length announces (RFC 9110 §6.4.1).
+    /// Never any content, whatever content-length says (RFC 9110 §6.4.1).
     None,
     /// The data of a CONNECT tunnel, to which content-length does not apply (RFC 9110 §9.3.6).
     Tunnel,
 }
 
-/// Compares the content of one message with its announced length (RFC 9114 §4.1.2).
+/// Counts the content of one message and checks it against its rule (RFC 9114 §4.1.2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Content {
     rule: ContentRule,
@@ -25,12 +25,12 @@ impl Content {
         matches!(self.rule, ContentRule::Tunnel)
     }
 
-    /// How much content there was.
+    /// How many bytes of content there were so far.
     pub(crate) const fn length(&self) -> u64 {
         self.length
     }
 
-    /// How much content there must be, if that is known.
+    /// How many bytes of content there must be, if that is known.
     pub(crate) const fn announced(&self) -> Option<u64> {
         match self.rule {
             ContentRule::Length(announced) => announced,
@@ -39,7 +39,7 @@ impl Content {
         }
     }
 
-    /// Whether `more` bytes would still be within the announced length.
+    /// Whether `more` bytes would still be within what was announced.
     pub(crate) fn admits(&self, more: u64) -> bool {
         let length = self.length.saturating_add(more);
         self.announced().is_none_or(|announced| length <= announced)

@@ -1,7 +1,7 @@
-//! Rules for single fields, the same for what we send and what we receive.
+//! Rules for single fields, which apply to both sent and received messages.
 
 /// Whether a field only has a meaning for one HTTP/1.1 connection: forbidden in HTTP/3
-/// (RFC 9114 §4.2, RFC 9110 §7.6.1). `te` is treated apart.
+/// (RFC 9114 §4.2, RFC 9110 §7.6.1). `te` is handled separately.
 pub(super) fn is_connection_specific(name: &[u8]) -> bool {
     matches!(
         name,
@@ -9,7 +9,7 @@ pub(super) fn is_connection_specific(name: &[u8]) -> bool {
     )
 }
 
-/// Whether `te` has the only value it may have, in the only place where it may be: request headers
+/// Whether `value` is the only value that `te` may have; the field is allowed in request headers only
 /// (RFC 9114 §4.2).
 pub(super) fn is_trailers(value: &[u8]) -> bool {
     value.eq_ignore_ascii_case(b"trailers")

@@ -16,8 +16,8 @@ pub(crate) enum SectionKind {
     Trailers,
 }
 
-/// Collects a received field section, and rejects malformed parts as soon as they are decoded (RFC 9114 §4.1.2, §4.2,
-/// §4.3).
+/// Collects a received field section and rejects it at the first malformed field
+/// (RFC 9114 §4.1.2, §4.2, §4.3).
 #[derive(Debug)]
 pub(crate) struct FieldSection {
     kind: SectionKind,
@@ -63,7 +63,7 @@ impl FieldSection {
         }
         self.pseudo_fields_over = true;
         self.check_field(field)?;
-        // Refuses upper case, among others.
+        // Rejects upper case, among other characters.
         let name = HeaderName::from_lowercase(field.name)
             .map_err(|_| StreamError::malformed("a field name has an invalid character"))?;
         if name == COOKIE && self.kind == SectionKind::Request {
@@ -88,32 +88,32 @@ impl FieldSection {
         Ok(())
     }
 
-    /// The rules for fields with a meaning for the message's framing.
+    /// Checks fields that affect the framing of the message.
     fn check_field(&mut self, field: Field<'_>) -> Result<(), StreamError> {
         if fields::is_connection_specific(field.name) {
             return Err(StreamError::malformed("a field is specific to HTTP/1.1 connections"));
         }
         let is_request = self.kind == SectionKind::Request;
         match field.name {
-            b"te" if !is_request || !fields::is_trailers(field.value) => {
-                Err(StreamError::malformed("te is not allowed here, or not only \"trailers\""))
-            }
+            b"te" if !is_request || !fields::is_trailers(field.value) => Err(
+                StreamError::malformed("te is not allowed here, or its value is not \"trailers\""),
+            ),
             b"content-length" if self.kind != SectionKind::Trailers => {
                 let length = fields::parse_content_length(field.value)
                     .ok_or(StreamError::malformed("content-length is not a number"))?;
                 match self.content_length.replace(length) {
                     None => Ok(()),
-                    Some(_) => Err(StreamError::malformed("content-length comes twice")),
+                    Some(_) => Err(StreamError::malformed("content-length appears twice")),
                 }
             }
             b"host" if is_request && self.fields.contains_key(HOST) => {
-                Err(StreamError::malformed("host comes twice"))
+                Err(StreamError::malformed("host appears twice"))
             }
             _ => Ok(()),
         }
     }
 
-    /// Joins the cookie lines that compression splits (RFC 9114 §4.2.1).
+    /// Joins the cookie field lines that were split for compression (RFC 9114 §4.2.1).
     fn join_cookie(&mut self, field: Field<'_>) {
         let (cookie, sensitive) = self.cookie.get_or_insert_default();
         if !cookie.is_empty() {
@@ -151,7 +151,7 @@ impl FieldSection {
             _ => return Err(StreamError::malformed("a pseudo-header field is not defined here")),
         };
         if is_repeated {
-            return Err(StreamError::malformed("a pseudo-header field comes twice"));
+            return Err(StreamError::malformed("a pseudo-header field appears twice"));
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl FieldSection {
         self.fields
     }
 
-    /// The response that a header section stands for.
+    /// Converts a header section to a response.
     pub(crate) fn into_response(self) -> Result<Response<()>, StreamError> {
         let status = self.status.ok_or(StreamError::malformed("a response has no :status"))?;
         // RFC 9114 §4.5: no upgrade, so no 101.
@@ -175,7 +175,7 @@ impl FieldSection {
         Ok(response)
     }
 
-    /// The request that a header section stands for.
+    /// Converts a header section to a request.
     pub(crate) fn into_request(mut self) -> Result<Request<()>, StreamError> {
         if let Some((cookie, sensitive)) = self.cookie.take() {
             self.append(COOKIE, &cookie, sensitive)?;

@@ -9,20 +9,20 @@ const fn malformed(reason: &'static str) -> SendError {
     SendError::Malformed { reason }
 }
 
-/// The number in content-length, if there is that field.
+/// The number in the content-length field, if there is one.
 pub(crate) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, SendError> {
     let mut values = headers.get_all(CONTENT_LENGTH).iter();
     let Some(value) = values.next() else { return Ok(None) };
     match (fields::parse_content_length(value.as_bytes()), values.next()) {
         (Some(length), None) => Ok(Some(length)),
-        _ => Err(malformed("content-length is not one number")),
+        _ => Err(malformed("content-length is not a single number")),
     }
 }
 
 /// Encodes a request's header section (RFC 9114 §4.3.1).
 ///
-/// `:authority` comes from the URI, or from `host`, which itself is not sent (§4.3.1 prefers `:authority`). The scheme is
-/// https unless the URI has another.
+/// `:authority` is taken from the URI, otherwise from `host`; `host` itself is not sent
+/// (§4.3.1 prefers `:authority`). The scheme is https unless the URI says otherwise.
 pub(crate) fn encode_request(request: &Request<()>) -> Result<Encoder, SendError> {
     let mut encoder = Encoder::new();
     let method = request.method();
@@ -41,7 +41,9 @@ pub(crate) fn encode_request(request: &Request<()>) -> Result<Encoder, SendError
     encoder.field(b":method", method.as_str().as_bytes(), false);
     if method == Method::CONNECT {
         if uri.port_u16().is_none() || uri.scheme().is_some() || uri.path_and_query().is_some() {
-            return Err(malformed("CONNECT needs host and port and nothing else"));
+            return Err(malformed(
+                "the target of CONNECT must be a host and a port and nothing else",
+            ));
         }
         encoder.field(b":authority", authority, false);
     } else {
@@ -54,7 +56,7 @@ pub(crate) fn encode_request(request: &Request<()>) -> Result<Encoder, SendError
         }
         encoder.field(b":scheme", uri.scheme_str().unwrap_or("https").as_bytes(), false);
         encoder.field(b":authority", authority, false);
-        // A path of only a query, "?q", still begins with a slash.
+        // A target that has only a query, "?q", still needs a path that begins with a slash.
         if path.starts_with('?') {
             encoder.field(b":path", format!("/{path}").as_bytes(), false);
         } else {

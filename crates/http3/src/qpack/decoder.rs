@@ -9,18 +9,18 @@ use super::{FIELD_OVERHEAD, huffman, integer, static_table};
 pub(crate) struct Field<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) value: &'a [u8],
-    /// Never to be indexed (RFC 9204 §7.1.3).
+    /// Whether the field must never be indexed (RFC 9204 §7.1.3).
     pub(crate) sensitive: bool,
 }
 
-/// Why a section was not decoded.
+/// The reason that a field section was not decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DecodeFailure<E> {
     /// It is not a field section that a peer may send us: QPACK_DECOMPRESSION_FAILED.
     Invalid(&'static str),
-    /// Its fields are larger than the limit.
+    /// The fields are larger than the limit.
     TooLarge,
-    /// Whoever receives the fields refused one.
+    /// The receiver of the fields rejected one.
     Refused(E),
 }
 
@@ -33,7 +33,7 @@ impl<E> From<IntegerError> for DecodeFailure<E> {
     }
 }
 
-/// Decodes field sections (RFC 9204 §4.5). Kept between sections for its buffers.
+/// Decodes field sections (RFC 9204 §4.5). Reused for several sections, to keep its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     name: Vec<u8>,
@@ -78,7 +78,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Decodes one field line: the size of its name and value, which is at most `left`.
+    /// Decodes one field line and returns the size of its name and value, which is at most `left`.
     fn field_line<E>(
         &mut self,
         reader: &mut Reader<'_>,
@@ -149,8 +149,9 @@ fn static_entry<E>(
     if !is_static {
         return Err(DecodeFailure::Invalid("a field line refers to the dynamic table"));
     }
-    let (name, value) = static_table::entry(index)
-        .ok_or(DecodeFailure::Invalid("a field line refers to no entry of the static table"))?;
+    let (name, value) = static_table::entry(index).ok_or(DecodeFailure::Invalid(
+        "a field line refers to an entry that the static table does not have",
+    ))?;
     Ok((name.as_bytes(), value.as_bytes()))
 }
 

@@ -15,7 +15,7 @@ impl Encoder {
         Self { section: vec![0, 0], size: 0 }
     }
 
-    /// Adds a field. A `sensitive` one is marked so that intermediaries never index it (§7.1.3).
+    /// Adds a field. A `sensitive` one tells intermediaries never to index it (§7.1.3).
     pub(crate) fn field(&mut self, name: &[u8], value: &[u8], sensitive: bool) {
         let length = (name.len() as u64).saturating_add(value.len() as u64);
         self.size = self.size.saturating_add(length).saturating_add(FIELD_OVERHEAD);

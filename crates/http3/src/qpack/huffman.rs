@@ -1,9 +1,10 @@
 //! The Huffman code for string literals (RFC 7541 Appendix B).
 //!
-//! The code is canonical: codes of one length are consecutive numbers in the order of their symbols, and shorter codes
-//! come first. So the lengths define the code, and the compiler computes all tables here from them.
+//! The code is canonical: codes of one length are consecutive numbers in the order of their
+//! symbols, and shorter codes come first. So the lengths determine the code, and all tables here are
+//! computed from them at compile time.
 
-/// How many bits the code of each byte has, and at the end that of EOS.
+/// The length in bits of the code of each byte, followed by that of EOS.
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
     28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5,
@@ -25,9 +26,9 @@ const LONGEST: usize = 30;
 const CODES: [u32; 257] = Tables::NEW.codes;
 /// The symbols in the order of their codes.
 const SYMBOLS: [u16; 257] = Tables::NEW.symbols;
-/// For each length: where codes of this length end, aligned to the left of 32 bits.
+/// For each length: the end of the codes of this length, left-aligned in 32 bits.
 const ENDS: [u64; LONGEST + 1] = Tables::NEW.ends;
-/// For each length: what to subtract from a code to have its place in [`SYMBOLS`].
+/// For each length: what to subtract from a code to get its index in [`SYMBOLS`].
 const BASES: [u32; LONGEST + 1] = Tables::NEW.bases;
 /// For the first 8 bits of the input: symbol and length if the code is that short, else length 0.
 const SHORT: [(u8, u8); 256] = Tables::NEW.short;
@@ -86,12 +87,12 @@ impl Tables {
     }
 }
 
-/// Why a string cannot be decoded.
+/// The reason that a string cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HuffmanError {
-    /// It contains EOS or its padding is not the start of EOS (RFC 7541 §5.2).
+    /// The string contains EOS, or its padding is not the start of EOS (RFC 7541 §5.2).
     Invalid,
-    /// It is longer than the limit.
+    /// The string is longer than the limit.
     TooLarge,
 }
 
@@ -126,7 +127,7 @@ pub(crate) fn encode(text: &[u8], output: &mut Vec<u8>) {
     }
 }
 
-/// Appends what `input` encodes to `output`, at most `limit` bytes.
+/// Decodes `input` and appends the result to `output`, at most `limit` bytes.
 pub(crate) fn decode(input: &[u8], limit: usize, output: &mut Vec<u8>) -> Result<(), HuffmanError> {
     let mut rest = input.iter();
     // The next `available` bits of the input are the highest of `window`.
@@ -138,7 +139,7 @@ pub(crate) fn decode(input: &[u8], limit: usize, output: &mut Vec<u8>) -> Result
             window |= u64::from(byte).wrapping_shl(56u32.saturating_sub(available));
             available = available.saturating_add(8);
         }
-        // Ones after the end make padding look like the start of EOS, and nothing else.
+        // With ones after the end, the padding looks like the start of EOS and not like any other symbol.
         let padded = window | u64::MAX.checked_shr(available).unwrap_or(0);
         let (symbol, length) = symbol_at(padded);
         if length > available {

@@ -1,5 +1,4 @@
-//! The peer's QPACK streams (RFC 9204 §4.2), as far as they are allowed to be used without a dynamic
-//! table.
+//! The peer's QPACK streams (RFC 9204 §4.2), limited to what is allowed without a dynamic table.
 
 use super::integer::Continuation;
 use crate::{Code, ConnectionError};
@@ -17,7 +16,7 @@ pub(crate) fn check_encoder_instructions(bytes: &[u8]) -> Result<(), ConnectionE
     ))
 }
 
-/// Reads the decoder stream (§4.4), which may be cut anywhere.
+/// Reads the decoder stream (§4.4), in chunks that may end anywhere.
 #[derive(Debug, Default)]
 pub(crate) struct DecoderInstructions {
     /// A Stream Cancellation whose stream ID is not complete.
@@ -25,8 +24,8 @@ pub(crate) struct DecoderInstructions {
 }
 
 impl DecoderInstructions {
-    /// Checks the next part of the stream. Only Stream Cancellation can be right: our encoder
-    /// inserts nothing, so there is nothing to acknowledge.
+    /// Checks the next part of the stream. Only Stream Cancellation is valid: our encoder inserts
+    /// nothing, so there is nothing to acknowledge.
     pub(crate) fn check(&mut self, bytes: &[u8]) -> Result<(), ConnectionError> {
         let error = |reason| ConnectionError::new(Code::QPACK_DECODER_STREAM_ERROR, reason);
         for &byte in bytes {

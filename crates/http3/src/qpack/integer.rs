@@ -2,12 +2,12 @@
 
 use clearway_wire::{Reader, VarInt};
 
-/// Why there is no integer.
+/// The reason that an integer cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IntegerError {
-    /// The input ends inside it.
+    /// The input ends inside the integer.
     Truncated,
-    /// It has more than 62 bits, or more bytes than such an integer can need.
+    /// The integer has more than 62 bits, or more bytes than a 62-bit integer can need.
     TooLarge,
 }
 
@@ -20,15 +20,15 @@ pub(crate) struct Continuation {
 }
 
 impl Continuation {
-    /// Looks at the first byte, of which the low `prefix` bits (1 to 8) count: the integer, or what
-    /// to give the following bytes to.
+    /// Parses the first byte, whose low `prefix` bits (1 to 8) belong to the integer. Returns the
+    /// integer, or the continuation that takes the following bytes.
     pub(crate) fn begin(first: u8, prefix: u32) -> Result<u64, Self> {
         let mask = 0xffu8.checked_shr(8u32.saturating_sub(prefix)).unwrap_or(0);
         let value = u64::from(first & mask);
         if first & mask == mask { Err(Self { value, shift: 0 }) } else { Ok(value) }
     }
 
-    /// Adds the next byte: the integer if it is complete.
+    /// Adds the next byte and returns the integer once it is complete.
     pub(crate) fn push(&mut self, byte: u8) -> Result<Option<u64>, IntegerError> {
         if self.shift > 56 {
             return Err(IntegerError::TooLarge);
@@ -44,7 +44,7 @@ impl Continuation {
     }
 }
 
-/// Reads an integer whose first byte, already read, has `prefix` bits of it.
+/// Reads an integer whose `prefix` lowest bits are in `first`, the byte already read.
 pub(crate) fn decode(first: u8, prefix: u32, reader: &mut Reader<'_>) -> Result<u64, IntegerError> {
     let mut continuation = match Continuation::begin(first, prefix) {
         Ok(value) => return Ok(value),
@@ -58,7 +58,7 @@ pub(crate) fn decode(first: u8, prefix: u32, reader: &mut Reader<'_>) -> Result<
     }
 }
 
-/// Appends `value` with a `prefix`-bit prefix whose byte also holds the bits of `flags`.
+/// Appends `value` with a `prefix`-bit prefix; `flags` gives the other bits of the first byte.
 pub(crate) fn encode(output: &mut Vec<u8>, flags: u8, prefix: u32, value: u64) {
     let mask = 0xffu8.checked_shr(8u32.saturating_sub(prefix)).unwrap_or(0);
     let Some(mut rest) = value.checked_sub(u64::from(mask)) else {

@@ -1,4 +1,4 @@
-//! The static table (RFC 9204 Appendix A) and the way to find a field in it.
+//! The static table (RFC 9204 Appendix A) and the search for a field in it.
 
 /// Name and value of every entry, by index.
 const ENTRIES: [(&str, &str); 99] = [
@@ -144,14 +144,14 @@ const fn compare(left: &[u8], right: &[u8]) -> i32 {
     left.len() as i32 - right.len() as i32
 }
 
-/// What the table has for a field.
+/// The best match of the table for a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Match {
-    /// Name and value, at this index.
+    /// The name and the value match the entry at this index.
     Field(u64),
-    /// Only the name, at this index.
+    /// Only the name matches the entry at this index.
     Name(u64),
-    /// Nothing.
+    /// No entry has this name.
     None,
 }
 

@@ -7,26 +7,26 @@ use crate::{DecodeError, EncodeError, PacketNumber, Reader, VarInt, Writer};
 pub struct Ack<'a> {
     /// The largest acknowledged packet number.
     pub largest: PacketNumber,
-    /// ACK Delay as sent: not yet scaled by the exponent.
+    /// The ACK Delay field as encoded: not scaled by the exponent.
     pub delay: VarInt,
-    /// Packets below `largest` in the first range.
+    /// How many packets below `largest` are in the first range.
     pub(crate) first_range: VarInt,
     /// How many (gap, length) pairs follow.
     pub(crate) range_count: VarInt,
-    /// Those pairs, encoded; validated.
+    /// The encoded (gap, length) pairs, already validated.
     pub(crate) ranges: &'a [u8],
-    /// The counts, if the frame is of type 0x03.
+    /// The ECN counts, if the frame is of type 0x03.
     pub ecn: Option<EcnCounts>,
 }
 
 /// ECN counts of an ACK frame (RFC 9000 §19.3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EcnCounts {
-    /// Packets received with ECT(0).
+    /// How many packets were received with ECT(0).
     pub ect0: VarInt,
-    /// Packets received with ECT(1).
+    /// How many packets were received with ECT(1).
     pub ect1: VarInt,
-    /// Packets received with CE.
+    /// How many packets were received with CE.
     pub ce: VarInt,
 }
 
@@ -56,8 +56,8 @@ impl EcnCounts {
 impl<'a> Ack<'a> {
     pub(super) const TYPE: u8 = 0x02;
     pub(super) const TYPE_WITH_ECN: u8 = 0x03;
-    /// The most ranges that a frame written here can have: the first and what a two-byte ACK Range
-    /// Count can count.
+    /// The largest number of ranges in a frame written here: the first range and as many as a two-byte
+    /// ACK Range Count can count.
     const MAX_RANGES: usize = 1 << 14;
 
     pub(super) fn decode(reader: &mut Reader<'a>, with_ecn: bool) -> Result<Self, DecodeError> {
@@ -72,7 +72,7 @@ impl<'a> Ack<'a> {
             .checked_sub(first_range.get())
             .ok_or(DecodeError::invalid("First ACK Range", "reaches below packet number 0"))?;
         let start = reader.rest();
-        // Each turn takes at least two bytes from the reader: the count cannot make this spin.
+        // Each iteration takes at least two bytes from the reader, so that the count cannot prolong the loop.
         for _ in 0..range_count.get() {
             smallest = decode_range(reader, smallest)?.1;
         }
@@ -82,14 +82,14 @@ impl<'a> Ack<'a> {
         Ok(Self { largest, delay, first_range, range_count, ranges, ecn })
     }
 
-    /// The acknowledged packet numbers, from the largest range down. Never empty; ranges neither
-    /// touch nor overlap.
+    /// The acknowledged packet numbers in descending ranges. Never empty; ranges are neither adjacent
+    /// nor overlapping.
     pub fn ranges(&self) -> AckRanges<'a> {
         let smallest = self.largest.get().saturating_sub(self.first_range.get());
         AckRanges { next: Some((self.largest.get(), smallest)), pairs: Reader::new(self.ranges) }
     }
 
-    /// Writes the frame, its type included, or nothing.
+    /// Writes the whole frame with its type, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.encoded_len())?;
         writer.u8(self.wire_type())?;
@@ -101,7 +101,7 @@ impl<'a> Ack<'a> {
         self.ecn.map_or(Ok(()), |ecn| ecn.encode(writer))
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         1_usize
             .saturating_add(VarInt::saturating(self.largest.get()).encoded_len())
@@ -126,7 +126,7 @@ impl<'a> Ack<'a> {
     /// `delay` is already scaled by the exponent. At most 2^14 ranges are written.
     ///
     /// # Errors
-    /// Not even one range fits, there is none, or a range is out of order. Nothing was written.
+    /// `ranges` is empty, not even one range fits, or a range is out of order. Nothing was written.
     pub fn encode_ranges(
         writer: &mut Writer<'_>,
         delay: VarInt,
@@ -187,12 +187,12 @@ impl<'a> Ack<'a> {
     }
 }
 
-/// `larger - smaller`, an error if they are in the wrong order.
+/// `larger - smaller`, or an error if they are in the wrong order.
 fn difference(larger: u64, smaller: u64) -> Result<VarInt, EncodeError> {
     larger.checked_sub(smaller).and_then(VarInt::new).ok_or(EncodeError)
 }
 
-/// Moves all that was written from `position` on up by one byte.
+/// Moves everything written from `position` on up by one byte.
 fn insert_byte(writer: &mut Writer<'_>, position: usize) -> Result<(), EncodeError> {
     writer.u8(0)?;
     let moved = writer.filled_mut().get_mut(position..).ok_or(EncodeError)?;
@@ -200,7 +200,7 @@ fn insert_byte(writer: &mut Writer<'_>, position: usize) -> Result<(), EncodeErr
     Ok(())
 }
 
-/// Fills in the ACK Range Count: in one byte if that holds it, else in two.
+/// Fills in the ACK Range Count: in one byte if it fits, otherwise in two.
 fn set_range_count(
     writer: &mut Writer<'_>,
     position: usize,
@@ -215,8 +215,8 @@ fn set_range_count(
     Ok(())
 }
 
-/// Reads a (gap, length) pair: the largest and the smallest packet number of the range below the one
-/// that ends at `smallest`.
+/// Reads a (gap, length) pair and returns the largest and the smallest packet number of its range, which
+/// is the next one below the range that ends at `smallest`.
 fn decode_range(reader: &mut Reader<'_>, smallest: u64) -> Result<(u64, u64), DecodeError> {
     let gap = VarInt::decode(reader, "Gap")?;
     let length = VarInt::decode(reader, "ACK Range Length")?;
@@ -233,7 +233,7 @@ fn decode_range(reader: &mut Reader<'_>, smallest: u64) -> Result<(u64, u64), De
 /// The ranges of an [`Ack`], from the largest down.
 #[derive(Clone, Debug)]
 pub struct AckRanges<'a> {
-    /// Largest and smallest packet number of the range that comes next.
+    /// The largest and the smallest packet number of the next range.
     next: Option<(u64, u64)>,
     pairs: Reader<'a>,
 }

@@ -103,7 +103,7 @@ fn ranges_out_of_order_are_refused() {
         &[],
         &[range(2, 3), range(2, 3)],
         &[range(2, 3), range(5, 5)],
-        // These two touch: there is no packet number between them.
+        // These two are adjacent: there is no packet number between them.
         &[range(2, 3), range(1, 1)],
         &[RangeInclusive::new(PacketNumber::MAX, PacketNumber::ZERO)],
     ];
@@ -128,7 +128,7 @@ fn a_two_byte_count_starts_with_the_sixty_fifth_range() {
 }
 
 #[test]
-fn no_space_is_too_much_or_too_little_for_the_wider_count() {
+fn a_two_byte_count_works_in_any_space() {
     let ecn = Some(EcnCounts::default());
     let ranges = || (0..70).rev().map(|index| range(index * 2, index * 2));
     for space in 9..200_usize {
@@ -145,7 +145,7 @@ fn no_space_is_too_much_or_too_little_for_the_wider_count() {
 }
 
 #[test]
-fn not_more_ranges_than_a_two_byte_count_holds() {
+fn at_most_as_many_ranges_as_a_two_byte_count_holds() {
     let ranges = (0..20_000).rev().map(|index| range(index * 2, index * 2));
     let mut buffer = vec![0; 65_000];
     let mut writer = Writer::new(&mut buffer);

@@ -4,11 +4,11 @@ use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
 /// CONNECTION_CLOSE (RFC 9000 §19.19): by the transport (0x1c) or by the application (0x1d).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionClose<'a> {
-    /// The error code; `kind` determines the space that it belongs to.
+    /// The error code; `kind` determines whether it is a transport or an application code.
     pub error_code: VarInt,
     /// Whether the transport or the application closed the connection.
     pub kind: CloseKind,
-    /// Text for people; not necessarily UTF-8.
+    /// The reason phrase, meant for people; not necessarily UTF-8.
     pub reason: &'a [u8],
 }
 
@@ -17,7 +17,7 @@ pub struct ConnectionClose<'a> {
 pub enum CloseKind {
     /// The transport, because of a frame of this type (0 if unknown).
     Transport {
-        /// The type of the frame that caused it.
+        /// The type of the frame that caused the error.
         frame_type: VarInt,
     },
     /// The application.
@@ -41,7 +41,7 @@ impl<'a> ConnectionClose<'a> {
         Ok(Self { error_code, kind: CloseKind::Application, reason })
     }
 
-    /// Writes the frame, its type included, or nothing.
+    /// Writes the whole frame with its type, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.encoded_len())?;
         writer.u8(self.wire_type())?;
@@ -53,7 +53,7 @@ impl<'a> ConnectionClose<'a> {
         writer.bytes(self.reason)
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         let frame_type_len = match self.kind {
             CloseKind::Transport { frame_type } => frame_type.encoded_len(),

@@ -4,9 +4,9 @@ use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
 /// CRYPTO (RFC 9000 §19.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crypto<'a> {
-    /// Where in the crypto stream the data belongs. `offset + data.len()` fits in 62 bits.
+    /// The offset of the data in the crypto stream. `offset + data.len()` fits in 62 bits.
     pub offset: VarInt,
-    /// TLS messages.
+    /// The data: a part of the TLS messages.
     pub data: &'a [u8],
 }
 
@@ -22,14 +22,14 @@ impl<'a> Crypto<'a> {
         Ok(Self { offset, data })
     }
 
-    /// Bytes before the data in a frame of `length` bytes of data.
+    /// How many bytes precede the data in a frame with `length` bytes of data.
     pub fn header_len(offset: VarInt, length: usize) -> usize {
         1_usize
             .saturating_add(offset.encoded_len())
             .saturating_add(length_varint(length).encoded_len())
     }
 
-    /// Writes all of a frame but its data, whose space of `length` bytes it returns.
+    /// Writes a frame except its data, and returns the space of `length` bytes for the data.
     ///
     /// # Errors
     /// The frame does not fit, or the data would end beyond 2^62 - 1. Nothing was written.
@@ -48,13 +48,13 @@ impl<'a> Crypto<'a> {
         writer.reserve(length)
     }
 
-    /// Writes the frame, its type included, or nothing.
+    /// Writes the whole frame with its type, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         Self::encode_in_place(writer, self.offset, self.data.len())?.copy_from_slice(self.data);
         Ok(())
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         Self::header_len(self.offset, self.data.len()).saturating_add(self.data.len())
     }

@@ -4,7 +4,7 @@ use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
 /// DATA_BLOCKED (RFC 9000 §19.12).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DataBlocked {
-    /// The limit that blocks, in bytes.
+    /// The connection flow control limit at which the sender is blocked, in bytes.
     pub limit: VarInt,
 }
 
@@ -15,12 +15,12 @@ impl DataBlocked {
         Ok(Self { limit: VarInt::decode(reader, "Maximum Data")? })
     }
 
-    /// Writes the frame, its type included, or nothing.
+    /// Writes the whole frame with its type, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         encode_varints(writer, Self::TYPE, &self.fields())
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         varints_len(&self.fields())
     }

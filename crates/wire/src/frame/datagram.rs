@@ -20,14 +20,14 @@ impl<'a> Datagram<'a> {
         Ok(Self { data: reader.length_prefixed("Datagram Data")? })
     }
 
-    /// Bytes before the data: in a frame with a Length field for `length` bytes of data, or, if
-    /// `length` is `None`, in one without that field.
+    /// How many bytes precede the data: in a frame with a Length field for `length` bytes of data, or,
+    /// if `length` is `None`, in a frame without that field.
     pub fn header_len(length: Option<usize>) -> usize {
         let length_len = length.map_or(0, |length| length_varint(length).encoded_len());
         1_usize.saturating_add(length_len)
     }
 
-    /// Writes the frame, its type and a Length field included, or nothing.
+    /// Writes the whole frame with its type and a Length field, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.encoded_len())?;
         writer.u8(Self::TYPE_WITH_LENGTH)?;
@@ -43,7 +43,7 @@ impl<'a> Datagram<'a> {
         writer.bytes(self.data)
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         Self::header_len(Some(self.data.len())).saturating_add(self.data.len())
     }

@@ -4,7 +4,7 @@ use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
 /// MAX_DATA (RFC 9000 §19.9).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MaxData {
-    /// Bytes that may be sent on the connection.
+    /// How many bytes may be sent on the connection in total.
     pub maximum: VarInt,
 }
 
@@ -15,12 +15,12 @@ impl MaxData {
         Ok(Self { maximum: VarInt::decode(reader, "Maximum Data")? })
     }
 
-    /// Writes the frame, its type included, or nothing.
+    /// Writes the whole frame with its type, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         encode_varints(writer, Self::TYPE, &self.fields())
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         varints_len(&self.fields())
     }

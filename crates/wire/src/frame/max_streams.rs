@@ -4,9 +4,9 @@ use crate::{DecodeError, Direction, EncodeError, Reader, VarInt, Writer};
 /// MAX_STREAMS (RFC 9000 §19.11); the count is at most 2^60.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MaxStreams {
-    /// The direction of the streams.
+    /// Whether the limit applies to bidirectional or unidirectional streams.
     pub direction: Direction,
-    /// How many may be opened over the connection's life.
+    /// How many streams of that type may be opened over the lifetime of the connection.
     pub maximum: VarInt,
 }
 
@@ -21,12 +21,12 @@ impl MaxStreams {
         Ok(Self { direction, maximum: decode_stream_count(reader)? })
     }
 
-    /// Writes the frame, its type included, or nothing.
+    /// Writes the whole frame with its type, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         encode_varints(writer, self.wire_type(), &[self.maximum])
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         varints_len(&[self.maximum])
     }

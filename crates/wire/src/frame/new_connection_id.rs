@@ -4,13 +4,13 @@ use crate::{ConnectionId, DecodeError, EncodeError, Reader, ResetToken, VarInt, 
 /// bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewConnectionId {
-    /// The ID's number.
+    /// The sequence number of the connection ID.
     pub sequence: VarInt,
-    /// IDs below this number are to be retired.
+    /// Connection IDs with sequence numbers below this one must be retired.
     pub retire_prior_to: VarInt,
-    /// The ID.
+    /// The connection ID.
     pub id: ConnectionId,
-    /// The token of a stateless reset that uses this ID.
+    /// The stateless reset token for this connection ID.
     pub reset_token: ResetToken,
 }
 
@@ -31,7 +31,7 @@ impl NewConnectionId {
         Ok(Self { sequence, retire_prior_to, id, reset_token })
     }
 
-    /// Writes the frame, its type included, or nothing.
+    /// Writes the whole frame with its type, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(self.encoded_len())?;
         writer.u8(Self::TYPE)?;
@@ -41,7 +41,7 @@ impl NewConnectionId {
         writer.bytes(self.reset_token.as_bytes())
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         // The type and the Length field take a byte each.
         2_usize

@@ -20,14 +20,14 @@ fn on_the_wire() {
 }
 
 #[test]
-fn retiring_more_than_there_are() {
+fn retire_prior_to_above_the_sequence_number_is_an_error() {
     assert!(decode(&hex(&format!("18 02 02 01 aa {TOKEN}"))).is_ok());
     let invalid = DecodeError::invalid("Retire Prior To", "is above the Sequence Number");
     assert_eq!(decode(&hex(&format!("18 02 03 01 aa {TOKEN}"))), Err(invalid));
 }
 
 #[test]
-fn connection_ids_of_forbidden_length() {
+fn connection_ids_of_invalid_length_are_errors() {
     let empty = DecodeError::invalid("Connection ID Length", "is zero");
     assert_eq!(decode(&hex(&format!("18 02 01 00 {TOKEN}"))), Err(empty));
     let id = "aa".repeat(21);

@@ -3,14 +3,14 @@ use crate::{EncodeError, Reader, Writer};
 /// A run of PADDING frames (RFC 9000 §19.1): `length` zero bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Padding {
-    /// The number of PADDING frames, of one byte each.
+    /// How many PADDING frames there are, each of one byte.
     pub length: usize,
 }
 
 impl Padding {
     pub(super) const TYPE: u8 = 0x00;
 
-    /// Takes all the zero bytes that follow the first, which has been read.
+    /// Reads all the zero bytes that follow the first, which has already been read.
     pub(super) fn decode(reader: &mut Reader<'_>) -> Self {
         let following = reader.rest().iter().take_while(|byte| **byte == 0).count();
         reader.skip(following);
@@ -22,7 +22,7 @@ impl Padding {
         writer.zeros(self.length)
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub const fn encoded_len(&self) -> usize {
         self.length
     }

@@ -3,28 +3,28 @@ use crate::{DecodeError, EncodeError, Reader, Writer};
 /// PATH_RESPONSE (RFC 9000 §19.18).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathResponse {
-    /// The challenge's bytes.
+    /// The bytes of the PATH_CHALLENGE that this frame answers.
     pub data: [u8; 8],
 }
 
 impl PathResponse {
     pub(super) const TYPE: u8 = 0x1b;
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub const ENCODED_LEN: usize = 9;
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self { data: reader.array("Data")? })
     }
 
-    /// Writes the frame, its type included, or nothing.
+    /// Writes the whole frame with its type, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         writer.require(Self::ENCODED_LEN)?;
         writer.u8(Self::TYPE)?;
         writer.bytes(&self.data)
     }
 
-    /// Bytes that [`Self::encode`] writes: always [`Self::ENCODED_LEN`].
+    /// How many bytes [`Self::encode`] writes: always [`Self::ENCODED_LEN`].
     pub const fn encoded_len(&self) -> usize {
         Self::ENCODED_LEN
     }

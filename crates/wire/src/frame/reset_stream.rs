@@ -1,14 +1,14 @@
 use super::{encode_varints, varints_len};
 use crate::{DecodeError, EncodeError, Reader, StreamId, VarInt, Writer};
 
-/// RESET_STREAM (RFC 9000 §19.4): the sender of a stream gives it up.
+/// RESET_STREAM (RFC 9000 §19.4): the sender of a stream abandons it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResetStream {
     /// The stream.
     pub stream_id: StreamId,
-    /// Why, in the application's words.
+    /// The application error code for the reset.
     pub error_code: VarInt,
-    /// The stream's size in bytes.
+    /// The final size of the stream in bytes.
     pub final_size: VarInt,
 }
 
@@ -23,12 +23,12 @@ impl ResetStream {
         })
     }
 
-    /// Writes the frame, its type included, or nothing.
+    /// Writes the whole frame with its type, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         encode_varints(writer, Self::TYPE, &self.fields())
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         varints_len(&self.fields())
     }

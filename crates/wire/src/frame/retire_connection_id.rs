@@ -4,7 +4,7 @@ use crate::{DecodeError, EncodeError, Reader, VarInt, Writer};
 /// RETIRE_CONNECTION_ID (RFC 9000 §19.16).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetireConnectionId {
-    /// The number of the ID that is no longer used.
+    /// The sequence number of the connection ID that is no longer used.
     pub sequence: VarInt,
 }
 
@@ -15,12 +15,12 @@ impl RetireConnectionId {
         Ok(Self { sequence: VarInt::decode(reader, "Sequence Number")? })
     }
 
-    /// Writes the frame, its type included, or nothing.
+    /// Writes the whole frame with its type, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         encode_varints(writer, Self::TYPE, &self.fields())
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         varints_len(&self.fields())
     }

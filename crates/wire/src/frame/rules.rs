@@ -2,14 +2,14 @@ use super::{CloseKind, Frame};
 use crate::PacketType;
 
 impl Frame<'_> {
-    /// Whether a packet with this frame asks for an acknowledgment (RFC 9002 §2): all do, except
-    /// ACK, PADDING and CONNECTION_CLOSE.
+    /// Whether this frame is ack-eliciting (RFC 9002 §2): all frames are, except ACK, PADDING and
+    /// CONNECTION_CLOSE.
     pub fn is_ack_eliciting(&self) -> bool {
         !matches!(self, Self::Ack(_) | Self::Padding(_) | Self::ConnectionClose(_))
     }
 
-    /// Whether a packet with this frame counts toward bytes in flight (RFC 9002 §2): if it is
-    /// ack-eliciting or has a PADDING frame.
+    /// Whether this frame makes a packet count toward bytes in flight (RFC 9002 §2): ack-eliciting
+    /// frames and PADDING do.
     pub fn counts_in_flight(&self) -> bool {
         self.is_ack_eliciting() || matches!(self, Self::Padding(_))
     }
@@ -27,7 +27,7 @@ impl Frame<'_> {
     }
 
     /// Whether the frame may be in a packet of this type (RFC 9000 §12.4, table 3, and §12.5). If it
-    /// may not, that is a connection error of type PROTOCOL_VIOLATION.
+    /// must not, its arrival is a connection error of type PROTOCOL_VIOLATION.
     ///
     /// For 0-RTT this follows §12.5, which also names RETIRE_CONNECTION_ID as impossible there.
     pub fn is_allowed_in(&self, packet_type: PacketType) -> bool {

@@ -6,7 +6,7 @@ use crate::{DecodeError, EncodeError, Reader, StreamId, VarInt, Writer};
 pub struct StopSending {
     /// The stream.
     pub stream_id: StreamId,
-    /// Why, in the application's words.
+    /// The application error code for the request to stop.
     pub error_code: VarInt,
 }
 
@@ -20,12 +20,12 @@ impl StopSending {
         })
     }
 
-    /// Writes the frame, its type included, or nothing.
+    /// Writes the whole frame with its type, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         encode_varints(writer, Self::TYPE, &self.fields())
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         varints_len(&self.fields())
     }

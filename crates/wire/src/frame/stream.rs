@@ -6,9 +6,9 @@ use crate::{DecodeError, EncodeError, Reader, StreamId, VarInt, Writer};
 pub struct Stream<'a> {
     /// The stream.
     pub stream_id: StreamId,
-    /// Where in the stream the data belongs. `offset + data.len()` fits in 62 bits.
+    /// The offset of the data in the stream. `offset + data.len()` fits in 62 bits.
     pub offset: VarInt,
-    /// The stream ends after this data.
+    /// Whether the stream ends after this data.
     pub fin: bool,
     /// The data.
     pub data: &'a [u8],
@@ -37,8 +37,8 @@ impl<'a> Stream<'a> {
         Ok(Self { stream_id, offset, fin: wire_type & Self::FIN != 0, data })
     }
 
-    /// Bytes before the data: in a frame with a Length field for `length` bytes of data, or, if
-    /// `length` is `None`, in one without that field.
+    /// How many bytes precede the data: in a frame with a Length field for `length` bytes of data, or,
+    /// if `length` is `None`, in a frame without that field.
     pub fn header_len(stream_id: StreamId, offset: VarInt, length: Option<usize>) -> usize {
         let offset_len = if offset == VarInt::ZERO { 0 } else { offset.encoded_len() };
         let length_len = length.map_or(0, |length| length_varint(length).encoded_len());
@@ -48,7 +48,7 @@ impl<'a> Stream<'a> {
             .saturating_add(length_len)
     }
 
-    /// Writes all of a frame but its data, whose space of `length` bytes it returns.
+    /// Writes a frame except its data, and returns the space of `length` bytes for the data.
     ///
     /// Without `explicit_length` the frame has no Length field: its data ends where the packet ends,
     /// so it has to be the packet's last frame.
@@ -79,7 +79,7 @@ impl<'a> Stream<'a> {
         writer.reserve(length)
     }
 
-    /// Writes the frame, its type and a Length field included, or nothing.
+    /// Writes the whole frame with its type and a Length field, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         let (offset, length) = (self.offset, self.data.len());
         Self::encode_in_place(writer, self.stream_id, offset, length, self.fin, true)?
@@ -87,7 +87,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         Self::header_len(self.stream_id, self.offset, Some(self.data.len()))
             .saturating_add(self.data.len())

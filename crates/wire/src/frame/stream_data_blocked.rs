@@ -6,7 +6,7 @@ use crate::{DecodeError, EncodeError, Reader, StreamId, VarInt, Writer};
 pub struct StreamDataBlocked {
     /// The stream.
     pub stream_id: StreamId,
-    /// The limit that blocks, in bytes.
+    /// The stream's flow control limit at which the sender is blocked, in bytes.
     pub limit: VarInt,
 }
 
@@ -20,12 +20,12 @@ impl StreamDataBlocked {
         })
     }
 
-    /// Writes the frame, its type included, or nothing.
+    /// Writes the whole frame with its type, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         encode_varints(writer, Self::TYPE, &self.fields())
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         varints_len(&self.fields())
     }

@@ -4,9 +4,9 @@ use crate::{DecodeError, Direction, EncodeError, Reader, VarInt, Writer};
 /// STREAMS_BLOCKED (RFC 9000 §19.14); the limit is at most 2^60.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamsBlocked {
-    /// The direction of the streams.
+    /// Whether the limit applies to bidirectional or unidirectional streams.
     pub direction: Direction,
-    /// The limit that blocks.
+    /// The stream limit at which the sender is blocked.
     pub limit: VarInt,
 }
 
@@ -21,12 +21,12 @@ impl StreamsBlocked {
         Ok(Self { direction, limit: decode_stream_count(reader)? })
     }
 
-    /// Writes the frame, its type included, or nothing.
+    /// Writes the whole frame with its type, or nothing.
     pub fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
         encode_varints(writer, self.wire_type(), &[self.limit])
     }
 
-    /// Bytes that [`Self::encode`] writes.
+    /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         varints_len(&[self.limit])
     }

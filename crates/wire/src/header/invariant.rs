@@ -1,32 +1,32 @@
 use super::is_long;
 use crate::{DecodeError, Reader, Version};
 
-/// What can be read of a packet of any version of QUIC (RFC 8999 §5).
+/// The header fields that a packet of any version of QUIC has (RFC 8999 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Invariant<'a> {
     /// A long header.
     Long {
         /// The version; [`Version::NEGOTIATION`] for a Version Negotiation packet.
         version: Version,
-        /// Up to 255 bytes: other versions may have longer IDs than version 1.
+        /// The destination connection ID, of up to 255 bytes: other versions may have longer IDs than version 1.
         destination_connection_id: &'a [u8],
-        /// Up to 255 bytes.
+        /// The source connection ID, of up to 255 bytes.
         source_connection_id: &'a [u8],
-        /// What the version defines: all that follows.
+        /// The rest of the packet, whose format depends on the version.
         version_specific: &'a [u8],
     },
     /// A short header.
     Short {
-        /// As long as the receiver's connection IDs are.
+        /// The destination connection ID, with the length of the receiver's connection IDs.
         destination_connection_id: &'a [u8],
-        /// What the version defines: all that follows.
+        /// The rest of the packet, whose format depends on the version.
         version_specific: &'a [u8],
     },
 }
 
 impl<'a> Invariant<'a> {
-    /// Reads the header of the packet at the start of `datagram`. A short header does not contain the length of its
-    /// connection ID, so the receiver passes the length of the IDs that it issues.
+    /// Reads the header of the packet that `datagram` begins with. A short header does not state the
+    /// length of its connection ID, so the receiver states how long the ones that it issues are.
     pub fn decode(datagram: &'a [u8], short_connection_id_len: usize) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(datagram);
         if !is_long(reader.u8("Header Form")?) {
@@ -45,7 +45,7 @@ impl<'a> Invariant<'a> {
         })
     }
 
-    /// The destination connection ID, by which a packet finds its connection.
+    /// The destination connection ID, which identifies the connection of a packet.
     pub const fn destination_connection_id(&self) -> &'a [u8] {
         match self {
             Self::Long { destination_connection_id, .. }

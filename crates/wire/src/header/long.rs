@@ -8,33 +8,32 @@ pub struct LongHeader<'a> {
     pub packet_type: LongPacketType,
     /// The version; only version 1 can be written.
     pub version: Version,
-    /// The Destination Connection ID.
+    /// The destination connection ID.
     pub destination: ConnectionId,
-    /// The Source Connection ID.
+    /// The source connection ID.
     pub source: ConnectionId,
     /// An Initial's token, empty if there is none. Other types have no such field and ignore it.
     pub token: &'a [u8],
 }
 
-/// Where the fields of a long header are that are not yet final, in bytes from the start of the
-/// packet.
+/// The positions of the parts of a packet that are not final yet, in bytes from the start of the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LongHeaderOffsets {
-    /// The two bytes of the Length field, for [`set_length`].
+    /// The position of the two bytes of the Length field, for [`set_length`].
     pub length: usize,
-    /// The packet number.
+    /// The position of the packet number.
     pub packet_number: usize,
-    /// What follows the packet number.
+    /// The position after the packet number.
     pub payload: usize,
 }
 
-/// Bytes of the Length field as it is written here: enough for any packet of an Initial or Handshake
+/// The length in bytes of the Length field as it is written here: enough for any packet of an Initial or Handshake
 /// flight, and fixed, so that the payload can be written before its length is known.
 const LENGTH_LEN: usize = 2;
 const MAX_LENGTH: usize = 0x3fff;
 
 impl LongHeader<'_> {
-    /// Bytes that [`Self::encode`] writes with a packet number of `packet_number_len` bytes.
+    /// How many bytes [`Self::encode`] writes with a packet number of `packet_number_len` bytes.
     pub fn encoded_len(&self, packet_number_len: usize) -> usize {
         // First byte, version and two length bytes.
         7_usize
@@ -45,11 +44,11 @@ impl LongHeader<'_> {
             .saturating_add(packet_number_len)
     }
 
-    /// Writes the header with the Length field still zero and the last `packet_number_len` bytes (1 to
-    /// 4) of the packet number. The packet begins where the writer stood.
+    /// Writes the header with a Length field of zero and the last `packet_number_len` bytes (1 to 4) of
+    /// the packet number. The packet begins at the writer's current position.
     ///
     /// # Errors
-    /// It does not fit, `packet_number_len` is not 1 to 4, or the version is not known. Nothing was
+    /// The header does not fit, `packet_number_len` is not 1 to 4, or the version is not known. Nothing was
     /// written.
     pub fn encode(
         &self,
@@ -93,7 +92,7 @@ impl LongHeader<'_> {
     }
 }
 
-/// The two bits of the first byte that state how long the packet number is.
+/// The two bits of the first byte that encode the length of the packet number.
 pub(super) fn packet_number_len_bits(packet_number_len: usize) -> Result<u8, EncodeError> {
     match packet_number_len {
         1 => Ok(0),
@@ -104,8 +103,8 @@ pub(super) fn packet_number_len_bits(packet_number_len: usize) -> Result<u8, Enc
     }
 }
 
-/// Fills in the Length field of a packet that [`LongHeader::encode`] began: `length` counts all that
-/// follows the field, which is packet number, payload and authentication tag.
+/// Fills in the Length field of a packet that [`LongHeader::encode`] began: `length` counts everything
+/// after the field, which is the packet number, the payload and the authentication tag.
 ///
 /// # Errors
 /// `length` exceeds 16383 or `length_offset` does not lie in the packet. Nothing was written.

@@ -1,42 +1,42 @@
 use super::{Invariant, Retry, VersionNegotiation, has_fixed_bit, spin_bit};
 use crate::{ConnectionId, DecodeError, LongPacketType, PacketType, Reader, VarInt, Version};
 
-/// A packet's header as far as it can be read with header protection in place (RFC 9000 §17).
+/// The part of a packet's header that can be read while header protection is in place (RFC 9000 §17).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProtectedHeader<'a> {
     /// The first byte; its low bits are protected.
     pub first_byte: u8,
-    /// Whether the fixed bit is set. If it is not, a version 1 packet is to be dropped unless greasing
-    /// the bit was agreed on (RFC 9287).
+    /// Whether the fixed bit is set. If it is not, a version 1 packet must be discarded unless
+    /// greasing the bit was negotiated (RFC 9287).
     pub fixed_bit: bool,
-    /// Bytes of the packet. The next packet of the datagram begins after them; there is none after
-    /// anything but Initial, 0-RTT and Handshake packets.
+    /// The length of the packet in bytes. The next packet of the datagram begins after it; only Initial,
+    /// 0-RTT and Handshake packets can be followed by another.
     pub packet_len: usize,
-    /// The rest, by kind of packet.
+    /// The fields that depend on the type of the packet.
     pub kind: HeaderKind<'a>,
 }
 
-/// What a header has, by kind of packet.
+/// The header fields that depend on the type of the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeaderKind<'a> {
     /// An Initial, 0-RTT or Handshake packet (§17.2.2 to §17.2.4).
     Long {
         /// The packet type.
         packet_type: LongPacketType,
-        /// The version: one that this crate knows.
+        /// The version, which is one that this crate supports.
         version: Version,
-        /// The Destination Connection ID.
+        /// The destination connection ID.
         destination: ConnectionId,
-        /// The Source Connection ID.
+        /// The source connection ID.
         source: ConnectionId,
-        /// An Initial's token; empty if it has none, and for other types.
+        /// An Initial's token; empty if it has none, and for other packet types.
         token: &'a [u8],
         /// Where the packet number begins, in bytes from the start of the packet.
         packet_number_offset: usize,
     },
     /// A 1-RTT packet (§17.3.1).
     Short {
-        /// The Destination Connection ID.
+        /// The destination connection ID.
         destination: ConnectionId,
         /// The latency spin bit.
         spin: bool,
@@ -52,21 +52,21 @@ pub enum HeaderKind<'a> {
     UnknownVersion {
         /// The version.
         version: Version,
-        /// The Destination Connection ID, of up to 255 bytes.
+        /// The destination connection ID, of up to 255 bytes.
         destination: &'a [u8],
-        /// The Source Connection ID, of up to 255 bytes.
+        /// The source connection ID, of up to 255 bytes.
         source: &'a [u8],
     },
 }
 
 impl<'a> ProtectedHeader<'a> {
-    /// Reads the header of the packet at the start of `datagram`. A short header does not contain the length of its
-    /// connection ID, so the receiver passes the length of the IDs that it issues.
+    /// Reads the header of the packet that `datagram` begins with. A short header does not state the
+    /// length of its connection ID, so the receiver states how long the ones that it issues are.
     ///
     /// # Errors
-    /// The packet is truncated (its Length field is compared with the bytes that are left), has a connection ID longer
-    /// than 20 bytes in version 1, or is a malformed Retry or Version Negotiation. Such a packet has to be dropped, with
-    /// everything that follows it in the datagram.
+    /// The packet is truncated (its Length field is checked against the available bytes), has a
+    /// connection ID longer than 20 bytes in version 1, or is a malformed Retry or Version
+    /// Negotiation. Discard such a packet, together with the rest of the datagram.
     pub fn decode(datagram: &'a [u8], short_connection_id_len: usize) -> Result<Self, DecodeError> {
         let first_byte = Reader::new(datagram).u8("Header Form")?;
         let (packet_len, kind) = match Invariant::decode(datagram, short_connection_id_len)? {
@@ -105,7 +105,7 @@ impl<'a> ProtectedHeader<'a> {
         Ok(Self { first_byte, fixed_bit: has_fixed_bit(first_byte), packet_len, kind })
     }
 
-    /// The destination connection ID, by which the packet finds its connection.
+    /// The destination connection ID, which identifies the connection of the packet.
     pub fn destination(&self) -> &[u8] {
         match &self.kind {
             HeaderKind::Long { destination, .. } | HeaderKind::Short { destination, .. } => {

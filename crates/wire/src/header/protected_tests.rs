@@ -31,7 +31,7 @@ fn client_initial_of_the_rfc() {
     assert_eq!(ProtectedHeader::decode(&datagram[..1199], 8), Err(cut));
 }
 
-/// RFC 9001 §A.3: the whole packet, with another coalesced behind it.
+/// RFC 9001 §A.3: the whole packet, with another coalesced after it.
 #[test]
 fn server_initial_of_the_rfc() {
     let packet = hex("cf000000010008f067a5502a4262b500 4075c0d95a482cd0991cd25b0aac406a
@@ -102,7 +102,7 @@ fn connection_ids_of_twenty_one_bytes() {
     assert_eq!(ProtectedHeader::decode(&v1, 0), Err(invalid));
     let v1 = hex(&format!("e0 00000001 00 15 {long} 01 77"));
     assert_eq!(ProtectedHeader::decode(&v1, 0), Err(invalid));
-    // Version Negotiation has to be possible for versions with longer ones.
+    // Version Negotiation must be possible for versions with longer connection IDs.
     let other = hex(&format!("e0 00000002 15 {long} 01 aa 0177"));
     let header = ProtectedHeader::decode(&other, 0).unwrap();
     let kind = HeaderKind::UnknownVersion {
@@ -160,7 +160,7 @@ proptest! {
             prop_assert_eq!(result, Err(EncodeError));
             prop_assert_eq!(writer.written(), 0);
         }
-        // The packet comes second in its datagram: offsets count from its own start.
+        // The packet is the second in its datagram: offsets count from its own start.
         let mut buffer = vec![0; 5 + length + payload.len()];
         let mut writer = Writer::new(&mut buffer);
         writer.zeros(5).unwrap();
@@ -190,7 +190,7 @@ proptest! {
     fn any_bytes(datagram in bytes(300), version in 0_u8..3, short_len in 0_usize..25) {
         let mut datagram = datagram;
         for round in 0..2 {
-            // Once as it is, once with a version that leads further.
+            // Once unchanged, once with version 0 to 2, so that more of the header is decoded.
             if round == 1 && datagram.len() > 5 {
                 datagram[1..5].copy_from_slice(&[0, 0, 0, version]);
             }

@@ -1,16 +1,17 @@
 use super::{FIXED_BIT, LONG_FORM};
 use crate::{ConnectionId, DecodeError, EncodeError, Version, Writer};
 
-/// A Retry packet (RFC 9000 §17.2.5). Its integrity tag is not verified here, since that needs a key.
+/// A Retry packet (RFC 9000 §17.2.5). This crate does not verify its integrity tag; the owner of the keys
+/// does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Retry<'a> {
     /// The version.
     pub version: Version,
-    /// The Destination Connection ID.
+    /// The destination connection ID.
     pub destination: ConnectionId,
-    /// The Source Connection ID: the destination of the client's next Initial packet.
+    /// The source connection ID, to which the client sends its next Initial.
     pub source: ConnectionId,
-    /// What the client's next Initial has to show; never empty.
+    /// The token that the client's next Initial must carry; never empty.
     pub token: &'a [u8],
     /// The packet up to its integrity tag, for [`retry_pseudo_packet`].
     pub without_tag: &'a [u8],
@@ -19,13 +20,14 @@ pub struct Retry<'a> {
 }
 
 impl<'a> Retry<'a> {
-    /// Bytes of the Retry Integrity Tag.
+    /// The length of the Retry Integrity Tag in bytes.
     pub const INTEGRITY_TAG_LEN: usize = 16;
 
     /// Reads a Retry packet that takes up the whole datagram.
     ///
     /// # Errors
-    /// There is no room for the tag, or the token is empty: a client drops such a packet (RFC 9000 §17.2.5.2).
+    /// The packet is too short for the tag, or the token is empty: a client must discard such a packet
+    /// (RFC 9000 §17.2.5.2).
     pub(super) fn decode(
         datagram: &'a [u8],
         version: Version,
@@ -44,8 +46,9 @@ impl<'a> Retry<'a> {
         Ok(Self { version, destination, source, token, without_tag, integrity_tag: *tag })
     }
 
-    /// Writes a Retry packet up to its integrity tag, which the caller computes over [`retry_pseudo_packet`] of the written
-    /// bytes and appends. `unused` gives the four unused bits of the first byte, whose value is arbitrary.
+    /// Writes a Retry packet up to its integrity tag, which the caller computes over
+    /// [`retry_pseudo_packet`] of what was written, and appends. `unused` gives the four bits of the
+    /// first byte that have no meaning; they can have any value.
     ///
     /// # Errors
     /// The packet does not fit with its tag, or `token` is empty. Nothing was written.

@@ -5,26 +5,26 @@ use crate::{ConnectionId, EncodeError, PacketNumber, Writer};
 /// The header of a 1-RTT packet to be written (RFC 9000 §17.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShortHeader {
-    /// The Destination Connection ID.
+    /// The destination connection ID.
     pub destination: ConnectionId,
     /// The latency spin bit (RFC 9000 §17.4).
     pub spin: bool,
-    /// The phase of the keys that protect the packet.
+    /// The key phase of the keys that protect the packet.
     pub key_phase: bool,
 }
 
 impl ShortHeader {
-    /// Bytes that [`Self::encode`] writes with a packet number of `packet_number_len` bytes.
+    /// How many bytes [`Self::encode`] writes with a packet number of `packet_number_len` bytes.
     pub fn encoded_len(&self, packet_number_len: usize) -> usize {
         1_usize.saturating_add(self.destination.len()).saturating_add(packet_number_len)
     }
 
     /// Writes the header with the last `packet_number_len` bytes (1 to 4) of the packet number.
-    /// Returns where the packet number begins, in bytes from the start of the packet, which is where
-    /// the writer stood.
+    /// Returns where the packet number begins, in bytes from the start of the packet. The packet begins
+    /// at the writer's current position.
     ///
     /// # Errors
-    /// It does not fit or `packet_number_len` is not 1 to 4. Nothing was written.
+    /// The header does not fit or `packet_number_len` is not 1 to 4. Nothing was written.
     pub fn encode(
         &self,
         writer: &mut Writer<'_>,

@@ -4,15 +4,15 @@ use crate::{DecodeError, EncodeError, Version, Writer};
 /// A Version Negotiation packet (RFC 9000 §17.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VersionNegotiation<'a> {
-    /// The source connection ID of the packet that it answers: up to 255 bytes.
+    /// The source connection ID of the packet that this one answers, of up to 255 bytes.
     pub destination: &'a [u8],
-    /// The destination connection ID of the packet that it answers: up to 255 bytes.
+    /// The destination connection ID of the packet that this one answers, of up to 255 bytes.
     pub source: &'a [u8],
     versions: &'a [u8],
 }
 
 impl<'a> VersionNegotiation<'a> {
-    /// Reads the list of versions, all that follows the connection IDs.
+    /// Reads the list of versions, which is everything after the connection IDs.
     ///
     /// # Errors
     /// The list is empty or ends inside a version.
@@ -34,11 +34,11 @@ impl<'a> VersionNegotiation<'a> {
     }
 
     /// Writes a Version Negotiation packet. `destination` and `source` are those of the packet that it
-    /// answers, swapped. `unused` gives the six bits of the first byte that have no meaning; any value
-    /// will do.
+    /// answers, swapped. `unused` gives the six bits of the first byte that have no meaning; they can
+    /// have any value.
     ///
     /// # Errors
-    /// It does not fit, an ID has more than 255 bytes, or there is no version. Nothing was written.
+    /// The packet does not fit, an ID has more than 255 bytes, or there is no version. Nothing was written.
     pub fn encode(
         writer: &mut Writer<'_>,
         unused: u8,

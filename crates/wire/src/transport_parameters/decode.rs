@@ -8,7 +8,7 @@ type P = TransportParameters;
 pub(super) fn decode(bytes: &[u8], from: Initiator) -> Result<P, DecodeError> {
     let mut parameters = P::default();
     let mut reader = Reader::new(bytes);
-    // The identifiers that this crate knows are all below 64: one bit each for those that came.
+    // The identifiers that this crate knows are all below 64: one bit for each that has appeared.
     let mut seen = 0_u64;
     while !reader.is_empty() {
         let id = VarInt::decode(&mut reader, "Transport Parameter ID")?.get();
@@ -29,7 +29,8 @@ pub(super) fn decode(bytes: &[u8], from: Initiator) -> Result<P, DecodeError> {
             }
         }
     }
-    // A server without connection IDs cannot be distinguished from another at a second address.
+    // A server with zero-length connection IDs must not send preferred_address (RFC 9000 §18.2): at a
+    // second address its packets could not be told from those of another server.
     let has_no_id = parameters.initial_source_connection_id.is_some_and(|id| id.is_empty());
     if parameters.preferred_address.is_some() && has_no_id {
         let problem = "comes from a server without connection IDs";

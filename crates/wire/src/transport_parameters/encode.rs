@@ -77,7 +77,7 @@ fn append(output: &mut Vec<u8>, id: u64, value: &[u8]) {
 fn push_varint(output: &mut Vec<u8>, value: VarInt) {
     let mut space = [0; 8];
     let mut writer = Writer::new(&mut space);
-    // Eight bytes hold any of them.
+    // Eight bytes hold any integer.
     if value.encode(&mut writer).is_ok() {
         output.extend_from_slice(writer.filled());
     }

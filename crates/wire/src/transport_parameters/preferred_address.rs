@@ -11,12 +11,12 @@ pub struct PreferredAddress {
     pub ipv6: Option<SocketAddrV6>,
     /// The connection ID with sequence number 1; never empty.
     pub connection_id: ConnectionId,
-    /// Its stateless reset token.
+    /// The stateless reset token of that connection ID.
     pub stateless_reset_token: ResetToken,
 }
 
 impl PreferredAddress {
-    /// Bytes of the longest encoding.
+    /// The length of the longest encoding in bytes.
     pub(super) const MAX_ENCODED_LEN: usize = 24 + 1 + ConnectionId::MAX_LEN + ResetToken::LEN;
 
     pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
