@@ -48,7 +48,7 @@ pub(super) struct Books {
     pub(super) streams: Streams,
     pub(super) addresses: Addresses,
     pub(super) stage: Stage,
-    pub(super) hearing: Hearing,
+    pub(super) reception: Reception,
     pub(super) rtt: RttBooks,
     pub(super) probes: ProbeBooks,
     pub(super) delivery: Delivery,
@@ -95,18 +95,18 @@ pub(super) struct Stage {
 
 /// When the last packet was received, and since when the next is waited for (RFC 9000 §10.1).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hearing {
+pub(super) struct Reception {
     pub(super) silent_since: Timestamp,
     pub(super) has_sent_since: bool,
     /// Since when an ack-eliciting packet of each space waits for an ACK frame to be sent.
-    pub(super) owes_ack_since: [Option<Timestamp>; 3],
+    pub(super) ack_pending_since: [Option<Timestamp>; 3],
     /// The last packet of each space that came: when, and whether its number is the highest so far.
     pub(super) last: [Option<(Timestamp, bool)>; 3],
     /// The highest number of each space.
     pub(super) highest: [Option<u64>; 3],
 }
 
-impl Hearing {
+impl Reception {
     /// A packet came.
     pub(super) fn on_received(&mut self, now: Timestamp, space: SpaceId, number: u64) {
         self.silent_since = now;
@@ -174,7 +174,7 @@ impl Books {
             streams: Streams::default(),
             addresses: Addresses::default(),
             stage: Stage::default(),
-            hearing: Hearing::default(),
+            reception: Reception::default(),
             rtt,
             probes: ProbeBooks::default(),
             delivery: Delivery::default(),

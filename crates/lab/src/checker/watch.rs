@@ -123,11 +123,11 @@ impl Watch {
         let unique = books.ledger.send(space, packet.number.get(), entry);
         books.stage.has_application_keys |= space == SpaceId::Application;
         if contents.has_ack {
-            books.hearing.owes_ack_since[space as usize] = None;
+            books.reception.ack_pending_since[space as usize] = None;
         }
-        if contents.is_ack_eliciting && !books.hearing.has_sent_since {
-            books.hearing.has_sent_since = true;
-            books.hearing.silent_since = now;
+        if contents.is_ack_eliciting && !books.reception.has_sent_since {
+            books.reception.has_sent_since = true;
+            books.reception.silent_since = now;
         }
         if contents.is_in_flight && books.episode.is_open {
             books.episode.out += entry.bytes;
@@ -158,13 +158,13 @@ impl Watch {
         books.stage.is_peer_watched &= arrival != Arrival::Unknown;
         books.stage.has_opened = true;
         let space = space_of(packet.packet_type);
-        books.hearing.on_received(now, space, packet.number.get());
+        books.reception.on_received(now, space, packet.number.get());
         if books.side == Side::Server && space == SpaceId::Handshake {
             books.addresses.on_handshake_packet();
         }
         let mut sent_only = Ok(());
         let mut ranges = None;
-        let is_newest = books.hearing.is_newest(space);
+        let is_newest = books.reception.is_newest(space);
         let mut is_confirmed = books.stage.is_confirmed;
         // What is known already is not read again.
         let payload = if arrival == Arrival::Data { &[] } else { packet.payload };
@@ -197,7 +197,7 @@ impl Watch {
             books.probes.on_sign_of_life(now, base);
         }
         if is_ack_eliciting {
-            books.hearing.owes_ack_since[space as usize].get_or_insert(now);
+            books.reception.ack_pending_since[space as usize].get_or_insert(now);
         }
         self.own(Property::S7, sent_only)?;
         self.rules.on_received(self.on, &self.books, is_ack_eliciting)?;
@@ -304,7 +304,7 @@ impl Watch {
         books.now = now;
         books.stage.is_started = true;
         books.stage.is_peer_watched = true;
-        books.hearing.silent_since = now;
+        books.reception.silent_since = now;
     }
 
     pub(super) fn on_state(&mut self, now: Timestamp, state: ConnectionState) {
@@ -326,7 +326,7 @@ impl Watch {
         books.delivery.discard(space);
         books.probes.reset(now);
         books.stage.discarded[space as usize] = true;
-        books.hearing.owes_ack_since[space as usize] = None;
+        books.reception.ack_pending_since[space as usize] = None;
         books.rounds.spoil();
     }
 
@@ -356,7 +356,7 @@ impl Watch {
             self.books.ledger.leave_address();
             self.rules.on_moved(&self.books);
         }
-        let verdict = match is_there || self.books.hearing.is_news(now) {
+        let verdict = match is_there || self.books.reception.is_news(now) {
             true => Ok(()),
             false => Err("a packet that came late moved the path to where it came from".to_owned()),
         };

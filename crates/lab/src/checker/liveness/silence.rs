@@ -20,11 +20,11 @@ impl Rule for Silence {
             return Ok(());
         }
         let limit = timeout.max(3 * books.probe_timeout()) + SLACK;
-        let silent = books.now.saturating_since(books.hearing.silent_since);
+        let silent = books.now.saturating_since(books.reception.silent_since);
         if silent > limit {
             return Err(format!("the peer has been silent for {silent:?}; the limit is {limit:?}"));
         }
-        let deadline = settled.deadline.map(|at| at.saturating_since(books.hearing.silent_since));
+        let deadline = settled.deadline.map(|at| at.saturating_since(books.reception.silent_since));
         if deadline.is_none_or(|after| after > limit) {
             return Err(format!("the peer is not given up {limit:?} after it was last heard"));
         }

@@ -29,7 +29,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: S2,
         id: "S2",
-        meaning: "Nothing that counts in flight is sent beyond the window, but for probes.",
+        meaning: "Nothing that counts in flight is sent beyond the window, except probes.",
         method: "own bytes in flight and size against the window; two probes for each expired timer",
     },
     Entry {

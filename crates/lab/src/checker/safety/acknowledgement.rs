@@ -18,7 +18,7 @@ impl Rule for Acknowledgement {
             return Ok(());
         }
         for space in SpaceId::ALL {
-            let Some(since) = books.hearing.owes_ack_since[space as usize] else { continue };
+            let Some(since) = books.reception.ack_pending_since[space as usize] else { continue };
             let waited = books.now.saturating_since(since);
             if waited >= books.terms.max_ack_delay && !books.is_discarded(space) {
                 return Err(format!(
