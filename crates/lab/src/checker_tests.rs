@@ -1,4 +1,4 @@
-//! Each property on hand-made histories: one that violates it, and the nearest that does not.
+//! Each property with hand-made histories: one that violates it, and the nearest one that does not.
 
 #[path = "checker_tests/catalogue.rs"]
 mod catalogue;

@@ -8,7 +8,7 @@ use clearway_units::Rate;
 
 use super::*;
 
-/// As deep as a debug build goes in seconds; `clearway lab explore` goes further.
+/// The depth that a debug build explores in seconds; `clearway lab explore` explores further.
 const DEPTH: usize = 4;
 
 fn manner(depth: usize) -> Manner {
@@ -50,7 +50,7 @@ fn a_search_can_be_stopped() {
     assert_eq!(explored.levels.len(), 3);
 }
 
-/// Its window is what it was at the beginning.
+/// A controller whose window never changes.
 #[derive(Clone, Debug)]
 struct Stuck(u64);
 

@@ -284,13 +284,14 @@ impl ModelBuilder {
         if let Some(series) = self.series.get_mut(GOODPUT) {
             *series = goodput;
         }
-        let metrics = || self.controller_metrics.iter().map(|metric| &metric.series);
-        let thinned =
-            self.packets.is_cut() || self.series.iter().chain(metrics()).any(Series::is_thinned);
+        let metrics = self.controller_metrics.iter().map(|metric| &metric.series);
+        let all = self.series.iter().chain(self.marks()).chain(metrics);
+        let is_thinned = all.into_iter().any(Series::is_thinned);
         let mut columns = columns::Columns::default();
         let series = self.write_series(&mut columns);
         let marks = self.write_marks(&mut columns);
         let lanes = [self.state, self.blocked, self.suppressors].map(|lane| lane.finish(self.last));
+        let thinned = is_thinned || self.packets.is_cut() || lanes.iter().any(Lane::is_cut);
         let lanes = lanes.iter().filter(|lane| !lane.is_empty());
         let lanes = lanes.map(|lane| lane.write(&mut columns)).collect();
         let (packets, text) = self.packets.write(&mut columns);

@@ -6,7 +6,7 @@ fn error(set: impl FnOnce(TransportConfigBuilder) -> TransportConfigBuilder) -> 
     set(TransportConfig::builder()).build().unwrap_err()
 }
 
-/// Each limit: the values just outside of it are errors that name the setting, those at it are taken.
+/// For each setting, the values just outside its limits are errors that name it, and those at its limits are accepted.
 #[test]
 fn each_setting_is_checked() {
     type Set = fn(TransportConfigBuilder, u64) -> TransportConfigBuilder;

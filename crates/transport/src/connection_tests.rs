@@ -1,4 +1,4 @@
-//! A peer that owns the keys and breaks the rules, or does odd things that the rules permit.
+//! A peer that has the keys and violates the protocol, or does unusual things that it permits.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -67,7 +67,7 @@ fn endpoint(server: Option<ServerConfig>, seed: u8, now: Timestamp) -> Endpoint 
     Endpoint::new(config, server.map(Arc::new), now, Random::from_seed([seed; 32]))
 }
 
-/// Everything that a connection wants to send now.
+/// Everything that a connection can send now.
 pub(super) fn datagrams(
     endpoint: &mut Endpoint,
     handle: ConnectionHandle,
@@ -83,7 +83,7 @@ pub(super) fn datagrams(
 }
 
 impl Wire {
-    /// Both ends have confirmed the handshake.
+    /// Both endpoints have confirmed the handshake.
     pub(super) fn new() -> Self {
         Self::with(TransportConfig::builder().max_datagram_frame_size(None).build().unwrap())
     }
@@ -95,7 +95,7 @@ impl Wire {
         wire
     }
 
-    /// The client's first datagrams have arrived, the very first as `change` made it, and nothing is answered.
+    /// The client's first datagrams have arrived, the first one modified by `change`, and nothing has been sent in response.
     pub(super) fn begin(transport: TransportConfig, change: impl Fn(&mut Vec<u8>)) -> Self {
         let now = Timestamp::from_origin(Duration::from_secs(1));
         let (roots, sessions) = tls();
@@ -135,7 +135,7 @@ impl Wire {
         self.server.connection_mut(self.accepted).unwrap()
     }
 
-    /// Passes datagrams on, ten milliseconds each way, until neither end has more.
+    /// Delivers datagrams, ten milliseconds each way, until neither endpoint has more.
     pub(super) fn exchange(&mut self) {
         loop {
             let up = datagrams(&mut self.client, self.handle, self.now);
@@ -171,7 +171,7 @@ impl Wire {
         self.send(&encoded(&[frame]));
     }
 
-    /// How the server ended; and the client is told the same code.
+    /// The error with which the server closed the connection; the client must receive the same code.
     pub(super) fn server_error(&mut self) -> Option<TransportErrorCode> {
         let mut error = None;
         while let Some(event) = self.server().next_event() {
@@ -355,7 +355,7 @@ fn a_datagram_is_credited_once_however_many_packets_it_has() {
             let HeaderKind::Long { destination, .. } = header.kind else {
                 panic!("an Initial packet")
             };
-            // Handshake packets that nobody can open.
+            // Handshake packets that cannot be decrypted.
             for _ in 1..packets {
                 datagram.extend([0xe3, 0, 0, 0, 1, destination.len() as u8]);
                 datagram.extend(destination.as_bytes());
@@ -414,8 +414,7 @@ fn a_packet_without_frames_is_a_violation() {
     assert_eq!(wire.server_error(), Some(TransportErrorCode::PROTOCOL_VIOLATION));
 }
 
-/// RFC 9000 §21.4: whoever acknowledges a packet number that was left out has not received what it
-/// acknowledges.
+/// RFC 9000 §21.4: a peer that acknowledges a skipped packet number has not received what it acknowledges.
 #[test]
 fn an_acknowledgement_of_a_skipped_packet_number_is_a_violation() {
     let mut wire = Wire::new();
@@ -435,8 +434,8 @@ fn an_acknowledgement_of_a_skipped_packet_number_is_a_violation() {
     assert_eq!(wire.server_error(), Some(TransportErrorCode::PROTOCOL_VIOLATION));
 }
 
-/// RFC 9000 §19.16: a peer can retire only what it was given, so a packet full of such frames cannot
-/// make this endpoint issue IDs without end.
+/// RFC 9000 §19.16: a peer can retire only IDs that were issued to it, so a packet full of such frames cannot make this
+/// endpoint issue IDs without bound.
 #[test]
 fn retiring_faster_than_ids_are_given_is_a_violation() {
     let mut wire = Wire::new();
@@ -464,7 +463,7 @@ fn ids_that_are_retired_are_replaced_and_found() {
     assert!(wire.server().local_ids().all(|id| id != first));
 }
 
-/// RFC 9000 §8.2.2: a flood of challenges costs no more than a few answers, and no memory.
+/// RFC 9000 §8.2.2: many challenges cause few responses, and no memory is allocated for them.
 #[test]
 fn a_flood_of_challenges_is_answered_a_few_times() {
     let mut wire = Wire::new();
@@ -476,7 +475,7 @@ fn a_flood_of_challenges_is_answered_a_few_times() {
     let now = wire.now;
     let answers = datagrams(&mut wire.server, wire.accepted, now);
     assert!(answers.len() <= 2, "{}", answers.len());
-    // From an address that nobody has validated: no more than three times what came from there.
+    // From an address that is not validated: at most three times the bytes received from it.
     let mut datagram = wire.forge(&frames[..36]);
     wire.server.receive(now, from(6666), &mut datagram);
     let answers = datagrams(&mut wire.server, wire.accepted, now);
@@ -485,8 +484,8 @@ fn a_flood_of_challenges_is_answered_a_few_times() {
     assert_eq!(wire.server_error(), None);
 }
 
-/// An ACK that is due and may not be sent, because the address permits no more, wakes nobody; what the
-/// peer sends next does.
+/// An ACK that is due, but not permitted by the anti-amplification limit, does not keep a timer expired; the next packet
+/// from the peer permits it.
 #[test]
 fn an_acknowledgement_that_may_not_be_sent_does_not_spin() {
     let mut wire = Wire::new();
@@ -545,7 +544,7 @@ fn only_the_reset_token_of_the_id_in_use_ends_the_connection() {
     assert!(wire.client().is_closed());
 }
 
-/// Frames that are made up, from a peer that owns the keys.
+/// Random frames from a peer that has the keys.
 fn any_frames() -> impl Strategy<Value = Vec<u8>> {
     let small = prop_oneof![0..8_u64, 0..300_u64, any::<u64>().prop_map(|value| value >> 2)];
     let bytes = proptest::collection::vec(any::<u8>(), 1..200);

@@ -29,6 +29,8 @@ pub enum DatagramError {
     },
     /// Too many datagrams wait to be sent.
     QueueFull,
+    /// The connection is closed or draining.
+    ConnectionClosed,
 }
 
 impl fmt::Display for DatagramError {
@@ -39,6 +41,7 @@ impl fmt::Display for DatagramError {
                 write!(f, "a datagram can hold no more than {maximum} bytes")
             }
             Self::QueueFull => f.write_str("too many datagrams wait to be sent"),
+            Self::ConnectionClosed => f.write_str("the connection is closed"),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::contents::PacketContents;
 use crate::{Side, SpaceId, TransportError};
 
-/// The bytes that `digits` spell.
+/// The bytes of a hexadecimal string.
 pub(super) fn hex(digits: &str) -> Vec<u8> {
     (0..digits.len())
         .step_by(2)
@@ -62,7 +62,7 @@ pub(super) fn server(config: TlsServerConfig) -> Handshake {
     Handshake::new(Side::Server, session, &id(1)).unwrap()
 }
 
-/// A client that has begun and a server, which will understand each other.
+/// A client that has sent its ClientHello, and a compatible server.
 fn pair() -> (Handshake, Handshake) {
     let identity = identity();
     let mut client = client(client_config(&identity, &[b"hq-interop", b"h3"]), "localhost");
@@ -90,7 +90,7 @@ impl Packet {
     }
 }
 
-/// Everything that `sender` wants to send, in packets of up to `room` bytes.
+/// Everything that `sender` can send, in packets of up to `room` bytes.
 fn packets(sender: &mut Handshake, room: usize) -> Vec<Packet> {
     let mut packets = Vec::new();
     for space in SpaceId::ALL {
@@ -112,9 +112,9 @@ fn packets(sender: &mut Handshake, room: usize) -> Vec<Packet> {
 pub(super) struct Wire {
     pub(super) client: Handshake,
     pub(super) server: Handshake,
-    /// Where each goes, and what.
+    /// The receiver and the content of each.
     in_flight: Vec<(Side, Packet)>,
-    /// What each side was told, in order.
+    /// The events of each side, in order.
     told: Vec<(Side, Progress)>,
 }
 
@@ -123,8 +123,7 @@ impl Wire {
         Self { client, server, in_flight: Vec::new(), told: Vec::new() }
     }
 
-    /// Exchanges packets of up to `room` bytes in random order until there are none; each arrives up
-    /// to two times.
+    /// Exchanges packets of up to `room` bytes in random order until there are none; each is delivered once or twice.
     pub(super) fn run(
         &mut self,
         room: usize,
@@ -197,7 +196,7 @@ fn a_handshake_completes_in_any_order_and_any_pieces() {
         server.export_keying_material(&mut theirs, b"label", Some(b"context")).unwrap();
         assert_eq!(ours, theirs);
         assert_ne!(ours, [0; 32]);
-        // Session tickets came too.
+        // Session tickets were received too.
         assert!(wire.client.stream(SpaceId::Application).read_offset() > 0);
     }
 }
@@ -269,7 +268,7 @@ fn data_waiting_across_the_change_of_keys_is_a_violation() {
     let (mut client, mut server) = pair();
     let hello = packets(&mut client, 4000).remove(0);
     let hello = hello.crypto()[0];
-    // One byte is missing between the ClientHello and what should not follow.
+    // One byte is missing between the ClientHello and the data that must not follow it.
     let beyond = hello.data.len() as u64 + 1;
     server.receive_crypto(SpaceId::Initial, &crypto(beyond, &[0])).unwrap();
     let error = server.receive_crypto(SpaceId::Initial, &hello).unwrap_err();
@@ -303,7 +302,7 @@ fn nonsense_is_an_alert() {
     assert!(error.code.alert().is_some(), "{error}");
 }
 
-/// Says `message` to one end after the handshake.
+/// Sends `message` to one endpoint after the handshake.
 fn say_after(side: Side, message: &[u8]) -> TransportError {
     let mut wire = finished();
     let receiver = match side {

@@ -25,7 +25,7 @@ fn paths(is_validated: bool) -> (Paths, Random) {
     (Paths::new(from(1), local_id(), is_validated), Random::from_number(1))
 }
 
-/// A peer that was at 1 and validated is now at 2, from where `bytes` came.
+/// The peer was at address 1, validated, and is now at 2, from which `bytes` were received.
 fn moved(bytes: usize) -> (Paths, Random) {
     let (mut paths, mut random) = paths(true);
     paths.on_datagram_received(from(2), bytes);
@@ -92,7 +92,7 @@ fn a_new_address_is_challenged_and_its_answer_validates_it() {
     assert!(!respond(&mut paths, data), "told once");
 }
 
-/// The data that is in a challenge to the old address.
+/// The data of the PATH_CHALLENGE for the old address.
 fn old_challenge(paths: &mut Paths) -> [u8; 8] {
     match paths.next_off_path().map(|probe| probe.frame) {
         Some(ProbeFrame::Challenge(data)) => data,
@@ -100,8 +100,8 @@ fn old_challenge(paths: &mut Paths) -> [u8; 8] {
     }
 }
 
-/// §8.2.3: an answer validates the path on which its challenge was sent, and no other. Otherwise a peer that
-/// is genuine at its old address could lift the limit of an address that it made up.
+/// §8.2.3: a PATH_RESPONSE validates the path on which its challenge was sent, and no other. Otherwise a peer could use
+/// its true address to lift the limit for an address that it spoofs.
 #[test]
 fn an_answer_to_the_old_paths_challenge_does_not_validate_the_new_one() {
     let (mut paths, _) = moved(100);
@@ -123,7 +123,7 @@ fn an_answer_to_a_challenge_of_a_path_in_between_validates_nothing() {
     assert!(!paths.current().is_validated());
 }
 
-/// §9.3.3: whoever is at the old address may be the true peer, and is asked too.
+/// §9.3.3: the old address may be the peer's true one, so it gets a PATH_CHALLENGE as well.
 #[test]
 fn the_old_address_is_challenged_as_well() {
     let (mut paths, _) = moved(100);
@@ -133,8 +133,8 @@ fn the_old_address_is_challenged_as_well() {
     assert!(paths.next_off_path().is_none());
 }
 
-/// §8.2.1: what the limit on an unvalidated address kept small says nothing of the path MTU. The limit is
-/// gone with the answer, and the path is asked again with a whole datagram.
+/// §8.2.1: a datagram kept small by the anti-amplification limit does not validate the path MTU. The response lifts the
+/// limit, and another PATH_CHALLENGE is sent in a datagram of full size.
 #[test]
 fn a_path_that_was_validated_with_a_small_datagram_is_validated_again_with_a_whole_one() {
     let (mut paths, mut random) = moved(100);
@@ -146,7 +146,7 @@ fn a_path_that_was_validated_with_a_small_datagram_is_validated_again_with_a_who
     let whole = written_whole(&mut paths, at(1));
     assert_ne!(whole[0].0, small);
     assert!(!respond(&mut paths, small), "told once");
-    // Without an answer the path cannot be used.
+    // Without a response the path cannot be used.
     let mut unanswered = paths.deadline().unwrap();
     let change = loop {
         written_whole(&mut paths, unanswered);
@@ -197,7 +197,7 @@ fn without_an_answer_the_path_before_is_used_again() {
             }
         }
     };
-    // §8.2.4: at least three times the larger of the probe timeout and that of a new path.
+    // §8.2.4: at least three times the larger of the current probe timeout and that of a new path.
     assert!(end >= at(2997), "{end:?}");
     assert!((2..=4).contains(&challenges), "{challenges}");
     assert_eq!(paths.current().remote(), remote(1));
@@ -215,7 +215,7 @@ fn without_a_path_before_the_connection_has_none() {
     assert_eq!(paths.on_deadline(end, &mut random), Some(PathChange::Failed));
 }
 
-/// A chain of addresses that nobody answers from leads back to the one that was validated.
+/// After several addresses without a response, the connection returns to the one that was validated.
 #[test]
 fn moving_on_before_validation_keeps_the_validated_path() {
     let (mut paths, mut random) = moved(100);
@@ -256,7 +256,7 @@ fn a_response_goes_back_the_way_the_challenge_came() {
     assert!(matches!(probe.frame, ProbeFrame::Response(data) if data == [2; 8]));
 }
 
-/// Several challenges in one datagram do not multiply what is sent for it.
+/// Several challenges in one datagram do not multiply the bytes sent in response.
 #[test]
 fn all_responses_to_an_address_share_its_credit() {
     let (mut paths, _) = paths(true);
@@ -293,8 +293,8 @@ fn a_flood_of_challenges_keeps_the_newest() {
 }
 
 proptest! {
-    /// Whatever comes from wherever: no address that is not validated ever gets more than three times
-    /// what came from it, and memory is bounded.
+    /// Whichever datagrams arrive: no address that is not validated is sent more than three times the bytes received from it,
+    /// and memory is bounded.
     #[test]
     fn the_limit_holds_for_every_address(
         steps in proptest::collection::vec((0..6_u8, 1..6_u16, 1..1500_usize), 0..200)

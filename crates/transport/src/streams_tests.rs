@@ -1,4 +1,4 @@
-//! Two ends of a connection, with packets between them that a test carries, loses or reorders.
+//! Two endpoints' streams, and packets between them that a test delivers, loses or reorders.
 
 #[path = "streams_tests/errors.rs"]
 mod errors;
@@ -60,7 +60,7 @@ pub(super) fn data(length: usize) -> Bytes {
     (0..length).map(|index| (index * 7 + index / 256) as u8).collect::<Vec<_>>().into()
 }
 
-/// A packet: its frames as bytes, and what it left in the ledger.
+/// A packet: its frames as bytes, and its tokens.
 #[derive(Clone, Debug)]
 pub(super) struct Packet {
     pub(super) bytes: Vec<u8>,
@@ -137,7 +137,7 @@ pub(super) fn on_frame(
     }
 }
 
-/// A client and a server that know each other's parameters.
+/// A client and a server that have received each other's transport parameters.
 pub(super) struct Pair {
     pub(super) client: Streams,
     pub(super) server: Streams,
@@ -153,7 +153,7 @@ impl Pair {
         Self { client, server, now: Timestamp::ORIGIN }
     }
 
-    /// Carries packets both ways, all acknowledged, until neither end has anything to send.
+    /// Delivers packets both ways, all acknowledged, until neither endpoint has anything to send.
     pub(super) fn settle(&mut self) {
         loop {
             let up = packets(&mut self.client);
@@ -184,7 +184,7 @@ impl Pair {
     }
 }
 
-/// S18: the connection's books are the sums of the streams' books, and each queue holds what it should.
+/// S18: the connection's counters are the sums of the streams' counters, and each queue holds what it should.
 pub(super) fn check_ledger(streams: &Streams) {
     let (mut buffered, mut unread, mut blocked, mut awaited) = (0, 0, 0, 0);
     for key in streams.table.keys() {

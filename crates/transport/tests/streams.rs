@@ -257,6 +257,10 @@ fn unreliable_datagrams_that_cannot_be_sent_are_refused() {
     assert!(many.into_iter().any(|sent| sent == Err(DatagramError::QueueFull)));
     pair.run_for(seconds(20));
     assert!(pair.watch.received(Side::Server).len() > 500);
+    let now = pair.now;
+    pair.client().close(now, CODE, b"done");
+    let refused = pair.client().send_datagram(Bytes::from_static(b"x"));
+    assert_eq!(refused, Err(DatagramError::ConnectionClosed));
 }
 
 /// Law 4: a blocked sender continues as soon as it is no longer blocked, whether by congestion window, pacer,

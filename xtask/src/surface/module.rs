@@ -132,6 +132,10 @@ fn of_trait(item: &ItemTrait) -> Vec<String> {
             format!("{name}: {} {{ … }}", text::of(&it.sig))
         }
         TraitItem::Fn(it) => format!("{name}: {}", text::of(&it.sig)),
+        TraitItem::Type(it) => {
+            let bounds = text::of(&it.bounds);
+            format!("{name}: type {}{}: {bounds}", it.ident, text::of(&it.generics))
+        }
         other => format!("{name}: {}", text::of(other)),
     }));
     lines

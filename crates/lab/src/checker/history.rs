@@ -86,8 +86,8 @@ fn tell_happening(happening: &Happening) -> String {
             format!("paced until {:.6}", until.since_origin().as_secs_f64())
         }
         Happening::Discarded(space) => format!("keys of {space:?} discarded"),
-        Happening::ProbeTimeout(count) => format!("probe timeout {count} in a row"),
-        Happening::Path => "another path".to_owned(),
+        Happening::ProbeTimeout(count) => format!("consecutive probe timeout {count}"),
+        Happening::Path => "path changed".to_owned(),
         Happening::Closed => "closed".to_owned(),
     }
 }

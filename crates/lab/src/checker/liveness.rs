@@ -1,4 +1,4 @@
-//! What must happen, each within a bound.
+//! Liveness properties: what has to happen, each within a bound.
 
 pub(super) mod armed;
 pub(super) mod escape;
@@ -6,7 +6,7 @@ pub(super) mod estimate;
 pub(super) mod growth;
 pub(super) mod pacer;
 pub(super) mod phase;
-pub(super) mod redo;
+pub(super) mod retransmission;
 pub(super) mod silence;
 pub(super) mod suppressors;
 pub(super) mod wake;

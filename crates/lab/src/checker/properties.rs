@@ -1,12 +1,11 @@
-//! What a run is checked for.
+//! The properties that runs are checked for.
 
 mod catalogue;
 
 use self::catalogue::entry;
 
-/// A property. Its ID and meaning are those of the field notes: S are safety properties, which name
-/// something that must never happen; L are liveness properties, each with a bound, so that a run can
-/// show that it does not hold; M and F compare runs or flows.
+/// A property, with the ID that the documents use. S: safety properties, which say what must never happen. L: liveness
+/// properties, each with a bound, so that a run of finite length can violate it. M and F: comparisons of runs or flows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "`meaning` and `method` say what each is")]
@@ -71,15 +70,15 @@ pub enum Place {
     Run,
     /// Over several runs or flows, by the module `across`.
     Across,
-    /// Nowhere yet.
+    /// The property is not checked.
     Nowhere {
-        /// Why it does not apply.
+        /// The reason.
         reason: &'static str,
     },
 }
 
 impl Property {
-    /// All of them, in the order of the notes.
+    /// All properties, ordered by ID.
     pub const ALL: [Self; 49] = [
         S1, S2, S3, S4, S5, S6, S7, S8, S9, S10, S11, S12, S13, S14, S15, S16, S17, S18, S19, S20,
         S21, S22, S23, S24, L1, L2, L3, L4, L5, L6, L7, L8, L9, L10, L11, L12, M1, M2, M3, M4, M5,
@@ -91,7 +90,7 @@ impl Property {
         entry(self).id
     }
 
-    /// What it demands, in one line.
+    /// What the property demands, in one line.
     pub const fn meaning(self) -> &'static str {
         entry(self).meaning
     }
@@ -110,10 +109,10 @@ impl Property {
         }
     }
 
-    /// The one with this ID.
+    /// The property with this ID.
     ///
     /// # Errors
-    /// If there is none.
+    /// If no property has this ID.
     pub fn from_id(id: &str) -> Result<Self, UnknownProperty> {
         let found = Self::ALL.into_iter().find(|property| property.id() == id);
         found.ok_or_else(|| UnknownProperty(id.to_owned()))
@@ -135,7 +134,7 @@ impl core::fmt::Display for UnknownProperty {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(
             f,
-            "there is no property {:?}; they are S1 to S24, L1 to L12, M1 to M9, Fa to Fd",
+            "there is no property {:?}; there are S1 to S24, L1 to L12, M1 to M9, Fa to Fd",
             self.0
         )
     }
@@ -143,17 +142,17 @@ impl core::fmt::Display for UnknownProperty {
 
 impl core::error::Error for UnknownProperty {}
 
-/// Some of the properties.
+/// A set of properties.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PropertySet(u64);
 
 impl PropertySet {
-    /// All that the checker checks.
+    /// All properties.
     pub const ALL: Self = Self((1 << Property::ALL.len()) - 1);
-    /// None.
+    /// No property.
     pub const NONE: Self = Self(0);
 
-    /// These and `property`.
+    /// This set with `property` added.
     pub const fn with(self, property: Property) -> Self {
         Self(self.0 | 1 << property as u8)
     }

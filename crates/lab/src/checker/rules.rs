@@ -10,7 +10,7 @@ use super::liveness::estimate::Estimate;
 use super::liveness::growth::WindowGrowth;
 use super::liveness::pacer::Pacing;
 use super::liveness::phase::PhaseExit;
-use super::liveness::redo::Redo;
+use super::liveness::retransmission::Retransmission;
 use super::liveness::silence::Silence;
 use super::liveness::suppressors::Suppression;
 use super::liveness::wake::Wake;
@@ -22,10 +22,10 @@ use super::safety::burst::Burst;
 use super::safety::cubic::CubicCurve;
 use super::safety::gate::Gate;
 use super::safety::growth::Growth;
-use super::safety::haste::Haste;
 use super::safety::idle::Idle;
 use super::safety::in_flight::InFlight;
 use super::safety::loss::LossDetection;
+use super::safety::probe_timeout::ProbeTimeout;
 use super::safety::queue::Queue;
 use super::safety::range::Range;
 use super::safety::reaction::Reaction;
@@ -35,7 +35,7 @@ use super::safety::slow_start::SlowStart;
 use super::safety::spin::Spin;
 use super::safety::time::Time;
 use super::safety::undo::Undo;
-use super::safety::waste::Waste;
+use super::safety::unnecessary::Unnecessary;
 
 /// What was violated, and how.
 #[derive(Debug)]
@@ -50,11 +50,11 @@ impl Failure {
     }
 }
 
-/// Asks every rule in turn, if its property is on. Most do not listen to most events, and the compiler
-/// leaves those out.
+/// Passes each event to every rule whose property is checked. Most rules ignore most events, and the compiler removes those
+/// calls.
 macro_rules! rules {
     ($($field:ident: $rule:ty,)*) => {
-        /// One of each.
+        /// One value of each rule.
         #[derive(Debug, Default)]
         pub(super) struct Rules { $($field: $rule,)* }
 
@@ -128,7 +128,7 @@ macro_rules! rules {
 
 #[cfg(test)]
 impl Rules {
-    /// How many stages of congestion avoidance S24 has judged for several rounds.
+    /// The number of stages of congestion avoidance for which S24 has compared several rounds.
     pub(super) fn stages_judged(&self) -> u64 {
         self.cubic.judged
     }
@@ -145,11 +145,11 @@ fn ask<R: Rule>(
     question().map_err(|explanation| Failure::new(R::PROPERTY, explanation))
 }
 
-// Where one event violates several, the first of these is named: the most telling come first.
+// If one event violates several properties, the first of these is reported: the most specific ones come first.
 rules! {
     in_flight: InFlight,
     loss: LossDetection,
-    haste: Haste,
+    probe_timeout: ProbeTimeout,
     gate: Gate,
     range: Range,
     undo: Undo,
@@ -165,7 +165,7 @@ rules! {
     queue: Queue,
     spin: Spin,
     idle: Idle,
-    waste: Waste,
+    unnecessary: Unnecessary,
     acknowledgement: Acknowledgement,
     window_growth: WindowGrowth,
     escape: Escape,
@@ -176,5 +176,5 @@ rules! {
     estimate: Estimate,
     suppression: Suppression,
     silence: Silence,
-    redo: Redo,
+    retransmission: Retransmission,
 }

@@ -1,4 +1,4 @@
-//! What must never happen. S7, S12 and S18 are rules of the books themselves.
+//! Safety properties: what must never happen. S7, S12 and S18 are checked by the books themselves.
 
 pub(super) mod acknowledgement;
 pub(super) mod bandwidth;
@@ -6,10 +6,10 @@ pub(super) mod burst;
 pub(super) mod cubic;
 pub(super) mod gate;
 pub(super) mod growth;
-pub(super) mod haste;
 pub(super) mod idle;
 pub(super) mod in_flight;
 pub(super) mod loss;
+pub(super) mod probe_timeout;
 pub(super) mod queue;
 pub(super) mod range;
 pub(super) mod reaction;
@@ -19,4 +19,4 @@ pub(super) mod slow_start;
 pub(super) mod spin;
 pub(super) mod time;
 pub(super) mod undo;
-pub(super) mod waste;
+pub(super) mod unnecessary;

@@ -358,7 +358,7 @@ impl Watch {
         }
         let verdict = match is_there || self.books.reception.is_news(now) {
             true => Ok(()),
-            false => Err("a packet that came late moved the path to where it came from".to_owned()),
+            false => Err("a reordered packet made its address the current path".to_owned()),
         };
         self.own(Property::S16, verdict)
     }
@@ -472,7 +472,7 @@ fn acknowledge(
     }
     match not_arrived {
         Some(number) if stage.is_peer_watched => {
-            Err(format!("{space:?} {number} was acknowledged and has not arrived"))
+            Err(format!("packet {number} of {space:?} was acknowledged but has not arrived"))
         }
         _ => Ok(()),
     }

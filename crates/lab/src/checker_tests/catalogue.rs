@@ -35,7 +35,7 @@ fn a_violation_is_reported_with_the_last_events() {
     let mut story = Story::new("reno", Property::S2);
     story.send(11);
     let violation = story.checker().violation().unwrap();
-    assert!(violation.explanation.contains("13200 in flight, with a window of 12000"));
+    assert!(violation.explanation.contains("13200 are in flight; the window is 12000"));
     assert_eq!(violation.last_events.len(), 11);
     let last = violation.last_events.last().unwrap();
     assert_eq!(last, "1.000000 server 0: sent Application 10, 1200 bytes");

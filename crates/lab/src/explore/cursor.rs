@@ -1,4 +1,4 @@
-//! The state at the end of a history, and those on the way to it.
+//! The state at the end of a history, and the states on the way to it.
 
 use clearway_congestion::{Controller, ControllerParameters};
 
@@ -7,23 +7,23 @@ use super::moves::Move;
 use super::rules::{Books, Rules};
 use super::sender::Sender;
 
-/// The largest window that a controller may have, so that there is room to grow.
+/// The configured maximum of a controller's window, in datagrams, large enough to grow.
 pub(super) const MAXIMUM: u64 = 64;
 
-/// A sender, and the books that the rules keep on it.
+/// A controller, and the books of the rules for it.
 #[derive(Clone)]
 pub(super) struct State<C> {
     pub(super) sender: Sender<C>,
     pub(super) books: Books,
 }
 
-/// Goes from history to history. Those that follow each other have much in common: only what differs is made again.
+/// Moves from history to history. Consecutive histories share a prefix: only the rest is computed again.
 pub(super) struct Cursor<'a, C, F> {
     make: &'a F,
     rules: Rules,
     root: Option<Root>,
     moves: Vec<Move>,
-    /// The state at the root, and after each of the moves.
+    /// The state at the root, and after each move.
     states: Vec<State<C>>,
 }
 
@@ -32,7 +32,7 @@ impl<'a, C: Controller + Clone, F: Fn(&ControllerParameters) -> C> Cursor<'a, C,
         Self { make, rules, root: None, moves: Vec::new(), states: Vec::new() }
     }
 
-    /// The state after `moves`, which have been made before without a fault.
+    /// The state after `moves`, all prefixes of which have been checked before.
     pub(super) fn go_to(&mut self, root: Root, moves: &[Move]) -> &State<C> {
         if self.root != Some(root) {
             self.root = Some(root);
@@ -65,7 +65,7 @@ impl<C: Controller> State<C> {
         for step in opening {
             if sender.permits(*step) {
                 let made = sender.make(*step);
-                // The opening is a part of other histories, where faults are reported.
+                // The moves to the root are part of other histories, for which violations are reported.
                 let _ = rules.check(&made, &mut books);
             }
         }

@@ -21,11 +21,13 @@ pub(super) struct Lane {
     spans: Vec<(f64, f64, u16)>,
     /// The current state: begin, and index of the name.
     now: Option<(f64, u16)>,
+    /// States were left out because there were too many.
+    is_cut: bool,
 }
 
 impl Lane {
     pub(super) const fn new(id: &'static str, title: &'static str) -> Self {
-        Self { id, title, names: Vec::new(), spans: Vec::new(), now: None }
+        Self { id, title, names: Vec::new(), spans: Vec::new(), now: None, is_cut: false }
     }
 
     /// Sets the state from `at` on to `name`, or to none.
@@ -47,10 +49,12 @@ impl Lane {
 
     fn end(&mut self, at: Duration) {
         if let Some((begin, number)) = self.now.take()
-            && self.spans.len() < MAX_POINTS
             && (begin < milliseconds(at) || !self.spans.is_empty())
         {
-            self.spans.push((begin, milliseconds(at), number));
+            match self.spans.len() < MAX_POINTS {
+                true => self.spans.push((begin, milliseconds(at), number)),
+                false => self.is_cut = true,
+            }
         }
     }
 
@@ -66,6 +70,11 @@ impl Lane {
         let place = u16::try_from(self.names.len()).ok().filter(|place| *place < MAX_NAMES)?;
         self.names.push(name.to_owned());
         Some(place)
+    }
+
+    /// Whether states were left out because there were too many.
+    pub(super) const fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Ends the current state together with the trace.

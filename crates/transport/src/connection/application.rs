@@ -122,6 +122,9 @@ impl Connection {
 
     /// Sends `data` in an unreliable datagram: it may be lost or reordered (RFC 9221).
     pub fn send_datagram(&mut self, data: Bytes) -> Result<(), DatagramError> {
+        if self.is_closed() {
+            return Err(DatagramError::ConnectionClosed);
+        }
         self.datagrams.send(data)
     }
 

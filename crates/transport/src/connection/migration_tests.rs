@@ -10,7 +10,7 @@ use crate::TransportConfig;
 
 const MOVED: u16 = 6666;
 
-/// A datagram of the server: where it goes, and to which connection ID.
+/// A datagram from the server: its destination address and connection ID.
 struct Sent {
     to: SocketAddr,
     id: ConnectionId,
@@ -49,7 +49,7 @@ fn challenge(number: u64) -> Vec<u8> {
     frames
 }
 
-/// The client gets what the server sent to `to`, and its answers come from there.
+/// The client receives what the server sent to `to`, and responds from there.
 fn answer_from(wire: &mut Wire, sent: Vec<Sent>, port: u16) {
     let now = wire.now;
     for mut sent in sent.into_iter().filter(|sent| sent.to == address(port)) {
@@ -114,8 +114,8 @@ fn a_connection_id_goes_to_one_address_only() {
     assert_eq!(wire.server_error(), None);
 }
 
-/// RFC 9000 §9.5: an end that has used up the peer's connection IDs cannot answer from further addresses, until
-/// the peer has given more.
+/// RFC 9000 §9.5: an endpoint that has used all of the peer's connection IDs cannot respond from further addresses until
+/// the peer has issued more.
 #[test]
 fn without_a_spare_connection_id_a_challenge_is_not_answered() {
     let mut wire = Wire::new();
@@ -136,7 +136,7 @@ fn without_a_spare_connection_id_a_challenge_is_not_answered() {
             wire.client.receive(now, from(SERVER), &mut sent.datagram);
         }
         if port == 5 {
-            // The first address is not remembered any longer: its ID was retired, and is replaced.
+            // The first address is forgotten: its ID was retired, and is replaced.
             wire.exchange();
         }
     }
@@ -144,8 +144,8 @@ fn without_a_spare_connection_id_a_challenge_is_not_answered() {
     assert_eq!(wire.server_error(), None);
 }
 
-/// Challenges from ever more addresses, whose responses are not acknowledged: what is sent off the path counts against
-/// the congestion window, and so the memory for it is bounded.
+/// PATH_CHALLENGE frames from more and more addresses, with responses that are not acknowledged: what is sent to other
+/// addresses counts for the congestion window, so that memory is bounded.
 #[test]
 fn answers_to_challenges_from_many_addresses_keep_to_the_window() {
     let mut wire = Wire::new();
@@ -163,7 +163,7 @@ fn answers_to_challenges_from_many_addresses_keep_to_the_window() {
     assert_eq!(wire.server_error(), None);
 }
 
-/// RFC 9000 §18.2: what the peer does not take is not sent.
+/// RFC 9000 §18.2: no datagram larger than the peer's max_udp_payload_size is sent.
 #[test]
 fn datagrams_are_no_larger_than_the_peer_takes() {
     let largest = |limit: u32| {

@@ -15,7 +15,7 @@ fn received(connection: &Connection) -> u64 {
     connection.statistics().packets_received
 }
 
-/// RFC 9000 §14.1: also once there is a connection, and its other packets are used.
+/// RFC 9000 §14.1: also if a connection exists; the other packets of the datagram are processed.
 #[test]
 fn a_server_discards_initial_packets_in_small_datagrams() {
     let mut wire = Wire::begin(TransportConfig::default(), |_| {});
@@ -45,7 +45,7 @@ fn a_client_discards_initial_packets_with_a_token() {
     }
 }
 
-/// RFC 9000 §10.3.1: a stateless reset is known by its last bytes, whatever the first ones look like.
+/// RFC 9000 §10.3.1: a stateless reset is identified by its last bytes, whatever its first ones.
 #[test]
 fn a_stateless_reset_is_recognised_in_any_form() {
     let key = ResetKey::new(&[2; 32]);

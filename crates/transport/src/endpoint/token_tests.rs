@@ -56,7 +56,7 @@ fn tokens_expire_and_are_not_from_the_future() {
     }
 }
 
-/// RFC 9000 §8.1.3, §8.1.4: a Retry token is bound to address and port, the other to the address.
+/// RFC 9000 §8.1.3, §8.1.4: a Retry token is bound to address and port, a NEW_TOKEN token to the address.
 #[test]
 fn tokens_are_bound_to_the_address() {
     let mut issued = issued();

@@ -135,7 +135,7 @@ fn data_beyond_the_window_is_refused() {
     assert_eq!(error.code, TransportErrorCode::CRYPTO_BUFFER_EXCEEDED);
     let error = stream.receive((1 << 62) - 1, &[1]).unwrap_err();
     assert_eq!(error.code, TransportErrorCode::CRYPTO_BUFFER_EXCEEDED);
-    // The window moves with what is read.
+    // The window advances with what is read.
     stream.receive(0, &[0]).unwrap();
     assert_eq!(stream.read(), Some(vec![0]));
     stream.receive(RECEIVE_WINDOW, &[1]).unwrap();
@@ -193,7 +193,7 @@ proptest! {
             deliver(&frames, *fate, &mut sender, &mut receiver)?;
             received.extend(read_all(&mut receiver));
         }
-        // The network heals.
+        // From here on nothing is lost.
         while !in_flight.is_empty() || sender.has_pending() {
             in_flight.push(packet(&mut sender, 1200));
             for frames in core::mem::take(&mut in_flight) {
@@ -205,7 +205,7 @@ proptest! {
         prop_assert_eq!(received, bytes);
     }
 
-    /// Whatever comes: no panic, and no more is held than the limits say.
+    /// Whatever arrives: no panic, and no more is buffered than the limits permit.
     #[test]
     fn the_limits_hold(
         frames in proptest::collection::vec((0_u64..70_000, 0_usize..2000), 0..400)
@@ -223,7 +223,7 @@ proptest! {
         }
     }
 
-    /// Overlapping pieces of the same bytes in any order, whole at the end.
+    /// Overlapping pieces of the same bytes in any order are complete in the end.
     #[test]
     fn overlaps_are_harmless(
         pieces in proptest::collection::vec((0_usize..500, 1_usize..100), 0..100)
@@ -243,8 +243,8 @@ proptest! {
     }
 }
 
-/// 0: arrives and is acknowledged; 1: arrives, the ACK is lost and the packet declared lost;
-/// 2: is lost; 3: arrives twice.
+/// 0: delivered and acknowledged; 1: delivered, but the ACK is lost and the packet declared lost; 2: lost; 3: delivered
+/// twice.
 fn deliver(
     frames: &Frames,
     fate: u8,

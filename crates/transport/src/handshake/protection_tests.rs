@@ -13,7 +13,7 @@ use crate::handshake::tests::{hex, vectors};
 use crate::{Side, SpaceId, TransportError, initial_keys};
 
 const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000);
-/// What a probe timeout is taken for when nothing was said.
+/// The probe timeout of these tests.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn just_before(at: Timestamp) -> Timestamp {
@@ -119,7 +119,7 @@ fn end_with_limit(side: Side, limit: u64) -> Protection {
     protection
 }
 
-/// Both ends of a connection whose handshake is complete.
+/// Both endpoints of a connection whose handshake is complete.
 fn ends() -> (Protection, Protection) {
     (end_with_limit(Side::Client, 1 << 20), end_with_limit(Side::Server, 1 << 20))
 }
@@ -138,7 +138,7 @@ fn seal(sender: &mut Protection, value: u32) -> Vec<u8> {
     try_seal(sender, value).unwrap()
 }
 
-/// What opening a packet told, beside its number and payload.
+/// The result of opening a packet, apart from its number and payload.
 #[derive(PartialEq, Eq, Debug)]
 enum Told {
     Current,
@@ -170,7 +170,7 @@ fn is_key_update_error(result: Result<Told, OpenError>) -> bool {
     matches!(result, Err(OpenError::Close(error)) if error.code == TransportErrorCode::KEY_UPDATE_ERROR)
 }
 
-/// Ends that have each sent and received packet 0, the client's acknowledged.
+/// Endpoints that have each sent and received packet 0, of which the client's is acknowledged.
 fn talking() -> (Protection, Protection) {
     let (mut client, mut server) = ends();
     assert_eq!(open(&mut server, &seal(&mut client, 0)), Ok(Told::Current));
@@ -470,7 +470,7 @@ fn acknowledging_an_update_without_following_it_is_an_error() {
 #[test]
 fn a_forged_key_phase_changes_nothing() {
     let (mut client, mut server) = talking();
-    // Whoever knows the header protection key but not the packet keys can set the bit.
+    // An attacker with the header protection key, but without the packet keys, can set the bit.
     let mut forged = vec![0x47, 0, 0, 0, 1];
     forged.extend([9; 36]);
     let key = directional(CLIENT_SECRET, 1).header;

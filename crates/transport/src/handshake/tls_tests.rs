@@ -99,7 +99,7 @@ fn configurations_that_do_not_fit_quic_are_refused() {
     assert!(TlsServerConfig::with_certificate(chain, other, &[b"h3"]).is_err());
 }
 
-/// The ClientHello of RFC 9001 §A.2, given to a server that speaks its application protocol.
+/// The ClientHello of RFC 9001 §A.2, for a server that supports its application protocol.
 fn sample_client_hello(change: impl FnOnce(&mut Vec<u8>)) -> Result<(), TransportError> {
     let mut hello = hex(vectors::CLIENT_CRYPTO).split_off(4);
     change(&mut hello);

@@ -12,7 +12,7 @@ fn local_ids() -> (LocalIds, Random) {
     (LocalIds::new(first, Arc::new(RandomIds), ResetKey::new(&[9; 32])), random)
 }
 
-/// Writes what is owed into a packet of `room` bytes, and returns its tokens.
+/// Writes the pending frames into a packet of `room` bytes, and returns its tokens.
 fn write(ids: &mut LocalIds, room: usize) -> Vec<Token> {
     let mut buffer = vec![0; room];
     let mut tokens = Vec::new();
@@ -93,8 +93,7 @@ fn every_change_is_reported_to_the_endpoint() {
 }
 
 proptest! {
-    /// Whatever the peer retires and whatever is lost: the routes agree with what is active, and
-    /// nothing grows.
+    /// Whatever the peer retires and whatever is lost: the routes agree with the active IDs, and nothing grows.
     #[test]
     fn routes_and_memory_hold(
         limit in 2..12_u64,

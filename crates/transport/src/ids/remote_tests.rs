@@ -47,7 +47,7 @@ fn at(number: u16) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], number))
 }
 
-/// The peer moves on purpose, and its new address is validated.
+/// The peer migrates intentionally, and its new address is validated.
 fn migrate(ids: &mut RemoteIds) -> bool {
     let followed = ids.follow(at(1), at(2), false);
     ids.release(|_| true);
@@ -74,7 +74,7 @@ fn active_ids_keep_to_the_limit() {
     assert_eq!(error, Some(TransportErrorCode::CONNECTION_ID_LIMIT_ERROR));
 }
 
-/// RFC 9000 §5.1.1: what a frame retires makes room for what it gives.
+/// RFC 9000 §5.1.1: the IDs that a frame retires make room for the one that it issues.
 #[test]
 fn retire_prior_to_makes_room_first() {
     let mut ids = remote_ids();
@@ -100,7 +100,7 @@ fn a_copy_is_ignored_and_a_contradiction_is_not() {
     }
 }
 
-/// RFC 9000 §19.15: a frame that comes after its ID was retired is answered with its retirement.
+/// RFC 9000 §19.15: a frame that arrives after its ID was retired is answered with RETIRE_CONNECTION_ID.
 #[test]
 fn a_late_frame_does_not_bring_back_what_was_retired() {
     let mut ids = remote_ids();
@@ -138,7 +138,7 @@ fn a_lost_retirement_is_sent_again_until_it_is_acknowledged() {
     assert!(!ids.has_pending());
 }
 
-/// RFC 9000 §10.3.1: tokens of IDs that are not in use, or not any more, do not count.
+/// RFC 9000 §10.3.1: tokens of IDs that are not in use, or no longer, do not count.
 #[test]
 fn only_the_token_of_the_id_in_use_counts() {
     let mut ids = remote_ids();
@@ -156,8 +156,8 @@ fn a_peer_without_connection_ids_must_not_give_any() {
     assert_eq!(error, Some(TransportErrorCode::PROTOCOL_VIOLATION));
 }
 
-/// RFC 9000 §9.5: where the peer did not change the ID that it sends to, neither does this endpoint. What the old
-/// address is asked with is an ID of its own, and is given back when the new address is known to be right.
+/// RFC 9000 §9.5: if the peer keeps the ID that it uses, so does this endpoint. The PATH_CHALLENGE to the old address uses
+/// another ID, which is retired when the new address is validated.
 #[test]
 fn a_peer_that_kept_its_id_gets_the_same_one() {
     let mut ids = remote_ids();
@@ -171,7 +171,7 @@ fn a_peer_that_kept_its_id_gets_the_same_one() {
     assert_eq!(retired(&mut ids), [1]);
 }
 
-/// RFC 9000 §9.5: an ID goes to one address only.
+/// RFC 9000 §9.5: an ID is used with one address only.
 #[test]
 fn a_peer_that_moved_on_purpose_gets_an_id_for_each_address() {
     let mut ids = remote_ids();
@@ -179,11 +179,11 @@ fn a_peer_that_moved_on_purpose_gets_an_id_for_each_address() {
     assert_eq!((ids.current(), ids.id_elsewhere(at(2))), (id(0), None));
     ids.on_new_connection_id(&new_id(1, 0)).unwrap();
     ids.on_new_connection_id(&new_id(2, 0)).unwrap();
-    // It asked from there before it moved.
+    // The peer probed from there before it migrated.
     assert_eq!(ids.id_elsewhere(at(2)), Some(id(1)));
     assert!(ids.follow(at(1), at(2), false));
     assert_eq!((ids.current(), ids.id_elsewhere(at(1))), (id(1), Some(id(0))));
-    // And back again.
+    // And it returns.
     assert!(ids.follow(at(2), at(1), false));
     assert_eq!((ids.current(), ids.id_elsewhere(at(2))), (id(0), Some(id(1))));
     assert!(!ids.has_pending());
@@ -191,7 +191,7 @@ fn a_peer_that_moved_on_purpose_gets_an_id_for_each_address() {
     assert_eq!(retired(&mut ids), [1]);
 }
 
-/// RFC 9000 §5.1.2: the ID that takes the place of a retired one is used nowhere else.
+/// RFC 9000 §5.1.2: the ID that replaces a retired one is not used elsewhere.
 #[test]
 fn what_the_peer_retires_is_replaced_by_a_spare_one() {
     let mut ids = remote_ids();
@@ -201,8 +201,8 @@ fn what_the_peer_retires_is_replaced_by_a_spare_one() {
     assert_eq!((ids.current(), ids.id_elsewhere(at(2))), (id(2), Some(id(1))));
 }
 
-/// RFC 9000 §5.1.1, §5.1.2: the ID that came with the preferred address has the number 1, may be used, and is
-/// retired when the server asks for it.
+/// RFC 9000 §5.1.1, §5.1.2: the ID of the preferred address has sequence number 1, may be used, and is retired when the
+/// server requests it.
 #[test]
 fn the_preferred_address_s_id_is_retired_like_any_other() {
     let preferred = PreferredAddress {
@@ -234,9 +234,8 @@ fn a_peer_may_move_for_ever() {
 }
 
 proptest! {
-    /// Any frames in any order, with rotations, losses and acknowledgements in between, until the
-    /// connection would end: never more active than the limit, never none, nothing grows, and what was
-    /// used up stays used up.
+    /// Any frames in any order, with rotations, losses and acknowledgements between them, until the connection would end: the
+    /// number of active IDs is never zero and never above the limit, nothing grows, and a used ID is not used again.
     #[test]
     fn any_sequence_of_frames_keeps_the_limits(
         steps in proptest::collection::vec((0..10_u8, 0..30_u64, 0..30_u64), 0..200)
@@ -267,7 +266,7 @@ proptest! {
             }
             prop_assert!(!gone.contains(&ids.current()));
             prop_assert!((1..=LIMIT as usize).contains(&ids.active.len()));
-            // What this endpoint gives back by itself comes on top of what a frame may bring it to.
+            // IDs that this endpoint retires by itself are added to those that a frame may retire.
             prop_assert!(ids.retiring.len() as u64 <= LIMIT * MAX_RETIRING_FACTOR + LIMIT);
             prop_assert!(ids.spent.len() <= MAX_SPENT);
         }

@@ -45,7 +45,7 @@ fn the_losses_have_to_span_more_than_three_timeouts() {
 
 #[test]
 fn one_silence_counts_once() {
-    // Row 22: later ACKs reveal more losses of the same silent period.
+    // Row 22: later ACKs reveal more losses of the same period.
     let mut persistent = sampled();
     persistent.on_lost(&lost(1, 1));
     persistent.on_lost(&lost(2, 10));

@@ -4,7 +4,7 @@ fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// A path of 40 ms, sampled often enough that its variation has faded.
+/// A path of 40 ms, with so many samples that the variation has decayed.
 fn rtt() -> Rtt {
     let mut rtt = Rtt::new(ms(333));
     for _ in 0..100 {
@@ -39,7 +39,7 @@ fn the_packet_threshold_is_what_a_lost_packet_was_overtaken_by_and_one_more() {
     let mut reordering = Reordering::new(3);
     spurious(&mut reordering, 12, 44);
     assert_eq!(thresholds(&reordering), (13, ms(45)), "it was not late in time");
-    // Less does not lower it.
+    // A smaller value does not lower it.
     spurious(&mut reordering, 5, 46);
     assert_eq!(thresholds(&reordering).0, 13);
     spurious(&mut reordering, u64::MAX, 44);

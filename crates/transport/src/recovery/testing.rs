@@ -53,7 +53,7 @@ pub(super) struct Acked {
     pub(super) persistent_congestion: bool,
 }
 
-/// What all recorders of a test share.
+/// The state that all recorders of a test share.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     pub(super) window: u64,
@@ -64,7 +64,7 @@ pub(super) struct Record {
     pub(super) spurious: Vec<SpuriousLoss>,
 }
 
-/// A controller that reduces the window once per episode and does nothing else: the test sets the window.
+/// A controller that reduces the window once per recovery period and does nothing else: the test sets the window.
 #[derive(Debug)]
 struct Recorder {
     record: Arc<Mutex<Record>>,
@@ -198,7 +198,7 @@ impl Bench {
         Self { recovery, record, context: confirmed() }
     }
 
-    /// Stages a packet with one token, which contains its number.
+    /// Builds a packet with one token, which contains its number.
     pub(super) fn stage(&mut self, space: SpaceId, change: impl FnOnce(&mut StagedPacket)) -> u64 {
         let number = self.recovery.next_packet_number(space).unwrap();
         let mut packet = StagedPacket {
@@ -225,7 +225,7 @@ impl Bench {
         self.send_in(SpaceId::Application, now)
     }
 
-    /// Sends a packet with nothing but an ACK.
+    /// Sends a packet that contains only an ACK frame.
     pub(super) fn send_ack_only(&mut self, now: Timestamp) -> u64 {
         let number = self.stage(SpaceId::Application, |packet| {
             packet.ack_eliciting = false;
@@ -235,7 +235,7 @@ impl Bench {
         number
     }
 
-    /// An ACK of `ranges`, which descend.
+    /// An ACK frame with `ranges`, in descending order.
     pub(super) fn try_ack(
         &mut self,
         space: SpaceId,
@@ -295,7 +295,7 @@ impl Bench {
         self.recovery.stats().bytes_in_flight
     }
 
-    /// The numbers of the packets whose tokens came as lost since the last call.
+    /// The numbers of the packets whose tokens were returned as lost since the last call.
     pub(super) fn lost(&mut self) -> Vec<u64> {
         let mut tokens = Vec::new();
         self.recovery.take_lost(&mut tokens);
@@ -308,7 +308,7 @@ impl Bench {
         tokens.iter().map(|(_, token)| number_of(token)).collect()
     }
 
-    /// What the next probe would repeat.
+    /// The tokens of the packet that the next probe would retransmit.
     pub(super) fn probe(&mut self, space: SpaceId) -> Vec<u64> {
         let mut tokens = Vec::new();
         self.recovery.probe_tokens(space, &mut tokens);

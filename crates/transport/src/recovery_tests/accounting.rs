@@ -1,4 +1,4 @@
-//! Law 2: what is in flight, and whose signals a controller hears.
+//! Law 2: the bytes in flight, and which events reach a controller.
 
 use clearway_congestion::SendLimit;
 
@@ -10,7 +10,7 @@ const APPLICATION: SpaceId = SpaceId::Application;
 
 #[test]
 fn only_what_was_handed_to_the_network_is_in_flight() {
-    // Rows 41 and 42: what waits is no part of the flight, but the window is spoken for.
+    // Rows 41 and 42: a datagram that is being built is not in flight, but takes room in the window.
     let mut bench = Bench::new();
     bench.set_window(2400);
     bench.stage(APPLICATION, |_| {});
@@ -80,7 +80,7 @@ fn a_new_path_starts_with_nothing_in_flight_and_no_estimate() {
     assert_eq!(bench.recovery.stats().rtt, None);
     let number = bench.send(at(61));
     assert_eq!(bench.in_flight(), 1200);
-    // The old packets come and go with their tokens; the new controller hears nothing.
+    // The old packets are still acknowledged and lost with their tokens, but the new controller is not informed.
     let before = bench.reports().len();
     let outcome = bench.ack(at(90), &[(4, 4)]);
     assert!(outcome.newly_acked_any && !outcome.has_rtt_sample);
@@ -88,7 +88,7 @@ fn a_new_path_starts_with_nothing_in_flight_and_no_estimate() {
     assert_eq!(bench.lost(), [1]);
     assert_eq!(bench.reports().len(), before);
     assert_eq!(bench.in_flight(), 1200);
-    // Its own packet is a sample.
+    // A packet sent under the new controller gives a sample.
     let outcome = bench.ack(at(101), &[(number, number)]);
     assert!(outcome.has_rtt_sample);
     assert_eq!(bench.recovery.stats().rtt.unwrap().minimum, ms(40));
@@ -135,7 +135,7 @@ fn keys_can_be_discarded_while_packets_are_staged() {
 
 #[test]
 fn a_bounded_number_of_lost_packets_is_remembered() {
-    // One that arrived after all is recognised as long as it is remembered.
+    // A packet that arrived after all is recognised while it is remembered.
     for (lost, expected) in [(1 << 14, 1), ((1 << 14) + 1, 0)] {
         let mut bench = Bench::new();
         bench.set_window(1 << 30);
@@ -195,7 +195,7 @@ fn one_ack_may_acknowledge_thousands() {
     assert_eq!(bench.acked().len(), 250 * 19);
     assert_eq!(bench.lost().len(), 250);
     assert_eq!(bench.in_flight(), 0);
-    // All of the lost turn up.
+    // All the lost packets arrive after all.
     bench.ack(at(41), &[(0, 4_999)]);
     assert_eq!(bench.acked().len(), 250);
     assert_eq!(bench.recovery.ledger.space(APPLICATION).packets().count(), 0);
@@ -224,7 +224,7 @@ fn a_retry_takes_everything_back_without_a_signal() {
     assert!(bench.reports().is_empty());
     assert_eq!(bench.recovery.stats().pto_in_a_row, 0);
     assert_eq!(bench.deadline(), Some(deadline + ms(999)), "the client goes on probing");
-    // The numbers are not used again, and a late ACK means nothing.
+    // The numbers are not used again, and a late ACK has no effect.
     assert_eq!(bench.send_in(SpaceId::Initial, deadline), 2);
     assert!(!bench.ack_in(SpaceId::Initial, deadline, &[(0, 1)]).newly_acked_any);
     assert_eq!(bench.in_flight(), 1200);

@@ -1,5 +1,5 @@
-//! The ledger against a model that counts for itself (S1, S7), under random histories; and that a
-//! deadline is set whenever something is outstanding (L3).
+//! Recovery compared with a model that counts independently (S1, S7), under random histories; and a timer is set
+//! whenever a packet is outstanding (L3).
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ struct Model {
     now: clearway_units::Timestamp,
     path: u32,
     discarded: [bool; 3],
-    /// By the identity that the packet's token carries.
+    /// By the number in the packet's token.
     packets: BTreeMap<u64, Known>,
 }
 
@@ -73,7 +73,7 @@ impl Model {
 
     fn send(&mut self, space: usize, bytes: u64, kind: u8) {
         let number = self.bench.recovery.next_packet_number(SpaceId::ALL[space]).unwrap();
-        // Mostly data; sometimes an ACK, padding, or a probe of the path.
+        // Mostly data; sometimes an ACK, PADDING, or a path probe.
         let ack_eliciting = kind > 1;
         let in_flight = kind > 0;
         let identity = self.packets.len() as u64;
@@ -135,7 +135,7 @@ impl Model {
                     self.now = self.now.max(deadline);
                     let expired = self.bench.expire(self.now);
                     assert_ne!(expired, Expired::Nothing, "it was due");
-                    // S13: the losses, and each space's probes, then no more at this instant.
+                    // S13: the losses and the probes of each space, then nothing more at this instant.
                     let is_due = |bench: &Bench| bench.deadline().is_some_and(|d| d <= self.now);
                     let repeats = (0..4).take_while(|_| {
                         is_due(&self.bench) && self.bench.expire(self.now) != Expired::Nothing
@@ -176,7 +176,7 @@ impl Model {
         assert!(!self.packets.values().any(left));
     }
 
-    /// Every token comes once: as lost, as acknowledged, or first as lost and then as acknowledged.
+    /// Every token is returned once: as lost, as acknowledged, or first as lost and then as acknowledged.
     fn follow_tokens(&mut self) {
         let mut tokens = Vec::new();
         self.bench.recovery.take_lost(&mut tokens);

@@ -1,4 +1,4 @@
-//! Law 4: why sending stopped, and what the controller and the sampler make of it.
+//! Law 4: the reason for which sending stopped, and its effect on the controller and the delivery rate sampler.
 
 use clearway_congestion::SendLimit;
 use clearway_units::{Rate, ReleaseTime};
@@ -8,7 +8,7 @@ use crate::recovery::testing::{Bench, at, ms};
 
 #[test]
 fn the_window_permits_whole_datagrams_only() {
-    // Row 11: less than a datagram of room is a full window.
+    // Row 11: a window with room for less than a datagram is full.
     let mut bench = Bench::new();
     bench.set_window(3500);
     assert_eq!(bench.recovery.window(), 3500);
@@ -31,7 +31,7 @@ fn held_back_data_is_what_makes_a_sender_limited() {
     assert!(report.was_limited);
     assert_eq!(report.limited_time, ms(40));
     assert_eq!(report.round, 1);
-    // The hold goes on until a stop has another reason.
+    // Sending is held back until it stops for another reason.
     bench.send(at(41));
     bench.recovery.sending_stopped(at(41), SendLimit::Window);
     bench.send(at(50));
@@ -134,13 +134,13 @@ fn the_pacer_delays_and_then_releases_a_packet() {
 
 #[test]
 fn acks_bypass_the_pacer() {
-    // Row 87: packets that are not in flight charge nothing and ask nobody.
+    // Row 87: packets that are not in flight are sent whatever the pacer, and do not count for it.
     let mut bench = Bench::new();
     bench.record.lock().unwrap().rate = Some(Rate::from_bytes_per_second(1000));
     for _ in 0..100 {
         bench.send_ack_only(at(0));
     }
-    // The whole burst is still there.
+    // The whole burst is still available.
     for _ in 0..10 {
         assert_eq!(bench.recovery.may_send(at(0)), Ok(()));
         bench.send(at(0));
@@ -160,7 +160,7 @@ fn packets_after_an_idle_time_are_marked_as_application_limited() {
     bench.recovery.sending_stopped(at(0), SendLimit::Application);
     bench.send(at(10));
     assert_eq!(marks(&bench), [false, true]);
-    // Also when everything had been delivered in between.
+    // Also if everything was delivered in the meantime.
     bench.ack(at(50), &[(0, 1)]);
     bench.recovery.sending_stopped(at(50), SendLimit::Application);
     bench.send(at(60));
@@ -177,7 +177,7 @@ fn a_full_window_or_the_pacer_mark_nothing() {
         bench.send(at(10));
         assert_eq!(marks(&bench), [false, false]);
     }
-    // Nor does a want of data that came just when the window was full.
+    // Nor does a lack of data that begins when the window is full.
     let mut bench = Bench::new();
     bench.set_window(1200);
     bench.send(at(0));

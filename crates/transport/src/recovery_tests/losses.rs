@@ -1,4 +1,4 @@
-//! RFC 9002 §6.1 and §7.6: what is lost, and what is not.
+//! RFC 9002 §6.1 and §7.6: which packets are lost, and which are not.
 
 use core::time::Duration;
 
@@ -38,7 +38,7 @@ fn lateness_counts_only_once_a_later_packet_was_acknowledged() {
     bench.send(at(0));
     bench.ack(at(40), &[(0, 0)]);
     bench.send(at(100));
-    // Row 74: nothing later was acknowledged, so however late it is, only a probe is due.
+    // Row 74: no later packet was acknowledged, so only a probe is due, however late it is.
     let deadline = bench.deadline().unwrap();
     assert_eq!(deadline, at(100) + ms(40 + 80 + 25));
     assert!(matches!(bench.expire(deadline), Expired::Probes { .. }));
@@ -140,12 +140,12 @@ fn a_late_acknowledgement_of_a_lost_packet_is_reported_first() {
     let still_lost: Vec<u64> =
         bench.record.lock().unwrap().spurious.iter().map(|event| event.still_lost).collect();
     assert_eq!(still_lost, [2, 1]);
-    // Row 58: counted once as acknowledged, and marked.
+    // Row 58: counted once as acknowledged, and marked as spurious.
     let counts = bench.recovery.stats().counts;
     assert_eq!(counts.packets_acknowledged, 3);
     assert_eq!(counts.packets_lost, 3);
     assert_eq!(counts.packets_spuriously_lost, 2);
-    // Once only.
+    // Only once.
     bench.ack(at(42), &[(5, 5), (0, 2)]);
     let spurious = bench.record.lock().unwrap().spurious.clone();
     assert_eq!(spurious.len(), 3);
@@ -154,7 +154,7 @@ fn a_late_acknowledgement_of_a_lost_packet_is_reported_first() {
 
 #[test]
 fn a_spurious_loss_raises_the_packet_threshold() {
-    // RFC 9002 §6.1.1 permits it. Without it, every packet that four others overtake is lost for ever.
+    // RFC 9002 §6.1.1 permits it. Otherwise every packet that four others overtake would be declared lost.
     let mut bench = Bench::new();
     for time in 0..8 {
         bench.send(at(time));
@@ -162,7 +162,7 @@ fn a_spurious_loss_raises_the_packet_threshold() {
     bench.ack(at(40), &[(5, 5), (1, 1)]);
     assert_eq!(bench.lost(), [0, 2]);
     bench.ack(at(40), &[(5, 5), (0, 1)]);
-    // Five had overtaken it.
+    // Five packets had overtaken it.
     assert_eq!(bench.recovery.stats().loss_thresholds.packets, 6);
     for time in 50..56 {
         bench.send(at(time));
@@ -189,7 +189,7 @@ fn a_spurious_loss_raises_the_time_threshold() {
     assert_eq!(bench.expire(at(190)), Expired::Losses);
     assert_eq!(bench.lost(), [late]);
     bench.ack(at(196), &[(1, 2)]);
-    // 9/8 of the 96 ms that it took.
+    // 9/8 of the 96 ms that the packet took.
     assert_eq!(bench.recovery.stats().loss_thresholds.time, ms(108));
     bench.send(at(300));
     bench.send(at(301));
@@ -210,7 +210,7 @@ fn a_new_path_tolerates_what_the_rfc_does() {
     assert_eq!(bench.recovery.stats().loss_thresholds.packets, 6);
     bench.recovery.on_new_path(1, at(42), 1200).unwrap();
     assert_eq!(bench.recovery.stats().loss_thresholds.packets, 3);
-    // What is late of the old path says nothing about the new one.
+    // The delay of packets on the old path does not count for the new one.
     bench.ack(at(43), &[(5, 5), (0, 1)]);
     assert_eq!(bench.recovery.stats().loss_thresholds.packets, 3);
 }
@@ -230,7 +230,7 @@ fn losses_of_an_earlier_episode_are_not_taken_back() {
     bench.ack(at(96), &[(8, 9), (0, 0)]);
     assert!(bench.record.lock().unwrap().spurious.is_empty());
     assert_eq!(bench.recovery.stats().counts.packets_spuriously_lost, 1);
-    // Packet 1 of the first episode still is missing; that is no matter to the second.
+    // Packet 1 of the first episode is still missing, which does not matter to the second.
     bench.ack(at(97), &[(5, 9), (2, 2)]);
     let spurious = bench.record.lock().unwrap().spurious.clone();
     assert_eq!(spurious.last().map(|event| event.still_lost), Some(0));
@@ -278,7 +278,7 @@ fn packets_that_are_not_in_flight_are_lost_without_a_signal() {
     assert_eq!(bench.deadline(), None);
     let counts = bench.recovery.stats().counts;
     assert_eq!((counts.packets_sent, counts.packets_lost), (4, 0));
-    // Nor does a timer run for one.
+    // Nor is a timer set for one.
     bench.send_ack_only(at(100));
     let number = bench.send(at(100));
     bench.ack(at(130), &[(number, number)]);
@@ -289,7 +289,7 @@ fn packets_that_are_not_in_flight_are_lost_without_a_signal() {
 fn example_of_persistent_congestion(bench: &mut Bench) {
     let s = |seconds: u64| at(seconds * 1000);
     bench.send(s(0));
-    // smoothed 600 ms, variation 300 ms, max_ack_delay 200 ms: 2 seconds in all.
+    // smoothed 600 ms, variation 300 ms, max_ack_delay 200 ms: 2 seconds.
     bench.context.max_ack_delay = ms(200);
     bench.ack(at(600), &[(0, 0)]);
     for second in [1, 2, 3, 4, 5, 6, 8, 12] {
@@ -370,7 +370,7 @@ fn the_loss_timer_never_declares_persistent_congestion() {
         sent = bench.send(at(time));
     }
     bench.ack(at(1_061), &[(sent, sent)]);
-    // Only a driver that sleeps for long can see such a span at the deadline.
+    // Only a driver that sleeps for long sees such an interval at the deadline.
     assert_eq!(bench.expire(at(60_000)), Expired::Losses);
     assert!(!bench.last_report().persistent_congestion);
     assert_eq!(bench.recovery.stats().persistent_congestion_total, 0);
@@ -387,7 +387,7 @@ fn the_largest_acknowledged_must_be_new_for_a_sample() {
     assert!(!bench.ack(at(500), &[(0, 1)]).has_rtt_sample);
     assert!(!bench.last_report().rtt.unwrap().is_new);
     assert_eq!(bench.recovery.stats().rtt.unwrap().latest, ms(39));
-    // A packet that was lost before is too late to be one.
+    // A packet that was declared lost before arrives too late to be one.
     for _ in 0..4 {
         bench.send(at(510));
     }
@@ -402,7 +402,7 @@ fn the_largest_acknowledged_must_be_new_for_a_sample() {
 
 #[test]
 fn a_reported_delay_counts_up_to_max_ack_delay_once_the_handshake_is_confirmed() {
-    // RFC 9002 §5.3. A peer that reports more than it promised would make the path look shorter.
+    // RFC 9002 §5.3. A peer that reports more than max_ack_delay would make the path look shorter.
     let smoothed = |is_confirmed: bool| {
         let mut bench = Bench::new();
         bench.context.handshake_confirmed = is_confirmed;
@@ -412,7 +412,7 @@ fn a_reported_delay_counts_up_to_max_ack_delay_once_the_handshake_is_confirmed()
         bench.try_ack(SpaceId::Application, at(220), ms(64), &[(number, number)]).unwrap();
         bench.recovery.stats().rtt.unwrap().smoothed
     };
-    // 120 ms, of which 25 or all of the 64 are the peer's: (7 x 40 + 95) / 8 and (7 x 40 + 56) / 8.
+    // 120 ms, of which 25, or all of the 64, are the peer's delay: (7 x 40 + 95) / 8 and (7 x 40 + 56) / 8.
     assert_eq!(smoothed(true), Duration::from_micros(46_875));
     assert_eq!(smoothed(false), Duration::from_micros(42_000));
 }

@@ -1,4 +1,4 @@
-//! What is remembered of sent packets, and what it costs to look at it, by counts.
+//! The memory for sent packets, and the number of lookups in it.
 
 use core::time::Duration;
 
@@ -16,8 +16,8 @@ fn space(bench: &Bench) -> &SentSpace {
 
 #[test]
 fn acks_that_are_never_acknowledged_are_forgotten() {
-    // 8 MB of PINGs made a server remember 133,606 packets and then fail. One packet that the peer has to
-    // acknowledge waits at the front all the time.
+    // 8 MB of PINGs made a server keep 133,606 packets and then fail. One packet that the peer has to acknowledge remains the
+    // oldest throughout.
     let mut bench = Bench::new();
     bench.send(at(0));
     for time in 0..140_000 {
@@ -26,7 +26,7 @@ fn acks_that_are_never_acknowledged_are_forgotten() {
         assert!(space(&bench).bytes_remembered() <= 1 << 20);
     }
     assert_eq!(bench.in_flight(), SIZE);
-    // The newest are remembered, and what the peer says of older ones is no error.
+    // The newest are kept, and an acknowledgement of older ones is no error.
     bench.acked();
     let outcome = bench.ack(at(15_000), &[(139_999, 140_000), (50_000, 50_001), (0, 0)]);
     assert!(outcome.newly_acked_any);
@@ -39,8 +39,8 @@ fn acks_that_are_never_acknowledged_are_forgotten() {
     );
 }
 
-/// RFC 9002 §A.7: whatever number is acknowledged, the largest so far counts. Without the time at which its packet was
-/// sent there is no sample (§5.1).
+/// RFC 9002 §A.7: the largest acknowledged number counts, whichever packet it was. Without the time at which that packet
+/// was sent there is no sample (§5.1).
 #[test]
 fn the_largest_that_is_acknowledged_counts_although_it_is_forgotten() {
     let mut bench = Bench::new();
@@ -57,7 +57,7 @@ fn the_largest_that_is_acknowledged_counts_although_it_is_forgotten() {
 
 #[test]
 fn packets_that_no_window_holds_back_have_a_cap_and_an_error() {
-    // Answers to path challenges and probes do not ask the window.
+    // PATH_RESPONSE frames and probes are sent whatever the window.
     let mut bench = Bench::new();
     let mut staged = 0_u64;
     let error = loop {
@@ -92,13 +92,13 @@ fn what_the_window_governs_waits_while_too_much_is_remembered() {
         assert!(sent < 1 << 17);
     }
     assert_eq!(bench.recovery.may_send(at(0)), Err(SendLimit::Window));
-    // A probe still goes, and an acknowledgement makes room.
+    // A probe may still be sent, and an acknowledgement makes room.
     bench.send(at(1));
     bench.ack(at(40), &[(0, sent)]);
     assert_eq!(bench.recovery.may_send(at(40)), Ok(()));
 }
 
-/// What is settled takes no room: 70,000 packets in flight are 84 MB, and more than as many between them are acknowledged.
+/// Acknowledged packets take no room: 70,000 packets in flight are 84 MB, and even more between them are acknowledged.
 #[test]
 fn what_is_settled_does_not_make_the_window_wait() {
     const IN_FLIGHT: u64 = 70_000;
@@ -115,7 +115,7 @@ fn what_is_settled_does_not_make_the_window_wait() {
     }
 }
 
-/// The most packets that `act` looks for in one call, over calls for all of `numbers`.
+/// The most packets that `act` looks up in one call, over calls for all of `numbers`.
 fn most_lookups(
     bench: &mut Bench,
     numbers: impl Iterator<Item = u64>,
@@ -148,7 +148,7 @@ fn an_ack_of_a_lost_packet_looks_at_no_other_lost_one() {
 
 #[test]
 fn an_ack_looks_only_at_what_it_acknowledges_anew() {
-    // Packet 0 stays outstanding, and each ACK reports all that came after it.
+    // Packet 0 remains outstanding, and each ACK reports all later ones.
     const PACKETS: u64 = 10_000;
     let patient = RecoveryConfig { packet_threshold: 1 << 20, ..config() };
     let mut bench = Bench::with(patient);

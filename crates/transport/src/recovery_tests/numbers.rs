@@ -1,4 +1,4 @@
-//! RFC 9000 §12.3, §13.1, §21.4: which numbers are used, and which can be acknowledged.
+//! RFC 9000 §12.3, §13.1, §21.4: which packet numbers are used, and which may be acknowledged.
 
 use clearway_wire::TransportErrorCode;
 
@@ -76,7 +76,7 @@ fn skipped_packet_numbers_cannot_be_acknowledged() {
     let gaps: Vec<u64> = skipped.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.iter().all(|gap| (32..=67).contains(gap)), "{gaps:?}");
     assert!(gaps.iter().any(|gap| *gap != gaps[0]), "at random");
-    // Long after, too.
+    // Also much later.
     let last = *skipped.last().unwrap();
     assert!(bench.try_ack(APPLICATION, at(next), Default::default(), &[(last, last)]).is_err());
 }
@@ -92,7 +92,7 @@ fn the_gap_grows_with_the_window() {
         skipped.extend(next..number);
         next = number + 1;
     }
-    // The first was chosen before the window was set.
+    // The first skipped number was chosen before the window was set.
     assert!(skipped.windows(2).skip(1).all(|pair| pair[1] - pair[0] >= 1000), "{skipped:?}");
 }
 
@@ -116,7 +116,7 @@ fn the_last_thirty_two_skipped_numbers_are_remembered() {
 fn a_skipped_number_is_no_reordering() {
     let mut bench = skipping();
     let mut next = 0;
-    // Send until a number was just left out.
+    // Send until a number has just been skipped.
     loop {
         let number = bench.send(at(0));
         if number != next {

@@ -1,4 +1,4 @@
-//! RFC 9002 §6.2: probe timeouts; and law 8, that a deadline is always set.
+//! RFC 9002 §6.2: probe timeouts; and law 8: a timer is always set.
 
 use crate::SpaceId;
 use crate::recovery::Expired;
@@ -8,7 +8,7 @@ const APPLICATION: SpaceId = SpaceId::Application;
 
 #[test]
 fn the_timer_restarts_with_every_ack_eliciting_packet() {
-    // Row 76: the base is the last one, not the first.
+    // Row 76: the timeout starts with the last packet sent, not with the first.
     let mut bench = Bench::new();
     bench.send(at(0));
     bench.ack(at(40), &[(0, 0)]);
@@ -47,7 +47,7 @@ fn no_packet_is_offered_twice_before_all_others_were() {
         let Expired::Probes { space, count } = bench.expire(deadline) else { panic!() };
         for _ in 0..count {
             offered.extend(bench.probe(space));
-            // The probe carries a copy and is outstanding itself.
+            // The probe contains a copy and is outstanding itself.
             bench.send(deadline);
         }
     }
@@ -102,12 +102,12 @@ fn a_client_keeps_its_backoff_until_the_server_validated_it() {
     bench.send_in(SpaceId::Initial, deadline);
     bench.ack_in(SpaceId::Initial, deadline + ms(10), &[(1, 1)]);
     assert_eq!(bench.recovery.stats().pto_in_a_row, 1);
-    // Row 71: nothing is outstanding, and still it must not fall silent.
+    // Row 71: nothing is outstanding, and still the client must not stop sending.
     assert_eq!((bench.in_flight(), bench.lost()), (0, vec![0]));
     let deadline = bench.deadline().expect("the server may wait for bytes");
     assert_eq!(bench.expire(deadline), Expired::Probes { space: SpaceId::Initial, count: 1 });
     assert_eq!(bench.probe(SpaceId::Initial), Vec::<u64>::new(), "a PING then");
-    // Once it did, an acknowledgement ends the backoff.
+    // After that, an acknowledgement resets the backoff.
     bench.context.peer_completed_address_validation = true;
     let number = bench.send_in(SpaceId::Handshake, deadline);
     bench.ack_in(SpaceId::Handshake, deadline + ms(10), &[(number, number)]);
@@ -116,7 +116,7 @@ fn a_client_keeps_its_backoff_until_the_server_validated_it() {
 
 #[test]
 fn a_new_client_has_a_deadline_before_it_sends() {
-    // Row 79: the base never is "none".
+    // Row 79: the timeout always has a start.
     let mut bench = Bench::new();
     bench.context = connecting_client();
     assert_eq!(bench.deadline(), Some(at(999)));
@@ -124,7 +124,7 @@ fn a_new_client_has_a_deadline_before_it_sends() {
 
 #[test]
 fn early_data_alone_keeps_the_handshake_probed() {
-    // Row 68: no space is eligible for a timeout, and no timer may be left expired or missing.
+    // Row 68: no space may have a timeout; no timer may remain expired, and none may be missing.
     let mut bench = Bench::new();
     bench.context = connecting_client();
     bench.send(at(0));
@@ -138,13 +138,13 @@ fn early_data_alone_keeps_the_handshake_probed() {
 
 #[test]
 fn padding_in_flight_arms_the_timer() {
-    // Row 57: otherwise the window could fill with bytes that nothing ever takes out.
+    // Row 57: otherwise the window could fill with bytes that are never removed.
     let mut bench = Bench::new();
     bench.stage(APPLICATION, |packet| packet.ack_eliciting = false);
     bench.recovery.transmitted(at(5)).unwrap();
     assert_eq!(bench.in_flight(), 1200);
     assert_eq!(bench.deadline(), Some(at(5) + ms(999 + 25)));
-    // But it does not push the deadline of ack-eliciting packets away.
+    // But it does not postpone the timer of ack-eliciting packets.
     bench.send(at(10));
     let deadline = bench.deadline();
     bench.stage(APPLICATION, |packet| packet.ack_eliciting = false);
@@ -163,7 +163,7 @@ fn probes_of_a_path_arm_the_timer() {
 
 #[test]
 fn a_full_window_does_not_hold_the_deadline_back() {
-    // Row 77: probes are sent whatever the window says, and count in flight.
+    // Row 77: probes are sent whatever the window, and count in flight.
     let mut bench = Bench::new();
     bench.set_window(2400);
     bench.send(at(0));
@@ -197,7 +197,7 @@ fn discarded_keys_take_their_packets_and_the_backoff_along() {
     assert_eq!(bench.lost(), Vec::<u64>::new());
     let next = bench.deadline().unwrap();
     assert!(matches!(bench.expire(next), Expired::Probes { space: SpaceId::Handshake, .. }));
-    // An ACK that comes after that means nothing.
+    // An ACK that arrives after that has no effect.
     assert_eq!(bench.ack_in(SpaceId::Initial, next, &[(0, 1)]), Default::default());
     assert_eq!(bench.recovery.stats().counts.packets_discarded, 2);
 }

@@ -23,7 +23,7 @@ fn receive(space: &mut ReceivedPackets, numbers: impl IntoIterator<Item = u64>) 
     }
 }
 
-/// Writes an ACK into `room` bytes: its delay, its ranges in descending order, its token.
+/// Writes an ACK frame into `room` bytes: its delay, its ranges in descending order, its token.
 type Written = (u64, Vec<(u64, u64)>, Vec<Token>);
 
 fn write(space: &mut ReceivedPackets, now: Timestamp, room: usize) -> Option<Written> {
@@ -100,7 +100,7 @@ fn one_packet_waits_for_the_delay_and_the_second_is_due() {
     write(&mut space, at(12), 1200);
     assert_eq!(space.deadline(), None);
     assert!(!space.has_unacknowledged());
-    // A later packet does not push an earlier deadline away.
+    // A later packet does not postpone the deadline.
     space.on_packet(number(2), at(20), true, false);
     space.on_packet(number(3), at(30), false, false);
     assert_eq!(space.deadline(), Some(at(45)));
@@ -155,7 +155,7 @@ fn a_packet_after_a_known_gap_waits_like_any_other() {
     write(&mut space, at(0), 1200);
     space.on_packet(number(6), at(1), true, false);
     assert!(!space.is_due(at(1)));
-    // The gap comes with a packet that elicits nothing; the next that does is the one to report it.
+    // A packet that is not ack-eliciting reveals the gap; the next ack-eliciting one causes the ACK.
     write(&mut space, at(1), 1200);
     space.on_packet(number(8), at(2), false, false);
     assert_eq!(space.deadline(), None);
@@ -206,22 +206,22 @@ fn acknowledged_acks_let_ranges_be_forgotten() {
     space.on_packet(number(9), at(0), true, false);
     space.on_ack_acknowledged(number(6));
     assert_eq!(ranges(&mut space), [(9, 9), (7, 7)]);
-    // What need not be reported is still known.
+    // Packets that need not be reported are still known.
     let known = |space: &ReceivedPackets, value| space.is_duplicate(number(value));
     assert!([0, 1, 2, 5, 6].into_iter().all(|value| known(&space, value)));
     assert!([3, 4, 8].into_iter().all(|value| !known(&space, value)));
     space.on_ack_acknowledged(number(9));
     assert_eq!(space.largest(), Some(number(9)), "still needed to decode packet numbers");
     assert_eq!(write(&mut space, at(0), 1200), None);
-    // In order still is in order.
+    // Packets in order still are in order.
     space.on_packet(number(10), at(1), true, false);
     assert!(!space.is_due(at(1)));
 }
 
 #[test]
 fn a_packet_that_is_later_than_a_round_trip_is_used_and_acknowledged() {
-    // RFC 9000 §12.3: the number below which all is dropped has to allow for large variations of the round-trip
-    // time. That the peer has an ACK says nothing about packets that it did not report.
+    // RFC 9000 §12.3: the number below which all packets are discarded must allow for large variations of the round-trip
+    // time. An ACK that the peer received does not matter for packets that it did not report.
     let mut space = received();
     receive(&mut space, [0, 1, 2, 5]);
     space.on_packet(number(6), at(0), true, false);
@@ -231,7 +231,7 @@ fn a_packet_that_is_later_than_a_round_trip_is_used_and_acknowledged() {
     space.on_packet(number(3), at(1), true, false);
     assert!(space.is_due(at(1)), "it is late");
     assert_eq!(ranges(&mut space), [(5, 6), (3, 3)]);
-    // Until the peer has that ACK it is repeated; then nothing of it is left to report.
+    // The ACK is repeated until the peer has received it; then nothing is left to report.
     receive(&mut space, [7]);
     assert_eq!(ranges(&mut space), [(5, 7), (3, 3)]);
     space.on_ack_acknowledged(number(7));

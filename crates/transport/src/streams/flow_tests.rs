@@ -120,8 +120,8 @@ fn a_blocked_peer_gets_the_highest_possible_limit() {
 }
 
 proptest! {
-    /// S18: received and consumed never cross, the limit never falls, and a peer that waits at the
-    /// limit is never left with less than half a window once everything was consumed.
+    /// S18: at most what was received is consumed, the limit never falls, and a peer at the limit has at least half a window
+    /// once everything is consumed.
     #[test]
     fn ledger(steps in prop::collection::vec((any::<bool>(), 0u64..300, 0u64..500), 1..200)) {
         let mut window = ReceiveWindow::new(200, 1600);

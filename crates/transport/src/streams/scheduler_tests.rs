@@ -7,7 +7,7 @@ fn stream(key: usize, priority: i32, is_incremental: bool) -> Waiting {
     Waiting { key, id, priority, is_incremental }
 }
 
-/// Which stream has each of the next turns, if each sends packets of 1200 bytes without end.
+/// The streams that are chosen next, one after the other, if each always has packets of 1200 bytes to send.
 fn turns(scheduler: &mut Scheduler, count: usize) -> Vec<usize> {
     let mut turns = Vec::new();
     while turns.len() < count {

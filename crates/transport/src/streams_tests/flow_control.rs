@@ -1,4 +1,4 @@
-//! Limits, their updates, and who is told what when they block.
+//! Flow control limits, their updates, and the frames that report a blocked sender.
 
 use core::time::Duration;
 
@@ -76,7 +76,7 @@ fn limits_are_raised_seldom_and_in_time() {
     assert!(updates <= 1_000_000 / 500 + 1_000_000 / 1250, "{updates}");
 }
 
-/// Moves 100 kB over a stream whose limits get lost or arrive; returns how often each of them was told.
+/// Transfers 100 kB over a stream whose limit updates are lost or delivered, and returns how often each was sent.
 fn updates(pair: &mut Pair, id: StreamId, are_lost: bool) -> [usize; 2] {
     let mut told = [0; 2];
     for _ in 0..1000 {
@@ -89,7 +89,7 @@ fn updates(pair: &mut Pair, id: StreamId, are_lost: bool) -> [usize; 2] {
         for packet in packets(&mut pair.server) {
             told[0] += packet.tokens.iter().filter(|token| **token == Token::MaxData).count();
             told[1] += packet.tokens.iter().filter(|token| **token != Token::MaxData).count();
-            // It arrives in any case, so that nothing waits for it: this is about what is told.
+            // The data is delivered in any case: the subject is how often the limits are sent.
             deliver(&mut pair.client, pair.now, &packet).unwrap();
             for token in &packet.tokens {
                 if are_lost {
@@ -213,7 +213,7 @@ fn the_send_buffer_follows_the_congestion_window() {
     pair.client.on_congestion_window(1 << 30);
     assert_eq!(events(&mut pair.client), [StreamEvent::Writable(id)]);
     assert_eq!(pair.client.write(id, data(2 << 20)), Ok((1 << 20) - 400_000));
-    // A window that shrank takes nothing back, and takes nothing more.
+    // A window that shrank revokes no credit, and grants no more.
     pair.client.on_congestion_window(2400);
     assert_eq!(pair.client.write(id, data(1)), Ok(0));
     assert_eq!(pair.client.statistics().bytes_buffered, 1 << 20);

@@ -1,4 +1,4 @@
-//! Opening, ending, resetting and stopping.
+//! Streams are opened, ended, reset and stopped.
 
 use clearway_wire::frame;
 
@@ -120,7 +120,7 @@ fn a_reset_is_reported_while_data_is_unread() {
     pair.client.reset(id, code(5)).unwrap();
     pair.settle();
     assert_eq!(events(&mut pair.server), [StreamEvent::Readable(id)]);
-    // Its bytes have gone back to the connection's window, once, before and after it is read.
+    // Its bytes have been returned to the connection's window, once, before and after it is read.
     for _ in 0..2 {
         let window = pair.server.flow.receive_window();
         assert_eq!((window.consumed(), window.received()), (17, 17));
@@ -134,7 +134,7 @@ fn a_reset_is_reported_while_data_is_unread() {
 
 #[test]
 fn a_reset_in_every_state_of_the_receiver() {
-    // Data arrived and not read, read in part, the end known with a gap, and all of it here.
+    // Data received and not read; read in part; the final size known, with a gap; and complete.
     for (offset, fin, expected) in
         [(0, false, true), (1, false, true), (1, true, true), (0, true, false)]
     {
@@ -285,7 +285,7 @@ fn a_thousand_streams_leave_nothing_behind() {
     assert_eq!(pair.server.statistics().opened_by_peer, 1000);
 }
 
-/// Data is awaited while a response is incomplete and the application has read everything.
+/// Data is awaited while a response is incomplete and the application has read all that arrived.
 #[test]
 fn an_answer_is_awaited_from_the_end_of_the_request_to_its_own() {
     let mut pair = Pair::new(config());
@@ -307,7 +307,7 @@ fn an_answer_is_awaited_from_the_end_of_the_request_to_its_own() {
     check_ledger(&pair.client);
 }
 
-/// On a stream of the peer's own nobody knows whether more will come, except when something is missing.
+/// On a stream that the peer opened it is unknown whether more will come, unless something is missing.
 #[test]
 fn a_gap_is_awaited_on_any_stream() {
     let mut pair = Pair::new(config());
@@ -322,7 +322,7 @@ fn a_gap_is_awaited_on_any_stream() {
     check_ledger(&pair.server);
 }
 
-/// No data is awaited from a peer that may not send, because another stream is not read.
+/// No data is awaited from a peer that is blocked because another stream is not read.
 #[test]
 fn a_peer_that_flow_control_stops_is_not_awaited() {
     let small = StreamsConfig { initial_connection_receive_window: 2000, ..config() };
@@ -353,11 +353,11 @@ fn what_is_read_ahead_counts_until_it_is_given_back() {
     assert_eq!(consumed(&pair), 0);
     assert_eq!(pair.server.give_back(pair.now, id, 500), Ok(()));
     assert_eq!(consumed(&pair), 500);
-    // No more is given back than was taken.
+    // No more credit is returned than was used.
     assert_eq!(pair.server.give_back(pair.now, id, 500), Ok(()));
     assert_eq!(consumed(&pair), 600);
     assert_eq!(pair.server.read_ahead(id, 600), Ok(ReadOutcome::Data(data(1000).slice(600..))));
-    // The end alone ends nothing, however often it is looked at; reading it does.
+    // The end of the stream alone does not end it, however often it is polled; reading it does.
     assert_eq!(pair.server.read_ahead(id, 1), Ok(ReadOutcome::Finished));
     assert_eq!(pair.server.read_ahead(id, 1), Ok(ReadOutcome::Finished));
     assert_eq!(consumed(&pair), 600);

@@ -1,4 +1,4 @@
-//! Which stream goes first, and how packets are filled.
+//! The order in which streams are sent, and how packets are filled.
 
 use super::*;
 

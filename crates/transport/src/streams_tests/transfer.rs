@@ -1,4 +1,4 @@
-//! Bulk data over a network that loses, reorders, and acknowledges late.
+//! Bulk data over a network that loses, reorders, and delays acknowledgements.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// One direction of a network and its sender's ledger.
+/// One direction of a network, with the sender's outstanding packets.
 #[derive(Default)]
 struct Way {
     under_way: Vec<Packet>,
@@ -17,8 +17,8 @@ struct Way {
 }
 
 impl Way {
-    /// Sends, loses, delivers out of order, and tells the sender what became of it: rightly, late, or
-    /// wrongly and then rightly.
+    /// Sends, loses and reorders packets, and reports their fate to the sender: correctly, late, or first as lost and then
+    /// as acknowledged.
     fn step(&mut self, random: &mut Random, from: &mut Streams, to: &mut Streams, now: Timestamp) {
         let room = 100 + random.below(1200) as usize;
         self.under_way.extend(packet(from, room));
@@ -49,7 +49,7 @@ impl Way {
     }
 }
 
-/// What the applications have written and read on one stream.
+/// The bytes that the applications have written and read on one stream.
 #[derive(Default)]
 struct Progress {
     written: usize,
@@ -120,7 +120,7 @@ proptest! {
         transfer(seed, streams, length);
     }
 
-    /// No order of any frames makes the books disagree or anything panic.
+    /// No sequence of frames makes the counters disagree or causes a panic.
     #[test]
     fn any_frames_keep_the_books(seed: u64) {
         let mut random = Random::from_number(seed);
@@ -155,7 +155,7 @@ proptest! {
     }
 }
 
-/// A frame that a peer could send, on few streams and with small numbers.
+/// A frame that a peer could send, with few stream IDs and small numbers.
 fn random_frame(random: &mut Random) -> Vec<u8> {
     use clearway_wire::frame;
     let initiator = if random.chance(0.8) { Side::Client } else { Side::Server };

@@ -19,9 +19,9 @@ pub(in crate::checker) struct Addresses {
     /// Where the last datagrams of the watched connection were sent. A server that a client reaches from two addresses
     /// may have another connection, whose packets are not seen.
     current: Option<SocketAddr>,
-    /// Bytes of packets of the watched connection that were built and not yet handed over.
+    /// Bytes of packets of the watched connection that were built and not checked yet handed over.
     unsent: u64,
-    /// Challenges that were built but not yet handed over, and those in flight, with their addresses.
+    /// Challenges that were built but not checked yet handed over, and those in flight, with their addresses.
     built: Vec<[u8; 8]>,
     challenges: Vec<([u8; 8], SocketAddr)>,
     /// Another connection of this endpoint, whose packets are not seen, has sent a datagram.
@@ -78,7 +78,7 @@ impl Addresses {
         entry.sent += size;
         if !is_blind && !entry.is_validated && entry.sent > 3 * entry.received {
             return Err(format!(
-                "{} bytes were sent to {to}, which is not validated and from which {} came",
+                "{} bytes were sent to {to}, which is not validated and from which {} were received",
                 entry.sent, entry.received
             ));
         }
@@ -107,7 +107,7 @@ impl Addresses {
     pub(in crate::checker) fn check_padding(&mut self, size: u64) -> Result<(), String> {
         if core::mem::take(&mut self.is_padding_due) && size < LEAST_WITH_INITIAL {
             return Err(format!(
-                "a datagram of {size} bytes has an Initial packet that asks for {LEAST_WITH_INITIAL}"
+                "a datagram of {size} bytes has an Initial packet that requires {LEAST_WITH_INITIAL}"
             ));
         }
         Ok(())
@@ -149,7 +149,9 @@ impl Addresses {
         if self.is_blind || found.is_none_or(|entry| entry.is_validated) {
             return Ok(());
         }
-        Err(format!("{address} counts as validated; no challenge that went there was answered"))
+        Err(format!(
+            "{address} is reported as validated; no PATH_CHALLENGE sent there was answered"
+        ))
     }
 
     /// How much may be sent where datagrams went last; `None` if there is no limit.

@@ -250,7 +250,7 @@ impl Ledger {
         let (index, path) = (self.next_index, self.path);
         let ring = self.space_mut(space);
         let Some(skipped) = number.checked_sub(ring.end()) else {
-            return Err(format!("packet number {number} of {space:?} was used twice"));
+            return Err(format!("packet number {number} was used twice in {space:?}"));
         };
         for _ in 0..skipped {
             ring.packets.push_back(Packet::SKIPPED);
@@ -311,7 +311,7 @@ impl Ledger {
             return Ok(());
         }
         if last >= ring.end() {
-            return Err(format!("{space:?} {last} was acknowledged and never sent"));
+            return Err(format!("packet {last} of {space:?} was acknowledged but never sent"));
         }
         let from = ring.lost.partition_point(|number| *number < first);
         ring.largest_acknowledged = ring.largest_acknowledged.max(Some(last));
@@ -352,7 +352,9 @@ impl Ledger {
                     }
                 }
                 Fate::Skipped => {
-                    return Err(format!("{space:?} {number} was acknowledged and left out"));
+                    return Err(format!(
+                        "packet {number} of {space:?} was acknowledged, but its number had been skipped"
+                    ));
                 }
                 Fate::Delivered | Fate::Lost | Fate::Discarded => {}
             }
@@ -377,7 +379,9 @@ impl Ledger {
         let ring = self.space_mut(space);
         let overtaken_by = ring.overtaken_by(number, enough);
         let Some(packet) = ring.get_mut(number).filter(|p| p.fate == Fate::Outstanding) else {
-            return Err(format!("{space:?} {number} was declared lost and was not outstanding"));
+            return Err(format!(
+                "packet {number} of {space:?} was declared lost but was not outstanding"
+            ));
         };
         packet.is_exempt |= packet.index < left_address_at;
         packet.fate = Fate::Lost;

@@ -5,21 +5,21 @@ use core::time::Duration;
 use clearway_transport::SpaceId;
 use clearway_units::Timestamp;
 
-/// The backoff doubles so often at most.
+/// The largest number of times that the backoff doubles.
 const MAX_DOUBLINGS: u32 = 16;
 
-/// Since when the probe timer of each space runs, and how often it doubled.
+/// When the probe timer of each space was started, and how often the timeout was doubled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::checker) struct ProbeBooks {
     since: [Timestamp; 3],
-    /// From when the timeout of a client runs that has nothing outstanding and must not fall silent.
+    /// The start of the probe timeout of a client that has nothing outstanding but must not stop sending (§6.2.2.1).
     idle_since: Timestamp,
     doublings: u32,
-    /// The peer showed that the path works: one timeout of the Application space need not wait for the backoff.
+    /// The peer showed that the path works: the next timeout of the Application space may expire without the backoff.
     is_hastened: bool,
 }
 
-/// When a timer may expire at the earliest, and of which space it is.
+/// The earliest time at which a timer may expire, and its space.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(in crate::checker) struct Expiry {
     pub(in crate::checker) at: Timestamp,
@@ -27,29 +27,29 @@ pub(in crate::checker) struct Expiry {
 }
 
 impl ProbeBooks {
-    /// A packet was sent that restarts the timer of `space`.
+    /// An ack-eliciting packet was sent, which restarts the timer of `space`.
     pub(in crate::checker) fn on_sent(&mut self, space: SpaceId, now: Timestamp) {
         self.since[space as usize] = now;
         self.idle_since = now;
         self.is_hastened = false;
     }
 
-    /// Something was newly acknowledged, keys were discarded, or the path is another.
+    /// Packets were newly acknowledged, keys were discarded, or the path changed.
     pub(in crate::checker) fn reset(&mut self, now: Timestamp) {
         self.doublings = 0;
         self.idle_since = now;
         self.is_hastened = false;
     }
 
-    /// The peer sent an ack-eliciting packet with an ACK frame that is newer than all before. Once a whole timeout
-    /// of `base` has passed since the last probe, the next may come at once.
+    /// The peer sent an ack-eliciting packet with an ACK frame newer than all others. Once a whole timeout of `base` has
+    /// passed since the last probe, the next may be sent at once.
     pub(in crate::checker) fn on_sign_of_life(&mut self, now: Timestamp, base: Duration) {
         let since = self.since[SpaceId::Application as usize];
         self.is_hastened = self.doublings > 0 && since + base <= now;
     }
 
-    /// When the timer may expire. `base` gives the timeout of a space without backoff if that space has something
-    /// outstanding that arms the timer; `idle` is the one of a client that has nothing outstanding.
+    /// The earliest time at which the timer may expire. `base` returns the timeout of a space without backoff if packets
+    /// are outstanding there that arm the timer; `idle` is that of a client that has nothing outstanding.
     pub(in crate::checker) fn earliest(
         &self,
         base: impl Fn(SpaceId) -> Option<Duration>,
@@ -67,7 +67,7 @@ impl ProbeBooks {
 
     /// The timer expired.
     pub(in crate::checker) fn on_expired(&mut self, expiry: Expiry, now: Timestamp) {
-        // Of a backoff that was not waited for, the doubling is in the count already.
+        // A timeout that expired without the backoff does not count as a further doubling.
         self.doublings += u32::from(!self.is_hastened);
         if let Some(space) = expiry.space {
             self.since[space as usize] = now;

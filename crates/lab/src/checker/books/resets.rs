@@ -31,7 +31,8 @@ impl Resets {
     pub(in crate::checker) fn check(&self) -> Result<(), String> {
         match self.last {
             Some(token) if self.given.contains(&token) => Ok(()),
-            _ => Err("a stateless reset was taken whose token the peer never gave".to_owned()),
+            _ => Err("a stateless reset was accepted with a token that the peer did not issue"
+                .to_owned()),
         }
     }
 }

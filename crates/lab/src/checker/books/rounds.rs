@@ -1,4 +1,4 @@
-//! Packet-timed rounds: one ends when a packet that was sent in it is acknowledged.
+//! Packet-timed round trips: each ends when a packet that was sent in it is acknowledged.
 
 use clearway_congestion::Phase;
 use clearway_units::Timestamp;
@@ -8,20 +8,20 @@ use clearway_units::Timestamp;
 pub(in crate::checker) struct Round {
     pub(in crate::checker) began: Timestamp,
     pub(in crate::checker) ended: Timestamp,
-    /// The window that the controller reckons with, at its beginning and its end.
+    /// The window that the controller uses, at the beginning and at the end of the round.
     pub(in crate::checker) window_before: u64,
     pub(in crate::checker) window_after: u64,
     pub(in crate::checker) phase_before: Phase,
     pub(in crate::checker) phase_after: Phase,
-    /// There was another phase in between.
+    /// The controller was in another phase in between.
     is_mixed: bool,
     /// Bytes acknowledged.
     pub(in crate::checker) acked: u64,
-    /// Of these, those sent after the last reduction, which may make the window grow.
+    /// Of these, the bytes of packets sent after the last reduction, for which the window may grow.
     pub(in crate::checker) growing: u64,
-    /// Nothing was lost or taken back, no timer expired, the path stayed.
+    /// No packet was lost, no reduction was undone, no timer expired, and the path did not change.
     pub(in crate::checker) is_clean: bool,
-    /// After every turn, data waited for the window or the pacer.
+    /// Whenever sending stopped, data waited for the window or the pacer.
     pub(in crate::checker) was_held: bool,
 }
 
@@ -32,7 +32,7 @@ pub(in crate::checker) struct Rounds {
     /// The index of the first packet of this round.
     began_at: u64,
     current: Round,
-    /// The round in which congestion control last held data back.
+    /// The last round in which congestion control held data back.
     limited: Option<u64>,
     is_held: bool,
     held_since: Timestamp,
@@ -52,7 +52,7 @@ impl Rounds {
         }
     }
 
-    /// How many have ended.
+    /// The number of rounds that have ended.
     pub(in crate::checker) fn number(&self) -> u64 {
         self.number
     }
@@ -62,13 +62,13 @@ impl Rounds {
         index >= self.began_at
     }
 
-    /// Something spoils this round.
+    /// Something happened because of which this round is not clean.
     pub(in crate::checker) fn spoil(&mut self) {
         self.current.is_clean = false;
     }
 
-    /// The end had its turn. `is_held`: data waits for the window or the pacer; `is_full`: the window
-    /// leaves no room for a datagram.
+    /// The endpoint has sent what it can. `is_held`: data waits for the window or the pacer; `is_full`: the window has no
+    /// room for a datagram.
     pub(in crate::checker) fn on_settled(&mut self, now: Timestamp, is_held: bool, is_full: bool) {
         self.current.was_held &= is_held;
         let was_held = core::mem::replace(&mut self.is_held, is_held || is_full);
@@ -85,7 +85,7 @@ impl Rounds {
         self.limited.is_some_and(|limited| limited + 1 >= self.number)
     }
 
-    /// What was acknowledged until now was acknowledged while the sender was, or was not, held back.
+    /// Bytes were acknowledged; whether the sender was held back while they were sent is known from earlier calls.
     pub(in crate::checker) fn on_acknowledged(&mut self, acked: u64, growing: u64, phase: Phase) {
         self.current.is_mixed |= phase != self.current.phase_before;
         if self.is_held {
@@ -130,12 +130,12 @@ impl Round {
         }
     }
 
-    /// Whether the window has to grow in it, as far as the network and the application are concerned.
+    /// Whether the window has to grow in this round, as far as the network and the application are concerned.
     pub(in crate::checker) fn is_clean_and_held(&self) -> bool {
         self.is_clean && self.was_held
     }
 
-    /// Whether it was in one phase throughout, and that was `phase`.
+    /// Whether the controller was in `phase` for the whole round.
     pub(in crate::checker) fn was_in(&self, phase: Phase) -> bool {
         self.phase_before == phase && self.phase_after == phase && !self.is_mixed
     }

@@ -85,11 +85,13 @@ impl Streams {
             self.streams.swap_remove(self.last);
         }
         if grown > 0 && end > limit {
-            return Err(format!("stream {id} was sent up to {end}; the peer permits {limit}"));
+            return Err(format!(
+                "stream {id} was sent up to offset {end}; the peer's limit is {limit}"
+            ));
         }
         if grown > 0 && self.sent > self.limit {
             return Err(format!(
-                "{} bytes were sent on streams; the peer permits {}",
+                "{} bytes were sent on streams; the peer's limit is {}",
                 self.sent, self.limit
             ));
         }

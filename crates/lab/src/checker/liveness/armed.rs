@@ -1,4 +1,4 @@
-//! L3: whatever is outstanding has a deadline.
+//! L3: while a packet is outstanding, a timer is set.
 
 use core::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Settled, Verdict};
 use crate::end::Side;
 
-/// The backoff doubles so often at most.
+/// The largest number of times that the backoff doubles.
 const MAX_EXPONENT: u32 = 16;
-/// Rounding.
+/// An allowance for rounding.
 const SLACK: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Default)]
@@ -36,23 +36,23 @@ impl Rule for Armed {
         if books.credit().is_some_and(|credit| credit < books.datagram()) {
             return Ok(());
         }
-        // A datagram with a damaged connection ID is delivered, but adds to no connection's credit.
+        // A datagram with a damaged connection ID is delivered, but counts for no connection's anti-amplification credit.
         let is_unsure_of_credit = books.terms.path.corrupts && books.credit().is_some();
         if is_unsure_of_credit && books.limit == Some(SendLimit::Amplification) {
             return Ok(());
         }
         let Some(deadline) = settled.deadline else {
-            return Err("something is outstanding, and there is no deadline".to_owned());
+            return Err("packets are outstanding, but no timer is set".to_owned());
         };
         let claimed = books.metrics.map_or(0, |metrics| metrics.pto_count);
         let exponent = books.expiries_in_a_row.max(claimed).min(MAX_EXPONENT);
-        // There is no probe timer while the loss timer runs, and its round-trip time may be a single one
-        // that the peer delayed (RFC 9002 §6.1.2, §6.2.1).
+        // No probe timer is set while the loss timer runs, and the round-trip time may rest on a single sample that the peer
+        // delayed (RFC 9002 §6.1.2, §6.2.1).
         let timeout = (books.probe_timeout() * (1 << exponent)).max(books.time_threshold()) + SLACK;
         let wait = deadline.saturating_since(books.now);
         if wait > timeout {
             return Err(format!(
-                "something is outstanding, and the deadline is in {wait:?}; after {exponent} expired \
+                "packets are outstanding, and the timer expires in {wait:?}; after {exponent} expired \
                  timeouts the next is due within {timeout:?}"
             ));
         }

@@ -1,10 +1,10 @@
-//! L2: from any state, 90 % of a clean path is used within a bounded time.
+//! L2: from any state, the sender uses 90 % of a clean path within a bounded time.
 //!
-//! Checked where the capacity is known: alone on a bottleneck of constant rate. From the first clean round in which data
-//! waits, the bound in rounds is log2(min(threshold, BDP) / window) + 8 in slow start, and after that one round for each
-//! datagram up to the bandwidth-delay product (Reno; twice that for CUBIC, whose W_est grows by about half a datagram).
-//! Others have two probe cycles and three rounds for each doubling. A loss restarts the count, since the path was not
-//! clean then.
+//! Checked where the capacity is known: a single flow on a bottleneck of constant rate. The bound counts from the first
+//! clean round in which data waits. It is log2(min(threshold, BDP) / window) + 8 rounds of slow start, and after that one
+//! round for each datagram up to the bandwidth-delay product (Reno; twice as many for CUBIC, whose W_est grows by about
+//! half a datagram in a round trip). Other controllers have two probe cycles and three rounds for each doubling. A loss
+//! restarts the count, since the path was not clean then.
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::checker::books::{Books, Report, Round};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Verdict};
 
-/// Over so many rounds throughput is measured.
+/// The number of rounds over which throughput is measured.
 const MEASURED: u64 = 8;
 
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(in crate::checker) struct Escape {
     stretch: Option<Stretch>,
 }
 
-/// Clean rounds in a row in which data waited.
+/// Consecutive clean rounds in which data waited.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     rounds: u64,
@@ -38,7 +38,7 @@ impl Rule for Escape {
 
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         let path = &books.terms.path;
-        // Where acknowledgements queue or get lost, they are the bottleneck.
+        // If acknowledgements are queued or lost, their path is the bottleneck.
         let is_known = path.is_steady && path.is_alone && path.returns_at_once;
         let Some(rate) = path.bottleneck.filter(|_| is_known) else {
             return Ok(());
@@ -83,7 +83,7 @@ impl Stretch {
         let knee = threshold.unwrap_or(product).min(product).max(window);
         let doublings = u64::from((knee / window).ilog2()) + 1;
         let linear = product.saturating_sub(knee) / books.datagram();
-        // Conservative slow start grows at a quarter of the speed, for five rounds.
+        // Conservative slow start grows at a quarter of the rate of slow start, for five rounds.
         let bound = books.terms.kind.escape_rounds(doublings, linear) + 8;
         Self { rounds: 0, time: Duration::ZERO, bound, acked: 0, over: Duration::ZERO, measured: 0 }
     }

@@ -1,5 +1,5 @@
-//! L7: a model-based controller's estimate follows the path. The visible part of BBR's model is its pacing rate while it
-//! cruises, which is its bandwidth estimate. For loss-based controllers L2 checks the same.
+//! L7: the estimate of a model-based controller follows the path. The visible part of BBR's model is its pacing rate in
+//! ProbeBW_CRUISE, which is its bandwidth estimate. For loss-based controllers L2 checks the same.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Verdict};
 
-/// Two cycles of ProbeBW.
+/// The duration of two cycles of ProbeBW.
 const TWO_CYCLES: Duration = Duration::from_millis(6_600);
 const MORE_ROUNDS: u64 = 24;
 
@@ -41,7 +41,7 @@ impl Rule for Estimate {
         let is_cruising = report.after.congestion.phase == cruising;
         if is_cruising && !(least..=most).contains(&rate) {
             return Err(format!(
-                "after {:?} of clean rounds it cruises at {} bytes/s; the bottleneck gives {}",
+                "after {:?} of clean rounds the pacing rate in ProbeBW_CRUISE is {} bytes/s; the bottleneck's rate is {}",
                 self.time,
                 rate.bytes_per_second(),
                 bottleneck.bytes_per_second()

@@ -1,18 +1,18 @@
 //! L1: with data waiting, held back by congestion control, and without loss, the window grows.
 //!
-//! Only whole rounds count in which nothing was lost, no timer expired, and data waited for the window or the pacer
-//! whenever sending stopped. The growth that is required:
+//! Only whole rounds count in which no packet was lost, no timer expired, and data waited for the window or the pacer
+//! whenever sending stopped. The required growth:
 //!
 //! - in slow start 0.9 of the acknowledged bytes (0.9 of a quarter of them in conservative slow start);
 //! - Reno: 0.9 datagrams for each window acknowledged, over four rounds;
-//! - CUBIC: half a datagram for each window acknowledged, from the beginning of the stage: that is W_est (RFC 9438
-//!   §4.3), below which the window never is. From a stage whose beginning is not known, because a reduction was undone,
-//!   and in any case, a datagram in 2.72 s: in the flattest stretch of that length, around W_max, C t^3 / 4 gives two
-//!   (RFC 9438 §4.2);
-//! - others, BBR among them: window or pacing rate, the budget, grow within one probe cycle.
+//! - CUBIC: half a datagram for each window acknowledged, from the beginning of the stage of congestion avoidance: that
+//!   is W_est (RFC 9438 §4.3), and the window is never below it. In a stage whose beginning is unknown, because a
+//!   reduction was undone, and in all others, one datagram in 2.72 s: in the flattest part of the curve of that length,
+//!   around W_max, C t^3 / 4 gives two (RFC 9438 §4.2);
+//! - other controllers, such as BBR: the window or the pacing rate grows within one probe cycle.
 //!
-//! Rounds in which the controller reports recovery, or a phase that persists, count too: the published death spiral looks
-//! like that.
+//! Rounds in which the controller reports recovery, or remains in one phase, count as well, since the published death
+//! spiral looks like that.
 
 use core::time::Duration;
 
@@ -23,11 +23,11 @@ use crate::checker::books::{Books, Report, Round};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Verdict};
 
-/// Over so many rounds growth is averaged.
+/// The number of rounds over which growth is averaged.
 const ROUNDS: u64 = 4;
-/// The recovery that a stage may begin with, and the round that its end falls into.
+/// The recovery period with which a stage may begin, and the round in which it ends.
 const MORE_ROUNDS: u64 = 2;
-/// For how long CUBIC may be at its plateau without growing by a datagram.
+/// The longest time for which CUBIC's window may grow by less than a datagram at its plateau.
 const PLATEAU: Duration = Duration::from_millis(2720);
 
 #[derive(Debug, Default)]
@@ -40,25 +40,24 @@ pub(in crate::checker) struct WindowGrowth {
 #[derive(Clone, Copy, Debug)]
 struct Stage {
     rounds: u64,
-    /// Windows acknowledged, in thousandths.
+    /// The number of windows acknowledged, in thousandths.
     windows: u64,
     window_before: u64,
-    /// It began with a reduction or the end of slow start, so that W_est is known.
+    /// The stage began with a reduction or with the end of slow start, so that W_est is known.
     is_whole: bool,
-    /// Where the window was when it last had grown by a datagram, and for how long it has been held
-    /// since.
+    /// The window when it had last grown by a datagram, and for how long data has been held back since.
     mark: u64,
     since_mark: Duration,
     rounds_since_mark: u64,
 }
 
-/// A stretch of clean rounds of a controller with phases of its own.
+/// Consecutive clean rounds of a controller with a probe cycle of its own.
 #[derive(Clone, Copy, Debug)]
 struct Cycle {
     lowest: Budget,
     rounds: u64,
     time: Duration,
-    /// There was a ProbeRTT in it.
+    /// One of them was in ProbeRTT.
     is_interrupted: bool,
 }
 
@@ -74,7 +73,7 @@ impl Rule for WindowGrowth {
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         let change = &report.change;
         if change.is_cut || change.is_undo {
-            // What follows a reduction begins with it. After an undo it is not known where it began.
+            // A stage begins with the window after a reduction. After an undo its beginning is unknown.
             self.stage = change.is_cut.then(|| Stage::new(change.after, true));
         }
         if !books.terms.kind.is_loss_based() {
@@ -132,7 +131,7 @@ impl WindowGrowth {
             return if round.is_clean_and_held() { check_slow_start(books, round) } else { Ok(()) };
         }
         if !round.is_clean_and_held() {
-            // A round of loss belongs to the stage that the loss ends or begins.
+            // A round with a loss belongs to the stage that the loss ends or begins.
             if books.terms.kind.grows_by_acknowledgements_only() {
                 self.stage = None;
             } else if let Some(stage) = &mut self.stage {
@@ -144,7 +143,7 @@ impl WindowGrowth {
         let fresh = Stage::new(round.window_before, came_from_slow_start);
         let stage = self.stage.get_or_insert(fresh);
         if came_from_slow_start {
-            // The round was partly slow start: the stage begins with its end.
+            // The round was partly slow start: the stage begins with the window at its end.
             *stage = Stage::new(round.window_after, true);
             return Ok(());
         }
@@ -157,7 +156,7 @@ impl WindowGrowth {
         verdict
     }
 
-    /// The pacing budget grows within a probe cycle.
+    /// Checks that the pacing budget grows within a probe cycle.
     fn check_cycle(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         let budget = Budget {
             window: report.after.congestion.window,
@@ -212,7 +211,7 @@ fn check_slow_start(books: &Books, round: &Round) -> Verdict {
     let grown = round.window_after.saturating_sub(round.window_before);
     if grown < due {
         return Err(format!(
-            "a clean round in which data waited: {} bytes were acknowledged in slow start, and the window \
+            "in a clean round of slow start in which data waited, {} bytes were acknowledged and the window \
              grew by {grown}, from {}",
             round.growing, round.window_before
         ));
@@ -225,13 +224,13 @@ fn check_stage(books: &Books, stage: &Stage, round: &Round) -> Verdict {
     let grown = round.window_after.saturating_sub(stage.window_before);
     let growth = books.terms.kind.stage_growth();
     let is_due = stage.is_whole || !growth.needs_beginning;
-    // Of the recovery that it may begin with nothing is due.
+    // No growth is required in the recovery period with which a stage may begin.
     let counted = stage.windows.saturating_sub(1000 * MORE_ROUNDS);
     let due = counted * growth.tenths / 10 * datagram / 1000;
     if is_due && stage.rounds >= ROUNDS + MORE_ROUNDS && grown < due {
         return Err(format!(
             "in {} clean rounds, in which data waited, the window grew by {grown} bytes, from {} to {}; \
-             {due} would be right",
+             at least {due} is required",
             stage.rounds, stage.window_before, round.window_after
         ));
     }

@@ -1,4 +1,4 @@
-//! L6: the pacer lets at least the window go in a round trip.
+//! L6: the pacer permits at least one window in each round trip.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Verdict};
 
-/// Timers are no finer.
+/// The granularity of timers.
 const GRANULARITY: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Rule for Pacing {
         let least = least.scaled(kind.pacing_floor_tenths(), 10);
         if rate < least {
             return Err(format!(
-                "a pacing rate of {} bytes/s; a window of {window} in {:?} needs {}",
+                "the pacing rate is {} bytes/s; a window of {window} bytes in {:?} needs {}",
                 rate.bytes_per_second(),
                 rtt.smoothed,
                 least.bytes_per_second()
@@ -44,7 +44,7 @@ impl Rule for Pacing {
         let Some(smoothed) = books.smoothed() else { return Ok(()) };
         if wait > smoothed + GRANULARITY {
             return Err(format!(
-                "the pacer holds a packet back for {wait:?}; a round trip takes {smoothed:?}"
+                "the pacer delays a packet for {wait:?}; the smoothed round-trip time is {smoothed:?}"
             ));
         }
         Ok(())

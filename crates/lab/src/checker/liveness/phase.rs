@@ -1,4 +1,4 @@
-//! L5: phases end.
+//! L5: each phase ends within a bound.
 
 use clearway_units::Timestamp;
 
@@ -9,7 +9,7 @@ use crate::checker::rule::{Rule, Verdict};
 #[derive(Debug, Default)]
 pub(in crate::checker) struct PhaseExit {
     rounds: u64,
-    /// Since when it is in the phase and all rounds are clean.
+    /// The time since which the controller has been in the phase and all rounds have been clean.
     since: Timestamp,
 }
 

@@ -1,4 +1,4 @@
-//! L11: a silent peer is given up.
+//! L11: a connection ends if its peer is silent for too long.
 
 use core::time::Duration;
 
@@ -26,7 +26,9 @@ impl Rule for Silence {
         }
         let deadline = settled.deadline.map(|at| at.saturating_since(books.reception.silent_since));
         if deadline.is_none_or(|after| after > limit) {
-            return Err(format!("the peer is not given up {limit:?} after it was last heard"));
+            return Err(format!(
+                "no timer ends the connection within {limit:?} of the last packet from the peer"
+            ));
         }
         Ok(())
     }

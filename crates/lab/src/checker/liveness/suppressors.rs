@@ -1,7 +1,7 @@
 //! L8: nothing that suppresses growth outlives its bound.
 //!
-//! A suppressor that is removed and set again in every round is as bad as one that stays. So the rule counts the rounds at
-//! whose end it held, and only growth or a round without it restarts the count.
+//! A suppressor that is removed and set again in every round is as harmful as one that stays. Therefore the rule counts the
+//! rounds in which it was set at the end, and only growth or a round without it restarts the count.
 
 use core::time::Duration;
 
@@ -16,18 +16,18 @@ pub(in crate::checker) struct Suppression {
     held: [Held; Suppressor::ALL.len()],
 }
 
-/// For how long a suppressor has held.
+/// For how long a suppressor has been set.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     rounds: u64,
     time: Duration,
-    /// It held at some report of this round, and it did not at some.
+    /// It was set at one report of this round, and not set at another.
     in_this_round: bool,
     let_go_in_this_round: bool,
 }
 
-/// The suppressors of a controller's own cycle are set and removed for good reasons: only whether they are removed at all
-/// is checked here. Whether the cycle makes progress is checked by L1.
+/// The suppressors of a controller's probe cycle are set and removed by design: here it is only checked that they are
+/// removed. That the cycle makes progress is checked by L1.
 fn belongs_to_a_cycle(suppressor: Suppressor) -> bool {
     ![
         Suppressor::Recovery,
@@ -49,7 +49,7 @@ impl Rule for Suppression {
             held.let_go_in_this_round |= !holds;
         }
         let Some(round) = &report.round else { return Ok(()) };
-        // Conservative slow start is to end although the window grows in it.
+        // Conservative slow start has to end although the window grows in it.
         let has_grown = round.window_after > round.window_before;
         for (suppressor, held) in Suppressor::ALL.into_iter().zip(&mut self.held) {
             let held_now = core::mem::take(&mut held.in_this_round);
@@ -65,7 +65,7 @@ impl Rule for Suppression {
             let Some(bound) = books.terms.kind.suppressor_bound(suppressor) else { continue };
             if bound.is_exceeded(held.rounds, held.time) {
                 return Err(format!(
-                    "{suppressor:?} has held for {} clean rounds, {:?}, in which data waited",
+                    "{suppressor:?} has been set for {} clean rounds, {:?}, in which data waited",
                     held.rounds, held.time
                 ));
             }

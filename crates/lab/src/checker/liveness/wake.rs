@@ -1,5 +1,5 @@
-//! L4: what unblocks a sender makes it try at once. After every turn of an end, what holds it back must
-//! really hold.
+//! L4: when the reason for which a sender waits has gone, it sends at once. After an endpoint has sent what it can, the
+//! reason that it reports must hold.
 
 use clearway_transport::SendLimit;
 use clearway_units::Timestamp;
@@ -22,11 +22,13 @@ impl Rule for Wake {
         match books.limit {
             Some(SendLimit::Window) if has_room(books) => Err(blocked(books, "for the window")),
             Some(SendLimit::Pacer(_)) => check_pacer(books, settled),
-            // A datagram with a damaged connection ID is delivered, but adds to no connection's credit.
+            // A datagram with a damaged connection ID is delivered, but counts for no connection's anti-amplification credit.
             Some(SendLimit::Amplification)
                 if credit.is_none_or(|c| c >= books.datagram() && !books.terms.path.corrupts) =>
             {
-                Err(format!("sending waits for the peer's address; the credit is {credit:?}"))
+                Err(format!(
+                    "sending waits for the validation of the peer's address, although the anti-amplification limit permits {credit:?} bytes"
+                ))
             }
             Some(SendLimit::Application | SendLimit::FlowControl | SendLimit::Keys) => {
                 check_backlog(books, credit)
@@ -42,7 +44,7 @@ fn has_room(books: &Books) -> bool {
 
 fn blocked(books: &Books, what: &str) -> String {
     format!(
-        "data waits {what}; of a window of {} bytes {} are in flight",
+        "data waits {what}; the window is {} bytes, of which {} are in flight",
         books.window(),
         books.ledger.in_flight()
     )
@@ -50,28 +52,28 @@ fn blocked(books: &Books, what: &str) -> String {
 
 fn check_pacer(books: &Books, settled: &Settled) -> Verdict {
     let Some(until) = books.paced_until else {
-        return Err(blocked(books, "for the pacer, which has no deadline"));
+        return Err(blocked(books, "for the pacer, which has set no timer"));
     };
     if until <= books.now {
-        return Err(blocked(books, "for the pacer, whose time has come"));
+        return Err(blocked(books, "for the pacer, whose timer has expired"));
     }
     if settled.deadline.is_none_or(|deadline| deadline > until) {
         let deadline = settled.deadline.map(Timestamp::since_origin);
         return Err(format!(
-            "the pacer lets data go at {:?}; the deadline is {deadline:?}",
+            "the pacer permits sending at {:?}; the deadline is {deadline:?}",
             until.since_origin()
         ));
     }
     Ok(())
 }
 
-/// The stack reports that there is nothing to send, or nothing that is permitted.
+/// The stack reports that it has nothing to send, or nothing that it may send.
 fn check_backlog(books: &Books, credit: Option<u64>) -> Verdict {
     let may_send = books.stage.has_application_keys && credit.is_none_or(|c| c >= books.datagram());
     if may_send && books.has_backlog() && has_room(books) {
         return Err(format!(
-            "{} bytes of content were handed over, {} are sent, flow control permits more, and sending \
-             stopped because of {:?}",
+            "{} bytes were written by the application, {} are sent, flow control permits more, and sending \
+             stopped for the reason {:?}",
             books.written,
             books.streams.kept(),
             books.limit

@@ -1,4 +1,4 @@
-//! S19: acknowledgements do not wait for longer than was promised.
+//! S19: no acknowledgement is delayed for longer than max_ack_delay.
 
 use clearway_transport::SpaceId;
 
@@ -22,7 +22,7 @@ impl Rule for Acknowledgement {
             let waited = books.now.saturating_since(since);
             if waited >= books.terms.max_ack_delay && !books.is_discarded(space) {
                 return Err(format!(
-                    "a packet of {space:?} waits for {waited:?} to be acknowledged"
+                    "a packet in {space:?} has not been acknowledged for {waited:?}"
                 ));
             }
         }

@@ -1,4 +1,4 @@
-//! S10: samples of the delivery rate.
+//! S10: samples of the delivery rate do not exceed the bottleneck's rate.
 
 use clearway_congestion::RateSample;
 use clearway_units::Rate;
@@ -22,19 +22,19 @@ impl Rule for Bandwidth {
         }
         let Some(sample) = sample else { return Ok(()) };
         if sample.rate == Rate::ZERO || sample.delivered == 0 {
-            return Err("a sample of zero".to_owned());
+            return Err("a delivery rate sample is zero".to_owned());
         }
         let path = &books.terms.path;
         let Some(bottleneck) = path.bottleneck.filter(|_| path.is_steady && path.returns_at_once)
         else {
             return Ok(());
         };
-        // An acknowledgement stands for all packets that it waited for.
+        // A delayed ACK acknowledges several packets at once.
         let at_once = (books.terms.peer_threshold + 1) * books.datagram();
         let possible = bottleneck.bytes_in(sample.interval) * 102 / 100 + at_once;
         if sample.delivered > possible {
             return Err(format!(
-                "{} bytes in {:?} are {} bytes/s; the bottleneck gives {}",
+                "a delivery rate sample of {} bytes in {:?}, {} bytes/s; the bottleneck's rate is {}",
                 sample.delivered,
                 sample.interval,
                 sample.rate.bytes_per_second(),

@@ -1,5 +1,5 @@
-//! S8: bursts. A token bucket that fills at 1.25 times the rate and holds one burst gives the same result at each packet
-//! as the sum over every window of time.
+//! S8: bursts are bounded. A token bucket that fills at 1.25 times the rate and holds one burst gives the same result at
+//! each packet as the sum over every interval.
 
 use clearway_units::{Rate, Timestamp};
 use core::time::Duration;
@@ -8,9 +8,9 @@ use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, SentEvent, Verdict};
 
-/// What is sent at once if the rate gives it in a millisecond (BBR: send_quantum; timers are no finer).
+/// The data that may be sent at once is what the rate gives in this time (BBR: send_quantum; timers are no finer).
 const QUANTUM_TIME: Duration = Duration::from_millis(1);
-/// The most of it: what one call to a kernel takes, four times.
+/// The largest amount of data that may be sent at once: four system calls' worth.
 const LARGEST_QUANTUM: u64 = 256 << 10;
 /// RFC 9002 §7.7.
 const BURST_DATAGRAMS: u64 = 10;
@@ -23,7 +23,7 @@ pub(in crate::checker) struct Burst {
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     rate: u64,
-    /// In bytes times 10^9.
+    /// The level of the bucket, in bytes times 10^9.
     level: i128,
     capacity: i128,
     filled_at: Timestamp,
@@ -42,7 +42,7 @@ impl Bucket {
 
 fn capacity(rate: Rate, datagram: u64) -> i128 {
     let quantum = rate.bytes_in(QUANTUM_TIME).min(LARGEST_QUANTUM);
-    // A datagram more: the pacer and these books round at different moments.
+    // One datagram more, since the pacer and these books round at different times.
     i128::from(quantum.max(BURST_DATAGRAMS * datagram) + datagram) * SECOND
 }
 
@@ -70,7 +70,7 @@ impl Rule for Burst {
         bucket.level -= i128::from(packet.bytes) * SECOND;
         if bucket.level < 0 {
             return Err(format!(
-                "{} bytes more than 1.25 x {} bytes/s and a burst of {} were sent",
+                "{} bytes were sent beyond 1.25 x {} bytes/s and a burst of {}",
                 -bucket.level / SECOND,
                 bucket.rate,
                 bucket.capacity / SECOND

@@ -1,22 +1,22 @@
 //! S24: in congestion avoidance, CUBIC's window follows W_cubic(t) and W_est (RFC 9438 §4.2 to §4.5).
 //!
-//! A stage begins when a recovery period ends, or when HyStart++ ends the first slow start. Its time is that in which
+//! A stage begins when a recovery period ends, or when HyStart++ ends the first slow start. Its time is the time in which
 //! data waited for the window or the pacer (§4.2, §5.8). Two bounds advance with the acknowledged bytes; all windows are
 //! in datagrams, as in the RFC:
 //!
-//! - from above: cwnd_epoch, the largest target W_cubic(t + RTT) so far, which is at most 1.5 windows, and W_est; the
-//!   greatest of them counts. No acknowledgement may raise the window above its target.
-//! - from below: a window that grows by (target - cwnd) / cwnd for each datagram acknowledged, and not at all for those
-//!   that were acknowledged while data did not wait all the time; W_est where that is above W_cubic(t). The number of
-//!   datagrams that one ACK frame acknowledges is left open: x windows close at least x / (1 + x) of the gap.
+//! - the upper bound is the greatest of cwnd_epoch, the largest target W_cubic(t + RTT) so far, which is at most 1.5
+//!   windows, and W_est. No acknowledgement may raise the window above its target.
+//! - the lower bound is a window that grows by (target - cwnd) / cwnd for each datagram acknowledged, except for datagrams
+//!   that were acknowledged in rounds in which data did not wait all the time; or W_est, if that is above W_cubic(t). The
+//!   number of datagrams that one ACK frame acknowledges is not known: x windows close at least x / (1 + x) of the gap.
 //!
-//! Between the two lies the growth of about one round trip, by which a window that closes a gap follows its target. W_est
-//! has two values as well: a window of a datagram and a half carries only one, so that dividing by whole datagrams is as
-//! right as dividing by the window. Where the two leave the region of the window open, the lower bound does not advance.
-//! In addition one datagram is permitted both ways, since a window may be kept in whole datagrams.
+//! The bounds differ by about the growth of one round trip, by which a window that closes a gap follows its target. W_est
+//! has two bounds too: a window of 1.5 datagrams permits only one datagram in flight, so that dividing by whole datagrams
+//! is as correct as dividing by the window. If it is unknown in which region the window is, the lower bound does not
+//! advance. A tolerance of one datagram is added to both bounds, since a window may be kept in whole datagrams.
 //!
-//! Not judged: the time between a reduction that was undone, or persistent congestion, and the next reduction, since t and
-//! cwnd_prior are not visible then; a window at its maximum. The path's datagrams have one size, and there is no ECN.
+//! Not checked: the time from the undo of a reduction, or from persistent congestion, to the next reduction, since t and
+//! cwnd_prior are not visible then; and windows at the configured maximum. Datagrams have one size, and ECN is not used.
 
 use core::time::Duration;
 
@@ -32,13 +32,13 @@ const C: f64 = 0.4;
 const BETA: f64 = 0.7;
 /// alpha_cubic until W_est reaches cwnd_prior (§4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// What fast convergence leaves of W_max (§4.7).
+/// The part of W_max that remains after fast convergence (§4.7).
 const FAST_CONVERGENCE: f64 = (1.0 + BETA) / 2.0;
-/// The target is at most so many windows (§4.2).
+/// The largest target, in windows (§4.2).
 const TARGET: f64 = 1.5;
-/// In datagrams.
+/// The tolerance in datagrams.
 const TOLERANCE: f64 = 1.0;
-/// A stage counts as judged after so many rounds.
+/// A stage counts as checked after this many rounds.
 #[cfg(test)]
 const ROUNDS: u64 = 8;
 
@@ -46,10 +46,10 @@ const ROUNDS: u64 = 8;
 pub(in crate::checker) struct CubicCurve {
     /// W_max, in bytes; zero before the first reduction and after persistent congestion.
     w_max: f64,
-    /// That before the last reduction.
+    /// W_max before the last reduction.
     w_max_before: f64,
     stage: Option<Stage>,
-    /// Stages that were judged for several rounds.
+    /// The number of stages that were checked for several rounds.
     #[cfg(test)]
     pub(in crate::checker) judged: u64,
 }
@@ -62,27 +62,27 @@ struct Stage {
     /// cwnd_prior.
     prior: f64,
     time: f64,
-    /// W_est, as small and as great as it may be.
+    /// The lower and the upper bound of W_est.
     least_estimate: f64,
     greatest_estimate: f64,
-    /// The window, as small as it may be.
+    /// The lower bound of the window.
     least: f64,
-    /// The largest target so far, and cwnd_epoch.
+    /// The largest target so far, at least cwnd_epoch.
     target: f64,
     #[cfg(test)]
     rounds: u64,
 }
 
-/// What an acknowledgement brought to a stage.
+/// An acknowledgement, as a stage sees it.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
-    /// The window before it, and the acknowledged datagrams that were sent after the last reduction.
+    /// The window before it, and the number of acknowledged datagrams that were sent after the last reduction.
     window: f64,
     acked: f64,
     round_trip: f64,
-    /// Data waited for the window or the pacer all the time.
+    /// Whether data waited for the window or the pacer during the whole round.
     is_due: bool,
-    /// It did so in this round or the one before.
+    /// Whether it waited in this round or the one before.
     is_permitted: bool,
 }
 
@@ -128,7 +128,7 @@ impl Rule for CubicCurve {
 }
 
 impl CubicCurve {
-    /// The window was reduced (§4.6, §4.7), or a reduction was taken back (§4.9.2), or both.
+    /// The window was reduced (§4.6, §4.7), a reduction was undone (§4.9.2), or both.
     fn begin_after_reduction(&mut self, books: &Books, report: &Report<'_>) {
         let change = &report.change;
         self.stage = None;
@@ -153,8 +153,8 @@ impl CubicCurve {
         self.stage = Some(Stage::new(epoch, self.w_max / datagram, prior / datagram));
     }
 
-    /// Slow start reached its end: K is zero, and W_max the window (§4.10). That of the last reduction, cwnd_prior, is
-    /// known to be the same only if there was none.
+    /// Slow start ended: K is zero, and W_max is the window (§4.10). The window before the last reduction, cwnd_prior, is
+    /// known to be the same only if there was no reduction.
     fn begin_after_slow_start(&mut self, books: &Books, report: &Report<'_>) {
         let (before, after) = (&report.before.congestion, &report.after.congestion);
         let epoch = after.slow_start_threshold.unwrap_or(after.window);
@@ -163,7 +163,7 @@ impl CubicCurve {
             let datagram = books.datagram() as f64;
             let epoch = self.w_max / datagram;
             let mut stage = Stage::new(epoch, epoch, epoch);
-            // The rest of the acknowledgement belongs to the stage.
+            // The bytes acknowledged beyond the end of slow start count for the stage.
             stage.greatest_estimate = after.window.max(1) as f64 / datagram;
             stage
         });
@@ -229,7 +229,7 @@ impl Stage {
         }
     }
 
-    /// The additive factor of §4.3, for an estimate of `estimate` datagrams.
+    /// The additive factor of §4.3 for a W_est of `estimate` datagrams.
     fn alpha(&self, estimate: f64) -> f64 {
         if estimate >= self.prior { 1.0 } else { ALPHA }
     }
@@ -237,9 +237,9 @@ impl Stage {
     fn check(&self, window: f64) -> Verdict {
         let most = self.target.max(self.greatest_estimate);
         let what = if window + TOLERANCE < self.least {
-            format!("{:.2} datagrams at least", self.least)
+            format!("at least {:.2} datagrams", self.least)
         } else if window > most + TOLERANCE {
-            format!("{most:.2} datagrams at most")
+            format!("at most {most:.2} datagrams")
         } else {
             return Ok(());
         };

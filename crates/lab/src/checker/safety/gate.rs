@@ -1,18 +1,18 @@
-//! S2: the gate.
+//! S2: nothing is sent beyond the window.
 
 use crate::checker::books::Books;
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, SentEvent, Verdict};
 use clearway_transport::SpaceId;
 
-/// For each expired timer (RFC 9002 §6.2.4).
+/// The number of probes for each timer that expired (RFC 9002 §6.2.4).
 const PROBES_PER_EXPIRY: u64 = 2;
 
-/// Nothing is sent beyond the window, except for probes, and those are few.
+/// Nothing is sent beyond the window, except for a limited number of probes.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Gate {
-    /// Probes that may be sent: for the timers that expired, for packets of a peer that was waited for, and for
-    /// addresses that it moved to.
+    /// The number of probes that may be sent: for timers that expired, for packets from the peer while the timer was backed
+    /// off, and for addresses to which the peer moved.
     credit: u64,
 }
 
@@ -20,7 +20,7 @@ impl Rule for Gate {
     const PROPERTY: Property = Property::S2;
 
     fn on_probe_timeout(&mut self, _books: &Books) -> Verdict {
-        // What an earlier expiry permitted and was not used is not saved up.
+        // Probes that were permitted for an earlier timeout and not sent are not added.
         self.credit = PROBES_PER_EXPIRY;
         Ok(())
     }
@@ -35,7 +35,7 @@ impl Rule for Gate {
     }
 
     fn on_moved(&mut self, _books: &Books) {
-        // What fills the window went to where the peer is no more, and its new address has to be validated.
+        // The packets that fill the window were sent to the peer's former address, and the new one has to be validated.
         self.credit = self.credit.max(1);
     }
 
@@ -43,14 +43,14 @@ impl Rule for Gate {
         let (in_flight, window) = (books.ledger.in_flight(), books.window());
         if packet.is_gated() && packet.is_ack_eliciting && in_flight > window {
             return Err(format!(
-                "a packet of {} bytes made {in_flight} in flight, with a window of {window}",
+                "after a packet of {} bytes, {in_flight} are in flight; the window is {window}",
                 packet.bytes
             ));
         }
         // A handshake may be probed early, and in several spaces at once (RFC 9002 §6.2.3).
         if packet.is_probe && packet.space == SpaceId::Application {
             let Some(left) = self.credit.checked_sub(1) else {
-                return Err("a probe was sent although no timer had expired for it".to_owned());
+                return Err("a probe was sent although no timer had expired".to_owned());
             };
             self.credit = left;
         }

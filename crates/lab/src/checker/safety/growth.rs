@@ -1,4 +1,4 @@
-//! S6: causes and sizes of changes of the window.
+//! S6: the reasons for which the window changes, and by how much.
 
 use clearway_congestion::Phase;
 
@@ -22,7 +22,7 @@ impl Rule for Growth {
             return match before.window == after.window || is_restored {
                 true => Ok(()),
                 false => Err(format!(
-                    "the window went from {} to {} although nothing was acknowledged or lost",
+                    "the window changed from {} to {} bytes although nothing was acknowledged or lost",
                     before.window, after.window
                 )),
             };
@@ -43,7 +43,7 @@ impl Rule for Growth {
 /// The window grows by no more than was acknowledged, and only if it was used.
 fn check_growth(books: &Books, report: &Report<'_>) -> Verdict {
     let change = &report.change;
-    // What is restored may grow by what the same event acknowledged.
+    // A restored window may also grow by the bytes that the same event acknowledged.
     let is_restored = books.terms.kind.restores_window()
         && change.after <= books.largest_window.saturating_add(report.tally.acked);
     if change.is_undo || change.after <= change.before || is_restored {
@@ -66,8 +66,8 @@ fn check_growth(books: &Books, report: &Report<'_>) -> Verdict {
     Ok(())
 }
 
-/// What carries the window past the threshold is congestion avoidance's: of the bytes that were acknowledged
-/// beyond those that lead to the threshold, it grows by half at most (RFC 9438 §4.4).
+/// Growth above the threshold is that of congestion avoidance: by at most half of the bytes that were acknowledged beyond
+/// those with which slow start reached the threshold (RFC 9438 §4.4).
 fn check_threshold(report: &Report<'_>) -> Verdict {
     let change = &report.change;
     let threshold = report.before.congestion.slow_start_threshold;
@@ -88,10 +88,10 @@ fn check_threshold(report: &Report<'_>) -> Verdict {
     Ok(())
 }
 
-/// In recovery the window is the one that recovery leads to, or what PRR permits on the way there.
+/// In recovery the window is the one at which recovery ends, or the one that PRR permits until then.
 fn check_recovery(books: &Books, report: &Report<'_>) -> Verdict {
     let congestion = &report.after.congestion;
-    // What delivers nothing and loses nothing leaves PRR as it is.
+    // An event that neither acknowledges nor loses bytes does not change PRR's state.
     let is_news = report.tally.acked > 0 || report.tally.lost > 0;
     if congestion.phase != Phase::Recovery || report.change.is_cut || !is_news {
         return Ok(());
@@ -103,26 +103,26 @@ fn check_recovery(books: &Books, report: &Report<'_>) -> Verdict {
         episode.proportional_window(threshold, acked, in_flight, books.datagram()).max(threshold);
     if congestion.window > permitted.max(books.floor()) {
         return Err(format!(
-            "the window is {} in recovery, on the way to {threshold}; PRR permits {permitted}",
+            "in recovery, before reaching {threshold} bytes, the window is {}; PRR permits {permitted}",
             congestion.window
         ));
     }
     Ok(())
 }
 
-/// An acknowledgement that brings neither loss nor congestion does not make the window smaller.
+/// An acknowledgement without loss or congestion does not reduce the window.
 fn check_decrease(report: &Report<'_>) -> Verdict {
     let change = &report.change;
     if !change.is_cut && change.after < change.before {
         return Err(format!(
-            "the window went from {} to {} without congestion",
+            "the window was reduced from {} to {} bytes without congestion",
             change.before, change.after
         ));
     }
     Ok(())
 }
 
-/// RFC 9438 §4.4: the target is at most half as much again as the window.
+/// RFC 9438 §4.4: the target is at most 1.5 times the window.
 fn check_round(books: &Books, round: &Round) -> Verdict {
     let limit = round.window_before / 2 + books.datagram();
     let grown = round.window_after.saturating_sub(round.window_before);

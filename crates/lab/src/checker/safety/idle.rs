@@ -1,5 +1,5 @@
-//! S15: idle time neither makes the window larger nor its growth faster. That the first round after it is
-//! paced is S8's.
+//! S15: idle time makes neither the window larger nor its growth faster. Whether the first round after it is paced is
+//! checked by S8.
 
 use clearway_congestion::Phase;
 use clearway_units::Timestamp;
@@ -8,16 +8,16 @@ use crate::checker::books::{Books, Report, Round};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, SentEvent, Verdict};
 
-/// So many rounds after an idle time are looked at.
+/// The number of rounds after an idle time that are checked.
 const ROUNDS: u32 = 3;
 
 #[derive(Debug, Default)]
 pub(in crate::checker) struct Idle {
-    /// What the last whole round of congestion avoidance brought.
+    /// The growth in the last whole round of congestion avoidance.
     growth: Option<u64>,
-    /// Since when nothing is in flight.
+    /// The time since which nothing has been in flight.
     since: Option<Timestamp>,
-    /// Rounds that are still to be looked at.
+    /// The number of rounds that are still to be checked.
     left: u32,
 }
 
@@ -64,7 +64,7 @@ impl Idle {
         let grown = round.window_after.saturating_sub(round.window_before);
         if self.left > 0 {
             self.left -= 1;
-            // A round before may have been only partly used.
+            // The round before may have been used only partly.
             let limit = self.growth.map(|before| 2 * before + 2 * books.datagram());
             if let Some(limit) = limit.filter(|limit| grown > *limit) {
                 return Err(format!(

@@ -1,4 +1,5 @@
-//! S1: the ledger's identity. That each packet leaves once is the books' own rule.
+//! S1: the bytes in flight that the sender reports are those of the books. That each packet is removed once is checked by
+//! the books themselves.
 
 use clearway_transport::Metrics;
 
@@ -14,7 +15,10 @@ impl Rule for InFlight {
 
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         if !books.ledger.is_balanced() {
-            return Err(format!("the books do not balance: {:?}", books.ledger.totals()));
+            return Err(format!(
+                "the packets sent and removed do not add up: {:?}",
+                books.ledger.totals()
+            ));
         }
         compare(books, report.after, report.tally.pending)
     }
@@ -24,11 +28,11 @@ impl Rule for InFlight {
     }
 }
 
-/// The rest of a packet with several ACK frames is in the books already, while it is `pending`.
+/// The packets of further ACK frames of the same datagram are already removed from the books, while `pending` is not zero.
 fn compare(books: &Books, metrics: &Metrics, pending: u32) -> Verdict {
     let (own, claimed) = (books.ledger.in_flight(), metrics.bytes_in_flight);
     if own != claimed && pending == 0 {
-        return Err(format!("{claimed} bytes are said to be in flight; {own} are"));
+        return Err(format!("{claimed} bytes are reported in flight; in fact {own} are"));
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! S20: packets are declared lost only when they are late enough.
+//! S20: packets are declared lost only when a loss threshold is reached.
 
 use crate::checker::books::{Books, Lost};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Verdict};
 
-/// RFC 9002 §6.1: a packet is lost once enough packets sent after it, or enough time, lie between it and an
-/// acknowledgement. Thresholds may be greater than the recommended ones, never smaller.
+/// RFC 9002 §6.1: a packet is lost once a later packet is acknowledged that was sent at least a threshold of packets, or
+/// of time, after it. The thresholds may be greater than the recommended ones, but not smaller.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct LossDetection;
 
@@ -13,8 +13,8 @@ impl Rule for LossDetection {
     const PROPERTY: Property = Property::S20;
 
     fn on_lost(&mut self, books: &Books, lost: &Lost) -> Verdict {
-        // Nothing depends on the fate of a packet that does not count in flight. With several ACK frames in one
-        // packet it is not known which of them this follows.
+        // The fate of a packet that does not count in flight has no effect. With several ACK frames in one packet it is unknown
+        // which of them caused this declaration.
         if !lost.packet.is_in_flight || books.tally.pending > 1 {
             return Ok(());
         }

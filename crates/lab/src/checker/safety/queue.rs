@@ -1,5 +1,5 @@
-//! S11: the queue that a model-based controller builds in front of a bottleneck that it has for itself.
-//! What a loss-based one builds, the buffer bounds.
+//! S11: the queue that a model-based controller builds at a bottleneck that no other flow uses. The queue of loss-based
+//! controllers is limited by the buffer.
 
 use core::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Verdict};
 
-/// What is sent at once, however short the path is (BBR: send_quantum).
+/// The data that may be sent at once even on a short path is what the rate gives in this time (BBR: send_quantum).
 const QUANTUM: Duration = Duration::from_millis(1);
-/// So many samples make a mean. It is the mean of all the time that it cruised: what a probe for bandwidth,
-/// or one that ProbeRTT cut short, leaves behind is above it, what the rest of the cycle drains is below.
+/// The number of samples that make a mean. The mean is over all the time in ProbeBW_CRUISE: the queue is above it after a
+/// probe for bandwidth, or after one that ProbeRTT interrupted, and below it when the rest of the cycle has drained it.
 const SAMPLES: u32 = 400;
 
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(in crate::checker) struct Queue {
     least: Option<Duration>,
     extra: Duration,
     samples: u32,
-    /// Since when it cruises.
+    /// The time since which the controller has been in ProbeBW_CRUISE.
     since: Option<Timestamp>,
 }
 
@@ -40,7 +40,7 @@ impl Rule for Queue {
             return Ok(());
         }
         let since = *self.since.get_or_insert(books.now);
-        // What was sent before it cruised found the queue of that time.
+        // Packets sent earlier met the queue of an earlier phase.
         if report.tally.rtt.is_none_or(|rtt| since + rtt > books.now) {
             return Ok(());
         }
@@ -50,12 +50,12 @@ impl Rule for Queue {
             return Ok(());
         }
         let mean = self.extra / self.samples;
-        // Four packets are in flight at least, however short the path is.
+        // At least four packets are in flight even on a short path.
         let floor = path.bottleneck.and_then(|rate| rate.time_for(books.floor()));
         let limit = (path.round_trip / 4).max(floor.unwrap_or_default() + QUANTUM);
         if mean > limit {
             return Err(format!(
-                "packets wait for {mean:?} on average while cruising; {limit:?} is a quarter"
+                "in ProbeBW_CRUISE the mean queueing delay is {mean:?}; a quarter of the round trip is {limit:?}"
             ));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! S3: ranges.
+//! S3: the window, the threshold and the pacing rate are in their ranges.
 
 use clearway_units::Rate;
 
@@ -16,17 +16,17 @@ impl Rule for Range {
         let (congestion, floor) = (&report.after.congestion, books.floor());
         let window = congestion.window;
         if window < floor.max(congestion.minimum_window) {
-            return Err(format!("a window of {window} is below the least, {floor}"));
+            return Err(format!("the window of {window} bytes is below the minimum of {floor}"));
         }
         if window > books.terms.maximum_window {
-            return Err(format!("a window of {window} is above the configured maximum"));
+            return Err(format!("the window of {window} bytes is above the configured maximum"));
         }
         if let Some(threshold) = congestion.slow_start_threshold.filter(|bytes| *bytes < floor) {
-            return Err(format!("a slow start threshold of {threshold} is below {floor}"));
+            return Err(format!("the slow start threshold of {threshold} bytes is below {floor}"));
         }
         match report.after.pacing_rate {
-            Some(Rate::ZERO) => Err("a pacing rate of zero".to_owned()),
-            Some(Rate::MAX) => Err("a pacing rate without bound".to_owned()),
+            Some(Rate::ZERO) => Err("the pacing rate is zero".to_owned()),
+            Some(Rate::MAX) => Err("the pacing rate is unbounded".to_owned()),
             _ => Ok(()),
         }
     }

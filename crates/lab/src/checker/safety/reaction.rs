@@ -1,4 +1,4 @@
-//! S16: the window reacts to losses, to all of them and to nothing else.
+//! S16: the window is reduced after every loss, and for no other reason.
 
 use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;

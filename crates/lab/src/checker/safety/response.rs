@@ -27,8 +27,8 @@ impl Rule for Response {
     }
 }
 
-/// The congestion that this event brought was not answered yet: a packet was lost that was sent after
-/// the last reduction.
+/// Whether this event brought congestion that has had no response yet: a packet was lost that was sent after the last
+/// reduction.
 fn is_new(books: &Books, report: &Report<'_>) -> bool {
     let boundary = books.episode.boundary_after(report.change.is_undo);
     report.tally.largest_lost.is_some_and(|index| index >= boundary)
@@ -38,7 +38,7 @@ fn check_cut(books: &Books, report: &Report<'_>) -> Verdict {
     let datagram = books.datagram();
     let congestion = &report.after.congestion;
     if congestion.congestion_events > report.before.congestion.congestion_events + 1 {
-        return Err("one event made it reduce the window more than once".to_owned());
+        return Err("the window was reduced more than once for one event".to_owned());
     }
     let before = window_before(books, report);
     let beta = books.terms.kind.beta_tenths().unwrap_or(0);
@@ -51,20 +51,19 @@ fn check_cut(books: &Books, report: &Report<'_>) -> Verdict {
     }
     let threshold = congestion.slow_start_threshold.unwrap_or(0);
     let expected = match report.before.congestion.slow_start_threshold {
-        // These losses were answered: the threshold is of that answer.
+        // The window was reduced for these losses before: the threshold is that of the earlier reduction.
         Some(earlier) if is_collapse && !is_new => earlier.saturating_sub(datagram),
         _ => least,
     };
     if threshold < expected {
         return Err(format!(
-            "the threshold was set to {threshold} from a window of {before}; at least {expected} is right"
+            "the slow start threshold was set to {threshold} bytes from a window of {before}; it must be at least {expected}"
         ));
     }
     Ok(())
 }
 
-/// The window before the reduction. Where the same event took the last one back, that is the window
-/// before that one.
+/// The window before the reduction. If the same event undid the previous reduction, the window before that one.
 fn window_before(books: &Books, report: &Report<'_>) -> u64 {
     if report.change.is_undo {
         report.change.before.max(books.episode.window_before)
@@ -73,14 +72,14 @@ fn window_before(books: &Books, report: &Report<'_>) -> u64 {
     }
 }
 
-/// The window went to its least, or was reduced for losses that had been answered: only persistent
-/// congestion does that, and once for each silence.
+/// The window was set to the minimum, or was reduced again for the same losses: only persistent congestion permits this,
+/// and once for each period.
 fn check_collapse(books: &Books, report: &Report<'_>, is_new: bool) -> Verdict {
     let after = report.change.after;
     let lost = report.tally.largest_lost;
     if lost.is_none_or(|index| index < books.episode.collapsed) {
         return Err(format!(
-            "the window went to {after} again for losses that it had been reduced to its least for"
+            "the window was reduced to {after} bytes again for losses after which it had been set to the minimum"
         ));
     }
     let silence = longest_silence(books, |_| true);
@@ -96,14 +95,14 @@ fn check_collapse(books: &Books, report: &Report<'_>, is_new: bool) -> Verdict {
     Ok(())
 }
 
-/// An ACK that shows persistent congestion brings the window to its least (RFC 9002 §7.6.2).
+/// An ACK that establishes persistent congestion sets the window to the minimum (RFC 9002 §7.6.2).
 fn check_demand(books: &Books, report: &Report<'_>) -> Verdict {
     let (tally, after) = (report.tally, report.change.after);
     if tally.lost == 0 || tally.acked == 0 || after <= books.floor() {
         return Ok(());
     }
-    // Packets of the handshake that were delivered may be forgotten, and also end a silence. A packet sent at the very
-    // moment of the first sample need not count (RFC 9002 §B.8: `time_sent > first_rtt_sample`).
+    // The sender may have discarded the state of delivered packets of the handshake, which also end a period. A packet sent at
+    // the time of the first sample need not count (RFC 9002 §B.8: `time_sent > first_rtt_sample`).
     let begin = books.ledger.last_of_handshake();
     let counts = |packet: &Packet| {
         packet.loss_event == books.event
@@ -122,12 +121,12 @@ fn check_demand(books: &Books, report: &Report<'_>) -> Verdict {
     Ok(())
 }
 
-/// RFC 9002 §7.6.1, with the shorter of the estimates before and after the event.
+/// The duration for persistent congestion (RFC 9002 §7.6.1), with the smaller of the estimates before and after the event.
 fn persistent_duration(books: &Books, report: &Report<'_>) -> Duration {
     3 * timeouts(books, report).into_iter().min().unwrap_or_default()
 }
 
-/// Probe timeouts without backoff by the estimates before and after the event.
+/// The probe timeouts without backoff for the estimates before and after the event.
 fn timeouts(books: &Books, report: &Report<'_>) -> [Duration; 2] {
     [report.before.rtt, report.after.rtt].map(|rtt| {
         let round_trip = rtt.map_or(books.terms.initial_rtt, |rtt| {
@@ -160,8 +159,7 @@ fn longest_silence(books: &Books, counts: impl Fn(&Packet) -> bool) -> Duration 
     longest
 }
 
-/// The period ends with the first acknowledgement of a packet that was sent in it, neither before nor
-/// after.
+/// A recovery period ends with the first acknowledgement of a packet that was sent in it, not earlier and not later.
 fn check_end(books: &Books, report: &Report<'_>) -> Verdict {
     let was_open = report.before.congestion.phase == Phase::Recovery;
     let is_open = report.after.congestion.phase == Phase::Recovery;
@@ -175,7 +173,7 @@ fn check_end(books: &Books, report: &Report<'_>) -> Verdict {
     }
     if is_open && is_over {
         return Err(format!(
-            "recovery goes on although a packet sent in it (place {boundary} or later) was acknowledged"
+            "recovery did not end although a packet sent in it (number {boundary} or later in the order of sending) was acknowledged"
         ));
     }
     if !was_open && is_open {

@@ -1,4 +1,4 @@
-//! S9: round-trip times.
+//! S9: samples and estimates of the round-trip time are correct.
 
 use core::time::Duration;
 
@@ -8,16 +8,16 @@ use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Verdict};
 
-/// A clock need not be finer: samples below this are reported as this.
+/// The finest granularity that is required of a clock: smaller samples are reported as this.
 const FINEST: Duration = Duration::from_micros(1);
 
-/// Rounding.
+/// An allowance for rounding.
 const SLACK: Duration = Duration::from_micros(1);
 
 #[derive(Debug, Default)]
 pub(in crate::checker) struct RoundTrip {
-    /// The minimum was restarted after persistent congestion (RFC 9002 §5.2), and may be above the
-    /// smoothed time for a while.
+    /// The minimum was reset after persistent congestion (RFC 9002 §5.2) and may be above the smoothed round-trip time for a
+    /// while.
     is_restarted: bool,
 }
 
@@ -42,31 +42,31 @@ impl Rule for RoundTrip {
 fn check_sample(books: &Books, report: &Report<'_>, rtt: &RttSnapshot) -> Verdict {
     let latest = rtt.latest;
     if books.rtt.first_at.is_none() {
-        return Err(format!("a round-trip time of {latest:?} although nothing gave a sample"));
+        return Err(format!("a round-trip time of {latest:?} was reported without a sample"));
     }
     let before = report.before.rtt.map(|rtt| rtt.latest);
     match report.tally.rtt {
-        Some(own) if latest != own.max(FINEST) => {
-            Err(format!("a sample of {latest:?}; the packet was acknowledged after {own:?}"))
-        }
+        Some(own) if latest != own.max(FINEST) => Err(format!(
+            "a sample of {latest:?} was reported; the packet was acknowledged after {own:?}"
+        )),
         None if before.is_some_and(|before| before != latest) => {
-            Err(format!("a sample of {latest:?} although no acknowledgement gave one"))
+            Err(format!("a sample of {latest:?} was reported; no acknowledgement gave one"))
         }
         _ => match report.tally.one_way {
-            Some(one_way) if latest < one_way => {
-                Err(format!("a sample of {latest:?}; the way there alone took {one_way:?}"))
-            }
+            Some(one_way) if latest < one_way => Err(format!(
+                "a sample of {latest:?} was reported; the packet's one-way delay alone was {one_way:?}"
+            )),
             _ => Ok(()),
         },
     }
 }
 
-/// The peer's delay is taken off as RFC 9002 §5.3 has it, and no more of it.
+/// The peer's delay is subtracted as RFC 9002 §5.3 permits, and no more of it.
 fn check_smoothed(books: &Books, rtt: &RttSnapshot) -> Verdict {
     let Some(own) = books.rtt.estimate else { return Ok(()) };
     if rtt.smoothed.abs_diff(own.smoothed) > SLACK {
         return Err(format!(
-            "a smoothed round-trip time of {:?}; the samples and the peer's delays give {:?}",
+            "the smoothed round-trip time is {:?}; samples and the peer's ACK delays give {:?}",
             rtt.smoothed, own.smoothed
         ));
     }
@@ -78,18 +78,26 @@ impl RoundTrip {
         let RttSnapshot { minimum, smoothed, latest, .. } = *rtt;
         let least = books.rtt.minimum.unwrap_or(Duration::ZERO).max(FINEST);
         if minimum < least {
-            return Err(format!("a minimum of {minimum:?}; the smallest sample was {least:?}"));
+            return Err(format!(
+                "the minimum round-trip time is {minimum:?}; the smallest sample was {least:?}"
+            ));
         }
         if minimum > latest {
-            return Err(format!("a minimum of {minimum:?} above the sample of {latest:?}"));
+            return Err(format!(
+                "the minimum round-trip time {minimum:?} is above the sample of {latest:?}"
+            ));
         }
         let rises = report.before.rtt.is_some_and(|before| minimum > before.minimum);
         if rises && !report.change.is_cut {
-            return Err(format!("the minimum rose to {minimum:?} without persistent congestion"));
+            return Err(format!(
+                "the minimum round-trip time rose to {minimum:?} without persistent congestion"
+            ));
         }
         self.is_restarted = (self.is_restarted || rises) && smoothed < minimum;
         if smoothed < minimum && !self.is_restarted {
-            return Err(format!("smoothed {smoothed:?} is below the minimum {minimum:?}"));
+            return Err(format!(
+                "the smoothed round-trip time {smoothed:?} is below the minimum {minimum:?}"
+            ));
         }
         Ok(())
     }

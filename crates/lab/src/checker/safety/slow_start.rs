@@ -14,8 +14,8 @@ const MIN_RTT_DIVISOR: u32 = 8;
 const SAMPLES: u32 = 8;
 const CONSERVATIVE_ROUNDS: u32 = 5;
 
-/// The algorithm, fed with own rounds and own samples. A new round begins with conservative slow start, so that the
-/// samples that raised the suspicion do not clear it; where the RFC counts the rest of the round that was going on,
+/// HyStart++, computed from the books' rounds and samples. Conservative slow start begins with a new round, so that the
+/// samples with which slow start ended cannot resume it. The RFC counts the rest of the current round, so that
 /// conservative slow start may end a round earlier.
 #[derive(Debug, Default)]
 pub(in crate::checker) struct SlowStart {
@@ -72,7 +72,7 @@ impl Rule for SlowStart {
 }
 
 impl SlowStart {
-    /// The phase after an acknowledgement of packets up to `largest`, with its sample.
+    /// The phase after an ACK of packets up to `largest`, with its sample.
     fn after_acknowledgement(
         &mut self,
         largest: u64,

@@ -1,4 +1,4 @@
-//! S13: nothing spins.
+//! S13: no endpoint is called again and again at one moment.
 
 use clearway_units::Timestamp;
 
@@ -6,7 +6,7 @@ use crate::checker::books::Books;
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Settled, Verdict};
 
-/// Turns of one end at one moment.
+/// The largest number of times that an endpoint may act at one moment.
 const TURNS: u32 = 64;
 
 #[derive(Debug, Default)]
@@ -25,7 +25,9 @@ impl Rule for Spin {
         self.turns += 1;
         if self.turns > TURNS {
             let deadline = settled.deadline.map(Timestamp::since_origin);
-            return Err(format!("{TURNS} turns at one moment; the deadline is {deadline:?}"));
+            return Err(format!(
+                "the endpoint acted {TURNS} times at one moment; the deadline is {deadline:?}"
+            ));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! S5: no stored point in time is in the future. Those of a controller are visible only in its reports.
+//! S5: no stored time is in the future. A controller's times are visible only in its reports.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Verdict};
 
-/// A sample on a path without delay is reported as this long.
+/// The smallest sample that is reported, on a path without delay.
 const FINEST: Duration = Duration::from_micros(1);
 
 #[derive(Debug, Default)]
@@ -41,14 +41,14 @@ impl Rule for Time {
         for (suppressor, since) in report.after.congestion.suppressors.active() {
             if since > round {
                 return Err(format!(
-                    "{suppressor:?} is said to hold since round {since}; it is {round}"
+                    "{suppressor:?} is reported as set since round {since}; the current round is {round}"
                 ));
             }
         }
         let age = now.since_origin().max(FINEST);
         if let Some(rtt) = report.after.rtt.filter(|rtt| rtt.latest > age || rtt.smoothed > age) {
             return Err(format!(
-                "round-trip times of {:?} and {:?} after {age:?}",
+                "round-trip times of {:?} and {:?} were reported {age:?} after the start",
                 rtt.latest, rtt.smoothed
             ));
         }

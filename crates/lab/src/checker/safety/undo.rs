@@ -1,4 +1,4 @@
-//! S14: taking a reduction back.
+//! S14: reductions are undone only for spurious losses, and to the former window.
 
 use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
@@ -16,30 +16,34 @@ impl Rule for Undo {
         }
         let episode = &books.episode;
         if !episode.can_be_undone {
-            return Err("there was no reduction that could be taken back".to_owned());
+            return Err("there was no reduction to undo".to_owned());
         }
-        // The packets that this event declared lost were lost after those that it restored.
+        // Packets that this event declared lost were lost after those for which it restored the window.
         let missing = episode.missing;
         if missing > 0 {
-            return Err(format!("{missing} of the packets that were lost did not arrive"));
+            return Err(format!(
+                "a reduction was undone, but {missing} of the packets declared lost did not arrive"
+            ));
         }
         let change = &report.change;
         let (before, after) = (&report.before.congestion, &report.after.congestion);
-        // The same ACK may end a phase of BBR, and the next has a bound of its own; or other losses that it reports may
-        // bound the probe.
+        // The same ACK may end a phase of BBR, whose next phase has another bound, or report other losses that bound the probe.
         let is_bounded = books.terms.kind.restores_window()
             && (before.phase != after.phase || report.tally.lost > 0);
         if !change.is_cut && !is_bounded && change.after < change.before {
-            return Err(format!("the window went from {} to {}", change.before, change.after));
+            return Err(format!(
+                "the window changed from {} to {} bytes on an undo",
+                change.before, change.after
+            ));
         }
         let mut limit = change.before.max(episode.window_before) + report.tally.acked;
         if books.terms.kind.restores_window() {
-            // What BBR saved may be from before several reductions.
+            // The window that BBR saved may be older than several reductions.
             limit = limit.max(books.largest_window);
         }
         if change.after > limit {
             return Err(format!(
-                "the window went to {}; it was {} before the reduction",
+                "the window was restored to {} bytes; before the reduction it was {}",
                 change.after, episode.window_before
             ));
         }

@@ -6,11 +6,11 @@ use crate::checker::books::Books;
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Settled, Verdict};
 
-/// RFC 9000 §13.3, for every kind of frame: unless it was superseded, or is of no use any more.
+/// RFC 9000 §13.3, for every kind of frame, except for frames that were superseded or are no longer needed.
 #[derive(Debug, Default)]
-pub(in crate::checker) struct Redo;
+pub(in crate::checker) struct Retransmission;
 
-impl Rule for Redo {
+impl Rule for Retransmission {
     const PROPERTY: Property = Property::L12;
 
     fn on_settled(&mut self, books: &Books, _settled: &Settled) -> Verdict {
@@ -25,7 +25,7 @@ impl Rule for Redo {
             if has_nothing_to_send { books.delivery.owed() } else { books.delivery.neglected() };
         match owed {
             Some(what) => Err(format!(
-                "{what}, was lost and not sent again; sending stopped because of {:?}",
+                "{what}, was lost and not sent again; sending stopped for the reason {:?}",
                 books.limit
             )),
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! S21: probes wait for their timeout.
+//! S21: no probe is sent before its timeout.
 
 use core::time::Duration;
 
@@ -6,15 +6,15 @@ use crate::checker::books::Books;
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Verdict};
 
-/// Rounding.
+/// An allowance for rounding.
 const SLACK: Duration = Duration::from_micros(10);
 
-/// RFC 9002 §6.2.1: the timer of a space runs for a whole probe timeout, doubled for each that expired before, since
-/// the last ack-eliciting packet. A peer that shows that the path works may spare one timeout the doubling.
+/// RFC 9002 §6.2.1: the timer of a space expires a whole probe timeout after the last ack-eliciting packet, doubled for
+/// each timeout before. If the peer shows that the path works, one timeout may expire without the doubling.
 #[derive(Debug, Default)]
-pub(in crate::checker) struct Haste;
+pub(in crate::checker) struct ProbeTimeout;
 
-impl Rule for Haste {
+impl Rule for ProbeTimeout {
     const PROPERTY: Property = Property::S21;
 
     fn on_probe_timeout(&mut self, books: &Books) -> Verdict {
@@ -25,8 +25,8 @@ impl Rule for Haste {
         let early = earliest.at.saturating_since(books.now);
         let space = earliest.space.map_or_else(
             || "nothing is outstanding".to_owned(),
-            |space| format!("the timer of {space:?} is the first"),
+            |space| format!("the earliest timer is that of {space:?}"),
         );
-        Err(format!("a probe timeout expired {early:?} before its time ({space})"))
+        Err(format!("a probe timeout expired {early:?} early ({space})"))
     }
 }

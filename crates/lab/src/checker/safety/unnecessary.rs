@@ -7,30 +7,30 @@ use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
 use crate::checker::rule::{Rule, Verdict};
 
-/// What part of all that is sent may be declared lost and arrive, where nothing is reordered ...
+/// The largest share of the bytes sent that may be declared lost and arrive, as 1 / this, if the path keeps order.
 const SHARE_IN_ORDER: u64 = 100;
-/// ... and where there is reordering, to which thresholds have to adapt.
+/// The same on a path that reorders, to which the thresholds have to adapt.
 const SHARE_OUT_OF_ORDER: u64 = 20;
-/// Up to this many spurious losses are permitted whatever was sent.
+/// This many spurious losses are permitted however little was sent.
 const FEW: u64 = 20;
-/// As [`FEW`], where it takes some to find out how late datagrams may be.
+/// As [`FEW`], on a path that reorders, where a sender has to learn how late datagrams may be.
 const FEW_OUT_OF_ORDER: u64 = 100;
-/// The backoff doubles so often at most.
+/// The largest number of times that the backoff doubles.
 const MAX_DOUBLINGS: u32 = 16;
-/// Timeouts in a row beyond what doubling explains: those of several spaces, and the first.
+/// The number of consecutive timeouts permitted beyond the doublings: the first, and those of several spaces.
 const MORE: u32 = 4;
 
 #[derive(Debug, Default)]
-pub(in crate::checker) struct Waste {
-    /// When the first of the timeouts in a row expired, and the round-trip time then.
+pub(in crate::checker) struct Unnecessary {
+    /// The time at which the first of the consecutive timeouts expired, and the round-trip time then.
     first: Option<(Timestamp, Duration)>,
 }
 
-impl Rule for Waste {
+impl Rule for Unnecessary {
     const PROPERTY: Property = Property::S17;
 
-    /// n timeouts in a row take (2^n - 1) times the first. A peer that shows that it lives, and acknowledges
-    /// nothing new, may hasten one each time.
+    /// n consecutive timeouts take (2^n - 1) times the first. Each packet of the peer that acknowledges nothing new may let
+    /// one expire without the backoff.
     fn on_probe_timeout(&mut self, books: &Books) -> Verdict {
         if books.expiries_in_a_row <= 1 {
             let rtt = books.rtt.minimum.unwrap_or(books.rtt.assumed);
@@ -53,7 +53,7 @@ impl Rule for Waste {
         Ok(())
     }
 
-    /// Without reordering, packets declared lost are lost. Otherwise thresholds adapt (RFC 9002 §6.1), and most of them are.
+    /// Without reordering, packets that are declared lost are lost. With it, thresholds adapt (RFC 9002 §6.1), and most are.
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         if report.tally.spurious == 0 {
             return Ok(());
