@@ -92,7 +92,7 @@ fn every_property_is_listed() {
     let checked = |how: &str| lines.iter().filter(|line| line["checked"] == how).count();
     assert_eq!((lines.len(), checked("run"), checked("across")), (49, 35, 13));
     let text = String::from_utf8(succeed(&["lab", "properties"]).stdout).unwrap();
-    assert!(text.contains("L1   With data waiting") && text.contains("Fd   Unlike"), "{text}");
+    assert!(text.contains("L1   With data waiting") && text.contains("Fd   Different"), "{text}");
 }
 
 #[test]
