@@ -22,7 +22,7 @@ function about({ trace, tag }: Shown): HTMLElement[] {
   if (trace.damage !== null) {
     notices.push(element("p", { class: "notice damage", role: "alert" }, `${prefix}The file is damaged at byte ${count(trace.damage.offset)}: ${trace.damage.why}. Only what comes before is shown.`));
   }
-  if (trace.thinned) notices.push(element("p", { class: "notice" }, `${prefix}Some samples or packets are left out because the trace is long; minima and maxima are kept.`));
+  if (trace.thinned) notices.push(element("p", { class: "notice" }, `${prefix}Some samples, states or packets are left out because the trace is long; minima and maxima are kept.`));
   if (trace.unused.length > 0) {
     const all = trace.unused.reduce((sum, [, times]) => sum + times, 0);
     const names = trace.unused.map(([name, times]) => `${name} (${count(times)})`).join(", ");

@@ -143,7 +143,7 @@ export type Header = {
   unused: Array<[string, number]>,
   /** Where the file is damaged, if it is. */
   damage: Damage | null,
-  /** Whether samples or packets were left out to keep the page small. */
+  /** Whether samples, states or packets were left out to keep the page small. */
   thinned: boolean,
   /** The median smoothed RTT in ms, which is the unit of the axis in round trips; null: unknown. */
   round_trip_ms: number | null,

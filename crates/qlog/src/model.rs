@@ -124,9 +124,9 @@ impl Default for ModelBuilder {
         Self {
             series: core::array::from_fn(|_| Series::new(MAX_POINTS)),
             controller_metrics: ControllerMetrics::default(),
-            state: Lane::new("congestion_state", "congestion state"),
-            blocked: Lane::new("blocked", "sending blocked by"),
-            suppressors: Lane::new("suppressors", "growth suppressed by"),
+            state: Lane::new("congestion_state", "congestion state", MAX_POINTS),
+            blocked: Lane::new("blocked", "sending blocked by", MAX_POINTS),
+            suppressors: Lane::new("suppressors", "growth suppressed by", MAX_POINTS),
             lost: Series::new(MAX_POINTS),
             lost_counted: Series::new(MAX_POINTS),
             lost_total: 0,

@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Follower, Model, ModelBuilder, Series};
+use super::{Follower, Lane, Model, ModelBuilder, Series};
 use crate::findings::{Finding, FindingId};
 use crate::read::{
     Blocked, BlockedUpdate, CongestionState, Event, EventKind, Frame, Lost, Metric, MetricUnit,
@@ -303,6 +303,25 @@ fn the_state_lane_begins_with_the_initial_state_of_a_sender() {
 
 fn lost_packets(total: u64) -> EventKind {
     EventKind::Metrics(Box::new(Metrics { lost_packets: Some(total), ..Metrics::default() }))
+}
+
+#[test]
+fn a_model_that_leaves_out_marks_or_states_says_so() {
+    let is_thinned = |builder: ModelBuilder| {
+        let model: Written = builder.finish(&Reading::default(), &[]).into();
+        model.header["thinned"] == true
+    };
+    assert!(!is_thinned(ModelBuilder::default()));
+    let mut marked = ModelBuilder { lost: Series::new(4), ..ModelBuilder::default() };
+    let mut stated =
+        ModelBuilder { state: Lane::new("state", "state", 4), ..ModelBuilder::default() };
+    for index in 0..10 {
+        let at = Duration::from_millis(index);
+        marked.lost.push(at, index as f64);
+        stated.state.set(at, Some(if index % 2 == 0 { "recovery" } else { "slow_start" }));
+    }
+    assert!(is_thinned(marked));
+    assert!(is_thinned(stated));
 }
 
 #[test]

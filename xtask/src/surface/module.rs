@@ -134,7 +134,8 @@ fn of_trait(item: &ItemTrait) -> Vec<String> {
         TraitItem::Fn(it) => format!("{name}: {}", text::of(&it.sig)),
         TraitItem::Type(it) => {
             let bounds = text::of(&it.bounds);
-            format!("{name}: type {}{}: {bounds}", it.ident, text::of(&it.generics))
+            let of_type = format!("{name}: type {}{}", it.ident, text::of(&it.generics));
+            if bounds.is_empty() { of_type } else { format!("{of_type}: {bounds}") }
         }
         other => format!("{name}: {}", text::of(other)),
     }));

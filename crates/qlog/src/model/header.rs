@@ -40,7 +40,7 @@ pub struct Header {
     pub unused: Vec<(String, u64)>,
     /// Where the file is damaged, if it is.
     pub damage: Option<DamageHeader>,
-    /// Whether samples or packets were left out to keep the page small.
+    /// Whether samples, states or packets were left out to keep the page small.
     pub thinned: bool,
     /// The median smoothed RTT in ms, which is the unit of the axis in round trips; null: unknown.
     pub round_trip_ms: Option<f64>,

@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 
-use super::MAX_POINTS;
 use super::columns::Columns;
 use super::header::LaneHeader;
 use super::series::milliseconds;
@@ -21,13 +20,15 @@ pub(super) struct Lane {
     spans: Vec<(f64, f64, u16)>,
     /// The current state: begin, and index of the name.
     now: Option<(f64, u16)>,
+    maximum: usize,
     /// States were left out because there were too many.
     is_cut: bool,
 }
 
 impl Lane {
-    pub(super) const fn new(id: &'static str, title: &'static str) -> Self {
-        Self { id, title, names: Vec::new(), spans: Vec::new(), now: None, is_cut: false }
+    /// Creates an empty lane that keeps at most `maximum` states.
+    pub(super) const fn new(id: &'static str, title: &'static str, maximum: usize) -> Self {
+        Self { id, title, names: Vec::new(), spans: Vec::new(), now: None, maximum, is_cut: false }
     }
 
     /// Sets the state from `at` on to `name`, or to none.
@@ -51,7 +52,7 @@ impl Lane {
         if let Some((begin, number)) = self.now.take()
             && (begin < milliseconds(at) || !self.spans.is_empty())
         {
-            match self.spans.len() < MAX_POINTS {
+            match self.spans.len() < self.maximum {
                 true => self.spans.push((begin, milliseconds(at), number)),
                 false => self.is_cut = true,
             }

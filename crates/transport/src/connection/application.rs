@@ -121,6 +121,9 @@ impl Connection {
     }
 
     /// Sends `data` in an unreliable datagram: it may be lost or reordered (RFC 9221).
+    ///
+    /// # Errors
+    /// If it can never be sent, or cannot be queued now; see [`DatagramError`].
     pub fn send_datagram(&mut self, data: Bytes) -> Result<(), DatagramError> {
         if self.is_closed() {
             return Err(DatagramError::ConnectionClosed);

@@ -19,9 +19,9 @@ pub(in crate::checker) struct Addresses {
     /// Where the last datagrams of the watched connection were sent. A server that a client reaches from two addresses
     /// may have another connection, whose packets are not seen.
     current: Option<SocketAddr>,
-    /// Bytes of packets of the watched connection that were built and not checked yet handed over.
+    /// Bytes of packets of the watched connection that were built but not handed over yet.
     unsent: u64,
-    /// Challenges that were built but not checked yet handed over, and those in flight, with their addresses.
+    /// Challenges that were built but not handed over yet, and those in flight, with their addresses.
     built: Vec<[u8; 8]>,
     challenges: Vec<([u8; 8], SocketAddr)>,
     /// Another connection of this endpoint, whose packets are not seen, has sent a datagram.

@@ -85,7 +85,7 @@ impl Rounds {
         self.limited.is_some_and(|limited| limited + 1 >= self.number)
     }
 
-    /// Bytes were acknowledged; whether the sender was held back while they were sent is known from earlier calls.
+    /// Bytes were acknowledged. If congestion control holds data back now, the round counts as limited.
     pub(in crate::checker) fn on_acknowledged(&mut self, acked: u64, growing: u64, phase: Phase) {
         self.current.is_mixed |= phase != self.current.phase_before;
         if self.is_held {

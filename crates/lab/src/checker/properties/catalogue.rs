@@ -89,7 +89,7 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: S12,
         id: "S12",
-        meaning: "To an address that is not validated, at most three times the bytes received from it are sent; datagrams with Initial packets have 1200 bytes.",
+        meaning: "To an address that is not validated, at most three times the bytes received from it are sent; datagrams with Initial packets have at least 1200 bytes.",
         method: "datagrams received and sent per address, and their sizes; own matching of PATH_CHALLENGE and PATH_RESPONSE",
     },
     Entry {
