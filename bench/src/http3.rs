@@ -8,11 +8,11 @@ use clearway::http3::{BodySource, Client, Code, Config, Handler, RequestStream, 
 use http::{Request, Response, StatusCode};
 
 use crate::pattern::{Sink, Source};
-use crate::{ClientOptions, Outcome, ServerOptions, tls};
+use crate::{ClientOptions, Mtu, Outcome, ServerOptions, tls};
 
 const ALPN: &str = "h3";
 
-pub(crate) fn serve(options: &ServerOptions, mtu: u16) -> Outcome {
+pub(crate) fn serve(options: &ServerOptions, mtu: Mtu) -> Outcome {
     let config = tls::server(&options.cert, &options.key, ALPN, mtu)?;
     let endpoint = serve_in_shard(options.listen, config, Config::default(), |_| Zeros)?;
     println!("listening {}", endpoint.local_address());
@@ -22,7 +22,7 @@ pub(crate) fn serve(options: &ServerOptions, mtu: u16) -> Outcome {
 }
 
 /// Responds to `/zero/N` with `N` bytes.
-struct Zeros;
+pub(crate) struct Zeros;
 
 impl Handler for Zeros {
     fn request(&mut self, stream: &mut RequestStream<'_>, request: Request<()>) {
@@ -53,12 +53,12 @@ impl BodySource for Source {
     }
 }
 
-pub(crate) fn download(options: &ClientOptions, mtu: u16) -> Outcome {
+pub(crate) fn download(options: &ClientOptions, mtu: Mtu) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     runtime.block_on(run(options, mtu))
 }
 
-async fn run(options: &ClientOptions, mtu: u16) -> Outcome {
+async fn run(options: &ClientOptions, mtu: Mtu) -> Outcome {
     let config = tls::client(&options.ca, ALPN, mtu)?;
     let local = if options.connect.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let endpoint = Endpoint::client(local.parse()?)?;

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clearway_transport::{
-    Arrival, ClientConfig, ConnectionHandle, Endpoint, EndpointConfig, RandomIds, ReadOutcome,
-    Received, ResetKey, ServerConfig, TlsClientConfig, TlsServerConfig, TransportConfig,
+    Arrival, ClientConfig, ConnectionHandle, Endpoint, EndpointConfig, PreferredAddresses,
+    RandomIds, ReadOutcome, Received, ResetKey, ServerConfig, TlsClientConfig, TlsServerConfig,
+    TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
 use clearway_wire::Direction;
@@ -27,7 +28,8 @@ struct End {
 pub(crate) fn run(size: usize) {
     let transport = Arc::new(
         TransportConfig::builder()
-            .max_datagram_size(1452)
+            .initial_datagram_size(1452)
+            .discover_path_mtu(false)
             .initial_window(Some(1 << 20))
             .build()
             .unwrap(),
@@ -42,6 +44,7 @@ pub(crate) fn run(size: usize) {
                 transport: transport.clone(),
                 retry_token_lifetime: Duration::from_secs(15),
                 new_token_lifetime: Duration::from_secs(15),
+                preferred_addresses: PreferredAddresses::default(),
             })),
             now,
             Random::from_number(1),
@@ -125,7 +128,8 @@ impl End {
             let start = Instant::now();
             let size = transmit.segment_size.unwrap_or(transmit.size);
             for datagram in buffer[..transmit.size].chunks_mut(size) {
-                let arrival = Arrival { remote: self.address, local_ip: None };
+                let (remote, socket, ecn) = (self.address, transmit.socket, transmit.ecn);
+                let arrival = Arrival { remote, socket, local_ip: None, ecn };
                 match peer.endpoint.receive(now, arrival, datagram) {
                     Received::Incoming(incoming) => {
                         peer.handle = peer.endpoint.accept(now, incoming, None).ok();

@@ -11,13 +11,13 @@ use clearway::{
 use clearway_transport::Incoming;
 
 use crate::pattern::{Sink, Source};
-use crate::{Outcome, RawClientOptions, ServerOptions, tls};
+use crate::{Mtu, Outcome, RawClientOptions, ServerOptions, tls};
 
 const ALPN: &str = "perf";
 /// The size of the length field that a client sends.
 const LENGTH_LEN: usize = 8;
 
-pub(crate) fn serve(options: &ServerOptions, mtu: u16) -> Outcome {
+pub(crate) fn serve(options: &ServerOptions, mtu: Mtu) -> Outcome {
     let config = tls::server(&options.cert, &options.key, ALPN, mtu)?;
     let endpoint = Endpoint::server_with_applications(options.listen, config, Box::new(Everyone))?;
     println!("listening {}", endpoint.local_address());
@@ -85,7 +85,7 @@ impl Application for Server {
     }
 }
 
-pub(crate) fn download(options: &RawClientOptions, mtu: u16) -> Outcome {
+pub(crate) fn download(options: &RawClientOptions, mtu: Mtu) -> Outcome {
     let config = tls::client(&options.ca, ALPN, mtu)?;
     let local = match options.address.is_ipv4() {
         true => "0.0.0.0:0",

@@ -7,7 +7,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::Outcome;
+use crate::{Mtu, Outcome};
 
 pub(crate) fn write_certificate(certificate: &Path, key: &Path) -> Outcome {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
@@ -18,9 +18,14 @@ pub(crate) fn write_certificate(certificate: &Path, key: &Path) -> Outcome {
 }
 
 /// Windows that do not limit a download over loopback.
-fn transport(mtu: u16) -> TransportConfig {
-    TransportConfig::builder()
-        .max_datagram_size(mtu.into())
+fn transport(mtu: Mtu) -> TransportConfig {
+    let builder = match mtu {
+        Mtu::Fixed(size) => {
+            TransportConfig::builder().initial_datagram_size(size.into()).discover_path_mtu(false)
+        }
+        Mtu::Discovered => TransportConfig::builder(),
+    };
+    builder
         .initial_stream_receive_window(16 << 20)
         .initial_connection_receive_window(24 << 20)
         .build()
@@ -31,17 +36,22 @@ pub(crate) fn server(
     certificate: &Path,
     key: &Path,
     alpn: &str,
-    mtu: u16,
+    mtu: Mtu,
 ) -> Outcome<ServerConfig> {
     let chain = CertificateDer::pem_file_iter(certificate)?.collect::<Result<Vec<_>, _>>()?;
     let key = PrivateKeyDer::from_pem_file(key)?;
     Ok(ServerConfig::new(chain, key).application_protocols([alpn]).transport(transport(mtu)))
 }
 
-pub(crate) fn client(ca: &Path, alpn: &str, mtu: u16) -> Outcome<ClientConfig> {
+pub(crate) fn client(ca: &Path, alpn: &str, mtu: Mtu) -> Outcome<ClientConfig> {
+    Ok(ClientConfig::with_roots(roots(ca)?).application_protocols([alpn]).transport(transport(mtu)))
+}
+
+/// The certificates in a PEM file.
+pub(crate) fn roots(ca: &Path) -> Outcome<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(ca)? {
         roots.add(certificate?)?;
     }
-    Ok(ClientConfig::with_roots(roots).application_protocols([alpn]).transport(transport(mtu)))
+    Ok(roots)
 }

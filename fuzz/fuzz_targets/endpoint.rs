@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use clearway_limits::scene::{address, endpoint, settings};
-use clearway_transport::{Arrival, Received};
+use clearway_transport::{Arrival, EcnCodepoint, Received};
 use clearway_units::Timestamp;
 use libfuzzer_sys::fuzz_target;
 
@@ -23,7 +23,12 @@ fuzz_target!(|data: &[u8]| {
         let mut datagram = datagram.to_vec();
         datagram.resize(size, 0);
         now += Duration::from_millis(u64::from(first >> 5));
-        let arrival = Arrival { remote: address(u32::from(first & 1)), local_ip: None };
+        let arrival = Arrival {
+            remote: address(u32::from(first & 1)),
+            socket: clearway_transport::SocketIndex::default(),
+            local_ip: None,
+            ecn: EcnCodepoint::from_bits(first >> 1),
+        };
         match server.receive(now, arrival, &mut datagram) {
             Received::Incoming(incoming) => match first >> 1 & 3 {
                 0 | 1 => known.extend(server.accept(now, incoming, None)),

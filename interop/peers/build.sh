@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the peers, each with its own ecosystem's tools, into $PEERS_OUT (default: target/peers of the repository).
-# usage: build.sh [NAME...]      names: quinn tokio-quiche quic-go aioquic (default: all)
+# usage: build.sh [NAME...]      names: quinn tokio-quiche s2n-quic quic-go aioquic (default: all)
 # PEERS_JOBS limits parallelism (default 2). With CI=true, missing Debian packages are installed, and a missing
 # toolchain or a failed build is an error; otherwise that peer is skipped.
 set -eu
@@ -29,6 +29,11 @@ have_venv() { python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
 missing() {
     case $1 in
         quinn) have cargo || echo "no cargo" ;;
+        s2n-quic)
+            if ! have cargo; then echo "no cargo"
+            elif ! have cmake; then echo "no cmake"
+            elif ! have cc; then echo "no C compiler"
+            fi ;;
         tokio-quiche)
             if ! have cargo; then echo "no cargo"
             elif ! have cmake; then echo "no cmake"
@@ -50,6 +55,7 @@ package() {
     case $1 in
         "no cmake") echo cmake ;;
         "no C++ compiler") echo g++ ;;
+        "no C compiler") echo gcc ;;
         "no git") echo git ;;
         "no libclang") echo libclang-dev ;;
         "no go") echo golang-go ;;
@@ -101,7 +107,7 @@ build_python() {
 
 build() {
     case $1 in
-        quinn | tokio-quiche) build_cargo "$1" ;;
+        quinn | tokio-quiche | s2n-quic) build_cargo "$1" ;;
         quic-go) build_go ;;
         aioquic) build_python ;;
     esac
@@ -112,7 +118,7 @@ skip() {
     [ "${CI:-}" != true ] || failed=1
 }
 
-[ $# -gt 0 ] || set -- quinn quic-go aioquic tokio-quiche
+[ $# -gt 0 ] || set -- quinn quic-go aioquic s2n-quic tokio-quiche
 for name in "$@"; do
     log=$out/$name.log
     [ "${CI:-}" != true ] || install_missing "$name" >"$log" 2>&1

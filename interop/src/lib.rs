@@ -1,1 +1,127 @@
-//! Tests against other QUIC stacks are in `tests/`.
+//! The tests of the public QUIC interop runner between Clearway and other stacks: `cargo xtask interop`.
+//! README.md describes it. The tests of downloads between `clearway` and the peers are in `tests/`.
+
+mod capture;
+mod catalogue;
+mod cell;
+mod certificates;
+mod checks;
+mod cross_traffic;
+mod endpoints;
+mod environment;
+mod matrix;
+mod network;
+mod options;
+mod process;
+mod relay;
+mod schedule;
+mod show;
+mod stack;
+mod support;
+mod targets;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use cell::{Runner, Verdict};
+use endpoints::{Clearway, Programs};
+use options::{Action, Options};
+
+/// Runs what the arguments ask for. The exit status is 0 only if no cell failed.
+pub fn main(arguments: Vec<String>) -> ExitCode {
+    let outcome = Options::parse(&arguments).and_then(|options| match &options.action {
+        Action::Help => {
+            say(options::HELP.trim_end());
+            Ok(true)
+        }
+        Action::Show(folder) => {
+            show::print(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+            Ok(true)
+        }
+        Action::List => {
+            options.cells().iter().for_each(|cell| say(&cell.name()));
+            Ok(true)
+        }
+        Action::ListPeers => {
+            options.peers().iter().for_each(|peer| say(peer.name()));
+            Ok(true)
+        }
+        Action::Run => run(&options),
+    });
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("interop: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the chosen cells; returns whether none failed.
+fn run(options: &Options) -> Result<bool, String> {
+    if !options.loopback {
+        environment::become_root();
+    }
+    watch_signals()?;
+    let kind = match (options.loopback, environment::Kind::detect()) {
+        (true, _) => environment::Kind::Loopback,
+        (false, Ok(kind)) => kind,
+        (false, Err(why)) => {
+            eprintln!("interop: {why}");
+            environment::Kind::Loopback
+        }
+    };
+    if kind == environment::Kind::Loopback {
+        say_what_is_left_out();
+    }
+    let clearway = Clearway::find(options.program.clone()).map_err(|error| error.to_string())?;
+    let runner = Runner {
+        programs: Programs { clearway, peers: options.peers.clone() },
+        kind,
+        folder: options.folder.clone(),
+        seed: options.seed,
+        repetitions: options.repetitions,
+        keep: options.keep,
+        qlog: options.qlog,
+    };
+    for peer in options.peers() {
+        runner.programs.check(peer).map_err(|error| error.to_string())?;
+    }
+    let done = schedule::run(&runner, &options.cells(), options.jobs, |done| match options.json {
+        true => say(&matrix::object(done)),
+        false => say(&matrix::line(done)),
+    });
+    if process::is_interrupted() {
+        return Err("interrupted".to_owned());
+    }
+    if !options.json {
+        say(&(matrix::table(&done) + &support::describe(&options.peers())));
+        say(&matrix::summary(&done));
+    }
+    Ok(done.iter().all(|(_, outcome)| outcome.result != Verdict::Failed))
+}
+
+/// Prints a line. If nobody reads it any more, the cells still end in order.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+fn say_what_is_left_out() {
+    eprintln!("interop: the endpoints run at loopback addresses, without these tests:");
+    for test in &catalogue::TESTS {
+        if let Some(reason) = environment::Kind::Loopback.leaves_out(test) {
+            eprintln!("interop:   {} {}: {reason}", test.letter, test.name);
+        }
+    }
+}
+
+/// Ctrl-C and SIGTERM end what runs, in order; what was made is removed.
+fn watch_signals() -> Result<(), String> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, process::INTERRUPTED.clone())
+            .map_err(|error| format!("signal {signal} cannot be handled: {error}"))?;
+    }
+    Ok(())
+}

@@ -106,6 +106,62 @@ fn serves_aioquic() {
     clearway_serves("aioquic");
 }
 
+const VERSION_1: &str = "00000001";
+const VERSION_2: &str = "6b3343cf";
+
+fn clearway_downloads_in(name: &str, options: &[&str], version: &str) {
+    let Some(peer) = Peer::find(name) else { return };
+    let workspace = Workspace::new(&format!("from-{name}-{version}{}", options.concat()), SIZE);
+    let server = peer.serve(&workspace);
+    let output = workspace.path("downloaded");
+    support::clearway_get_with(&workspace, &server.address, &output, options);
+    workspace.assert_same(&output);
+    assert_eq!(support::version_used(&workspace), version);
+}
+
+fn clearway_serves_in(name: &str, versions: &str, version: &str) {
+    let Some(peer) = Peer::find(name) else { return };
+    let workspace = Workspace::new(&format!("to-{name}-{versions}"), SIZE);
+    let server = support::clearway_serve_with(&workspace, &["--quic-versions", versions]);
+    let output = workspace.path("downloaded");
+    peer.get(&workspace, &server.address, &output);
+    workspace.assert_same(&output);
+    drop(server);
+    assert_eq!(support::version_used(&workspace), version);
+}
+
+#[test]
+fn downloads_in_version_2() {
+    for name in ["quic-go", "aioquic"] {
+        clearway_downloads_in(name, &["--quic-version", "2"], VERSION_2);
+    }
+}
+
+/// These speak version 1 only, and answer with a Version Negotiation packet.
+#[test]
+fn falls_back_to_version_1() {
+    for name in ["quinn", "tokio-quiche"] {
+        clearway_downloads_in(name, &["--quic-version", "2"], VERSION_1);
+    }
+}
+
+/// A compatible change for clients that offer version 2; the others stay in version 1.
+#[test]
+fn serves_in_version_2_if_the_client_offers_it() {
+    clearway_serves_in("aioquic", "2,1", VERSION_2);
+    for name in ["quinn", "tokio-quiche"] {
+        clearway_serves_in(name, "2,1", VERSION_1);
+    }
+}
+
+/// Version Negotiation packets lead clients to version 2.
+#[test]
+fn serves_only_version_2() {
+    for name in ["quic-go", "aioquic"] {
+        clearway_serves_in(name, "2", VERSION_2);
+    }
+}
+
 #[test]
 fn reads_traces_of_quinn_from_a_bottleneck() {
     traces_of("quinn", "bottleneck", &BOTTLENECK);

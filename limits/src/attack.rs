@@ -4,6 +4,7 @@ mod endpoint;
 mod floods;
 mod http3;
 mod packets;
+mod qpack;
 mod streams;
 
 use crate::scene::{Application, Scene};
@@ -40,6 +41,7 @@ pub fn all() -> Vec<Attack> {
         floods::attacks(),
         endpoint::attacks(),
         http3::attacks(),
+        qpack::attacks(),
     ]
     .into_iter()
     .flatten()

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use clearway_lab::stack::{NullSessions, null_application_key, null_initial_key};
 use clearway_transport::{
-    Arrival, ClientConfig, Connection, ConnectionHandle, Endpoint, EndpointConfig, Event,
-    RandomIds, ReadOutcome, Received, ResetKey, ServerConfig, Side, TransportConfig,
+    Arrival, ClientConfig, Connection, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig,
+    Event, PreferredAddresses, RandomIds, ReadOutcome, Received, ResetKey, ServerConfig, Side,
+    SocketIndex, TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
 use clearway_wire::header::{LongHeader, ShortHeader, set_length};
@@ -71,7 +72,7 @@ fn server_address() -> SocketAddr {
 }
 
 fn arrival(remote: SocketAddr) -> Arrival {
-    Arrival { remote, local_ip: None }
+    Arrival { remote, socket: SocketIndex::default(), local_ip: None, ecn: EcnCodepoint::NotEct }
 }
 
 /// The settings of both endpoints: the defaults, with DATAGRAM frames enabled and without an idle timeout.
@@ -102,6 +103,7 @@ pub fn endpoint(
             transport: Arc::new(settings.clone()),
             retry_token_lifetime: Duration::from_secs(15),
             new_token_lifetime: Duration::from_secs(15),
+            preferred_addresses: PreferredAddresses::default(),
         })
     });
     Endpoint::new(config, server, now, Random::from_number(u64::from(is_server)))
@@ -291,6 +293,11 @@ impl Scene {
         self.victim.receive(self.now, arrival(from), &mut datagram[..bytes.len()]);
         self.datagram = datagram;
         self.turn();
+    }
+
+    /// From now on the victim's application does this.
+    pub fn set_application(&mut self, application: Application) {
+        self.application = application;
     }
 
     /// Advances the time, and runs the victim's application and its sender once.

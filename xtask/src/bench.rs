@@ -12,7 +12,8 @@ struct Options {
     cases: Vec<&'static str>,
     size: u64,
     pairs: usize,
-    datagram_size: u32,
+    /// The same for both stacks; `None` for what each of them discovers.
+    datagram_size: Option<u32>,
     json: bool,
 }
 
@@ -84,18 +85,21 @@ struct Setting<'a> {
 impl Setting<'_> {
     fn download(&self, program: &Path) -> Result<Run, String> {
         let size = self.options.size.to_string();
-        let datagram_size = self.options.datagram_size.to_string();
+        let mtu = mtu_arguments(self.options.datagram_size, program.ends_with("clearway-bench"));
+        let mtu: Vec<&str> = mtu.iter().map(String::as_str).collect();
         let (certificate, key) = (text(self.certificate), text(self.key));
         let listen = [self.case.server, "--listen", "127.0.0.1:0", "--cert", certificate];
         let mut arguments = listen.to_vec();
-        arguments.extend(["--key", key, "--mtu", &datagram_size]);
+        arguments.extend(["--key", key]);
+        arguments.extend(&mtu);
         if self.case.name == "h3" {
             arguments.extend(["--root", "."]);
         }
         let server = Server::start(program, &arguments, SERVER_CORE)?;
         let before = server.cpu_seconds()?;
         let url = format!("https://localhost/zero/{size}");
-        let mut arguments = vec![self.case.client, "--ca", certificate, "--mtu", &datagram_size];
+        let mut arguments = vec![self.case.client, "--ca", certificate];
+        arguments.extend(&mtu);
         match self.case.name {
             "raw" => arguments.extend(["--bytes", &size, &server.address]),
             _ => arguments.extend(["--discard", "--connect", &server.address, &url]),
@@ -114,6 +118,17 @@ impl Setting<'_> {
             cpu: [server_cpu / gib, client_cpu / gib],
         })
     }
+}
+
+/// The options for the size of datagrams. quinn discovers it unless it is given a size; its default is no more than 1452
+/// bytes.
+fn mtu_arguments(size: Option<u32>, is_ours: bool) -> Vec<String> {
+    let value = match size {
+        Some(size) => size.to_string(),
+        None if is_ours => "discover".to_owned(),
+        None => return Vec::new(),
+    };
+    vec!["--mtu".to_owned(), value]
 }
 
 fn report(case: &Case, pairs: &[(Run, Run)], as_json: bool) {
@@ -169,7 +184,7 @@ fn parse(arguments: &[&str]) -> Result<Options, String> {
         cases: vec!["h3", "raw"],
         size: 1 << 30,
         pairs: 5,
-        datagram_size: 1452,
+        datagram_size: Some(1452),
         json: false,
     };
     let mut rest = arguments.iter();
@@ -180,7 +195,10 @@ fn parse(arguments: &[&str]) -> Result<Options, String> {
             "--size" => options.size = number(value()?)?,
             "--pairs" => options.pairs = number(value()?)?.max(1) as usize,
             "--datagram-size" => {
-                options.datagram_size = number(value()?)?.clamp(1200, 65_527) as u32
+                options.datagram_size = match value()? {
+                    "discover" => None,
+                    size => Some(number(size)?.clamp(1200, 65_527) as u32),
+                }
             }
             "--case" => {
                 let name = value()?;

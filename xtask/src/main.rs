@@ -5,8 +5,12 @@ mod command;
 mod cost;
 mod fuzz;
 mod gallery;
+mod handshakes;
+mod interop;
+mod live;
 mod measure;
 mod mutants;
+mod running;
 mod surface;
 mod test;
 mod viewer;
@@ -26,7 +30,7 @@ The project's development tasks.
         --case h3|raw        run only one of the two cases
         --size BYTES         size of the download (default 1073741824)
         --pairs N            number of pairs of runs (default 5)
-        --datagram-size N    UDP payload size of both stacks (default 1452)
+        --datagram-size N    UDP payload size of both stacks (default 1452); discover: what each finds
         --json               print one object per case
   cargo xtask cost           count the instructions of single operations with few and with many streams, connections,
                              lost packets and fragments (needs valgrind)
@@ -43,6 +47,15 @@ The project's development tasks.
         --check              only check that all patches apply
         --write              write the table in gallery/README.md
         --json               print one object per patch, and a last one with the score
+  cargo xtask handshakes     make handshakes with post-quantum keys between Clearway, quinn and quic-go over a link that
+                             loses datagrams, in both roles (builds the peers)
+        --count N            how many for each pair and loss (default 200)
+        --loss N,…           the losses in percent (default 0,2,8,15)
+        --peers NAME,…       only with these: quinn, quic-go
+        --seed N             the link's seed (default 1)
+  cargo xtask interop        run the tests of the public interop runner between Clearway and other stacks
+        --help               its options
+  cargo xtask live           downloads over real sockets, through a path that reorders, and at 1 Gbit/s and 100 ms
   cargo xtask mutants        make small changes to congestion control and loss recovery; a test has to fail for each
         --sample N           how many mutants to try (default 300)
         --seed N             which mutants the sample consists of (default 1)
@@ -60,6 +73,9 @@ fn main() -> ExitCode {
         ["cost", rest @ ..] => cost::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["gallery", rest @ ..] => gallery::run(rest),
+        ["handshakes", rest @ ..] => handshakes::run(rest),
+        ["interop", rest @ ..] => interop::run(rest),
+        ["live"] => live::run(),
         ["mutants", rest @ ..] => mutants::run(rest),
         ["surface", rest @ ..] => surface::run(rest),
         ["viewer", "--types"] => viewer::write_types(),

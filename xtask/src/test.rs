@@ -4,9 +4,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::command::{self, cargo, root, target};
-use crate::{cost, fuzz, gallery, viewer};
+use crate::{cost, fuzz, gallery, interop, viewer};
 
-/// The tests against other stacks live in this package; they need the peers.
+/// The tests of this package in `tests/` need the peers.
 const INTEROP: &str = "clearway-interop";
 /// With this feature quinn can be either endpoint in the lab. Lints and tests enable it, so that nothing is compiled
 /// twice; building the documentation shows that the lab also compiles without it.
@@ -36,6 +36,8 @@ fn run_all(options: &Options) -> Result<(), String> {
     command::run("building the documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
     let tests = ["test", "--workspace", "--exclude", INTEROP, "--features", QUINN];
     command::run("testing", &mut cargo(&[&tests[..], &["--no-fail-fast"]].concat()))?;
+    let mut runner = cargo(&["test", "--package", INTEROP, "--lib"]);
+    command::run("testing the interop runner", &mut runner)?;
     gallery::run(&[if options.gallery { "--marked" } else { "--check" }])?;
     if options.viewer {
         viewer::run()?;
@@ -55,9 +57,10 @@ fn run_peers() -> Result<(), String> {
     build.arg(root().join("interop/peers/build.sh")).env("PEERS_OUT", &peers);
     command::run("building the peers", &mut build)?;
     let program = command::program()?;
-    let mut tests = cargo(&["test", "--package", INTEROP, "--", "--test-threads", "2"]);
-    tests.env("PEERS_OUT", &peers).env("CLEARWAY", program);
-    command::run("testing against the peers", &mut tests)
+    let mut tests = cargo(&["test", "--package", INTEROP, "--test", "peers"]);
+    tests.args(["--", "--test-threads", "2"]).env("PEERS_OUT", &peers).env("CLEARWAY", program);
+    command::run("testing against the peers", &mut tests)?;
+    interop::run_few()
 }
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {

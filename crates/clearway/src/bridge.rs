@@ -78,8 +78,8 @@ pub(crate) struct Established {
     pub(crate) application_protocol: Option<Vec<u8>>,
     pub(crate) peer_certificates: Option<Vec<CertificateDer<'static>>>,
     pub(crate) server_name: Option<String>,
-    /// The largest DATAGRAM frame that the peer accepts, in bytes; 0 if it accepts none.
-    pub(crate) peer_datagram_limit: usize,
+    /// The largest payload of an unreliable datagram when the handshake completed; `None` if the peer accepts none.
+    pub(crate) max_datagram_payload: Option<usize>,
     /// The statistics when the handshake completed.
     pub(crate) statistics: Statistics,
 }
@@ -260,13 +260,11 @@ impl<F: Face> Default for State<F> {
 impl Established {
     fn new(connection: &Connection) -> Self {
         let session = connection.session();
-        let limit =
-            connection.peer_parameters().map_or(0, |peer| peer.max_datagram_frame_size.get());
         Self {
             application_protocol: session.application_protocol().map(<[u8]>::to_vec),
             peer_certificates: session.peer_certificates().map(<[_]>::to_vec),
             server_name: session.server_name().map(str::to_owned),
-            peer_datagram_limit: usize::try_from(limit).unwrap_or(usize::MAX),
+            max_datagram_payload: connection.max_datagram_payload(),
             statistics: connection.statistics(),
         }
     }

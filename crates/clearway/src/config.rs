@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use clearway_transport::{
     ClientSessions, ServerSessions, TlsClientConfig, TlsServerConfig, TransportConfig,
 };
-use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{RootCertStore, SupportedCipherSuite};
 
 use crate::error::ConfigError;
 use crate::observe::{ObserverFactory, Observers};
@@ -18,6 +18,8 @@ use crate::observe::{ObserverFactory, Observers};
 pub struct ClientConfig {
     trust: Trust,
     protocols: Vec<Vec<u8>>,
+    /// `None` for the default.
+    cipher_suites: Option<Vec<SupportedCipherSuite>>,
     logs_keys: bool,
     token: Vec<u8>,
     pub(crate) transport: Arc<TransportConfig>,
@@ -69,6 +71,7 @@ impl ClientConfig {
         Self {
             trust,
             protocols: Vec::new(),
+            cipher_suites: None,
             logs_keys: false,
             token: Vec::new(),
             transport: Arc::default(),
@@ -84,6 +87,17 @@ impl ClientConfig {
         protocols: impl IntoIterator<Item = impl AsRef<[u8]>>,
     ) -> Self {
         self.protocols = owned(protocols);
+        self.sessions = OnceLock::new();
+        self
+    }
+
+    /// The cipher suites to offer, the preferred one first. By default TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and
+    /// TLS_CHACHA20_POLY1305_SHA256. A client that does not verify certificates always offers these.
+    pub fn cipher_suites(
+        mut self,
+        cipher_suites: impl IntoIterator<Item = SupportedCipherSuite>,
+    ) -> Self {
+        self.cipher_suites = Some(cipher_suites.into_iter().collect());
         self.sessions = OnceLock::new();
         self
     }
@@ -135,7 +149,15 @@ impl ClientConfig {
         let protocols = borrowed(&self.protocols);
         let tls = match &self.trust {
             Trust::Sessions(sessions) => return Ok(sessions.clone()),
-            Trust::Roots(roots) => TlsClientConfig::with_roots((**roots).clone(), &protocols)?,
+            Trust::Roots(roots) => {
+                let roots = (**roots).clone();
+                match &self.cipher_suites {
+                    Some(suites) => {
+                        TlsClientConfig::with_cipher_suites(roots, suites.clone(), &protocols)?
+                    }
+                    None => TlsClientConfig::with_roots(roots, &protocols)?,
+                }
+            }
             Trust::Anyone => {
                 TlsClientConfig::dangerous_without_certificate_verification(&protocols)?
             }
@@ -253,6 +275,7 @@ impl ServerConfig {
             transport: self.transport,
             retry_token_lifetime: RETRY_TOKEN_LIFETIME,
             new_token_lifetime: NEW_TOKEN_LIFETIME,
+            preferred_addresses: clearway_transport::PreferredAddresses::default(),
         })
     }
 }

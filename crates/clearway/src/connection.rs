@@ -219,11 +219,15 @@ impl Connection {
         })
     }
 
-    /// The largest payload that [`send_datagram`](Self::send_datagram) accepts; `None` if the peer does not support
+    /// The largest payload that [`send_datagram`](Self::send_datagram) accepts now; `None` if the peer does not support
     /// datagrams.
+    ///
+    /// It changes with the path: it grows when larger datagrams are found to pass (RFC 8899), and falls to 1,156 bytes
+    /// when they no longer do. Datagrams that wait to be sent at that time and are too large are dropped. A payload of up to 1,156 bytes is always accepted, unless the peer's
+    /// `max_datagram_frame_size` is smaller (RFC 9221 §3).
     pub fn max_datagram_size(&self) -> Option<usize> {
-        let limit = self.established.peer_datagram_limit;
-        (limit > 0).then(|| limit.saturating_sub(MAX_DATAGRAM_HEADER).min(MAX_DATAGRAM_PAYLOAD))
+        let now = self.reference.lock().face.max_datagram_payload;
+        now.or(self.established.max_datagram_payload)
     }
 
     /// Waits for the next unreliable datagram from the peer.
@@ -298,11 +302,6 @@ impl Connection {
     }
 }
 
-/// The type and the longest Length field of a DATAGRAM frame.
-const MAX_DATAGRAM_HEADER: usize = 3;
-/// The room in a packet of 1200 bytes besides the longest packet header, the authentication tag and the frame's
-/// header. A larger datagram size of the path is not used here.
-const MAX_DATAGRAM_PAYLOAD: usize = 1200 - 25 - 16 - MAX_DATAGRAM_HEADER;
 /// Stands for an unknown address of the peer, which no established connection has.
 const UNKNOWN_ADDRESS: SocketAddr =
     SocketAddr::new(core::net::IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED), 0);

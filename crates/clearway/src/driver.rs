@@ -56,6 +56,7 @@ impl Application for Driver {
             *is_closed = connection.is_closed();
         }
         state.statistics = Some(connection.statistics());
+        state.face.max_datagram_payload = connection.max_datagram_payload();
         drop(state);
         effects.carry_out(shared);
     }

@@ -6,6 +6,10 @@
 //! * inside the shard: a [`Handler`] answers with [`BodySource`]s, from which content is pulled when the
 //!   transport accepts more, without a lock or a switch between tasks.
 //!
+//! A [`Priority`] among the extensions of a request or response says when the response is to be sent (RFC 9218); it can be
+//! changed later. A CONNECT request with a [`Protocol`] among its extensions opens a tunnel (RFC 9220), whose bytes are the
+//! content of the request and of its response, and to which [`Datagrams`] can belong (RFC 9297).
+//!
 //! Every future and every handle can be dropped at any point. If it is dropped before its end, the exchange is
 //! cancelled, and the peer gets H3_REQUEST_CANCELLED: a partial message never looks complete.
 
@@ -13,6 +17,7 @@ mod accepting;
 mod batch;
 mod body;
 mod client;
+mod datagrams;
 mod driver;
 mod error;
 mod exchanges;
@@ -25,8 +30,12 @@ mod send_body;
 mod server;
 
 pub use body::{Body, BodySender, BodyUnwanted};
-pub use clearway_http3::{Code, Config, ConnectionError as ProtocolError, SendError, StreamError};
+pub use clearway_http3::{
+    Capsule, CapsuleDecoder, CapsuleError, Code, Config, ConnectionError as ProtocolError,
+    DATAGRAM_CAPSULE, DatagramError, Priority, Protocol, QpackError, SendError, StreamError,
+};
 pub use client::{Client, PendingResponse};
+pub use datagrams::Datagrams;
 pub use driver::PROTOCOL;
 pub use error::Error;
 pub use handler::{BodySource, Handler, HandlerApplication, RequestStream, serve_in_shard};

@@ -64,11 +64,11 @@ pub use clearway_io::{
     ShardHandle, ShardStatistics, halt,
 };
 pub use clearway_transport::{
-    ConnectionError, Event, InvalidSetting, Observation, Observer, Side, Statistics,
+    ConnectionError, Event, InvalidSetting, Observation, Observer, Side, SpinBit, Statistics,
     TransportConfig, TransportConfigBuilder,
 };
 pub use clearway_units::{Rate, Timestamp};
-pub use clearway_wire::{Direction, StreamId, VarInt};
+pub use clearway_wire::{Direction, StreamId, VarInt, Version};
 
 /// Congestion control: the controllers that come with this library, and what is needed to write another.
 pub mod congestion {
@@ -85,10 +85,11 @@ pub mod congestion {
 pub mod transport {
     pub use clearway_transport::{
         AcceptError, Arrival, ClientSessions, Connection, ConnectionHandle, ConnectionState,
-        DatagramError, DatagramStatistics, DropReason, ExportError, Incoming, KeySchedule,
-        LossThresholds, LossTrigger, LostPacket, Metrics, NewKeys, PacketCounts, PacketObservation,
-        ReadError, ReadOutcome, RecoveryStats, ServerSessions, Session, SessionError, SpaceId,
-        StreamEvent, StreamProgress, StreamsStatistics, TimerChange, TimerKind, TlsClientConfig,
+        ConnectionVersions, DatagramError, DatagramStatistics, DropReason, EcnCodepoint,
+        EcnFailure, EcnState, ExportError, HelloParameters, Incoming, KeySchedule, LossThresholds,
+        LossTrigger, LostPacket, Metrics, NewKeys, PacketCounts, PacketObservation, ReadError,
+        ReadOutcome, RecoveryStats, ServerSessions, Session, SessionError, SpaceId, StreamEvent,
+        StreamProgress, StreamsStatistics, TimerChange, TimerKind, TlsClientConfig,
         TlsServerConfig, TransportError, TransportErrorCause, UnknownStream, WriteError,
     };
 }
@@ -97,7 +98,7 @@ pub mod transport {
 pub mod wire {
     pub use clearway_wire::{
         ConnectionId, DecodeError, Initiator, LongPacketType, PacketNumber, PacketType,
-        PreferredAddress, ResetToken, TransportErrorCode, TransportParameters, Version,
+        PreferredAddress, ResetToken, TransportErrorCode, TransportParameters, VersionInformation,
     };
 }
 

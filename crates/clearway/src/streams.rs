@@ -37,6 +37,8 @@ pub(crate) struct Streams {
     pub(crate) opening: PerDirection<VecDeque<oneshot::Sender<Opened>>>,
 
     pub(crate) datagrams_to_send: DatagramQueue,
+    /// The largest payload of a datagram, as of the last batch.
+    pub(crate) max_datagram_payload: Option<usize>,
     pub(crate) datagrams_received: DatagramQueue,
     pub(crate) exports: Vec<ExportRequest>,
     pub(crate) new_token: Option<Bytes>,

@@ -24,6 +24,10 @@ pub(crate) struct ConnectionOptions {
     /// Close a connection on which nothing arrives for this long; 0 disables this endpoint's idle timeout.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     idle_timeout: Duration,
+    /// Change the keys after sending this many packets with them (RFC 9001 §6); otherwise only where the cipher's limit
+    /// requires it.
+    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
+    key_update_after: Option<u64>,
     /// Write a qlog file for each connection into this folder [default: $QLOGDIR]. A server writes one for every
     /// connection whose client address is validated; of handshakes that fail before that, it logs the first 16, then
     /// one per second, and at most 1,000 in all.
@@ -37,6 +41,7 @@ impl ConnectionOptions {
         TransportConfig::builder()
             .controller(Arc::new(self.controller))
             .max_idle_timeout(Some(self.idle_timeout).filter(|timeout| !timeout.is_zero()))
+            .key_update_after(self.key_update_after)
     }
 
     /// A factory of the observers that write qlog files, if they are enabled, and of those that feed `view --live`.

@@ -1,6 +1,7 @@
 //! `clearway get`: an HTTP/3 client.
 
 mod batch;
+mod cipher_suites;
 mod connect;
 mod download;
 mod explain;
@@ -13,12 +14,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clearway::rustls::SupportedCipherSuite;
+use clearway::{ClientConfig, Version};
 use clearway_network::parse_duration;
 
 use crate::connection_options::ConnectionOptions;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::output;
+use crate::{output, quic_version};
 use batch::{Batch, Job};
 use target::Target;
 
@@ -56,9 +59,21 @@ pub(crate) struct GetCommand {
     /// this client; 0 disables this.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     keep_alive: Duration,
+    /// Download the first URL, close its connection, and download the others on new connections, which resume the TLS
+    /// session of the first if the server agrees.
+    #[arg(long)]
+    resume: bool,
+    /// Offer only these cipher suites, the preferred one first: TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384,
+    /// TLS_CHACHA20_POLY1305_SHA256. By default all, in this order.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = cipher_suites::parse, conflicts_with = "insecure")]
+    cipher_suites: Vec<SupportedCipherSuite>,
     /// Use HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
+    /// Begin with this version of QUIC: 1 or 2. The server may go on in the other; a server that does not speak the
+    /// version costs another round trip.
+    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = quic_version::parse)]
+    quic_version: Version,
     /// Print one JSON object for each URL.
     #[arg(long)]
     json: bool,
@@ -115,8 +130,24 @@ async fn download_all(command: &GetCommand) -> Result<(), Failure> {
             "warning: --insecure does not verify the server; the content may come from anyone",
         );
     }
-    let batch = Batch::new(command, connect::config(command)?, &jobs);
-    let outcome = batch.run(&jobs).await;
+    // TLS sessions are resumed between connections of the same configuration.
+    let config = connect::config(command)?;
+    let (first, others) = jobs.split_at(if command.resume { 1 } else { jobs.len() });
+    download_batch(command, &config, first).await?;
+    match others.is_empty() {
+        true => Ok(()),
+        false => download_batch(command, &config, others).await,
+    }
+}
+
+/// Downloads on connections that are closed at the end.
+async fn download_batch(
+    command: &GetCommand,
+    config: &ClientConfig,
+    jobs: &[Job],
+) -> Result<(), Failure> {
+    let batch = Batch::new(command, config, jobs);
+    let outcome = batch.run(jobs).await;
     batch.close();
     outcome
 }

@@ -19,6 +19,7 @@ mod observers;
 mod output;
 mod qlog;
 mod qlog_files;
+mod quic_version;
 mod relay;
 mod serve;
 mod units;

@@ -54,10 +54,12 @@ Every option under \"Network conditions\" applies to both directions. With to-se
 its name (--to-client-rate), it applies to that direction only, and overrides the option for both.
 
 Examples:
-  A round trip of 30 ms, 10 Mbit/s to the client, a queue of 50 datagrams:
-    clearway link --to 127.0.0.1:4433 --delay 15ms --to-client-rate 10mbit --to-client-queue 50
+  A round trip of 30 ms, 10 Mbit/s to the client, a queue of 50 datagrams, Ethernet's largest ones (IPv4):
+    clearway link --to 127.0.0.1:4433 --delay 15ms --to-client-rate 10mbit --to-client-queue 50 --mtu 1472
   30 % loss in both directions for 2 s, after 50 kB to the client:
     clearway link --to 127.0.0.1:4433 --delay 5ms --loss 30% --loss-after-bytes 50kB --loss-for 2s
+  An Ethernet path (IPv4) that carries no more than 1300 bytes of UDP payload after 2 s:
+    clearway link --to 127.0.0.1:4433 --delay 15ms --mtu 1472,1300@2s
   A NAT that rebinds every 3 s:
     clearway link --to example.org:443 --rebind-every 3s";
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clearway::http3::Timeouts;
-use clearway::{EndpointError, ServerConfig};
+use clearway::{EndpointError, ServerConfig, Version};
 use clearway_network::{parse_duration, parse_size};
 
 use crate::certificate::{self, Identity};
@@ -23,8 +23,8 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::listening::Listening;
 use crate::live::{LiveOptions, Traces};
-use crate::output;
 use crate::units::bytes_text;
+use crate::{output, quic_version};
 use files::Files;
 use store::Store;
 
@@ -57,6 +57,11 @@ pub(crate) struct ServeCommand {
     /// Serve HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
+    /// Speak these versions of QUIC, the preferred one first: 1, 2, or both with a comma between them. A client that
+    /// offers the preferred one is changed to it. Without this option both are spoken, and a client stays in the version
+    /// with which it begins.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = quic_version::parse)]
+    quic_versions: Vec<Version>,
     /// Also serve files and folders whose names begin with a dot; by default, only /.well-known of these is served.
     #[arg(long)]
     hidden: bool,
@@ -142,7 +147,12 @@ fn config(
     identity: Identity,
     live: Option<Traces>,
 ) -> Result<ServerConfig, Failure> {
-    let transport = command.connection.transport().build()?;
+    let mut transport = command.connection.transport();
+    if !command.quic_versions.is_empty() {
+        let versions = command.quic_versions.iter().copied();
+        transport = transport.versions(versions).prefers_own_version(true);
+    }
+    let transport = transport.build()?;
     let observers = command.connection.observers(&transport, live)?;
     let config = ServerConfig::new(identity.chain, identity.key)
         .transport(transport)

@@ -10,6 +10,8 @@ mod examples_adapting;
 mod examples_probing;
 #[path = "bbr_tests/facts.rs"]
 mod facts;
+#[path = "bbr_tests/jitter.rs"]
+mod jitter;
 #[path = "bbr_tests/link.rs"]
 mod link;
 #[path = "bbr_tests/liveness.rs"]

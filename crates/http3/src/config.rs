@@ -15,9 +15,47 @@ pub struct Config {
     pub max_cancelled_requests: u32,
     /// How many interim (1xx) responses one request may have. Receiving more is a stream error.
     pub max_informational_responses: u32,
+    /// The largest dynamic table that a peer's QPACK encoder may use, in bytes: this much memory, and a few times as much
+    /// for very short fields. Advertised as SETTINGS_QPACK_MAX_TABLE_CAPACITY (RFC 9204 §5); 0 allows none.
+    pub qpack_max_table_capacity: u64,
+    /// How many streams may wait for entries of the dynamic table that are still in transit. Advertised as
+    /// SETTINGS_QPACK_BLOCKED_STREAMS (RFC 9204 §2.1.2). Their field sections count as incomplete ones do, against
+    /// `max_buffered_field_sections`.
+    pub qpack_blocked_streams: u64,
+    /// The largest dynamic table that our own QPACK encoder uses, in bytes, whatever the peer allows; 0 means none.
+    pub qpack_encoder_table_capacity: u64,
+    /// How many streams our own QPACK encoder lets the peer block, whatever the peer allows. With 0, only entries that the
+    /// peer has acknowledged are referred to.
+    pub qpack_encoder_blocked_streams: u64,
+    /// Let priorities (RFC 9218) decide in which order streams are sent: the more urgent first, then incremental ones in
+    /// turns and the others one after another. Without this, all streams take turns.
+    pub prioritize: bool,
+    /// How many changes of priority are kept for requests that have not arrived yet (RFC 9218 §7).
+    pub max_early_priorities: usize,
+    /// Accept requests with extended CONNECT (RFC 9220). Advertised as SETTINGS_ENABLE_CONNECT_PROTOCOL. The application
+    /// has to answer 501 where it does not know the protocol. Applies to servers only.
+    pub extended_connect: bool,
+    /// Send and accept HTTP datagrams (RFC 9297). Advertised as SETTINGS_H3_DATAGRAM. The QUIC connection has to accept
+    /// DATAGRAM frames, too (`max_datagram_frame_size`).
+    pub datagrams: bool,
+    /// How many datagrams are kept for requests that have not arrived yet (RFC 9297 §2.1); the oldest are dropped.
+    pub max_early_datagrams: usize,
     /// Send reserved settings, frames and streams, so that peers keep ignoring types that they do
     /// not know (RFC 9114 §7.2.8).
     pub grease: bool,
+}
+
+impl Config {
+    /// The same without a dynamic table in either direction: every field section stands alone (RFC 9204 §2.1.2).
+    pub fn without_dynamic_table(self) -> Self {
+        Self {
+            qpack_max_table_capacity: 0,
+            qpack_blocked_streams: 0,
+            qpack_encoder_table_capacity: 0,
+            qpack_encoder_blocked_streams: 0,
+            ..self
+        }
+    }
 }
 
 impl Default for Config {
@@ -27,6 +65,15 @@ impl Default for Config {
             max_buffered_field_sections: 1024 * 1024,
             max_cancelled_requests: 1000,
             max_informational_responses: 16,
+            qpack_max_table_capacity: 4096,
+            qpack_blocked_streams: 16,
+            qpack_encoder_table_capacity: 4096,
+            qpack_encoder_blocked_streams: 16,
+            prioritize: true,
+            max_early_priorities: 128,
+            extended_connect: false,
+            datagrams: false,
+            max_early_datagrams: 32,
             grease: true,
         }
     }

@@ -1,7 +1,11 @@
 //! The connection: assigns streams to their purposes, and handles shutdown and connection errors.
 
 mod control;
+mod datagrams;
+mod local_stream;
 mod peer_control;
+mod priorities;
+mod qpack;
 mod receive;
 mod requests;
 mod send;
@@ -10,16 +14,23 @@ mod unidirectional;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use clearway_units::Random;
 
 use crate::message::Exchange;
-use crate::qpack::Decoder;
-use crate::{Code, Config, ConnectionError, Event, Settings, Transport};
+use crate::qpack::{Decoder, Encoder};
+use crate::{Code, Config, ConnectionError, Event, Priority, Settings, Transport};
 use control::LocalControl;
+use local_stream::LocalStream;
+use priorities::Wish;
+use qpack::Blocked;
 use receive::Receive;
 use send::SendPart;
 use unidirectional::Unidirectional;
+
+/// The types of the QPACK streams (RFC 9204 §4.2).
+const ENCODER_STREAM: u8 = 0x02;
+const DECODER_STREAM: u8 = 0x03;
 
 /// Which side of the connection this endpoint is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,9 +54,22 @@ pub struct Connection {
     requests: BTreeMap<u64, RequestStream>,
     events: VecDeque<Event>,
     decoder: Decoder,
-    /// The allocation that the headers of our DATA frames share.
+    encoder: Encoder,
+    /// Our encoder stream (RFC 9204 §4.2); `None` if our configuration permits no table.
+    encoder_stream: Option<LocalStream>,
+    /// Our decoder stream; `None` if our configuration permits no table.
+    decoder_stream: Option<LocalStream>,
+    /// Request streams whose field section waits for entries of the dynamic table.
+    blocked: BTreeMap<u64, Blocked>,
+    /// Priorities for requests that have not arrived yet.
+    early_priorities: BTreeMap<u64, Priority>,
+    /// Datagrams for requests that have not arrived yet.
+    early_datagrams: VecDeque<(u64, Bytes)>,
+    /// Encoded field sections are built here, to keep the allocation.
+    section: Vec<u8>,
+    /// The allocation that the headers of our DATA frames and QPACK instructions share.
     scratch: BytesMut,
-    /// How many bytes of incomplete field sections are buffered on all streams.
+    /// How many bytes of incomplete and blocked field sections are buffered on all streams.
     buffered: usize,
     /// How many more requests the peer may waste; see [`Config::max_cancelled_requests`].
     waste_left: u32,
@@ -79,6 +103,7 @@ struct RequestStream {
     /// Whether `Event::Data` was reported and `read_body` has not returned `None` since.
     data_told: bool,
     informational_responses: u32,
+    wish: Wish,
     /// Whether the peer wasted the request, so that it does not count as completed.
     is_wasted: bool,
 }
@@ -110,12 +135,21 @@ impl Connection {
     pub fn new(role: Role, config: Config, random: &mut Random) -> Self {
         Self {
             role,
-            control: LocalControl::new(&config, random),
+            control: LocalControl::new(role, &config, random),
             unidirectional: BTreeMap::new(),
             critical: CriticalStreams::default(),
             requests: BTreeMap::new(),
             events: VecDeque::new(),
-            decoder: Decoder::default(),
+            decoder: Decoder::new(config.qpack_max_table_capacity),
+            encoder: Encoder::default(),
+            encoder_stream: (config.qpack_encoder_table_capacity > 0)
+                .then(|| LocalStream::new(vec![ENCODER_STREAM])),
+            decoder_stream: (config.qpack_max_table_capacity > 0)
+                .then(|| LocalStream::new(vec![DECODER_STREAM])),
+            blocked: BTreeMap::new(),
+            early_priorities: BTreeMap::new(),
+            early_datagrams: VecDeque::new(),
+            section: Vec::new(),
             scratch: BytesMut::new(),
             buffered: 0,
             waste_left: config.max_cancelled_requests,
@@ -132,7 +166,13 @@ impl Connection {
 
     /// The next event. `None` if there are no more until another method is called.
     pub fn next_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        if let Some(Event::Priority { stream }) = &event
+            && let Some(entry) = self.requests.get_mut(stream)
+        {
+            entry.wish.is_told = false;
+        }
+        event
     }
 
     /// Whether this endpoint is the client or the server.
@@ -175,7 +215,7 @@ impl Connection {
     /// this as soon as the transport is ready, since SETTINGS are sent first (RFC 9114 §7.2.4.2).
     pub fn on_streams_available<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         if !self.closed
-            && let Err(error) = self.control.start(transport)
+            && let Err(error) = self.open_streams(transport)
         {
             self.fail(transport, error);
         }
@@ -194,6 +234,7 @@ impl Connection {
         {
             self.accept_request(transport, stream);
         }
+        self.flush_feedback(transport);
     }
 
     /// Reports that there is something to read on `stream`: data, its end, or its reset.
@@ -204,6 +245,7 @@ impl Connection {
         } else if self.unidirectional.contains_key(&stream) {
             self.drive_unidirectional(transport, stream);
         }
+        self.flush_feedback(transport);
     }
 
     /// Reports that `stream` can be written to again.
@@ -211,8 +253,8 @@ impl Connection {
         if self.closed {
             return;
         }
-        if self.control.owns(stream) {
-            if let Err(error) = self.control.flush(transport) {
+        if let Some(local) = self.local_stream(stream) {
+            if let Err(error) = local.flush(transport) {
                 self.fail(transport, error);
             }
         } else {
@@ -225,12 +267,12 @@ impl Connection {
         if self.closed {
             return;
         }
-        if self.control.owns(stream) {
+        if self.local_stream(stream).is_some() {
             self.fail(
                 transport,
                 ConnectionError::new(
                     Code::CLOSED_CRITICAL_STREAM,
-                    "the peer stopped our control stream",
+                    "the peer stopped one of our control or QPACK streams",
                 ),
             );
         } else {
@@ -267,6 +309,9 @@ impl Connection {
         self.closed = true;
         self.requests.clear();
         self.unidirectional.clear();
+        self.blocked.clear();
+        self.early_priorities.clear();
+        self.early_datagrams.clear();
         self.buffered = 0;
     }
 }

@@ -1,6 +1,8 @@
 use core::fmt;
 
-/// An HTTP/3 or QPACK error code (RFC 9114 §8.1, RFC 9204 §8.3). Any 62-bit number can arrive;
+use crate::QpackError;
+
+/// An HTTP/3 or QPACK error code (RFC 9114 §8.1, RFC 9204 §8.3, RFC 9297 §5.2). Any 62-bit number can arrive;
 /// unknown ones mean the same as [`Code::NO_ERROR`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Code(u64);
@@ -56,6 +58,8 @@ codes! {
     CONNECT_ERROR = 0x10f, "H3_CONNECT_ERROR";
     /// The request cannot be served over HTTP/3 and should be retried over HTTP/1.1.
     VERSION_FALLBACK = 0x110, "H3_VERSION_FALLBACK";
+    /// A malformed HTTP datagram or capsule, or one for a request that has no use for it (RFC 9297 §5.2).
+    DATAGRAM_ERROR = 0x33, "H3_DATAGRAM_ERROR";
     /// A field section that cannot be decoded.
     QPACK_DECOMPRESSION_FAILED = 0x200, "QPACK_DECOMPRESSION_FAILED";
     /// An invalid instruction on the QPACK encoder stream.
@@ -99,11 +103,19 @@ pub struct ConnectionError {
     pub code: Code,
     /// What happened, in words for a log.
     pub reason: &'static str,
+    /// What exactly was wrong, if it concerned QPACK.
+    pub qpack: Option<QpackError>,
 }
 
 impl ConnectionError {
     pub(crate) const fn new(code: Code, reason: &'static str) -> Self {
-        Self { code, reason }
+        Self { code, reason, qpack: None }
+    }
+}
+
+impl From<QpackError> for ConnectionError {
+    fn from(error: QpackError) -> Self {
+        Self { code: error.code(), reason: error.reason(), qpack: Some(error) }
     }
 }
 
@@ -113,7 +125,11 @@ impl fmt::Display for ConnectionError {
     }
 }
 
-impl core::error::Error for ConnectionError {}
+impl core::error::Error for ConnectionError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.qpack.as_ref().map(|error| error as _)
+    }
+}
 
 /// A stream error: the peer did something that ends one request stream (RFC 9114 §8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,6 +170,11 @@ pub enum SendError {
     GoingAway,
     /// The peer's stream limit does not allow another stream yet.
     StreamsBlocked,
+    /// The peer's SETTINGS have not arrived, and it depends on them whether this can be sent. Try again after
+    /// [`Event::Settings`](crate::Event::Settings).
+    SettingsUnknown,
+    /// The server does not accept extended CONNECT (RFC 9220 §3).
+    ExtendedConnectUnsupported,
     /// The stream does not exist, or its sending part has ended.
     StreamClosed,
     /// The peer asked to stop sending this message, with this error code.
@@ -197,6 +218,10 @@ impl fmt::Display for SendError {
             Self::ConnectionClosed => f.write_str("the connection is closed"),
             Self::GoingAway => f.write_str("the connection is shutting down"),
             Self::StreamsBlocked => f.write_str("the peer does not allow another stream yet"),
+            Self::SettingsUnknown => f.write_str("the peer's settings have not arrived yet"),
+            Self::ExtendedConnectUnsupported => {
+                f.write_str("the server does not accept extended CONNECT")
+            }
             Self::StreamClosed => f.write_str("the stream does not exist or has ended"),
             Self::Stopped(code) => {
                 write!(f, "the peer asked to stop sending this message ({code})")

@@ -6,6 +6,7 @@ use crate::{Code, ConnectionError, Settings, StreamError};
 /// `Informational` and one `Response`; then `Data` any number of times; then at most one
 /// `Trailers`; then `Finished`. At any point `Reset` or `Failed` can replace the remaining events.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Event {
     /// The peer's SETTINGS arrived.
     Settings(Settings),
@@ -13,7 +14,9 @@ pub enum Event {
     Request {
         /// The request stream.
         stream: u64,
-        /// The request. Its URI has scheme and authority, the latter from `:authority` or `host`.
+        /// The request. Its URI has scheme and authority, the latter from `:authority` or `host`. Its extensions have
+        /// the [`Priority`](crate::Priority) that the client stated, and the [`Protocol`](crate::Protocol) of an
+        /// extended CONNECT.
         request: Request<()>,
     },
     /// An interim response arrived (client).
@@ -73,6 +76,12 @@ pub enum Event {
         stream: u64,
         /// The stream error.
         error: StreamError,
+    },
+    /// The client changed the priority of its request (server); [`Connection::priority`](crate::Connection::priority) has
+    /// it. Not reported again before this event was taken.
+    Priority {
+        /// The request stream.
+        stream: u64,
     },
     /// The peer is shutting down (RFC 9114 §5.2). A client can send no new requests; its requests on
     /// streams from `id` on were not processed and have failed with H3_REQUEST_REJECTED.

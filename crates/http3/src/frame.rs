@@ -1,7 +1,10 @@
 use bytes::{Buf, Bytes, BytesMut};
 use clearway_wire::{Reader, VarInt, Writer};
 
-/// The frame types of RFC 9114 §11.2.1.
+/// The type of PRIORITY_UPDATE for requests (RFC 9218 §7.2).
+pub(crate) const PRIORITY_UPDATE: u64 = 0xf0700;
+
+/// The frame types of RFC 9114 §11.2.1 and RFC 9218 §7.2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FrameType {
     Data,
@@ -11,6 +14,10 @@ pub(crate) enum FrameType {
     PushPromise,
     GoAway,
     MaxPushId,
+    /// PRIORITY_UPDATE for a request (RFC 9218 §7.2).
+    PriorityUpdate,
+    /// PRIORITY_UPDATE for a push.
+    PriorityUpdatePush,
     /// An HTTP/2 frame type without a meaning in HTTP/3 (§7.2.8): always an error.
     ReservedHttp2,
     /// Any other type: the frame is skipped.
@@ -27,6 +34,8 @@ impl FrameType {
             0x05 => Self::PushPromise,
             0x07 => Self::GoAway,
             0x0d => Self::MaxPushId,
+            PRIORITY_UPDATE => Self::PriorityUpdate,
+            0xf0701 => Self::PriorityUpdatePush,
             0x02 | 0x06 | 0x08 | 0x09 => Self::ReservedHttp2,
             _ => Self::Unknown,
         }

@@ -4,11 +4,13 @@ use bytes::Bytes;
 use core::convert::Infallible;
 
 use crate::frame::{FrameHeaderDecoder, put_frame, take};
+use crate::priority::Priority;
 use crate::qpack::{
-    DecodeFailure, Decoder, DecoderInstructions, Encoder, FIELD_OVERHEAD,
-    check_encoder_instructions, decode_huffman, encode_huffman, huffman_len,
+    DecodeFailure, Decoded, Decoder, Encoder, FIELD_OVERHEAD, FieldLines, MAX_PREFIX,
+    decode_huffman, encode_huffman, encode_static, huffman_len,
 };
 use crate::settings::{Settings, put_settings};
+use crate::{Config, Role};
 
 /// The headers of the frames in `bytes`, cut into chunks of `chunk` bytes.
 fn frames(bytes: &[u8], chunk: usize) -> (Vec<(crate::frame::FrameType, u64)>, bool) {
@@ -56,7 +58,8 @@ pub fn check_settings(payload: &[u8]) {
     let Ok(settings) = Settings::decode(payload) else { return };
     if let Some(size) = settings.max_field_section_size {
         let mut frame = Vec::new();
-        put_settings(&mut frame, size, None);
+        let config = Config { max_field_section_size: size, ..Config::default() };
+        put_settings(&mut frame, Role::Server, &config, None);
         let mut input = Bytes::from(frame);
         let header = FrameHeaderDecoder::default().decode(&mut input).expect("a whole header");
         assert_eq!(header.length, input.len() as u64);
@@ -69,11 +72,19 @@ type Fields = Vec<(Vec<u8>, Vec<u8>, bool)>;
 
 fn section(bytes: &[u8], limit: u64) -> Result<Fields, DecodeFailure<Infallible>> {
     let mut fields = Vec::new();
-    Decoder::default().decode(bytes, limit, |field| {
+    Decoder::default().decode(0, bytes, limit, |field| {
         fields.push((field.name.to_vec(), field.value.to_vec(), field.sensitive));
         Ok(())
     })?;
     Ok(fields)
+}
+
+fn lines(fields: &Fields) -> FieldLines {
+    let mut lines = FieldLines::default();
+    for (name, value, sensitive) in fields {
+        lines.field(name, value, *sensitive);
+    }
+    lines
 }
 
 /// Checks an encoded field section: the decoded fields stay within the limit, and can be encoded and
@@ -84,36 +95,80 @@ fn section(bytes: &[u8], limit: u64) -> Result<Fields, DecodeFailure<Infallible>
 pub fn check_field_section(bytes: &[u8]) {
     const LIMIT: u64 = 4096;
     let Ok(fields) = section(bytes, LIMIT) else { return };
-    let mut encoder = Encoder::new();
-    for (name, value, sensitive) in &fields {
-        encoder.field(name, value, *sensitive);
-    }
-    let size = encoder.size();
+    let lines = lines(&fields);
+    let size = lines.size();
     assert!(size <= LIMIT);
     let lengths = fields.iter().map(|(name, value, _)| name.len() + value.len());
     assert_eq!(size, lengths.sum::<usize>() as u64 + FIELD_OVERHEAD * fields.len() as u64);
-    let encoded = encoder.finish();
+    let encoded = encode_static(&lines);
     // The limit of a HEADERS frame that `Config::max_field_section_size` documents.
-    assert!(encoded.len() as u64 <= size + 2);
+    assert!(encoded.len() as u64 <= size + MAX_PREFIX);
     assert_eq!(section(&encoded, size).as_ref(), Ok(&fields));
     if let Some(less) = size.checked_sub(1) {
         assert_eq!(section(&encoded, less), Err(DecodeFailure::TooLarge));
     }
 }
 
-/// Checks that an error in the peer's QPACK streams does not depend on how they are split into chunks.
+/// An encoder that has inserted entries, one of which an unacknowledged section on stream 4 refers to.
+fn encoder_with_a_table() -> Encoder {
+    let mut encoder = Encoder::default();
+    encoder.allow(4096, 512, 4);
+    let fields = vec![
+        (b"user-agent".to_vec(), b"one".to_vec(), false),
+        (b"x-name".to_vec(), b"a value".to_vec(), false),
+    ];
+    for stream in [4, 8] {
+        encoder.encode(stream, &lines(&fields), true, &mut Vec::new());
+    }
+    encoder
+}
+
+/// Checks that what the peer's QPACK streams do does not depend on how they are split into chunks: the same error, the
+/// same table and the same instructions in return.
 ///
 /// # Panics
 /// If the check fails.
 pub fn check_instructions(bytes: &[u8]) {
-    let encoder = |chunk| bytes.chunks(chunk).all(|part| check_encoder_instructions(part).is_ok());
     let decoder = |chunk| {
-        let mut instructions = DecoderInstructions::default();
-        bytes.chunks(chunk).find_map(|part| instructions.check(part).err())
+        let mut decoder = Decoder::new(512);
+        let error = bytes.chunks(chunk).find_map(|part| decoder.receive(part).err());
+        decoder.acknowledge_insertions();
+        // Every entry, by a section that refers to all that can be there.
+        let inserted = decoder.inserted();
+        let mut section = vec![u8::try_from(inserted % 32 + 1).expect("at most 32"), 0];
+        section.push(0x80);
+        let mut fields = Fields::new();
+        let decoded = decoder.decode::<Infallible>(4, &section, 1 << 20, |field| {
+            fields.push((field.name.to_vec(), field.value.to_vec(), field.sensitive));
+            Ok(())
+        });
+        assert!(!matches!(decoded, Ok(Decoded::Blocked { .. })));
+        let size: usize = fields.iter().map(|(name, value, _)| name.len() + value.len() + 32).sum();
+        assert!(size <= 512, "an entry is larger than the table");
+        (error, inserted, fields, decoded, decoder.feedback().clone())
+    };
+    let encoder = |chunk| {
+        let mut encoder = encoder_with_a_table();
+        let error = bytes.chunks(chunk).find_map(|part| encoder.receive(part).err());
+        let mut section = Vec::new();
+        let fields = vec![(b"x-name".to_vec(), b"a value".to_vec(), false)];
+        encoder.encode(12, &lines(&fields), false, &mut section);
+        (error, section)
     };
     let whole = (encoder(bytes.len().max(1)), decoder(bytes.len().max(1)));
     for chunk in [1, 2, 5] {
         assert_eq!((encoder(chunk), decoder(chunk)), whole);
+    }
+}
+
+/// Checks a Priority Field Value: what was parsed is written and parsed again.
+///
+/// # Panics
+/// If the check fails.
+pub fn check_priority(field: &[u8]) {
+    if let Some(priority) = Priority::parse(field) {
+        assert!(priority.urgency <= 7);
+        assert_eq!(Priority::parse(priority.to_string().as_bytes()), Some(priority));
     }
 }
 

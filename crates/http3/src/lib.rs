@@ -1,5 +1,5 @@
 //! HTTP/3 (RFC 9114) and QPACK (RFC 9204) without I/O, over any transport that offers the stream
-//! trait defined here.
+//! trait defined here; with priorities (RFC 9218), extended CONNECT (RFC 9220) and datagrams (RFC 9297).
 //!
 //! A [`Connection`] is one side of an HTTP/3 connection. It owns no socket, no clock and no task:
 //! its owner passes on what the transport reports (`on_streams_available`, `on_streams_arrived`,
@@ -52,7 +52,8 @@
 //! assert!(transport.0.iter().any(|stream| stream.starts_with(&[0, 4])));
 //! ```
 //!
-//! The memory that a peer can make this crate use is bounded: by [`Config`] for field sections, and
+//! The memory that a peer can make this crate use is bounded: by [`Config`] for field sections, the dynamic table, and what
+//! arrives before its request, and
 //! by the transport's limit on open streams for everything that exists once per stream.
 #![deny(
     clippy::unwrap_used,
@@ -63,10 +64,12 @@
 )]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that overflows fails"))]
 
+mod capsule;
 mod config;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod connection;
+mod datagram;
 mod error;
 mod event;
 mod frame;
@@ -75,15 +78,23 @@ pub mod fuzzing;
 mod message;
 #[cfg(feature = "transport")]
 mod over_transport;
+mod priority;
+mod protocol;
 mod qpack;
 mod settings;
+mod structured;
 mod transport;
 
+pub use capsule::{Capsule, CapsuleDecoder, CapsuleError, DATAGRAM_CAPSULE};
 pub use config::Config;
 pub use connection::{Connection, Role};
+pub use datagram::DatagramError;
 pub use error::{Code, ConnectionError, SendError, StreamError};
 pub use event::Event;
 #[cfg(feature = "transport")]
 pub use over_transport::QuicStreams;
+pub use priority::Priority;
+pub use protocol::Protocol;
+pub use qpack::QpackError;
 pub use settings::Settings;
 pub use transport::{ReadEnd, Transport, WriteError};

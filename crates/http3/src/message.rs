@@ -5,6 +5,7 @@ mod fields;
 mod incoming;
 mod outgoing;
 
+use crate::Protocol;
 pub(crate) use content::{Content, ContentRule};
 pub(crate) use incoming::{FieldSection, SectionKind};
 pub(crate) use outgoing::{content_length, encode_request, encode_response, encode_trailers};
@@ -14,6 +15,8 @@ pub(crate) use outgoing::{content_length, encode_request, encode_response, encod
 pub(crate) enum Exchange {
     /// CONNECT: once it has succeeded, the content is the data of a tunnel (§4.4).
     Connect,
+    /// Extended CONNECT (RFC 9220): the same, and HTTP datagrams can belong to it (RFC 9297 §2).
+    ExtendedConnect,
     /// HEAD: the response has no content.
     Head,
     /// Any other method.
@@ -21,12 +24,20 @@ pub(crate) enum Exchange {
 }
 
 impl Exchange {
-    pub(crate) fn new(method: &http::Method) -> Self {
-        match *method {
+    pub(crate) fn new(request: &http::Request<()>) -> Self {
+        match *request.method() {
+            http::Method::CONNECT if request.extensions().get::<Protocol>().is_some() => {
+                Self::ExtendedConnect
+            }
             http::Method::CONNECT => Self::Connect,
             http::Method::HEAD => Self::Head,
             _ => Self::Other,
         }
+    }
+
+    /// Whether the content is the data of a tunnel.
+    pub(crate) fn is_tunnel(self) -> bool {
+        matches!(self, Self::Connect | Self::ExtendedConnect)
     }
 
     /// The rule for the content of a final response, given its status and content-length.
@@ -36,7 +47,7 @@ impl Exchange {
         announced: Option<u64>,
     ) -> ContentRule {
         match (self, status.as_u16()) {
-            (Self::Connect, 200..=299) => ContentRule::Tunnel,
+            (_, 200..=299) if self.is_tunnel() => ContentRule::Tunnel,
             (Self::Head, _) | (_, 204 | 304) => ContentRule::None,
             _ => ContentRule::Length(announced),
         }
@@ -45,7 +56,7 @@ impl Exchange {
     /// The rule for the content of a request.
     pub(crate) fn request_rule(self, announced: Option<u64>) -> ContentRule {
         match self {
-            Self::Connect => ContentRule::Tunnel,
+            _ if self.is_tunnel() => ContentRule::Tunnel,
             _ => ContentRule::Length(announced),
         }
     }

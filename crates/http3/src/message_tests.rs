@@ -1,8 +1,8 @@
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 
 use super::*;
-use crate::qpack::{Decoder, Encoder, Field};
-use crate::{Code, SendError, StreamError};
+use crate::qpack::{Decoder, Field, FieldLines, encode_static};
+use crate::{Code, Priority, Protocol, SendError, StreamError};
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
@@ -23,7 +23,7 @@ fn request(fields: Pairs<'_>) -> Result<Request<()>, StreamError> {
 }
 
 fn response(fields: Pairs<'_>) -> Result<Response<()>, StreamError> {
-    section(SectionKind::Response, fields)?.into_response()
+    section(SectionKind::Response, fields)?.into_response(Exchange::Other)
 }
 
 fn get_with(fields: Pairs<'_>) -> Result<Request<()>, StreamError> {
@@ -205,15 +205,15 @@ fn content_is_counted_against_its_rule() {
     assert!(Content::new(ContentRule::Tunnel).is_complete());
 }
 
-fn fields_of(encoder: Encoder) -> Vec<(String, String)> {
+fn fields_of(lines: FieldLines) -> Vec<(String, String)> {
     let mut fields = Vec::new();
-    let section = encoder.finish();
+    let section = encode_static(&lines);
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let receive = |field: Field<'_>| {
         fields.push((text(field.name), text(field.value)));
         Ok::<_, ()>(())
     };
-    Decoder::default().decode(&section, 1 << 16, receive).unwrap();
+    Decoder::default().decode(0, &section, 1 << 16, receive).unwrap();
     fields
 }
 
@@ -271,9 +271,9 @@ fn sensitive_values_stay_sensitive() {
     value.set_sensitive(true);
     let mut headers = HeaderMap::new();
     headers.insert("authorization", value);
-    let encoded = encode_trailers(&headers).unwrap().finish();
+    let encoded = encode_static(&encode_trailers(&headers).unwrap());
     let mut received = FieldSection::new(SectionKind::Trailers);
-    Decoder::default().decode(&encoded, 1000, |field| received.field(field)).unwrap();
+    Decoder::default().decode(0, &encoded, 1000, |field| received.field(field)).unwrap();
     assert!(received.into_trailers()["authorization"].is_sensitive());
     // One sensitive part makes the joined cookie sensitive.
     let mut received = section(SectionKind::Request, GET).unwrap();
@@ -287,11 +287,100 @@ fn sensitive_values_stay_sensitive() {
 fn what_is_sent_is_received() {
     for uri in ["https://a.example/x?y=z", "http://a.example:8080/", "https://[::1]:4433/%20"] {
         let request = Request::post(uri).header("x", "\u{e9}").body(()).unwrap();
-        let section = encode_request(&request).unwrap().finish();
+        let section = encode_static(&encode_request(&request).unwrap());
         let mut received = FieldSection::new(SectionKind::Request);
-        Decoder::default().decode(&section, 1000, |field| received.field(field)).unwrap();
+        Decoder::default().decode(0, &section, 1000, |field| received.field(field)).unwrap();
         let received = received.into_request().unwrap();
         assert_eq!(received.uri(), &uri.parse::<Uri>().unwrap());
         assert_eq!(received.headers(), request.headers());
     }
+}
+
+const EXTENDED: Pairs<'_> = &[
+    (":method", "CONNECT"),
+    (":protocol", "connect-udp"),
+    (":scheme", "https"),
+    (":authority", "a.example"),
+    (":path", "/.well-known/masque/udp/192.0.2.6/443/"),
+];
+
+/// RFC 9220 §3 (RFC 8441 §4): the pseudo-header fields of extended CONNECT.
+#[test]
+fn extended_connect_is_understood() {
+    let received = request(EXTENDED).unwrap();
+    assert_eq!(received.method(), Method::CONNECT);
+    assert_eq!(received.uri(), "https://a.example/.well-known/masque/udp/192.0.2.6/443/");
+    assert_eq!(received.extensions().get::<Protocol>().unwrap().as_str(), "connect-udp");
+    assert_eq!(Exchange::new(&received), Exchange::ExtendedConnect);
+    for name in [":scheme", ":authority", ":path", ":method"] {
+        let fields: Vec<_> = EXTENDED.iter().copied().filter(|field| field.0 != name).collect();
+        assert_malformed(request(&fields));
+    }
+    // With `host` in the place of :authority it is not one.
+    let host = [&EXTENDED[..3], &EXTENDED[4..], &[("host", "a.example")]].concat();
+    assert_malformed(request(&host));
+    assert_malformed(get_with(&[]).and_then(|_| request(&[GET, &EXTENDED[1..2]].concat())));
+    assert_malformed(request(&[EXTENDED, &EXTENDED[1..2]].concat()));
+    for protocol in ["", "a b", "a/b/c", "/", "\u{e9}"] {
+        let fields = [&EXTENDED[..1], &[(":protocol", protocol)], &EXTENDED[2..]].concat();
+        assert_malformed(request(&fields));
+    }
+    assert_malformed(response(&[(":status", "200"), (":protocol", "x")]));
+}
+
+#[test]
+fn extended_connect_is_sent() {
+    let request = || {
+        Request::builder()
+            .method("CONNECT")
+            .uri("https://a.example/chat")
+            .extension(Protocol::new("websocket").unwrap())
+    };
+    let fields = sent(request()).unwrap();
+    for (name, value) in [(":protocol", "websocket"), (":scheme", "https"), (":path", "/chat")] {
+        assert!(fields.contains(&(name.into(), value.into())), "{name}");
+    }
+    assert!(sent(request().method("GET")).is_err());
+    assert!(sent(request().header("capsule-protocol", "?1")).is_ok());
+    assert!(sent(request().header("capsule-protocol", "?1").header("content-type", "x")).is_err());
+    assert_eq!(Protocol::new("HTTP/2.0").unwrap().to_string(), "HTTP/2.0");
+    assert_eq!(Protocol::new("a b"), None);
+}
+
+/// RFC 9297 §3.2: what a message with capsules must not have.
+#[test]
+fn section_3_2_messages_with_capsules() {
+    let capsules = ("capsule-protocol", "?1");
+    let with = |fields: Pairs<'_>| request(&[EXTENDED, fields].concat());
+    assert!(with(&[capsules]).is_ok());
+    assert_malformed(with(&[capsules, ("content-length", "3")]));
+    assert_malformed(with(&[("content-type", "text/plain"), capsules]));
+    for other in ["?0", "1", "?1, ?1", "?1x"] {
+        assert!(with(&[("capsule-protocol", other), ("content-length", "3")]).is_ok(), "{other}");
+    }
+    let answer = |exchange: Exchange, fields: Pairs<'_>| {
+        section(SectionKind::Response, fields).unwrap().into_response(exchange)
+    };
+    for (status, is_ok) in
+        [("200", true), ("204", false), ("205", false), ("206", false), ("404", true)]
+    {
+        let fields = [(":status", status), capsules];
+        assert_eq!(answer(Exchange::ExtendedConnect, &fields).is_ok(), is_ok, "{status}");
+        assert!(answer(Exchange::Other, &fields).is_ok());
+    }
+    let fields = [(":status", "200"), capsules, ("content-length", "0")];
+    assert_malformed(answer(Exchange::ExtendedConnect, &fields));
+}
+
+/// RFC 9218 §5: the field and the extension stand for one another.
+#[test]
+fn priorities_are_fields() {
+    let received = get_with(&[("priority", "u=1, i")]).unwrap();
+    assert_eq!(received.extensions().get(), Some(&Priority::new(1, true)));
+    assert_eq!(get_with(&[("priority", "u=1,")]).unwrap().extensions().get::<Priority>(), None);
+    let get = || Request::get("https://a.example/").extension(Priority::new(6, false));
+    assert!(sent(get()).unwrap().contains(&("priority".into(), "u=6".into())));
+    let both = sent(get().header("priority", "u=2")).unwrap();
+    assert_eq!(both.iter().filter(|(name, _)| name == "priority").count(), 1);
+    assert!(both.contains(&("priority".into(), "u=2".into())));
 }

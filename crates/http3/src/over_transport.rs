@@ -5,7 +5,7 @@ use clearway_transport::{self as transport, Connection, ReadError, ReadOutcome};
 use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, VarInt};
 
-use crate::{Code, ReadEnd, Transport, WriteError};
+use crate::{Code, DatagramError, ReadEnd, Transport, WriteError};
 
 /// The result of reading a stream that does not exist any more. It is not reported as finished: a message
 /// that was cut off must not look complete.
@@ -105,6 +105,32 @@ impl Transport for QuicStreams<'_> {
             // The stream does not exist, or it has ended.
             Err(_) => Err(GONE),
         }
+    }
+
+    fn set_priority(&mut self, stream: u64, priority: i32, is_incremental: bool) {
+        // A stream that has ended needs no priority.
+        let _ = self.connection.set_priority(stream_id(stream), priority, is_incremental);
+    }
+
+    fn unacknowledged(&mut self, stream: u64) -> Option<u64> {
+        Some(self.connection.stream_progress(stream_id(stream))?.outstanding)
+    }
+
+    fn send_datagram(&mut self, data: Bytes) -> Result<(), DatagramError> {
+        self.connection.send_datagram(data).map_err(|error| match error {
+            transport::DatagramError::TooLarge { maximum } => DatagramError::TooLarge { maximum },
+            transport::DatagramError::QueueFull => DatagramError::QueueFull,
+            transport::DatagramError::ConnectionClosed => DatagramError::ConnectionClosed,
+            _ => DatagramError::Unsupported,
+        })
+    }
+
+    fn receive_datagram(&mut self) -> Option<Bytes> {
+        self.connection.receive_datagram()
+    }
+
+    fn max_datagram(&self) -> Option<usize> {
+        self.connection.max_datagram_payload()
     }
 
     fn close(&mut self, code: u64, reason: &str) {

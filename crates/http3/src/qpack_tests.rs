@@ -2,11 +2,18 @@ use proptest::prelude::*;
 
 use super::*;
 
+#[path = "qpack_tests/browser.rs"]
+mod browser;
+#[path = "qpack_tests/delivery.rs"]
+mod delivery;
+#[path = "qpack_tests/dynamic.rs"]
+mod dynamic;
+
 type Owned = (Vec<u8>, Vec<u8>, bool);
 
 fn decode(section: &[u8], limit: u64) -> Result<Vec<Owned>, DecodeFailure<()>> {
     let mut fields = Vec::new();
-    Decoder::default().decode(section, limit, |field| {
+    Decoder::default().decode(0, section, limit, |field| {
         fields.push((field.name.to_vec(), field.value.to_vec(), field.sensitive));
         Ok(())
     })?;
@@ -14,12 +21,16 @@ fn decode(section: &[u8], limit: u64) -> Result<Vec<Owned>, DecodeFailure<()>> {
 }
 
 fn encode(fields: &[Owned]) -> (Vec<u8>, u64) {
-    let mut encoder = Encoder::new();
+    let lines = lines(fields);
+    (encode_static(&lines), lines.size())
+}
+
+fn lines(fields: &[Owned]) -> FieldLines {
+    let mut lines = FieldLines::default();
     for (name, value, sensitive) in fields {
-        encoder.field(name, value, *sensitive);
+        lines.field(name, value, *sensitive);
     }
-    let size = encoder.size();
-    (encoder.finish(), size)
+    lines
 }
 
 fn owned(name: &str, value: &str, sensitive: bool) -> Owned {
@@ -56,7 +67,7 @@ fn each_representation_is_used_where_it_is_shortest() {
     assert_eq!(first(":method", "GET", true), 0b0111_1111);
 }
 
-/// RFC 9204 §4.5.1.1: our maximum capacity is zero, so only a Required Insert Count of zero is possible.
+/// RFC 9204 §4.5.1.1: with a maximum capacity of zero only a Required Insert Count of zero is possible.
 #[test]
 fn a_required_insert_count_is_refused() {
     assert!(is_invalid(&[0x01, 0x00]));
@@ -111,38 +122,47 @@ fn a_huge_string_length_is_refused_without_allocating() {
 fn a_long_value_is_refused_before_it_is_decoded_completely() {
     let (section, _) = encode(&[owned("a", &"0".repeat(100_000), false)]);
     let mut decoder = Decoder::default();
-    let outcome = decoder.decode(&section, 1000, |_| Ok::<_, ()>(()));
+    let outcome = decoder.decode(0, &section, 1000, |_| Ok::<_, ()>(()));
     assert_eq!(outcome, Err(DecodeFailure::TooLarge));
 }
 
 /// RFC 9204 §4.3.1, §3.2.3: with a maximum capacity of zero only that capacity can be set.
 #[test]
 fn encoder_instructions_can_only_set_capacity_zero() {
-    assert!(check_encoder_instructions(&[0x20, 0x20]).is_ok());
-    for bytes in [&[0x21][..], &[0x20, 0x3f, 0x00], &[0xc0, 0], &[0x40, 0], &[0x00], &[0x3f]] {
-        let error = check_encoder_instructions(bytes).unwrap_err();
-        assert_eq!(error.code, crate::Code::QPACK_ENCODER_STREAM_ERROR);
+    assert_eq!(Decoder::default().receive(&[0x20, 0x20, 0x3f]), Ok(()));
+    for (bytes, error) in [
+        (&[0x21][..], QpackError::CapacityTooLarge),
+        (&[0x20, 0x3f, 0x00], QpackError::CapacityTooLarge),
+        (&[0xc0, 0], QpackError::EntryTooLarge),
+        (&[0x40, 0], QpackError::EntryTooLarge),
+        (&[0x00], QpackError::EncoderDynamicIndex),
+    ] {
+        assert_eq!(Decoder::default().receive(bytes), Err(error), "{bytes:x?}");
+        assert_eq!(error.code(), crate::Code::QPACK_ENCODER_STREAM_ERROR);
     }
 }
 
-/// RFC 9204 §4.4: we insert nothing, so nothing can be acknowledged; streams can be cancelled.
+/// RFC 9204 §4.4: if nothing was inserted, nothing can be acknowledged; streams can be cancelled.
 #[test]
-fn decoder_instructions_can_only_cancel_streams() {
-    let mut instructions = DecoderInstructions::default();
+fn decoder_instructions_without_a_table_can_only_cancel_streams() {
+    let mut encoder = Encoder::default();
     let mut stream = Vec::new();
     for id in [0, 62, 63, 64, 1000, (1 << 62) - 1] {
         integer::encode(&mut stream, 0x40, 6, id);
     }
     for part in stream.chunks(1) {
-        instructions.check(part).unwrap();
+        encoder.receive(part).unwrap();
     }
-    instructions.check(&stream).unwrap();
-    // Increment of zero, of one; acknowledgement; a stream ID that does not end.
-    for bytes in [&[0x00][..], &[0x01], &[0x80], &[0xff], &[0x7f; 12]] {
-        let mut bytes = bytes.to_vec();
-        bytes.extend([0xff; 12]);
-        let error = DecoderInstructions::default().check(&bytes).unwrap_err();
-        assert_eq!(error.code, crate::Code::QPACK_DECODER_STREAM_ERROR);
+    encoder.receive(&stream).unwrap();
+    for (bytes, error) in [
+        (&[0x00][..], QpackError::IncrementZero),
+        (&[0x01], QpackError::IncrementTooLarge),
+        (&[0x80], QpackError::NothingToAcknowledge),
+        (&[0xff; 12], QpackError::DecoderInteger),
+        (&[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], QpackError::DecoderInteger),
+    ] {
+        assert_eq!(Encoder::default().receive(bytes), Err(error), "{bytes:x?}");
+        assert_eq!(error.code(), crate::Code::QPACK_DECODER_STREAM_ERROR);
     }
 }
 
@@ -159,7 +179,7 @@ proptest! {
     #[test]
     fn any_fields_survive(fields in proptest::collection::vec(any_field(), 0..20)) {
         let (section, size) = encode(&fields);
-        prop_assert!(section.len() as u64 <= size + 2);
+        prop_assert!(section.len() as u64 <= size + MAX_PREFIX);
         prop_assert_eq!(decode(&section, size).unwrap(), fields);
     }
 

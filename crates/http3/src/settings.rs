@@ -1,18 +1,21 @@
 use clearway_wire::{Reader, VarInt};
 
 use crate::frame::{put_frame, put_varint};
-use crate::{Code, ConnectionError};
+use crate::{Code, Config, ConnectionError, Role};
 
 const QPACK_MAX_TABLE_CAPACITY: u64 = 0x01;
 const MAX_FIELD_SECTION_SIZE: u64 = 0x06;
 const QPACK_BLOCKED_STREAMS: u64 = 0x07;
+const ENABLE_CONNECT_PROTOCOL: u64 = 0x08;
+const H3_DATAGRAM: u64 = 0x33;
 
 /// The largest SETTINGS payload accepted, in bytes: room for some 500 settings.
 pub(crate) const MAX_PAYLOAD: u64 = 4096;
 
-/// The settings that the peer announced in SETTINGS (RFC 9114 §7.2.4, RFC 9204 §5), without unknown
-/// ones.
+/// The settings that the peer announced in SETTINGS (RFC 9114 §7.2.4, RFC 9204 §5, RFC 9220 §3,
+/// RFC 9297 §2.1.1), without unknown ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Settings {
     /// The largest field section that the peer accepts, in bytes; `None` means no limit.
     pub max_field_section_size: Option<u64>,
@@ -20,6 +23,22 @@ pub struct Settings {
     pub qpack_max_table_capacity: u64,
     /// How many streams the peer allows to be blocked on the QPACK dynamic table.
     pub qpack_blocked_streams: u64,
+    /// Whether the server accepts extended CONNECT.
+    pub extended_connect: bool,
+    /// Whether the peer accepts HTTP datagrams.
+    pub datagrams: bool,
+}
+
+/// The value of a setting that is 0 or 1.
+fn flag(value: u64) -> Result<bool, ConnectionError> {
+    match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(ConnectionError::new(
+            Code::SETTINGS_ERROR,
+            "a setting that can be 0 or 1 has another value",
+        )),
+    }
 }
 
 impl Settings {
@@ -37,6 +56,8 @@ impl Settings {
                 QPACK_MAX_TABLE_CAPACITY => settings.qpack_max_table_capacity = value,
                 MAX_FIELD_SECTION_SIZE => settings.max_field_section_size = Some(value),
                 QPACK_BLOCKED_STREAMS => settings.qpack_blocked_streams = value,
+                ENABLE_CONNECT_PROTOCOL => settings.extended_connect = flag(value)?,
+                H3_DATAGRAM => settings.datagrams = flag(value)?,
                 // RFC 9114 §7.2.4.1: the HTTP/2 settings without a counterpart in HTTP/3.
                 0x00 | 0x02..=0x05 => {
                     return Err(ConnectionError::new(
@@ -59,16 +80,25 @@ impl Settings {
     }
 }
 
-/// Appends our SETTINGS frame. The QPACK settings keep their default, zero, so there is no dynamic table.
+/// Appends our SETTINGS frame. What has its default value is left out.
 pub(crate) fn put_settings(
     output: &mut Vec<u8>,
-    max_field_section_size: u64,
+    role: Role,
+    config: &Config,
     reserved: Option<(u64, u64)>,
 ) {
+    let settings = [
+        (QPACK_MAX_TABLE_CAPACITY, config.qpack_max_table_capacity),
+        (QPACK_BLOCKED_STREAMS, config.qpack_blocked_streams),
+        // RFC 8441 §3: a client that sends it says nothing.
+        (ENABLE_CONNECT_PROTOCOL, u64::from(config.extended_connect && role == Role::Server)),
+        (H3_DATAGRAM, u64::from(config.datagrams)),
+    ];
     let mut payload = Vec::new();
     put_varint(&mut payload, MAX_FIELD_SECTION_SIZE);
-    put_varint(&mut payload, max_field_section_size);
-    if let Some((identifier, value)) = reserved {
+    put_varint(&mut payload, config.max_field_section_size);
+    let told = settings.into_iter().filter(|(_, value)| *value > 0);
+    for (identifier, value) in told.chain(reserved) {
         put_varint(&mut payload, identifier);
         put_varint(&mut payload, value);
     }
@@ -97,6 +127,7 @@ mod tests {
             max_field_section_size: Some(1000),
             qpack_max_table_capacity: 4096,
             qpack_blocked_streams: 16,
+            ..Settings::default()
         };
         assert_eq!(settings, expected);
         assert_eq!(Settings::decode(&[]).unwrap(), Settings::default());
@@ -123,11 +154,39 @@ mod tests {
         }
     }
 
+    /// RFC 9220 §3 (RFC 8441 §3), RFC 9297 §2.1.1.
     #[test]
-    fn our_own_settings_can_be_decoded() {
-        let mut frame = Vec::new();
-        put_settings(&mut frame, 5000, Some((0x40, 17)));
-        assert_eq!((frame[0], usize::from(frame[1])), (0x04, frame.len() - 2));
-        assert_eq!(Settings::decode(&frame[2..]).unwrap().max_field_section_size, Some(5000));
+    fn flags_are_zero_or_one() {
+        let settings = Settings::decode(&payload(&[(0x08, 1), (0x33, 1)])).unwrap();
+        assert!(settings.extended_connect && settings.datagrams);
+        let settings = Settings::decode(&payload(&[(0x08, 0), (0x33, 0)])).unwrap();
+        assert!(!settings.extended_connect && !settings.datagrams);
+        for identifier in [0x08, 0x33] {
+            let error = Settings::decode(&payload(&[(identifier, 2)])).unwrap_err();
+            assert_eq!(error.code, Code::SETTINGS_ERROR, "{identifier}");
+        }
+    }
+
+    #[test]
+    fn our_settings_are_read_back() {
+        let config = Config { datagrams: true, extended_connect: true, ..Config::default() };
+        for (role, config) in [
+            (Role::Server, config.clone()),
+            (Role::Client, config),
+            (Role::Server, Config::default().without_dynamic_table()),
+        ] {
+            let mut frame = Vec::new();
+            put_settings(&mut frame, role, &config, Some((0x21, 7)));
+            assert_eq!((frame[0], usize::from(frame[1])), (0x04, frame.len() - 2));
+            let settings = Settings::decode(&frame[2..]).unwrap();
+            let expected = Settings {
+                max_field_section_size: Some(config.max_field_section_size),
+                qpack_max_table_capacity: config.qpack_max_table_capacity,
+                qpack_blocked_streams: config.qpack_blocked_streams,
+                extended_connect: config.extended_connect && role == Role::Server,
+                datagrams: config.datagrams,
+            };
+            assert_eq!(settings, expected);
+        }
     }
 }

@@ -2,6 +2,8 @@ use core::fmt;
 
 use bytes::Bytes;
 
+use crate::DatagramError;
+
 /// One QUIC connection as HTTP/3 sees it. Streams are identified by their QUIC stream IDs
 /// (RFC 9000 §2.1).
 ///
@@ -49,6 +51,36 @@ pub trait Transport {
     /// reported when all data before it has been read; HTTP/3 does not read again after that. Empty
     /// chunks are never returned.
     fn read(&mut self, stream: u64, max: usize) -> Result<Option<Bytes>, ReadEnd>;
+
+    /// Tells when the data of `stream` is sent: before that of streams of a lower `priority`, and among those of the same
+    /// one in turns if `is_incremental`, otherwise one after another, by stream ID. Without this, streams have priority 0
+    /// and are incremental. A transport without priorities ignores it.
+    fn set_priority(&mut self, stream: u64, priority: i32, is_incremental: bool) {
+        let _ = (stream, priority, is_incremental);
+    }
+
+    /// How many bytes written to `stream` the peer has not acknowledged; `None` if that is not known.
+    fn unacknowledged(&mut self, stream: u64) -> Option<u64> {
+        let _ = stream;
+        None
+    }
+
+    /// Sends a QUIC DATAGRAM frame (RFC 9221). `TooLarge`, `QueueFull`, `Unsupported` and `ConnectionClosed` are the errors
+    /// of a transport; one without datagrams has only the third.
+    fn send_datagram(&mut self, data: Bytes) -> Result<(), DatagramError> {
+        let _ = data;
+        Err(DatagramError::Unsupported)
+    }
+
+    /// The oldest DATAGRAM frame that was received and not taken. A transport keeps only so many, and drops the oldest.
+    fn receive_datagram(&mut self) -> Option<Bytes> {
+        None
+    }
+
+    /// The largest payload of a DATAGRAM frame that can be sent now, in bytes; `None` if none can be sent.
+    fn max_datagram(&self) -> Option<usize> {
+        None
+    }
 
     /// Closes the connection with an application error code and a reason for people.
     fn close(&mut self, code: u64, reason: &str);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clearway_transport::{
     ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, Event, Incoming,
-    RandomIds, ResetKey, ServerConfig, TlsClientConfig, TlsServerConfig, TransportConfig,
+    PreferredAddresses, RandomIds, ResetKey, ServerConfig, TlsClientConfig, TlsServerConfig,
+    TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
 use clearway_wire::VarInt;
@@ -82,6 +83,7 @@ fn server() -> ShardHandle {
         transport: Arc::new(TransportConfig::default()),
         retry_token_lifetime: Duration::from_secs(10),
         new_token_lifetime: Duration::from_secs(10),
+        preferred_addresses: PreferredAddresses::default(),
     };
     let setup = ServerSetup { config: Arc::new(config), acceptor: Box::new(Accepting) };
     spawn("127.0.0.1:0".parse().unwrap(), endpoint_config(), Some(setup)).unwrap()

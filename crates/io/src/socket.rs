@@ -7,8 +7,9 @@ use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use clearway_transport::Transmit;
-use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
+use clearway_transport::{EcnCodepoint, Transmit};
+use quinn_udp::{RecvMeta, UdpSocketState};
+use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
 use socket2::{Domain, Protocol, Type};
 
@@ -18,8 +19,9 @@ const RECEIVE_BUFFERS: usize = 8;
 const RECEIVE_BUFFER_SIZE: usize = 1 << 16;
 /// Asked for in both directions; the kernel may give less.
 const SOCKET_BUFFER_SIZE: usize = 4 << 20;
-/// A batch is at most this many bytes: a kernel takes no more in one call, headers included.
-pub(crate) const MAX_BATCH_BYTES: usize = 65_000;
+/// A batch is at most this many bytes: the largest UDP payload in IPv4. A kernel takes no more in one call, however many
+/// datagrams it is divided into.
+pub(crate) const MAX_BATCH_BYTES: usize = 65_507;
 /// How many entries of the error queue are looked at in one go: anyone can have some put there.
 const MAX_ERRORS: usize = 32;
 
@@ -30,8 +32,8 @@ pub(crate) struct Meta {
     pub(crate) remote: SocketAddr,
     /// The local address that it was sent to.
     pub(crate) local_ip: Option<IpAddr>,
-    /// Its ECN field (RFC 3168), if it is ECN-capable.
-    pub(crate) ecn: Option<EcnCodepoint>,
+    /// Its ECN field (RFC 3168).
+    pub(crate) ecn: EcnCodepoint,
 }
 
 /// What became of a batch.
@@ -39,6 +41,9 @@ pub(crate) struct Meta {
 pub(crate) enum SendOutcome {
     /// The kernel has it all.
     Sent,
+    /// Its datagrams are larger than the interface permits (EMSGSIZE). The kernel does not divide them into fragments, and
+    /// ICMP messages do not change the limit (IP_PMTUDISC_PROBE, RFC 9000 §14).
+    TooLarge,
     /// The socket has no room now. Send it again, with the same progress, when there is some.
     WouldBlock,
     /// The kernel refused it. The datagrams that it had not taken yet are lost, as they may be on any network.
@@ -71,6 +76,7 @@ impl Socket {
         }
         socket.bind(&address.into())?;
         let socket = UdpSocket::from(socket);
+        // Datagrams are sent with the Don't Fragment bit set.
         let state = UdpSocketState::new((&socket).into())?;
         // Best effort: the kernel cuts these to its limits.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
@@ -143,7 +149,8 @@ impl Socket {
         self.may_have_more = filled == RECEIVE_BUFFERS;
         let mut count = 0;
         for (buffer, meta) in buffers.iter_mut().zip(&metas).take(filled) {
-            let description = Meta { remote: meta.addr, local_ip: meta.dst_ip, ecn: meta.ecn };
+            let ecn = EcnCodepoint::from_bits(meta.ecn.map_or(0, |ecn| ecn as u8));
+            let description = Meta { remote: meta.addr, local_ip: meta.dst_ip, ecn };
             let len = meta.len.min(buffer.len());
             for datagram in buffer[..len].chunks_mut(meta.stride.max(1)) {
                 each(description, datagram);
@@ -175,7 +182,7 @@ impl Socket {
             let part = &rest[..together.min(rest.len())];
             let message = quinn_udp::Transmit {
                 destination: transmit.destination,
-                ecn: None,
+                ecn: quinn_udp::EcnCodepoint::from_bits(transmit.ecn.bits()),
                 contents: part,
                 segment_size: (part.len() > segment).then_some(segment),
                 src_ip: transmit.source_ip,
@@ -187,6 +194,9 @@ impl Socket {
                 }
                 // The driver cannot segment, and that is recorded for good. From now on one datagram per call.
                 Err(_) if part.len() > segment && self.state.max_gso_segments() == 1 => {}
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::MSGSIZE) => {
+                    return SendOutcome::TooLarge;
+                }
                 Err(error) => {
                     let is_report = is_network_report(&error);
                     self.has_errors |= is_report;

@@ -1,7 +1,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use clearway_transport::Transmit;
+use clearway_transport::{EcnCodepoint, Transmit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{SendOutcome, Socket};
@@ -18,7 +18,14 @@ fn wait(socket: &Socket, interest: PollFlags) -> PollFlags {
 }
 
 fn transmit(to: SocketAddr, size: usize, segment_size: Option<usize>) -> Transmit {
-    Transmit { destination: to, source_ip: None, size, segment_size }
+    Transmit {
+        destination: to,
+        socket: clearway_transport::SocketIndex::default(),
+        source_ip: None,
+        size,
+        segment_size,
+        ecn: EcnCodepoint::NotEct,
+    }
 }
 
 #[test]
@@ -119,4 +126,32 @@ fn an_address_can_be_bound_once() {
     let socket = bind();
     let error = Socket::bind(socket.local_address()).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+}
+
+/// The interface's MTU is the limit; larger datagrams are neither sent in fragments nor an error of the socket.
+#[test]
+fn what_is_larger_than_the_interface_permits_is_refused() {
+    for (address, largest) in [("127.0.0.1:0", 65_507), ("[::1]:0", 65_488)] {
+        let Ok(mut sender) = Socket::bind(address.parse().unwrap()) else { continue };
+        let mut receiver = Socket::bind(address.parse().unwrap()).unwrap();
+        let to = receiver.local_address();
+        let contents = vec![7; 65_536];
+        let send =
+            |sender: &mut Socket, size| sender.send(&transmit(to, size, None), &contents, &mut 0);
+        assert!(matches!(send(&mut sender, 65_527), SendOutcome::TooLarge), "{address}");
+        assert!(matches!(send(&mut sender, largest), SendOutcome::Sent), "{address}");
+        let mut received = 0;
+        while received == 0 {
+            assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN), "nothing arrived");
+            receiver.receive(|_, datagram| received = datagram.len()).unwrap();
+        }
+        assert_eq!(received, largest, "{address}");
+    }
+}
+
+/// RFC 9000 §14: datagrams are not fragmented.
+#[test]
+fn dont_fragment_is_set() {
+    let socket = bind();
+    assert!(!socket.state.may_fragment());
 }

@@ -270,6 +270,13 @@ impl State {
                     }
                 }
             }
+            // A client that has the server's versions has received a Version Negotiation packet.
+            Observation::VersionInformation { client, server, chosen: Some(_) }
+                if !client.is_empty() && !server.is_empty() =>
+            {
+                self.history.note(now, end, Happening::BegunAgain);
+                watch.on_begun_again(now);
+            }
             Observation::KeyDiscarded(space) => {
                 self.history.note(now, end, Happening::Discarded(*space));
                 watch.on_discarded(now, *space);
@@ -281,6 +288,7 @@ impl State {
                 }
                 return watch.on_moved(now, *remote, *is_validated);
             }
+            Observation::MtuUpdated { new, .. } => return watch.on_mtu(now, *new),
             Observation::Closed(error) => {
                 self.history.note(now, end, Happening::Closed);
                 watch.books.stage.is_closed = true;

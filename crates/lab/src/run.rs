@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use clearway_congestion::{Algorithm, ControllerFactory, UnknownAlgorithm};
 use clearway_network::{Link, LinkConfig};
-use clearway_transport::{InvalidSetting, Observer, TransportConfig};
+use clearway_transport::{InvalidSetting, Observer, TransportConfig, TransportConfigBuilder};
 use clearway_units::{Random, Timestamp};
+use clearway_wire::Version;
 
 use crate::application::{Client, Server};
 use crate::checker::{Checker, UnknownProperty, Violation};
@@ -342,10 +343,11 @@ fn plan(
             #[cfg(not(feature = "quinn"))]
             StackKind::Quinn => return Err(NO_QUINN.to_owned()),
         };
-        let application = Box::new(Client::new(now, &flow.traffic, &mut random));
+        let application =
+            Box::new(Client::new(now, &flow.traffic, http3(&flow.client), &mut random));
         let client = End::new(client, application, flow.client.stack.is_observable())
             .with_key_updates(flow.client.key_updates.clone());
-        let application = Box::new(Server::new(&mut random));
+        let application = Box::new(Server::new(http3(&flow.server), &mut random));
         let server = End::new(server, application, flow.server.stack.is_observable())
             .with_key_updates(flow.server.key_updates.clone());
         Ok([client, server])
@@ -354,8 +356,12 @@ fn plan(
 }
 
 fn transport(end: &EndSetup, candidate: &Candidate) -> Result<TransportConfig, InvalidSetting> {
-    TransportConfig::builder()
-        .max_datagram_size(end.max_datagram_size.into())
+    versions(TransportConfig::builder(), end)
+        .ecn(end.marks_ecn)
+        .grease_quic_bit(end.grease_quic_bit)
+        .spin_bit(end.spin_bit)
+        .initial_datagram_size(end.max_datagram_size.into())
+        .discover_path_mtu(end.discovers_mtu)
         .ack_eliciting_threshold(end.ack_eliciting_threshold)
         .max_ack_delay(end.max_ack_delay)
         .max_idle_timeout(end.max_idle_timeout)
@@ -372,6 +378,25 @@ fn transport(end: &EndSetup, candidate: &Candidate) -> Result<TransportConfig, I
         .send_buffer(end.send_buffer)
         .controller(candidate.factory.clone())
         .build()
+}
+
+fn http3(end: &EndSetup) -> clearway_http3::Config {
+    let config = clearway_http3::Config::default();
+    if end.http3_extensions {
+        return config;
+    }
+    clearway_http3::Config { prioritize: false, ..config.without_dynamic_table() }
+}
+
+fn versions(builder: TransportConfigBuilder, end: &EndSetup) -> TransportConfigBuilder {
+    let builder = match &end.versions {
+        Some(versions) => builder.versions(versions.iter().copied()).prefers_own_version(true),
+        None => builder.versions([Version::V1]).version_information(false),
+    };
+    match end.first_version {
+        Some(first) => builder.first_version(first),
+        None => builder,
+    }
 }
 
 fn outcome(

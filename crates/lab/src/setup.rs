@@ -3,7 +3,9 @@
 use core::time::Duration;
 
 use clearway_network::{LinkConfig, Moment};
+use clearway_transport::SpinBit;
 use clearway_units::Rate;
+use clearway_wire::Version;
 
 /// Everything that determines a run, except for the controller and the seed.
 #[derive(Clone, PartialEq, Debug)]
@@ -76,8 +78,11 @@ pub struct Flow {
 pub struct EndSetup {
     /// The QUIC implementation.
     pub stack: StackKind,
-    /// The largest UDP payload sent, in bytes.
+    /// The largest UDP payload sent, in bytes; where the path's MTU is discovered, at first.
     pub max_datagram_size: u16,
+    /// Whether the path's MTU is discovered. It is not by default, other than in the library, so that the datagrams of a
+    /// scenario have the size from which its bounds are derived. Applies to Clearway's stack only.
+    pub discovers_mtu: bool,
     /// How many ack-eliciting packets may arrive before an acknowledgement is sent at once.
     pub ack_eliciting_threshold: u32,
     /// How long an acknowledgement may be delayed.
@@ -109,6 +114,19 @@ pub struct EndSetup {
     /// When its application requests key updates (RFC 9001 §6.1). A request that comes when the connection cannot
     /// update its keys has no effect.
     pub key_updates: Vec<Moment>,
+    /// The versions of QUIC that are negotiated, the preferred one first, which a server changes to. `None` speaks
+    /// version 1 and sends no version information, so that runs are the same as before there was a choice.
+    pub versions: Option<Vec<Version>>,
+    /// The version of a client's first flight; `None` for the library's choice.
+    pub first_version: Option<Version>,
+    /// Whether HTTP/3 uses QPACK's dynamic table (RFC 9204 §3.2) and priorities (RFC 9218).
+    pub http3_extensions: bool,
+    /// Whether packets are marked with ECN (RFC 9000 §13.4).
+    pub marks_ecn: bool,
+    /// Whether the fixed bit is greased.
+    pub grease_quic_bit: bool,
+    /// What is done with the latency spin bit.
+    pub spin_bit: SpinBit,
 }
 
 impl Default for EndSetup {
@@ -116,7 +134,8 @@ impl Default for EndSetup {
         let standard = clearway_transport::TransportConfig::default();
         Self {
             stack: StackKind::Clearway,
-            max_datagram_size: standard.max_datagram_size(),
+            max_datagram_size: standard.initial_datagram_size(),
+            discovers_mtu: false,
             ack_eliciting_threshold: standard.ack_eliciting_threshold(),
             max_ack_delay: standard.max_ack_delay(),
             max_idle_timeout: standard.max_idle_timeout(),
@@ -132,6 +151,12 @@ impl Default for EndSetup {
             max_connection_receive_window: standard.max_connection_receive_window(),
             send_buffer: standard.send_buffer(),
             key_updates: Vec::new(),
+            versions: None,
+            first_version: None,
+            http3_extensions: false,
+            marks_ecn: false,
+            grease_quic_bit: false,
+            spin_bit: SpinBit::Zero,
         }
     }
 }
@@ -168,7 +193,28 @@ pub enum SessionKind {
     #[default]
     Null,
     /// TLS 1.3. It draws its own randomness, so that only times and sizes are determined by the seed.
-    Tls,
+    Tls(TlsSetup),
+}
+
+/// The settings of TLS, of which the size of a handshake depends.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct TlsSetup {
+    /// The key exchange that the client begins with, and the server chooses.
+    pub key_exchange: KeyExchange,
+    /// The size of the certificates that the server sends, in bytes: one of ECDSA P-256 with those that lead to its root.
+    /// `None` for a single small one with Ed25519.
+    pub certificate_chain: Option<u32>,
+}
+
+/// A key exchange of TLS 1.3.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum KeyExchange {
+    /// X25519 (RFC 8446 §4.2.7): key shares of 32 bytes.
+    #[default]
+    X25519,
+    /// X25519MLKEM768 (draft-ietf-tls-ecdhe-mlkem): key shares of 1216 bytes from the client, 1120 from the server.
+    /// A ClientHello takes two datagrams.
+    X25519MlKem768,
 }
 
 /// What a connection carries, over HTTP/3.

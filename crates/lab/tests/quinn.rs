@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clearway_congestion::Algorithm;
 use clearway_lab::run::{Candidate, Extras, Outcome, run};
-use clearway_lab::setup::{EndSetup, Flow, SessionKind, Setup, StackKind, Traffic};
+use clearway_lab::setup::{EndSetup, Flow, SessionKind, Setup, StackKind, TlsSetup, Traffic};
 use clearway_lab::world::Stop;
 use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Probability, Way, Window};
 
@@ -86,7 +86,7 @@ fn transfer(setup: &Setup, controller: &str, seed: u64) -> Outcome {
 #[test]
 fn every_pairing_completes_a_download() {
     for pairing in PAIRINGS {
-        for session in [SessionKind::Null, SessionKind::Tls] {
+        for session in [SessionKind::Null, SessionKind::Tls(TlsSetup::default())] {
             for loss in [0.0, 0.02] {
                 let traffic = Traffic::Download { size: SIZE };
                 let outcome =
@@ -130,7 +130,7 @@ fn the_same_seed_gives_the_same_run() {
 #[test]
 fn with_tls_the_same_seed_gives_the_same_times_and_sizes() {
     let traffic = Traffic::Download { size: 1_000_000 };
-    let setup = setup(QUINN, SessionKind::Tls, random_loss(0.02), traffic);
+    let setup = setup(QUINN, SessionKind::Tls(TlsSetup::default()), random_loss(0.02), traffic);
     assert_eq!(transfer(&setup, "cubic", 5), transfer(&setup, "cubic", 5));
 }
 

@@ -30,7 +30,7 @@ traffic = { download = "300kB" }
 const DIGESTS: [(&str, &str); 3] = [
     ("reno", "a64b34475da16ed21c7b6a41f1a5fb743986a38357e1994cc0a45b8516d79c85"),
     ("cubic", "79db2795eb379f22454c10399a013fde40de5aa033052e24c7e4fe0efbb6c52a"),
-    ("bbr", "d98483fea47ecce467cee99114522a8602c01b30d682280d1f49a307ebac302b"),
+    ("bbr", "a586e09e7d0adcad4398862d31abdbc85fc0834163d0d9df54dfd9ff1c314313"),
 ];
 
 #[test]

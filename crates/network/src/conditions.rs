@@ -50,8 +50,10 @@ pub struct Conditions {
     pub duplicate: Probability,
     /// Datagrams that arrive with a byte changed.
     pub corrupt: Corrupt,
-    /// The largest payload that passes, in bytes; `None` for no limit.
+    /// The largest payload that passes, in bytes; `None` for no limit. Larger datagrams are dropped without notice.
     pub mtu: Option<usize>,
+    /// Other largest payloads from given times on, ordered by time.
+    pub mtu_steps: Vec<Step<Option<usize>>>,
     /// Whether the ECN field is cleared.
     pub bleach: bool,
     /// The receiver at which the datagrams arrive; `None` receives them at once.

@@ -138,7 +138,7 @@ pub enum DropReason {
     Queue,
     /// The direction held [`PIPE_LIMIT`](crate::PIPE_LIMIT) bytes.
     Pipe,
-    /// The payload is larger than [`Conditions::mtu`](crate::Conditions::mtu).
+    /// The payload is larger than [`Conditions::mtu`](crate::Conditions::mtu) permits at that time.
     TooLarge,
     /// The policer had no tokens for it.
     Policer,

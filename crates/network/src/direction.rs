@@ -15,7 +15,7 @@ use crate::pipe::{Due, Pipe};
 use crate::policer::PolicerState;
 use crate::queue::Waiting;
 use crate::travel::TravelTimes;
-use crate::{Conditions, Datagram, Delivery, DropReason, Ecn, Way};
+use crate::{Conditions, Datagram, Delivery, DropReason, Ecn, Step, Way};
 
 /// The most that one direction holds, in bytes of payload plus a fixed cost per datagram. Datagrams
 /// beyond it are dropped ([`DropReason::Pipe`]), whatever the queue's own limit is.
@@ -29,7 +29,8 @@ pub(crate) struct Direction {
     way: Way,
     mark_above: Option<Duration>,
     overhead: u64,
-    mtu: usize,
+    mtu: Option<usize>,
+    mtu_steps: Vec<Step<Option<usize>>>,
     bleach: bool,
     impairments: Impairments,
     policer: Option<PolicerState>,
@@ -73,11 +74,14 @@ impl Direction {
         flows: Vec<(u32, Duration)>,
         (random, mut schedules): (Random, Random),
     ) -> Self {
+        let mut mtu_steps = core::mem::take(&mut conditions.mtu_steps);
+        mtu_steps.sort_by_key(|step| step.after);
         Self {
             way,
             mark_above: conditions.mark_above,
             overhead: conditions.overhead.into(),
-            mtu: conditions.mtu.unwrap_or(usize::MAX),
+            mtu: conditions.mtu,
+            mtu_steps,
             bleach: conditions.bleach,
             policer: conditions.policer.map(PolicerState::new),
             bottleneck: Bottleneck::new(&mut conditions),
@@ -110,7 +114,7 @@ impl Direction {
             entry.datagram.ecn = Ecn::NotEct;
             increment(&mut inside.counters.of_mut(self.way).bleached);
         }
-        let refusal = self.refusal(now, length);
+        let refusal = self.refusal((now, first), length);
         if let Some(reason) = refusal.or(draws.lost) {
             inside.count_drop(self.way, reason, &mut self.flows, place);
             inside.recycle(core::mem::take(&mut entry.datagram.payload));
@@ -149,10 +153,14 @@ impl Direction {
         place
     }
 
-    /// Why a datagram of `length` bytes of payload cannot enter at `now`.
-    fn refusal(&mut self, now: Timestamp, length: usize) -> Option<DropReason> {
+    /// Why a datagram of `length` bytes of payload cannot enter at `now`; the first of the link entered at `first`.
+    fn refusal(
+        &mut self,
+        (now, first): (Timestamp, Timestamp),
+        length: usize,
+    ) -> Option<DropReason> {
         let bytes = self.bytes(length);
-        if length > self.mtu {
+        if self.mtu_at(first, now).is_some_and(|mtu| length > mtu) {
             Some(DropReason::TooLarge)
         } else if !self.has_room(length) {
             Some(DropReason::Pipe)
@@ -163,6 +171,12 @@ impl Direction {
         } else {
             None
         }
+    }
+
+    fn mtu_at(&self, first: Timestamp, at: Timestamp) -> Option<usize> {
+        let past = self.mtu_steps.partition_point(|step| first + step.after <= at);
+        let step = past.checked_sub(1).and_then(|last| self.mtu_steps.get(last));
+        step.map_or(self.mtu, |step| step.value)
     }
 
     /// Puts a datagram, whose payload had `length` bytes, into the bottleneck or past it.

@@ -280,6 +280,28 @@ fn only_what_fits_passes() {
 }
 
 #[test]
+fn what_fits_may_change() {
+    let step = |at, value| Step { after: ms(at), value };
+    let mtu_steps = vec![step(20, None), step(10, Some(1300))];
+    let mut link =
+        link_to_client(Conditions { mtu: Some(1400), mtu_steps, ..Conditions::default() });
+    let mut passes = |at, length| {
+        let outcome = link.submit(at_ms(at), Way::ToClient, datagram(0, length));
+        matches!(outcome, Outcome::Entered { .. })
+    };
+    // Times are counted from the first datagram.
+    assert_eq!(
+        [(5, 1400), (14, 1400), (14, 1401)].map(|(at, len)| passes(at, len)),
+        [true, true, false]
+    );
+    assert_eq!(
+        [(15, 1301), (15, 1300), (24, 1400)].map(|(at, len)| passes(at, len)),
+        [false, true, false]
+    );
+    assert!(passes(25, 9000));
+}
+
+#[test]
 fn ecn_passes_unless_it_is_bleached() {
     let codepoints = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce];
     for bleach in [false, true] {

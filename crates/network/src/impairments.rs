@@ -92,7 +92,7 @@ impl Impairments {
     ) -> Draws {
         let mut lost = None;
         for rule in &mut self.loss {
-            let reason = rule.takes(now, first, entered);
+            let reason = rule.takes((now, first), entered, length);
             lost = lost.or(reason);
         }
         let jitter = match self.jitter_range {

@@ -61,6 +61,13 @@ pub enum LossModel {
         /// The probability that a datagram is lost in the bad state.
         loss_in_bad: Probability,
     },
+    /// Each large one independently; small ones pass.
+    RandomLarge {
+        /// Datagrams with a larger payload than this are large, in bytes.
+        larger_than: usize,
+        /// The probability that a large datagram is lost.
+        probability: Probability,
+    },
     /// Exactly the listed datagrams.
     List {
         /// Their numbers, in any order. The first datagram that enters the direction is number 1.
@@ -93,12 +100,12 @@ impl LossState {
         self.window.on_passed(now, way, total);
     }
 
-    /// Whether this rule drops the datagram `number`, and under which reason it is counted.
+    /// Whether this rule drops the datagram `number` of `length` bytes, and under which reason it is counted.
     pub(crate) fn takes(
         &mut self,
-        now: Timestamp,
-        first: Timestamp,
+        (now, first): (Timestamp, Timestamp),
         number: u64,
+        length: usize,
     ) -> Option<DropReason> {
         if !self.window.is_open(now, first) {
             return None;
@@ -120,6 +127,9 @@ impl LossState {
                 let lost = loss.happens(random);
                 self.is_bad ^= change.happens(random);
                 (lost, DropReason::Burst)
+            }
+            LossModel::RandomLarge { larger_than, probability } => {
+                (length > *larger_than && probability.happens(random), DropReason::Random)
             }
             LossModel::List { numbers } => {
                 (numbers.binary_search(&number).is_ok(), DropReason::Listed)

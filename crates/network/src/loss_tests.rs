@@ -8,7 +8,8 @@ fn losses(model: LossModel, seed: u64, count: u64) -> Vec<bool> {
 
 fn losses_in(model: LossModel, window: Window, seed: u64, count: u64) -> Vec<bool> {
     let mut state = LossState::new(LossRule { model, window }, Random::from_number(seed));
-    (1..=count).map(|number| state.takes(at_ms(number), at_ms(1), number).is_some()).collect()
+    let mut takes = |number| state.takes((at_ms(number), at_ms(1)), number, 1000).is_some();
+    (1..=count).map(&mut takes).collect()
 }
 
 fn share(losses: &[bool]) -> f64 {
@@ -27,6 +28,18 @@ fn random_loss_has_the_configured_frequency() {
         let difference = (share(&losses) - probability).abs();
         assert!(difference < 0.005, "{probability}: {}", share(&losses));
     }
+}
+
+#[test]
+fn only_large_datagrams_are_lost_by_their_size() {
+    let model = LossModel::RandomLarge { larger_than: 1300, probability: Probability::ALWAYS };
+    let rule = LossRule { model, window: Window::Always };
+    let mut state = LossState::new(rule, Random::from_number(1));
+    let mut takes = |length| state.takes((at_ms(1), at_ms(1)), 1, length).is_some();
+    assert_eq!([1200, 1300, 1301, 9000].map(&mut takes), [false, false, true, true]);
+    let model = LossModel::RandomLarge { larger_than: 999, probability: likely(0.3) };
+    let difference = (share(&losses(model, 2, 100_000)) - 0.3).abs();
+    assert!(difference < 0.005);
 }
 
 #[test]

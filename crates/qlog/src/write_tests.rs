@@ -6,7 +6,7 @@ use clearway_units::{Rate, ReleaseTime, Timestamp};
 use clearway_wire::frame::{Crypto, MaxData, Padding, Stream};
 use clearway_wire::{
     Frame, PacketNumber, PacketType, PreferredAddress, ResetToken, StreamId, TransportErrorCode,
-    TransportParameters, VarInt,
+    TransportParameters, VarInt, Version,
 };
 use serde_json::{Value, json};
 
@@ -40,6 +40,8 @@ fn packet(payload: &[u8]) -> PacketObservation<'_> {
         payload,
         is_probe: false,
         is_path_probe: false,
+        is_mtu_probe: false,
+        ecn: EcnCodepoint::NotEct,
     }
 }
 
@@ -170,6 +172,8 @@ fn a_whole_log() {
     let mut observer = QlogObserver::new(memory.clone(), options);
     let mut now = Timestamp::from_nanos(1_500_000);
     observer.observe(now, &started(Side::Client));
+    let (client, server, chosen) = (&[Version::V1][..], &[][..], Some(Version::V1));
+    observer.observe(now, &Observation::VersionInformation { client, server, chosen });
     let server_parameters = TransportParameters {
         original_destination_connection_id: Some(connection_id(&[0xab; 8])),
         stateless_reset_token: Some(ResetToken::new([0x5e; 16])),
@@ -286,11 +290,40 @@ fn the_minimum_window_is_written() {
 
 #[test]
 fn recovery_parameters_are_those_of_the_configuration() {
-    let config = TransportConfig::builder().max_datagram_size(1300).build().unwrap();
+    let config = TransportConfig::builder().initial_datagram_size(1300).build().unwrap();
     let parameters = RecoveryParameters::of(&config);
     assert_eq!(parameters.minimum_congestion_window, Some(2600));
     assert_eq!(parameters.initial_congestion_window, Some(13_000));
     assert_eq!(parameters.congestion_controller.as_deref(), Some("cubic"));
+}
+
+#[test]
+fn probes_of_the_mtu_and_its_changes_are_written() {
+    let ping = payload(&[Frame::Ping, Frame::Padding(Padding { length: 1400 })]);
+    let probe = PacketObservation { is_mtu_probe: true, ..packet(&ping) };
+    let lost = LostPacket {
+        space: SpaceId::Application,
+        number: probe.number,
+        bytes: 1472,
+        trigger: LossTrigger::Refused,
+        thresholds: THRESHOLDS,
+    };
+    let usual = metrics();
+    let memory = log(&[
+        Observation::Metrics(&usual),
+        Observation::PacketSent(probe),
+        Observation::PacketLost(lost),
+        Observation::MtuUpdated { old: 1200, new: 1472, is_done: false },
+        Observation::Metrics(&usual),
+    ]);
+    let is_probe = |name| memory.events(name)[0]["is_mtu_probe_packet"].clone();
+    assert_eq!(is_probe("quic:packet_sent"), json!(true));
+    assert_eq!(is_probe("quic:packet_lost"), json!(true));
+    assert_eq!(memory.events("quic:packet_lost")[0].get("trigger"), None);
+    let updated = json!({"old": 1200, "new": 1472, "done": false});
+    assert_eq!(memory.events("quic:mtu_updated"), [updated]);
+    let parameters = memory.events("quic:recovery_parameters_set");
+    assert_eq!(parameters.last().unwrap()["max_datagram_size"], json!(1472));
 }
 
 #[test]
@@ -384,6 +417,26 @@ fn every_way_to_end() {
         let events = log(&[Observation::Closed(&error)]).events("quic:connection_closed");
         assert_eq!(events[0]["trigger"], trigger);
     }
+}
+
+#[test]
+fn versions_are_logged_with_those_of_either_end() {
+    let both = [Version::V2, Version::V1];
+    let chosen = Some(Version::V2);
+    let memory = log(&[
+        Observation::VersionInformation { client: &both, server: &[], chosen },
+        Observation::VersionInformation { client: &[], server: &both, chosen },
+        Observation::VersionInformation { client: &both, server: &[Version(7)], chosen: None },
+    ]);
+    let both = json!(["6b3343cf", "00000001"]);
+    assert_eq!(
+        memory.events("quic:version_information"),
+        [
+            json!({"client_versions": both, "chosen_version": "6b3343cf"}),
+            json!({"server_versions": both, "chosen_version": "6b3343cf"}),
+            json!({"server_versions": ["00000007"], "client_versions": both}),
+        ]
+    );
 }
 
 #[test]

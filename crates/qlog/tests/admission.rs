@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use clearway_qlog::{QlogDirectory, QlogSummary, TraceOptions};
 use clearway_transport::{
-    Arrival, ClientConfig, ClientSessions, Endpoint, EndpointConfig, ExportError, NewKeys,
-    RandomIds, Received, ResetKey, ServerConfig, Session, SessionError, SpaceId, TlsServerConfig,
-    TransportConfig, TransportError,
+    Arrival, ClientConfig, ClientSessions, EcnCodepoint, Endpoint, EndpointConfig, ExportError,
+    NewKeys, PreferredAddresses, RandomIds, Received, ResetKey, ServerConfig, Session,
+    SessionError, SocketIndex, SpaceId, TlsServerConfig, TransportConfig, TransportError,
 };
 use clearway_units::{Random, Timestamp};
+use clearway_wire::Version;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 /// The number of clients that do not complete a handshake.
@@ -55,6 +56,7 @@ impl Server {
             transport: Arc::default(),
             retry_token_lifetime: Duration::from_secs(15),
             new_token_lifetime: Duration::from_secs(3600),
+            preferred_addresses: PreferredAddresses::default(),
         };
         let now = Timestamp::from_origin(Duration::from_secs(1));
         let folder = Folder::new(name);
@@ -68,7 +70,12 @@ impl Server {
     }
 
     fn receive(&mut self, mut datagram: Vec<u8>) {
-        let from = Arrival { remote: "192.0.2.1:50000".parse().unwrap(), local_ip: None };
+        let from = Arrival {
+            remote: "192.0.2.1:50000".parse().unwrap(),
+            socket: SocketIndex::default(),
+            local_ip: None,
+            ecn: EcnCodepoint::NotEct,
+        };
         if let Received::Incoming(incoming) = self.endpoint.receive(self.now, from, &mut datagram) {
             let observer = self.directory.observer();
             self.accepted += 1;
@@ -115,7 +122,13 @@ fn initials_that_cannot_be_decrypted_leave_no_files() {
 struct Garbage;
 
 impl ClientSessions for Garbage {
-    fn connect(self: Arc<Self>, _: &str, _: Vec<u8>) -> Result<Box<dyn Session>, SessionError> {
+    fn connect(
+        self: Arc<Self>,
+        _: Version,
+        _: &[Version],
+        _: &str,
+        _: Vec<u8>,
+    ) -> Result<Box<dyn Session>, SessionError> {
         Ok(Box::new(GarbageSession { was_sent: false }))
     }
 }

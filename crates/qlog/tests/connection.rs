@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clearway_qlog::{QlogObserver, RecoveryParameters, TraceOptions};
 use clearway_transport::{
-    Arrival, ClientConfig, ConnectionHandle, Endpoint, EndpointConfig, Observer, RandomIds,
-    Received, ResetKey, ServerConfig, TlsClientConfig, TlsServerConfig, TransportConfig,
+    Arrival, ClientConfig, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig, Observer,
+    RandomIds, Received, ResetKey, ServerConfig, TlsClientConfig, TlsServerConfig, TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
 use clearway_wire::{Direction, VarInt};
@@ -76,6 +76,7 @@ fn configs() -> (ClientConfig, ServerConfig) {
         transport,
         retry_token_lifetime: Duration::from_secs(15),
         new_token_lifetime: Duration::from_secs(3600),
+        preferred_addresses: clearway_transport::PreferredAddresses::default(),
     };
     (client, server)
 }
@@ -128,7 +129,12 @@ impl Pair {
             None => Vec::new(),
         };
         self.now += DELAY;
-        let arrival = |address: &str| Arrival { remote: address.parse().unwrap(), local_ip: None };
+        let arrival = |address: &str| Arrival {
+            remote: address.parse().unwrap(),
+            socket: clearway_transport::SocketIndex::default(),
+            local_ip: None,
+            ecn: EcnCodepoint::NotEct,
+        };
         for mut datagram in to_server {
             self.sent += 1;
             if self.sent == self.lost {

@@ -6,9 +6,10 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use clearway_congestion::ControllerFactory;
-use clearway_wire::VarInt;
+use clearway_wire::{VarInt, Version};
 
 use crate::datagram::DatagramsConfig;
+use crate::path::{MtuConfig, SpinBit};
 use crate::streams::StreamsConfig;
 
 pub use self::builder::{InvalidSetting, TransportConfigBuilder};
@@ -24,7 +25,7 @@ pub use self::builder::{InvalidSetting, TransportConfigBuilder};
 ///     .max_idle_timeout(Some(Duration::from_secs(10)))
 ///     .max_datagram_size(1400)
 ///     .build()?;
-/// assert_eq!(config.max_datagram_size(), 1400);
+/// assert_eq!((config.initial_datagram_size(), config.max_datagram_size()), (1200, 1400));
 ///
 /// let error = TransportConfig::builder().max_datagram_size(70_000).build().unwrap_err();
 /// assert_eq!(error.setting, "max_datagram_size");
@@ -35,7 +36,9 @@ pub struct TransportConfig {
     pub(crate) max_idle_timeout: Option<Duration>,
     pub(crate) keep_alive_interval: Option<Duration>,
     pub(crate) handshake_timeout: Duration,
+    pub(crate) initial_datagram_size: u16,
     pub(crate) max_datagram_size: u16,
+    pub(crate) discover_path_mtu: bool,
     pub(crate) max_concurrent_bidirectional_streams: u64,
     pub(crate) max_concurrent_unidirectional_streams: u64,
     pub(crate) initial_stream_receive_window: u64,
@@ -52,7 +55,16 @@ pub struct TransportConfig {
     pub(crate) initial_window: Option<u64>,
     pub(crate) maximum_window: u64,
     pub(crate) skip_packet_numbers: bool,
+    pub(crate) ecn: bool,
     pub(crate) key_update_after: Option<u64>,
+    pub(crate) versions: Vec<Version>,
+    pub(crate) first_version: Option<Version>,
+    pub(crate) prefers_own_version: bool,
+    pub(crate) version_information: bool,
+    pub(crate) grease_quic_bit: bool,
+    pub(crate) spin_bit: SpinBit,
+    pub(crate) allow_active_migration: bool,
+    pub(crate) follow_preferred_address: bool,
 }
 
 impl Default for TransportConfig {
@@ -61,14 +73,16 @@ impl Default for TransportConfig {
             max_idle_timeout: Some(Duration::from_secs(30)),
             keep_alive_interval: None,
             handshake_timeout: Duration::from_secs(20),
-            max_datagram_size: 1200,
+            initial_datagram_size: 1200,
+            max_datagram_size: 65_527,
+            discover_path_mtu: true,
             max_concurrent_bidirectional_streams: 100,
             max_concurrent_unidirectional_streams: 100,
             initial_stream_receive_window: 256 << 10,
-            max_stream_receive_window: 16 << 20,
+            max_stream_receive_window: 32 << 20,
             initial_connection_receive_window: 1 << 20,
-            max_connection_receive_window: 24 << 20,
-            send_buffer: 16 << 20,
+            max_connection_receive_window: 48 << 20,
+            send_buffer: 32 << 20,
             max_datagram_frame_size: None,
             max_ack_delay: Duration::from_millis(25),
             ack_eliciting_threshold: 2,
@@ -78,7 +92,16 @@ impl Default for TransportConfig {
             initial_window: None,
             maximum_window: 1 << 30,
             skip_packet_numbers: true,
+            ecn: true,
             key_update_after: None,
+            versions: vec![Version::V2, Version::V1],
+            first_version: None,
+            prefers_own_version: false,
+            version_information: true,
+            grease_quic_bit: true,
+            spin_bit: SpinBit::default(),
+            allow_active_migration: true,
+            follow_preferred_address: true,
         }
     }
 }
@@ -94,9 +117,19 @@ impl TransportConfig {
         TransportConfigBuilder::from(self.clone())
     }
 
-    /// The largest UDP payload that is sent, in bytes.
+    /// See [`TransportConfigBuilder::initial_datagram_size`].
+    pub fn initial_datagram_size(&self) -> u16 {
+        self.initial_datagram_size
+    }
+
+    /// See [`TransportConfigBuilder::max_datagram_size`].
     pub fn max_datagram_size(&self) -> u16 {
         self.max_datagram_size
+    }
+
+    /// See [`TransportConfigBuilder::discover_path_mtu`].
+    pub fn discover_path_mtu(&self) -> bool {
+        self.discover_path_mtu
     }
 
     /// The factory that makes a congestion controller for each path.
@@ -194,9 +227,66 @@ impl TransportConfig {
         self.skip_packet_numbers
     }
 
+    /// See [`TransportConfigBuilder::ecn`].
+    pub fn ecn(&self) -> bool {
+        self.ecn
+    }
+
     /// See [`TransportConfigBuilder::key_update_after`].
     pub fn key_update_after(&self) -> Option<u64> {
         self.key_update_after
+    }
+
+    /// See [`TransportConfigBuilder::versions`].
+    pub fn versions(&self) -> &[Version] {
+        &self.versions
+    }
+
+    /// See [`TransportConfigBuilder::first_version`].
+    pub fn first_version(&self) -> Version {
+        let oldest = if self.versions.contains(&Version::V1) {
+            Version::V1
+        } else {
+            self.versions.first().copied().unwrap_or(Version::V1)
+        };
+        self.first_version.unwrap_or(oldest)
+    }
+
+    /// See [`TransportConfigBuilder::prefers_own_version`].
+    pub fn prefers_own_version(&self) -> bool {
+        self.prefers_own_version
+    }
+
+    /// See [`TransportConfigBuilder::version_information`].
+    pub fn version_information(&self) -> bool {
+        self.version_information
+    }
+
+    /// See [`TransportConfigBuilder::grease_quic_bit`].
+    pub fn grease_quic_bit(&self) -> bool {
+        self.grease_quic_bit
+    }
+
+    /// See [`TransportConfigBuilder::spin_bit`].
+    pub fn spin_bit(&self) -> SpinBit {
+        self.spin_bit
+    }
+
+    /// See [`TransportConfigBuilder::allow_active_migration`].
+    pub fn allow_active_migration(&self) -> bool {
+        self.allow_active_migration
+    }
+
+    /// See [`TransportConfigBuilder::follow_preferred_address`].
+    pub fn follow_preferred_address(&self) -> bool {
+        self.follow_preferred_address
+    }
+
+    /// Whether a server with these settings may go on in another version than `original`, that of a first flight.
+    pub(crate) fn may_change_from(&self, original: Version) -> bool {
+        self.version_information
+            && self.prefers_own_version
+            && self.versions.first().is_some_and(|preferred| *preferred != original)
     }
 
     /// The idle timeout as a transport parameter, in milliseconds; 0 for none.
@@ -225,11 +315,12 @@ impl TransportConfig {
         }
     }
 
-    /// The largest UDP payload that is sent to a peer that takes `max_udp_payload_size` bytes
-    /// (RFC 9000 §18.2).
-    pub(crate) fn max_datagram_size_towards(&self, max_udp_payload_size: VarInt) -> usize {
-        let peer = usize::try_from(max_udp_payload_size.get()).unwrap_or(usize::MAX);
-        usize::from(self.max_datagram_size).min(peer)
+    pub(crate) fn mtu(&self) -> MtuConfig {
+        MtuConfig {
+            initial: self.initial_datagram_size,
+            maximum: self.max_datagram_size,
+            is_enabled: self.discover_path_mtu,
+        }
     }
 
     /// Bytes for frames in a 1-RTT packet of a datagram of `datagram_size` bytes, with the longest header and the tag.

@@ -13,12 +13,18 @@ fn each_setting_is_checked() {
     const MILLISECOND: Duration = Duration::from_millis(1);
     let streams = 1 << 60;
     let integer = (1 << 62) - 1;
-    let table: [(&str, Set, &[u64], &[u64]); 16] = [
+    let table: [(&str, Set, &[u64], &[u64]); 17] = [
         (
             "max_datagram_size",
             |it, n| it.max_datagram_size(n as usize),
             &[1200, 65_527],
             &[0, 1199, 65_528, 70_000],
+        ),
+        (
+            "initial_datagram_size",
+            |it, n| it.initial_datagram_size(n as usize).max_datagram_size(9000),
+            &[1200, 9000],
+            &[0, 1199, 9001, 70_000],
         ),
         (
             "max_idle_timeout",
@@ -61,8 +67,8 @@ fn each_setting_is_checked() {
         (
             "initial_stream_receive_window",
             TransportConfigBuilder::initial_stream_receive_window,
-            &[0, 16 << 20],
-            &[(16 << 20) + 1],
+            &[0, 32 << 20],
+            &[(32 << 20) + 1],
         ),
         (
             "max_connection_receive_window",
@@ -73,8 +79,8 @@ fn each_setting_is_checked() {
         (
             "initial_connection_receive_window",
             TransportConfigBuilder::initial_connection_receive_window,
-            &[0, 24 << 20],
-            &[(24 << 20) + 1],
+            &[0, 48 << 20],
+            &[(48 << 20) + 1],
         ),
         ("send_buffer", TransportConfigBuilder::send_buffer, &[1], &[0]),
         ("maximum_window", TransportConfigBuilder::maximum_window, &[4800, 1 << 40], &[4799]),
@@ -110,12 +116,36 @@ fn an_error_contains_the_permitted_values() {
     assert_eq!(
         error(|it| it.initial_stream_receive_window(1 << 30)).to_string(),
         "initial_stream_receive_window is 1073741824 bytes; it has to be at most \
-         max_stream_receive_window, which is 16777216 bytes"
+         max_stream_receive_window, which is 33554432 bytes"
     );
     assert_eq!(
         error(|it| it.max_idle_timeout(Some(Duration::from_micros(10)))).to_string(),
         "max_idle_timeout is 10µs; it has to be at least 1 ms and less than 2^62 ms (RFC 9000 §18.2); \
          None for no timeout"
+    );
+}
+
+#[test]
+fn versions_are_known_and_each_is_there_once() {
+    use clearway_wire::Version;
+    let (one, two) = (Version::V1, Version::V2);
+    for versions in [&[one][..], &[two], &[one, two], &[two, one]] {
+        let built = TransportConfig::builder().versions(versions.iter().copied()).build();
+        let config = built.unwrap();
+        let oldest = if versions.contains(&one) { one } else { two };
+        assert_eq!((config.versions(), config.first_version()), (versions, oldest));
+    }
+    for versions in [&[][..], &[Version(7)], &[one, one], &[one, two, one]] {
+        assert_eq!(error(|it| it.versions(versions.iter().copied())).setting, "versions");
+    }
+    assert_eq!(error(|it| it.versions([one]).first_version(two)).setting, "first_version");
+    assert_eq!(
+        error(|it| it.versions([one]).first_version(two)).to_string(),
+        "first_version is 0x6b3343cf; it has to be one of versions, which are 0x00000001"
+    );
+    assert_eq!(
+        error(|it| it.versions([])).to_string(),
+        "versions is none; it has to be at least one of 0x00000001, 0x6b3343cf, each once"
     );
 }
 

@@ -9,13 +9,17 @@ mod blocked;
 mod closing;
 mod frames;
 mod lifecycle;
+mod marks;
+mod migrate;
 mod migration;
+mod mtu;
 mod packet;
 mod probing;
 mod receive;
 mod statistics;
 mod timers;
 mod transmit;
+mod versions;
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -24,40 +28,48 @@ use std::sync::Arc;
 
 use clearway_congestion::{Phase, SendLimit};
 use clearway_units::{Random, Timestamp};
-use clearway_wire::{ConnectionId, ResetToken, TransportParameters, VarInt};
+use clearway_wire::{ConnectionId, ResetToken, TransportParameters, VarInt, Version};
 
 pub(crate) use lifecycle::local_parameters;
 pub use statistics::Statistics;
+pub(crate) use versions::{Attempt, reserved_parameter};
 
 use crate::config::TransportConfig;
 use crate::datagram::Datagrams;
+use crate::ecn::{EcnCodepoint, EcnState};
 use crate::event::{ConnectionError, Event};
 use crate::handshake::{Handshake, Session};
 use crate::ids::{LocalIds, RemoteIds, RoutingChange};
 use crate::observer::{LostPacket, Observation, Observer, TimerKind};
-use crate::path::{Arrival, Paths};
+use crate::path::{Arrival, Paths, SocketIndex};
 use crate::recovery::{PtoContext, Recovery};
 use crate::space::ReceivedPackets;
 use crate::space_id::{PerSpace, SpaceId};
 use crate::streams::Streams;
-use crate::token::Token;
+use crate::token::{MtuProbe, Token};
 use crate::{Side, TransportError};
 
 use lifecycle::Lifecycle;
+use marks::Marks;
 use packet::Draft;
 use receive::HeldPackets;
+use versions::Versions;
 
 /// Datagrams in the caller's buffer, to be sent with one system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transmit {
     /// The destination.
     pub destination: SocketAddr,
+    /// The socket to send from.
+    pub socket: SocketIndex,
     /// The local address to send from, if it is not left to the system.
     pub source_ip: Option<IpAddr>,
     /// The number of bytes in the buffer.
     pub size: usize,
     /// The size of each datagram except the last, if there is more than one.
     pub segment_size: Option<usize>,
+    /// The ECN field of all of them.
+    pub ecn: EcnCodepoint,
 }
 
 /// One QUIC connection without I/O.
@@ -69,8 +81,10 @@ pub struct Connection {
     side: Side,
     config: Arc<TransportConfig>,
     random: Random,
+    marks: Marks,
 
     handshake: Handshake,
+    versions: Versions,
     received: PerSpace<ReceivedPackets>,
     recovery: Recovery,
     paths: Paths,
@@ -106,6 +120,8 @@ struct Identity {
     remote_is_known: bool,
     /// The token in the Initial packets of this client.
     token: Vec<u8>,
+    /// The tokens for this server's NEW_TOKEN frame, one for each version that may be negotiated.
+    new_tokens: Vec<(Version, Vec<u8>)>,
     /// The token of this server's NEW_TOKEN frame, until that is acknowledged.
     new_token: Option<Vec<u8>>,
     /// The name of the server that the client connects to.
@@ -113,7 +129,7 @@ struct Identity {
 }
 
 /// What is known of the peer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Peer {
     parameters: TransportParameters,
     parameters_are_known: bool,
@@ -136,6 +152,10 @@ struct Flags {
     early_probes: u8,
     /// When a packet was last sent to a new port of the peer regardless of the window.
     new_port_probed_at: Option<Timestamp>,
+    /// The server's preferred address, which this client has chosen.
+    preferred_address: Option<SocketAddr>,
+    /// The connection has moved to the server's preferred address (RFC 9000 §9.6).
+    is_at_preferred_address: bool,
 }
 
 /// The state of `transmit` between calls: buffers, and the batch that was not yet reported as transmitted.
@@ -148,6 +168,14 @@ struct Outgoing {
     batch_elicits_ack: bool,
     probes: PerSpace<u8>,
     limit: Option<SendLimit>,
+    /// The size of datagrams that the parts were told.
+    datagram_size: u16,
+    /// Whether the search for a larger one had ended, when that was last reported.
+    mtu_is_done: bool,
+    /// The probe of the path's MTU in the batch.
+    mtu_probe: Option<MtuProbe>,
+    /// The ECN mark of the datagram that is being built.
+    ecn: EcnCodepoint,
 }
 
 /// The observer, and what was last reported to it.
@@ -157,11 +185,18 @@ struct Watch {
     lost: Vec<LostPacket>,
     timers: [Option<Timestamp>; TimerKind::COUNT],
     in_flight: u64,
+    ecn: Option<EcnState>,
 }
 
 /// The parameters with which an endpoint makes a connection.
 pub(crate) struct Start {
     pub(crate) side: Side,
+    /// The version of the client's first flight.
+    pub(crate) version: Version,
+    /// The version in which the connection goes on, if that is settled.
+    pub(crate) negotiated: Option<Version>,
+    /// What a client needs to begin again in another version.
+    pub(crate) attempt: Option<Attempt>,
     pub(crate) config: Arc<TransportConfig>,
     pub(crate) session: Box<dyn Session>,
     pub(crate) arrival: Arrival,
@@ -174,7 +209,7 @@ pub(crate) struct Start {
     pub(crate) original_destination: ConnectionId,
     pub(crate) retry_source: Option<ConnectionId>,
     pub(crate) token: Vec<u8>,
-    pub(crate) new_token: Option<Vec<u8>>,
+    pub(crate) new_tokens: Vec<(Version, Vec<u8>)>,
     pub(crate) address_is_validated: bool,
     pub(crate) server_name: Option<Box<str>>,
     pub(crate) observer: Option<Box<dyn Observer>>,
@@ -296,10 +331,9 @@ impl Connection {
         self.recovery.pto(self.peer.max_ack_delay())
     }
 
-    /// The largest UDP payload that is sent, in bytes. Until the peer's parameters are known that is the
-    /// configured one, as their default permits any.
+    /// The largest UDP payload that is sent on the current path, in bytes, except in probes of its MTU.
     fn max_datagram_size(&self) -> usize {
-        self.config.max_datagram_size_towards(self.peer.parameters.max_udp_payload_size)
+        usize::from(self.paths.mtu().size())
     }
 
     fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {

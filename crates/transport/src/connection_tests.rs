@@ -41,7 +41,12 @@ pub(super) const CLIENT: u16 = 50_000;
 pub(super) const SERVER: u16 = 443;
 
 pub(super) fn from(port: u16) -> Arrival {
-    Arrival { remote: address(port), local_ip: None }
+    Arrival {
+        remote: address(port),
+        socket: crate::SocketIndex::default(),
+        local_ip: None,
+        ecn: crate::EcnCodepoint::NotEct,
+    }
 }
 
 fn tls() -> &'static (RootCertStore, Arc<TlsServerConfig>) {
@@ -105,6 +110,7 @@ impl Wire {
             transport: transport.clone(),
             retry_token_lifetime: Duration::from_secs(15),
             new_token_lifetime: Duration::from_secs(15),
+            preferred_addresses: crate::PreferredAddresses::default(),
         };
         let client_config = ClientConfig {
             sessions: Arc::new(TlsClientConfig::with_roots(roots.clone(), &[b"test"]).unwrap()),
@@ -200,6 +206,8 @@ pub(super) fn forge(
     frames: &[u8],
 ) -> Vec<u8> {
     let plan = HeaderPlan {
+        version: clearway_wire::Version::V1,
+        spin: false,
         space,
         number: connection.recovery.next_packet_number(space).unwrap(),
         largest_acknowledged: connection.recovery.largest_acknowledged(space),
@@ -452,7 +460,7 @@ fn ids_that_are_retired_are_replaced_and_found() {
     for _ in 0..20 {
         let old = wire.client().remote_ids.current();
         let server = address(SERVER);
-        assert!(wire.client().remote_ids.follow(server, server, false));
+        assert!(wire.client().remote_ids.follow(server.into(), server.into(), false));
         wire.client().remote_ids.release(|_| true);
         assert_ne!(wire.client().remote_ids.current(), old);
         wire.exchange();

@@ -48,14 +48,15 @@ impl<'a, 'b> PacketContents<'a, 'b> {
         Ok(())
     }
 
-    /// Writes an ACK frame from ranges in descending order, as many as fit.
+    /// Writes an ACK frame from ranges in descending order, as many as fit, with the ECN counts `ecn`.
     pub(crate) fn push_ack(
         &mut self,
         delay: VarInt,
         ranges: impl Iterator<Item = core::ops::RangeInclusive<clearway_wire::PacketNumber>>,
         largest: clearway_wire::PacketNumber,
+        ecn: Option<frame::EcnCounts>,
     ) -> Result<(), EncodeError> {
-        frame::Ack::encode_ranges(self.writer, delay, ranges, None)?;
+        frame::Ack::encode_ranges(self.writer, delay, ranges, ecn)?;
         self.tokens.push(Token::Ack { largest });
         Ok(())
     }

@@ -59,6 +59,8 @@ pub struct DatagramStatistics {
     pub received: u64,
     /// Datagrams received and dropped, because the application did not read them in time.
     pub dropped: u64,
+    /// Datagrams dropped before they were sent, because the path no longer carries them (RFC 8899 §4.4).
+    pub outgrown: u64,
 }
 
 /// Limits of the datagrams that are accepted and queued.
@@ -127,14 +129,25 @@ impl Datagrams {
         }
     }
 
-    /// Takes what the peer permits (RFC 9221 §3); packets have `packet_room` bytes for frames from here on.
-    pub(crate) fn set_peer_parameters(
-        &mut self,
-        parameters: &TransportParameters,
-        packet_room: usize,
-    ) {
+    /// Takes what the peer permits (RFC 9221 §3).
+    pub(crate) fn set_peer_parameters(&mut self, parameters: &TransportParameters) {
         self.peer_max_frame_size = parameters.max_datagram_frame_size.get();
+    }
+
+    /// Packets have `packet_room` bytes for frames from here on. Datagrams that are too large for them are dropped: they
+    /// cannot be divided (RFC 9221 §5).
+    pub(crate) fn set_packet_room(&mut self, packet_room: usize) {
+        let has_shrunk = packet_room < self.packet_room;
         self.packet_room = packet_room;
+        let Some(maximum) = self.max_payload().filter(|_| has_shrunk) else { return };
+        for _ in 0..self.outgoing.datagrams.len() {
+            let Some(data) = self.outgoing.pop() else { break };
+            if data.len() <= maximum {
+                self.outgoing.push(data);
+            } else {
+                self.statistics.outgrown = self.statistics.outgrown.saturating_add(1);
+            }
+        }
     }
 
     /// The largest payload that can be sent now; `None` if the peer takes no datagrams.

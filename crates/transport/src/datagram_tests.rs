@@ -11,7 +11,7 @@ fn datagrams(peer_max: u32) -> Datagrams {
         max_datagram_frame_size: VarInt::from_u32(peer_max),
         ..TransportParameters::default()
     };
-    datagrams.set_peer_parameters(&parameters, PACKET_ROOM);
+    datagrams.set_peer_parameters(&parameters);
     datagrams
 }
 
@@ -89,4 +89,20 @@ fn a_frame_beyond_the_limit_ends_the_connection() {
     assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
     datagrams.config.max_frame_size = 0;
     assert!(datagrams.on_datagram(&frame::Datagram { data: &[] }).is_err());
+}
+
+/// RFC 8899 §4.4: what was accepted for larger packets and fits in none any more is dropped, and the rest is sent.
+#[test]
+fn datagrams_that_the_path_no_longer_carries_are_dropped() {
+    let mut datagrams = datagrams(1000);
+    for length in [900, 100, 850, 200] {
+        datagrams.send(Bytes::from(vec![0; length])).unwrap();
+    }
+    datagrams.set_packet_room(800);
+    assert_eq!(datagrams.max_payload(), Some(797));
+    assert_eq!(datagrams.statistics().outgrown, 2);
+    let (_, tokens) = write(&mut datagrams, 800);
+    assert_eq!(tokens, [Token::Datagram { length: 100 }, Token::Datagram { length: 200 }]);
+    datagrams.set_packet_room(PACKET_ROOM);
+    assert_eq!(datagrams.max_payload(), Some(997));
 }

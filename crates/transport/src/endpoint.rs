@@ -14,18 +14,28 @@ use std::sync::Arc;
 use clearway_units::{Random, Timestamp};
 use clearway_wire::header::{HeaderKind, Invariant, ProtectedHeader};
 use clearway_wire::{
-    ConnectionId, LongPacketType, ResetToken, TransportErrorCode, TransportParameters, Version,
+    ConnectionId, LongPacketType, PreferredAddress, ResetToken, TransportErrorCode,
+    TransportParameters, Version,
 };
 use slab::Slab;
 
 use crate::Side;
-use crate::connection::{Connection, Start, Transmit, local_parameters};
-use crate::handshake::{retry, version};
+use crate::config::TransportConfig;
+use crate::connection::{
+    Attempt, Connection, Start, Transmit, local_parameters, reserved_parameter,
+};
+use crate::ecn::EcnCodepoint;
+use crate::handshake::{
+    ConnectionVersions, OpenParameters, Opening, ServerSessions, Session, SessionError, retry,
+    version,
+};
 use crate::ids::{LocalIds, MINIMUM_RESET_SIZE, RoutingChange};
 use crate::observer::Observer;
-use crate::path::{Arrival, MINIMUM_INITIAL_SIZE};
+use crate::path::{Arrival, MINIMUM_INITIAL_SIZE, SocketIndex};
 
-pub use config::{AcceptError, ClientConfig, ConnectError, EndpointConfig, ServerConfig};
+pub use config::{
+    AcceptError, ClientConfig, ConnectError, EndpointConfig, PreferredAddresses, ServerConfig,
+};
 use reset::ResetLimiter;
 use routes::{InitialKey, Routes};
 use token::TokenKey;
@@ -58,6 +68,7 @@ pub enum Received {
 #[derive(Debug)]
 pub struct Incoming {
     arrival: Arrival,
+    version: Version,
     destination: ConnectionId,
     source: ConnectionId,
     datagram: Vec<u8>,
@@ -70,6 +81,11 @@ impl Incoming {
     /// The source address of the packet, which may be forged until it is validated.
     pub fn remote_address(&self) -> SocketAddr {
         self.arrival.remote
+    }
+
+    /// The version of the packet.
+    pub fn version(&self) -> Version {
+        self.version
     }
 
     /// Whether the address is validated (RFC 9000 §8.1), by a Retry token or a token of NEW_TOKEN.
@@ -162,7 +178,7 @@ impl Endpoint {
         }
         match invariant {
             Invariant::Short { .. } => self.answer_unknown(now, arrival, datagram),
-            Invariant::Long { version, .. } if version::is_supported(version) => {
+            Invariant::Long { version, .. } if self.accepts(version) => {
                 return self.receive_first(now, arrival, datagram);
             }
             Invariant::Long {
@@ -171,9 +187,13 @@ impl Endpoint {
                 source_connection_id: source,
                 ..
             } => {
-                if self.server.is_some() && version != Version::NEGOTIATION {
-                    let reply =
-                        version::negotiate(datagram.len(), destination, source, &mut self.random);
+                if let Some(server) = &self.server
+                    && version != Version::NEGOTIATION
+                {
+                    let spoken = server.transport.versions();
+                    let size = datagram.len();
+                    let random = &mut self.random;
+                    let reply = version::negotiate(spoken, size, destination, source, random);
                     self.reply(arrival, reply);
                 }
             }
@@ -181,13 +201,19 @@ impl Endpoint {
         Received::Done
     }
 
-    /// Handles a version 1 long header packet that belongs to no known connection.
+    /// Whether this is a server that accepts connections of `version`.
+    fn accepts(&self, version: Version) -> bool {
+        self.server.as_ref().is_some_and(|server| server.transport.versions().contains(&version))
+    }
+
+    /// Handles a long header packet of an accepted version that belongs to no known connection.
     fn receive_first(&mut self, now: Timestamp, arrival: Arrival, datagram: &[u8]) -> Received {
         let Some(server) = self.server.clone() else { return Received::Done };
         let id_len = self.config.id_generator.len();
         let Ok(header) = ProtectedHeader::decode(datagram, id_len) else { return Received::Done };
         let HeaderKind::Long {
             packet_type: LongPacketType::Initial,
+            version,
             destination,
             source,
             token,
@@ -202,6 +228,7 @@ impl Endpoint {
         }
         let mut incoming = Incoming {
             arrival,
+            version,
             destination,
             source,
             datagram: datagram.to_vec(),
@@ -213,6 +240,7 @@ impl Endpoint {
             return Received::Incoming(incoming);
         }
         let retry = self.token_key.open_retry(
+            version,
             token,
             arrival.remote,
             destination,
@@ -230,10 +258,18 @@ impl Endpoint {
                 self.refuse_with(incoming, TransportErrorCode::INVALID_TOKEN);
                 return Received::Done;
             }
+            // The client changed the version after the Retry, which it must not do (RFC 9369 §4.1).
+            Err(token::TokenError::WrongVersion) => return Received::Done,
             Err(token::TokenError::NotOurs) => {
                 incoming.address_is_validated = self
                     .token_key
-                    .open_new_token(token, arrival.remote.ip(), now, server.new_token_lifetime)
+                    .open_new_token(
+                        version,
+                        token,
+                        arrival.remote.ip(),
+                        now,
+                        server.new_token_lifetime,
+                    )
                     .is_ok();
             }
         }
@@ -288,33 +324,49 @@ impl Endpoint {
             return Err(AcceptError::TooManyConnections);
         }
         let local_id = self.config.id_generator.generate(&mut self.random);
+        let mut local_ids = self.local_ids(local_id);
+        let preferred = self.preferred_address(&server.preferred_addresses, incoming.arrival);
+        if let Some(preferred) = &preferred {
+            local_ids.add_preferred(preferred.connection_id);
+        }
         let parameters = TransportParameters {
+            preferred_address: preferred,
             original_destination_connection_id: Some(incoming.original_destination),
             retry_source_connection_id: incoming.retry_source,
             stateless_reset_token: Some(self.config.reset_key.token(&local_id)),
-            ..local_parameters(&server.transport, local_id)
+            ..local_parameters(&server.transport, local_id, incoming.version)
         };
-        let session = server
-            .sessions
-            .clone()
-            .accept(self.encode(&parameters))
+        let may_change = server.transport.may_change_from(incoming.version);
+        let session = self
+            .session(&server.sessions, &server.transport, incoming.version, parameters)
             .map_err(AcceptError::Session)?;
-        let new_token =
-            self.token_key.seal_new_token(incoming.arrival.remote.ip(), now, &mut self.random);
+        let client = incoming.arrival.remote.ip();
+        let versions = if may_change {
+            server.transport.versions()
+        } else {
+            core::slice::from_ref(&incoming.version)
+        };
+        let mut seal = |version: &Version| {
+            (*version, self.token_key.seal_new_token(*version, client, now, &mut self.random))
+        };
+        let new_tokens = versions.iter().map(&mut seal).collect();
         let start = Start {
             side: Side::Server,
+            version: incoming.version,
+            negotiated: (!may_change).then_some(incoming.version),
+            attempt: None,
             config: server.transport.clone(),
             session,
             arrival: incoming.arrival,
             random: self.random.fork(),
-            local_ids: self.local_ids(local_id),
+            local_ids,
             local_id,
             remote_id: incoming.source,
             initial_id: incoming.destination,
             original_destination: incoming.original_destination,
             retry_source: incoming.retry_source,
             token: Vec::new(),
-            new_token: Some(new_token),
+            new_tokens,
             address_is_validated: incoming.address_is_validated,
             server_name: None,
             observer,
@@ -332,6 +384,48 @@ impl Endpoint {
         Ok(handle)
     }
 
+    /// The preferred_address transport parameter for a client, with the connection ID of sequence number 1 (RFC 9000
+    /// §5.1.1). A server without connection IDs cannot have one (§18.2).
+    fn preferred_address(
+        &mut self,
+        addresses: &PreferredAddresses,
+        arrival: Arrival,
+    ) -> Option<PreferredAddress> {
+        let is_main = arrival.socket == SocketIndex::default();
+        let PreferredAddresses { v4, v6 } = *addresses;
+        if (v4.is_none() && v6.is_none()) || self.config.id_generator.len() == 0 || !is_main {
+            return None;
+        }
+        let connection_id = self.config.id_generator.generate(&mut self.random);
+        Some(PreferredAddress {
+            ipv4: v4,
+            ipv6: v6,
+            connection_id,
+            stateless_reset_token: self.config.reset_key.token(&connection_id),
+        })
+    }
+
+    /// The session of a server's connection. If the server may change the version, it begins once the ClientHello shows
+    /// what the client offers.
+    fn session(
+        &mut self,
+        sessions: &Arc<dyn ServerSessions>,
+        config: &TransportConfig,
+        version: Version,
+        parameters: TransportParameters,
+    ) -> Result<Box<dyn Session>, SessionError> {
+        let grease = reserved_parameter(&mut self.random);
+        if config.may_change_from(version) {
+            let parameters = OpenParameters { parameters, grease };
+            let spoken = config.versions();
+            return Ok(Box::new(Opening::new(sessions.clone(), version, spoken, parameters)));
+        }
+        let mut encoded = Vec::new();
+        parameters.encode(&mut encoded, Some((grease.0, &grease.1)));
+        let versions = ConnectionVersions { original: version, negotiated: version };
+        sessions.clone().accept(versions, encoded)
+    }
+
     /// Refuses the client with CONNECTION_REFUSED.
     pub fn refuse(&mut self, incoming: Incoming) {
         self.refuse_with(incoming, TransportErrorCode::CONNECTION_REFUSED);
@@ -341,6 +435,7 @@ impl Endpoint {
     pub fn retry(&mut self, now: Timestamp, incoming: &Incoming) {
         let source = self.config.id_generator.generate(&mut self.random);
         let token = self.token_key.seal_retry(
+            incoming.version,
             incoming.arrival.remote,
             incoming.destination,
             source,
@@ -348,13 +443,15 @@ impl Endpoint {
             &mut self.random,
         );
         let [unused] = self.random.array();
-        let reply = retry::build(incoming.source, source, incoming.destination, &token, unused);
-        self.reply(incoming.arrival, reply);
+        let Incoming { version, arrival, destination, source: client, .. } = *incoming;
+        let reply = retry::build(version, client, source, destination, &token, unused);
+        self.reply(arrival, reply);
     }
 
     fn refuse_with(&mut self, incoming: Incoming, code: TransportErrorCode) {
         let source = self.config.id_generator.generate(&mut self.random);
-        let reply = refusal::build(incoming.destination, incoming.source, source, code);
+        let Incoming { version, destination, source: client, .. } = incoming;
+        let reply = refusal::build(version, destination, client, source, code);
         self.reply(incoming.arrival, reply);
     }
 
@@ -373,17 +470,32 @@ impl Endpoint {
         let local_id = self.config.id_generator.generate(&mut self.random);
         // Unpredictable, and at least 8 bytes (RFC 9000 §7.2).
         let remote_id = ConnectionId::new(&self.random.array::<12>()).unwrap_or_default();
-        let parameters = local_parameters(&client.transport, local_id);
+        let version = client.transport.first_version();
+        let parameters = local_parameters(&client.transport, local_id, version);
+        let (identifier, value) = reserved_parameter(&mut self.random);
+        let mut encoded = Vec::new();
+        parameters.encode(&mut encoded, Some((identifier, &value)));
+        let negotiates = client.transport.version_information();
+        let others = if negotiates { client.transport.versions() } else { &[] };
         let session = client
             .sessions
             .clone()
-            .connect(server_name, self.encode(&parameters))
+            .connect(version, others, server_name, encoded)
             .map_err(ConnectError::Session)?;
+        let attempt = Attempt { sessions: client.sessions.clone(), token: client.token.clone() };
         let start = Start {
             side: Side::Client,
+            version,
+            negotiated: None,
+            attempt: negotiates.then_some(attempt),
             config: client.transport.clone(),
             session,
-            arrival: Arrival { remote, local_ip: None },
+            arrival: Arrival {
+                remote,
+                socket: SocketIndex::default(),
+                local_ip: None,
+                ecn: EcnCodepoint::NotEct,
+            },
             random: self.random.fork(),
             local_ids: self.local_ids(local_id),
             local_id,
@@ -391,8 +503,8 @@ impl Endpoint {
             initial_id: remote_id,
             original_destination: remote_id,
             retry_source: None,
-            token: client.token.clone(),
-            new_token: None,
+            token: version::token_for(version, &client.token),
+            new_tokens: Vec::new(),
             address_is_validated: true,
             server_name: Some(server_name.into()),
             observer,
@@ -420,6 +532,13 @@ impl Endpoint {
     pub fn transmitted(&mut self, handle: ConnectionHandle, now: Timestamp) {
         if let Some(connection) = self.connection_mut(handle) {
             connection.transmitted(now);
+        }
+    }
+
+    /// See [`Connection::transmit_refused`].
+    pub fn transmit_refused(&mut self, handle: ConnectionHandle, now: Timestamp) {
+        if let Some(connection) = self.connection_mut(handle) {
+            connection.transmit_refused(now);
         }
     }
 
@@ -485,23 +604,15 @@ impl Endpoint {
         LocalIds::new(local_id, self.config.id_generator.clone(), self.config.reset_key.clone())
     }
 
-    fn encode(&mut self, parameters: &TransportParameters) -> Vec<u8> {
-        let mut encoded = Vec::new();
-        // A reserved parameter keeps peers able to ignore unknown ones (RFC 9000 §18.1).
-        let value = self.random.array::<4>();
-        let identifier = self.random.below(1 << 32).saturating_mul(31).saturating_add(27);
-        let identifier = clearway_wire::VarInt::saturating(identifier);
-        parameters.encode(&mut encoded, Some((identifier, &value)));
-        encoded
-    }
-
     fn reply(&mut self, arrival: Arrival, reply: Option<Vec<u8>>) {
         let Some(bytes) = reply.filter(|_| self.replies.len() < MAX_REPLIES) else { return };
         let transmit = Transmit {
             destination: arrival.remote,
+            socket: arrival.socket,
             source_ip: arrival.local_ip,
             size: bytes.len(),
             segment_size: None,
+            ecn: EcnCodepoint::NotEct,
         };
         self.replies.push_back((transmit, bytes));
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use clearway_wire::{Direction, StreamId, TransportErrorCode, VarInt};
 
 use crate::TransportError;
+use crate::path::SocketIndex;
 
 /// An event of a connection. Taken with `Connection::next_event`.
 #[derive(Clone, PartialEq, Debug)]
@@ -41,10 +42,116 @@ pub enum Event {
     DatagramReceived,
     /// The peer's address changed (RFC 9000 §9.3).
     PeerMigrated(SocketAddr),
-    /// The server sent a token for a later connection to it (RFC 9000 §8.1.3).
+    /// The connection has moved to a path that was validated before: to the local address of
+    /// [`Connection::migrate`](crate::Connection::migrate), or, at either end, to the server's preferred address (RFC
+    /// 9000 §9.2, §9.6).
+    Migrated {
+        /// The socket of the new path.
+        socket: SocketIndex,
+        /// The peer's address on it.
+        remote: SocketAddr,
+    },
+    /// A client did not move: the path that it was to move to cannot be used. The connection goes on as it was.
+    MigrationFailed {
+        /// The socket of that path.
+        socket: SocketIndex,
+        /// The server's address on it.
+        remote: SocketAddr,
+        /// Why.
+        reason: MigrationFailure,
+    },
+    /// After [`Migrated`](Self::Migrated): nothing more is expected on the path that was left. If its socket was for this
+    /// connection only, it can be closed.
+    PathLeft {
+        /// The socket of the path.
+        socket: SocketIndex,
+        /// The peer's address on it.
+        remote: SocketAddr,
+    },
+    /// The server announced a preferred address to which a client must not move. The connection stays where it is.
+    PreferredAddressIgnored(IgnoredAddress),
+    /// The server sent a token for a later connection to it (RFC 9000 §8.1.3). To the application these are bytes without
+    /// meaning; they contain also the version of QUIC in which the token may be used (RFC 9369 §5).
     NewToken(Bytes),
     /// The connection has ended. This is the last event.
     Closed(ConnectionError),
+}
+
+/// Why a client does not begin to migrate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum MigrationError {
+    /// Only clients migrate (RFC 9000 §9).
+    NotAClient,
+    /// The connection has ended.
+    Closed,
+    /// The handshake is not confirmed yet (RFC 9000 §9).
+    HandshakeNotConfirmed,
+    /// The server sent `disable_active_migration`, and the connection has not moved to its preferred address (RFC 9000
+    /// §18.2).
+    DisabledByPeer,
+    /// A path is being validated already.
+    InProgress,
+    /// The connection uses that socket already.
+    SameSocket,
+    /// The server uses connection IDs without any bytes: everyone on both paths could link them (RFC 9000 §9.5).
+    NoConnectionIdsOfPeer,
+    /// The server has issued no connection ID that was not used on another path (RFC 9000 §9.5). It may soon issue one.
+    NoSpareConnectionId,
+}
+
+impl fmt::Display for MigrationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotAClient => "only clients migrate",
+            Self::Closed => "the connection has ended",
+            Self::HandshakeNotConfirmed => "the handshake is not confirmed yet",
+            Self::DisabledByPeer => "the server forbids migration (disable_active_migration)",
+            Self::InProgress => "another path is being validated",
+            Self::SameSocket => "the connection uses this socket already",
+            Self::NoConnectionIdsOfPeer => "the server uses no connection IDs",
+            Self::NoSpareConnectionId => "the server has issued no unused connection ID",
+        })
+    }
+}
+
+impl core::error::Error for MigrationError {}
+
+/// Why a migration that had begun failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum MigrationFailure {
+    /// No response came to the challenges on the new path (RFC 9000 §8.2.4).
+    NotValidated,
+    /// The server retired the connection ID of the new path, and issued no other (RFC 9000 §9.5).
+    NoConnectionId,
+}
+
+impl fmt::Display for MigrationFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotValidated => "the server did not answer on the new path",
+            Self::NoConnectionId => "the server retired the connection ID of the new path",
+        })
+    }
+}
+
+impl core::error::Error for MigrationFailure {}
+
+/// Why a client does not move to its server's preferred address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum IgnoredAddress {
+    /// It has no address of the family with which the client connected.
+    OtherFamily,
+    /// The address is unspecified: 0.0.0.0 or ::.
+    Unspecified,
+    /// The port is 0.
+    NoPort,
+    /// It is a multicast or broadcast address.
+    Multicast,
+    /// It is a loopback address, and the server that announced it is on another host.
+    Loopback,
 }
 
 /// Why a connection ended.
@@ -79,7 +186,7 @@ pub enum ConnectionError {
     TimedOut,
     /// The handshake did not complete in time.
     HandshakeTimedOut,
-    /// The server supports no version that this endpoint supports.
+    /// The server supports no version that this endpoint supports (RFC 9368 §2.1).
     VersionMismatch,
     /// The endpoint ran out of connection IDs or memory for another connection.
     Refused,
@@ -109,7 +216,9 @@ impl fmt::Display for ConnectionError {
                 f.write_str("nothing was received from the peer for the idle timeout")
             }
             Self::HandshakeTimedOut => f.write_str("the handshake did not complete in time"),
-            Self::VersionMismatch => f.write_str("the server does not speak QUIC version 1"),
+            Self::VersionMismatch => {
+                f.write_str("the server speaks no version of QUIC that this end speaks")
+            }
             Self::Refused => f.write_str("the connection was refused"),
         }
     }

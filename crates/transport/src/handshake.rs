@@ -1,8 +1,11 @@
 //! The cryptographic handshake (RFC 9001; RFC 9000 §7): the TLS session, the crypto streams that carry its messages, and
 //! the keys that it produces.
 
+mod client_hello;
 mod crypto_stream;
+mod derived_keys;
 mod initial;
+mod opening;
 mod protection;
 mod ranges;
 pub(crate) mod retry;
@@ -13,13 +16,18 @@ pub(crate) mod version;
 
 use core::fmt;
 
-use clearway_wire::{ConnectionId, TransportErrorCode, frame};
+use clearway_wire::{ConnectionId, TransportErrorCode, Version, frame};
 
+pub use client_hello::HelloParameters;
+#[cfg(fuzzing)]
+pub use client_hello::check_client_hello;
 pub(crate) use crypto_stream::CryptoStream;
 pub use initial::keys as initial_keys;
+pub(crate) use opening::{OpenParameters, Opening};
 pub(crate) use protection::{OpenError, Protection};
 pub use session::{
-    ClientSessions, ExportError, KeySchedule, NewKeys, ServerSessions, Session, SessionError,
+    ClientSessions, ConnectionVersions, ExportError, KeySchedule, NewKeys, ServerSessions, Session,
+    SessionError,
 };
 pub use tls::{TlsClientConfig, TlsServerConfig, prepare_randomness};
 
@@ -46,6 +54,10 @@ pub(crate) struct Progress {
 pub(crate) struct Handshake {
     side: Side,
     session: Box<dyn Session>,
+    /// The version of the keys: that of the client's first flight, until another is negotiated.
+    version: Version,
+    /// The Destination Connection ID from which the Initial keys are derived, those of any version.
+    initial_id: ConnectionId,
     streams: PerSpace<CryptoStream>,
     protection: Protection,
     /// The space in which TLS messages are sent.
@@ -57,22 +69,25 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// A handshake with Initial keys that are derived from the Destination Connection ID of the client's first Initial
-    /// packet.
+    /// A handshake with the Initial keys of `version`, that of the client's first flight, derived from the Destination
+    /// Connection ID of its first Initial packet.
     ///
     /// # Errors
     /// INTERNAL_ERROR if there are no Initial keys.
     pub(crate) fn new(
         side: Side,
+        version: Version,
         session: Box<dyn Session>,
         destination_connection_id: &ConnectionId,
     ) -> Result<Self, TransportError> {
         let mut protection = Protection::new();
-        let keys = session.initial_keys(side, destination_connection_id)?;
+        let keys = session.initial_keys(version, side, destination_connection_id)?;
         protection.install(SpaceId::Initial, keys);
         Ok(Self {
             side,
             session,
+            version,
+            initial_id: *destination_connection_id,
             streams: PerSpace::new(|_| CryptoStream::default()),
             protection,
             send_space: SpaceId::Initial,
@@ -99,9 +114,53 @@ impl Handshake {
         &mut self,
         destination_connection_id: &ConnectionId,
     ) -> Result<(), TransportError> {
-        let keys = self.session.initial_keys(self.side, destination_connection_id)?;
+        let keys = self.session.initial_keys(self.version, self.side, destination_connection_id)?;
         self.protection.install(SpaceId::Initial, keys);
+        self.protection.discard_other_initial();
+        self.initial_id = *destination_connection_id;
         self.streams.get_mut(SpaceId::Initial).retransmit_all_unacked();
+        Ok(())
+    }
+
+    /// The version of the keys.
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Makes it possible for a client to open Initial packets of `version`, to which the server may have changed.
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if there are no Initial keys.
+    pub(crate) fn expect_version(&mut self, version: Version) -> Result<(), TransportError> {
+        if !self.protection.has_other_initial() {
+            let keys = self.session.initial_keys(version, self.side, &self.initial_id)?;
+            self.protection.install_other_initial(keys);
+        }
+        Ok(())
+    }
+
+    /// The server has changed to `version`, which [`Self::expect_version`] was called for: a client follows.
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if the session cannot change to this version.
+    pub(crate) fn follow_version(&mut self, version: Version) -> Result<(), TransportError> {
+        self.session.change_version(version)?;
+        self.protection.exchange_initial();
+        self.protection.discard_other_initial();
+        self.version = version;
+        Ok(())
+    }
+
+    /// A server's session may have chosen another version than that of the client's first flight. Packets of either are
+    /// opened from then on, but sent only in the new one (RFC 9369 §4.1).
+    fn adopt_version(&mut self) -> Result<(), TransportError> {
+        let chosen = self.session.negotiated_version().unwrap_or(self.version);
+        if chosen != self.version {
+            let keys = self.session.initial_keys(chosen, self.side, &self.initial_id)?;
+            self.protection.install_other_initial(keys);
+            self.protection.exchange_initial();
+            self.version = chosen;
+        }
         Ok(())
     }
 
@@ -143,6 +202,7 @@ impl Handshake {
         self.collect(&mut progress);
         while let Some(bytes) = self.streams.get_mut(self.receive_space).read() {
             self.session.receive(self.receive_space, &bytes)?;
+            self.adopt_version()?;
             self.collect(&mut progress);
             self.follow_session(&mut progress)?;
         }
@@ -248,6 +308,7 @@ impl fmt::Debug for Handshake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handshake")
             .field("side", &self.side)
+            .field("version", &self.version)
             .field("send_space", &self.send_space)
             .field("receive_space", &self.receive_space)
             .field("is_complete", &self.is_complete)

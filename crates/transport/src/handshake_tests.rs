@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use clearway_units::{Random, Timestamp};
 use clearway_wire::{
-    ConnectionId, Frame, PacketNumber, Reader, TransportErrorCode, VarInt, Writer, frame,
+    ConnectionId, Frame, PacketNumber, Reader, TransportErrorCode, VarInt, Version, Writer, frame,
 };
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::{
-    ClientSessions, Handshake, Progress, ServerSessions, TlsClientConfig, TlsServerConfig,
+    ClientSessions, ConnectionVersions, Handshake, Progress, ServerSessions, TlsClientConfig,
+    TlsServerConfig,
 };
 use crate::contents::PacketContents;
 use crate::{Side, SpaceId, TransportError};
@@ -53,14 +54,19 @@ fn id(byte: u8) -> ConnectionId {
 }
 
 pub(super) fn client(config: TlsClientConfig, name: &str) -> Handshake {
-    let session = Arc::new(config).connect(name, b"of the client".to_vec()).unwrap();
-    Handshake::new(Side::Client, session, &id(1)).unwrap()
+    let parameters = b"of the client".to_vec();
+    let session = Arc::new(config).connect(Version::V1, &[], name, parameters).unwrap();
+    Handshake::new(Side::Client, Version::V1, session, &id(1)).unwrap()
 }
 
 pub(super) fn server(config: TlsServerConfig) -> Handshake {
-    let session = Arc::new(config).accept(b"of the server".to_vec()).unwrap();
-    Handshake::new(Side::Server, session, &id(1)).unwrap()
+    let session = Arc::new(config).accept(ONE, b"of the server".to_vec()).unwrap();
+    Handshake::new(Side::Server, Version::V1, session, &id(1)).unwrap()
 }
+
+/// Version 1 from the beginning.
+pub(super) const ONE: ConnectionVersions =
+    ConnectionVersions { original: Version::V1, negotiated: Version::V1 };
 
 /// A client that has sent its ClientHello, and a compatible server.
 fn pair() -> (Handshake, Handshake) {
@@ -367,8 +373,8 @@ fn after_a_retry_the_same_client_hello_is_sent_with_new_keys() {
     let mut packet = vec![0xc0, 0, 1, 2, 3, 4];
     packet.extend([0; 16]);
     client.protection_mut().seal(SpaceId::Initial, PacketNumber::ZERO, 1, 2, &mut packet).unwrap();
-    let session = Arc::new(server_config(&identity(), &[b"h3"])).accept(Vec::new()).unwrap();
-    let mut server = Handshake::new(Side::Server, session, &id(2)).unwrap();
+    let session = Arc::new(server_config(&identity(), &[b"h3"])).accept(ONE, Vec::new()).unwrap();
+    let mut server = Handshake::new(Side::Server, Version::V1, session, &id(2)).unwrap();
     let protection = server.protection_mut();
     assert!(protection.open(SpaceId::Initial, Timestamp::ORIGIN, None, 1, &mut packet).is_ok());
 }

@@ -1,4 +1,4 @@
-//! QUIC version 1 (RFC 8999, 9000, 9001, 9002) without I/O.
+//! QUIC versions 1 and 2 (RFC 8999, 9000, 9001, 9002, 9368, 9369) without I/O.
 //!
 //! Nothing here reads a clock, a socket or a random source of its own: `now` is an argument of every method that needs it,
 //! and randomness comes from the one seeded source that the endpoint is created with.
@@ -28,6 +28,7 @@
 //! #         transport: Arc::default(),
 //! #         retry_token_lifetime: std::time::Duration::from_secs(15),
 //! #         new_token_lifetime: std::time::Duration::from_secs(3600),
+//! #         preferred_addresses: PreferredAddresses::default(),
 //! #     };
 //! #     let tls = TlsClientConfig::with_roots(roots, &[b"x"])?;
 //! #     let sessions = Arc::new(tls);
@@ -56,7 +57,8 @@
 //!             ends[this].transmitted(handle, now);
 //!             let segment = sent.segment_size.unwrap_or(sent.size);
 //!             for datagram in buffer[..sent.size].chunks_mut(segment) {
-//!                 let arrival = Arrival { remote: addresses[this], local_ip: None };
+//!                 let (remote, ecn) = (addresses[this], sent.ecn);
+//!                 let arrival = Arrival { remote, socket: sent.socket, local_ip: None, ecn };
 //!                 if let Received::Incoming(incoming) = ends[1 - this].receive(now, arrival, datagram) {
 //!                     handles[1 - this] = Some(ends[1 - this].accept(now, incoming, None)?);
 //!                 }
@@ -105,6 +107,7 @@ mod config;
 mod connection;
 mod contents;
 mod datagram;
+mod ecn;
 mod endpoint;
 mod error;
 mod event;
@@ -113,6 +116,7 @@ pub mod fuzzing {
     //! Checks of bytes that only this crate decodes, for the fuzz targets.
 
     pub use crate::endpoint::check_token;
+    pub use crate::handshake::check_client_hello;
 }
 mod handshake;
 mod ids;
@@ -129,22 +133,24 @@ pub use clearway_congestion::SendLimit;
 pub use config::{InvalidSetting, TransportConfig, TransportConfigBuilder};
 pub use connection::{Connection, Statistics, Transmit};
 pub use datagram::{DatagramError, DatagramStatistics};
+pub use ecn::{EcnCodepoint, EcnFailure, EcnState};
 pub use endpoint::{
     AcceptError, ClientConfig, ConnectError, ConnectionHandle, Endpoint, EndpointConfig, Incoming,
-    Received, ServerConfig,
+    PreferredAddresses, Received, ServerConfig,
 };
 pub use error::{TransportError, TransportErrorCause};
-pub use event::{ConnectionError, Event};
+pub use event::{ConnectionError, Event, IgnoredAddress, MigrationError, MigrationFailure};
 pub use handshake::{
-    ClientSessions, ExportError, KeySchedule, NewKeys, ServerSessions, Session, SessionError,
-    TlsClientConfig, TlsServerConfig, initial_keys, prepare_randomness,
+    ClientSessions, ConnectionVersions, ExportError, HelloParameters, KeySchedule, NewKeys,
+    ServerSessions, Session, SessionError, TlsClientConfig, TlsServerConfig, initial_keys,
+    prepare_randomness,
 };
 pub use ids::{ConnectionIdGenerator, RandomIds, ResetKey};
 pub use observer::{
     ConnectionState, DropReason, LossThresholds, LossTrigger, LostPacket, Metrics, Observation,
     Observer, PacketObservation, TimerChange, TimerKind,
 };
-pub use path::Arrival;
+pub use path::{Arrival, SocketIndex, SpinBit};
 pub use recovery::{PacketCounts, RecoveryStats};
 pub use side::Side;
 pub use space_id::SpaceId;

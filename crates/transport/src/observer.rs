@@ -5,10 +5,10 @@ use core::time::Duration;
 
 use clearway_congestion::{Controller, Phase, RateSample, RttSnapshot, SendLimit, Snapshot};
 use clearway_units::{Rate, ReleaseTime, Timestamp};
-use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters};
+use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters, Version};
 
 use crate::event::ConnectionError;
-use crate::{Side, SpaceId};
+use crate::{EcnCodepoint, EcnState, Side, SpaceId};
 
 /// Observes one connection. It is called at the moment of each event, and must not block.
 pub trait Observer: Send {
@@ -32,6 +32,16 @@ pub enum Observation<'a> {
         remote_id: ConnectionId,
         /// The client's first Destination Connection ID, by which the traces of both ends are named.
         original_destination_id: ConnectionId,
+    },
+    /// The version was chosen (RFC 9368). A client chooses one when it begins, again when a Version Negotiation packet is
+    /// received, and again when the server changes to another.
+    VersionInformation {
+        /// The versions that the client speaks, the preferred one first; empty at the server.
+        client: &'a [Version],
+        /// The versions that the server speaks: at the client, those of a Version Negotiation packet.
+        server: &'a [Version],
+        /// The version; `None` if there is none in common.
+        chosen: Option<Version>,
     },
     /// The transport parameters of an end are known.
     ParametersSet {
@@ -73,6 +83,13 @@ pub enum Observation<'a> {
         /// The phase after.
         new: Phase,
     },
+    /// The state of ECN on the path has changed. Not reported if ECN is disabled.
+    EcnStateUpdated {
+        /// The state before; `None` for the first.
+        old: Option<EcnState>,
+        /// The state after.
+        new: EcnState,
+    },
     /// What limits sending has changed.
     SendLimitUpdated {
         /// The limit before; `None` for the first.
@@ -103,6 +120,16 @@ pub enum Observation<'a> {
         /// Whether congestion control and the round-trip time were reset, because more than the peer's port
         /// changed (RFC 9000 §9.4). Packets that are outstanding are then not in flight on this path.
         is_new_path: bool,
+    },
+    /// The size of full datagrams on the path changed, or it is known and the search for a larger one has begun or ended
+    /// (RFC 9000 §14.3).
+    MtuUpdated {
+        /// The size before, in bytes of UDP payload.
+        old: u16,
+        /// The size from now on.
+        new: u16,
+        /// Whether the search has ended, for the time being.
+        is_done: bool,
     },
     /// The connection ended.
     Closed(&'a ConnectionError),
@@ -143,6 +170,11 @@ pub struct PacketObservation<'a> {
     /// Whether it probes another path than the current one: congestion control does not delay it, and its loss
     /// is not a congestion signal.
     pub is_path_probe: bool,
+    /// Whether it probes the path's MTU: it may be larger than other datagrams and exceed the window, and its loss is not
+    /// a congestion signal (RFC 9000 §14.4).
+    pub is_mtu_probe: bool,
+    /// The ECN mark with which its datagram was sent or received.
+    pub ecn: EcnCodepoint,
 }
 
 /// A packet that was declared lost.
@@ -178,6 +210,8 @@ pub enum LossTrigger {
     ReorderingThreshold,
     /// A later packet was acknowledged and enough time has passed.
     TimeThreshold,
+    /// It was not sent: its datagram, a probe of the path's MTU, is larger than the interface permits.
+    Refused,
 }
 
 /// Recovery's metrics.

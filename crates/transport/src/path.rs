@@ -1,6 +1,10 @@
 //! The network path: the anti-amplification limit, address validation, and migration of the peer
-//! (RFC 9000 §8 and §9).
+//! (RFC 9000 §8 and §9), and the size of its datagrams (§14).
 
+mod address;
+mod candidate;
+mod mtu;
+mod spin;
 mod validation;
 
 use core::net::{IpAddr, SocketAddr};
@@ -8,11 +12,20 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use clearway_units::{Random, Timestamp};
-use clearway_wire::{ConnectionId, Frame, frame};
+use clearway_wire::{ConnectionId, Frame, PacketNumber, frame};
 
 use crate::contents::PacketContents;
 
+pub(crate) use address::PathAddress;
+pub use address::{Arrival, SocketIndex};
+pub(crate) use candidate::CandidateNews;
+use candidate::{Candidate, Leaving};
+pub use spin::SpinBit;
+
+use spin::Spin;
 use validation::{Answer, Outcome, Validation};
+
+pub(crate) use mtu::{BASE as BASE_DATAGRAM_SIZE, MtuConfig, PathMtu};
 
 /// Datagrams that carry Initial packets, and those that validate a path, have at least this many bytes
 /// (RFC 9000 §14.1, §8.2.1).
@@ -25,19 +38,11 @@ const MAX_RESPONSES: usize = 4;
 /// the longest time is forgotten.
 const MAX_ELSEWHERE: usize = 4;
 
-/// The addresses of a received datagram.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrival {
-    /// The sender's address.
-    pub remote: SocketAddr,
-    /// The local address that it was sent to, if the socket reports it.
-    pub local_ip: Option<IpAddr>,
-}
-
 /// An address of the peer, and how much may be sent to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Path {
     remote: SocketAddr,
+    socket: SocketIndex,
     local_ip: Option<IpAddr>,
     /// The connection ID of this endpoint to which the peer sends from this address.
     local_id: ConnectionId,
@@ -45,12 +50,23 @@ pub(crate) struct Path {
     is_validated: bool,
     received: u64,
     sent: u64,
+    spin: Spin,
 }
 
 impl Path {
     fn new(arrival: Arrival, local_id: ConnectionId, generation: u32, is_validated: bool) -> Self {
-        let Arrival { remote, local_ip } = arrival;
-        Self { remote, local_ip, local_id, generation, is_validated, received: 0, sent: 0 }
+        let Arrival { remote, socket, local_ip, ecn: _ } = arrival;
+        Self {
+            remote,
+            socket,
+            local_ip,
+            local_id,
+            generation,
+            is_validated,
+            received: 0,
+            sent: 0,
+            spin: Spin::default(),
+        }
     }
 
     /// The connection ID of this endpoint to which the peer sends from this address.
@@ -66,6 +82,16 @@ impl Path {
     /// The peer's address.
     pub(crate) fn remote(&self) -> SocketAddr {
         self.remote
+    }
+
+    /// The socket of this endpoint.
+    pub(crate) fn socket(&self) -> SocketIndex {
+        self.socket
+    }
+
+    /// What tells the path from others.
+    pub(crate) fn address(&self) -> PathAddress {
+        PathAddress { socket: self.socket, remote: self.remote }
     }
 
     /// The local address to which the peer sends, if the socket reports it.
@@ -101,6 +127,28 @@ impl Path {
         self.received.saturating_mul(AMPLIFICATION_FACTOR).saturating_sub(self.sent)
     }
 
+    /// The latency spin bit of a 1-RTT packet that is sent to `destination` on this path (§17.4).
+    pub(crate) fn spin_bit(
+        &mut self,
+        configured: SpinBit,
+        destination: ConnectionId,
+        random: &mut Random,
+    ) -> bool {
+        self.spin.sent(configured, destination, random)
+    }
+
+    /// A 1-RTT packet with this number and spin bit was received on this path (§17.4).
+    pub(crate) fn on_spin_bit(
+        &mut self,
+        configured: SpinBit,
+        number: PacketNumber,
+        bit: bool,
+        is_client: bool,
+        random: &mut Random,
+    ) {
+        self.spin.received(configured, number, bit, is_client, random);
+    }
+
     /// A UDP payload of `bytes` was built for this path.
     pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.sent = self.sent.saturating_add(bytes);
@@ -128,7 +176,7 @@ struct Elsewhere {
 /// A datagram for an address that is not the current path's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OffPathProbe {
-    pub(crate) remote: SocketAddr,
+    pub(crate) address: PathAddress,
     pub(crate) local_ip: Option<IpAddr>,
     pub(crate) frame: ProbeFrame,
     /// The datagram must not be larger.
@@ -162,6 +210,11 @@ pub(crate) struct Paths {
     /// The last validated path, while the current one is being validated.
     previous: Option<Path>,
     validation: Option<Validation>,
+    candidate: Option<Candidate>,
+    leaving: Option<Leaving>,
+    /// Whether candidates are paths that this endpoint itself has chosen, as a client does: their number is limited, and
+    /// the server's addresses are authenticated, so that the anti-amplification limit is not needed.
+    validates_for_itself: bool,
     /// Whether a PATH_CHALLENGE is to be sent on the previous path (§9.3.3).
     previous_challenge: Option<[u8; 8]>,
     responses: VecDeque<Response>,
@@ -169,21 +222,48 @@ pub(crate) struct Paths {
     pads_current: bool,
     /// Whether the datagram that is being filled holds the PATH_CHALLENGE of the current path.
     holds_challenge: bool,
+    /// Of the current path.
+    mtu: PathMtu,
 }
 
 impl Paths {
     /// The paths of a new connection, on whose first the peer sends to `local_id`.
-    pub(crate) fn new(arrival: Arrival, local_id: ConnectionId, is_validated: bool) -> Self {
+    pub(crate) fn new(
+        arrival: Arrival,
+        local_id: ConnectionId,
+        is_validated: bool,
+        mtu: MtuConfig,
+    ) -> Self {
         Self {
             current: Path::new(arrival, local_id, 0, is_validated),
             previous: None,
             validation: None,
+            candidate: None,
+            leaving: None,
+            validates_for_itself: false,
             previous_challenge: None,
             responses: VecDeque::new(),
             elsewhere: VecDeque::new(),
             pads_current: false,
             holds_challenge: false,
+            mtu: PathMtu::new(mtu, arrival.remote.ip()),
         }
+    }
+
+    /// These are the paths of a client: see `validates_for_itself`.
+    pub(crate) fn of_client(mut self) -> Self {
+        self.validates_for_itself = true;
+        self
+    }
+
+    /// The size of datagrams on the current path.
+    pub(crate) fn mtu(&self) -> &PathMtu {
+        &self.mtu
+    }
+
+    /// The size of datagrams on the current path.
+    pub(crate) fn mtu_mut(&mut self) -> &mut PathMtu {
+        &mut self.mtu
     }
 
     /// The current path.
@@ -201,7 +281,9 @@ impl Paths {
         let bytes = bytes as u64;
         if arrival.remote == self.current.remote {
             self.current.received = self.current.received.saturating_add(bytes);
-            self.current.local_ip = arrival.local_ip.or(self.current.local_ip);
+            if arrival.socket == self.current.socket {
+                self.current.local_ip = arrival.local_ip.or(self.current.local_ip);
+            }
             return;
         }
         let known = self.take_elsewhere(arrival.remote);
@@ -219,15 +301,22 @@ impl Paths {
         self.elsewhere.remove(position)
     }
 
-    /// A UDP payload of `bytes` was built for `remote`, which is not the current path's address.
+    /// A UDP payload of `bytes` was built for `remote`, but not for the current path.
     pub(crate) fn on_sent_off_path(&mut self, remote: SocketAddr, bytes: u64) {
+        if remote == self.current.remote {
+            self.current.on_sent(bytes);
+        }
         if let Some(elsewhere) = self.elsewhere.iter_mut().find(|other| other.remote == remote) {
             elsewhere.sent = elsewhere.sent.saturating_add(bytes);
         }
     }
 
-    /// The number of bytes that may be sent to an address that is not the current path's.
+    /// The number of bytes that may be sent to an address on another path than the current one. The limit is that of the
+    /// peer's address, whichever socket sends to it.
     fn credit_elsewhere(&self, remote: SocketAddr) -> u64 {
+        if remote == self.current.remote {
+            return self.current.amplification_credit();
+        }
         if self.previous.is_some_and(|previous| previous.remote == remote) {
             return u64::MAX;
         }
@@ -236,10 +325,11 @@ impl Paths {
         })
     }
 
-    /// Whether `remote`, which is not the current path's address, is still remembered.
-    pub(crate) fn remembers(&self, remote: SocketAddr) -> bool {
-        self.previous.is_some_and(|previous| previous.remote == remote)
-            || self.elsewhere.iter().any(|elsewhere| elsewhere.remote == remote)
+    /// Whether `address`, which is not the current path's, is still remembered.
+    pub(crate) fn remembers(&self, address: PathAddress) -> bool {
+        self.previous.is_some_and(|previous| previous.address() == address)
+            || self.elsewhere.iter().any(|elsewhere| elsewhere.remote == address.remote)
+            || self.holds(address)
     }
 
     /// The peer migrated: a non-probing packet with the highest number so far came from another address, for the
@@ -254,7 +344,7 @@ impl Paths {
     ) -> bool {
         let old = self.current;
         let generation = old.generation.saturating_add(1);
-        let returns = self.previous.filter(|previous| previous.remote == arrival.remote);
+        let returns = self.previous.filter(|previous| previous.address() == arrival.address());
         self.current = Path::new(arrival, local_id, generation, returns.is_some());
         if let Some(elsewhere) = self.take_elsewhere(arrival.remote) {
             self.current.received = elsewhere.received;
@@ -317,14 +407,18 @@ impl Paths {
     /// Whether a PATH_CHALLENGE or a PATH_RESPONSE is to be sent on the current path.
     pub(crate) fn has_frames_pending(&self) -> bool {
         self.validation.as_ref().is_some_and(Validation::is_challenge_pending)
-            || self.responses.iter().any(|response| response.arrival.remote == self.current.remote)
+            || self.responses.iter().any(|response| self.is_on_current(response))
+    }
+
+    fn is_on_current(&self, response: &Response) -> bool {
+        response.arrival.address() == self.current.address()
     }
 
     /// Writes the PATH_CHALLENGE and PATH_RESPONSE frames of the current path.
     pub(crate) fn write_frames(&mut self, now: Timestamp, contents: &mut PacketContents<'_, '_>) {
         self.pads_current = false;
-        let remote = self.current.remote;
-        let is_ours = |response: &Response| response.arrival.remote == remote;
+        let address = self.current.address();
+        let is_ours = |response: &Response| response.arrival.address() == address;
         while let Some(position) = self.responses.iter().position(is_ours) {
             let Some(response) = self.responses.get(position).copied() else { break };
             let frame = Frame::PathResponse(frame::PathResponse { data: response.data });
@@ -363,19 +457,18 @@ impl Paths {
 
     /// Whether a datagram is to be sent to another address than the current path's.
     pub(crate) fn has_pending_off_path(&self) -> bool {
-        let remote = self.current.remote;
-        self.responses.iter().any(|response| response.arrival.remote != remote)
+        self.responses.iter().any(|response| !self.is_on_current(response))
             || self.previous.is_some() && self.previous_challenge.is_some()
     }
 
     /// The datagram to send to another address than the current path's, if there is one.
     pub(crate) fn next_off_path(&mut self) -> Option<OffPathProbe> {
-        let remote = self.current.remote;
-        let is_elsewhere = |response: &Response| response.arrival.remote != remote;
+        let current = self.current.address();
+        let is_elsewhere = |response: &Response| response.arrival.address() != current;
         if let Some(position) = self.responses.iter().position(is_elsewhere) {
             let response = self.responses.remove(position)?;
             return Some(OffPathProbe {
-                remote: response.arrival.remote,
+                address: response.arrival.address(),
                 local_ip: response.arrival.local_ip,
                 frame: ProbeFrame::Response(response.data),
                 credit: self.credit_elsewhere(response.arrival.remote),
@@ -385,7 +478,7 @@ impl Paths {
         let previous = self.previous?;
         let data = self.previous_challenge.take()?;
         Some(OffPathProbe {
-            remote: previous.remote,
+            address: previous.address(),
             local_ip: previous.local_ip,
             frame: ProbeFrame::Challenge(data),
             credit: u64::MAX,
@@ -395,7 +488,8 @@ impl Paths {
 
     /// When [`on_deadline`](Self::on_deadline) is due.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
-        self.validation.as_ref().map(Validation::deadline)
+        let current = self.validation.as_ref().map(Validation::deadline);
+        current.into_iter().chain(self.candidate_deadline()).min()
     }
 
     /// Sends the challenge again, or abandons the path.

@@ -2,6 +2,7 @@ use clearway_wire::{Reader, Writer};
 use proptest::prelude::*;
 
 use super::*;
+use crate::ecn::EcnCodepoint;
 
 fn at(milliseconds: u64) -> Timestamp {
     Timestamp::from_origin(Duration::from_millis(milliseconds))
@@ -12,17 +13,24 @@ fn remote(number: u16) -> SocketAddr {
 }
 
 fn from(number: u16) -> Arrival {
-    Arrival { remote: remote(number), local_ip: None }
+    Arrival {
+        remote: remote(number),
+        socket: SocketIndex::default(),
+        local_ip: None,
+        ecn: EcnCodepoint::NotEct,
+    }
 }
 
 fn local_id() -> ConnectionId {
     ConnectionId::new(&[1; 8]).unwrap()
 }
 
+const MTU: MtuConfig = MtuConfig { initial: 1200, maximum: 1200, is_enabled: false };
+
 const PTO: Duration = Duration::from_millis(100);
 
 fn paths(is_validated: bool) -> (Paths, Random) {
-    (Paths::new(from(1), local_id(), is_validated), Random::from_number(1))
+    (Paths::new(from(1), local_id(), is_validated, MTU), Random::from_number(1))
 }
 
 /// The peer was at address 1, validated, and is now at 2, from which `bytes` were received.
@@ -128,7 +136,7 @@ fn an_answer_to_a_challenge_of_a_path_in_between_validates_nothing() {
 fn the_old_address_is_challenged_as_well() {
     let (mut paths, _) = moved(100);
     let probe = paths.next_off_path().unwrap();
-    assert_eq!((probe.remote, probe.credit), (remote(1), u64::MAX));
+    assert_eq!((probe.address.remote, probe.credit), (remote(1), u64::MAX));
     assert!(matches!(probe.frame, ProbeFrame::Challenge(_)));
     assert!(paths.next_off_path().is_none());
 }
@@ -252,7 +260,7 @@ fn a_response_goes_back_the_way_the_challenge_came() {
     paths.on_challenge(from(2), local_id(), [2; 8]);
     assert_eq!(written(&mut paths, at(0)), [([1; 8], false)]);
     let probe = paths.next_off_path().unwrap();
-    assert_eq!((probe.remote, probe.credit), (remote(2), 150));
+    assert_eq!((probe.address.remote, probe.credit), (remote(2), 150));
     assert!(matches!(probe.frame, ProbeFrame::Response(data) if data == [2; 8]));
 }
 
@@ -268,7 +276,7 @@ fn all_responses_to_an_address_share_its_credit() {
     while let Some(probe) = paths.next_off_path() {
         let size = probe.credit.min(1200);
         sent += size;
-        paths.on_sent_off_path(probe.remote, size);
+        paths.on_sent_off_path(probe.address.remote, size);
     }
     assert_eq!(sent, 1200);
 }
@@ -331,9 +339,9 @@ proptest! {
                 _ => {
                     if let Some(probe) = paths.next_off_path() {
                         let bytes = probe.credit.min(1200);
-                        paths.on_sent_off_path(probe.remote, bytes);
+                        paths.on_sent_off_path(probe.address.remote, bytes);
                         if probe.credit != u64::MAX {
-                            sent[usize::from(probe.remote.port() - 1000)] += bytes;
+                            sent[usize::from(probe.address.remote.port() - 1000)] += bytes;
                         }
                     }
                 }

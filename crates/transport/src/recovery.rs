@@ -2,9 +2,12 @@
 //!
 //! [`Recovery`] is the only part that changes the bytes in flight. Each module in this folder has one subject: `ledger` and
 //! `sent_space` the packets, `rtt` the round-trip time, `reordering` the loss thresholds, `pto` the probe timer,
-//! `persistent` persistent congestion. The methods are in `send`, `acknowledge`, `loss` and `timers`.
+//! `persistent` persistent congestion, `black_hole` a path that lost its MTU, `ecn` marks. The methods are in `send`,
+//! `acknowledge`, `loss` and `timers`.
 
 mod acknowledge;
+mod black_hole;
+mod ecn;
 mod ledger;
 mod loss;
 mod persistent;
@@ -29,6 +32,8 @@ use clearway_congestion::{
 use clearway_units::{Random, Timestamp};
 use clearway_wire::PacketNumber;
 
+use self::black_hole::BlackHole;
+use self::ecn::Ecn;
 use self::ledger::Ledger;
 use self::persistent::PersistentCongestion;
 use self::pto::ProbeTimer;
@@ -55,12 +60,16 @@ pub(crate) struct RecoveryConfig {
     pub(crate) packet_threshold: u64,
     /// Whether packet numbers are skipped at random (RFC 9000 §21.4).
     pub(crate) skip_packet_numbers: bool,
-    /// The largest UDP payload that is sent, in bytes.
+    /// The largest UDP payload that is sent at first, in bytes.
     pub(crate) max_datagram_size: u64,
+    /// The largest UDP payload that every path carries, in bytes.
+    pub(crate) base_datagram_size: u64,
     /// The initial congestion window, in bytes; `None` for that of RFC 9002 §7.2.
     pub(crate) initial_window: Option<u64>,
     /// The largest congestion window, in bytes.
     pub(crate) maximum_window: u64,
+    /// Whether packets are marked with ECN where the path supports it.
+    pub(crate) ecn: bool,
 }
 
 impl RecoveryConfig {
@@ -86,6 +95,7 @@ pub(crate) struct Recovery {
     random: Random,
     ledger: Ledger,
     path: PathState,
+    ecn: Ecn,
     timer: ProbeTimer,
     /// When a packet of each space will be lost by the time threshold.
     loss_times: PerSpace<Option<Timestamp>>,
@@ -116,6 +126,9 @@ struct PathState {
     rounds: Rounds,
     limitation: Limitation,
     persistent: PersistentCongestion,
+    black_hole: BlackHole,
+    /// A black hole was found that was not [asked for](Recovery::take_black_hole) yet.
+    is_black_hole: bool,
     largest_acknowledged: Option<SendIndex>,
     last_rate_sample: Option<RateSample>,
     /// The event in which the controller last reduced its window.
@@ -148,13 +161,15 @@ impl Recovery {
         let parameters = config.controller_parameters(config.max_datagram_size, &mut random);
         let reordering = Reordering::new(config.packet_threshold);
         let next = ledger.next_index();
-        let path = PathState::new(now, &*factory, &parameters, rtt, reordering, next, 0);
+        let loss = (reordering, BlackHole::new(config.base_datagram_size));
+        let path = PathState::new(now, &*factory, &parameters, rtt, loss, next, 0);
         let mut recovery = Self {
             config,
             factory,
             random,
             ledger,
             path,
+            ecn: Ecn::new(config.ecn),
             timer: ProbeTimer::new(now),
             loss_times: PerSpace::default(),
             next_skip: u64::MAX,
@@ -208,6 +223,21 @@ impl Recovery {
         core::mem::swap(into, &mut self.lost_packets);
     }
 
+    /// Whether the path was found to carry no large packets any more, since this was last asked (RFC 8899 §4.3).
+    pub(crate) fn take_black_hole(&mut self) -> bool {
+        core::mem::take(&mut self.path.is_black_hole)
+    }
+
+    /// The largest datagram of the path is now one of `bytes` (RFC 9002 §7.2). The window stays as it is, in bytes, as far
+    /// as it is at least the controller's minimum (RFC 8899 §3, item 7).
+    pub(crate) fn set_max_datagram_size(&mut self, now: Timestamp, bytes: u64) {
+        if self.max_datagram_size != bytes {
+            self.max_datagram_size = bytes;
+            self.path.pacer.set_max_datagram_size(now, bytes);
+            self.path.controller.on_max_datagram_size(bytes);
+        }
+    }
+
     /// Whether no ack-eliciting packet of `space` waits to be acknowledged.
     pub(crate) fn is_nothing_outstanding(&self, space: SpaceId) -> bool {
         !self.ledger.space(space).awaits_acknowledgement()
@@ -220,7 +250,7 @@ impl PathState {
         factory: &dyn ControllerFactory,
         parameters: &ControllerParameters,
         rtt: Rtt,
-        reordering: Reordering,
+        (reordering, black_hole): (Reordering, BlackHole),
         next: SendIndex,
         event: u64,
     ) -> Self {
@@ -233,6 +263,8 @@ impl PathState {
             rounds: Rounds::new(next),
             limitation: Limitation::default(),
             persistent: PersistentCongestion::new(),
+            black_hole,
+            is_black_hole: false,
             largest_acknowledged: None,
             last_rate_sample: None,
             episode_began: event,

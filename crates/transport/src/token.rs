@@ -1,5 +1,14 @@
 use clearway_wire::{Direction, PacketNumber, StreamId};
 
+/// A probe of the path's MTU, so that its acknowledgement shows which size passed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct MtuProbe {
+    /// The size of the datagram, in bytes.
+    pub(crate) size: u16,
+    /// The search that sent it. What is known of the path begins anew with another path and after a black hole.
+    pub(crate) epoch: u32,
+}
+
 /// The record of a sent frame in the ledger. It suffices to decide what to do when the packet that carried the frame is
 /// acknowledged or lost (law 10). Packets themselves are never kept or cloned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,4 +46,6 @@ pub(crate) enum Token {
     HandshakeDone,
     /// An unreliable datagram of this many bytes.
     Datagram { length: u64 },
+    /// The PING of a probe of the path's MTU.
+    MtuProbe(MtuProbe),
 }

@@ -183,7 +183,7 @@ fn version_negotiation(pair: &mut Pair, versions: &[Version]) -> Vec<u8> {
     packet
 }
 
-const UNKNOWN: Version = Version(0x6b33_43cf);
+const UNKNOWN: Version = Version(0x1234_5678);
 
 /// §6.2.
 #[test]

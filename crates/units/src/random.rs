@@ -35,6 +35,14 @@ impl Random {
         Self::from_seed(seed)
     }
 
+    /// An independent source, determined by the seed of this one and by `stream`. It takes no numbers from this one, so
+    /// that what this one gives does not depend on whether there is a branch. The seed's own stream is 0.
+    pub fn branch(&self, stream: u64) -> Self {
+        let mut branch = ChaCha12Rng::from_seed(self.0.get_seed());
+        branch.set_stream(stream);
+        Self(branch)
+    }
+
     /// Fills `bytes`.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
@@ -76,5 +84,24 @@ impl Random {
     /// `true` with `probability`.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.fraction() < probability
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_depends_on_the_seed_and_takes_nothing() {
+        let mut random = Random::from_number(7);
+        let mut untouched = Random::from_number(7);
+        let mut early = random.branch(1);
+        assert_eq!(random.array::<100>(), untouched.array::<100>());
+        let numbers = early.array::<32>();
+        assert_eq!(random.branch(1).array::<32>(), numbers, "wherever the source is");
+        assert_ne!(random.branch(2).array::<32>(), numbers);
+        assert_ne!(Random::from_number(8).branch(1).array::<32>(), numbers);
+        assert_ne!(Random::from_number(7).array::<32>(), numbers);
+        assert_eq!(random.clone().branch(1).array::<32>(), numbers);
     }
 }

@@ -2,7 +2,7 @@ use core::fmt;
 
 use crate::VarInt;
 
-/// A transport error code (RFC 9000 §20.1).
+/// A transport error code (RFC 9000 §20.1, RFC 9368 §10.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransportErrorCode(pub VarInt);
 
@@ -41,6 +41,8 @@ impl TransportErrorCode {
     pub const AEAD_LIMIT_REACHED: Self = Self::from_u32(0x0f);
     /// The network path cannot carry QUIC.
     pub const NO_VIABLE_PATH: Self = Self::from_u32(0x10);
+    /// The peer's version information does not fit the versions of its packets, or shows a downgrade (RFC 9368 §4).
+    pub const VERSION_NEGOTIATION_ERROR: Self = Self::from_u32(0x11);
     /// The first of the 256 codes that carry a TLS alert.
     pub const CRYPTO_ERROR: Self = Self::from_u32(Self::CRYPTO_BASE);
 
@@ -81,6 +83,7 @@ impl TransportErrorCode {
             Self::KEY_UPDATE_ERROR => "KEY_UPDATE_ERROR",
             Self::AEAD_LIMIT_REACHED => "AEAD_LIMIT_REACHED",
             Self::NO_VIABLE_PATH => "NO_VIABLE_PATH",
+            Self::VERSION_NEGOTIATION_ERROR => "VERSION_NEGOTIATION_ERROR",
             _ => return None,
         })
     }
@@ -128,11 +131,12 @@ mod tests {
             "KEY_UPDATE_ERROR",
             "AEAD_LIMIT_REACHED",
             "NO_VIABLE_PATH",
+            "VERSION_NEGOTIATION_ERROR",
         ];
         for (code, name) in names.into_iter().enumerate() {
             assert_eq!(TransportErrorCode(VarInt::from_u32(code as u32)).to_string(), name);
         }
-        assert_eq!(TransportErrorCode(VarInt::from_u32(0x11)).to_string(), "0x11");
+        assert_eq!(TransportErrorCode(VarInt::from_u32(0x12)).to_string(), "0x12");
         assert_eq!(TransportErrorCode(VarInt::from_u32(0x200)).to_string(), "0x200");
     }
 

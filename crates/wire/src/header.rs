@@ -1,4 +1,5 @@
-//! Packet headers: what all versions of QUIC share (RFC 8999) and those of version 1 (RFC 9000 §17).
+//! Packet headers: what all versions of QUIC share (RFC 8999), those of version 1 (RFC 9000 §17) and of version 2
+//! (RFC 9369).
 //!
 //! A receiver calls [`ProtectedHeader::decode`] on the rest of a datagram, takes as many bytes as the
 //! packet has, and, once header protection is removed, reads the first byte with the functions of
@@ -7,6 +8,7 @@
 
 mod invariant;
 mod long;
+mod long_type;
 mod protected;
 mod retry;
 mod short;
@@ -30,10 +32,16 @@ pub const fn is_long(first_byte: u8) -> bool {
     first_byte & LONG_FORM != 0
 }
 
-/// Whether the fixed bit is set. A version 1 packet without it must be discarded (RFC 9000 §17.2),
-/// unless greasing the bit was negotiated (RFC 9287).
+/// Whether the fixed bit is set, which RFC 9287 calls the QUIC bit. A packet without it must be discarded
+/// (RFC 9000 §17.2), unless its receiver has sent grease_quic_bit.
 pub const fn has_fixed_bit(first_byte: u8) -> bool {
     first_byte & FIXED_BIT != 0
+}
+
+/// The first byte with the fixed bit cleared, for a packet to a peer that has sent grease_quic_bit (RFC 9287 §3.1).
+/// Neither header protection nor the length of the header depends on the bit; packet protection covers it.
+pub const fn without_fixed_bit(first_byte: u8) -> u8 {
+    first_byte & !FIXED_BIT
 }
 
 /// The latency spin bit of a short header (RFC 9000 §17.4). Not protected.
@@ -83,6 +91,7 @@ mod tests {
     #[test]
     fn bits_of_a_short_header() {
         assert!(spin_bit(0x60) && key_phase(0x44) && !has_fixed_bit(0x3f));
+        assert_eq!((without_fixed_bit(0xff), without_fixed_bit(0x3f)), (0xbf, 0x3f));
         assert_eq!(packet_number_len(0x40), 1);
         assert!(!reserved_bits_are_zero(0x48) && !reserved_bits_are_zero(0x50));
         assert!(reserved_bits_are_zero(0x67));

@@ -48,6 +48,6 @@ pub use frame::Frame;
 pub use packet_number::PacketNumber;
 pub use packet_type::{LongPacketType, PacketType};
 pub use stream_id::{Direction, Initiator, StreamId};
-pub use transport_parameters::{PreferredAddress, TransportParameters};
+pub use transport_parameters::{PreferredAddress, TransportParameters, VersionInformation};
 pub use varint::VarInt;
 pub use version::Version;

@@ -3,10 +3,12 @@ use crate::{ConnectionId, DecodeError, Initiator, ResetToken, VarInt};
 mod decode;
 mod encode;
 mod preferred_address;
+mod version_information;
 
 pub use preferred_address::PreferredAddress;
+pub use version_information::VersionInformation;
 
-/// Transport parameters (RFC 9000 §18.2 and RFC 9221 §3), with the RFC's names.
+/// Transport parameters (RFC 9000 §18.2, RFC 9221 §3, RFC 9287 §3 and RFC 9368 §3), with the RFCs' names.
 ///
 /// The default value of a field is the meaning of an absent parameter.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,6 +51,10 @@ pub struct TransportParameters {
     /// The largest DATAGRAM frame in bytes, type and length included, that its sender is willing to
     /// receive; 0 for none (RFC 9221 §3).
     pub max_datagram_frame_size: VarInt,
+    /// The versions that the sender has chosen and offers (RFC 9368 §3).
+    pub version_information: Option<VersionInformation>,
+    /// Whether its sender accepts packets whose fixed bit is cleared (RFC 9287 §3).
+    pub grease_quic_bit: bool,
 }
 
 impl TransportParameters {
@@ -69,12 +75,14 @@ impl TransportParameters {
     const ACTIVE_CONNECTION_ID_LIMIT: u64 = 0x0e;
     const INITIAL_SOURCE_CONNECTION_ID: u64 = 0x0f;
     const RETRY_SOURCE_CONNECTION_ID: u64 = 0x10;
+    const VERSION_INFORMATION: u64 = 0x11;
     const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
+    const GREASE_QUIC_BIT: u64 = 0x2ab2;
 
     /// Reads the transport parameters that `from` sent. Unknown ones are ignored (§7.4.2).
     ///
     /// # Errors
-    /// Each is a connection error of type TRANSPORT_PARAMETER_ERROR: a value that §18.2 forbids, a
+    /// Each is a connection error of type TRANSPORT_PARAMETER_ERROR: a value that its RFC forbids, a
     /// parameter that only a server may send, a length that does not match, or a known parameter that
     /// appears twice.
     pub fn decode(bytes: &[u8], from: Initiator) -> Result<Self, DecodeError> {
@@ -109,6 +117,8 @@ impl Default for TransportParameters {
             initial_source_connection_id: None,
             retry_source_connection_id: None,
             max_datagram_frame_size: VarInt::ZERO,
+            version_information: None,
+            grease_quic_bit: false,
         }
     }
 }

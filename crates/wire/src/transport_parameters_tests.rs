@@ -4,6 +4,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
+use crate::Version;
 use crate::strategies::{bytes, connection_id, hex, reset_token, varint};
 
 fn from_server(text: &str) -> Result<TransportParameters, DecodeError> {
@@ -106,13 +107,15 @@ fn a_parameter_twice() {
     assert_eq!(from_server("0101 05 0101 05"), twice(0x01));
     assert_eq!(from_server("0c00 0101 05 0c00"), twice(0x0c));
     assert_eq!(from_server("2001 05 2001 06"), twice(0x20));
+    assert_eq!(from_server("1104 00000001 1104 00000001"), twice(0x11));
+    assert_eq!(from_server("6ab200 3f00 3f00 6ab200"), twice(0x2ab2));
     // The identifier in another encoding is the same identifier.
     assert_eq!(from_server("0101 05 400101 05"), twice(0x01));
 }
 
 #[test]
 fn unknown_parameters_are_ignored() {
-    let parameters = from_server("1b03 010203 0101 05 4040 00 ffffffffffffffff 01 00 3f00 1100");
+    let parameters = from_server("1b03 010203 0101 05 4040 00 ffffffffffffffff 01 00 3f00 1200");
     assert_eq!(parameters.unwrap().max_idle_timeout.get(), 5);
 }
 
@@ -182,6 +185,67 @@ fn grease_comes_last_and_is_ignored() {
     assert_eq!(decoded, Ok(parameters));
 }
 
+#[test]
+fn version_information_on_the_wire() {
+    let parameters = from_server("110c 6b3343cf 00000001 6b3343cf").unwrap();
+    let expected =
+        VersionInformation { chosen: Version::V2, available: vec![Version::V1, Version::V2] };
+    assert_eq!(parameters.version_information, Some(expected));
+    assert_eq!(encoded(&parameters), hex("110c 6b3343cf 00000001 6b3343cf"));
+    // A server may be about to remove the version that it has chosen, and that may be the only one.
+    let parameters = from_server("1104 6b3343cf").unwrap();
+    let expected = VersionInformation { chosen: Version::V2, available: Vec::new() };
+    assert_eq!(parameters.version_information, Some(expected));
+    assert_eq!(from_server("").unwrap().version_information, None);
+}
+
+/// RFC 9368 §4.
+#[test]
+fn version_information_that_cannot_be_parsed() {
+    let from = |text: &str, from| TransportParameters::decode(&hex(text), from);
+    for initiator in [Initiator::Client, Initiator::Server] {
+        let short = Err(DecodeError::Truncated { field: "version_information" });
+        assert_eq!(from("1100", initiator), short);
+        for text in ["1103 000000", "1105 0000000100", "110b 00000001 00000001 000000"] {
+            assert_eq!(
+                from(text, initiator),
+                invalid("version_information", "ends inside a version")
+            );
+        }
+        for text in ["1108 00000000 00000001", "110c 00000001 00000001 00000000"] {
+            assert_eq!(from(text, initiator), invalid("version_information", "contains version 0"));
+        }
+    }
+    let unlisted = "110c 00000001 6b3343cf 1a2a3a4a";
+    let problem = "does not list the version that it chooses";
+    assert_eq!(from(unlisted, Initiator::Client), invalid("version_information", problem));
+    assert!(from(unlisted, Initiator::Server).is_ok());
+}
+
+#[test]
+fn more_versions_than_are_kept() {
+    let list =
+        |count: usize| format!("11 {:04x} {}", 0x4000 | (4 * count), "00000001".repeat(count));
+    assert!(from_server(&list(65)).is_ok());
+    let too_many = invalid("version_information", "lists more than 64 versions");
+    assert_eq!(from_server(&list(66)), too_many);
+}
+
+/// RFC 9287 §3.
+#[test]
+fn grease_quic_bit_on_the_wire() {
+    let parameters = from_server("6ab2 00").unwrap();
+    assert!(parameters.grease_quic_bit);
+    assert_eq!(encoded(&parameters), hex("6ab2 00"));
+    assert_eq!(from_server("6ab2 01 00"), invalid("grease_quic_bit", LONG));
+}
+
+fn version_information() -> impl Strategy<Value = VersionInformation> {
+    let version = || (1..u32::MAX).prop_map(Version);
+    (version(), proptest::collection::vec(version(), 0..=VersionInformation::MAX_AVAILABLE))
+        .prop_map(|(chosen, available)| VersionInformation { chosen, available })
+}
+
 fn preferred_address() -> impl Strategy<Value = PreferredAddress> {
     (option::of(any::<([u8; 4], u16)>()), option::of(any::<([u8; 16], u16)>()))
         .prop_flat_map(|addresses| (Just(addresses), connection_id(), reset_token()))
@@ -202,8 +266,9 @@ fn parameters() -> impl Strategy<Value = TransportParameters> {
     let ids =
         (option::of(connection_id()), option::of(connection_id()), option::of(connection_id()));
     let server = (option::of(reset_token()), option::of(preferred_address()));
-    (integers, streams, limited, ids, server).prop_map(
-        |(integers, streams, limited, ids, server)| {
+    let versions = (option::of(version_information()), any::<bool>());
+    (integers, streams, limited, ids, server, versions).prop_map(
+        |(integers, streams, limited, ids, server, versions)| {
             let without_id = ids.1.is_some_and(|id| id.is_empty());
             TransportParameters {
                 original_destination_connection_id: ids.0,
@@ -224,6 +289,8 @@ fn parameters() -> impl Strategy<Value = TransportParameters> {
                 initial_source_connection_id: ids.1,
                 retry_source_connection_id: ids.2,
                 max_datagram_frame_size: integers[5],
+                version_information: versions.0,
+                grease_quic_bit: versions.1,
             }
         },
     )

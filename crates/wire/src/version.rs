@@ -9,6 +9,20 @@ impl Version {
     pub const NEGOTIATION: Self = Self(0);
     /// QUIC version 1, RFC 9000.
     pub const V1: Self = Self(1);
+    /// QUIC version 2, RFC 9369.
+    pub const V2: Self = Self(0x6b33_43cf);
+    /// The versions whose packets this crate reads and writes.
+    pub const KNOWN: [Self; 2] = [Self::V1, Self::V2];
+
+    /// A version of the form 0x?a?a?a?a, whose other bits are those of `bits`.
+    pub const fn reserved(bits: u32) -> Self {
+        Self(bits & 0xf0f0_f0f0 | 0x0a0a_0a0a)
+    }
+
+    /// Whether this crate reads and writes packets of the version.
+    pub const fn is_known(self) -> bool {
+        self.0 == Self::V1.0 || self.0 == Self::V2.0
+    }
 
     /// Whether the version has the form 0x?a?a?a?a: never a real version, but reserved to exercise
     /// version negotiation (RFC 9000 §6.3).
@@ -40,6 +54,19 @@ mod tests {
         }
         for version in [0, 1, 0x0a0a_0a0b, 0x1a2a_3a40, 0x6b33_43cf] {
             assert!(!Version(version).is_reserved());
+        }
+        for bits in [0, u32::MAX, 0x1234_5678] {
+            assert!(Version::reserved(bits).is_reserved());
+        }
+        assert_eq!(Version::reserved(0x1234_5678), Version(0x1a3a_5a7a));
+    }
+
+    #[test]
+    fn known_versions() {
+        assert!(Version::KNOWN.into_iter().all(Version::is_known));
+        assert_eq!(Version::V2, Version(0x6b33_43cf));
+        for version in [Version::NEGOTIATION, Version(2), Version(0x709a_50c4)] {
+            assert!(!version.is_known());
         }
     }
 

@@ -32,14 +32,24 @@ func zeroLength(path string) (int64, bool) {
 
 func main() {
 	os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
-	err := errors.New("usage: quic-go server|client OPTIONS")
+	err := errors.New("usage: quic-go server|client|handshakes|handshakes-server|interop OPTIONS")
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "server":
 			err = serve(os.Args[2:])
 		case "client":
 			err = download(os.Args[2:])
+		case "handshakes":
+			err = handshakes(os.Args[2:])
+		case "handshakes-server":
+			// Go's TLS prefers X25519MLKEM768.
+			err = serve(os.Args[2:])
+		case "interop":
+			err = interop()
 		}
+	}
+	if errors.Is(err, errUnsupported) {
+		os.Exit(127)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "quic-go:", err)

@@ -89,7 +89,7 @@ impl Peer {
         command.args(["server", "--listen", "127.0.0.1:0", "--root", &workspace.text("root")]);
         command.args(["--cert", &workspace.text("cert.pem")]);
         command.args(["--key", &workspace.text("key.pem"), "--qlog", &workspace.text("qlog")]);
-        Server::start(command)
+        Server::start(&mut command)
     }
 
     pub(crate) fn get(&self, workspace: &Workspace, address: &str, output: &Path) {
@@ -110,16 +110,32 @@ fn clearway() -> Command {
 }
 
 pub(crate) fn clearway_serve(workspace: &Workspace) -> Server {
+    clearway_serve_with(workspace, &[])
+}
+
+/// A server with these options; its traces go to the folder `own`.
+pub(crate) fn clearway_serve_with(workspace: &Workspace, options: &[&str]) -> Server {
     let mut command = clearway();
     command.args(["serve", &workspace.text("root"), "--listen", "127.0.0.1:0"]);
     command.args(["--cert", &workspace.text("cert.pem")]);
-    command.args(["--key", &workspace.text("key.pem")]);
-    Server::start(command)
+    command.args(["--key", &workspace.text("key.pem"), "--qlog", &workspace.text("own")]);
+    Server::start(command.args(options))
 }
 
 pub(crate) fn clearway_get(workspace: &Workspace, address: &str, output: &Path) {
+    clearway_get_with(workspace, address, output, &[]);
+}
+
+/// Downloads with these options; the trace goes to the folder `own`.
+pub(crate) fn clearway_get_with(
+    workspace: &Workspace,
+    address: &str,
+    output: &Path,
+    options: &[&str],
+) {
     let mut command = clearway();
     command.args(["get", "--ca", &workspace.text("cert.pem"), "--connect", address]);
+    command.args(["--qlog", &workspace.text("own")]).args(options);
     command.arg("--output").arg(output).arg(url(address));
     succeed(command);
 }
@@ -130,7 +146,18 @@ pub(crate) fn clearway_link(address: &str, conditions: &[&str]) -> Server {
     command.args(["link", "--listen", "127.0.0.1:0", "--to", address]).args(conditions);
     // The program prints its report on standard output when it ends.
     command.stdout(Stdio::null()).stderr(Stdio::piped());
-    Server::await_address(command, |child| child.stderr.take().map(|it| Box::new(it) as _))
+    Server::await_address(&mut command, |child| child.stderr.take().map(|it| Box::new(it) as _))
+}
+
+/// The version of QUIC in which the last connection of `clearway` went on, as its trace says.
+pub(crate) fn version_used(workspace: &Workspace) -> String {
+    const FIELD: &str = "\"chosen_version\":\"";
+    let folder = workspace.path("own");
+    let logs = fs::read_dir(&folder).expect("a folder of traces");
+    let log = logs.map(|log| log.expect("a trace").path()).max().expect("a trace");
+    let text = fs::read_to_string(log).expect("a trace");
+    let chosen = text.rsplit_once(FIELD).expect("a version was chosen").1;
+    chosen.split('"').next().unwrap_or_default().to_owned()
 }
 
 /// The output of `clearway view --findings` for the traces that a peer wrote, of which there has to be at least one.
@@ -165,14 +192,14 @@ fn succeed(mut command: Command) {
 }
 
 impl Server {
-    fn start(mut command: Command) -> Self {
+    fn start(command: &mut Command) -> Self {
         command.stdout(Stdio::piped());
         Self::await_address(command, |child| child.stdout.take().map(|it| Box::new(it) as _))
     }
 
     /// Starts `command` and waits for the line of its output with the address that it listens on.
     fn await_address(
-        mut command: Command,
+        command: &mut Command,
         output: impl FnOnce(&mut Child) -> Option<Box<dyn Read>>,
     ) -> Self {
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));

@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use bytes::{BufMut, Bytes, BytesMut};
 use clearway_http3::{Config, Connection, ReadEnd, Role, Transport, WriteError};
 use clearway_units::Random;
+use http::Response;
 
 use super::{Attack, KIB, MIB, Target};
 use crate::scene::Scene;
 
 /// The transport's limit on streams of each kind.
-const STREAMS: u64 = 100;
+pub(super) const STREAMS: u64 = 100;
 
 pub(super) fn attacks() -> Vec<Attack> {
     let on =
@@ -68,7 +69,12 @@ struct Link {
     stream: u64,
     data: Option<Bytes>,
     is_reset: bool,
+    /// The stream ends after the data.
+    is_finished: bool,
     opened: u64,
+    /// Whether the peer's flow control lets nothing be sent.
+    is_blocked: bool,
+    datagram: Option<Bytes>,
 }
 
 impl Link {
@@ -97,7 +103,11 @@ impl Transport for Link {
     }
 
     fn write(&mut self, _: u64, data: Bytes) -> Result<usize, WriteError> {
-        Ok(data.len())
+        Ok(if self.is_blocked { 0 } else { data.len() })
+    }
+
+    fn receive_datagram(&mut self) -> Option<Bytes> {
+        self.datagram.take()
     }
 
     fn finish(&mut self, _: u64) -> Result<(), WriteError> {
@@ -112,30 +122,45 @@ impl Transport for Link {
         if self.is_reset && self.stream == stream {
             return Err(ReadEnd::Reset(0x10c));
         }
-        Ok(self.take(stream, max))
+        match self.take(stream, max) {
+            None if self.is_finished && self.stream == stream => Err(ReadEnd::Finished),
+            data => Ok(data),
+        }
     }
 
     fn close(&mut self, _: u64, _: &str) {}
 }
 
 /// A server, and the client that attacks it.
-struct Server {
+pub(super) struct Server {
     connection: Connection,
     link: Link,
 }
 
 impl Server {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
+        Self::with(Config::default())
+    }
+
+    pub(super) fn with(config: Config) -> Self {
         let mut random = Random::from_number(1);
-        let mut connection = Connection::new(Role::Server, Config::default(), &mut random);
-        let arrived = [VecDeque::new(), VecDeque::new()];
-        let mut link = Link { arrived, stream: 0, data: None, is_reset: false, opened: 0 };
+        let mut connection = Connection::new(Role::Server, config, &mut random);
+        let mut link = Link {
+            arrived: [VecDeque::new(), VecDeque::new()],
+            stream: 0,
+            data: None,
+            is_reset: false,
+            is_finished: false,
+            opened: 0,
+            is_blocked: false,
+            datagram: None,
+        };
         connection.on_streams_available(&mut link);
         Self { connection, link }
     }
 
     /// The client opens a stream and sends `data` on it.
-    fn open(&mut self, stream: u64, data: Bytes) {
+    pub(super) fn open(&mut self, stream: u64, data: Bytes) {
         self.link.arrived[usize::from(stream & 2 != 0)].push_back(stream);
         (self.link.stream, self.link.data, self.link.is_reset) = (stream, Some(data), false);
         self.connection.on_streams_arrived(&mut self.link);
@@ -143,16 +168,43 @@ impl Server {
     }
 
     /// The client sends more data on a stream.
-    fn send(&mut self, stream: u64, data: Bytes) {
+    pub(super) fn send(&mut self, stream: u64, data: Bytes) {
         (self.link.stream, self.link.data, self.link.is_reset) = (stream, Some(data), false);
         self.connection.on_readable(&mut self.link, stream);
         self.drain();
     }
 
-    fn reset(&mut self, stream: u64) {
+    pub(super) fn reset(&mut self, stream: u64) {
         (self.link.stream, self.link.data, self.link.is_reset) = (stream, None, true);
         self.connection.on_readable(&mut self.link, stream);
         self.drain();
+    }
+
+    /// The client sends a whole request.
+    pub(super) fn request(&mut self, stream: u64, data: Bytes) {
+        self.link.is_finished = true;
+        self.open(stream, data);
+        self.link.is_finished = false;
+    }
+
+    /// From here on the transport takes nothing that the server writes.
+    pub(super) fn takes_nothing(&mut self) {
+        self.link.is_blocked = true;
+    }
+
+    /// The client sends an HTTP datagram.
+    pub(super) fn datagram(&mut self, data: Bytes) {
+        self.link.datagram = Some(data);
+        while self.connection.next_datagram(&mut self.link).is_some() {}
+    }
+
+    /// The server answers a request without content.
+    pub(super) fn answer(&mut self, stream: u64, response: &Response<()>) {
+        self.connection.send_response(&mut self.link, stream, response, true).expect("a request");
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.connection.is_closed()
     }
 
     fn drain(&mut self) {
@@ -168,14 +220,14 @@ fn frame_header(frame_type: u64, length: u64) -> BytesMut {
     bytes
 }
 
-fn frame(frame_type: u64, payload: &[u8]) -> Bytes {
+pub(super) fn frame(frame_type: u64, payload: &[u8]) -> Bytes {
     let mut bytes = frame_header(frame_type, payload.len() as u64);
     bytes.put_slice(payload);
     bytes.freeze()
 }
 
 /// GET https://a/ with indexed fields of the static table, and `:authority: a`.
-const GET: &[u8] = &[0, 0, 0xd1, 0xd7, 0xc1, 0x50, 1, b'a'];
+pub(super) const GET: &[u8] = &[0, 0, 0xd1, 0xd7, 0xc1, 0x50, 1, b'a'];
 
 fn endless_sections(_: &mut Scene) {
     let mut server = Server::new();

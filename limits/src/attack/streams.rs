@@ -8,6 +8,9 @@ use crate::scene::{Application, Scene};
 
 /// The connection's initial receive window. It does not grow, because nothing is read.
 const CONNECTION_WINDOW: u64 = MIB;
+/// The windows' maxima with the default settings.
+const LARGEST_CONNECTION_WINDOW: u64 = 48 * MIB;
+const LARGEST_STREAM_WINDOW: u64 = 32 * MIB;
 /// Memory of a stream in addition to its data: its two halves, its entries in tables, its events.
 const STREAM: u64 = 2 * KIB;
 /// The number of open streams of both directions.
@@ -36,6 +39,13 @@ pub(super) fn attacks() -> Vec<Attack> {
             drive: data,
             bound: 2 * CONNECTION_WINDOW + STREAMS * STREAM,
             because: "twice the connection's window, since chunks grow by doubling",
+        },
+        Attack {
+            name: "data that is not read any more",
+            target: on_server(Application::Reads),
+            drive: data_after_growth,
+            bound: 2 * LARGEST_CONNECTION_WINDOW + STREAMS * STREAM,
+            because: "twice the connection's largest window, since chunks grow by doubling",
         },
         Attack {
             name: "one byte on each stream, then reset",
@@ -111,6 +121,36 @@ fn data(scene: &mut Scene) {
         let id = stream(Direction::Bidirectional, index);
         scene.send(&[data_frame(id, 1_000 * place, &bytes, false)]);
     }
+}
+
+/// Makes the windows grow, by reporting again and again that they block although everything is read; then fills them.
+fn data_after_growth(scene: &mut Scene) {
+    let bytes = [7; 1_000];
+    let mut limits = [0, 1].map(|index| (stream(Direction::Bidirectional, index), 0));
+    for round in 0..20 {
+        for (id, sent) in &mut limits {
+            scene.send(&[data_frame(*id, *sent, &bytes, false)]);
+            *sent += 1_000;
+            let limit = varint(*sent);
+            scene.send(&[Frame::StreamDataBlocked(frame::StreamDataBlocked {
+                stream_id: *id,
+                limit,
+            })]);
+        }
+        scene
+            .send(&[Frame::DataBlocked(frame::DataBlocked { limit: varint(2_000 * (round + 1)) })]);
+        acknowledge_all(scene);
+    }
+    scene.set_application(Application::Idle);
+    let (mut left, [first, second]) = (LARGEST_CONNECTION_WINDOW, limits);
+    for (id, mut sent) in [first, second] {
+        let end = sent + LARGEST_STREAM_WINDOW;
+        while sent + 1_000 <= end && left >= 1_000 {
+            scene.send(&[data_frame(id, sent, &bytes, false)]);
+            (sent, left) = (sent + 1_000, left - 1_000);
+        }
+    }
+    assert!(!scene.is_closed(), "the windows have grown to their maxima");
 }
 
 /// A hundred times as many streams as may be open.

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use clearway_http3::{
-    Code, Connection as Http3, Event, QuicStreams, Role, SendError, StreamError, Transport,
+    Code, Connection as Http3, DatagramError, Event, QuicStreams, Role, SendError, StreamError,
+    Transport,
 };
 use clearway_transport::ConnectionError;
 use clearway_units::Timestamp;
@@ -50,11 +51,9 @@ impl Batch<'_> {
         while let Some(event) = self.http3.next_event() {
             match event {
                 Event::Request { stream, request } => {
-                    let key = self.state.face.all.insert(Exchange::incoming(
-                        stream,
-                        request,
-                        &self.state.face.totals,
-                    ));
+                    let mut exchange = Exchange::incoming(stream, request, &self.state.face.totals);
+                    exchange.priority = self.http3.priority(stream).unwrap_or_default();
+                    let key = self.state.face.all.insert(exchange);
                     self.state.face.by_stream.insert(stream, key);
                     self.state.face.incoming.push_back(key);
                     self.has_requests |=
@@ -78,7 +77,10 @@ impl Batch<'_> {
                     self.with(stream, |exchange, _| exchange.receive.trailers = Some(fields));
                 }
                 Event::Finished { stream } => {
-                    self.with(stream, |exchange, effects| exchange.receive.end(effects));
+                    self.with(stream, |exchange, effects| {
+                        exchange.receive.end(effects);
+                        exchange.datagrams.end(effects);
+                    });
                 }
                 Event::Writable { stream } => {
                     self.with(stream, |exchange, _| exchange.send.buffer.unblock());
@@ -91,11 +93,51 @@ impl Batch<'_> {
                 Event::Failed { stream, error } => self.on_failed(stream, error),
                 Event::GoAway { .. } => self.on_goaway(),
                 Event::Closed(error) => self.state.fail(Error::Protocol(error), self.effects),
-                Event::Settings(_) => {}
+                Event::Priority { stream } => {
+                    let priority = self.http3.priority(stream);
+                    self.with(stream, |exchange, _| {
+                        exchange.priority = priority.unwrap_or_default();
+                    });
+                }
+                _ => {}
             }
         }
         for stream in writable {
             self.by_stream(stream, Self::write);
+        }
+        self.receive_datagrams();
+    }
+
+    /// Passes received datagrams on to the tasks.
+    fn receive_datagrams(&mut self) {
+        while let Some((stream, data)) = self.http3.next_datagram(&mut self.streams) {
+            self.with(stream, |exchange, effects| exchange.datagrams.receive(data, effects));
+        }
+    }
+
+    /// Passes a task's datagrams to the transport, and tells the task what can be sent.
+    fn send_datagrams(&mut self, key: usize) {
+        let Some(exchange) = self.state.face.all.get_mut(key) else { return };
+        let Some(stream) = exchange.stream else { return };
+        let datagrams = &mut exchange.datagrams;
+        while let Some(data) = datagrams.outgoing.pop() {
+            match self.http3.send_datagram(&mut self.streams, stream, &data) {
+                // Datagrams are unreliable: one that is too large for the path or for the queue is lost.
+                Ok(()) | Err(DatagramError::TooLarge { .. } | DatagramError::QueueFull) => {}
+                Err(error) => datagrams.failed = Some(error),
+            }
+        }
+        datagrams.maximum = self.http3.max_datagram(&mut self.streams, stream).ok();
+    }
+
+    /// Changes the priority as a task has set it.
+    fn reprioritize(&mut self, key: usize) {
+        let Some(exchange) = self.state.face.all.get_mut(key) else { return };
+        let Some(stream) = exchange.stream else { return };
+        if let Some(priority) = exchange.wanted_priority.take() {
+            exchange.priority = priority;
+            // An exchange that has ended needs no priority.
+            let _ = self.http3.set_priority(&mut self.streams, stream, priority);
         }
     }
 
@@ -119,7 +161,7 @@ impl Batch<'_> {
     fn on_reset(&mut self, stream: u64, code: Code) {
         let Some(&key) = self.state.face.by_stream.get(&stream) else { return };
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
-        exchange.receive.fail(&Error::Reset(code), self.effects);
+        exchange.fail_receiving(&Error::Reset(code), self.effects);
         if exchange.is_queued {
             // No task has seen the request, and none will.
             exchange.is_queued = false;
@@ -135,7 +177,7 @@ impl Batch<'_> {
         let Some(&key) = self.state.face.by_stream.get(&stream) else { return };
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         exchange.send.fail(&error, self.effects);
-        exchange.receive.fail(&error, self.effects);
+        exchange.fail_receiving(&error, self.effects);
         if core::mem::take(&mut exchange.is_queued) {
             self.state.face.incoming.retain(|queued| *queued != key);
         }
@@ -156,7 +198,7 @@ impl Batch<'_> {
     fn give_up(&mut self, key: usize, error: &Error) {
         if let Some(exchange) = self.state.face.all.get_mut(key) {
             exchange.send.fail(error, self.effects);
-            exchange.receive.fail(error, self.effects);
+            exchange.fail_receiving(error, self.effects);
         }
         self.state.face.retire(key);
     }
@@ -172,6 +214,8 @@ impl Batch<'_> {
             match exchange.stream {
                 Some(_) => {
                     self.cancel(key);
+                    self.reprioritize(key);
+                    self.send_datagrams(key);
                     self.write(key);
                     self.read(key);
                 }
@@ -209,7 +253,7 @@ impl Batch<'_> {
         }
         if let Some(code) = exchange.receive.buffer.take_stop() {
             self.http3.stop(&mut self.streams, stream, Code::new(code.get()));
-            exchange.receive.fail(&Error::Cancelled, self.effects);
+            exchange.fail_receiving(&Error::Cancelled, self.effects);
         }
     }
 
@@ -223,7 +267,7 @@ impl Batch<'_> {
                 None => Ok(()),
             };
             match opened {
-                Err(SendError::StreamsBlocked) => return,
+                Err(SendError::StreamsBlocked | SendError::SettingsUnknown) => return,
                 Ok(()) => self.dequeue(),
                 Err(error) => {
                     self.dequeue();
@@ -253,6 +297,8 @@ impl Batch<'_> {
             self.undelivered.add(stream);
             exchange.send.end(SendState::Finished, self.effects);
         }
+        self.reprioritize(key);
+        self.send_datagrams(key);
         self.write(key);
         Ok(())
     }
@@ -294,7 +340,7 @@ impl Batch<'_> {
         self.http3.reset(&mut self.streams, stream, code);
         if self.http3.role() == Role::Client {
             self.http3.stop(&mut self.streams, stream, code);
-            exchange.receive.fail(&error, self.effects);
+            exchange.fail_receiving(&error, self.effects);
         }
     }
 
@@ -346,7 +392,7 @@ impl Batch<'_> {
     fn abandon_request(&mut self, stream: u64) {
         let is_unseen = self.http3.awaits_request(stream);
         let code = if is_unseen { Code::REQUEST_REJECTED } else { Code::REQUEST_CANCELLED };
-        self.with(stream, |exchange, effects| exchange.receive.fail(&Error::TimedOut, effects));
+        self.with(stream, |exchange, effects| exchange.fail_receiving(&Error::TimedOut, effects));
         if is_unseen {
             self.http3.reset(&mut self.streams, stream, code);
         }
@@ -383,9 +429,10 @@ impl Batch<'_> {
         if self.state.error.is_some() || !(face.is_finishing || face.is_released) {
             return;
         }
-        if face.is_finishing && !core::mem::replace(self.has_said_goaway, true) {
-            self.http3.goaway(&mut self.streams);
+        if face.is_finishing && !self.has_shut_down() {
+            return;
         }
+        let face = &self.state.face;
         let is_idle = self.http3.is_idle()
             && self.undelivered.is_empty()
             && face.waiting.is_empty()
@@ -394,6 +441,19 @@ impl Batch<'_> {
             self.http3.close(&mut self.streams, Code::NO_ERROR, "");
             self.state.fail(Error::Closed, self.effects);
         }
+    }
+
+    /// Tells the peer that the connection is shutting down, a server in two steps (RFC 9114 §5.2), and returns whether no
+    /// more requests can be accepted.
+    fn has_shut_down(&mut self) -> bool {
+        if !core::mem::replace(self.has_said_goaway, true) {
+            // Before the handshake is complete, no request can be in transit that was permitted.
+            match self.state.established.is_some() {
+                true => self.http3.shutdown(&mut self.streams),
+                false => self.http3.goaway(&mut self.streams),
+            }
+        }
+        self.http3.continue_shutdown(&mut self.streams)
     }
 
     pub(super) fn report_statistics(&mut self) {

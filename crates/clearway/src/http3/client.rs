@@ -3,18 +3,18 @@ use core::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use clearway_http3::{Code, Config};
+use clearway_http3::{Code, Config, Priority};
 use clearway_io::ApplicationFactory;
 use clearway_transport::Statistics;
 use clearway_units::Random;
 use clearway_wire::VarInt;
 use http::{Method, Request, Response};
 
-use super::driver::Driver;
+use super::driver::{Driver, supported};
 use super::exchanges::{Exchange, Shared};
 use super::recv_body::ReceiveEnd;
 use super::responder::announce_length;
-use super::{Body, Error, RecvBody, SendBody};
+use super::{Body, Datagrams, Error, RecvBody, SendBody};
 use crate::bridge::Signal;
 use crate::{ClientConfig, Endpoint};
 
@@ -62,6 +62,7 @@ impl Client {
         http3: Config,
     ) -> Result<Self, Error> {
         let seed = clearway_io::seed().map_err(|error| Error::NoSeed(Arc::new(error)))?;
+        let http3 = supported(http3, &config.transport);
         let shared = Shared::new(None);
         // If the connection cannot be created, dropping this fails it.
         let driver = Driver::client(shared.clone(), http3, &mut Random::from_seed(seed));
@@ -199,6 +200,17 @@ impl core::fmt::Debug for Client {
 pub struct PendingResponse(ReceiveEnd);
 
 impl PendingResponse {
+    /// The datagrams of the exchange, if it is an extended CONNECT (RFC 9297).
+    pub fn datagrams(&self) -> Datagrams {
+        self.0.datagrams()
+    }
+
+    /// Asks the server for another priority of the response (RFC 9218 §7). The first one is an extension of the request, a
+    /// [`Priority`].
+    pub fn set_priority(&self, priority: Priority) {
+        self.0.set_priority(priority);
+    }
+
     /// Waits for the next interim response (1xx); `None` when the final one has arrived.
     ///
     /// # Errors

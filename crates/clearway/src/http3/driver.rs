@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clearway_http3::{Config, Connection as Http3, QuicStreams, Role};
 use clearway_io::Application;
-use clearway_transport::{Connection, Statistics};
+use clearway_transport::{Connection, Statistics, TransportConfig};
 use clearway_units::{Random, Timestamp};
 
 use super::Error;
@@ -15,6 +15,12 @@ use super::progress::Watch;
 
 /// The application protocol (ALPN) of HTTP/3 (RFC 9114 §3.1).
 pub const PROTOCOL: &[u8] = b"h3";
+
+/// `config`, without datagrams if the transport does not accept them: a peer may refuse to be told otherwise.
+pub(super) fn supported(config: Config, transport: &TransportConfig) -> Config {
+    let datagrams = config.datagrams && transport.max_datagram_frame_size().is_some();
+    Config { datagrams, ..config }
+}
 
 /// Is notified of a connection's requests and of its end.
 pub(super) trait Listener: Send {

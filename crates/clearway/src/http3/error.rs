@@ -1,7 +1,9 @@
 use core::fmt;
 use std::sync::Arc;
 
-use clearway_http3::{Code, ConnectionError as ProtocolError, SendError, StreamError};
+use clearway_http3::{
+    Code, ConnectionError as ProtocolError, DatagramError, SendError, StreamError,
+};
 use clearway_io::ConnectFailure;
 use clearway_transport::ConnectionError;
 
@@ -36,6 +38,8 @@ pub enum Error {
     Malformed(StreamError),
     /// The message cannot be sent.
     Send(SendError),
+    /// The datagram cannot be sent.
+    Datagram(DatagramError),
     /// This end abandoned the exchange.
     Cancelled,
     /// The peer made no progress for longer than the server's [`Timeouts`](super::Timeouts) permit, and this endpoint
@@ -113,6 +117,7 @@ impl fmt::Display for Error {
             Self::Stopped(code) => write!(f, "the peer stopped reading the message: {code}"),
             Self::Malformed(error) => write!(f, "the peer's message is malformed: {error}"),
             Self::Send(error) => error.fmt(f),
+            Self::Datagram(error) => error.fmt(f),
             Self::Cancelled => f.write_str("the exchange was abandoned by this end"),
             Self::TimedOut => f.write_str("the peer made no progress for too long"),
             Self::Body(error) => write!(f, "the body could not be produced: {error}"),
@@ -131,6 +136,7 @@ impl core::error::Error for Error {
             Self::Protocol(error) => Some(error),
             Self::Malformed(error) => Some(error),
             Self::Send(error) => Some(error),
+            Self::Datagram(error) => Some(error),
             Self::Body(error) => Some(&**error),
             _ => None,
         }
@@ -145,7 +151,9 @@ impl From<Error> for std::io::Error {
             Error::Reset(_) | Error::Stopped(_) => ErrorKind::ConnectionReset,
             Error::TimedOut => ErrorKind::TimedOut,
             Error::Protocol(_) | Error::Malformed(_) => ErrorKind::InvalidData,
-            Error::Send(_) | Error::Config(_) | Error::NotStarted(_) => ErrorKind::InvalidInput,
+            Error::Send(_) | Error::Datagram(_) | Error::Config(_) | Error::NotStarted(_) => {
+                ErrorKind::InvalidInput
+            }
             _ => ErrorKind::Other,
         };
         Self::new(kind, error)

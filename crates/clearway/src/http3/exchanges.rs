@@ -4,11 +4,12 @@ use core::task::{Context, Poll};
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use clearway_http3::Code;
+use clearway_http3::{Code, Priority};
 use clearway_wire::VarInt;
 use http::{HeaderMap, Request, Response};
 use slab::Slab;
 
+use super::datagrams::ExchangeDatagrams;
 use super::{Error, Timeouts};
 use crate::bridge::{self, Face, ReceiveBuffer, SendBuffer, SendState, Total};
 
@@ -69,7 +70,7 @@ impl Face for Exchanges {
             if let Some(exchange) = self.all.get_mut(key) {
                 exchange.is_queued = false;
                 exchange.send.fail(error, effects);
-                exchange.receive.fail(error, effects);
+                exchange.fail_receiving(error, effects);
             }
             self.retire(key);
         }
@@ -126,13 +127,18 @@ impl State {
 pub(super) struct Exchange {
     /// The ID of its stream, once there is one.
     pub(super) stream: Option<u64>,
-    /// How many of its two ends are held by tasks.
-    pub(super) handles: u8,
+    /// How many handles of it are held by tasks.
+    pub(super) handles: usize,
     is_changed: bool,
     /// It is in [`Exchanges::waiting`] or [`Exchanges::incoming`].
     pub(super) is_queued: bool,
     pub(super) send: Sending,
     pub(super) receive: Receiving,
+    pub(super) datagrams: ExchangeDatagrams,
+    /// The priority, as far as the shard has told.
+    pub(super) priority: Priority,
+    /// A priority that a task has set, until the protocol is told.
+    pub(super) wanted_priority: Option<Priority>,
 }
 
 impl Exchange {
@@ -140,7 +146,29 @@ impl Exchange {
     pub(super) fn request(head: Request<()>, totals: &Totals) -> Self {
         let send = Sending { head: Some(Head::Request(head)), ..Sending::new(&totals.sending) };
         let receive = Receiving::new(&totals.receiving);
-        Self { stream: None, handles: 2, is_changed: false, is_queued: false, send, receive }
+        Self::new(None, send, receive)
+    }
+
+    fn new(stream: Option<u64>, send: Sending, receive: Receiving) -> Self {
+        // What a client has requested is held by its task, what a server has received is queued.
+        let is_queued = stream.is_some();
+        Self {
+            stream,
+            handles: if is_queued { 0 } else { 2 },
+            is_changed: false,
+            is_queued,
+            send,
+            receive,
+            datagrams: ExchangeDatagrams::default(),
+            priority: Priority::default(),
+            wanted_priority: None,
+        }
+    }
+
+    /// Ends receiving with an error. What was received before can still be read.
+    pub(super) fn fail_receiving(&mut self, error: &Error, effects: &mut Effects) {
+        self.receive.fail(error, effects);
+        self.datagrams.end(effects);
     }
 
     /// A request received on `stream` (server). No task holds it yet.
@@ -148,8 +176,7 @@ impl Exchange {
         let receive = Receiving::new(&totals.receiving);
         let receive = Receiving { head: Some(Head::Request(request)), ..receive };
         let send = Sending::new(&totals.sending);
-        let stream = Some(stream);
-        Self { stream, handles: 0, is_changed: false, is_queued: true, send, receive }
+        Self::new(Some(stream), send, receive)
     }
 }
 
@@ -211,7 +238,7 @@ impl Sending {
     }
 
     /// Fails if no more content is accepted.
-    fn check_open(&self) -> Result<(), Error> {
+    pub(super) fn check_open(&self) -> Result<(), Error> {
         match self.buffer.state() {
             SendState::Open => Ok(()),
             SendState::Failed(error) => Err(error.clone()),

@@ -4,13 +4,15 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
 use bytes::{Buf, Bytes};
-use clearway_http3::{Code, Config, Connection as Http3, Event, QuicStreams, Role, SendError};
+use clearway_http3::{
+    Code, Config, Connection as Http3, DatagramError, Event, Priority, QuicStreams, Role, SendError,
+};
 use clearway_io::{Accept, Acceptor, Application, Decision};
 use clearway_transport::{Connection, Incoming, Statistics};
 use clearway_units::{Random, Timestamp};
 use http::{HeaderMap, Request, Response};
 
-use super::driver::PROTOCOL;
+use super::driver::{PROTOCOL, supported};
 use super::feed::feed;
 use crate::{Endpoint, EndpointError, ServerConfig};
 
@@ -26,6 +28,11 @@ pub trait Handler: Send {
     /// Content of a request was received. There is no back-pressure: it is passed on as fast as the client sends it.
     fn data(&mut self, stream: &mut RequestStream<'_>, content: Bytes) {
         let _ = (stream, content);
+    }
+
+    /// A datagram arrived that belongs to an extended CONNECT request (RFC 9297).
+    fn datagram(&mut self, stream: &mut RequestStream<'_>, payload: Bytes) {
+        let _ = (stream, payload);
     }
 
     /// A request is complete.
@@ -107,6 +114,25 @@ impl RequestStream<'_> {
             self.exchanges.pull(&mut self.streams, self.id);
         }
         Ok(())
+    }
+
+    /// The priority of the response (RFC 9218): what the client asks for, changed by what was decided here.
+    pub fn priority(&self) -> Priority {
+        self.exchanges.http3.priority(self.id).unwrap_or_default()
+    }
+
+    /// Decides the priority of the response, whatever the client asks for.
+    pub fn set_priority(&mut self, priority: Priority) {
+        // An exchange that has ended needs no priority.
+        let _ = self.exchanges.http3.set_priority(&mut self.streams, self.id, priority);
+    }
+
+    /// Sends a datagram that belongs to this extended CONNECT request (RFC 9297).
+    ///
+    /// # Errors
+    /// If it cannot be sent; see [`DatagramError`].
+    pub fn send_datagram(&mut self, payload: &[u8]) -> Result<(), DatagramError> {
+        self.exchanges.http3.send_datagram(&mut self.streams, self.id, payload)
     }
 
     /// Stops reading the rest of the request; with [`Code::NO_ERROR`] if the response does not depend on it
@@ -215,6 +241,9 @@ impl<H: Handler> Application for HandlerApplication<H> {
         while let Some(event) = self.exchanges.http3.next_event() {
             self.event(&mut streams, event);
         }
+        while let Some((stream, data)) = self.exchanges.http3.next_datagram(&mut streams) {
+            self.handler.datagram(&mut self.exchanges.stream(&mut streams, stream), data);
+        }
     }
 
     fn closed(&mut self, statistics: &Statistics) {
@@ -272,6 +301,7 @@ pub fn serve_in_shard<H: Handler + 'static>(
     handlers: impl FnMut(&Incoming) -> H + Send + 'static,
 ) -> Result<Endpoint, EndpointError> {
     let random = Random::from_seed(clearway_io::seed()?);
+    let http3 = supported(http3, &config.transport);
     let acceptor = Handlers { handlers, config: http3, random };
     let config = config.application_protocols([PROTOCOL]);
     Endpoint::server_with_applications(bind, config, Box::new(acceptor))

@@ -6,14 +6,14 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
-use clearway_http3::Code;
+use clearway_http3::{Code, Priority};
 use http::{HeaderMap, Response};
 use http_body::Frame;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::Error;
 use super::exchanges::{Head, Shared};
-use super::send_body::release;
+use super::send_body::{release, set_priority};
+use super::{Datagrams, Error};
 
 /// The content of a message that is being received.
 ///
@@ -82,6 +82,16 @@ impl RecvBody {
             chunk?;
         }
         Ok(self.end.take_trailers())
+    }
+
+    /// The datagrams of the exchange, if it is an extended CONNECT (RFC 9297).
+    pub fn datagrams(&self) -> Datagrams {
+        self.end.datagrams()
+    }
+
+    /// Changes the priority of the exchange (RFC 9218): a client asks the server for it, a server decides.
+    pub fn set_priority(&self, priority: Priority) {
+        self.end.set_priority(priority);
     }
 
     /// Tells the peer to stop sending, with this error code.
@@ -155,6 +165,14 @@ impl ReceiveEnd {
             }
             Poll::Ready(Ok(()))
         })
+    }
+
+    pub(super) fn datagrams(&self) -> Datagrams {
+        Datagrams::new(&self.shared, self.key)
+    }
+
+    pub(super) fn set_priority(&self, priority: Priority) {
+        set_priority(&self.shared, self.key, priority);
     }
 
     fn take_trailers(&self) -> Option<HeaderMap> {

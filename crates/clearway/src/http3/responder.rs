@@ -1,11 +1,11 @@
 use core::future::poll_fn;
 use core::net::SocketAddr;
 
-use clearway_http3::Code;
+use clearway_http3::{Code, Priority};
 use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Method, Response, StatusCode};
 
-use super::{Body, Error, SendBody};
+use super::{Body, Datagrams, Error, SendBody};
 
 /// Answers one request.
 ///
@@ -25,6 +25,22 @@ impl Responder {
     /// The client's address when the connection was established.
     pub fn remote_address(&self) -> Option<SocketAddr> {
         self.remote_address
+    }
+
+    /// What the client asks for (RFC 9218), in the request or later; the default if it has not said anything.
+    pub fn priority(&self) -> Priority {
+        self.send.priority()
+    }
+
+    /// Decides the priority of the response, whatever the client asks for. A `priority` field of the response, or a
+    /// [`Priority`] among its extensions, does the same and tells the client.
+    pub fn set_priority(&self, priority: Priority) {
+        self.send.set_priority(priority);
+    }
+
+    /// The datagrams of the exchange, if it is an extended CONNECT (RFC 9297).
+    pub fn datagrams(&self) -> Datagrams {
+        self.send.datagrams()
     }
 
     /// Sends an interim response (1xx, but not 101; RFC 9110 §15.2).

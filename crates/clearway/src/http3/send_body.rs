@@ -5,13 +5,13 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use clearway_http3::Code;
+use clearway_http3::{Code, Priority};
 use clearway_wire::VarInt;
 use http::{HeaderMap, Response};
 use tokio::io::AsyncWrite;
 
-use super::Error;
 use super::exchanges::{Effects, Exchange, Head, Shared};
+use super::{Datagrams, Error};
 use crate::bridge::SendState;
 
 /// How much [`AsyncWrite`] copies at once, in bytes.
@@ -126,6 +126,22 @@ impl SendBody {
         poll_fn(|context| self.poll_over(context)).await
     }
 
+    /// The datagrams of the exchange, if it is an extended CONNECT (RFC 9297).
+    pub fn datagrams(&self) -> Datagrams {
+        Datagrams::new(&self.shared, self.key)
+    }
+
+    /// Changes the priority of the exchange (RFC 9218): a client asks the server for it, a server decides.
+    pub fn set_priority(&self, priority: Priority) {
+        set_priority(&self.shared, self.key, priority);
+    }
+
+    /// The priority of the exchange, as far as the other end has stated it.
+    pub(super) fn priority(&self) -> Priority {
+        let state = &self.shared.lock();
+        state.face.all.get(self.key).map_or_else(Priority::default, |exchange| exchange.priority)
+    }
+
     /// Cancels the message with this error code (RESET_STREAM).
     pub fn reset(mut self, code: Code) {
         self.cancel(code);
@@ -137,7 +153,7 @@ impl SendBody {
         self.is_committed = true;
         self.shared.act(|state, effects| {
             let Some(exchange) = state.face.all.get_mut(self.key) else { return };
-            exchange.receive.fail(error, effects);
+            exchange.fail_receiving(error, effects);
             exchange.receive.buffer.stop(VarInt::saturating(Code::REQUEST_CANCELLED.get()));
             exchange.send.cancel(Code::REQUEST_CANCELLED);
             state.change(self.key);
@@ -249,7 +265,18 @@ impl Drop for SendBody {
     }
 }
 
-/// A task has dropped one end of an exchange.
+/// Changes the priority of an exchange.
+pub(super) fn set_priority(shared: &Shared, key: usize, priority: Priority) {
+    shared.act(|state, effects| {
+        if let Some(exchange) = state.face.all.get_mut(key) {
+            exchange.wanted_priority = Some(priority);
+            state.change(key);
+            effects.wake_shard();
+        }
+    });
+}
+
+/// A task has dropped a handle of an exchange.
 pub(super) fn release(shared: &Shared, key: usize) {
     let face = &mut shared.lock().face;
     if let Some(exchange) = face.all.get_mut(key) {

@@ -9,7 +9,7 @@ use clearway_units::Random;
 use http::{Request, Response};
 
 use super::accepting::Accepting;
-use super::driver::{Driver, PROTOCOL};
+use super::driver::{Driver, PROTOCOL, supported};
 use super::exchanges::Shared;
 use super::{Body, RecvBody, Responder, Timeouts};
 use crate::{Endpoint, EndpointError, ServerConfig};
@@ -45,7 +45,7 @@ impl Server {
         let accepting = Arc::<Accepting>::default();
         let clients = Clients {
             accepting: accepting.clone(),
-            config: http3,
+            config: supported(http3, &config.transport),
             random: Random::from_seed(clearway_io::seed()?),
         };
         let config = config.application_protocols([PROTOCOL]);
@@ -110,10 +110,12 @@ impl Server {
         }
     }
 
-    /// Shuts the server down gracefully: refuses new clients, tells the others that no more requests are accepted
-    /// (GOAWAY, RFC 9114 §5.2), and waits until the requests in progress are answered and all connections are closed.
+    /// Shuts the server down gracefully: refuses new clients, asks the others to send no more requests, accepts those that
+    /// were in transit for a round trip, says which ones it has accepted (two GOAWAY frames, RFC 9114 §5.2), and waits until
+    /// they are answered and all connections are closed. A client that does not answer any more holds this up until the idle
+    /// timeout.
     ///
-    /// [`accept`](Self::accept) still returns the requests that were received before.
+    /// [`accept`](Self::accept) still returns the requests that are accepted.
     pub async fn shutdown(&self) {
         self.accepting.close(false);
         poll_fn(|context| self.accepting.poll_idle(context)).await;

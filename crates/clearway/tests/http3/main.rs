@@ -2,6 +2,7 @@
 
 mod cancellation;
 mod exchange;
+mod extensions;
 mod in_shard;
 mod malformed;
 mod shutdown;

@@ -93,8 +93,8 @@ fn malformed_responses_are_errors() {
         // §4.1: no final response.
         let error = answered_with(&[], true).await;
         assert!(matches!(error, Error::Malformed(_)), "{error}");
-        // RFC 9204 §2.2.3: a reference to a dynamic table that does not exist.
-        let error = answered_with(&[0x01, 0x03, 0x02, 0x00, 0x80], false).await;
+        // RFC 9204 §2.2.3: a reference to an entry that is not required.
+        let error = answered_with(&[0x01, 0x03, 0x00, 0x00, 0x80], false).await;
         let is_qpack =
             matches!(&error, Error::Protocol(why) if why.code == Code::QPACK_DECOMPRESSION_FAILED);
         assert!(is_qpack, "{error}");

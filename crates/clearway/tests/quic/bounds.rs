@@ -22,6 +22,8 @@ fn narrow() -> TransportConfig {
         .initial_connection_receive_window(CONNECTION_WINDOW)
         .max_connection_receive_window(CONNECTION_WINDOW)
         .max_datagram_frame_size(Some(1000))
+        // Probes of the MTU would count as received bytes.
+        .discover_path_mtu(false)
         .build()
         .unwrap()
 }

@@ -320,8 +320,11 @@ fn closing_an_endpoint_closes_its_connections() {
 #[test]
 fn datagrams_are_sent_in_both_directions() {
     run(async {
-        let transport =
-            TransportConfig::builder().max_datagram_frame_size(Some(1200)).build().unwrap();
+        let transport = TransportConfig::builder()
+            .max_datagram_frame_size(Some(1200))
+            .discover_path_mtu(false)
+            .build()
+            .unwrap();
         let pair = Pair::with(transport, |server| server);
         let (client, server) = pair.connect().await;
         let maximum = client.max_datagram_size().unwrap();
@@ -332,6 +335,28 @@ fn datagrams_are_sent_in_both_directions() {
         assert_eq!(client.read_datagram().await.unwrap(), "short");
         let too_large = client.send_datagram(Bytes::from(vec![0; maximum + 1]));
         assert_eq!(too_large, Err(SendDatagramError::TooLarge { maximum }));
+    });
+}
+
+/// The size that the path carries is discovered once datagrams are sent.
+#[test]
+fn larger_datagrams_can_be_sent_once_the_path_is_known_to_carry_them() {
+    run(async {
+        let transport =
+            TransportConfig::builder().max_datagram_frame_size(Some(65_535)).build().unwrap();
+        let pair = Pair::with(transport, |server| server);
+        let (client, server) = pair.connect().await;
+        assert_eq!(client.max_datagram_size(), Some(1156));
+        let mut maximum = 1156;
+        while maximum < 1400 {
+            client.send_datagram(Bytes::from_static(b"a")).unwrap();
+            assert_eq!(server.read_datagram().await.unwrap(), "a");
+            maximum = client.max_datagram_size().unwrap();
+        }
+        let large = Bytes::from(vec![7; maximum]);
+        client.send_datagram(large.clone()).unwrap();
+        assert_eq!(server.read_datagram().await.unwrap(), large);
+        assert!(client.statistics().datagram_size > 1400);
     });
 }
 
@@ -402,5 +427,37 @@ fn both_ends_can_be_observed() {
         pair.client.wait_idle().await;
         pair.server.wait_idle().await;
         assert_eq!(counts.map(|count| count.load(Ordering::SeqCst)), [2, 2]);
+    });
+}
+
+/// With default settings, a download over loopback uses datagrams that no Ethernet carries: of at least 8,900 bytes, and
+/// nearly all of it.
+#[test]
+fn a_download_over_loopback_uses_large_datagrams() {
+    run(async {
+        const BYTES: u64 = 20 << 20;
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let writer = tokio::spawn(async move {
+            let mut send = server.open_uni().await.unwrap();
+            let chunk = Bytes::from(vec![1; 1 << 20]);
+            for _ in 0..BYTES >> 20 {
+                send.write_chunk(chunk.clone()).await.unwrap();
+            }
+            send.finish().unwrap();
+            assert_eq!(send.stopped().await, Ok(None));
+            server.statistics()
+        });
+        let mut recv = client.accept_uni().await.unwrap();
+        let mut received = 0;
+        while let Some(chunk) = recv.read_chunk(usize::MAX).await.unwrap() {
+            received += chunk.len() as u64;
+        }
+        assert_eq!(received, BYTES);
+        let statistics = writer.await.unwrap();
+        assert!(statistics.datagram_size >= 8900, "{}", statistics.datagram_size);
+        let mean = statistics.bytes_sent / statistics.packets_sent;
+        assert!(mean > 4000, "packets of {mean} bytes on average");
+        assert_eq!(client.statistics().datagram_size, 1200, "only acknowledgements");
     });
 }

@@ -134,7 +134,9 @@ impl Run {
             })?;
         }
         let controller = Arc::new(self.controller);
-        let transport = TransportConfig::builder().controller(controller).build()?;
+        // Datagrams of one size, so that what loss does to the window can be compared between runs.
+        let transport =
+            TransportConfig::builder().controller(controller).discover_path_mtu(false).build()?;
         let watch = Watch::default();
         let qlog_error = Arc::new(OnceLock::new());
         let observers = self.observers(&watch, trace_options(&transport), qlog_error.clone())?;

@@ -35,7 +35,7 @@ pub(super) struct Job {
 /// What the downloads of one command share.
 pub(super) struct Batch<'a> {
     command: &'a GetCommand,
-    config: ClientConfig,
+    config: &'a ClientConfig,
     /// By the server's name and port: its connection, or why it could not be established.
     sessions: BTreeMap<String, OnceCell<Result<Session, Failure>>>,
     bars: Bars,
@@ -43,7 +43,7 @@ pub(super) struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     /// A batch of which nothing is downloaded yet; no connection is made either.
-    pub(super) fn new(command: &'a GetCommand, config: ClientConfig, jobs: &[Job]) -> Self {
+    pub(super) fn new(command: &'a GetCommand, config: &'a ClientConfig, jobs: &[Job]) -> Self {
         let names = jobs.iter().map(|job| (job.target.host_and_port(), OnceCell::new()));
         let bars = Bars::new(command.quiet || command.json);
         Self { command, config, sessions: names.collect(), bars }
@@ -105,7 +105,7 @@ impl<'a> Batch<'a> {
         let name = target.host_and_port();
         let unknown = || Failure::new(format!("{name} has no connection"));
         let session = self.sessions.get(&name).ok_or_else(unknown)?;
-        let connected = session.get_or_init(|| connect(self.command, &self.config, target)).await;
+        let connected = session.get_or_init(|| connect(self.command, self.config, target)).await;
         connected.as_ref().map_err(Clone::clone)
     }
 

@@ -51,12 +51,20 @@ pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
         })?
     };
     let keep_alive_interval = Some(command.keep_alive).filter(|interval| !interval.is_zero());
-    let transport =
-        command.connection.transport().keep_alive_interval(keep_alive_interval).build()?;
+    let transport = command
+        .connection
+        .transport()
+        .keep_alive_interval(keep_alive_interval)
+        .first_version(command.quic_version)
+        .build()?;
     let observers = command.connection.observers(&transport, None)?;
     let protocol = match command.http09 {
         true => http09::PROTOCOL,
         false => clearway::http3::PROTOCOL,
+    };
+    let config = match command.cipher_suites.as_slice() {
+        [] => config,
+        suites => config.cipher_suites(suites.iter().copied()),
     };
     let config =
         config.application_protocols([protocol]).transport(transport).key_log_from_environment();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clearway_network::{
-    Conditions, Corrupt, Jitter, LossModel, LossRule, Probability, QueueLimit, Reorder, Way,
+    Conditions, Corrupt, Jitter, LossModel, LossRule, Probability, QueueLimit, Reorder, Step, Way,
     Window, parse_duration, parse_probability, parse_rate, parse_size,
 };
 use clearway_units::Rate;
@@ -30,6 +30,7 @@ pub(super) struct Settings {
     duplicate: Probability,
     corrupt: Corrupt,
     mtu: Option<usize>,
+    mtu_steps: Vec<Step<Option<usize>>>,
     bleach: bool,
 }
 
@@ -226,10 +227,10 @@ pub(super) const SETTINGS: &[Setting] = &[
     }),
     setting(
         "mtu",
-        "BYTES",
-        "Drop datagrams with a larger UDP payload than this",
+        "BYTES[@TIME],...",
+        "Drop datagrams with a larger UDP payload; with @TIME from that time on: 1472,1300@2s,none@5s",
         |settings, value| {
-            settings.mtu = Some(number(value)?);
+            (settings.mtu, settings.mtu_steps) = largest_payloads(value)?;
             Ok(())
         },
     ),
@@ -280,6 +281,7 @@ impl Settings {
             duplicate: self.duplicate,
             corrupt: self.corrupt,
             mtu: self.mtu,
+            mtu_steps: self.mtu_steps.clone(),
             bleach: self.bleach,
             ..Conditions::default()
         })
@@ -343,6 +345,31 @@ fn size(value: &str) -> Result<u64, String> {
 
 fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
     value.trim().parse().map_err(|_| format!("{value:?} is not a number in the permitted range"))
+}
+
+/// The largest payload at first, and others from given times on, each later than the one before.
+type LargestPayloads = (Option<usize>, Vec<Step<Option<usize>>>);
+
+fn largest_payloads(value: &str) -> Result<LargestPayloads, String> {
+    let payload = |text: &str| match text.trim() {
+        "none" => Ok(None),
+        size => number(size).map(Some),
+    };
+    let mut steps = Vec::new();
+    let mut first = None;
+    for (place, part) in value.split(',').enumerate() {
+        match part.split_once('@') {
+            None if place == 0 => first = payload(part)?,
+            None => return Err(format!("{part:?} has no time, such as in 1300@2s")),
+            Some((size, time)) => {
+                steps.push(Step { after: duration(time)?, value: payload(size)? });
+            }
+        }
+    }
+    if !steps.is_sorted_by(|one, next| one.after < next.after) {
+        return Err("each time has to be later than the one before".to_owned());
+    }
+    Ok((first, steps))
 }
 
 fn boolean(value: &str) -> Result<bool, String> {

@@ -114,6 +114,19 @@ fn every_option_is_parsed() {
 }
 
 #[test]
+fn the_largest_payload_may_change() {
+    let steps = |value: &str| {
+        let [all, _] = conditions(&[&format!("--mtu={value}")]).unwrap();
+        let seconds = |step: &Step<Option<usize>>| (step.after.as_secs(), step.value);
+        (all.mtu, all.mtu_steps.iter().map(seconds).collect::<Vec<_>>())
+    };
+    assert_eq!(steps("1472"), (Some(1472), vec![]));
+    assert_eq!(steps("1300@2s"), (None, vec![(2, Some(1300))]));
+    let expected = (Some(1472), vec![(2, Some(1300)), (5, None)]);
+    assert_eq!(steps("1472,1300@2s,none@5s"), expected);
+}
+
+#[test]
 fn errors_name_the_option_and_what_was_expected() {
     for (arguments, expected) in [
         (&["--delay", "5"][..], "--delay"),
@@ -122,6 +135,9 @@ fn errors_name_the_option_and_what_was_expected() {
         (&["--gilbert-elliott", "1%:2%"][..], "four probabilities"),
         (&["--loss-after-bytes", "up:5"][..], "to-server"),
         (&["--queue", "many"][..], "many"),
+        (&["--mtu", "large"][..], "large"),
+        (&["--mtu", "1472,1300"][..], "has no time"),
+        (&["--mtu", "1472@2s,1300@2s"][..], "later"),
         (&["--loss-run", "3"][..], "without --loss"),
         (&["--loss-for", "3s"][..], "nothing is lost"),
         (&["--loss=1%", "--loss-after=1s", "--loss-after-bytes=5"][..], "not both"),

@@ -79,7 +79,7 @@ impl Traces {
 #[cfg(test)]
 mod tests {
     use clearway::Observation;
-    use clearway::transport::PacketObservation;
+    use clearway::transport::{EcnCodepoint, PacketObservation};
     use clearway::wire::{ConnectionId, PacketNumber, PacketType};
     use clearway::{Side, Timestamp};
 
@@ -95,6 +95,8 @@ mod tests {
             payload: &[1],
             is_probe: false,
             is_path_probe: false,
+            is_mtu_probe: false,
+            ecn: EcnCodepoint::NotEct,
         })
     }
 

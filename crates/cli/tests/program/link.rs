@@ -132,3 +132,40 @@ fn on_a_busy_machine_no_round_trip_is_shorter_than_the_path() {
         assert!(least >= Duration::from_millis(20), "{least:?}");
     }
 }
+
+/// A path that loses its MTU in mid-transfer: the download goes on with datagrams that still pass.
+#[test]
+fn a_download_survives_a_black_hole_for_large_datagrams() {
+    let scratch = Scratch::new("black-hole");
+    let content = scratch.fill("root/file", 3_000_000);
+    let log = scratch.path("log");
+    let server = Running::serve(&scratch, "root", &["--qlog", &log]);
+    let conditions = [
+        "--delay=5ms",
+        "--to-client-rate=20mbit",
+        "--to-client-queue=100",
+        "--mtu=1472,1300@500ms",
+    ];
+    let link = Running::link(&server.address, &conditions);
+    let (certificate, output) = (scratch.path("cert.pem"), scratch.path("file"));
+    let url = server.url("file");
+    let connect = ["get", "--connect", &link.address];
+    succeed(&[&connect[..], &["--ca", &certificate, "-o", &output, &url]].concat());
+    assert_eq!(std::fs::read(&output).unwrap(), content);
+    let counters: serde_json::Value = serde_json::from_str(&link.interrupt()).unwrap();
+    assert!(counters["to_client"]["too_large"].as_u64().unwrap() > 0, "{counters}");
+    server.interrupt();
+    let mut traces = std::fs::read_dir(Path::new(&log)).unwrap();
+    let trace = QlogReader::open(&traces.next().unwrap().unwrap().path()).unwrap();
+    let sizes = trace.filter_map(|item| match item {
+        Item::Event(event) => match event.kind {
+            EventKind::Mtu { new, .. } => Some(new),
+            _ => None,
+        },
+        _ => None,
+    });
+    let sizes: Vec<_> = sizes.collect();
+    let fell = sizes.iter().position(|size| *size == 1200).expect("the size never fell");
+    assert!(sizes[..fell].contains(&1472), "{sizes:?}");
+    assert!(sizes.last().is_some_and(|size| (1284..=1300).contains(size)), "{sizes:?}");
+}

@@ -37,8 +37,8 @@ enum Server {
     Showing(Shown, Certificate),
     /// Has a trusted certificate, but supports only this application protocol.
     Speaking(&'static str),
-    /// Supports only QUIC version 2.
-    OfVersion2,
+    /// Supports only a version of QUIC that nobody else does.
+    OfAnotherVersion,
 }
 
 struct Shown(Certificate, KeyPair);
@@ -182,9 +182,9 @@ fn faults() -> Vec<Fault> {
         },
         Fault {
             what: "no common version",
-            server: Server::OfVersion2,
+            server: Server::OfAnotherVersion,
             is_right: |error| matches!(error, ConnectionError::VersionMismatch),
-            line: &["cannot connect to", "does not speak QUIC version 1"],
+            line: &["cannot connect to", "speaks no version of QUIC"],
         },
     ]
 }
@@ -232,7 +232,7 @@ async fn serve(server: Server) -> (SocketAddr, Certificate) {
             };
             (shown, trusted, protocol.as_bytes())
         }
-        Server::OfVersion2 => return (answer_with_version_2().await, authority().0),
+        Server::OfAnotherVersion => return (answer_with_another_version().await, authority().0),
     };
     let key = PrivatePkcs8KeyDer::from(key.serialize_der());
     let config = ServerConfig::new(vec![CertificateDer::from(certificate)], key.into())
@@ -248,7 +248,7 @@ async fn serve(server: Server) -> (SocketAddr, Certificate) {
 }
 
 /// Answers every Initial packet with Version Negotiation (RFC 9000 §17.2.1).
-async fn answer_with_version_2() -> SocketAddr {
+async fn answer_with_another_version() -> SocketAddr {
     let socket = UdpSocket::bind(LOOPBACK).await.unwrap();
     let address = socket.local_addr().unwrap();
     tokio::spawn(async move {
@@ -264,7 +264,7 @@ async fn answer_with_version_2() -> SocketAddr {
 /// A Version Negotiation packet for an Initial packet; its connection IDs are swapped (RFC 8999 §6).
 fn version_negotiation(initial: &[u8]) -> Option<Vec<u8>> {
     const LONG_HEADER: u8 = 0x80;
-    const VERSION_2: [u8; 4] = [0x6b, 0x33, 0x43, 0xcf];
+    const ANOTHER_VERSION: [u8; 4] = [0x12, 0x34, 0x56, 0x78];
     let ids = initial.get(5..)?;
     let (destination, rest) = ids.get(1..)?.split_at_checked(usize::from(ids[0]))?;
     let (source, _) = rest.get(1..)?.split_at_checked(usize::from(rest[0]))?;
@@ -272,7 +272,7 @@ fn version_negotiation(initial: &[u8]) -> Option<Vec<u8>> {
     packet.extend_from_slice(source);
     packet.push(destination.len() as u8);
     packet.extend_from_slice(destination);
-    packet.extend_from_slice(&VERSION_2);
+    packet.extend_from_slice(&ANOTHER_VERSION);
     Some(packet)
 }
 

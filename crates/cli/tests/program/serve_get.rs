@@ -52,6 +52,32 @@ fn http09_with_retry() {
     assert!(server.interrupt().contains("GET \"/file\" 200"));
 }
 
+/// `--resume` downloads the first URL on one connection and the others on another. The key log has a line for each.
+#[test]
+fn connections_can_be_resumed_and_cipher_suites_chosen() {
+    let scratch = Scratch::new("resume");
+    let names = ["a", "b", "c"];
+    let contents = names.map(|name| scratch.fill(&format!("root/{name}"), 5000));
+    let server = Running::serve(&scratch, "root", &["--key-update-after", "5"]);
+    let (certificate, keys) = (scratch.path("cert.pem"), scratch.path("keys"));
+    let mut command =
+        clearway(&["get", "--ca", &certificate, "--resume", "--key-update-after", "5"]);
+    command.args(["--cipher-suites", "TLS_CHACHA20_POLY1305_SHA256"]).env("SSLKEYLOGFILE", &keys);
+    let downloads = scratch.path("downloads");
+    fs::create_dir(&downloads).unwrap();
+    command.current_dir(&downloads).arg("-O").args(names.map(|name| server.url(name)));
+    assert!(command.status().unwrap().success());
+    for (name, content) in names.iter().zip(contents) {
+        assert_eq!(fs::read(scratch.path(&format!("downloads/{name}"))).unwrap(), content);
+    }
+    let keys = fs::read_to_string(&keys).unwrap();
+    assert_eq!(keys.matches("CLIENT_TRAFFIC_SECRET_0").count(), 2, "{keys}");
+    server.interrupt();
+    let wrong =
+        clearway(&["get", "--cipher-suites", "RC4", "https://localhost/"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("TLS_AES_128_GCM_SHA256"), "{wrong:?}");
+}
+
 #[test]
 fn traces_and_keys_are_written_where_the_user_wants_them() {
     let scratch = Scratch::new("traces");
@@ -72,6 +98,36 @@ fn traces_and_keys_are_written_where_the_user_wants_them() {
     };
     let (client, server) = (name("client"), name("server"));
     assert_eq!(client.strip_suffix("_client.sqlog"), server.strip_suffix("_server.sqlog"));
+}
+
+/// Without options version 1; otherwise what the client begins with, unless the server does not speak it or prefers the
+/// other one.
+#[test]
+fn both_versions_of_quic_are_spoken() {
+    const VERSIONS: [&str; 2] = ["00000001", "6b3343cf"];
+    for (client, server, expected) in [
+        (&[][..], &[][..], 1),
+        (&["--quic-version", "2"], &[], 2),
+        (&[], &["--quic-versions", "2,1"], 2),
+        (&[], &["--quic-versions", "2"], 2),
+        (&["--quic-version", "2"], &["--quic-versions", "1"], 1),
+    ] {
+        let scratch = Scratch::new("versions");
+        let content = scratch.fill("root/file", 100_000);
+        let logs = scratch.path("logs");
+        let server = Running::serve(&scratch, "root", server);
+        let (certificate, output) = (scratch.path("cert.pem"), scratch.path("file"));
+        let url = server.url("file");
+        let mut arguments = vec!["get", "--ca", &certificate, "--qlog", &logs, "-o", &output];
+        arguments.extend(client);
+        arguments.push(&url);
+        succeed(&arguments);
+        assert_eq!(fs::read(&output).unwrap(), content);
+        let log = fs::read_dir(&logs).unwrap().next().unwrap().unwrap();
+        let log = fs::read_to_string(log.path()).unwrap();
+        let chosen = log.rsplit("\"chosen_version\":\"").next().unwrap();
+        assert!(chosen.starts_with(VERSIONS[expected - 1]), "{client:?} {:.8}", chosen);
+    }
 }
 
 #[test]

@@ -58,10 +58,10 @@ impl Bbr {
         self.parameters.maximum_window.max(self.minimum_window())
     }
 
-    /// BDPMultiple at `rate`. Without a round-trip time, the initial window.
+    /// BDPMultiple at `rate`. Without a round-trip time, the initial window. What reordering delays is in flight, too.
     fn multiple(&self, rate: Rate, gain: Gain) -> u64 {
         match self.minimum_rtt.minimum() {
-            Some(minimum) => gain.of(rate.bytes_in(minimum)),
+            Some(minimum) => gain.of(rate.bytes_in(minimum.saturating_add(self.jitter.delay()))),
             None => self.parameters.initial_window(),
         }
     }

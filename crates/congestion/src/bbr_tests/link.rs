@@ -33,8 +33,10 @@ pub(super) struct Link {
     pub(super) late: Option<(Range<u64>, Duration)>,
     /// Of those, only one in this many is late.
     pub(super) late_every: u64,
-    /// Packets are late by a random time below this, without reordering.
+    /// Packets are late by a random time below this.
     pub(super) jitter: Duration,
+    /// That time lets packets overtake each other.
+    pub(super) jitter_reorders: bool,
     /// Packets are CE-marked when more bytes than this wait for the bottleneck.
     pub(super) marks_above: u64,
     pub(super) marked: BTreeSet<u64>,
@@ -60,6 +62,7 @@ impl Link {
             late: None,
             late_every: 1,
             jitter: Duration::ZERO,
+            jitter_reorders: false,
             marks_above: u64::MAX,
             marked: BTreeSet::new(),
             dropped: 0..0,
@@ -111,6 +114,9 @@ impl Link {
             return at;
         }
         let more = Duration::from_nanos(self.random.below(self.jitter.as_nanos() as u64));
+        if self.jitter_reorders {
+            return at + more;
+        }
         self.latest_arrival = self.latest_arrival.max(at + more);
         self.latest_arrival
     }

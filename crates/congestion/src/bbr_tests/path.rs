@@ -58,6 +58,8 @@ pub(super) struct Path {
     pub(super) now: Timestamp,
     pub(super) bbr: Bbr,
     pub(super) link: Link,
+    /// Packets are declared lost only by time, and only if they are another 60 ms late.
+    pub(super) tolerates_reordering: bool,
     pub(super) application: Application,
     /// Every state that BBR was in.
     pub(super) history: Vec<Entered>,
@@ -104,6 +106,7 @@ impl Path {
             now,
             bbr: Bbr::new(&parameters_of(seed)),
             link,
+            tolerates_reordering: false,
             application: Application::Backlog,
             history: vec![Entered { at: now, state: State::Startup, in_flight: 0, round: 0 }],
             arrived: 0,
@@ -384,7 +387,9 @@ impl Path {
     fn detect_losses(&mut self) -> (Vec<SentPacket>, bool) {
         self.loss_time = None;
         let Some(largest) = self.largest_acked else { return (Vec::new(), false) };
-        let threshold = self.srtt.unwrap_or(ms(333)).max(self.latest_rtt) * 9 / 8;
+        let (more, packets) =
+            if self.tolerates_reordering { (ms(60), u64::MAX) } else { (ms(0), 3) };
+        let threshold = self.srtt.unwrap_or(ms(333)).max(self.latest_rtt) * 9 / 8 + more;
         let (mut lost, mut is_persistent) = (Vec::new(), false);
         let mut run_began = None;
         let skipped = (self.settled_below.max(self.first) - self.first) as usize;
@@ -400,7 +405,7 @@ impl Path {
                 continue;
             }
             let late_at = packet.sent_at + threshold.max(ms(1));
-            if packet.index.0 + 3 > largest.0 && late_at > self.now {
+            if packet.index.0.saturating_add(packets) > largest.0 && late_at > self.now {
                 self.loss_time = Some(late_at);
                 break;
             }

@@ -1,12 +1,11 @@
-use std::collections::VecDeque;
-
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use clearway_units::Random;
 
+use super::local_stream::LocalStream;
 use super::{Connection, Role};
-use crate::frame::{put_frame, put_varint};
+use crate::frame::{PRIORITY_UPDATE, put_frame, put_varint};
 use crate::settings::put_settings;
-use crate::{Code, Config, ConnectionError, Transport, WriteError};
+use crate::{Config, ConnectionError, Priority, Transport};
 
 /// The GOAWAY identifier of a server that announces a shutdown but still accepts all requests in transit
 /// (RFC 9114 §5.2).
@@ -15,8 +14,7 @@ const EVERY_REQUEST: u64 = (1 << 62) - 4;
 /// Our control stream (RFC 9114 §6.2.1), and the stream of a reserved type (§6.2.3).
 #[derive(Debug)]
 pub(super) struct LocalControl {
-    stream: Option<u64>,
-    pending: VecDeque<Bytes>,
+    pub(super) stream: LocalStream,
     /// The content of the reserved stream (§6.2.3) until it is opened.
     reserved_stream: Option<Bytes>,
     /// The identifier of the last GOAWAY.
@@ -29,10 +27,10 @@ fn reserved(random: &mut Random) -> u64 {
 }
 
 impl LocalControl {
-    pub(super) fn new(config: &Config, random: &mut Random) -> Self {
+    pub(super) fn new(role: Role, config: &Config, random: &mut Random) -> Self {
         let mut opening = vec![0x00];
         let setting = config.grease.then(|| (reserved(random), random.below(1 << 30)));
-        put_settings(&mut opening, config.max_field_section_size, setting);
+        put_settings(&mut opening, role, config, setting);
         let mut reserved_stream = None;
         if config.grease {
             let payload = random.array::<8>();
@@ -42,25 +40,12 @@ impl LocalControl {
             put_varint(&mut stream, reserved(random));
             reserved_stream = Some(stream.into());
         }
-        let pending = VecDeque::from([opening.into()]);
-        Self { stream: None, pending, reserved_stream, goaway: None }
+        Self { stream: LocalStream::new(opening), reserved_stream, goaway: None }
     }
 
-    pub(super) fn owns(&self, stream: u64) -> bool {
-        self.stream == Some(stream)
-    }
-
-    /// Opens the streams that are not open yet, the control stream first.
-    pub(super) fn start<T: Transport + ?Sized>(
-        &mut self,
-        transport: &mut T,
-    ) -> Result<(), ConnectionError> {
-        if self.stream.is_none() {
-            self.stream = transport.open_unidirectional();
-        }
-        self.flush(transport)?;
-        if self.stream.is_some()
-            && self.reserved_stream.is_some()
+    /// Opens the reserved stream, if that is not done.
+    pub(super) fn open_reserved<T: Transport + ?Sized>(&mut self, transport: &mut T) {
+        if self.reserved_stream.is_some()
             && let Some(stream) = transport.open_unidirectional()
         {
             // Whether it arrives does not matter.
@@ -68,31 +53,6 @@ impl LocalControl {
             let _ = transport.write(stream, header);
             let _ = transport.finish(stream);
         }
-        Ok(())
-    }
-
-    /// Writes as much of the pending data as the transport takes.
-    pub(super) fn flush<T: Transport + ?Sized>(
-        &mut self,
-        transport: &mut T,
-    ) -> Result<(), ConnectionError> {
-        let Some(stream) = self.stream else { return Ok(()) };
-        while let Some(bytes) = self.pending.front_mut() {
-            match transport.write(stream, bytes.clone()) {
-                Ok(taken) => bytes.advance(taken.min(bytes.len())),
-                Err(WriteError::Stopped(_) | WriteError::Closed) => {
-                    return Err(ConnectionError::new(
-                        Code::CLOSED_CRITICAL_STREAM,
-                        "our control stream was closed",
-                    ));
-                }
-            }
-            if !bytes.is_empty() {
-                break;
-            }
-            self.pending.pop_front();
-        }
-        Ok(())
     }
 
     /// The identifier of the last GOAWAY sent.
@@ -110,16 +70,69 @@ impl LocalControl {
         put_varint(&mut payload, id);
         let mut frame = Vec::new();
         put_frame(&mut frame, 0x07, &payload);
-        self.pending.push_back(frame.into());
+        self.stream.push(frame.into());
+    }
+
+    /// Queues a PRIORITY_UPDATE for a request (RFC 9218 §7.2).
+    pub(super) fn queue_priority(&mut self, stream: u64, priority: Priority) {
+        let mut payload = Vec::new();
+        put_varint(&mut payload, stream);
+        payload.extend_from_slice(priority.to_string().as_bytes());
+        let mut frame = Vec::new();
+        put_frame(&mut frame, PRIORITY_UPDATE, &payload);
+        self.stream.push(frame.into());
     }
 }
 
 impl Connection {
-    /// Asks the peer to send no more requests, but still accepts those in transit (RFC 9114 §5.2). Call
-    /// [`Connection::goaway`] a round trip later. From a client, it means that no push will be accepted.
+    /// Opens our streams that are not open yet: the control stream first, then those of QPACK, which the peer has to have
+    /// room for (RFC 9114 §6.2), then the reserved one.
+    pub(super) fn open_streams<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+    ) -> Result<(), ConnectionError> {
+        let prioritize = self.config.prioritize;
+        self.control.stream.open(transport, prioritize)?;
+        let mut is_complete = self.control.stream.is_open();
+        for stream in [&mut self.encoder_stream, &mut self.decoder_stream].into_iter().flatten() {
+            if is_complete {
+                stream.open(transport, prioritize)?;
+                is_complete = stream.is_open();
+            }
+        }
+        if is_complete {
+            self.control.open_reserved(transport);
+        }
+        Ok(())
+    }
+
+    /// Our stream with this ID that lasts as long as the connection.
+    pub(super) fn local_stream(&mut self, stream: u64) -> Option<&mut LocalStream> {
+        let qpack = [&mut self.encoder_stream, &mut self.decoder_stream].into_iter().flatten();
+        core::iter::once(&mut self.control.stream).chain(qpack).find(|local| local.owns(stream))
+    }
+
+    /// Asks the peer to send no more requests, but still accepts those in transit: a GOAWAY with the largest identifier
+    /// (RFC 9114 §5.2). [`Connection::continue_shutdown`] sends the second one when the peer has this one. From a client, it
+    /// means that no push will be accepted.
     pub fn shutdown<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         let id = if self.role == Role::Server { EVERY_REQUEST } else { 0 };
         self.send_goaway(transport, id);
+    }
+
+    /// Continues what [`Connection::shutdown`] began: once the peer has acknowledged the first GOAWAY, every request that
+    /// it sent before has had a round trip to arrive, and [`Connection::goaway`] is called. To be called whenever something
+    /// has been received. Returns whether the last GOAWAY has been sent.
+    ///
+    /// A transport that cannot tell what was [acknowledged](Transport::unacknowledged) leaves it to the owner of the
+    /// connection to call [`Connection::goaway`] after a round trip.
+    pub fn continue_shutdown<T: Transport + ?Sized>(&mut self, transport: &mut T) -> bool {
+        if self.control.goaway() == Some(EVERY_REQUEST)
+            && self.control.stream.is_acknowledged(transport)
+        {
+            self.goaway(transport);
+        }
+        self.control.goaway().is_some_and(|id| id != EVERY_REQUEST)
     }
 
     /// Announces that no requests beyond those accepted so far will be processed (RFC 9114 §5.2).
@@ -135,7 +148,7 @@ impl Connection {
             return;
         }
         self.control.queue_goaway(id);
-        if let Err(error) = self.control.flush(transport) {
+        if let Err(error) = self.control.stream.flush(transport) {
             self.fail(transport, error);
         }
     }

@@ -4,7 +4,7 @@ use clearway_wire::{Reader, VarInt};
 use super::{Connection, Role};
 use crate::frame::{FrameHeader, FrameHeaderDecoder, FrameType, take};
 use crate::settings::{MAX_PAYLOAD, Settings};
-use crate::{Code, ConnectionError, Event, StreamError, Transport};
+use crate::{Code, ConnectionError, Event, Priority, StreamError, Transport};
 
 /// A control stream frame that is not ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +13,9 @@ pub(super) enum ControlFrame {
     GoAway(u64),
     MaxPushId(u64),
     CancelPush(u64),
+    /// For a request; without a priority if that cannot be parsed.
+    PriorityUpdate(u64, Option<Priority>),
+    PriorityUpdatePush,
 }
 
 /// Reads the peer's control stream (RFC 9114 §6.2.1), in chunks that may end anywhere.
@@ -23,6 +26,9 @@ pub(super) struct ControlReceive {
     payload: Vec<u8>,
     settings_seen: bool,
 }
+
+/// The longest PRIORITY_UPDATE accepted, in bytes.
+const MAX_PRIORITY_UPDATE: u64 = 1024;
 
 /// What the next bytes belong to.
 #[derive(Debug, Default)]
@@ -92,6 +98,7 @@ impl ControlReceive {
             }
             FrameType::Settings => MAX_PAYLOAD,
             FrameType::GoAway | FrameType::MaxPushId | FrameType::CancelPush => 8,
+            FrameType::PriorityUpdate | FrameType::PriorityUpdatePush => MAX_PRIORITY_UPDATE,
             FrameType::Unknown => {
                 self.frame = Frame::Skip { remaining: length };
                 return Ok(());
@@ -111,6 +118,9 @@ impl ControlReceive {
                 FrameType::Settings => {
                     ConnectionError::new(Code::EXCESSIVE_LOAD, "SETTINGS is too long")
                 }
+                FrameType::PriorityUpdate | FrameType::PriorityUpdatePush => {
+                    ConnectionError::new(Code::EXCESSIVE_LOAD, "PRIORITY_UPDATE is too long")
+                }
                 _ => ConnectionError::new(Code::FRAME_ERROR, "a frame has bytes after its fields"),
             });
         }
@@ -127,6 +137,15 @@ fn parse(frame_type: FrameType, payload: &[u8]) -> Result<ControlFrame, Connecti
     }
     let mut reader = Reader::new(payload);
     let id = VarInt::decode(&mut reader, "identifier").map(VarInt::get).ok();
+    let field = payload.get(payload.len().saturating_sub(reader.remaining())..);
+    match (id, frame_type) {
+        (Some(id), FrameType::PriorityUpdate) => {
+            let priority = field.and_then(Priority::parse);
+            return Ok(ControlFrame::PriorityUpdate(id, priority));
+        }
+        (Some(_), FrameType::PriorityUpdatePush) => return Ok(ControlFrame::PriorityUpdatePush),
+        _ => {}
+    }
     match (id, reader.is_empty()) {
         (Some(id), true) => Ok(match frame_type {
             FrameType::GoAway => ControlFrame::GoAway(id),
@@ -148,12 +167,26 @@ impl Connection {
     ) -> Result<(), ConnectionError> {
         match frame {
             ControlFrame::Settings(settings) => {
+                self.allow_table(&settings);
                 self.peer_settings = Some(settings);
                 self.events.push_back(Event::Settings(settings));
                 Ok(())
             }
             ControlFrame::GoAway(id) => self.peer_goaway(transport, id),
             ControlFrame::MaxPushId(id) => self.max_push_id(id),
+            // RFC 9218 §7.2.
+            ControlFrame::PriorityUpdate(..) | ControlFrame::PriorityUpdatePush
+                if self.role == Role::Client =>
+            {
+                Err(ConnectionError::new(Code::FRAME_UNEXPECTED, "a server sent PRIORITY_UPDATE"))
+            }
+            ControlFrame::PriorityUpdate(stream, priority) => {
+                self.priority_update(transport, stream, priority)
+            }
+            ControlFrame::PriorityUpdatePush => Err(ConnectionError::new(
+                Code::ID_ERROR,
+                "PRIORITY_UPDATE names a push that was not promised",
+            )),
             // RFC 9114 §7.2.3: we neither promised a push nor allowed one.
             ControlFrame::CancelPush(_) => Err(ConnectionError::new(
                 Code::ID_ERROR,

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::{Fault, Role};
 use crate::frame::{FrameHeader, FrameHeaderDecoder, FrameType, take};
 use crate::message::{Content, ContentRule};
+use crate::qpack::MAX_PREFIX;
 use crate::{Code, ConnectionError, ReadEnd, StreamError, Transport};
 
 /// How many bytes are read at once while the type of the next frame is not known.
@@ -259,8 +260,8 @@ impl Receive {
                 }
                 Phase::Leading | Phase::Content => {
                     // No encoding is longer than the size of its fields, counted with 32 for each, and
-                    // a prefix of 2 bytes.
-                    if length > max_section.saturating_add(2) {
+                    // a prefix.
+                    if length > max_section.saturating_add(MAX_PREFIX) {
                         return Err(Fault::TooLarge);
                     }
                     Frame::Section { remaining: length }

@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use http::StatusCode;
 
+use super::priorities::Wish;
 use super::receive::{Body, Buffering, Phase, Receive, Step};
 use super::send::SendPart;
 use super::{Connection, Fault, RequestStream, Role};
 use crate::frame::headers_frame;
 use crate::message::{Content, Exchange, FieldSection, SectionKind, encode_response};
-use crate::qpack::DecodeFailure;
-use crate::{Code, ConnectionError, Event, ReadEnd, StreamError, Transport};
+use crate::qpack::{DecodeFailure, Decoded, encode_static};
+use crate::{Code, ConnectionError, Event, Priority, ReadEnd, StreamError, Transport};
 
 /// How many wasted requests one completed request makes up for.
 const CREDIT: u32 = 4;
@@ -23,6 +24,7 @@ impl RequestStream {
             shown: role == Role::Client,
             data_told: false,
             informational_responses: 0,
+            wish: Wish::default(),
             is_wasted: false,
         }
     }
@@ -42,6 +44,7 @@ impl Connection {
         if self.control.goaway().is_some_and(|id| stream >= id) {
             transport.reset(stream, Code::REQUEST_REJECTED.get());
             transport.stop_sending(stream, Code::REQUEST_REJECTED.get());
+            self.decoder.cancel(stream);
             return;
         }
         self.next_request = self.next_request.max(stream.saturating_add(4));
@@ -53,7 +56,9 @@ impl Connection {
     /// Reads a request stream until there is nothing more to read, or content that the application
     /// must read first.
     pub(super) fn drive_request<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
-        while let Some(request) = self.requests.get_mut(&stream) {
+        while !self.is_blocked(stream)
+            && let Some(request) = self.requests.get_mut(&stream)
+        {
             if request.receive.is_ended() {
                 return;
             }
@@ -72,7 +77,7 @@ impl Connection {
                     return;
                 }
                 Ok(Step::Section(section)) => {
-                    if let Err(fault) = self.section(stream, &section) {
+                    if let Err(fault) = self.section(transport, stream, &section) {
                         self.fault(transport, stream, fault);
                     }
                 }
@@ -87,7 +92,8 @@ impl Connection {
     pub(super) fn notice_reset<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         let awaits_reader =
             |request: &RequestStream| !request.receive.is_ended() && request.receive.has_content();
-        if self.requests.get(&stream).is_some_and(awaits_reader)
+        let is_waiting = self.requests.get(&stream).is_some_and(awaits_reader);
+        if (is_waiting || self.is_blocked(stream))
             && let Err(ReadEnd::Reset(code)) = transport.read(stream, 0)
         {
             self.peer_reset(transport, stream, Code::new(code));
@@ -100,6 +106,19 @@ impl Connection {
     /// [`Event::Finished`] follows. An application slows its peer down by not calling this. Once it has
     /// begun to read, it must continue until `None`, since only then is what follows the content read.
     pub fn read_body<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        max: usize,
+    ) -> Option<Bytes> {
+        let chunk = self.next_content(transport, stream, max);
+        if chunk.is_none() {
+            self.flush_feedback(transport);
+        }
+        chunk
+    }
+
+    fn next_content<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
         stream: u64,
@@ -140,8 +159,14 @@ impl Connection {
         }
     }
 
-    /// Decodes and checks a field section, and queues its event for the application.
-    fn section(&mut self, stream: u64, section: &[u8]) -> Result<(), Fault> {
+    /// Decodes and checks a field section, and queues its event for the application; or keeps it, if it has to wait for
+    /// entries of the dynamic table.
+    pub(super) fn section<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        section: &[u8],
+    ) -> Result<(), Fault> {
         let Some(request) = self.requests.get_mut(&stream) else { return Ok(()) };
         let kind = match (request.receive.phase, self.role) {
             (Phase::Leading, Role::Server) => SectionKind::Request,
@@ -150,39 +175,52 @@ impl Connection {
         };
         let mut fields = FieldSection::new(kind);
         let limit = self.config.max_field_section_size;
-        self.decoder.decode(section, limit, |field| fields.field(field)).map_err(|failure| {
-            match failure {
-                DecodeFailure::Invalid(reason) => {
-                    ConnectionError::new(Code::QPACK_DECOMPRESSION_FAILED, reason).into()
-                }
-                DecodeFailure::TooLarge => Fault::TooLarge,
-                DecodeFailure::Refused(error) => Fault::Stream(error),
-            }
-        })?;
+        let decoded = self.decoder.decode(stream, section, limit, |field| fields.field(field));
+        match decoded {
+            Ok(Decoded::Whole) => {}
+            Ok(Decoded::Blocked { required }) => return self.block(stream, section, required),
+            Err(DecodeFailure::Invalid(error)) => return Err(ConnectionError::from(error).into()),
+            Err(DecodeFailure::TooLarge) => return Err(Fault::TooLarge),
+            Err(DecodeFailure::Refused(error)) => return Err(error.into()),
+        }
         match kind {
-            SectionKind::Request => self.request(stream, fields)?,
+            SectionKind::Request => self.request(transport, stream, fields)?,
             SectionKind::Response => self.response(stream, fields)?,
             SectionKind::Trailers => self.trailers(stream, fields)?,
         }
         Ok(())
     }
 
-    fn request(&mut self, stream: u64, fields: FieldSection) -> Result<(), StreamError> {
-        let Some(entry) = self.requests.get_mut(&stream) else { return Ok(()) };
+    fn request<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        fields: FieldSection,
+    ) -> Result<(), StreamError> {
+        // RFC 9220 §3 (RFC 8441 §3): it exists only where we announced it.
+        if fields.has_protocol() && !self.config.extended_connect {
+            return Err(StreamError::malformed("extended CONNECT was not offered"));
+        }
         let announced = fields.content_length();
-        let request = fields.into_request()?;
-        entry.exchange = Exchange::new(request.method());
+        let mut request = fields.into_request()?;
+        let stated = request.extensions().get::<Priority>().copied();
+        let client = self.early_priority(stream, stated);
+        request.extensions_mut().extend(client.map(of_priority).unwrap_or_default());
+        let Some(entry) = self.requests.get_mut(&stream) else { return Ok(()) };
+        entry.exchange = Exchange::new(&request);
+        entry.wish = Wish::new(client, entry.exchange.is_tunnel());
         entry.receive.content = Content::new(entry.exchange.request_rule(announced));
         entry.receive.phase = Phase::Content;
         entry.shown = true;
         self.events.push_back(Event::Request { stream, request });
+        self.apply_priority(transport, stream);
         Ok(())
     }
 
     fn response(&mut self, stream: u64, fields: FieldSection) -> Result<(), StreamError> {
         let Some(entry) = self.requests.get_mut(&stream) else { return Ok(()) };
         let announced = fields.content_length();
-        let response = fields.into_response()?;
+        let response = fields.into_response(entry.exchange)?;
         if response.status().is_informational() {
             entry.informational_responses = entry.informational_responses.saturating_add(1);
             if entry.informational_responses > self.config.max_informational_responses {
@@ -225,14 +263,14 @@ impl Connection {
         if !entry.receive.content.is_complete() {
             return self.fault(transport, stream, SHORT.into());
         }
-        entry.receive.end(&mut self.buffered);
+        self.end_reading(stream, true);
         self.events.push_back(Event::Finished { stream });
         self.retire(stream);
     }
 
     fn peer_reset<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, code: Code) {
+        self.end_reading(stream, false);
         let Some(entry) = self.requests.get_mut(&stream) else { return };
-        entry.receive.end(&mut self.buffered);
         if self.transport_is_closed {
             return;
         }
@@ -251,7 +289,12 @@ impl Connection {
     }
 
     /// Handles an error on `stream` as the RFC requires.
-    fn fault<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, fault: Fault) {
+    pub(super) fn fault<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        fault: Fault,
+    ) {
         match fault {
             Fault::Connection(error) => self.fail(transport, error),
             Fault::Stream(error) => self.abandon(transport, stream, error.code, error),
@@ -272,12 +315,12 @@ impl Connection {
     fn refuse_large_request<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
         let mut response = http::Response::new(());
         *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-        if let (Some(entry), Ok(encoder)) =
+        self.end_reading(stream, false);
+        if let (Some(entry), Ok(lines)) =
             (self.requests.get_mut(&stream), encode_response(&response))
         {
             transport.stop_sending(stream, Code::EXCESSIVE_LOAD.get());
-            entry.receive.end(&mut self.buffered);
-            entry.send.refuse(headers_frame(&encoder.finish()));
+            entry.send.refuse(headers_frame(&encode_static(&lines)));
         }
         self.count_wasted(transport, stream);
         self.flush_request(transport, stream);
@@ -292,10 +335,10 @@ impl Connection {
         error: StreamError,
     ) {
         self.count_wasted(transport, stream);
-        let Some(mut entry) = self.requests.remove(&stream) else { return };
+        self.end_reading(stream, false);
+        let Some(entry) = self.requests.remove(&stream) else { return };
         transport.reset(stream, code.get());
         transport.stop_sending(stream, code.get());
-        entry.receive.end(&mut self.buffered);
         if entry.shown {
             self.events.push_back(Event::Failed { stream, error });
         }
@@ -329,6 +372,13 @@ impl Connection {
             self.waste_left = waste_left.min(self.config.max_cancelled_requests);
         }
     }
+}
+
+/// The extensions that hold a priority.
+fn of_priority(priority: Priority) -> http::Extensions {
+    let mut extensions = http::Extensions::new();
+    extensions.insert(priority);
+    extensions
 }
 
 const SHORT: StreamError = StreamError::malformed("there is less content than content-length says");

@@ -114,16 +114,19 @@ impl SendPart {
         self.phase = Phase::Finishing;
     }
 
-    /// Queues the trailer section.
-    pub(super) fn trailers(&mut self, frame: Bytes) -> Result<(), SendError> {
+    /// Whether the trailer section can be sent.
+    pub(super) fn check_trailers(&self) -> Result<(), SendError> {
         self.check_content()?;
         if self.content.is_tunnel() {
             return Err(SendError::OutOfOrder { reason: "a CONNECT tunnel has no trailers" });
         }
-        self.check_complete()?;
+        self.check_complete()
+    }
+
+    /// Queues the trailer section.
+    pub(super) fn trailers(&mut self, frame: Bytes) {
         self.pending.push_back(frame);
         self.phase = Phase::Trailed;
-        Ok(())
     }
 
     /// Ends the message.

@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 
+use super::priorities::Wish;
 use super::send::SendPart;
 use super::{Connection, RequestStream, Role};
-use crate::frame::headers_frame;
 use crate::message::{
     Content, Exchange, content_length, encode_request, encode_response, encode_trailers,
 };
-use crate::qpack::Encoder;
-use crate::{Code, Event, SendError, Transport, WriteError};
+use crate::qpack::FieldLines;
+use crate::{Code, Event, Priority, Protocol, SendError, Transport, WriteError};
 
 /// Checks that a header section that ends the message does not announce content.
 fn check_end(content: Content, end: bool) -> Result<(), SendError> {
@@ -24,11 +24,14 @@ fn check_end(content: Content, end: bool) -> Result<(), SendError> {
 
 impl Connection {
     /// Opens a stream, sends a request on it and returns the stream ID. Set `end` if the request has
-    /// neither content nor trailers.
+    /// neither content nor trailers. A [`Priority`] among its extensions is sent as a `priority` field (RFC 9218 §5), a
+    /// [`Protocol`] makes a CONNECT an extended one (RFC 9220).
     ///
     /// Errors: [`SendError::StreamsBlocked`] (try again when the peer allows more streams),
     /// [`SendError::GoingAway`], [`SendError::Malformed`], [`SendError::FieldSectionTooLarge`],
-    /// [`SendError::ContentLength`], [`SendError::WrongRole`], [`SendError::ConnectionClosed`].
+    /// [`SendError::ContentLength`], [`SendError::WrongRole`], [`SendError::ConnectionClosed`]; for a CONNECT with a
+    /// [`Protocol`] also [`SendError::SettingsUnknown`] (try again later) and
+    /// [`SendError::ExtendedConnectUnsupported`].
     pub fn send_request<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -40,13 +43,27 @@ impl Connection {
         if self.peer_goaway.is_some() || self.control.goaway().is_some() {
             return Err(SendError::GoingAway);
         }
-        let exchange = Exchange::new(request.method());
+        if request.extensions().get::<Protocol>().is_some() {
+            // RFC 9220 §3 (RFC 8441 §3): only once the server has announced it.
+            let settings = self.peer_settings.ok_or(SendError::SettingsUnknown)?;
+            if !settings.extended_connect {
+                return Err(SendError::ExtendedConnectUnsupported);
+            }
+        }
+        let exchange = Exchange::new(request);
         let content = Content::new(exchange.request_rule(content_length(request.headers())?));
         check_end(content, end)?;
-        let frame = self.frame(encode_request(request)?)?;
+        let lines = encode_request(request)?;
+        self.check_size(&lines)?;
         let stream = transport.open_bidirectional().ok_or(SendError::StreamsBlocked)?;
+        let frame = self.section_frame(transport, stream, &lines)?;
         let send = SendPart::request(frame, content, end);
-        self.requests.insert(stream, RequestStream::new(self.role, exchange, send));
+        let mut entry = RequestStream::new(self.role, exchange, send);
+        let stated = request.extensions().get::<Priority>().copied();
+        let stated = stated.or_else(|| Priority::of_request(request.headers()));
+        entry.wish = Wish::new(stated, exchange.is_tunnel());
+        self.requests.insert(stream, entry);
+        self.apply_priority(transport, stream);
         self.flush_request(transport, stream);
         Ok(stream)
     }
@@ -64,15 +81,19 @@ impl Connection {
                 reason: "an interim response must have a 1xx status",
             });
         }
-        let frame = self.frame(encode_response(response)?)?;
-        let entry = self.requests.get_mut(&stream).ok_or(SendError::StreamClosed)?;
+        let lines = encode_response(response)?;
+        self.check_size(&lines)?;
+        let entry = self.requests.get(&stream).ok_or(SendError::StreamClosed)?;
         entry.send.check_leading()?;
+        let frame = self.section_frame(transport, stream, &lines)?;
+        let entry = self.requests.get_mut(&stream).ok_or(SendError::StreamClosed)?;
         entry.send.interim(frame);
         self.flush_request(transport, stream);
         Ok(())
     }
 
-    /// Sends the final response's header section. Set `end` if neither content nor trailers follow.
+    /// Sends the final response's header section. Set `end` if neither content nor trailers follow. A `priority` field, or a
+    /// [`Priority`] among the extensions, changes the priority of the exchange (RFC 9218 §8).
     pub fn send_response<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -86,12 +107,17 @@ impl Connection {
                 reason: "a final response must not have a 1xx status",
             });
         }
-        let frame = self.frame(encode_response(response)?)?;
+        let lines = encode_response(response)?;
+        self.check_size(&lines)?;
         let announced = content_length(response.headers())?;
-        let entry = self.requests.get_mut(&stream).ok_or(SendError::StreamClosed)?;
+        let entry = self.requests.get(&stream).ok_or(SendError::StreamClosed)?;
         entry.send.check_leading()?;
         let content = Content::new(entry.exchange.response_rule(response.status(), announced));
         check_end(content, end)?;
+        let stated = response.extensions().get::<Priority>().copied();
+        self.respond_with_priority(transport, stream, stated, response.headers());
+        let frame = self.section_frame(transport, stream, &lines)?;
+        let entry = self.requests.get_mut(&stream).ok_or(SendError::StreamClosed)?;
         entry.send.headers(frame, content, end);
         self.flush_request(transport, stream);
         Ok(())
@@ -128,9 +154,13 @@ impl Connection {
         trailers: &HeaderMap,
     ) -> Result<(), SendError> {
         self.check_open()?;
-        let frame = self.frame(encode_trailers(trailers)?)?;
+        let lines = encode_trailers(trailers)?;
+        self.check_size(&lines)?;
+        let entry = self.requests.get(&stream).ok_or(SendError::StreamClosed)?;
+        entry.send.check_trailers()?;
+        let frame = self.section_frame(transport, stream, &lines)?;
         let entry = self.requests.get_mut(&stream).ok_or(SendError::StreamClosed)?;
-        entry.send.trailers(frame)?;
+        entry.send.trailers(frame);
         self.flush_request(transport, stream);
         Ok(())
     }
@@ -169,12 +199,13 @@ impl Connection {
         let Some(entry) = self.requests.get_mut(&stream) else { return };
         if !entry.receive.is_ended() {
             transport.stop_sending(stream, code.get());
-            entry.receive.end(&mut self.buffered);
+            self.end_reading(stream, false);
+            self.flush_feedback(transport);
         }
         self.retire(stream);
     }
 
-    fn check_open(&self) -> Result<(), SendError> {
+    pub(super) fn check_open(&self) -> Result<(), SendError> {
         if self.closed { Err(SendError::ConnectionClosed) } else { Ok(()) }
     }
 
@@ -183,14 +214,14 @@ impl Connection {
         if self.role == role { Ok(()) } else { Err(SendError::WrongRole) }
     }
 
-    /// The HEADERS frame for a field section, or an error if it is larger than the peer accepts.
-    fn frame(&self, encoder: Encoder) -> Result<Bytes, SendError> {
+    /// Checks that a field section is not larger than the peer accepts.
+    fn check_size(&self, lines: &FieldLines) -> Result<(), SendError> {
         let limit = self.peer_settings.and_then(|settings| settings.max_field_section_size);
         match limit {
-            Some(limit) if encoder.size() > limit => {
-                Err(SendError::FieldSectionTooLarge { size: encoder.size(), limit })
+            Some(limit) if lines.size() > limit => {
+                Err(SendError::FieldSectionTooLarge { size: lines.size(), limit })
             }
-            _ => Ok(headers_frame(&encoder.finish())),
+            _ => Ok(()),
         }
     }
 

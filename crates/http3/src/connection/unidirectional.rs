@@ -3,7 +3,6 @@ use clearway_wire::{Reader, VarInt};
 
 use super::peer_control::ControlReceive;
 use super::{Connection, Role};
-use crate::qpack::{DecoderInstructions, check_encoder_instructions};
 use crate::{Code, ConnectionError, ReadEnd, Transport};
 
 /// How much is read from a control or QPACK stream at once, in bytes.
@@ -19,7 +18,7 @@ pub(super) enum Unidirectional {
     },
     Control(ControlReceive),
     QpackEncoder,
-    QpackDecoder(DecoderInstructions),
+    QpackDecoder,
 }
 
 impl Default for Unidirectional {
@@ -67,7 +66,12 @@ impl Connection {
         };
         match outcome {
             Ok(true) if !self.closed => {
+                let is_encoder = matches!(kind, Unidirectional::QpackEncoder);
                 self.unidirectional.insert(stream, kind);
+                if is_encoder {
+                    self.unblock(transport);
+                    self.decoder.acknowledge_insertions();
+                }
             }
             Ok(_) => {}
             Err(error) => self.fail(transport, error),
@@ -102,8 +106,8 @@ impl Connection {
                     self.control_frame(transport, frame)?;
                 }
             }
-            Unidirectional::QpackEncoder => check_encoder_instructions(&input)?,
-            Unidirectional::QpackDecoder(instructions) => instructions.check(&input)?,
+            Unidirectional::QpackEncoder => self.decoder.receive(&input)?,
+            Unidirectional::QpackDecoder => self.encoder.receive(&input)?,
         }
         Ok(!self.closed)
     }
@@ -127,7 +131,7 @@ impl Connection {
                 return Err(ConnectionError::new(Code::ID_ERROR, "a push was not allowed"));
             }
             0x02 => (&mut self.critical.encoder, Unidirectional::QpackEncoder),
-            0x03 => (&mut self.critical.decoder, Unidirectional::QpackDecoder(Default::default())),
+            0x03 => (&mut self.critical.decoder, Unidirectional::QpackDecoder),
             _ => return Ok(None),
         };
         if place.replace(stream).is_some() {

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use proptest::prelude::*;
 
 use super::link::{End, Link};
-use super::pair::{drive, events, plain};
+use super::pair::{connected, drive, events, plain};
 use crate::{Code, Config, Connection, Event, Role, SendError};
 
 /// Sends one body and then trailers, as fast as the transport allows.
@@ -204,30 +204,20 @@ fn content_is_never_copied() {
     assert_eq!(count, 100_000);
 }
 
-/// Connects a client and a server, and lets them exchange SETTINGS.
-fn connected(client: Config, server: Config) -> (Link, Connection, Connection) {
-    let mut link = Link::default();
-    let mut random = Random::from_number(7);
-    let mut client = Connection::new(Role::Client, client, &mut random);
-    let mut server = Connection::new(Role::Server, server, &mut random);
-    for _ in 0..2 {
-        drive(&mut client, &mut link);
-        drive(&mut server, &mut link);
-    }
-    assert!(matches!(events(&mut client)[..], [Event::Settings(_)]));
-    assert!(matches!(events(&mut server)[..], [Event::Settings(_)]));
-    (link, client, server)
-}
-
 /// RFC 9114 §7.2.8, §7.2.4.1, §6.2.3: each kind of reserved value is sent once, and peers ignore it.
 #[test]
 fn reserved_values_are_sent() {
     let (mut link, client, server) = connected(Config::default(), Config::default());
     assert_eq!((client.error(), server.error()), (None, None));
+    // After the streams for control and QPACK.
+    assert_eq!(link.streams(), [2, 3, 6, 7, 10, 11, 14, 15]);
+    assert_eq!(link.half(14, false).stopped, Some(Code::STREAM_CREATION_ERROR.get()));
+    let alone = || Config::default().without_dynamic_table();
+    let (mut link, ..) = connected(alone(), alone());
     assert_eq!(link.streams(), [2, 3, 6, 7]);
     assert_eq!(link.half(6, false).stopped, Some(Code::STREAM_CREATION_ERROR.get()));
     let (link, ..) = connected(plain(), plain());
-    assert_eq!(link.streams(), [2, 3]);
+    assert_eq!(link.streams(), [2, 3, 6, 7, 10, 11]);
 }
 
 /// RFC 9114 §4.2.2: a field section larger than the peer accepts is not sent.
@@ -239,7 +229,7 @@ fn section_4_2_2_the_peers_limit_is_respected() {
     let request = Request::get("https://a.example/").header("x", "y".repeat(60)).body(()).unwrap();
     let outcome = client.send_request(&mut end, &request, true);
     assert!(matches!(outcome, Err(SendError::FieldSectionTooLarge { limit: 200, .. })));
-    assert_eq!(link.streams(), [2, 3]);
+    assert_eq!(link.streams(), [2, 3, 6, 7, 10, 11]);
 }
 
 /// RFC 9114 §5.2: graceful shutdown.
@@ -256,7 +246,10 @@ fn section_5_2_shutdown() {
     assert_eq!(send(&mut link, &mut client), Ok(4));
     drive(&mut server, &mut link);
     assert_eq!(events(&mut server).len(), 4);
+    // The client has not read the first GOAWAY.
+    assert!(!server.continue_shutdown(&mut link.end(Role::Server)));
     server.goaway(&mut link.end(Role::Server));
+    assert!(server.continue_shutdown(&mut link.end(Role::Server)));
     assert_eq!(send(&mut link, &mut client), Ok(8));
     // Neither again nor with a larger identifier: a type, a length and an identifier of 8 bytes and
     // of 1 are all there is.
@@ -282,4 +275,25 @@ fn section_5_2_shutdown() {
     assert!(client.is_idle() && server.is_idle());
     server.close(&mut link.end(Role::Server), Code::NO_ERROR, "done");
     assert_eq!(link.closed, Some((0x100, "done".into())));
+}
+
+/// RFC 9114 §5.2: the second GOAWAY follows when the peer has acknowledged the first, and no request is lost.
+#[test]
+fn section_5_2_the_second_goaway_waits_for_a_round_trip() {
+    let (mut link, mut client, mut server) = connected(plain(), plain());
+    let request = Request::get("https://a.example/").body(()).unwrap();
+    assert!(!server.continue_shutdown(&mut link.end(Role::Server)), "nothing was begun");
+    server.shutdown(&mut link.end(Role::Server));
+    assert_eq!(client.send_request(&mut link.end(Role::Client), &request, true), Ok(0));
+    assert!(!server.continue_shutdown(&mut link.end(Role::Server)));
+    drive(&mut client, &mut link);
+    let heard = events(&mut client);
+    assert!(matches!(heard[..], [Event::GoAway { id }] if id == (1 << 62) - 4), "{heard:?}");
+    drive(&mut server, &mut link);
+    assert!(server.continue_shutdown(&mut link.end(Role::Server)));
+    drive(&mut client, &mut link);
+    let heard = events(&mut client);
+    assert!(matches!(heard[..], [Event::GoAway { id: 4 }]), "{heard:?}");
+    let heard = events(&mut server);
+    assert!(matches!(heard[..], [Event::Request { .. }, Event::Finished { .. }]), "{heard:?}");
 }

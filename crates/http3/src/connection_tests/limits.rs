@@ -18,7 +18,7 @@ fn status_on(alone: &mut Alone, stream: u64) -> String {
         status = String::from_utf8(field.value.to_vec()).unwrap();
         Ok::<_, ()>(())
     };
-    Decoder::default().decode(&bytes[2..], 1000, receive).unwrap();
+    Decoder::default().decode(stream, &bytes[2..], 1000, receive).unwrap();
     status
 }
 
@@ -29,7 +29,7 @@ fn section_4_2_2_large_requests_are_answered_with_431() {
     let lines: Vec<_> = (0..20).map(|_| ("accept", "*/*")).collect();
     let indexed = request("GET", &lines);
     assert!(expanding.len() < 200 && indexed.len() < 60);
-    for stream_start in [frame_header(0x01, 1 << 40), frame_header(0x01, 303), expanding, indexed] {
+    for stream_start in [frame_header(0x01, 1 << 40), frame_header(0x01, 321), expanding, indexed] {
         let mut server = Alone::new(Role::Server, small());
         let stream = server.open_bidirectional(&stream_start);
         assert!(server.events().is_empty());

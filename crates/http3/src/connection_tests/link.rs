@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Buf, Bytes};
 
-use crate::{Code, ReadEnd, Role, Transport, WriteError};
+use crate::{Code, DatagramError, ReadEnd, Role, Transport, WriteError};
+
+/// The largest datagram of the link, in bytes.
+pub(super) const LARGEST_DATAGRAM: usize = 1000;
 
 /// One direction of one stream.
 #[derive(Debug, Default)]
@@ -34,6 +37,10 @@ pub(super) struct Link {
     /// How many more streams of each kind may be opened.
     pub(super) allowed: [u64; 4],
     pub(super) closed: Option<(u64, String)>,
+    /// The priorities that were set, by stream and sender.
+    pub(super) priorities: BTreeMap<(u64, bool), (i32, bool)>,
+    /// DATAGRAM frames in transit, by whether the server sent them.
+    pub(super) datagrams: BTreeMap<bool, VecDeque<Bytes>>,
     /// For tests of HTTP/3: panics when it uses a part of a stream that it has ended, and keeps the code of
     /// every reset and stop that it asks for, also where they have no effect.
     pub(super) is_strict: bool,
@@ -52,6 +59,8 @@ impl Default for Link {
             accepted: [0; 4],
             allowed: [1 << 30; 4],
             closed: None,
+            priorities: BTreeMap::new(),
+            datagrams: BTreeMap::new(),
             is_strict: true,
             sizes: vec![usize::MAX],
             turn: 0,
@@ -240,6 +249,31 @@ impl Transport for End<'_> {
             half.data.pop_front();
         }
         Ok(Some(chunk))
+    }
+
+    fn set_priority(&mut self, stream: u64, priority: i32, is_incremental: bool) {
+        self.link.priorities.insert((stream, self.is_server), (priority, is_incremental));
+    }
+
+    /// What was read counts as acknowledged.
+    fn unacknowledged(&mut self, stream: u64) -> Option<u64> {
+        Some(self.link.halves.get(&(stream, self.is_server))?.waiting() as u64)
+    }
+
+    fn send_datagram(&mut self, data: Bytes) -> Result<(), DatagramError> {
+        if data.len() > LARGEST_DATAGRAM {
+            return Err(DatagramError::TooLarge { maximum: LARGEST_DATAGRAM });
+        }
+        self.link.datagrams.entry(self.is_server).or_default().push_back(data);
+        Ok(())
+    }
+
+    fn receive_datagram(&mut self) -> Option<Bytes> {
+        self.link.datagrams.get_mut(&!self.is_server)?.pop_front()
+    }
+
+    fn max_datagram(&self) -> Option<usize> {
+        Some(LARGEST_DATAGRAM)
     }
 
     fn close(&mut self, code: u64, reason: &str) {

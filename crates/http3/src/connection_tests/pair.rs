@@ -5,7 +5,7 @@ use clearway_units::Random;
 
 use super::link::{End, Link};
 use crate::frame::{put_frame, put_varint};
-use crate::qpack::Encoder;
+use crate::qpack::{FieldLines, encode_static};
 use crate::{Code, Config, Connection, Event, Role};
 
 /// A configuration that sends no random reserved values.
@@ -30,6 +30,21 @@ pub(super) fn drive(connection: &mut Connection, link: &mut Link) {
 
 pub(super) fn events(connection: &mut Connection) -> Vec<Event> {
     std::iter::from_fn(|| connection.next_event()).collect()
+}
+
+/// Connects a client and a server, and lets them exchange SETTINGS.
+pub(super) fn connected(client: Config, server: Config) -> (Link, Connection, Connection) {
+    let mut link = Link::default();
+    let mut random = Random::from_number(7);
+    let mut client = Connection::new(Role::Client, client, &mut random);
+    let mut server = Connection::new(Role::Server, server, &mut random);
+    for _ in 0..2 {
+        drive(&mut client, &mut link);
+        drive(&mut server, &mut link);
+    }
+    assert!(matches!(events(&mut client)[..], [Event::Settings(_)]));
+    assert!(matches!(events(&mut server)[..], [Event::Settings(_)]));
+    (link, client, server)
 }
 
 /// One connection whose peer's bytes the test writes by hand.
@@ -154,11 +169,11 @@ pub(super) fn frame_header(frame_type: u64, length: u64) -> Vec<u8> {
 
 /// A HEADERS frame.
 pub(super) fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut encoder = Encoder::new();
+    let mut lines = FieldLines::default();
     for (name, value) in fields {
-        encoder.field(name.as_bytes(), value.as_bytes(), false);
+        lines.field(name.as_bytes(), value.as_bytes(), false);
     }
-    frame(0x01, &encoder.finish())
+    frame(0x01, &encode_static(&lines))
 }
 
 /// The HEADERS frame of a request with `fields` after the pseudo-header fields.

@@ -40,6 +40,14 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         Just(control(&frame(0x07, &[0]))),
         Just(vec![0x02]),
         Just(vec![0x03, 0x40]),
+        // A table of 220 bytes with `:authority: a.example`, and requests that refer to it.
+        Just(b"\x02\x3f\xbd\x01\xc0\x09a.example".to_vec()),
+        Just(b"\xc0\x09a.example\x00".to_vec()),
+        Just(frame(0x01, &[0x02, 0x00, 0xd1, 0xd7, 0x80, 0xc1])),
+        Just(frame(0x01, &[0x03, 0x80, 0xd1, 0xd7, 0x10, 0xc1])),
+        Just(control(&frame(0x04, &[0x01, 0x40, 0xdc, 0x07, 0x04]))),
+        Just(frame(0xf0700, b"\x00u=1, i")),
+        Just(frame(0xf0700, b"\x08u=9")),
         Just(vec![0x01, 0x41]),
     ];
     prop_oneof![

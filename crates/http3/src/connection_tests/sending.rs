@@ -189,8 +189,9 @@ fn section_6_2_1_settings_wait_for_a_stream() {
             settings.extend_from_slice(&bytes);
         }
     }
-    // 64 KiB: 0x80010000.
-    assert_eq!(settings, [0x00, 0x04, 0x05, 0x06, 0x80, 0x01, 0x00, 0x00]);
+    // 64 KiB: 0x80010000; a table of 4096 bytes: 0x5000; 16 blocked streams.
+    let expected = [&[0x00, 0x04, 10, 6, 0x80, 0x01, 0, 0][..], &[1, 0x50, 0], &[7, 16]];
+    assert_eq!(settings, expected.concat());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Connection errors: control and QPACK streams, frames where they do not belong, push.
 
 use super::pair::{Alone, control, data, frame, frame_header, headers, plain, request, response};
-use crate::{Code, Event, Role, Settings};
+use crate::{Code, Event, QpackError, Role, Settings};
 
 #[track_caller]
 fn assert_closes(alone: &mut Alone, code: Code) {
@@ -221,12 +221,15 @@ fn section_6_1_server_opens_a_bidirectional_stream() {
 #[test]
 fn qpack_errors_have_their_codes() {
     let mut server = Alone::server();
-    server.open_unidirectional(&[0x02, 0x3f, 0x01]);
+    server.open_unidirectional(&[0x02, 0x3f, 0xe2, 0x1f]);
     assert_closes(&mut server, Code::QPACK_ENCODER_STREAM_ERROR);
+    assert_eq!(server.connection.error().unwrap().qpack, Some(QpackError::CapacityTooLarge));
     let mut server = Alone::server();
     server.open_unidirectional(&[0x03, 0x00]);
     assert_closes(&mut server, Code::QPACK_DECODER_STREAM_ERROR);
-    for section in [&[][..], &[0], &[1, 0], &[0, 0, 0x80], &[0, 0, 0xff, 0x7f]] {
+    for section in
+        [&[][..], &[0], &[1, 0], &[0xff, 0x80, 0x02, 0], &[0, 0, 0x80], &[0, 0, 0xff, 0x7f]]
+    {
         let mut server = Alone::server();
         server.open_bidirectional(&frame(0x01, section));
         assert_closes(&mut server, Code::QPACK_DECOMPRESSION_FAILED);

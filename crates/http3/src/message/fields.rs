@@ -1,5 +1,10 @@
 //! Rules for single fields, which apply to both sent and received messages.
 
+use http::HeaderMap;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+
+use crate::structured::{self, Value};
+
 /// Whether a field only has a meaning for one HTTP/1.1 connection: forbidden in HTTP/3
 /// (RFC 9114 §4.2, RFC 9110 §7.6.1). `te` is handled separately.
 pub(super) fn is_connection_specific(name: &[u8]) -> bool {
@@ -39,4 +44,17 @@ pub(super) fn parse_content_length(value: &[u8]) -> Option<u64> {
 /// spaces, control characters, anything beyond ASCII and a fragment.
 pub(super) fn is_valid_path(path: &[u8]) -> bool {
     path.iter().all(|&byte| matches!(byte, b'!'..=b'~') && byte != b'#')
+}
+
+/// Whether the field Capsule-Protocol says that the content consists of capsules (RFC 9297 §3.4).
+pub(super) fn uses_capsules(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all("capsule-protocol").iter();
+    // Several values would be a list, which is ignored.
+    matches!((values.next(), values.next()), (Some(value), None)
+        if structured::item(value.as_bytes()) == Ok(Value::Boolean(true)))
+}
+
+/// Whether there is a field that only a message with content has (RFC 9297 §3.2). Transfer-Encoding is never allowed.
+pub(super) fn describes_content(headers: &HeaderMap) -> bool {
+    headers.contains_key(CONTENT_LENGTH) || headers.contains_key(CONTENT_TYPE)
 }

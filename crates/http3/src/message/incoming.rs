@@ -4,9 +4,9 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
 };
 
-use super::fields;
-use crate::StreamError;
+use super::{Exchange, fields};
 use crate::qpack::Field;
+use crate::{Priority, Protocol, StreamError};
 
 /// Which section is being received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,11 +25,28 @@ pub(crate) struct FieldSection {
     scheme: Option<Scheme>,
     authority: Option<Vec<u8>>,
     path: Option<Vec<u8>>,
+    protocol: Option<Protocol>,
     status: Option<StatusCode>,
     fields: HeaderMap,
     cookie: Option<(Vec<u8>, bool)>,
     content_length: Option<u64>,
     pseudo_fields_over: bool,
+}
+
+/// RFC 9297 §3.2.
+const CAPSULES: StreamError =
+    StreamError::malformed("a message with capsules has fields that describe content");
+
+/// What a request says besides its parts that [`Request`] has a place for.
+fn protocol_and_priority(protocol: Option<Protocol>, fields: &HeaderMap) -> http::Extensions {
+    let mut extensions = http::Extensions::new();
+    if let Some(protocol) = protocol {
+        extensions.insert(protocol);
+    }
+    if let Some(priority) = Priority::of_request(fields) {
+        extensions.insert(priority);
+    }
+    extensions
 }
 
 impl FieldSection {
@@ -40,6 +57,7 @@ impl FieldSection {
             scheme: None,
             authority: None,
             path: None,
+            protocol: None,
             status: None,
             fields: HeaderMap::new(),
             cookie: None,
@@ -141,6 +159,10 @@ impl FieldSection {
                 self.authority.replace(value.to_vec()).is_some()
             }
             (SectionKind::Request, b":path") => self.path.replace(value.to_vec()).is_some(),
+            (SectionKind::Request, b":protocol") => {
+                let name = core::str::from_utf8(value).map_err(|_| invalid)?;
+                self.protocol.replace(Protocol::new(name).ok_or(invalid)?).is_some()
+            }
             (SectionKind::Response, b":status") => {
                 let status = StatusCode::from_bytes(value).map_err(|_| invalid)?;
                 self.status.replace(status).is_some()
@@ -161,12 +183,25 @@ impl FieldSection {
         self.fields
     }
 
-    /// Converts a header section to a response.
-    pub(crate) fn into_response(self) -> Result<Response<()>, StreamError> {
+    /// Whether this is the header section of a request with `:protocol`.
+    pub(crate) fn has_protocol(&self) -> bool {
+        self.protocol.is_some()
+    }
+
+    /// Converts a header section to a response to a request like `exchange`.
+    pub(crate) fn into_response(self, exchange: Exchange) -> Result<Response<()>, StreamError> {
         let status = self.status.ok_or(StreamError::malformed("a response has no :status"))?;
         // RFC 9114 §4.5: no upgrade, so no 101.
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(StreamError::malformed("101 does not exist in HTTP/3"));
+        }
+        // RFC 9297 §3.2: neither content, nor a status that says something about it.
+        if exchange == Exchange::ExtendedConnect
+            && status.is_success()
+            && fields::uses_capsules(&self.fields)
+            && (fields::describes_content(&self.fields) || matches!(status.as_u16(), 204..=206))
+        {
+            return Err(CAPSULES);
         }
         let mut response = Response::new(());
         *response.status_mut() = status;
@@ -183,12 +218,17 @@ impl FieldSection {
         let method =
             self.method.take().ok_or(StreamError::malformed("a request has no :method"))?;
         let authority = self.authority()?;
-        let uri = if method == Method::CONNECT {
-            self.connect_uri(authority)?
-        } else {
-            self.uri(&method, authority)?
+        let protocol = self.protocol.take();
+        let uri = match (method == Method::CONNECT, &protocol) {
+            (true, None) => self.connect_uri(authority)?,
+            (true, Some(_)) => self.extended_connect_uri(&method, authority)?,
+            (false, None) => self.uri(&method, authority)?,
+            (false, Some(_)) => {
+                return Err(StreamError::malformed("a request other than CONNECT has :protocol"));
+            }
         };
         let mut request = Request::new(());
+        request.extensions_mut().extend(protocol_and_priority(protocol, &self.fields));
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.version_mut() = Version::HTTP_3;
@@ -229,6 +269,21 @@ impl FieldSection {
             .filter(|authority| authority.port_u16().is_some() && !authority.host().is_empty())
             .ok_or(StreamError::malformed("CONNECT needs a host and a port"))?;
         Ok(Uri::from(authority))
+    }
+
+    /// RFC 9220 §3 (RFC 8441 §4): the target is that of any other request.
+    fn extended_connect_uri(
+        &mut self,
+        method: &Method,
+        authority: Option<Authority>,
+    ) -> Result<Uri, StreamError> {
+        if fields::uses_capsules(&self.fields) && fields::describes_content(&self.fields) {
+            return Err(CAPSULES);
+        }
+        if self.authority.is_none() {
+            return Err(StreamError::malformed("extended CONNECT has no :authority"));
+        }
+        self.uri(method, authority)
     }
 
     fn uri(&mut self, method: &Method, authority: Option<Authority>) -> Result<Uri, StreamError> {

@@ -2,8 +2,8 @@ use http::header::{CONTENT_LENGTH, HOST, TE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 
 use super::fields;
-use crate::SendError;
-use crate::qpack::Encoder;
+use crate::qpack::FieldLines;
+use crate::{Priority, Protocol, SendError};
 
 const fn malformed(reason: &'static str) -> SendError {
     SendError::Malformed { reason }
@@ -23,8 +23,8 @@ pub(crate) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, SendErr
 ///
 /// `:authority` is taken from the URI, otherwise from `host`; `host` itself is not sent
 /// (§4.3.1 prefers `:authority`). The scheme is https unless the URI says otherwise.
-pub(crate) fn encode_request(request: &Request<()>) -> Result<Encoder, SendError> {
-    let mut encoder = Encoder::new();
+pub(crate) fn encode_request(request: &Request<()>) -> Result<FieldLines, SendError> {
+    let mut lines = FieldLines::default();
     let method = request.method();
     let uri = request.uri();
     let host = request.headers().get(HOST).map(HeaderValue::as_bytes);
@@ -38,14 +38,22 @@ pub(crate) fn encode_request(request: &Request<()>) -> Result<Encoder, SendError
         .or(host)
         .filter(|authority| !authority.is_empty() && !authority.contains(&b'@'))
         .ok_or(malformed("a request needs an authority, without user information"))?;
-    encoder.field(b":method", method.as_str().as_bytes(), false);
-    if method == Method::CONNECT {
+    lines.field(b":method", method.as_str().as_bytes(), false);
+    let protocol = request.extensions().get::<Protocol>();
+    if let Some(protocol) = protocol {
+        if method != Method::CONNECT {
+            return Err(malformed("only CONNECT has a protocol"));
+        }
+        check_capsule_protocol(request.headers())?;
+        lines.field(b":protocol", protocol.as_str().as_bytes(), false);
+    }
+    if method == Method::CONNECT && protocol.is_none() {
         if uri.port_u16().is_none() || uri.scheme().is_some() || uri.path_and_query().is_some() {
             return Err(malformed(
                 "the target of CONNECT must be a host and a port and nothing else",
             ));
         }
-        encoder.field(b":authority", authority, false);
+        lines.field(b":authority", authority, false);
     } else {
         let path = match uri.path_and_query().map(|path| path.as_str()) {
             None | Some("") => "/",
@@ -54,43 +62,62 @@ pub(crate) fn encode_request(request: &Request<()>) -> Result<Encoder, SendError
         if !fields::is_valid_path(path.as_bytes()) {
             return Err(malformed("the path is not plain ASCII"));
         }
-        encoder.field(b":scheme", uri.scheme_str().unwrap_or("https").as_bytes(), false);
-        encoder.field(b":authority", authority, false);
+        lines.field(b":scheme", uri.scheme_str().unwrap_or("https").as_bytes(), false);
+        lines.field(b":authority", authority, false);
         // A target that has only a query, "?q", still needs a path that begins with a slash.
         if path.starts_with('?') {
-            encoder.field(b":path", format!("/{path}").as_bytes(), false);
+            lines.field(b":path", format!("/{path}").as_bytes(), false);
         } else {
-            encoder.field(b":path", path.as_bytes(), false);
+            lines.field(b":path", path.as_bytes(), false);
         }
     }
     let is_te_valid = |value: &HeaderValue| fields::is_trailers(value.as_bytes());
     if !request.headers().get_all(TE).iter().all(is_te_valid) {
         return Err(malformed("te may only be \"trailers\""));
     }
-    encode_fields(&mut encoder, request.headers(), true)?;
-    Ok(encoder)
+    encode_priority(&mut lines, request.extensions(), request.headers());
+    encode_fields(&mut lines, request.headers(), true)?;
+    Ok(lines)
 }
 
 /// Encodes a response's header section (RFC 9114 §4.3.2).
-pub(crate) fn encode_response(response: &Response<()>) -> Result<Encoder, SendError> {
+pub(crate) fn encode_response(response: &Response<()>) -> Result<FieldLines, SendError> {
     if response.status() == http::StatusCode::SWITCHING_PROTOCOLS {
         return Err(malformed("101 does not exist in HTTP/3"));
     }
-    let mut encoder = Encoder::new();
-    encoder.field(b":status", response.status().as_str().as_bytes(), false);
-    encode_fields(&mut encoder, response.headers(), false)?;
-    Ok(encoder)
+    let mut lines = FieldLines::default();
+    lines.field(b":status", response.status().as_str().as_bytes(), false);
+    encode_priority(&mut lines, response.extensions(), response.headers());
+    encode_fields(&mut lines, response.headers(), false)?;
+    Ok(lines)
+}
+
+/// The priority among the extensions of a message (RFC 9218 §5), unless it has the field already.
+fn encode_priority(lines: &mut FieldLines, extensions: &http::Extensions, headers: &HeaderMap) {
+    if let Some(priority) = extensions.get::<Priority>()
+        && !headers.contains_key("priority")
+    {
+        lines.field(b"priority", priority.to_string().as_bytes(), false);
+    }
 }
 
 /// Encodes a trailer section.
-pub(crate) fn encode_trailers(trailers: &HeaderMap) -> Result<Encoder, SendError> {
-    let mut encoder = Encoder::new();
-    encode_fields(&mut encoder, trailers, false)?;
-    Ok(encoder)
+pub(crate) fn encode_trailers(trailers: &HeaderMap) -> Result<FieldLines, SendError> {
+    let mut lines = FieldLines::default();
+    encode_fields(&mut lines, trailers, false)?;
+    Ok(lines)
+}
+
+/// RFC 9297 §3.2: fields that a message with capsules must not have.
+fn check_capsule_protocol(headers: &HeaderMap) -> Result<(), SendError> {
+    if fields::uses_capsules(headers) && fields::describes_content(headers) {
+        return Err(malformed("a message with capsules has no content-length or content-type"));
+    }
+    Ok(())
 }
 
 fn encode_fields(
-    encoder: &mut Encoder,
+    lines: &mut FieldLines,
     headers: &HeaderMap,
     is_request: bool,
 ) -> Result<(), SendError> {
@@ -104,7 +131,7 @@ fn encode_fields(
         if is_request && name == HOST {
             continue;
         }
-        encoder.field(name.as_str().as_bytes(), value.as_bytes(), value.is_sensitive());
+        lines.field(name.as_str().as_bytes(), value.as_bytes(), value.is_sensitive());
     }
     Ok(())
 }

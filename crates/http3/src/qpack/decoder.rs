@@ -1,115 +1,169 @@
 use clearway_wire::Reader;
 
+use super::decoder_stream::DecoderInstruction;
+use super::encoder_stream::EncoderInstructions;
 use super::huffman::HuffmanError;
 use super::integer::IntegerError;
-use super::{FIELD_OVERHEAD, huffman, integer, static_table};
-
-/// One decoded field line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Field<'a> {
-    pub(crate) name: &'a [u8],
-    pub(crate) value: &'a [u8],
-    /// Whether the field must never be indexed (RFC 9204 §7.1.3).
-    pub(crate) sensitive: bool,
-}
+use super::table::Table;
+use super::text::{self, Literal, LiteralError};
+use super::{FIELD_OVERHEAD, Field, QpackError, huffman, integer, static_table};
 
 /// The reason that a field section was not decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DecodeFailure<E> {
-    /// It is not a field section that a peer may send us: QPACK_DECOMPRESSION_FAILED.
-    Invalid(&'static str),
+    /// It is not a field section that a peer may send us.
+    Invalid(QpackError),
     /// The fields are larger than the limit.
     TooLarge,
     /// The receiver of the fields rejected one.
     Refused(E),
 }
 
+impl<E> From<QpackError> for DecodeFailure<E> {
+    fn from(error: QpackError) -> Self {
+        Self::Invalid(error)
+    }
+}
+
 impl<E> From<IntegerError> for DecodeFailure<E> {
     fn from(error: IntegerError) -> Self {
         Self::Invalid(match error {
-            IntegerError::Truncated => "a field section ends inside an integer",
-            IntegerError::TooLarge => "a field section has an integer of more than 62 bits",
+            IntegerError::Truncated => QpackError::SectionTruncated,
+            IntegerError::TooLarge => QpackError::SectionInteger,
         })
     }
 }
 
-/// Decodes field sections (RFC 9204 §4.5). Reused for several sections, to keep its buffers.
+/// Whether a field section could be decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Decoded {
+    /// All of its fields were given to the receiver.
+    Whole,
+    /// It waits until this many entries have been inserted (RFC 9204 §2.2.1).
+    Blocked {
+        /// The Required Insert Count.
+        required: u64,
+    },
+}
+
+/// Decodes field sections (RFC 9204 §4.5), and keeps the table that they refer to.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
+    table: Table,
+    max_capacity: u64,
+    instructions: EncoderInstructions,
+    /// The Known Received Count that the peer's encoder can derive from what we have sent (§2.1.4).
+    told: u64,
+    /// Instructions for the decoder stream.
+    feedback: Vec<u8>,
     name: Vec<u8>,
     value: Vec<u8>,
 }
 
-/// Where a string of the field line came from.
-enum Text<'a> {
-    Input(&'a [u8]),
-    Buffer,
-}
-
-impl<'a> Text<'a> {
-    fn bytes<'b>(&'b self, buffer: &'b [u8]) -> &'b [u8]
-    where
-        'a: 'b,
-    {
-        match self {
-            Self::Input(bytes) => bytes,
-            Self::Buffer => buffer,
-        }
-    }
+/// The Encoded Field Section Prefix (§4.5.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Prefix {
+    required: u64,
+    base: u64,
 }
 
 impl Decoder {
-    /// Gives the fields of `section` to `receive`, in order, as long as their size (name, value and
+    /// A decoder that allows the peer's encoder this capacity of the dynamic table, in bytes.
+    pub(crate) fn new(max_capacity: u64) -> Self {
+        Self { max_capacity, ..Self::default() }
+    }
+
+    /// How many entries the peer has inserted.
+    pub(crate) fn inserted(&self) -> u64 {
+        self.table.inserted()
+    }
+
+    /// Processes a part of the peer's encoder stream.
+    pub(crate) fn receive(&mut self, bytes: &[u8]) -> Result<(), QpackError> {
+        self.instructions.receive(bytes, &mut self.table, self.max_capacity)
+    }
+
+    /// Tells the peer of the insertions that no acknowledgment of a section has told it of (§4.4.3). Called when what
+    /// was received has been processed, so that one instruction stands for many insertions.
+    pub(crate) fn acknowledge_insertions(&mut self) {
+        let increment = self.table.inserted().saturating_sub(self.told);
+        if increment > 0 {
+            self.told = self.table.inserted();
+            DecoderInstruction::Increment(increment).write(&mut self.feedback);
+        }
+    }
+
+    /// No more of `stream` will be read, although it has not ended (§4.4.2).
+    pub(crate) fn cancel(&mut self, stream: u64) {
+        // Without a table the peer's encoder cannot refer to it.
+        if self.max_capacity > 0 {
+            DecoderInstruction::Cancel(stream).write(&mut self.feedback);
+        }
+    }
+
+    /// The instructions that are to be written to the decoder stream.
+    pub(crate) fn feedback(&mut self) -> &mut Vec<u8> {
+        &mut self.feedback
+    }
+
+    /// Gives the fields of a section of `stream` to `receive`, in order, as long as their size (name, value and
     /// 32 for each) stays within `limit` bytes.
     pub(crate) fn decode<E>(
         &mut self,
+        stream: u64,
         section: &[u8],
         limit: u64,
         mut receive: impl FnMut(Field<'_>) -> Result<(), E>,
-    ) -> Result<(), DecodeFailure<E>> {
+    ) -> Result<Decoded, DecodeFailure<E>> {
         let mut reader = Reader::new(section);
-        decode_prefix(&mut reader)?;
+        let prefix = self.prefix(&mut reader)?;
+        if prefix.required > self.table.inserted() {
+            return Ok(Decoded::Blocked { required: prefix.required });
+        }
         let mut left = limit;
         while !reader.is_empty() {
             left = left.checked_sub(FIELD_OVERHEAD).ok_or(DecodeFailure::TooLarge)?;
-            let size = self.field_line(&mut reader, left, &mut receive)?;
+            let size = self.field_line(prefix, &mut reader, left, &mut receive)?;
             left = left.checked_sub(size).ok_or(DecodeFailure::TooLarge)?;
         }
-        Ok(())
+        if prefix.required > 0 {
+            DecoderInstruction::Acknowledge(stream).write(&mut self.feedback);
+            self.told = self.told.max(prefix.required);
+        }
+        Ok(Decoded::Whole)
     }
 
     /// Decodes one field line and returns the size of its name and value, which is at most `left`.
     fn field_line<E>(
         &mut self,
+        prefix: Prefix,
         reader: &mut Reader<'_>,
         left: u64,
         receive: &mut impl FnMut(Field<'_>) -> Result<(), E>,
     ) -> Result<u64, DecodeFailure<E>> {
+        let Self { table, name: name_buffer, value: value_buffer, .. } = self;
         let first = next(reader)?;
         let (name, value, sensitive) = if first & 0x80 != 0 {
             // Indexed Field Line (§4.5.2): 1 T Index(6+).
-            let (name, value) = static_entry(first & 0x40 != 0, first, 6, reader)?;
-            (Text::Input(name), Text::Input(value), false)
+            let (name, value) = indexed(table, prefix, first, 0x40, 6, reader)?;
+            (name, value, false)
         } else if first & 0x40 != 0 {
             // Literal Field Line with Name Reference (§4.5.4): 01 N T Index(4+).
-            let (name, _) = static_entry(first & 0x10 != 0, first, 4, reader)?;
-            let left = left.checked_sub(name.len() as u64).ok_or(DecodeFailure::TooLarge)?;
-            let value_first = next(reader)?;
-            let value = string(value_first, 7, reader, left, &mut self.value)?;
-            (Text::Input(name), value, first & 0x20 != 0)
+            let (name, _) = indexed(table, prefix, first, 0x10, 4, reader)?;
+            (name, value(reader, left, name.len(), value_buffer)?, first & 0x20 != 0)
         } else if first & 0x20 != 0 {
             // Literal Field Line with Literal Name (§4.5.6): 001 N H Length(3+).
-            let name = string(first, 3, reader, left, &mut self.name)?;
-            let length = name.bytes(&self.name).len() as u64;
-            let left = left.checked_sub(length).ok_or(DecodeFailure::TooLarge)?;
-            let value_first = next(reader)?;
-            let value = string(value_first, 7, reader, left, &mut self.value)?;
-            (name, value, first & 0x10 != 0)
+            let name = string(first, 3, reader, left, name_buffer)?;
+            (name, value(reader, left, name.len(), value_buffer)?, first & 0x10 != 0)
+        } else if first & 0x10 != 0 {
+            // Indexed Field Line with Post-Base Index (§4.5.3): 0001 Index(4+).
+            let (name, value) = post_base(table, prefix, first, 4, reader)?;
+            (name, value, false)
         } else {
-            // Post-Base references (§4.5.3, §4.5.5) are always to the dynamic table.
-            return Err(DecodeFailure::Invalid("a field line refers to the dynamic table"));
+            // Literal Field Line with Post-Base Name Reference (§4.5.5): 0000 N Index(3+).
+            let (name, _) = post_base(table, prefix, first, 3, reader)?;
+            (name, value(reader, left, name.len(), value_buffer)?, first & 0x08 != 0)
         };
-        let (name, value) = (name.bytes(&self.name), value.bytes(&self.value));
         let size = (name.len() as u64).saturating_add(value.len() as u64);
         if size > left {
             return Err(DecodeFailure::TooLarge);
@@ -117,66 +171,121 @@ impl Decoder {
         receive(Field { name, value, sensitive }).map_err(DecodeFailure::Refused)?;
         Ok(size)
     }
-}
 
-/// The Encoded Field Section Prefix (§4.5.1). Our dynamic table has no entries, so the Required
-/// Insert Count can only be zero, and then the Base cannot be below it.
-fn decode_prefix<E>(reader: &mut Reader<'_>) -> Result<(), DecodeFailure<E>> {
-    let first = next(reader)?;
-    if integer::decode(first, 8, reader)? != 0 {
-        return Err(DecodeFailure::Invalid("a field section requires dynamic table entries"));
+    /// Reads the prefix (§4.5.1).
+    fn prefix<E>(&self, reader: &mut Reader<'_>) -> Result<Prefix, DecodeFailure<E>> {
+        let first = next(reader)?;
+        let encoded = integer::decode(first, 8, reader)?;
+        let required = self.required_insert_count(encoded)?;
+        let first = next(reader)?;
+        let delta = integer::decode(first, 7, reader)?;
+        let base = match first & 0x80 != 0 {
+            true => required
+                .checked_sub(delta)
+                .and_then(|base| base.checked_sub(1))
+                .ok_or(QpackError::NegativeBase)?,
+            false => required.saturating_add(delta),
+        };
+        Ok(Prefix { required, base })
     }
-    let first = next(reader)?;
-    if first & 0x80 != 0 {
-        return Err(DecodeFailure::Invalid("a field section has a negative Base"));
+
+    /// The Required Insert Count from its encoded value, which wraps (§4.5.1.1).
+    fn required_insert_count(&self, encoded: u64) -> Result<u64, QpackError> {
+        let Some(encoded) = encoded.checked_sub(1) else { return Ok(0) };
+        let max_entries = self.max_capacity / FIELD_OVERHEAD;
+        let range = max_entries.saturating_mul(2);
+        if encoded >= range {
+            return Err(QpackError::RequiredInsertCount);
+        }
+        let largest = self.table.inserted().saturating_add(max_entries);
+        let wrapped = largest.checked_div(range).unwrap_or(0).saturating_mul(range);
+        let mut required = wrapped.saturating_add(encoded);
+        if required > largest {
+            required = required.checked_sub(range).ok_or(QpackError::RequiredInsertCount)?;
+        }
+        if required == 0 { Err(QpackError::RequiredInsertCount) } else { Ok(required) }
     }
-    integer::decode(first, 7, reader)?;
-    Ok(())
 }
 
 fn next<E>(reader: &mut Reader<'_>) -> Result<u8, DecodeFailure<E>> {
-    reader.u8("field line").map_err(|_| DecodeFailure::Invalid("a field section is truncated"))
+    reader.u8("field line").map_err(|_| QpackError::SectionTruncated.into())
 }
 
-/// The static table entry that an index with a `prefix`-bit prefix refers to.
-fn static_entry<E>(
-    is_static: bool,
+/// The entry that an index with a `prefix`-bit prefix refers to, in the static table if `static_bit` is set in `first`,
+/// otherwise relative to the Base.
+fn indexed<'a, E>(
+    table: &'a Table,
+    base: Prefix,
+    first: u8,
+    static_bit: u8,
+    prefix: u32,
+    reader: &mut Reader<'_>,
+) -> Result<(&'a [u8], &'a [u8]), DecodeFailure<E>> {
+    let index = integer::decode(first, prefix, reader)?;
+    if first & static_bit != 0 {
+        let (name, value) = static_table::entry(index).ok_or(QpackError::SectionStaticIndex)?;
+        return Ok((name.as_bytes(), value.as_bytes()));
+    }
+    // Without a Base above it, there is no entry with this index.
+    let absolute = base.base.checked_sub(index).and_then(|index| index.checked_sub(1));
+    Ok(dynamic(table, base, absolute.ok_or(QpackError::ReferenceEvicted)?)?)
+}
+
+/// The entry that a post-Base index with a `prefix`-bit prefix refers to (§3.2.6).
+fn post_base<'a, E>(
+    table: &'a Table,
+    base: Prefix,
     first: u8,
     prefix: u32,
     reader: &mut Reader<'_>,
-) -> Result<(&'static [u8], &'static [u8]), DecodeFailure<E>> {
+) -> Result<(&'a [u8], &'a [u8]), DecodeFailure<E>> {
     let index = integer::decode(first, prefix, reader)?;
-    if !is_static {
-        return Err(DecodeFailure::Invalid("a field line refers to the dynamic table"));
+    Ok(dynamic(table, base, base.base.saturating_add(index))?)
+}
+
+/// The entry with an absolute index, which the Required Insert Count has to cover (§2.2.3).
+fn dynamic(table: &Table, prefix: Prefix, index: u64) -> Result<(&[u8], &[u8]), QpackError> {
+    if index >= prefix.required {
+        return Err(QpackError::ReferenceNotCovered);
     }
-    let (name, value) = static_table::entry(index).ok_or(DecodeFailure::Invalid(
-        "a field line refers to an entry that the static table does not have",
-    ))?;
-    Ok((name.as_bytes(), value.as_bytes()))
+    let entry = table.get(index).ok_or(QpackError::ReferenceEvicted)?;
+    Ok((&entry.name, &entry.value))
+}
+
+/// A value after a name of `name` bytes; together they have at most `left` bytes.
+fn value<'b, 'a: 'b, E>(
+    reader: &mut Reader<'a>,
+    left: u64,
+    name: usize,
+    buffer: &'b mut Vec<u8>,
+) -> Result<&'b [u8], DecodeFailure<E>> {
+    let left = left.checked_sub(name as u64).ok_or(DecodeFailure::TooLarge)?;
+    let first = next(reader)?;
+    string(first, 7, reader, left, buffer)
 }
 
 /// A string literal (§4.1.2) of at most `limit` bytes, decoded into `buffer` if it is Huffman coded.
-/// Its length has `prefix` bits in `first`, and above them is the bit H.
-fn string<'a, E>(
+fn string<'b, 'a: 'b, E>(
     first: u8,
     prefix: u32,
     reader: &mut Reader<'a>,
     limit: u64,
-    buffer: &mut Vec<u8>,
-) -> Result<Text<'a>, DecodeFailure<E>> {
-    let length = integer::decode(first, prefix, reader)?;
-    let text = usize::try_from(length)
-        .ok()
-        .and_then(|length| reader.bytes(length, "string").ok())
-        .ok_or(DecodeFailure::Invalid("a field section ends inside a string"))?;
-    if first & 1u8.wrapping_shl(prefix) == 0 {
-        return if length > limit { Err(DecodeFailure::TooLarge) } else { Ok(Text::Input(text)) };
+    buffer: &'b mut Vec<u8>,
+) -> Result<&'b [u8], DecodeFailure<E>> {
+    let Literal { is_huffman, bytes } =
+        text::read(first, prefix, reader).map_err(|error| match error {
+            LiteralError::Integer(error) => error.into(),
+            LiteralError::Truncated(_) => DecodeFailure::Invalid(QpackError::SectionTruncated),
+        })?;
+    if !is_huffman {
+        let is_too_long = bytes.len() as u64 > limit;
+        return if is_too_long { Err(DecodeFailure::TooLarge) } else { Ok(bytes) };
     }
     buffer.clear();
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    huffman::decode(text, limit, buffer).map_err(|error| match error {
-        HuffmanError::Invalid => DecodeFailure::Invalid("a Huffman coded string is invalid"),
+    huffman::decode(bytes, limit, buffer).map_err(|error| match error {
+        HuffmanError::Invalid => DecodeFailure::Invalid(QpackError::SectionHuffman),
         HuffmanError::TooLarge => DecodeFailure::TooLarge,
     })?;
-    Ok(Text::Buffer)
+    Ok(buffer)
 }

@@ -6,7 +6,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clearway_transport::{Arrival, Connection, ConnectionHandle, Endpoint, Incoming, Received};
+use clearway_transport::{
+    Arrival, Connection, ConnectionHandle, Endpoint, Incoming, Received, SocketIndex,
+};
 use clearway_units::Timestamp;
 use clearway_wire::VarInt;
 
@@ -110,7 +112,8 @@ impl Connections {
 
     /// Takes in one datagram.
     pub(super) fn receive(&mut self, now: Timestamp, meta: &Meta, datagram: &mut [u8]) {
-        let arrival = Arrival { remote: meta.remote, local_ip: meta.local_ip };
+        let Meta { remote, local_ip, ecn } = *meta;
+        let arrival = Arrival { remote, socket: SocketIndex::default(), local_ip, ecn };
         match self.endpoint.receive(now, arrival, datagram) {
             Received::Connection(handle) => {
                 self.note_answer(handle);

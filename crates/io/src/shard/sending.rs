@@ -103,6 +103,10 @@ impl Sender {
                 turn.statistics.batches_sent += 1;
                 turn.statistics.datagrams_sent += datagrams(&batch.transmit);
             }
+            SendOutcome::TooLarge => {
+                turn.connections.endpoint.transmit_refused(batch.handle, now);
+                return;
+            }
             SendOutcome::Failed(error) => {
                 tracing::debug!(%error, destination = %batch.transmit.destination, "cannot send");
                 turn.statistics.batches_failed += 1;

@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use clearway_congestion::ControllerParameters;
-use clearway_network::Window;
+use clearway_network::{LossModel, Window};
 
 use super::twin::{deviation, text, time, ways};
 use super::{Bound, Comparison, Inapplicable, Subject, Unit, Verdict};
@@ -45,6 +45,9 @@ fn judge(time: Option<Duration>, larger: Option<Duration>) -> Verdict {
 fn larger(setup: &Setup, factor: u16) -> Result<Setup, Inapplicable> {
     let mut twin = setup.clone();
     let times = u64::from(factor);
+    if setup.flows.iter().any(|flow| flow.client.discovers_mtu || flow.server.discovers_mtu) {
+        return Err(Inapplicable("the path's MTU is discovered, and its steps cannot be scaled"));
+    }
     for conditions in ways(&mut twin.network) {
         if conditions.trace.is_some() || conditions.policer.is_some() {
             return Err(Inapplicable("a part of the network has sizes that cannot be scaled"));
@@ -56,7 +59,13 @@ fn larger(setup: &Setup, factor: u16) -> Result<Setup, Inapplicable> {
         conditions.queue.bytes = conditions.queue.bytes.map(|bytes| bytes * times);
         conditions.overhead *= factor;
         conditions.mtu = conditions.mtu.map(|mtu| mtu * usize::from(factor));
+        for step in &mut conditions.mtu_steps {
+            step.value = step.value.map(|mtu| mtu * usize::from(factor));
+        }
         for rule in &mut conditions.loss {
+            if let LossModel::RandomLarge { larger_than, .. } = &mut rule.model {
+                *larger_than *= usize::from(factor);
+            }
             if let Window::AfterBytes { bytes, .. } = &mut rule.window {
                 *bytes *= times;
             }

@@ -94,6 +94,9 @@ fn slow_down(conditions: &mut Conditions, factor: u32) -> Result<(), Inapplicabl
         step.after *= factor;
         step.value = step.value.map(|rate| rate.scaled(1, u64::from(factor)));
     }
+    for step in &mut conditions.mtu_steps {
+        step.after *= factor;
+    }
     for rule in &mut conditions.loss {
         rule.window = slower_window(rule.window, factor);
     }

@@ -52,8 +52,8 @@ fn end(now: Timestamp, traffic: &Traffic) -> Option<Timestamp> {
 
 impl Client {
     /// A client that begins at `now` and has yet to connect.
-    pub fn new(now: Timestamp, traffic: &Traffic, random: &mut Random) -> Self {
-        let http3 = Http3::new(Role::Client, Config::default(), random);
+    pub fn new(now: Timestamp, traffic: &Traffic, http3: Config, random: &mut Random) -> Self {
+        let http3 = Http3::new(Role::Client, http3, random);
         let mut later: Vec<_> = traffic.parts().iter().rev().cloned().collect();
         let first = later.pop().unwrap_or(Traffic::Idle { length: Duration::ZERO });
         // A clone is forked so that later draws from `random` do not depend on the traffic.

@@ -29,8 +29,8 @@ pub struct Server {
 
 impl Server {
     /// A server that has no client yet.
-    pub fn new(random: &mut Random) -> Self {
-        let http3 = Http3::new(Role::Server, Config::default(), random);
+    pub fn new(http3: Config, random: &mut Random) -> Self {
+        let http3 = Http3::new(Role::Server, http3, random);
         Self { common: Common::new(http3), uploads: BTreeMap::new() }
     }
 

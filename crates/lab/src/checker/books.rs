@@ -6,6 +6,7 @@ mod delivery;
 mod episode;
 mod held;
 mod ledger;
+mod mtu;
 mod probes;
 mod report;
 mod resets;
@@ -28,6 +29,7 @@ pub(super) use delivery::Delivery;
 pub(super) use episode::{Beginning, Episode};
 pub(super) use held::{Held, HeldTime};
 pub(super) use ledger::{Arrival, Fate, Ledger, Lost, Packet};
+pub(super) use mtu::MtuBooks;
 pub(super) use probes::{Expiry, ProbeBooks};
 pub(super) use report::{Change, Report, reckoned_window};
 pub(super) use resets::Resets;
@@ -53,6 +55,7 @@ pub(super) struct Books {
     pub(super) probes: ProbeBooks,
     pub(super) delivery: Delivery,
     pub(super) resets: Resets,
+    pub(super) mtu: MtuBooks,
     pub(super) peer_acks: PeerAcks,
     /// The last report, on this path.
     pub(super) metrics: Option<Metrics>,
@@ -164,6 +167,7 @@ impl Books {
     pub(super) fn new(side: Side, terms: Terms) -> Self {
         let rounds = Rounds::new(Timestamp::ORIGIN, 0, terms.initial_window);
         let rtt = RttBooks::new(terms.initial_rtt);
+        let mtu = MtuBooks::new(terms.max_datagram_size);
         Self {
             side,
             terms,
@@ -179,6 +183,7 @@ impl Books {
             probes: ProbeBooks::default(),
             delivery: Delivery::default(),
             resets: Resets::default(),
+            mtu,
             peer_acks: PeerAcks::default(),
             metrics: None,
             largest_window: 0,
@@ -196,7 +201,7 @@ impl Books {
 
     /// MDS.
     pub(super) fn datagram(&self) -> u64 {
-        self.terms.max_datagram_size
+        self.mtu.size
     }
 
     /// C: how much may be in flight.
@@ -281,6 +286,7 @@ impl Books {
     pub(super) fn start_path(&mut self) {
         let smoothed = self.smoothed().unwrap_or_default();
         self.ledger.start_path();
+        self.mtu.start_path();
         let next = self.ledger.next_index();
         self.rounds = Rounds::new(self.now, next, self.terms.initial_window);
         self.rounds.spoil();

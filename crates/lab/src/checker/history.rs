@@ -21,6 +21,7 @@ pub(super) enum Happening {
     Limit(SendLimit),
     PacedUntil(Timestamp),
     Discarded(SpaceId),
+    BegunAgain,
     ProbeTimeout(u32),
     Path,
     Closed,
@@ -85,6 +86,7 @@ fn tell_happening(happening: &Happening) -> String {
         Happening::PacedUntil(until) => {
             format!("paced until {:.6}", until.since_origin().as_secs_f64())
         }
+        Happening::BegunAgain => "begun again in another version".to_owned(),
         Happening::Discarded(space) => format!("keys of {space:?} discarded"),
         Happening::ProbeTimeout(count) => format!("consecutive probe timeout {count}"),
         Happening::Path => "path changed".to_owned(),

@@ -18,12 +18,13 @@ pub(super) struct SentEvent {
     pub(super) is_in_flight: bool,
     pub(super) is_probe: bool,
     pub(super) is_path_probe: bool,
+    pub(super) is_mtu_probe: bool,
 }
 
 impl SentEvent {
     /// Whether congestion control has to permit it.
     pub(super) fn is_gated(&self) -> bool {
-        self.is_in_flight && !self.is_probe && !self.is_path_probe
+        self.is_in_flight && !self.is_probe && !self.is_path_probe && !self.is_mtu_probe
     }
 }
 
@@ -81,6 +82,9 @@ pub(super) trait Rule: Default {
 
     /// Datagrams go to another address of the peer's from here on.
     fn on_moved(&mut self, _books: &Books) {}
+
+    /// Full datagrams have another size from here on.
+    fn on_mtu(&mut self, _books: &Books) {}
 
     /// What follows belongs to another path.
     fn on_path(&mut self, _books: &Books) {}

@@ -20,6 +20,7 @@ use super::safety::acknowledgement::Acknowledgement;
 use super::safety::bandwidth::Bandwidth;
 use super::safety::burst::Burst;
 use super::safety::cubic::CubicCurve;
+use super::safety::datagram_size::DatagramSize;
 use super::safety::gate::Gate;
 use super::safety::growth::Growth;
 use super::safety::idle::Idle;
@@ -119,6 +120,10 @@ macro_rules! rules {
                 $(self.$field.on_moved(books);)*
             }
 
+            pub(super) fn on_mtu(&mut self, books: &Books) {
+                $(self.$field.on_mtu(books);)*
+            }
+
             pub(super) fn on_path(&mut self, books: &Books) {
                 $(self.$field.on_path(books);)*
             }
@@ -151,6 +156,7 @@ rules! {
     loss: LossDetection,
     probe_timeout: ProbeTimeout,
     gate: Gate,
+    datagram_size: DatagramSize,
     range: Range,
     undo: Undo,
     reaction: Reaction,

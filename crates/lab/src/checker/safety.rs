@@ -4,6 +4,7 @@ pub(super) mod acknowledgement;
 pub(super) mod bandwidth;
 pub(super) mod burst;
 pub(super) mod cubic;
+pub(super) mod datagram_size;
 pub(super) mod gate;
 pub(super) mod growth;
 pub(super) mod idle;

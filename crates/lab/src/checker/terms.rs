@@ -18,6 +18,7 @@ pub(super) struct Terms {
     pub(super) kind: Kind,
     /// The stack is observed. Of other stacks only datagrams are seen.
     pub(super) is_observed: bool,
+    /// The size of full datagrams; where the path's MTU is discovered, at first.
     pub(super) max_datagram_size: u64,
     /// The window to begin with, in bytes (RFC 9002 §7.2).
     pub(super) initial_window: u64,
@@ -136,7 +137,8 @@ const fn corrupts(effect: Effect) -> bool {
 
 /// What a rate gives to payloads of full size, when lower layers take their share.
 fn without_overhead(rate: Rate, conditions: &Conditions, end: &EndSetup) -> Rate {
-    let size = u64::from(end.max_datagram_size);
+    // Where the MTU is discovered, datagrams may be so large that the lower layers' share is nothing.
+    let size = u64::from(if end.discovers_mtu { u16::MAX } else { end.max_datagram_size });
     rate.scaled(size, size + u64::from(conditions.overhead))
 }
 
@@ -162,6 +164,8 @@ fn keeps_order(conditions: &Conditions) -> bool {
         tick: None,
         delay_steps: Vec::new(),
         rate_steps: Vec::new(),
+        mtu: None,
+        mtu_steps: Vec::new(),
         ..conditions.clone()
     };
     !jitter.reorder_by_jitter && is_steady(&steadied)

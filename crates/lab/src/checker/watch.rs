@@ -105,7 +105,8 @@ impl Watch {
             fate: Fate::Outstanding,
             is_ack_eliciting: contents.is_ack_eliciting,
             is_in_flight: contents.is_in_flight,
-            is_exempt: packet.is_path_probe,
+            is_exempt: packet.is_path_probe || packet.is_mtu_probe,
+            is_mtu_probe: packet.is_mtu_probe,
             acks_before: 0,
             concerns_receiver: contents.concerns_receiver,
         };
@@ -117,7 +118,11 @@ impl Watch {
         if contents.is_ack_eliciting || is_padding {
             books.probes.on_sent(space, now);
         }
-        if contents.is_ack_eliciting && space == SpaceId::Application && !packet.is_path_probe {
+        let is_probe_of_path = packet.is_path_probe || packet.is_mtu_probe;
+        if packet.is_mtu_probe {
+            books.mtu.on_sent();
+        }
+        if contents.is_ack_eliciting && space == SpaceId::Application && !is_probe_of_path {
             books.delivery.on_ack_eliciting_sent();
         }
         let unique = books.ledger.send(space, packet.number.get(), entry);
@@ -139,6 +144,7 @@ impl Watch {
             is_in_flight: contents.is_in_flight,
             is_probe: packet.is_probe,
             is_path_probe: packet.is_path_probe,
+            is_mtu_probe: packet.is_mtu_probe,
         };
         self.own(Property::S1, unique)?;
         self.own(Property::S18, within_limits)?;
@@ -214,6 +220,9 @@ impl Watch {
         match books.ledger.lose(lost.space, lost.number.get(), books.event, enough) {
             Ok(lost) => {
                 let packet = lost.packet;
+                if packet.is_mtu_probe && packet.path == books.ledger.path() {
+                    books.mtu.on_lost();
+                }
                 if packet.counts(books.ledger.path()) {
                     tally.lost += 1;
                     tally.lost_bytes += packet.bytes;
@@ -235,6 +244,7 @@ impl Watch {
             && is_quiet(before, after)
         {
             before.bytes_in_flight = after.bytes_in_flight;
+            books.mtu.is_new = false;
             let pending = books.tally.pending;
             books.tally = Tally { pending, ..Tally::default() };
             return self.rules.on_quiet(self.on, &self.books, after);
@@ -270,6 +280,7 @@ impl Watch {
             self.books.rtt.restart_minimum();
         }
         conclude(&mut self.books, &report);
+        self.books.mtu.is_new = false;
         self.books.event += 1;
         self.books.metrics = Some(*after);
         self.books.largest_window = self.books.largest_window.max(after.congestion.window);
@@ -282,6 +293,14 @@ impl Watch {
         self.books.now = now;
         self.books.limit = Some(limit);
         self.books.held.on_stopped(now, limit.is_congestion_control());
+    }
+
+    /// Full datagrams have `size` bytes from now on.
+    pub(super) fn on_mtu(&mut self, now: Timestamp, size: u16) -> Result<(), Failure> {
+        self.books.now = now;
+        let verdict = self.books.mtu.on_updated(u64::from(size));
+        self.rules.on_mtu(&self.books);
+        self.own(Property::S25, verdict)
     }
 
     pub(super) fn on_pacing(&mut self, now: Timestamp, change: TimerChange) -> Result<(), Failure> {
@@ -322,11 +341,25 @@ impl Watch {
     pub(super) fn on_discarded(&mut self, now: Timestamp, space: SpaceId) {
         let books = &mut self.books;
         books.now = now;
+        let in_flight = books.ledger.in_flight();
         books.ledger.discard(space);
+        if books.tally.pending > 0 {
+            books.tally.discarded += in_flight.saturating_sub(books.ledger.in_flight());
+        }
         books.delivery.discard(space);
         books.probes.reset(now);
         books.stage.discarded[space as usize] = true;
         books.reception.ack_pending_since[space as usize] = None;
+        books.rounds.spoil();
+    }
+
+    /// A client begins again in another version: its first attempt is never acknowledged.
+    pub(super) fn on_begun_again(&mut self, now: Timestamp) {
+        let books = &mut self.books;
+        books.now = now;
+        books.ledger.abandon(SpaceId::Initial);
+        books.delivery.discard(SpaceId::Initial);
+        books.probes.reset(now);
         books.rounds.spoil();
     }
 
@@ -425,7 +458,7 @@ fn acknowledge(
     is_confirmed: bool,
 ) -> Result<(), String> {
     let now = books.now;
-    let Books { ledger, tally, episode, rounds, stage, delivery, .. } = books;
+    let Books { ledger, tally, episode, rounds, stage, delivery, mtu, .. } = books;
     tally.pending += 1;
     tally.prior_in_flight.get_or_insert(ledger.in_flight());
     let (path, acks_sent) = (ledger.path(), ledger.acks_sent(space));
@@ -447,6 +480,9 @@ fn acknowledge(
             is_ack_eliciting |= packet.is_ack_eliciting;
             if number == ack.largest.get() && packet.fate == Fate::Outstanding {
                 largest = Some(*packet);
+            }
+            if packet.is_mtu_probe && packet.path == path {
+                mtu.on_acknowledged(packet.bytes, packet.fate == Fate::Outstanding);
             }
             if packet.is_in_flight && packet.path == path {
                 tally.note(packet, episode);

@@ -6,7 +6,7 @@ use clearway_wire::{Frame, StreamId, VarInt, Writer, frame};
 
 use super::story::{SIZE, Story, ms, respects, violates};
 use crate::checker::Property::{
-    S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S16, S17, S18, S19,
+    S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S16, S17, S18, S19, S25,
 };
 use crate::end::{EndId, Side};
 
@@ -466,5 +466,61 @@ fn s19_acknowledgements_are_not_late() {
         story.tell(&Observation::StateUpdated(ConnectionState::Draining));
         story.wait(ms(100));
         story.settle(None);
+    });
+}
+
+#[test]
+fn s25_no_datagram_is_larger_than_one_that_passed() {
+    respects(S25, |story| {
+        story.probe_mtu(1472);
+        story.wait(ms(100));
+        story.acknowledge_only(0, 0);
+        story.use_mtu(1472);
+        story.send_large(1472);
+        story.report();
+        story.use_mtu(1200);
+        story.send(1);
+    });
+    violates(S25, |story| story.send_large(1472));
+    violates(S25, |story| {
+        story.probe_mtu(1472);
+        story.use_mtu(1472);
+    });
+    // After a black hole the size has to pass again.
+    violates(S25, |story| {
+        story.probe_mtu(1472);
+        story.wait(ms(100));
+        story.acknowledge_only(0, 0);
+        story.use_mtu(1472);
+        story.use_mtu(1200);
+        story.use_mtu(1472);
+    });
+}
+
+#[test]
+fn s25_one_probe_at_a_time() {
+    respects(S25, |story| {
+        story.probe_mtu(1472);
+        story.send(3);
+        story.wait(ms(100));
+        story.acknowledge_only(1, 3);
+        story.lose(0);
+        story.probe_mtu(1472);
+    });
+    violates(S25, |story| {
+        story.probe_mtu(1472);
+        story.probe_mtu(1472);
+    });
+}
+
+#[test]
+fn s25_a_controller_does_not_calculate_with_a_size_that_is_only_probed() {
+    violates(S25, |story| {
+        story.send(1);
+        story.probe_mtu(1472);
+        story.metrics.congestion.minimum_window = 2 * 1472;
+        story.wait(ms(100));
+        story.acknowledge(0, 0);
+        story.report();
     });
 }

@@ -5,8 +5,8 @@ use core::time::Duration;
 use clearway_congestion::{Phase, RateSample, RttSnapshot, Snapshot, Suppressor, Suppressors};
 use clearway_network::LinkConfig;
 use clearway_transport::{
-    ConnectionState, LossThresholds, LossTrigger, LostPacket, Metrics, Observation, Observer,
-    PacketObservation, SendLimit, SpaceId, TimerChange, TimerKind,
+    ConnectionState, EcnCodepoint, LossThresholds, LossTrigger, LostPacket, Metrics, Observation,
+    Observer, PacketObservation, SendLimit, SpaceId, TimerChange, TimerKind,
 };
 use clearway_units::{Rate, ReleaseTime, Timestamp};
 use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters, VarInt};
@@ -178,6 +178,8 @@ impl Story {
             payload,
             is_probe,
             is_path_probe: false,
+            is_mtu_probe: false,
+            ecn: EcnCodepoint::NotEct,
         }
     }
 
@@ -216,6 +218,32 @@ impl Story {
         for _ in 0..count {
             self.send_payload(PING, false);
         }
+    }
+
+    /// The server sends a probe of the path's MTU of `size` bytes.
+    pub(crate) fn probe_mtu(&mut self, size: u64) {
+        let number = self.sent.len() as u64;
+        self.sent.push(Some(self.now));
+        let probe = Self::packet(number, PING, false);
+        let probe = PacketObservation { size: size as usize, is_mtu_probe: true, ..probe };
+        self.tell(&Observation::PacketSent(probe));
+        self.metrics.bytes_in_flight += SIZE;
+    }
+
+    /// The server sends a full packet of `size` bytes.
+    pub(crate) fn send_large(&mut self, size: u64) {
+        let number = self.sent.len() as u64;
+        self.sent.push(Some(self.now));
+        let packet = Self::packet(number, PING, false);
+        self.tell(&Observation::PacketSent(PacketObservation { size: size as usize, ..packet }));
+        self.metrics.bytes_in_flight += SIZE;
+    }
+
+    /// The server reports that full datagrams have `size` bytes from now on.
+    pub(crate) fn use_mtu(&mut self, size: u64) {
+        let (old, new) = (SIZE as u16, size as u16);
+        self.tell(&Observation::MtuUpdated { old, new, is_done: false });
+        self.metrics.congestion.minimum_window = 2 * size;
     }
 
     pub(crate) fn probe(&mut self) {

@@ -10,7 +10,7 @@ use toml::Spanned;
 
 use self::endpoint::EndpointsSettings;
 use self::expect::ExpectSettings;
-use self::flow::{FlowSettings, SessionName};
+use self::flow::{FlowSettings, SessionName, TlsSettings};
 use self::network::{HostsSettings, NetworkSettings, RebindSettings};
 use super::settings::settings;
 use super::value::{Portion, Time};
@@ -28,6 +28,8 @@ macro_rules! levels {
             $($(#[$attribute])* pub(super) $field: $type,)*
             limit: Option<Time>,
             session: Option<SessionName>,
+            #[serde(default)]
+            tls: TlsSettings,
             #[serde(default)]
             network: NetworkSettings,
             rebind: Option<RebindSettings>,
@@ -47,6 +49,7 @@ macro_rules! levels {
                 Level {
                     limit: self.limit,
                     session: self.session,
+                    tls: self.tls.clone(),
                     to_client: self.network.to_client(),
                     to_server: self.network.to_server(),
                     rebind: self.rebind.clone(),
@@ -93,6 +96,7 @@ settings! {
     struct Level {
         limit: Option<Time>,
         session: Option<SessionName>,
+        tls: TlsSettings,
         to_client: network::DirectionSettings,
         to_server: network::DirectionSettings,
         rebind: Option<RebindSettings>,

@@ -24,8 +24,8 @@ const BASE: &str = "base";
 const SEEDS: u64 = 20;
 /// The default limit of a scenario.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The properties of the field notes that are checked during a run: S1 to S24, L1 to L12.
-const SAFETY_PROPERTIES: u32 = 24;
+/// The properties of the field notes that are checked during a run: S1 to S25, L1 to L12.
+const SAFETY_PROPERTIES: u32 = 25;
 const LIVENESS_PROPERTIES: u32 = 12;
 
 pub(super) fn scenario(
@@ -152,7 +152,9 @@ fn properties_off(list: &[PropertyOff]) -> Result<Vec<(String, String)>, Fault> 
     let checked = |off: &PropertyOff| {
         let (property, because) = (off.property.get_ref(), off.because.get_ref());
         if !known.contains(property) {
-            let message = format!("unknown property {property} (known: S1 to S24, L1 to L12)");
+            let message = format!(
+                "unknown property {property} (known: S1 to S{SAFETY_PROPERTIES}, L1 to L{LIVENESS_PROPERTIES})"
+            );
             return Err(Fault::new(off.property.span(), message));
         }
         if because.trim().is_empty() {

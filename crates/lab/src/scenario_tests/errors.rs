@@ -45,6 +45,17 @@ to_server.rat = \"1mbit\"",
 }
 
 #[test]
+fn tls_that_makes_no_sense() {
+    check("[tls]\nkey_exchange = \"x25519\"", "test.toml:6:16: this needs session = \"tls\"");
+    let session = |line: &str| format!("[[variant]]\nname = \"a\"\nsession = \"tls\"\n{line}");
+    check(
+        &session("tls = { certificate_chain = \"999B\" }"),
+        "test.toml:8:29: a certificate chain must have 1000 to 60000 bytes",
+    );
+    check(&session("tls = { key_exchange = \"rsa\" }"), "test.toml:8:24: unknown");
+}
+
+#[test]
 fn wrong_values() {
     check(
         "[network]\ndelay = 5",
@@ -82,7 +93,7 @@ fn settings_that_make_no_sense() {
     );
     check(
         "[network]\nloss = [{ random = \"1%\" }, { for = \"2s\" }]",
-        "test.toml:6:28: a loss needs exactly one of random, capped, burst, gilbert_elliott and list",
+        "test.toml:6:28: a loss needs exactly one of random, capped, burst, gilbert_elliott, large and list",
     );
     check(
         "[network]\nloss = [{ random = \"1%\", list = [3] }]",
@@ -147,6 +158,10 @@ fn impossible_values_are_rejected_with_their_place() {
     network(
         &format!("rate_steps = {steps}"),
         "test.toml:6:14: steps must be in the order of their times, each later than",
+    );
+    network(
+        "mtu_steps = [{ at = \"2s\", value = 1300 }, { at = \"1s\", value = 1400 }]",
+        "test.toml:6:13: steps must be in the order of their times, each later than",
     );
     network("queue = { bdp = 1e300 }", "test.toml:6:17: 1000000000000000000000");
     network("rate = \"0\"", "test.toml:6:8: \"0\" lets nothing pass: a rate above 0 is expected");

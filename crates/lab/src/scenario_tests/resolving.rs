@@ -9,7 +9,7 @@ use clearway_network::{
 use clearway_units::Rate;
 
 use super::{parse, with_flow};
-use crate::setup::{EndSetup, SessionKind, Setup, StackKind, Traffic};
+use crate::setup::{EndSetup, KeyExchange, SessionKind, Setup, StackKind, TlsSetup, Traffic};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -61,6 +61,8 @@ fn directions() {
         duplicate = "2%"
         corrupt = { probability = "3%", longest = 3, within = 20 }
         mtu = 1300
+        mtu_steps = [{ at = "2s", value = 1200 }]
+        loss = [{ large = { than = 1400, probability = "4%" } }]
         bleach = true
         freezes = { start = "1s", period = "255ms", length = "250ms", count = 6, spread = "1ms" }
         policer = { rate = "5mbit", bucket = "12kB" }
@@ -83,6 +85,9 @@ fn directions() {
     let steps = [(2000, Some(Rate::ZERO)), (3000, None)];
     assert_eq!(to_client.rate_steps, steps.map(|(at, value)| Step { after: at * MS, value }));
     assert_eq!((to_client.overhead, to_client.mtu, to_client.bleach), (28, Some(1300), true));
+    assert_eq!(to_client.mtu_steps, [Step { after: 2000 * MS, value: Some(1200) }]);
+    let large = LossModel::RandomLarge { larger_than: 1400, probability: chance(0.04) };
+    assert_eq!(to_client.loss[0].model, large);
     assert_eq!(to_client.mark_above, Some(2 * MS));
     assert_eq!(to_client.reorder, Reorder { probability: chance(0.01), by: 3 * MS });
     assert_eq!(to_client.duplicate, chance(0.02));
@@ -201,7 +206,10 @@ fn flows() {
         "#;
     let setup = parse(text).unwrap_or_else(|error| panic!("{error}")).variants.remove(0).setup;
     let [near, far, further] = &setup.flows[..] else { panic!("three flows") };
-    assert_eq!((near.session, near.controller.as_deref()), (SessionKind::Tls, None));
+    assert_eq!(
+        (near.session, near.controller.as_deref()),
+        (SessionKind::Tls(TlsSetup::default()), None)
+    );
     let every = Some(1000 * MS);
     assert_eq!(near.traffic, Traffic::Requests { count: 3, size: 1000, every });
     assert_eq!((near.client.max_datagram_size, near.server.max_datagram_size), (1300, 1300));
@@ -214,4 +222,17 @@ fn flows() {
     assert_eq!((far.client.stack, far.traffic.bytes()), (StackKind::Clearway, Some(5_000_000)));
     let delay = |flow| FlowDelay { flow, to_server: 45 * MS, to_client: 45 * MS };
     assert_eq!(setup.network.flows, [delay(1), delay(2)]);
+}
+
+#[test]
+fn what_the_size_of_a_tls_handshake_depends_on() {
+    let session = |text: &str| setup(text).flows[0].session;
+    let tls = |key_exchange, certificate_chain| {
+        SessionKind::Tls(TlsSetup { key_exchange, certificate_chain })
+    };
+    assert_eq!(session("session = \"tls\""), tls(KeyExchange::X25519, None));
+    let text = "session = \"tls\"\ntls = { key_exchange = \"x25519mlkem768\" }";
+    assert_eq!(session(text), tls(KeyExchange::X25519MlKem768, None));
+    let text = "session = \"tls\"\ntls = { certificate_chain = \"16kB\" }";
+    assert_eq!(session(text), tls(KeyExchange::X25519, Some(16_000)));
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use clearway_http3::{QuicStreams, Transport};
 use clearway_network::Ecn;
 use clearway_transport::{
-    Arrival, ClientConfig, ClientSessions, Connection, ConnectionHandle, Endpoint, EndpointConfig,
-    Event, Observer, RandomIds, Received, ResetKey, ServerConfig, ServerSessions, TransportConfig,
+    Arrival, ClientConfig, ClientSessions, Connection, ConnectionHandle, EcnCodepoint, Endpoint,
+    EndpointConfig, Event, Observer, PreferredAddresses, RandomIds, Received, ResetKey,
+    ServerConfig, ServerSessions, SocketIndex, TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
 
@@ -47,7 +48,7 @@ impl ClearwayStack {
     ) -> Result<Self, LabCertificateError> {
         let sessions: Arc<dyn ClientSessions> = match session {
             SessionKind::Null => Arc::new(NullSessions),
-            SessionKind::Tls => tls::client()?,
+            SessionKind::Tls(setup) => tls::client(setup)?,
         };
         let config = ClientConfig { sessions, transport: Arc::new(transport), token: Vec::new() };
         let mut endpoint = Endpoint::new(endpoint_config(&mut random), None, now, random);
@@ -70,13 +71,14 @@ impl ClearwayStack {
     ) -> Result<Self, LabCertificateError> {
         let sessions: Arc<dyn ServerSessions> = match session {
             SessionKind::Null => Arc::new(NullSessions),
-            SessionKind::Tls => tls::server()?,
+            SessionKind::Tls(setup) => tls::server(setup)?,
         };
         let server = Arc::new(ServerConfig {
             sessions,
             transport: Arc::new(transport),
             retry_token_lifetime: core::time::Duration::from_secs(15),
             new_token_lifetime: core::time::Duration::from_secs(3600),
+            preferred_addresses: PreferredAddresses::default(),
         });
         let endpoint = Endpoint::new(endpoint_config(&mut random), Some(server), now, random);
         let (connections, buffer) = (Vec::new(), vec![0; BUFFER]);
@@ -113,8 +115,13 @@ fn endpoint_config(random: &mut Random) -> EndpointConfig {
 }
 
 impl Stack for ClearwayStack {
-    fn receive(&mut self, now: Timestamp, from: SocketAddr, _ecn: Ecn, payload: &mut [u8]) {
-        let arrival = Arrival { remote: from, local_ip: None };
+    fn receive(&mut self, now: Timestamp, from: SocketAddr, ecn: Ecn, payload: &mut [u8]) {
+        let arrival = Arrival {
+            remote: from,
+            socket: SocketIndex::default(),
+            local_ip: None,
+            ecn: EcnCodepoint::from_bits(ecn.bits()),
+        };
         if let Received::Incoming(incoming) = self.endpoint.receive(now, arrival, payload) {
             let accepted = self.endpoint.accept(now, incoming, self.observer.take());
             self.connections.extend(accepted);
@@ -129,7 +136,7 @@ impl Stack for ClearwayStack {
                 self.endpoint.transmitted(*handle, now);
                 let size = sent.segment_size.unwrap_or(sent.size);
                 for datagram in self.buffer[..sent.size].chunks(size) {
-                    sink(sent.destination, Ecn::NotEct, datagram);
+                    sink(sent.destination, Ecn::from_bits(sent.ecn.bits()), datagram);
                 }
             }
         }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use clearway_transport::{
-    ClientSessions, ExportError, NewKeys, ServerSessions, Session, SessionError, Side, SpaceId,
-    TransportError,
+    ClientSessions, ConnectionVersions, ExportError, HelloParameters, NewKeys, ServerSessions,
+    Session, SessionError, Side, SpaceId, TransportError,
 };
-use clearway_wire::{ConnectionId, TransportErrorCode};
+use clearway_wire::{ConnectionId, TransportErrorCode, Version};
 use rustls::pki_types::CertificateDer;
 use rustls::quic::{Keys, PacketKey};
 
@@ -38,6 +38,8 @@ pub struct NullSessions;
 impl ClientSessions for NullSessions {
     fn connect(
         self: Arc<Self>,
+        _version: Version,
+        _others: &[Version],
         _server_name: &str,
         transport_parameters: Vec<u8>,
     ) -> Result<Box<dyn Session>, SessionError> {
@@ -48,9 +50,26 @@ impl ClientSessions for NullSessions {
 impl ServerSessions for NullSessions {
     fn accept(
         self: Arc<Self>,
+        _versions: ConnectionVersions,
         transport_parameters: Vec<u8>,
     ) -> Result<Box<dyn Session>, SessionError> {
         Ok(Box::new(NullSession::new(Side::Server, transport_parameters)))
+    }
+
+    fn initial_keys(
+        &self,
+        _version: Version,
+        _destination_connection_id: &ConnectionId,
+    ) -> Result<Keys, TransportError> {
+        Ok(INITIAL_KEYS.keys())
+    }
+
+    fn find_parameters<'a>(&self, received: &'a [u8]) -> HelloParameters<'a> {
+        match split_message(received) {
+            Split::Incomplete => HelloParameters::Incomplete,
+            Split::Broken => HelloParameters::None,
+            Split::Message { content, .. } => HelloParameters::Found(content),
+        }
     }
 }
 
@@ -101,17 +120,11 @@ impl NullSession {
 
     /// Removes the next complete message from `received`, and returns its content.
     fn take_message(&mut self) -> Result<Option<Vec<u8>>, TransportError> {
-        let Some((header, rest)) = self.received.split_first_chunk::<MESSAGE_HEADER>() else {
-            return Ok(None);
+        let (size, content) = match split_message(&self.received) {
+            Split::Incomplete => return Ok(None),
+            Split::Broken => return Err(BROKEN),
+            Split::Message { size, content } => (size, content.to_vec()),
         };
-        let size = u32::from_be_bytes(*header) as usize;
-        let Some((length, rest)) = rest.split_first_chunk::<2>() else { return Ok(None) };
-        let length = usize::from(u16::from_be_bytes(*length));
-        if self.received.len() < size {
-            return Ok(None);
-        }
-        let content = rest.get(..length).filter(|_| size >= MESSAGE_HEADER + 2 + length);
-        let content = content.ok_or(BROKEN)?.to_vec();
         self.received.drain(..size);
         Ok(Some(content))
     }
@@ -139,6 +152,29 @@ impl NullSession {
             }
         }
         Ok(())
+    }
+}
+
+/// What the received bytes begin with.
+enum Split<'a> {
+    Incomplete,
+    Broken,
+    Message { size: usize, content: &'a [u8] },
+}
+
+fn split_message(received: &[u8]) -> Split<'_> {
+    let Some((header, rest)) = received.split_first_chunk::<MESSAGE_HEADER>() else {
+        return Split::Incomplete;
+    };
+    let size = u32::from_be_bytes(*header) as usize;
+    let Some((length, rest)) = rest.split_first_chunk::<2>() else { return Split::Incomplete };
+    let length = usize::from(u16::from_be_bytes(*length));
+    if received.len() < size {
+        return Split::Incomplete;
+    }
+    match rest.get(..length).filter(|_| size >= MESSAGE_HEADER + 2 + length) {
+        Some(content) => Split::Message { size, content },
+        None => Split::Broken,
     }
 }
 
@@ -233,6 +269,7 @@ impl Session for NullSession {
 
     fn initial_keys(
         &self,
+        _version: Version,
         _side: Side,
         _destination_connection_id: &ConnectionId,
     ) -> Result<Keys, TransportError> {

@@ -1,8 +1,12 @@
 use std::sync::Arc;
 
-use clearway_transport::{ClientSessions, NewKeys, ServerSessions, Session, SpaceId};
+use clearway_transport::{
+    ClientSessions, ConnectionVersions, HelloParameters, NewKeys, ServerSessions, Session, SpaceId,
+};
+use clearway_wire::Version;
 
 use super::NullSessions;
+use crate::setup::TlsSetup;
 use crate::stack::tls;
 
 /// The bytes that an end sent in each packet number space.
@@ -64,6 +68,8 @@ impl End {
 }
 
 const PARAMETERS: usize = 60;
+const VERSION: Version = Version::V1;
+const VERSIONS: ConnectionVersions = ConnectionVersions { original: VERSION, negotiated: VERSION };
 
 fn handshake(client: Box<dyn Session>, server: Box<dyn Session>) -> (Said, Said) {
     let (mut client, mut server) = (End::new(client), End::new(server));
@@ -86,13 +92,16 @@ fn handshake(client: Box<dyn Session>, server: Box<dyn Session>) -> (Said, Said)
 fn every_flight_is_as_long_as_with_real_tls() {
     let parameters = || vec![0; PARAMETERS];
     let real = handshake(
-        tls::client().unwrap().connect("lab.example", parameters()).unwrap(),
-        tls::server().unwrap().accept(parameters()).unwrap(),
+        tls::client(TlsSetup::default())
+            .unwrap()
+            .connect(VERSION, &[], "lab.example", parameters())
+            .unwrap(),
+        tls::server(TlsSetup::default()).unwrap().accept(VERSIONS, parameters()).unwrap(),
     );
     let null = Arc::new(NullSessions);
     let simulated = handshake(
-        null.clone().connect("lab.example", parameters()).unwrap(),
-        null.accept(parameters()).unwrap(),
+        null.clone().connect(VERSION, &[], "lab.example", parameters()).unwrap(),
+        null.accept(VERSIONS, parameters()).unwrap(),
     );
     let pairs = [(real.0, simulated.0), (real.1, simulated.1)];
     for (real, simulated) in pairs {
@@ -104,4 +113,19 @@ fn every_flight_is_as_long_as_with_real_tls() {
             assert!(real.abs_diff(simulated) <= 4, "real {pairs:?} simulated");
         }
     }
+}
+
+#[test]
+fn the_parameters_are_found_once_the_first_message_is_complete() {
+    let null = Arc::new(NullSessions);
+    let parameters = vec![7; PARAMETERS];
+    let mut client = null.clone().connect(VERSION, &[], "lab.example", parameters.clone()).unwrap();
+    let mut hello = Vec::new();
+    assert!(client.produce(&mut hello).is_none());
+    for end in 0..hello.len() {
+        assert_eq!(null.find_parameters(&hello[..end]), HelloParameters::Incomplete);
+    }
+    assert_eq!(null.find_parameters(&hello), HelloParameters::Found(&parameters));
+    // A message whose content would be longer than itself.
+    assert_eq!(null.find_parameters(&[0, 0, 0, 8, 0, 9, 0, 0]), HelloParameters::None);
 }

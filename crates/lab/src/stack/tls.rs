@@ -1,36 +1,26 @@
-//! Real TLS between the two ends, with one certificate for all runs.
+//! Real TLS between the two ends, with the same certificates for all runs.
 
-use std::sync::{Arc, OnceLock};
+mod chain;
+mod signing;
+
+use std::sync::Arc;
 
 use clearway_transport::{SessionError, TlsClientConfig, TlsServerConfig};
-use rustls::RootCertStore;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::crypto::aws_lc_rs::cipher_suite::{
+    TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256,
+};
+use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, ServerConfig, SupportedCipherSuite};
 
 use super::clearway::SERVER_NAME;
+use crate::setup::{KeyExchange, TlsSetup};
 
 /// The application protocol of all runs.
-pub(super) const PROTOCOLS: &[&[u8]] = &[b"h3"];
+const PROTOCOL: &[u8] = b"h3";
 
-struct Identity {
-    certificate: CertificateDer<'static>,
-    key: Vec<u8>,
-}
-
-fn identity() -> Result<&'static Identity, LabCertificateError> {
-    static IDENTITY: OnceLock<Result<Identity, LabCertificateError>> = OnceLock::new();
-    IDENTITY.get_or_init(make_identity).as_ref().map_err(Clone::clone)
-}
-
-/// Ed25519, because all its signatures have the same size.
-fn make_identity() -> Result<Identity, LabCertificateError> {
-    let failed = |error: rcgen::Error| LabCertificateError(Arc::new(error));
-    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).map_err(failed)?;
-    let parameters = rcgen::CertificateParams::new(vec![SERVER_NAME.to_owned()]).map_err(failed)?;
-    let certificate = CertificateDer::from(parameters.self_signed(&key).map_err(failed)?);
-    Ok(Identity { certificate, key: key.serialize_der() })
-}
-
-/// The certificate could not be created.
+/// TLS could not be set up.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LabCertificateError(Arc<dyn core::error::Error + Send + Sync>);
@@ -47,6 +37,12 @@ impl core::error::Error for LabCertificateError {
     }
 }
 
+impl From<rcgen::Error> for LabCertificateError {
+    fn from(error: rcgen::Error) -> Self {
+        Self(Arc::new(error))
+    }
+}
+
 impl From<rustls::Error> for LabCertificateError {
     fn from(error: rustls::Error) -> Self {
         Self(Arc::new(error))
@@ -59,28 +55,61 @@ impl From<SessionError> for LabCertificateError {
     }
 }
 
-/// The certificate chain of every simulated server, and its key.
-pub(super) fn chain_and_key()
--> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), LabCertificateError> {
-    let identity = identity()?;
-    let key = PrivatePkcs8KeyDer::from(identity.key.clone());
-    Ok((vec![identity.certificate.clone()], key.into()))
+/// The groups that an end supports, all of them in any case. A client sends a key share of the first, and where that is a
+/// hybrid, of X25519, too.
+fn groups(key_exchange: KeyExchange) -> Vec<&'static dyn SupportedKxGroup> {
+    let classic = [kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1];
+    let hybrid = [kx_group::X25519MLKEM768];
+    match key_exchange {
+        KeyExchange::X25519 => [&classic[..], &hybrid].concat(),
+        KeyExchange::X25519MlKem768 => [&hybrid, &classic[..]].concat(),
+    }
 }
 
-/// The root certificates that every simulated client trusts.
-pub(super) fn roots() -> Result<RootCertStore, LabCertificateError> {
-    let mut roots = RootCertStore::empty();
-    roots.add(identity()?.certificate.clone())?;
-    Ok(roots)
+/// The cipher suites that Clearway offers, in its order.
+fn clearway_suites() -> Vec<SupportedCipherSuite> {
+    vec![TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256]
 }
 
-/// The TLS configuration of a server.
-pub(super) fn server() -> Result<Arc<TlsServerConfig>, LabCertificateError> {
-    let (chain, key) = chain_and_key()?;
-    Ok(Arc::new(TlsServerConfig::with_certificate(chain, key, PROTOCOLS)?))
+fn provider(setup: TlsSetup, cipher_suites: Vec<SupportedCipherSuite>) -> Arc<CryptoProvider> {
+    let kx_groups = groups(setup.key_exchange);
+    Arc::new(CryptoProvider { cipher_suites, kx_groups, ..default_provider() })
 }
 
-/// The TLS configuration of a client, without a session to resume.
-pub(super) fn client() -> Result<Arc<TlsClientConfig>, LabCertificateError> {
-    Ok(Arc::new(TlsClientConfig::with_roots(roots()?, PROTOCOLS)?))
+/// A server's configuration for any stack, with the cipher suites of that stack.
+pub(super) fn server_config(
+    setup: TlsSetup,
+    cipher_suites: Vec<SupportedCipherSuite>,
+) -> Result<ServerConfig, LabCertificateError> {
+    let mut config = ServerConfig::builder_with_provider(provider(setup, cipher_suites))
+        .with_protocol_versions(&[&TLS13])?
+        .with_no_client_auth()
+        .with_cert_resolver(chain::resolver(setup.certificate_chain)?);
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    Ok(config)
+}
+
+/// A client's configuration for any stack, with the cipher suites of that stack, and without a session to resume.
+pub(super) fn client_config(
+    setup: TlsSetup,
+    cipher_suites: Vec<SupportedCipherSuite>,
+) -> Result<ClientConfig, LabCertificateError> {
+    let mut config = ClientConfig::builder_with_provider(provider(setup, cipher_suites))
+        .with_protocol_versions(&[&TLS13])?
+        .with_root_certificates(chain::roots(setup.certificate_chain)?)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    Ok(config)
+}
+
+/// The TLS configuration of a server with Clearway.
+pub(super) fn server(setup: TlsSetup) -> Result<Arc<TlsServerConfig>, LabCertificateError> {
+    let config = server_config(setup, clearway_suites())?;
+    Ok(Arc::new(TlsServerConfig::new(Arc::new(config))?))
+}
+
+/// The TLS configuration of a client with Clearway, without a session to resume.
+pub(super) fn client(setup: TlsSetup) -> Result<Arc<TlsClientConfig>, LabCertificateError> {
+    let config = client_config(setup, clearway_suites())?;
+    Ok(Arc::new(TlsClientConfig::new(Arc::new(config))?))
 }

@@ -176,7 +176,7 @@ pub(super) fn conditions() -> BoxedStrategy<Conditions> {
         (probability(), option::of(0..5u32), option::of(0..50usize)).prop_map(
             |(probability, maximum_run, within)| Corrupt { probability, maximum_run, within },
         ),
-        option::of(0..1500usize),
+        (option::of(0..1500usize), vec(mtu_step(), 0..3)),
         any::<bool>(),
         option::of(host()),
     );
@@ -194,7 +194,7 @@ pub(super) fn conditions() -> BoxedStrategy<Conditions> {
                 policer,
                 ack_filter,
             ) = bottleneck;
-            let (loss, reorder, duplicate, corrupt, mtu, bleach, host) = impairments;
+            let (loss, reorder, duplicate, corrupt, (mtu, mtu_steps), bleach, host) = impairments;
             Conditions {
                 delay,
                 delay_steps,
@@ -210,6 +210,7 @@ pub(super) fn conditions() -> BoxedStrategy<Conditions> {
                 duplicate,
                 corrupt,
                 mtu,
+                mtu_steps,
                 bleach,
                 freezes,
                 discipline,
@@ -220,6 +221,10 @@ pub(super) fn conditions() -> BoxedStrategy<Conditions> {
             }
         })
         .boxed()
+}
+
+fn mtu_step() -> impl Strategy<Value = Step<Option<usize>>> {
+    (duration(), option::of(0..1500usize)).prop_map(|(after, value)| Step { after, value })
 }
 
 fn flow_delay() -> BoxedStrategy<FlowDelay> {

@@ -15,6 +15,8 @@ const INFINITE: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) struct MetricsLog {
     parameters: RecoveryParameters,
+    /// They have changed since they were written.
+    is_outdated: bool,
     last: Values,
     suppressors: Suppressors,
     /// Congestion events, and how many of them were undone.
@@ -109,6 +111,7 @@ impl MetricsLog {
     ) -> Self {
         let log = Self {
             parameters: parameters.clone(),
+            is_outdated: false,
             last: Values::default(),
             suppressors: Suppressors::default(),
             congestion_events: (0, 0),
@@ -117,13 +120,20 @@ impl MetricsLog {
         log
     }
 
+    /// Full datagrams have `size` bytes from now on. The constants are written again with the next metrics.
+    pub(super) fn on_datagram_size(&mut self, size: u64) {
+        self.is_outdated |= self.parameters.max_datagram_size != size;
+        self.parameters.max_datagram_size = size;
+    }
+
     fn write_parameters(&self, records: &mut Records, now: Timestamp) {
         records.event(now, "quic:recovery_parameters_set", |json| self.parameters.write(json));
     }
 
     pub(super) fn update(&mut self, records: &mut Records, now: Timestamp, metrics: &Metrics) {
         let minimum_window = Some(metrics.congestion.minimum_window);
-        if self.parameters.minimum_congestion_window != minimum_window {
+        let is_outdated = core::mem::take(&mut self.is_outdated);
+        if self.parameters.minimum_congestion_window != minimum_window || is_outdated {
             self.parameters.minimum_congestion_window = minimum_window;
             self.write_parameters(records, now);
         }

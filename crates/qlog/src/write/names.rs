@@ -71,11 +71,12 @@ pub(super) const fn drop_trigger(reason: DropReason) -> &'static str {
     }
 }
 
-/// The trigger of `packet_lost` (quic-events §7.4).
-pub(super) const fn loss_trigger(trigger: LossTrigger) -> &'static str {
+/// The trigger of `packet_lost` (quic-events §7.4). There is none for a packet that was not sent.
+pub(super) const fn loss_trigger(trigger: LossTrigger) -> Option<&'static str> {
     match trigger {
-        LossTrigger::ReorderingThreshold => "reordering_threshold",
-        LossTrigger::TimeThreshold => "time_threshold",
+        LossTrigger::ReorderingThreshold => Some("reordering_threshold"),
+        LossTrigger::TimeThreshold => Some("time_threshold"),
+        LossTrigger::Refused => None,
     }
 }
 

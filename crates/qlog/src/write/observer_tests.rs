@@ -79,7 +79,7 @@ fn a_full_disk_is_reported_once_and_the_connection_goes_on() {
     assert_eq!(count.load(Ordering::Relaxed), 1);
     assert_eq!(*text.lock().unwrap(), "a qlog file ends early: no storage space");
     // The records that were written before are whole.
-    assert!(memory.records().len() > 3);
+    assert!(memory.records().len() > 2);
 }
 
 #[test]

@@ -23,6 +23,9 @@ pub(super) fn write(
         json.count("length", packet.size);
         json.count("payload_length", packet.payload.len());
     });
+    if packet.is_mtu_probe {
+        json.boolean("is_mtu_probe_packet", true);
+    }
     if packet.is_probe {
         json.text("trigger", "pto_probe");
     }
@@ -41,10 +44,15 @@ pub(super) fn write_buffered(json: &mut Object<'_>, size: usize) {
 }
 
 /// The data of `packet_lost` (quic-events §7.4).
-pub(super) fn write_lost(json: &mut Object<'_>, packet: &LostPacket) {
+pub(super) fn write_lost(json: &mut Object<'_>, packet: &LostPacket, is_mtu_probe: bool) {
     json.object("header", |json| {
         json.text("packet_type", names::packet_type_of(packet.space));
         json.number("packet_number", packet.number.get());
     });
-    json.text("trigger", names::loss_trigger(packet.trigger));
+    if is_mtu_probe {
+        json.boolean("is_mtu_probe_packet", true);
+    }
+    if let Some(trigger) = names::loss_trigger(packet.trigger) {
+        json.text("trigger", trigger);
+    }
 }

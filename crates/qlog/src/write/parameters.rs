@@ -45,6 +45,9 @@ pub(super) fn write(
     for (name, value) in numbers {
         json.number(name, value);
     }
+    if parameters.grease_quic_bit {
+        json.boolean("grease_quic_bit", true);
+    }
     if let Some(address) = &parameters.preferred_address {
         json.object("preferred_address", |json| preferred_address(json, address));
     }

@@ -17,7 +17,7 @@ pub struct RecoveryParameters {
     pub timer_granularity: Duration,
     /// The round-trip time that is assumed before there is a sample (RFC 9002 §6.2.2).
     pub initial_rtt: Duration,
-    /// The largest UDP payload that is sent, in bytes.
+    /// The largest UDP payload that is sent, in bytes. Logged again when it changes.
     pub max_datagram_size: u64,
     /// The initial congestion window in bytes, if it is known.
     pub initial_congestion_window: Option<u64>,
@@ -52,7 +52,7 @@ impl Default for RecoveryParameters {
 impl RecoveryParameters {
     /// The parameters that connections with this configuration use.
     pub fn of(config: &TransportConfig) -> Self {
-        let max_datagram_size = u64::from(config.max_datagram_size());
+        let max_datagram_size = u64::from(config.initial_datagram_size());
         let controller = config.controller().build(&ControllerParameters {
             max_datagram_size,
             initial_window: config.initial_window(),

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use clearway_transport::{Observation, PacketObservation, Side};
+use clearway_transport::{EcnCodepoint, Observation, PacketObservation, Side};
 use clearway_units::Timestamp;
 use clearway_wire::{ConnectionId, Frame, PacketNumber, PacketType, Writer};
 use serde_json::Value;
@@ -99,6 +99,8 @@ pub(super) fn received(packet_type: PacketType) -> Observation<'static> {
         payload: &[1],
         is_probe: false,
         is_path_probe: false,
+        is_mtu_probe: false,
+        ecn: EcnCodepoint::NotEct,
     })
 }
 

@@ -2,7 +2,7 @@ use core::net::SocketAddr;
 
 use clearway_transport::{ConnectionState, Observation, SendLimit, Side, SpaceId, TimerChange};
 use clearway_units::Timestamp;
-use clearway_wire::{ConnectionId, TransportParameters, Version};
+use clearway_wire::{ConnectionId, PacketNumber, TransportParameters, Version};
 
 use super::controller_metrics::ControllerMetricsLog;
 use super::destination::Destination;
@@ -42,6 +42,8 @@ pub(super) struct Trace {
     metrics: MetricsLog,
     controller_metrics: ControllerMetricsLog,
     tuples: Tuples,
+    /// The packet number of the last probe of the path's MTU.
+    mtu_probe: Option<PacketNumber>,
     /// The number of 1-RTT key updates so far.
     key_phase: u64,
     ack_delay_exponents: AckDelayExponents,
@@ -67,7 +69,6 @@ impl Trace {
             header::write(json, options, side, &beginning.original_destination_id, now);
         });
         records.event(now, "quic:connection_started", |json| connection_started(json, beginning));
-        records.event(now, "quic:version_information", |json| version_information(json, side));
         let metrics = MetricsLog::begin(&mut records, now, &options.recovery_parameters);
         records.flush(now);
         let default_exponent = TransportParameters::default().ack_delay_exponent.get();
@@ -78,6 +79,7 @@ impl Trace {
             metrics,
             controller_metrics: ControllerMetricsLog::default(),
             tuples: Tuples::new(beginning.remote),
+            mtu_probe: None,
             key_phase: 0,
             ack_delay_exponents: AckDelayExponents {
                 local: default_exponent,
@@ -89,9 +91,13 @@ impl Trace {
     pub(super) fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
         let records = &mut self.records;
         match *observation {
-            Observation::PacketSent(packet) => records.event(now, "quic:packet_sent", |json| {
-                packets::write(json, &packet, self.ack_delay_exponents.local);
-            }),
+            Observation::PacketSent(packet) => {
+                self.mtu_probe =
+                    Some(packet.number).filter(|_| packet.is_mtu_probe).or(self.mtu_probe);
+                records.event(now, "quic:packet_sent", |json| {
+                    packets::write(json, &packet, self.ack_delay_exponents.local);
+                });
+            }
             Observation::PacketReceived(packet) => {
                 records.event(now, "quic:packet_received", |json| {
                     packets::write(json, &packet, self.ack_delay_exponents.remote);
@@ -108,7 +114,11 @@ impl Trace {
                 });
             }
             Observation::PacketLost(packet) => {
-                records.event(now, "quic:packet_lost", |json| packets::write_lost(json, &packet));
+                let is_mtu_probe =
+                    packet.space == SpaceId::Application && Some(packet.number) == self.mtu_probe;
+                records.event(now, "quic:packet_lost", |json| {
+                    packets::write_lost(json, &packet, is_mtu_probe);
+                });
             }
             Observation::Metrics(metrics) => self.metrics.update(records, now, metrics),
             Observation::Controller(controller) => {
@@ -149,6 +159,11 @@ impl Trace {
                     parameters::write(json, owner, self.side, parameters);
                 });
             }
+            Observation::VersionInformation { client, server, chosen } => {
+                records.event(now, "quic:version_information", |json| {
+                    version_information(json, client, server, chosen);
+                });
+            }
             Observation::ApplicationProtocol(protocol) => {
                 records.event(now, "quic:alpn_information", |json| {
                     json.object("chosen_alpn", |json| application_protocol(json, protocol));
@@ -173,6 +188,10 @@ impl Trace {
             Observation::KeyUpdated { is_local } => self.update_keys(now, is_local),
             Observation::PathUpdated { remote, is_validated, .. } => {
                 self.tuples.update(records, now, remote, is_validated);
+            }
+            Observation::MtuUpdated { old, new, is_done } => {
+                self.metrics.on_datagram_size(u64::from(new));
+                records.event(now, "quic:mtu_updated", |json| mtu_updated(json, old, new, is_done));
             }
             Observation::Closed(error) => {
                 records.event(now, "quic:connection_closed", |json| closing::write(json, error));
@@ -228,15 +247,25 @@ fn connection_started(json: &mut Object<'_>, beginning: &Beginning) {
     });
 }
 
-/// The data of `version_information` (quic-events §5.1). Only version 1 is supported.
-fn version_information(json: &mut Object<'_>, side: Side) {
-    let version = Version::V1.0.to_be_bytes();
-    let name = match side {
-        Side::Client => "client_versions",
-        Side::Server => "server_versions",
-    };
-    json.array(name, |json| json.hex(&version));
-    json.hex("chosen_version", &version);
+/// The data of `version_information` (quic-events §5.1).
+fn version_information(
+    json: &mut Object<'_>,
+    client: &[Version],
+    server: &[Version],
+    chosen: Option<Version>,
+) {
+    for (name, versions) in [("server_versions", server), ("client_versions", client)] {
+        if !versions.is_empty() {
+            json.array(name, |json| {
+                for version in versions {
+                    json.hex(&version.0.to_be_bytes());
+                }
+            });
+        }
+    }
+    if let Some(chosen) = chosen {
+        json.hex("chosen_version", &chosen.0.to_be_bytes());
+    }
 }
 
 /// An ALPNIdentifier (quic-events §5.2).
@@ -260,6 +289,13 @@ fn data_blocked(json: &mut Object<'_>, old: Option<SendLimit>, new: SendLimit) {
     if let Some(reason) = names::blocked_reason(new) {
         json.text("reason", reason);
     }
+}
+
+/// The data of `mtu_updated` (quic-events §4.8).
+fn mtu_updated(json: &mut Object<'_>, old: u16, new: u16, is_done: bool) {
+    json.number("old", u64::from(old));
+    json.number("new", u64::from(new));
+    json.boolean("done", is_done);
 }
 
 /// The data of `timer_updated` (quic-events §5.21).

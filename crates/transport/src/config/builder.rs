@@ -5,8 +5,10 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use clearway_congestion::ControllerFactory;
+use clearway_wire::Version;
 
 use super::TransportConfig;
+use crate::path::SpinBit;
 
 /// The largest variable-length integer (RFC 9000 §16).
 const MAX_VARINT: u64 = (1 << 62) - 1;
@@ -44,13 +46,18 @@ impl core::error::Error for InvalidSetting {}
 #[must_use]
 pub struct TransportConfigBuilder {
     config: TransportConfig,
-    /// A wider type than that of the setting, so that a value that is too large can be reported.
+    /// Wider types than those of the settings, so that a value that is too large can be reported.
+    initial_datagram_size: usize,
     max_datagram_size: usize,
 }
 
 impl From<TransportConfig> for TransportConfigBuilder {
     fn from(config: TransportConfig) -> Self {
-        Self { max_datagram_size: usize::from(config.max_datagram_size), config }
+        Self {
+            initial_datagram_size: usize::from(config.initial_datagram_size),
+            max_datagram_size: usize::from(config.max_datagram_size),
+            config,
+        }
     }
 }
 
@@ -74,10 +81,39 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// The largest UDP payload that is sent, in bytes: 1200 to 65527. There is no path MTU discovery yet, so a value
-    /// above 1200 needs a path that is known to carry it (RFC 9000 §14).
+    /// Whether the peer may move to another local address on purpose. If not, `disable_active_migration` is sent (RFC 9000
+    /// §18.2). A NAT that rebinds is followed either way. The default is `true`.
+    pub fn allow_active_migration(mut self, value: bool) -> Self {
+        self.config.allow_active_migration = value;
+        self
+    }
+
+    /// Whether a client moves to the preferred address that its server announces (RFC 9000 §9.6). The default is `true`.
+    pub fn follow_preferred_address(mut self, value: bool) -> Self {
+        self.config.follow_preferred_address = value;
+        self
+    }
+
+    /// The largest UDP payload that is sent before a larger one is known to pass, in bytes: 1200 to 65527, and at most
+    /// [`max_datagram_size`](Self::max_datagram_size). A value above 1200 needs paths that are known to carry it
+    /// (RFC 9000 §14). Without [path MTU discovery](Self::discover_path_mtu) it is the size of all full datagrams.
+    pub fn initial_datagram_size(mut self, bytes: usize) -> Self {
+        self.initial_datagram_size = bytes;
+        self
+    }
+
+    /// The largest UDP payload that path MTU discovery tries, in bytes: 1200 to 65527. The peer's
+    /// `max_udp_payload_size` is a further limit (RFC 9000 §18.2).
     pub fn max_datagram_size(mut self, bytes: usize) -> Self {
         self.max_datagram_size = bytes;
+        self
+    }
+
+    /// Whether the largest UDP payload that the path carries is discovered, and a path that no longer carries it is
+    /// noticed (DPLPMTUD, RFC 8899 and RFC 9000 §14.3). The default is `true`. Discovery needs a driver that sends
+    /// datagrams with the Don't Fragment bit set (RFC 9000 §14).
+    pub fn discover_path_mtu(mut self, value: bool) -> Self {
+        self.config.discover_path_mtu = value;
         self
     }
 
@@ -100,7 +136,8 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// The largest receive window of a stream, in bytes.
+    /// The largest receive window of a stream, in bytes; 32 MiB by default, which is enough for 1 Gbit/s over 100 ms, also
+    /// while a lost packet holds back the data behind it.
     pub fn max_stream_receive_window(mut self, value: u64) -> Self {
         self.config.max_stream_receive_window = value;
         self
@@ -112,7 +149,8 @@ impl TransportConfigBuilder {
         self
     }
 
-    /// The largest receive window of the connection, in bytes.
+    /// The largest receive window of the connection, in bytes; 48 MiB by default. So much a peer can make this endpoint keep
+    /// once its application has read fast and then stops reading.
     pub fn max_connection_receive_window(mut self, value: u64) -> Self {
         self.config.max_connection_receive_window = value;
         self
@@ -180,10 +218,64 @@ impl TransportConfigBuilder {
         self
     }
 
+    /// Whether packets are marked ECT(0) on paths that turn out to forward marks (RFC 9000 §13.4.2), so that queues can
+    /// mark them instead of dropping them. Marks of received packets are reported to the peer in any case.
+    pub fn ecn(mut self, value: bool) -> Self {
+        self.config.ecn = value;
+        self
+    }
+
     /// The number of packets after which a key update is initiated; `None` initiates one only where the AEAD's limit
     /// requires it (RFC 9001 §6.6).
     pub fn key_update_after(mut self, value: Option<u64>) -> Self {
         self.config.key_update_after = value;
+        self
+    }
+
+    /// The versions of QUIC that are spoken, the preferred one first: 1 and 2 by default.
+    ///
+    /// A client lists them in its version information. Where a server answers with a Version Negotiation packet, the
+    /// client begins again in the first of them that the packet lists (RFC 9368 §2). A server accepts them, and lists them
+    /// for clients of any other version.
+    pub fn versions(mut self, value: impl IntoIterator<Item = Version>) -> Self {
+        self.config.versions = value.into_iter().collect();
+        self
+    }
+
+    /// The version of a client's first flight, one of [`versions`](Self::versions). By default it is version 1 if that is
+    /// spoken, because every server understands it, and a server that prefers version 2 can change to it without another
+    /// round trip (RFC 9368 §2.4).
+    pub fn first_version(mut self, value: Version) -> Self {
+        self.config.first_version = Some(value);
+        self
+    }
+
+    /// Whether a server changes to the first of its [`versions`](Self::versions) that the client offers (RFC 9369 §4.1).
+    /// By default it goes on in the version of the client's first flight: a change makes no connection better, and a
+    /// server that may change has to read the ClientHello before TLS does.
+    pub fn prefers_own_version(mut self, value: bool) -> Self {
+        self.config.prefers_own_version = value;
+        self
+    }
+
+    /// Whether version information is sent (RFC 9368 §3), as by default. Without it no version is negotiated: a client
+    /// speaks only that of its first flight, and a server does not change the client's. For simulations that have to send
+    /// the same bytes as before.
+    pub fn version_information(mut self, value: bool) -> Self {
+        self.config.version_information = value;
+        self
+    }
+
+    /// Whether the fixed bit is greased, as by default (RFC 9287): packets in which it is cleared are accepted, and towards
+    /// a peer that accepts them too it is random.
+    pub fn grease_quic_bit(mut self, value: bool) -> Self {
+        self.config.grease_quic_bit = value;
+        self
+    }
+
+    /// What is done with the latency spin bit, which is disabled by default (RFC 9000 §17.4).
+    pub fn spin_bit(mut self, value: SpinBit) -> Self {
+        self.config.spin_bit = value;
         self
     }
 
@@ -193,10 +285,11 @@ impl TransportConfigBuilder {
     /// The first setting whose value is not permitted.
     pub fn build(mut self) -> Result<TransportConfig, InvalidSetting> {
         self.check_timeouts()?;
-        self.config.max_datagram_size = self.check_datagram_size()?;
+        self.check_datagram_sizes()?;
         self.check_streams()?;
         self.check_acknowledgements()?;
         self.check_windows()?;
+        self.check_versions()?;
         Ok(self.config)
     }
 
@@ -224,16 +317,17 @@ impl TransportConfigBuilder {
         check(is_some, "initial_rtt", Time(config.initial_rtt), "more than 0 (RFC 9002 §6.2.2)")
     }
 
-    fn check_datagram_size(&self) -> Result<u16, InvalidSetting> {
-        let size = self.max_datagram_size;
-        let is_permitted = (LEAST_DATAGRAM_SIZE..=LARGEST_DATAGRAM_SIZE).contains(&size);
-        u16::try_from(size).ok().filter(|_| is_permitted).ok_or_else(|| InvalidSetting {
-            setting: "max_datagram_size",
-            value: format!("{size} bytes"),
-            permitted: format!(
-                "{LEAST_DATAGRAM_SIZE} to {LARGEST_DATAGRAM_SIZE} bytes (RFC 9000 §14, §18.2)"
-            ),
-        })
+    fn check_datagram_sizes(&mut self) -> Result<(), InvalidSetting> {
+        let largest =
+            datagram_size("max_datagram_size", self.max_datagram_size, LARGEST_DATAGRAM_SIZE)?;
+        let initial = datagram_size(
+            "initial_datagram_size",
+            self.initial_datagram_size,
+            usize::from(largest),
+        )?;
+        self.config.max_datagram_size = largest;
+        self.config.initial_datagram_size = initial;
+        Ok(())
     }
 
     fn check_streams(&self) -> Result<(), InvalidSetting> {
@@ -285,9 +379,24 @@ impl TransportConfigBuilder {
         check(is_permitted, "key_update_after", "0 packets", "at least 1 packet, or None")
     }
 
+    fn check_versions(&self) -> Result<(), InvalidSetting> {
+        let versions = &self.config.versions;
+        let is_twice = |version| versions.iter().filter(|other| *other == version).count() > 1;
+        let is_permitted = !versions.is_empty()
+            && versions.iter().all(|version| version.is_known() && !is_twice(version));
+        let known = List(&Version::KNOWN);
+        let permitted = format!("at least one of {known}, each once");
+        check(is_permitted, "versions", List(versions), permitted)?;
+        if let Some(first) = self.config.first_version {
+            let permitted = format!("one of versions, which are {}", List(versions));
+            check(versions.contains(&first), "first_version", first, permitted)?;
+        }
+        Ok(())
+    }
+
     fn check_windows(&self) -> Result<(), InvalidSetting> {
         let config = &self.config;
-        let datagram = u64::from(config.max_datagram_size);
+        let datagram = u64::from(config.initial_datagram_size);
         let least = datagram.saturating_mul(LEAST_WINDOW);
         let permitted = format!("at least {LEAST_WINDOW} datagrams, {}", Bytes(least));
         let maximum = config.maximum_window;
@@ -305,6 +414,20 @@ impl TransportConfigBuilder {
     }
 }
 
+/// The value `size` of `setting`, if it is a size of datagrams and at most `largest`.
+fn datagram_size(
+    setting: &'static str,
+    size: usize,
+    largest: usize,
+) -> Result<u16, InvalidSetting> {
+    let is_permitted = (LEAST_DATAGRAM_SIZE..=largest).contains(&size);
+    u16::try_from(size).ok().filter(|_| is_permitted).ok_or_else(|| InvalidSetting {
+        setting,
+        value: format!("{size} bytes"),
+        permitted: format!("{LEAST_DATAGRAM_SIZE} to {largest} bytes (RFC 9000 §14, §18.2)"),
+    })
+}
+
 /// Every controller can work with a window of so many datagrams: RFC 9002 §7.2 has two, BBR needs four.
 const LEAST_WINDOW: u64 = 4;
 
@@ -313,6 +436,22 @@ struct Bytes(u64);
 impl fmt::Display for Bytes {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} bytes", self.0)
+    }
+}
+
+/// Versions with commas between them.
+struct List<'a>(&'a [Version]);
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return formatter.write_str("none");
+        }
+        for (index, version) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(formatter, "{comma}{version}")?;
+        }
+        Ok(())
     }
 }
 

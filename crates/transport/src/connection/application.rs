@@ -128,6 +128,8 @@ impl Connection {
         if self.is_closed() {
             return Err(DatagramError::ConnectionClosed);
         }
+        // An application that sends datagrams can use larger ones.
+        self.paths.mtu_mut().want();
         self.datagrams.send(data)
     }
 

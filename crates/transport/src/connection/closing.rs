@@ -8,6 +8,7 @@ use super::lifecycle::Lifecycle;
 use super::{Connection, Transmit};
 use crate::TransportError;
 use crate::contents::PacketContents;
+use crate::ecn::EcnCodepoint;
 use crate::event::ConnectionError;
 use crate::observer::{ConnectionState, Observation};
 use crate::path::MINIMUM_INITIAL_SIZE;
@@ -121,10 +122,11 @@ impl Connection {
         let (close, sent) = (close.clone(), *sent);
         let is_code_first = !sent && self.hides_code_from_server(&close);
         let credit = usize::try_from(self.paths.current().amplification_credit());
-        let size = self.max_datagram_size().min(credit.unwrap_or(usize::MAX));
+        let size = self.max_datagram_size().min(credit.unwrap_or(usize::MAX)).min(buffer.len());
         let room = buffer.get_mut(..size)?;
         let mut writer = Writer::new(room);
         self.outgoing.drafts.clear();
+        self.outgoing.ecn = EcnCodepoint::NotEct;
         for space in SpaceId::ALL {
             if self.needs_close_in(space) && !(is_code_first && space == SpaceId::Handshake) {
                 let destination = self.remote_ids.current();
@@ -150,9 +152,11 @@ impl Connection {
         let path = self.paths.current();
         Some(Transmit {
             destination: path.remote(),
+            socket: path.socket(),
             source_ip: path.local_ip(),
             size,
             segment_size: None,
+            ecn: EcnCodepoint::NotEct,
         })
     }
 

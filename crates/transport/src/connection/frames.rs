@@ -10,7 +10,9 @@ use clearway_wire::{Frame, TransportErrorCode};
 use super::Connection;
 use super::receive::PacketContext;
 use crate::TransportError;
+use crate::ecn::EcnState;
 use crate::event::{ConnectionError, Event};
+use crate::handshake::version;
 use crate::observer::{Metrics, Observation};
 use crate::space_id::SpaceId;
 use crate::token::Token;
@@ -148,6 +150,7 @@ impl Connection {
             }
             Token::HandshakeDone => self.flags.handshake_done_pending = false,
             Token::Datagram { .. } => {}
+            Token::MtuProbe(probe) => self.on_mtu_probe_acknowledged(probe),
             Token::Stream { .. }
             | Token::ResetStream { .. }
             | Token::StopSending { .. }
@@ -172,6 +175,7 @@ impl Connection {
             Token::NewToken => self.flags.new_token_pending = self.identity.new_token.is_some(),
             Token::HandshakeDone => self.flags.handshake_done_pending = true,
             Token::Datagram { .. } => self.datagrams.on_lost(),
+            Token::MtuProbe(probe) => self.paths.mtu_mut().on_probe_lost(probe),
             Token::Stream { .. }
             | Token::ResetStream { .. }
             | Token::StopSending { .. }
@@ -232,9 +236,20 @@ impl Connection {
         // A server has no reason to send more than a few. Further ones are dropped.
         if self.counters.tokens_received < MAX_TOKENS_RECEIVED {
             self.counters.tokens_received = self.counters.tokens_received.saturating_add(1);
-            self.events.push_back(Event::NewToken(Bytes::copy_from_slice(token)));
+            let token = version::with_version(self.handshake.version(), token);
+            self.events.push_back(Event::NewToken(token.into()));
         }
         Ok(())
+    }
+
+    /// Reports the state of ECN, if it has changed.
+    pub(super) fn observe_ecn(&mut self, now: Timestamp) {
+        let new = self.recovery.ecn_state();
+        if self.watch.observer.is_some() && new != EcnState::Disabled && self.watch.ecn != Some(new)
+        {
+            let old = self.watch.ecn.replace(new);
+            self.observe(now, &Observation::EcnStateUpdated { old, new });
+        }
     }
 
     pub(super) fn observe_recovery(&mut self, now: Timestamp) {
@@ -247,6 +262,7 @@ impl Connection {
         }
         let stats = self.recovery.stats();
         let phase = stats.congestion.phase;
+        self.observe_ecn(now);
         let old = self.watch.phase.replace(phase);
         for packet in lost.drain(..) {
             self.observe(now, &Observation::PacketLost(packet));

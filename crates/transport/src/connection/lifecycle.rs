@@ -3,13 +3,17 @@
 use clearway_units::Timestamp;
 use clearway_wire::frame;
 use clearway_wire::header::Retry;
-use clearway_wire::{ConnectionId, TransportErrorCode, TransportParameters, VarInt};
+use clearway_wire::{
+    ConnectionId, TransportErrorCode, TransportParameters, VarInt, Version, VersionInformation,
+};
 
 use super::answer::AnswerTimer;
 use super::blocked::BlockedTimer;
 use super::closing::Close;
+use super::marks::Marks;
 use super::receive::HeldPackets;
 use super::timers::IdleTimer;
+use super::versions::Versions;
 use super::{Connection, Flags, Identity, Outgoing, Peer, Start, Watch};
 use crate::TransportError;
 use crate::config::TransportConfig;
@@ -17,7 +21,7 @@ use crate::datagram::Datagrams;
 use crate::event::Event;
 use crate::handshake::{Handshake, retry};
 use crate::observer::{ConnectionState, Observation, TimerKind};
-use crate::path::Paths;
+use crate::path::{BASE_DATAGRAM_SIZE, Paths};
 use crate::recovery::{Recovery, RecoveryConfig};
 use crate::space::ReceivedPackets;
 use crate::space_id::{PerSpace, SpaceId};
@@ -91,11 +95,13 @@ impl Lifecycle {
     }
 }
 
-/// The transport parameters that an endpoint sends (RFC 9000 §18.2).
+/// The transport parameters that an endpoint sends (RFC 9000 §18.2), which chooses the version `chosen`.
 pub(crate) fn local_parameters(
     config: &TransportConfig,
     local_id: ConnectionId,
+    chosen: Version,
 ) -> TransportParameters {
+    let information = || VersionInformation { chosen, available: config.versions().to_vec() };
     let milliseconds = u64::try_from(config.max_ack_delay.as_millis()).unwrap_or(u64::MAX);
     let streams = |count: u64| VarInt::saturating(count.min(1 << 60));
     let window = VarInt::saturating(config.initial_stream_receive_window);
@@ -109,26 +115,41 @@ pub(crate) fn local_parameters(
         initial_max_streams_bidi: streams(config.max_concurrent_bidirectional_streams),
         initial_max_streams_uni: streams(config.max_concurrent_unidirectional_streams),
         max_ack_delay: VarInt::saturating(milliseconds.min((1 << 14) - 1)),
-        // Migration to another local address is not supported yet; a NAT that rebinds is.
+        disable_active_migration: !config.allow_active_migration,
         active_connection_id_limit: VarInt::saturating(LOCAL_ACTIVE_CONNECTION_ID_LIMIT),
         initial_source_connection_id: Some(local_id),
         max_datagram_frame_size: VarInt::saturating(config.max_datagram_frame_size.unwrap_or(0)),
+        version_information: config.version_information.then(information),
+        grease_quic_bit: config.grease_quic_bit,
         ..TransportParameters::default()
+    }
+}
+
+impl Identity {
+    /// A server's token belongs to the version that was negotiated (RFC 9369 §5).
+    fn choose_new_token(&mut self, version: Version) {
+        let mut tokens = core::mem::take(&mut self.new_tokens).into_iter();
+        self.new_token = tokens.find(|(of, _)| *of == version).map(|(_, token)| token);
     }
 }
 
 impl Connection {
     pub(crate) fn new(now: Timestamp, start: Start) -> Result<Self, TransportError> {
         let Start { side, config, session, arrival, mut random, local_ids, .. } = start;
+        let paths = Paths::new(arrival, start.local_id, start.address_is_validated, config.mtu());
+        let paths = if side.is_client() { paths.of_client() } else { paths };
+        let datagram_size = paths.mtu().size();
         let recovery = Recovery::new(
             now,
             RecoveryConfig {
                 initial_rtt: config.initial_rtt,
                 packet_threshold: config.packet_threshold,
                 skip_packet_numbers: config.skip_packet_numbers,
-                max_datagram_size: u64::from(config.max_datagram_size),
+                max_datagram_size: u64::from(paths.mtu().size()),
+                base_datagram_size: u64::from(BASE_DATAGRAM_SIZE),
                 initial_window: config.initial_window,
                 maximum_window: config.maximum_window,
+                ecn: config.ecn,
             },
             config.controller.clone(),
             random.fork(),
@@ -144,14 +165,16 @@ impl Connection {
         });
         let mut connection = Self {
             side,
-            handshake: Handshake::new(side, session, &start.initial_id)?,
+            handshake: Handshake::new(side, start.version, session, &start.initial_id)?,
+            versions: Versions::new(start.version, start.negotiated, start.attempt),
+            marks: Marks::new(&random),
             received,
             recovery,
-            paths: Paths::new(arrival, start.local_id, start.address_is_validated),
+            paths,
             streams: Streams::new(side, config.streams()),
             datagrams: Datagrams::new(
                 config.datagrams(),
-                TransportConfig::packet_room(usize::from(config.max_datagram_size)),
+                TransportConfig::packet_room(usize::from(datagram_size)),
             ),
             local_ids,
             remote_ids,
@@ -162,16 +185,17 @@ impl Connection {
                 retry_source: start.retry_source,
                 remote_is_known: side.is_server(),
                 token: start.token,
-                new_token: start.new_token,
+                new_tokens: start.new_tokens,
+                new_token: None,
                 server_name: start.server_name,
             },
-            peer: Peer { parameters: TransportParameters::default(), parameters_are_known: false },
+            peer: Peer::default(),
             flags: Flags::default(),
             idle: IdleTimer::new(now, config.max_idle_timeout),
             answer: AnswerTimer::default(),
             blocked: BlockedTimer::default(),
             held: HeldPackets::default(),
-            outgoing: Outgoing::default(),
+            outgoing: Outgoing { datagram_size, ..Outgoing::default() },
             events: std::collections::VecDeque::new(),
             counters: super::statistics::Counters::default(),
             watch: Watch {
@@ -180,6 +204,7 @@ impl Connection {
                 lost: Vec::new(),
                 timers: [None; TimerKind::COUNT],
                 in_flight: 0,
+                ecn: None,
             },
             config,
             random,
@@ -197,11 +222,16 @@ impl Connection {
             original_destination_id: self.identity.original_destination,
         };
         self.observe(now, &started);
+        self.observe_first_version(now);
         self.observe(now, &Observation::StateUpdated(ConnectionState::HandshakeStarted));
-        let parameters = local_parameters(&self.config, self.identity.local);
+        let parameters = local_parameters(&self.config, self.identity.local, self.version());
         let parameters = Observation::ParametersSet { owner: self.side, parameters: &parameters };
         self.observe(now, &parameters);
         self.streams.on_congestion_window(self.recovery.window());
+        self.start_handshake(now);
+    }
+
+    pub(super) fn start_handshake(&mut self, now: Timestamp) {
         self.handshake.protection_mut().set_update_after(self.config.key_update_after);
         if let Err(error) = self.handshake.start() {
             self.fail(now, error);
@@ -215,6 +245,7 @@ impl Connection {
         crypto: &frame::Crypto<'_>,
     ) -> Result<(), TransportError> {
         let progress = self.handshake.receive_crypto(space, crypto)?;
+        self.settle_version(now);
         self.learn_peer_parameters(now)?;
         if progress.complete {
             self.complete_handshake(now)?;
@@ -233,15 +264,16 @@ impl Connection {
             TransportParameters::decode(bytes, self.side.peer().initiator()).map_err(|error| {
                 TransportError::from(error).with_code(TransportErrorCode::TRANSPORT_PARAMETER_ERROR)
             })?;
+        self.check_versions(&parameters)?;
         self.check_connection_ids(&parameters)?;
         self.observe(
             now,
             &Observation::ParametersSet { owner: self.side.peer(), parameters: &parameters },
         );
         self.streams.set_peer_parameters(&parameters);
-        let datagram_size = self.config.max_datagram_size_towards(parameters.max_udp_payload_size);
-        let packet_room = TransportConfig::packet_room(datagram_size);
-        self.datagrams.set_peer_parameters(&parameters, packet_room);
+        self.datagrams.set_peer_parameters(&parameters);
+        self.paths.mtu_mut().set_peer_maximum(parameters.max_udp_payload_size);
+        self.follow_path_mtu(now);
         self.local_ids
             .set_peer_limit(parameters.active_connection_id_limit.get(), &mut self.random);
         if let Some(token) = parameters.stateless_reset_token {
@@ -291,6 +323,7 @@ impl Connection {
         if self.side.is_server() {
             // For a server the handshake is confirmed once it is complete (RFC 9001 §4.1.2).
             self.flags.handshake_done_pending = true;
+            self.identity.choose_new_token(self.handshake.version());
             self.flags.new_token_pending = self.identity.new_token.is_some();
             self.confirm_handshake(now);
         }
@@ -307,6 +340,7 @@ impl Connection {
         self.discard_space(now, SpaceId::Handshake);
         self.observe(now, &Observation::StateUpdated(ConnectionState::HandshakeConfirmed));
         self.events.push_back(Event::HandshakeConfirmed);
+        self.follow_preferred_address(now);
     }
 
     /// Discards the keys of a space, and everything that is outstanding in it (RFC 9001 §4.9).
@@ -322,14 +356,17 @@ impl Connection {
         }
     }
 
-    /// Follows a Retry. A client accepts one at most, and only before any other packet (RFC 9000 §17.2.5.2).
+    /// Follows a Retry. A client accepts one at most, only before any other packet (RFC 9000 §17.2.5.2), and only in the
+    /// version of its own packets (RFC 9369 §4.1).
     pub(super) fn receive_retry(&mut self, now: Timestamp, packet: &Retry<'_>) {
         let acceptable = self.side.is_client()
             && !self.flags.initial_from_server_seen
             && self.identity.retry_source.is_none()
+            && packet.version == self.versions.chosen()
             && packet.destination == self.identity.local
             && packet.source != self.identity.original_destination;
-        if !acceptable || !retry::is_authentic(packet, self.identity.original_destination) {
+        let original = self.identity.original_destination;
+        if !acceptable || !retry::is_authentic(packet, original, self.config.grease_quic_bit) {
             return;
         }
         self.identity.retry_source = Some(packet.source);
@@ -356,4 +393,4 @@ impl Connection {
 }
 
 /// How many of the peer's connection IDs are kept; [`local_parameters`] sends it as the limit.
-const LOCAL_ACTIVE_CONNECTION_ID_LIMIT: u64 = 4;
+pub(super) const LOCAL_ACTIVE_CONNECTION_ID_LIMIT: u64 = 4;

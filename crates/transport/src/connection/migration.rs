@@ -7,9 +7,10 @@ use clearway_wire::{ConnectionId, Frame, TransportErrorCode, Writer, frame};
 use super::receive::PacketContext;
 use super::{Connection, Transmit};
 use crate::TransportError;
+use crate::ecn::EcnCodepoint;
 use crate::event::{ConnectionError, Event};
 use crate::observer::Observation;
-use crate::path::{MINIMUM_INITIAL_SIZE, OffPathProbe, PathChange, ProbeFrame};
+use crate::path::{MINIMUM_INITIAL_SIZE, OffPathProbe, PathAddress, PathChange, ProbeFrame};
 use crate::space_id::SpaceId;
 
 impl Connection {
@@ -23,12 +24,15 @@ impl Connection {
         }
         let (arrival, local_id) = (packet.arrival, packet.destination);
         let old = *self.paths.current();
-        if arrival.remote == old.remote() {
+        if arrival.address() == old.address() {
             self.paths.current_mut().set_local_id(local_id);
             return;
         }
+        if arrival.socket != old.socket() {
+            return self.on_packet_at_other_socket(now, packet, true);
+        }
         let peer_kept_id = local_id == old.local_id();
-        if !self.remote_ids.follow(old.remote(), arrival.remote, peer_kept_id) {
+        if !self.remote_ids.follow(old.address(), arrival.address(), peer_kept_id) {
             // §9.3: nothing can be sent to the new address without an unused connection ID. The next packet may
             // supply one.
             return;
@@ -43,21 +47,15 @@ impl Connection {
     /// Once no path is being validated, the connection IDs of abandoned paths are retired (§5.1.2).
     fn release_connection_ids(&mut self) {
         if self.paths.is_settled() {
-            self.remote_ids.release(|_| true);
+            let paths = &self.paths;
+            self.remote_ids.release(|address| !paths.holds(address));
         }
     }
 
     fn on_path_replaced(&mut self, now: Timestamp, is_new_address: bool) {
         let path = *self.paths.current();
-        let datagram_size = self.max_datagram_size() as u64;
-        if is_new_address {
-            if let Err(error) = self.recovery.on_new_path(path.generation(), now, datagram_size) {
-                self.fail(now, error);
-                return;
-            }
-        } else {
-            self.recovery.on_new_port();
-            self.probe_new_port(now);
+        if !self.start_path(now, is_new_address) {
+            return;
         }
         self.observe(
             now,
@@ -68,6 +66,26 @@ impl Connection {
             },
         );
         self.events.push_back(Event::PeerMigrated(path.remote()));
+    }
+
+    /// What is known of the path begins anew (RFC 9000 §9.4), or is kept if only a port has changed. Returns whether that
+    /// succeeded.
+    pub(super) fn start_path(&mut self, now: Timestamp, is_new_address: bool) -> bool {
+        let path = *self.paths.current();
+        if is_new_address {
+            self.paths.mtu_mut().restart(path.remote().ip());
+        }
+        let datagram_size = self.max_datagram_size() as u64;
+        if is_new_address {
+            if let Err(error) = self.recovery.on_new_path(path.generation(), now, datagram_size) {
+                self.fail(now, error);
+                return false;
+            }
+        } else {
+            self.recovery.on_new_port();
+            self.probe_new_port(now);
+        }
+        true
     }
 
     /// The packets in flight were sent to the old port and are lost, and fill the window, so that nothing would be sent
@@ -89,17 +107,20 @@ impl Connection {
                 Observation::PathUpdated { remote, is_validated: true, is_new_path: false };
             self.observe(now, &updated);
             self.release_connection_ids();
+        } else {
+            self.receive_candidate_response(now, data);
         }
     }
 
     pub(super) fn on_path_deadline(&mut self, now: Timestamp) {
+        self.on_candidate_deadline(now);
         let failed = *self.paths.current();
         match self.paths.on_deadline(now, &mut self.random) {
             None => {}
             Some(PathChange::Reverted) => {
                 let path = *self.paths.current();
                 let peer_kept_id = failed.local_id() == path.local_id();
-                self.remote_ids.follow(failed.remote(), path.remote(), peer_kept_id);
+                self.remote_ids.follow(failed.address(), path.address(), peer_kept_id);
                 self.on_path_replaced(now, true);
                 self.release_connection_ids();
             }
@@ -123,6 +144,9 @@ impl Connection {
         now: Timestamp,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
+        if let Some(transmit) = self.transmit_candidate_probe(now, buffer) {
+            return Some(transmit);
+        }
         while !self.lifecycle.is_closed()
             && self.handshake.protection().can_seal(SpaceId::Application)
             && self.paths.has_pending_off_path()
@@ -134,27 +158,42 @@ impl Connection {
             let Some(size) = self.build_path_probe(now, buffer, &probe, destination) else {
                 continue;
             };
-            self.paths.on_sent_off_path(probe.remote, size as u64);
-            return Some(Transmit {
-                destination: probe.remote,
-                source_ip: probe.local_ip,
-                size,
-                segment_size: None,
-            });
+            self.paths.on_sent_off_path(probe.address.remote, size as u64);
+            return Some(off_path(&probe, size));
         }
         None
+    }
+
+    /// Builds a challenge for the path that this endpoint itself wants to validate. The window of the current path does not
+    /// hold it back: the current path may be dead. There are at most four in one validation, each later than the one
+    /// before (§8.2.1).
+    fn transmit_candidate_probe(&mut self, now: Timestamp, buffer: &mut [u8]) -> Option<Transmit> {
+        if self.lifecycle.is_closed() {
+            return None;
+        }
+        let probe = self.paths.next_candidate_probe(now)?;
+        let destination = self.reserve_id(probe.address)?;
+        let size = self.build_path_probe(now, buffer, &probe, destination)?;
+        self.paths.on_candidate_sent(size);
+        self.paths.on_sent_off_path(probe.address.remote, size as u64);
+        Some(off_path(&probe, size))
     }
 
     /// The connection ID to send to at another address: one that is used for that address only, unless the peer's
     /// packets from it show that the peer did not change its address on purpose (§9.5). `None` if no unused one is
     /// left: no response can be sent until the peer issues another.
     fn id_elsewhere(&mut self, probe: &OffPathProbe) -> Option<ConnectionId> {
-        if probe.peer_kept_id {
+        if probe.peer_kept_id && self.side.is_server() {
             return Some(self.remote_ids.current());
         }
+        self.reserve_id(probe.address)
+    }
+
+    /// The connection ID for the path at `address`, which no other path uses (§9.5); `None` if there is no spare one.
+    pub(super) fn reserve_id(&mut self, address: PathAddress) -> Option<ConnectionId> {
         let paths = &self.paths;
         self.remote_ids.release(|address| !paths.remembers(address));
-        self.remote_ids.id_elsewhere(probe.remote)
+        self.remote_ids.id_elsewhere(address)
     }
 
     fn build_path_probe(
@@ -168,6 +207,7 @@ impl Connection {
         let room = buffer.get_mut(..MINIMUM_INITIAL_SIZE.min(credit))?;
         let mut writer = Writer::new(room);
         self.outgoing.drafts.clear();
+        self.outgoing.ecn = EcnCodepoint::NotEct;
         let draft = self.draft(SpaceId::Application, destination, &mut writer, |_, contents| {
             let frame = match probe.frame {
                 ProbeFrame::Challenge(data) => Frame::PathChallenge(frame::PathChallenge { data }),
@@ -186,6 +226,18 @@ impl Connection {
                 None
             }
         }
+    }
+}
+
+/// What the driver is to do with a probe of `size` bytes.
+fn off_path(probe: &OffPathProbe, size: usize) -> Transmit {
+    Transmit {
+        destination: probe.address.remote,
+        socket: probe.address.socket,
+        source_ip: probe.local_ip,
+        size,
+        segment_size: None,
+        ecn: EcnCodepoint::NotEct,
     }
 }
 

@@ -96,7 +96,7 @@ fn a_rebound_peer_s_connection_id_is_kept() {
 fn a_connection_id_goes_to_one_address_only() {
     let mut wire = Wire::new();
     let old = wire.server().remote_ids.current();
-    assert!(wire.client().remote_ids.follow(address(SERVER), address(SERVER), false));
+    assert!(wire.client().remote_ids.follow(address(SERVER).into(), address(SERVER).into(), false));
     let mut went_to: BTreeMap<ConnectionId, BTreeSet<SocketAddr>> = BTreeMap::new();
     went_to.entry(old).or_default().insert(address(CLIENT));
     for _ in 0..4 {
@@ -120,7 +120,7 @@ fn a_connection_id_goes_to_one_address_only() {
 fn without_a_spare_connection_id_a_challenge_is_not_answered() {
     let mut wire = Wire::new();
     let now = wire.now;
-    let destination = wire.client().remote_ids.id_elsewhere(address(1)).unwrap();
+    let destination = wire.client().remote_ids.id_elsewhere(address(1).into()).unwrap();
     let mut ids = BTreeSet::new();
     let mut answered = Vec::new();
     for port in 1..=6 {
@@ -167,9 +167,13 @@ fn answers_to_challenges_from_many_addresses_keep_to_the_window() {
 #[test]
 fn datagrams_are_no_larger_than_the_peer_takes() {
     let largest = |limit: u32| {
-        let transport = TransportConfig::builder().max_datagram_size(1400).build().unwrap();
+        let transport = TransportConfig::builder()
+            .initial_datagram_size(1400)
+            .discover_path_mtu(false)
+            .build()
+            .unwrap();
         let mut wire = Wire::with(transport);
-        wire.server().peer.parameters.max_udp_payload_size = VarInt::from_u32(limit);
+        wire.server().paths.mtu_mut().set_peer_maximum(VarInt::from_u32(limit));
         let stream = wire.server().open(clearway_wire::Direction::Unidirectional).unwrap();
         wire.server().write_slice(stream, &[0; 10_000]).unwrap();
         let sent = sent_by_server(&mut wire);

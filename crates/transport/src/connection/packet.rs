@@ -25,6 +25,7 @@ pub(super) struct Draft {
     pub(super) counts_in_flight: bool,
     pub(super) is_probe: bool,
     pub(super) is_path_probe: bool,
+    pub(super) is_mtu_probe: bool,
     /// Where the packet begins in the datagram.
     pub(super) start: usize,
     /// Where the Length field is; `None` in a short header.
@@ -40,11 +41,13 @@ pub(super) struct Draft {
 /// The fields of a header.
 pub(super) struct HeaderPlan<'a> {
     pub(super) space: SpaceId,
+    pub(super) version: Version,
     pub(super) number: PacketNumber,
     pub(super) largest_acknowledged: Option<PacketNumber>,
     pub(super) source: ConnectionId,
     pub(super) destination: ConnectionId,
     pub(super) token: &'a [u8],
+    pub(super) spin: bool,
     pub(super) key_phase: bool,
 }
 
@@ -91,7 +94,7 @@ impl Draft {
             None => {
                 let header = header::ShortHeader {
                     destination: plan.destination,
-                    spin: false,
+                    spin: plan.spin,
                     key_phase: plan.key_phase,
                 };
                 (None, header.encode(writer, plan.number, number_len)?)
@@ -99,7 +102,7 @@ impl Draft {
             Some(packet_type) => {
                 let header = header::LongHeader {
                     packet_type,
-                    version: Version::V1,
+                    version: plan.version,
                     destination: plan.destination,
                     source: plan.source,
                     token: plan.token,
@@ -119,6 +122,7 @@ impl Draft {
             counts_in_flight: false,
             is_probe: false,
             is_path_probe: false,
+            is_mtu_probe: false,
             start,
             length_offset,
             number_offset,

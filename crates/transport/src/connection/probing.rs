@@ -39,6 +39,10 @@ impl Connection {
     /// that their packets share datagrams: the peer may have keys for only one of them (RFC 9002 §6.2.4).
     /// Before a timer has expired, those are the spaces of the handshake (RFC 9002 §6.2.3).
     ///
+    /// The same holds for a space with handshake data that was lost, or that was never sent, and that the congestion window
+    /// holds back. Packets of a later space may fill the window, and the peer cannot read, nor acknowledge, these before
+    /// it has that data: a ServerHello of which a few bytes are missing.
+    ///
     /// A client probes two spaces in any case. A packet in the newest space of the handshake shows the
     /// server that its Initial packets were received, and that the address is valid. Once the client's handshake is
     /// complete, the server's may be confirmed: then it has discarded its Handshake keys, and only a 1-RTT
@@ -53,7 +57,8 @@ impl Connection {
             let is_early = expired.is_none() && space == SpaceId::Application;
             let is_asked = [expired, newest, last].contains(&Some(space));
             let can_seal = self.handshake.protection().can_seal(space) && !is_early;
-            if can_seal && (self.recovery.begin_probing(space) > 0 || is_asked) {
+            let has_pending = space != SpaceId::Application && self.handshake.has_pending(space);
+            if can_seal && (self.recovery.begin_probing(space) > 0 || is_asked || has_pending) {
                 self.probe(space, count);
             }
         }

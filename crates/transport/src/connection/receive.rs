@@ -1,17 +1,17 @@
 //! Receiving: a datagram is split into packets, which are decrypted in place, and their frames are processed.
 
 use clearway_units::Timestamp;
-use clearway_wire::header::{HeaderKind, ProtectedHeader, VersionNegotiation};
+use clearway_wire::header::{HeaderKind, ProtectedHeader};
 use clearway_wire::{
-    ConnectionId, Frame, PacketNumber, PacketType, Reader, ResetToken, TransportErrorCode,
+    ConnectionId, Frame, PacketNumber, PacketType, Reader, ResetToken, TransportErrorCode, Version,
 };
 
 use super::Connection;
-use crate::event::ConnectionError;
-use crate::handshake::{OpenError, version};
+use super::versions::OpenWith;
+use crate::handshake::OpenError;
 use crate::ids::MINIMUM_RESET_SIZE;
 use crate::observer::{DropReason, Observation, PacketObservation};
-use crate::path::{Arrival, MINIMUM_INITIAL_SIZE};
+use crate::path::{Arrival, MINIMUM_INITIAL_SIZE, SpinBit};
 use crate::space_id::SpaceId;
 use crate::{Side, TransportError};
 
@@ -31,6 +31,10 @@ pub(super) struct PacketContext {
     pub(super) space: SpaceId,
     pub(super) packet_type: PacketType,
     pub(super) number: PacketNumber,
+    /// The version of a long header.
+    pub(super) version: Option<Version>,
+    /// The latency spin bit of a short header.
+    pub(super) spin: bool,
     /// The Destination Connection ID that the packet used.
     pub(super) destination: ConnectionId,
     /// The Source Connection ID of a long header.
@@ -62,7 +66,7 @@ impl Connection {
             self.notice_close_while_closing(now, datagram);
             return;
         }
-        if self.side.is_client() && arrival.remote != self.paths.current().remote() {
+        if self.side.is_client() && !self.paths.is_address_of_peer(arrival) {
             // A server's address changes only in ways that it has announced (RFC 9000 §9).
             self.observe_dropped(now, datagram.len(), DropReason::Unexpected);
             return;
@@ -122,21 +126,27 @@ impl Connection {
             }
             _ => header.packet_type()?,
         };
-        let (destination, source, has_token) = match header.kind {
-            HeaderKind::Long { destination, source, token, .. } => {
-                (destination, Some(source), !token.is_empty())
-            }
-            HeaderKind::Short { destination, .. } => (destination, None, false),
-            _ => return None,
-        };
-        Some(Head {
+        let head = Head {
             packet_type,
             packet_number_offset,
-            destination,
-            source,
-            has_token,
+            version: None,
+            destination: ConnectionId::default(),
+            source: None,
+            has_token: false,
             has_fixed_bit: header.fixed_bit,
-        })
+            spin: false,
+        };
+        match header.kind {
+            HeaderKind::Long { version, destination, source, token, .. } => Some(Head {
+                version: Some(version),
+                destination,
+                source: Some(source),
+                has_token: !token.is_empty(),
+                ..head
+            }),
+            HeaderKind::Short { destination, spin, .. } => Some(Head { destination, spin, ..head }),
+            _ => None,
+        }
     }
 
     /// Whether an Initial packet has to be discarded: by a server, if its datagram is too small (RFC 9000 §14.1); by a
@@ -145,35 +155,37 @@ impl Connection {
         if self.side.is_server() { is_small } else { head.has_token }
     }
 
-    /// Takes a Version Negotiation packet, if it answers our first packet and no other has been received (RFC 9000 §6.2).
-    fn receive_version_negotiation(&mut self, now: Timestamp, packet: &VersionNegotiation<'_>) {
-        let is_answer = packet.destination == self.identity.local.as_bytes()
-            && packet.source == self.remote_ids.current().as_bytes();
-        let is_first = self.side.is_client()
-            && !self.flags.initial_from_server_seen
-            && self.identity.retry_source.is_none();
-        if is_answer && is_first && version::is_final(packet) {
-            self.abandon(now, ConnectionError::VersionMismatch);
-        }
-    }
-
     fn receive_packet(&mut self, now: Timestamp, arrival: Arrival, head: Head, packet: &mut [u8]) {
         let size = packet.len();
         let Some(space) = space_of(head.packet_type) else {
             self.observe_dropped(now, size, DropReason::Unexpected);
             return;
         };
-        if !head.has_fixed_bit {
+        // RFC 9000 §17.2; RFC 9287 §3.
+        if !head.has_fixed_bit && !self.config.grease_quic_bit {
             self.observe_dropped(now, size, DropReason::Invalid);
             return;
         }
-        if !self.handshake.protection().can_open(space) {
+        let open_with = match head.version.map(|version| self.keys_for(version, space)) {
+            None => OpenWith::Current,
+            Some(Ok(open_with)) => open_with,
+            Some(Err(error)) => return self.fail(now, error),
+        };
+        if open_with == OpenWith::Nothing {
+            return self.observe_dropped(now, size, DropReason::UnsupportedVersion);
+        }
+        if open_with == OpenWith::Current && !self.handshake.protection().can_open(space) {
             self.hold_or_drop(now, arrival, space, packet);
             return;
         }
         let largest = self.received.get(space).largest();
         let protection = self.handshake.protection_mut();
-        let opened = protection.open(space, now, largest, head.packet_number_offset, packet);
+        let number_offset = head.packet_number_offset;
+        let opened = if open_with == OpenWith::OtherInitial {
+            protection.open_other_initial(now, largest, number_offset, packet)
+        } else {
+            protection.open(space, now, largest, number_offset, packet)
+        };
         let opened = match opened {
             Ok(opened) => opened,
             Err(OpenError::Close(error)) => return self.fail(now, error),
@@ -187,6 +199,8 @@ impl Connection {
             space,
             packet_type: head.packet_type,
             number: opened.number,
+            version: head.version,
+            spin: head.spin,
             destination: head.destination,
             source: head.source,
             size,
@@ -228,7 +242,7 @@ impl Connection {
         }
         self.observe_received(now, context, payload);
         self.counters.packets_received = self.counters.packets_received.saturating_add(1);
-        self.on_authenticated(now, context);
+        self.on_authenticated(now, context)?;
         let largest = self.received.get(context.space).largest();
         let is_largest = largest.is_none_or(|largest| context.number > largest);
         let known = self.handshake.received(context.space);
@@ -249,10 +263,12 @@ impl Connection {
             self.recovery.on_sign_of_life(now, &self.pto_context());
         }
         let received = self.received.get_mut(context.space);
-        received.on_packet(context.number, now, effect.is_ack_eliciting, false);
+        received.on_packet(context.number, now, effect.is_ack_eliciting, context.arrival.ecn);
         // Initial packets can be forged by anyone on the path, so they change no address: their keys are not secret.
         if context.space != SpaceId::Initial && is_largest && !effect.is_probing_only {
             self.notice_peer_address(now, context);
+        } else if self.side.is_server() && context.arrival.socket != self.paths.current().socket() {
+            self.on_packet_at_other_socket(now, context, false);
         }
         Ok(())
     }
@@ -295,7 +311,14 @@ impl Connection {
     }
 
     /// A packet was authenticated, so it was sent by a peer that has the keys.
-    fn on_authenticated(&mut self, now: Timestamp, context: &PacketContext) {
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if TLS cannot follow the server to another version.
+    fn on_authenticated(
+        &mut self,
+        now: Timestamp,
+        context: &PacketContext,
+    ) -> Result<(), TransportError> {
         self.idle.on_received(now);
         match (self.side, context.space) {
             // The client has these keys because it received what was sent to its first address (RFC 9000 §8.1). That
@@ -306,8 +329,27 @@ impl Connection {
                 }
                 self.discard_space(now, SpaceId::Initial);
             }
-            (Side::Client, SpaceId::Initial) => self.flags.initial_from_server_seen = true,
+            (Side::Client, SpaceId::Initial) => {
+                self.flags.initial_from_server_seen = true;
+                self.versions.on_answer();
+                if let Some(version) = context.version {
+                    self.follow_version(now, version)?;
+                }
+            }
+            (side, SpaceId::Application) if self.config.spin_bit == SpinBit::Enabled => {
+                self.note_spin_bit(side, context);
+            }
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn note_spin_bit(&mut self, side: Side, packet: &PacketContext) {
+        let random = self.marks.random();
+        let path = self.paths.current_mut();
+        if path.remote() == packet.arrival.remote {
+            let configured = self.config.spin_bit;
+            path.on_spin_bit(configured, packet.number, packet.spin, side.is_client(), random);
         }
     }
 
@@ -384,6 +426,8 @@ impl Connection {
             payload,
             is_probe: false,
             is_path_probe: false,
+            is_mtu_probe: false,
+            ecn: context.arrival.ecn,
         };
         observer.observe(now, &Observation::PacketReceived(packet));
     }
@@ -399,10 +443,12 @@ impl Connection {
 struct Head {
     packet_type: PacketType,
     packet_number_offset: usize,
+    version: Option<Version>,
     destination: ConnectionId,
     source: Option<ConnectionId>,
     has_token: bool,
     has_fixed_bit: bool,
+    spin: bool,
 }
 
 /// The packet number space of a packet type; 0-RTT is not supported yet.

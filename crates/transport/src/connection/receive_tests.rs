@@ -1,3 +1,6 @@
+use core::time::Duration;
+use std::sync::Arc;
+
 use super::super::tests::{CLIENT, SERVER, Wire, forge, from};
 use super::*;
 use crate::{ResetKey, TransportConfig};
@@ -70,5 +73,26 @@ fn a_stateless_reset_is_recognised_in_any_form() {
         let mut reset = [&head[..], token.as_bytes()].concat();
         wire.client.receive(now, from(SERVER), &mut reset);
         assert!(wire.client().is_closed(), "{form}");
+    }
+}
+
+/// RFC 9287 §3: only an endpoint that has sent grease_quic_bit accepts packets without the fixed bit.
+#[test]
+fn packets_without_the_fixed_bit_are_dropped_unless_greasing_is_on() {
+    for is_on in [true, false] {
+        let mut wire =
+            Wire::with(TransportConfig::builder().grease_quic_bit(is_on).build().unwrap());
+        let server = wire.server();
+        // As if the client had sent the parameter.
+        server.peer.parameters.grease_quic_bit = true;
+        server.config = Arc::new(TransportConfig::default());
+        for _ in 0..40 {
+            wire.server().ping();
+            wire.exchange();
+            wire.now += Duration::from_secs(1);
+        }
+        let dropped = wire.client().statistics().packets_dropped;
+        assert_eq!(dropped > 0, !is_on, "{dropped}");
+        assert!(!wire.client().is_closed());
     }
 }

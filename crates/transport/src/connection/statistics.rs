@@ -3,15 +3,19 @@
 use core::time::Duration;
 
 use clearway_units::Rate;
+use clearway_wire::Version;
 
 use super::Connection;
 use crate::datagram::DatagramStatistics;
+use crate::ecn::EcnState;
 use crate::streams::StreamsStatistics;
 
 /// A connection's metrics at one moment.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Statistics {
+    /// The version of QUIC: that of the client's first flight, until another is negotiated.
+    pub version: Version,
     /// The smoothed round-trip time, once there is a sample.
     pub smoothed_rtt: Option<Duration>,
     /// The smallest round-trip time, once there is a sample.
@@ -64,6 +68,12 @@ pub struct Statistics {
     pub authentication_failures: u64,
     /// Updates of the 1-RTT keys, by either end.
     pub key_updates: u64,
+    /// The largest UDP payload that is sent on the current path, in bytes, except in probes of its MTU.
+    pub datagram_size: u64,
+    /// Whether packets are marked with ECN on the current path.
+    pub ecn_state: EcnState,
+    /// Packets that arrived at the peer with an ECN-CE mark, on paths that passed ECN validation.
+    pub ce_marks: u64,
 }
 
 #[derive(Debug, Default)]
@@ -89,6 +99,7 @@ impl Connection {
     pub fn statistics(&self) -> Statistics {
         let stats = self.recovery.stats();
         Statistics {
+            version: self.version(),
             smoothed_rtt: stats.rtt.map(|rtt| rtt.smoothed),
             minimum_rtt: stats.rtt.map(|rtt| rtt.minimum),
             latest_rtt: stats.rtt.map(|rtt| rtt.latest),
@@ -115,6 +126,9 @@ impl Connection {
             datagrams_received: self.counters.datagrams_received,
             authentication_failures: self.handshake.protection().authentication_failures(),
             key_updates: self.handshake.protection().key_updates(),
+            datagram_size: self.max_datagram_size() as u64,
+            ecn_state: stats.ecn_state,
+            ce_marks: stats.ce_marks,
         }
     }
 

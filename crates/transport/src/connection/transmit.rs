@@ -2,14 +2,15 @@
 
 use clearway_congestion::SendLimit;
 use clearway_units::Timestamp;
-use clearway_wire::{ConnectionId, Frame, Writer, frame};
+use clearway_wire::{ConnectionId, Frame, Writer, frame, header};
 
 use super::packet::{Draft, HeaderPlan};
 use super::{Connection, Transmit};
 use crate::TransportError;
 use crate::contents::PacketContents;
+use crate::ecn::EcnCodepoint;
 use crate::observer::{Observation, PacketObservation};
-use crate::path::MINIMUM_INITIAL_SIZE;
+use crate::path::{MINIMUM_INITIAL_SIZE, SpinBit};
 use crate::recovery::StagedPacket;
 use crate::space_id::SpaceId;
 use crate::token::Token;
@@ -28,11 +29,11 @@ enum Built {
 
 impl Connection {
     /// Fills `buffer` with datagrams of one size for one destination, at most `max_datagrams`. The last of them may
-    /// be shorter. `None` when there is nothing to send now. The buffer must hold at least one datagram of the
-    /// configured size.
+    /// be shorter. `None` when there is nothing to send now. The buffer must hold at least one datagram of the configured
+    /// initial size. No datagram is larger than the buffer, so that one of 65,527 bytes permits them all.
     ///
-    /// The datagrams count as sent only after [`transmitted`](Self::transmitted). Until then no further ones are
-    /// built (law 2).
+    /// The datagrams count as sent only after [`transmitted`](Self::transmitted), or
+    /// [`transmit_refused`](Self::transmit_refused). Until then no further ones are built (law 2).
     pub fn transmit(
         &mut self,
         now: Timestamp,
@@ -46,7 +47,9 @@ impl Connection {
             self.transmit_close(now, buffer)
         } else {
             self.start_key_update_if_due(now);
+            self.follow_path_mtu(now);
             self.transmit_path_probe(now, buffer)
+                .or_else(|| self.transmit_mtu_probe(now, buffer))
                 .or_else(|| self.transmit_batch(now, buffer, max_datagrams))
         };
         self.outgoing.awaits_kernel = transmit.is_some();
@@ -65,6 +68,7 @@ impl Connection {
             self.fail(now, error);
             return;
         }
+        self.outgoing.mtu_probe = None;
         if core::mem::take(&mut self.outgoing.batch_elicits_ack) {
             self.idle.on_ack_eliciting_sent(now);
         }
@@ -76,14 +80,20 @@ impl Connection {
         buffer: &mut [u8],
         max_datagrams: usize,
     ) -> Option<Transmit> {
-        let segment = self.max_datagram_size();
+        let segment = self.max_datagram_size().min(buffer.len());
         let mut filled = 0_usize;
         let mut first = segment;
         for count in 0..max_datagrams {
+            let ecn = self.next_codepoint(now);
+            if count > 0 && ecn != self.outgoing.ecn {
+                break;
+            }
+            self.outgoing.ecn = ecn;
             let rest = buffer.get_mut(filled..).filter(|rest| rest.len() >= segment);
-            let room = rest.and_then(|rest| rest.get_mut(..segment));
+            let size = self.size_of_next().min(segment);
+            let room = rest.and_then(|rest| rest.get_mut(..size));
             let Some(room) = room else { break };
-            let size = match self.build_datagram(now, room) {
+            let size = match self.build_datagram(now, room, count == 0) {
                 Ok(Built::Datagram(size)) => size,
                 Ok(Built::Stopped(limit)) => {
                     // Once the staged packets are sent, `transmit` is called again.
@@ -111,14 +121,21 @@ impl Connection {
         let path = self.paths.current();
         Some(Transmit {
             destination: path.remote(),
+            socket: path.socket(),
             source_ip: path.local_ip(),
             size: filled,
             segment_size: (filled > first).then_some(first),
+            ecn: self.outgoing.ecn,
         })
     }
 
     /// Builds one datagram, or returns what prevents it (law 4).
-    fn build_datagram(&mut self, now: Timestamp, room: &mut [u8]) -> Result<Built, TransportError> {
+    fn build_datagram(
+        &mut self,
+        now: Timestamp,
+        room: &mut [u8],
+        is_first: bool,
+    ) -> Result<Built, TransportError> {
         let credit = self.paths.current().amplification_credit();
         if credit < self.smallest_datagram() {
             return Ok(Built::Stopped(SendLimit::Amplification));
@@ -137,11 +154,28 @@ impl Connection {
             let is_short = limit == SendLimit::Application && self.has_something();
             return Ok(Built::Stopped(if is_short { SendLimit::Amplification } else { limit }));
         }
+        self.on_datagram_filled(room_len, writer.remaining());
         self.pad_datagram(&mut writer);
+        // A lost ACK frame is not noticed by anyone, so a datagram of nothing else is not marked: a path that drops marked
+        // packets must not keep ACK frames from the peer. All datagrams of a batch have one mark.
+        if is_first && !self.outgoing.drafts.iter().any(|draft| draft.counts_in_flight) {
+            self.outgoing.ecn = EcnCodepoint::NotEct;
+        }
         let size = writer.written();
         self.protect_and_stage(now, writer.filled_mut())?;
         self.paths.on_datagram_built(size);
         Ok(Built::Datagram(size))
+    }
+
+    /// The ECN mark of the next datagram, if it is not one with nothing but ACK frames.
+    fn next_codepoint(&mut self, now: Timestamp) -> EcnCodepoint {
+        let protection = self.handshake.protection();
+        let is_probe = SpaceId::ALL
+            .into_iter()
+            .any(|space| *self.outgoing.probes.get(space) > 0 && protection.can_seal(space));
+        let ecn = self.recovery.codepoint(now, is_probe);
+        self.observe_ecn(now);
+        ecn
     }
 
     /// Drafts a packet of `space` if there is anything to send in it.
@@ -181,14 +215,17 @@ impl Connection {
     ) -> Option<&mut Draft> {
         let number = self.recovery.next_packet_number(space).ok()?;
         let is_initial = space == SpaceId::Initial;
+        let spin = space == SpaceId::Application && self.spin_bit(destination);
         let token = if is_initial { core::mem::take(&mut self.identity.token) } else { Vec::new() };
         let plan = HeaderPlan {
             space,
+            version: self.handshake.version(),
             number,
             largest_acknowledged: self.recovery.largest_acknowledged(space),
             source: self.identity.local,
             destination,
             token: &token,
+            spin,
             key_phase: self.handshake.protection().key_phase(),
         };
         let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));
@@ -199,6 +236,22 @@ impl Connection {
         }
         self.outgoing.drafts.push(draft?);
         self.outgoing.drafts.last_mut()
+    }
+
+    /// The latency spin bit of a packet to `destination` (RFC 9000 §17.4).
+    fn spin_bit(&mut self, destination: ConnectionId) -> bool {
+        let configured = self.config.spin_bit;
+        if destination == self.remote_ids.current() {
+            let random = self.marks.random();
+            return self.paths.current_mut().spin_bit(configured, destination, random);
+        }
+        // A probe of another path, where the bit has its first value.
+        configured == SpinBit::Random && self.marks.bit()
+    }
+
+    /// Whether the fixed bit of the next packet is cleared, which is random where the peer accepts it (RFC 9287 §3.1).
+    fn clears_fixed_bit(&mut self) -> bool {
+        self.config.grease_quic_bit && self.peer.parameters.grease_quic_bit && self.marks.bit()
     }
 
     /// Whether there is anything ack-eliciting to send in `space`.
@@ -326,6 +379,11 @@ impl Connection {
         for index in 0..self.outgoing.drafts.len() {
             let Some(draft) = self.outgoing.drafts.get(index).copied() else { break };
             draft.set_length(datagram).map_err(|_| TOO_LONG)?;
+            if self.clears_fixed_bit()
+                && let Some(first) = datagram.get_mut(draft.start)
+            {
+                *first = header::without_fixed_bit(*first);
+            }
             self.observe_sent(now, &draft, datagram);
             let packet = datagram.get_mut(draft.start..draft.end()).unwrap_or_default();
             self.handshake.protection_mut().seal(
@@ -351,7 +409,9 @@ impl Connection {
             bytes: draft.size() as u64,
             ack_eliciting: draft.is_ack_eliciting,
             in_flight: draft.counts_in_flight,
-            is_probe_of_path: draft.is_path_probe,
+            is_probe_of_path: draft.is_path_probe || draft.is_mtu_probe,
+            is_off_path: draft.is_path_probe,
+            is_marked: self.outgoing.ecn == EcnCodepoint::Ect0,
         };
         self.recovery.stage(draft.space, packet, self.outgoing.tokens.get_mut(draft.space))
     }
@@ -406,6 +466,8 @@ impl Connection {
             payload: datagram.get(draft.payload_offset..draft.payload_end).unwrap_or_default(),
             is_probe: draft.is_probe,
             is_path_probe: draft.is_path_probe,
+            is_mtu_probe: draft.is_mtu_probe,
+            ecn: self.outgoing.ecn,
         };
         observer.observe(now, &Observation::PacketSent(packet));
     }

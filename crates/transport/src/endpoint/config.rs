@@ -1,5 +1,6 @@
 //! The settings of endpoints, servers and client connections, and why a connection may not begin.
 
+use core::net::{SocketAddrV4, SocketAddrV6};
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -31,6 +32,19 @@ pub struct ServerConfig {
     pub retry_token_lifetime: Duration,
     /// How long a token of a NEW_TOKEN frame is valid.
     pub new_token_lifetime: Duration,
+    /// The addresses that clients are asked to move to.
+    pub preferred_addresses: PreferredAddresses,
+}
+
+/// The addresses that a server asks its clients to move to after the handshake, one of each family (RFC 9000 §9.6).
+/// Its driver has to receive there too, through a socket with another [`SocketIndex`](crate::SocketIndex) than that of
+/// the address that clients connect to. The default is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PreferredAddresses {
+    /// For clients that connect over IPv4.
+    pub v4: Option<SocketAddrV4>,
+    /// For clients that connect over IPv6.
+    pub v6: Option<SocketAddrV6>,
 }
 
 /// Settings of one client connection.
@@ -40,7 +54,8 @@ pub struct ClientConfig {
     pub sessions: Arc<dyn ClientSessions>,
     /// The transport's settings.
     pub transport: Arc<TransportConfig>,
-    /// A token that the same server sent on an earlier connection, or nothing.
+    /// A token that the same server sent on an earlier connection ([`Event::NewToken`](crate::Event::NewToken)), or
+    /// nothing. It is used only if that connection had the version with which this one begins (RFC 9369 §5).
     pub token: Vec<u8>,
 }
 

@@ -12,21 +12,22 @@ use crate::{Side, SpaceId};
 const TAG_LEN: usize = 16;
 const NUMBER_LEN: usize = 1;
 
-/// Builds an Initial packet from `source` to `destination` with a CONNECTION_CLOSE of `code`. It answers an Initial
+/// Builds an Initial packet of `version` from `source` to `destination` with a CONNECTION_CLOSE of `code`. It answers an Initial
 /// packet that was sent to `initial_id`.
 pub(super) fn build(
+    version: Version,
     initial_id: ConnectionId,
     destination: ConnectionId,
     source: ConnectionId,
     code: TransportErrorCode,
 ) -> Option<Vec<u8>> {
     let mut protection = Protection::new();
-    protection.install(SpaceId::Initial, initial_keys(Side::Server, &initial_id).ok()?);
+    protection.install(SpaceId::Initial, initial_keys(version, Side::Server, &initial_id).ok()?);
     let mut buffer = [0; 128];
     let mut writer = Writer::new(&mut buffer);
     let header = LongHeader {
         packet_type: LongPacketType::Initial,
-        version: Version::V1,
+        version,
         destination,
         source,
         token: &[],

@@ -21,6 +21,9 @@ const SAMPLE_OFFSET: usize = PacketNumber::MAX_ENCODED_LEN;
 /// The keys of all packet number spaces.
 pub(crate) struct Protection {
     initial: Option<FixedKeys>,
+    /// The Initial keys of another version: for a server that has changed the version those of the client's first
+    /// flight, for a client those of a version to which the server may change (RFC 9369 §4.1).
+    other_initial: Option<FixedKeys>,
     handshake: Option<FixedKeys>,
     application: Option<ApplicationKeys>,
     /// 1-RTT packets are not decrypted before the handshake is complete (§5.7).
@@ -102,6 +105,7 @@ impl Protection {
     pub(crate) fn new() -> Self {
         Self {
             initial: None,
+            other_initial: None,
             handshake: None,
             application: None,
             is_handshake_complete: false,
@@ -121,6 +125,26 @@ impl Protection {
         }
     }
 
+    /// Installs the Initial keys of another version, with which packets can only be opened.
+    pub(crate) fn install_other_initial(&mut self, keys: Keys) {
+        self.other_initial = Some(FixedKeys::new(keys));
+    }
+
+    /// Whether there are Initial keys of another version.
+    pub(crate) fn has_other_initial(&self) -> bool {
+        self.other_initial.is_some()
+    }
+
+    /// Exchanges the Initial keys with those of the other version.
+    pub(crate) fn exchange_initial(&mut self) {
+        core::mem::swap(&mut self.initial, &mut self.other_initial);
+    }
+
+    /// Discards the Initial keys of the other version.
+    pub(crate) fn discard_other_initial(&mut self) {
+        self.other_initial = None;
+    }
+
     /// Installs the keys of 1-RTT packets and the schedule of their updates.
     pub(crate) fn install_application(&mut self, keys: Keys, next: Box<dyn KeySchedule>) {
         self.application = Some(ApplicationKeys::new(keys, next));
@@ -134,7 +158,10 @@ impl Protection {
     /// Discards the keys of `space` (§4.9).
     pub(crate) fn discard(&mut self, space: SpaceId) {
         match space {
-            SpaceId::Initial => self.initial = None,
+            SpaceId::Initial => {
+                self.initial = None;
+                self.other_initial = None;
+            }
             SpaceId::Handshake => self.handshake = None,
             SpaceId::Application => self.application = None,
         }
@@ -233,6 +260,24 @@ impl Protection {
             Some(payload) => self.on_opened(space, phase, &header, now, payload),
             None => Err(self.on_authentication_failure(integrity_limit)),
         }
+    }
+
+    /// Like [`Protection::open`], with the Initial keys of the other version.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub(crate) fn open_other_initial<'a>(
+        &mut self,
+        now: Timestamp,
+        largest_received: Option<PacketNumber>,
+        packet_number_offset: usize,
+        packet: &'a mut [u8],
+    ) -> Result<Opened<'a>, OpenError> {
+        self.exchange_initial();
+        let space = SpaceId::Initial;
+        let opened = self.open(space, now, largest_received, packet_number_offset, packet);
+        self.exchange_initial();
+        opened
     }
 
     fn on_opened<'a>(

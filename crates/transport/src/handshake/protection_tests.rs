@@ -1,7 +1,7 @@
 use core::time::Duration;
 
 use clearway_units::Timestamp;
-use clearway_wire::{ConnectionId, PacketNumber, TransportErrorCode};
+use clearway_wire::{ConnectionId, PacketNumber, TransportErrorCode, Version};
 use proptest::prelude::*;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256;
 use rustls::crypto::cipher::{AeadKey, Iv};
@@ -24,11 +24,19 @@ fn number(value: u64) -> PacketNumber {
     PacketNumber::new(value).unwrap()
 }
 
-fn initial(side: Side) -> Protection {
+fn sample_keys(version: Version, side: Side) -> Keys {
     let id = ConnectionId::new(&hex("8394c8f03e515708")).unwrap();
+    initial_keys(version, side, &id).unwrap()
+}
+
+fn initial_of(version: Version, side: Side) -> Protection {
     let mut protection = Protection::new();
-    protection.install(SpaceId::Initial, initial_keys(side, &id).unwrap());
+    protection.install(SpaceId::Initial, sample_keys(version, side));
     protection
+}
+
+fn initial(side: Side) -> Protection {
+    initial_of(Version::V1, side)
 }
 
 fn chacha20() -> &'static dyn Algorithm {
@@ -180,34 +188,70 @@ fn talking() -> (Protection, Protection) {
 }
 
 #[test]
-fn the_sample_client_initial_is_sealed_and_opened() {
+fn the_sample_client_initials_are_sealed_and_opened() {
     let mut payload = hex(vectors::CLIENT_CRYPTO);
     payload.resize(1162, 0);
-    let mut packet = hex(vectors::CLIENT_HEADER);
-    packet.extend(&payload);
-    packet.extend([0; 16]);
-    initial(Side::Client).seal(SpaceId::Initial, number(2), 18, 22, &mut packet).unwrap();
-    assert_eq!(packet, hex(vectors::CLIENT_PACKET));
-    let opened = initial(Side::Server)
-        .open(SpaceId::Initial, NOW, None, 18, &mut packet)
-        .unwrap()
-        .payload
-        .to_vec();
-    assert_eq!(opened, payload);
-    assert_eq!(packet[..22], hex(vectors::CLIENT_HEADER));
+    for (version, header, sealed) in [
+        (Version::V1, vectors::CLIENT_HEADER, vectors::CLIENT_PACKET),
+        (Version::V2, vectors::CLIENT_HEADER_2, vectors::CLIENT_PACKET_2),
+    ] {
+        let mut packet = hex(header);
+        packet.extend(&payload);
+        packet.extend([0; 16]);
+        let mut client = initial_of(version, Side::Client);
+        client.seal(SpaceId::Initial, number(2), 18, 22, &mut packet).unwrap();
+        assert_eq!(packet, hex(sealed));
+        let mut server = initial_of(version, Side::Server);
+        let opened = server.open(SpaceId::Initial, NOW, None, 18, &mut packet).unwrap();
+        assert_eq!(opened.payload, payload);
+        assert_eq!(packet[..22], hex(header));
+    }
 }
 
 #[test]
-fn the_sample_server_initial_is_sealed_and_opened() {
+fn the_sample_server_initials_are_sealed_and_opened() {
     let payload = hex(vectors::SERVER_PAYLOAD);
-    let mut packet = hex(vectors::SERVER_HEADER);
-    packet.extend(&payload);
-    packet.extend([0; 16]);
-    initial(Side::Server).seal(SpaceId::Initial, number(1), 18, 20, &mut packet).unwrap();
-    assert_eq!(packet, hex(vectors::SERVER_PACKET));
-    let mut client = initial(Side::Client);
-    let opened = client.open(SpaceId::Initial, NOW, None, 18, &mut packet).unwrap();
-    assert_eq!((opened.number, opened.payload), (number(1), &payload[..]));
+    for (version, header, sealed) in [
+        (Version::V1, vectors::SERVER_HEADER, vectors::SERVER_PACKET),
+        (Version::V2, vectors::SERVER_HEADER_2, vectors::SERVER_PACKET_2),
+    ] {
+        let mut packet = hex(header);
+        packet.extend(&payload);
+        packet.extend([0; 16]);
+        let mut server = initial_of(version, Side::Server);
+        server.seal(SpaceId::Initial, number(1), 18, 20, &mut packet).unwrap();
+        assert_eq!(packet, hex(sealed));
+        let mut client = initial_of(version, Side::Client);
+        let opened = client.open(SpaceId::Initial, NOW, None, 18, &mut packet).unwrap();
+        assert_eq!((opened.number, opened.payload), (number(1), &payload[..]));
+    }
+}
+
+/// RFC 9369 §4.1: a server that has changed the version opens Initial packets of both.
+#[test]
+fn initial_packets_of_another_version_have_keys_of_their_own() {
+    let mut server = initial(Side::Server);
+    server.install_other_initial(sample_keys(Version::V2, Side::Server));
+    server.exchange_initial();
+    for _ in 0..2 {
+        let open = |server: &mut Protection, is_other: bool, packet: &str| {
+            let mut packet = hex(packet);
+            let opened = match is_other {
+                true => server.open_other_initial(NOW, None, 18, &mut packet),
+                false => server.open(SpaceId::Initial, NOW, None, 18, &mut packet),
+            };
+            opened.map(|opened| opened.number)
+        };
+        let failed = Err(OpenError::Authentication);
+        assert_eq!(open(&mut server, true, vectors::CLIENT_PACKET), Ok(number(2)));
+        assert_eq!(open(&mut server, false, vectors::CLIENT_PACKET_2), Ok(number(2)));
+        assert_eq!(open(&mut server, false, vectors::CLIENT_PACKET), failed);
+        assert_eq!(open(&mut server, true, vectors::CLIENT_PACKET_2), failed);
+    }
+    server.discard(SpaceId::Initial);
+    assert!(!server.has_other_initial());
+    let mut packet = hex(vectors::CLIENT_PACKET);
+    assert_eq!(server.open_other_initial(NOW, None, 18, &mut packet), Err(OpenError::NoKeys));
 }
 
 #[test]
@@ -500,7 +544,7 @@ proptest! {
         largest in proptest::option::of(0..=PacketNumber::MAX.get()),
     ) {
         let (_, mut server) = ends();
-        server.install(SpaceId::Initial, initial_keys(Side::Server, &ConnectionId::default()).unwrap());
+        server.install(SpaceId::Initial, initial_keys(Version::V1, Side::Server, &ConnectionId::default()).unwrap());
         for space in SpaceId::ALL {
             let opened = server.open(space, NOW, largest.map(number), offset, &mut packet);
             prop_assert!(opened.is_err());

@@ -1,12 +1,13 @@
 //! Retry packets (RFC 9000 §17.2.5, RFC 9001 §5.8).
 
-use clearway_wire::header::Retry;
+use clearway_wire::header::{Retry, has_fixed_bit};
 use clearway_wire::{ConnectionId, Version, Writer};
 
 use super::initial::retry_integrity_tag;
 
-/// A Retry from `source` to `destination`, in answer to an Initial sent to `original_destination`.
+/// A Retry of `version` from `source` to `destination`, in answer to an Initial sent to `original_destination`.
 pub(crate) fn build(
+    version: Version,
     destination: ConnectionId,
     source: ConnectionId,
     original_destination: ConnectionId,
@@ -15,21 +16,22 @@ pub(crate) fn build(
 ) -> Option<Vec<u8>> {
     let mut buffer = [0; 1200];
     let mut writer = Writer::new(&mut buffer);
-    Retry::encode_without_tag(&mut writer, unused, Version::V1, destination, source, token).ok()?;
-    let tag = retry_integrity_tag(&original_destination, writer.filled()).ok()?;
+    Retry::encode_without_tag(&mut writer, unused, version, destination, source, token).ok()?;
+    let tag = retry_integrity_tag(version, &original_destination, writer.filled()).ok()?;
     writer.bytes(&tag).ok()?;
     Some(writer.filled().to_vec())
 }
 
-/// The Fixed Bit of a long header.
-const FIXED_BIT: u8 = 0x40;
-
-/// Whether the packet was made by someone who saw our Initial. One without the Fixed Bit is no packet of this version
-/// (RFC 9000 §17.2), whatever its tag is.
-pub(crate) fn is_authentic(packet: &Retry<'_>, original_destination: ConnectionId) -> bool {
-    packet.without_tag.first().is_some_and(|first| first & FIXED_BIT != 0)
-        && retry_integrity_tag(&original_destination, packet.without_tag).as_ref()
-            == Ok(&packet.integrity_tag)
+/// Whether the packet was made by someone who saw our Initial. One without the fixed bit is no packet of this version
+/// (RFC 9000 §17.2), whatever its tag is, unless this client said that it `accepts_cleared_bit` (RFC 9287 §3).
+pub(crate) fn is_authentic(
+    packet: &Retry<'_>,
+    original_destination: ConnectionId,
+    accepts_cleared_bit: bool,
+) -> bool {
+    let has_fixed_bit = packet.without_tag.first().is_some_and(|first| has_fixed_bit(*first));
+    let tag = retry_integrity_tag(packet.version, &original_destination, packet.without_tag);
+    (has_fixed_bit || accepts_cleared_bit) && tag.as_ref() == Ok(&packet.integrity_tag)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 use core::fmt;
 use std::sync::Arc;
 
-use clearway_wire::ConnectionId;
+use clearway_wire::{ConnectionId, TransportErrorCode, Version};
 use rustls::pki_types::CertificateDer;
 use rustls::quic::{Keys, PacketKeySet, Secrets};
 
+use super::client_hello::{self, HelloParameters};
 use super::initial;
 use crate::{Side, SpaceId, TransportError};
 
@@ -55,16 +56,34 @@ pub trait Session: Send {
     /// The IANA name of the negotiated cipher suite.
     fn cipher_suite(&self) -> Option<&'static str>;
 
-    /// The Initial keys, derived from the Destination Connection ID of the client's first Initial packet (RFC 9001 §5.2).
+    /// The Initial keys of `version`, derived from the Destination Connection ID of the client's first Initial packet
+    /// (RFC 9001 §5.2).
     ///
     /// # Errors
-    /// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM.
+    /// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM, or the version is not known.
     fn initial_keys(
         &self,
+        version: Version,
         side: Side,
         destination_connection_id: &ConnectionId,
     ) -> Result<Keys, TransportError> {
-        initial::keys(side, destination_connection_id)
+        initial::keys(version, side, destination_connection_id)
+    }
+
+    /// The server goes on in `version`, one of those that [`ClientSessions::connect`] was given: all later keys are
+    /// derived with its labels (RFC 9369 §3.3.2). Called for a client's session, before it receives anything. Nothing has
+    /// to be done where keys do not depend on the version.
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if the session cannot change to this version.
+    fn change_version(&mut self, version: Version) -> Result<(), TransportError> {
+        let _ = version;
+        Ok(())
+    }
+
+    /// The version in which a server's session goes on, if it chooses that itself from what the client offers.
+    fn negotiated_version(&self) -> Option<Version> {
+        None
     }
 }
 
@@ -102,14 +121,27 @@ impl KeySchedule for Secrets {
     }
 }
 
+/// The versions of a connection that a server accepts (RFC 9368 §1.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionVersions {
+    /// The version of the client's first flight, and so of a session ticket that it may use (RFC 9369 §5).
+    pub original: Version,
+    /// The version in which the connection goes on: that of all keys, and of session tickets that the server issues.
+    pub negotiated: Version,
+}
+
 /// Makes the sessions of a client.
 pub trait ClientSessions: Send + Sync + fmt::Debug {
-    /// A session with `server_name` that sends `transport_parameters`.
+    /// A session with `server_name` that sends `transport_parameters`. Its first flight has the version `version`; the
+    /// server may go on in one of `others` ([`Session::change_version`]). A session ticket must be used only in the
+    /// version of the connection that it came on (RFC 9369 §5).
     ///
     /// # Errors
     /// If the name is neither a DNS name nor an IP address, or TLS cannot begin.
     fn connect(
         self: Arc<Self>,
+        version: Version,
+        others: &[Version],
         server_name: &str,
         transport_parameters: Vec<u8>,
     ) -> Result<Box<dyn Session>, SessionError>;
@@ -123,8 +155,27 @@ pub trait ServerSessions: Send + Sync + fmt::Debug {
     /// If TLS cannot begin.
     fn accept(
         self: Arc<Self>,
+        versions: ConnectionVersions,
         transport_parameters: Vec<u8>,
     ) -> Result<Box<dyn Session>, SessionError>;
+
+    /// The Initial keys of a connection for which there is no session yet; those of its session have to be the same.
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if the cryptographic library lacks AEAD_AES_128_GCM, or the version is not known.
+    fn initial_keys(
+        &self,
+        version: Version,
+        destination_connection_id: &ConnectionId,
+    ) -> Result<Keys, TransportError> {
+        initial::keys(version, Side::Server, destination_connection_id)
+    }
+
+    /// Finds the client's transport parameters in the first bytes that it sent. A server that may change the version
+    /// needs them before it makes a session. What is found here is not checked, and the session receives the same bytes.
+    fn find_parameters<'a>(&self, received: &'a [u8]) -> HelloParameters<'a> {
+        client_hello::find_parameters(received)
+    }
 }
 
 /// The reason that a TLS configuration or session cannot be created.
@@ -135,10 +186,20 @@ pub enum SessionError {
     InvalidServerName,
     /// No application protocol is configured. QUIC requires ALPN (RFC 9001 §8.1).
     NoApplicationProtocol,
-    /// TLS_AES_128_GCM_SHA256 is not among the cipher suites. Initial packets need its AEAD (RFC 9001 §5.2).
-    NoInitialCipherSuite,
+    /// There are no keys for the version of QUIC.
+    UnknownVersion,
     /// TLS does not accept the configuration, for example a key that does not match the certificate.
     Tls(rustls::Error),
+}
+
+impl SessionError {
+    /// The error of a connection whose session could not begin.
+    pub(crate) fn into_transport(self) -> TransportError {
+        match self {
+            Self::Tls(error) => TransportError::tls(TransportErrorCode::INTERNAL_ERROR, error),
+            _ => TransportError::internal("TLS cannot begin"),
+        }
+    }
 }
 
 impl fmt::Display for SessionError {
@@ -150,9 +211,7 @@ impl fmt::Display for SessionError {
             Self::NoApplicationProtocol => {
                 f.write_str("QUIC needs at least one application protocol (ALPN)")
             }
-            Self::NoInitialCipherSuite => {
-                f.write_str("QUIC needs TLS_AES_128_GCM_SHA256 among the cipher suites")
-            }
+            Self::UnknownVersion => f.write_str("there are no keys for this version of QUIC"),
             Self::Tls(error) => write!(f, "TLS: {error}"),
         }
     }
@@ -162,9 +221,7 @@ impl core::error::Error for SessionError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Tls(error) => Some(error),
-            Self::InvalidServerName | Self::NoApplicationProtocol | Self::NoInitialCipherSuite => {
-                None
-            }
+            Self::InvalidServerName | Self::NoApplicationProtocol | Self::UnknownVersion => None,
         }
     }
 }

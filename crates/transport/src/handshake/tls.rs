@@ -1,22 +1,32 @@
 //! TLS 1.3 with rustls and the cryptography of aws-lc-rs.
 
+mod secrets;
+mod tickets;
+
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 
+use clearway_wire::Version;
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::quic::{ClientConnection, Connection, KeyChange, ServerConnection, Version};
+use rustls::quic::{self, ClientConnection, Connection, KeyChange, ServerConnection};
 use rustls::version::TLS13;
 use rustls::{
     CipherSuite, ClientConfig, DigitallySignedStruct, KeyLog, KeyLogFile, RootCertStore,
-    ServerConfig, SignatureScheme,
+    ServerConfig, SignatureScheme, SupportedCipherSuite,
 };
 
-use super::session::{ClientSessions, ExportError, NewKeys, ServerSessions, Session, SessionError};
+use super::initial::of_tls;
+use super::session::{
+    ClientSessions, ConnectionVersions, ExportError, NewKeys, ServerSessions, Session, SessionError,
+};
 use super::tls_error::{client_hello_error, transport_error};
 use crate::{SpaceId, TransportError};
+use secrets::{Level, TrafficSecrets};
+use tickets::{ClientTickets, ConnectionTickets, VersionedSessions, VersionedTicketer};
 
 fn key_log_file() -> Arc<dyn KeyLog> {
     if let Some(path) = std::env::var_os("SSLKEYLOGFILE") {
@@ -37,20 +47,31 @@ fn make_private(path: &Path) {
 
 /// A client's TLS settings, which have been checked for QUIC.
 #[derive(Clone, Debug)]
-pub struct TlsClientConfig(Arc<ClientConfig>);
+pub struct TlsClientConfig {
+    config: Arc<ClientConfig>,
+    /// The session tickets; `None` if the configuration has a store of its own.
+    tickets: Option<ClientTickets>,
+}
 
 impl TlsClientConfig {
-    /// Uses a configuration unchanged.
+    /// Uses a configuration unchanged. Its store of session tickets keeps those of QUIC version 1; connections of version
+    /// 2 are not resumed, since tickets of two versions must not be mixed (RFC 9369 §5).
     ///
     /// # Errors
-    /// If it lacks TLS 1.3, TLS_AES_128_GCM_SHA256 or application protocols.
+    /// If it lacks TLS 1.3, application protocols, or cipher suites that QUIC can use.
     pub fn new(config: Arc<ClientConfig>) -> Result<Self, SessionError> {
-        check(config.crypto_provider(), &config.alpn_protocols)?;
-        // rustls checks the version only when a connection begins.
+        check(&config.alpn_protocols)?;
+        // rustls checks the version and the cipher suites only when a connection begins.
         let name =
             ServerName::try_from("localhost").map_err(|_| SessionError::InvalidServerName)?;
-        ClientConnection::new(config.clone(), Version::V1, name, Vec::new())?;
-        Ok(Self(config))
+        ClientConnection::new(config.clone(), quic::Version::V1, name, Vec::new())?;
+        Ok(Self { config, tickets: None })
+    }
+
+    /// Keeps session tickets in memory, those of each version apart.
+    fn with_tickets(config: ClientConfig) -> Result<Self, SessionError> {
+        let tickets = Some(ClientTickets::in_memory());
+        Ok(Self { tickets, ..Self::new(Arc::new(config))? })
     }
 
     /// Accepts servers whose certificates lead to `roots`, and offers `application_protocols`, the preferred one first.
@@ -61,12 +82,26 @@ impl TlsClientConfig {
         roots: RootCertStore,
         application_protocols: &[&[u8]],
     ) -> Result<Self, SessionError> {
-        let mut config = ClientConfig::builder_with_provider(provider())
+        Self::with_cipher_suites(roots, default_cipher_suites(), application_protocols)
+    }
+
+    /// As [`with_roots`](Self::with_roots), but offers only these cipher suites, the preferred one first. Initial packets
+    /// do not depend on them (RFC 9001 §5.2).
+    ///
+    /// # Errors
+    /// If there are no application protocols, or no cipher suites that QUIC can use.
+    pub fn with_cipher_suites(
+        roots: RootCertStore,
+        cipher_suites: Vec<SupportedCipherSuite>,
+        application_protocols: &[&[u8]],
+    ) -> Result<Self, SessionError> {
+        let provider = CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() };
+        let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&[&TLS13])?
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.alpn_protocols = owned(application_protocols);
-        Self::new(Arc::new(config))
+        Self::with_tickets(config)
     }
 
     /// Accepts any certificate, so that anyone on the path can read and change everything. For tests and measurements
@@ -84,12 +119,12 @@ impl TlsClientConfig {
             .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
             .with_no_client_auth();
         config.alpn_protocols = owned(application_protocols);
-        Self::new(Arc::new(config))
+        Self::with_tickets(config)
     }
 
     /// Writes the secrets of every session to `key_log`.
     pub fn key_log(mut self, key_log: Arc<dyn KeyLog>) -> Self {
-        Arc::make_mut(&mut self.0).key_log = key_log;
+        Arc::make_mut(&mut self.config).key_log = key_log;
         self
     }
 
@@ -100,39 +135,154 @@ impl TlsClientConfig {
     }
 }
 
+/// The parts of a client's connection that depend on the version in which it goes on.
+struct ClientVersion {
+    /// The version of the first flight, with whose labels rustls derives keys.
+    first: Version,
+    /// The version in which the connection goes on.
+    current: Version,
+    /// Where session tickets go; `None` if they go to a store for those of version 1 only.
+    tickets: Option<Arc<ConnectionTickets>>,
+    /// The secrets for the keys of another version; `None` if the version cannot change.
+    secrets: Option<Arc<TrafficSecrets>>,
+}
+
+impl ClientVersion {
+    /// The settings of a connection that begins in `first` and may change to one of `others`.
+    fn begin(
+        settings: &TlsClientConfig,
+        first: Version,
+        others: &[Version],
+    ) -> (Self, Arc<ClientConfig>) {
+        let mut config = settings.config.clone();
+        let mut tickets = None;
+        if let Some(all) = &settings.tickets {
+            let of_connection = Arc::new(ConnectionTickets::new(all.clone(), first));
+            let resumption = Resumption::store(of_connection.clone());
+            Arc::make_mut(&mut config).resumption = resumption;
+            tickets = Some(of_connection);
+        } else if first != Version::V1 {
+            Arc::make_mut(&mut config).resumption = Resumption::disabled();
+        }
+        let may_change = others.iter().any(|version| *version != first);
+        let secrets = may_change.then(|| {
+            let secrets = Arc::new(TrafficSecrets::new(config.key_log.clone()));
+            Arc::make_mut(&mut config).key_log = secrets.clone();
+            secrets
+        });
+        (Self { first, current: first, tickets, secrets }, config)
+    }
+
+    fn change(&mut self, version: Version) -> Result<(), TransportError> {
+        if version != self.first && self.secrets.is_none() {
+            return Err(TransportError::internal("this connection cannot change its version"));
+        }
+        if let Some(tickets) = &self.tickets {
+            tickets.change_version(version);
+        }
+        self.current = version;
+        Ok(())
+    }
+
+    /// Whether session tickets have to be dropped, because the only store is for those of version 1.
+    fn drops_tickets(&self) -> bool {
+        self.tickets.is_none() && self.current != Version::V1
+    }
+
+    /// The keys of `level`, unless they are those that rustls derives.
+    fn keys(&self, level: Level, suite: Option<CipherSuite>) -> Option<NewKeys> {
+        let secrets = self.secrets.as_ref().filter(|_| self.current != self.first)?;
+        secrets.keys(level, self.current, suite?)
+    }
+}
+
 impl ClientSessions for TlsClientConfig {
     fn connect(
         self: Arc<Self>,
+        version: Version,
+        others: &[Version],
         server_name: &str,
         transport_parameters: Vec<u8>,
     ) -> Result<Box<dyn Session>, SessionError> {
+        Ok(Box::new(TlsSession::connect(
+            &self,
+            version,
+            others,
+            server_name,
+            transport_parameters,
+        )?))
+    }
+}
+
+impl TlsSession {
+    fn connect(
+        settings: &TlsClientConfig,
+        version: Version,
+        others: &[Version],
+        server_name: &str,
+        transport_parameters: Vec<u8>,
+    ) -> Result<Self, SessionError> {
         let name = ServerName::try_from(server_name.to_owned())
             .map_err(|_| SessionError::InvalidServerName)?;
-        let connection =
-            ClientConnection::new(self.0.clone(), Version::V1, name, transport_parameters)?;
-        Ok(Box::new(TlsSession {
+        let of_tls = of_tls(version).map_err(|_| SessionError::UnknownVersion)?;
+        let (version, config) = ClientVersion::begin(settings, version, others);
+        let connection = ClientConnection::new(config, of_tls, name, transport_parameters)?;
+        Ok(Self {
             remembered_parameters: connection.quic_transport_parameters().map(<[u8]>::to_vec),
             connection: Connection::Client(connection),
+            version: Some(version),
             requested_name: Some(server_name.to_owned()),
             client_hello_start: Vec::new(),
-        }))
+        })
     }
 }
 
 /// A server's TLS settings, which have been checked for QUIC.
 #[derive(Clone, Debug)]
-pub struct TlsServerConfig(Arc<ServerConfig>);
+pub struct TlsServerConfig {
+    config: Arc<ServerConfig>,
+    /// The same with the session tickets of each version apart: in version 1, in version 2, in version 2 after a first
+    /// flight of version 1, and the other way round.
+    by_version: [Arc<ServerConfig>; 4],
+}
 
 impl TlsServerConfig {
-    /// Uses a configuration unchanged.
+    /// Uses a configuration, in which session tickets are marked with the version of QUIC that they belong to
+    /// (RFC 9369 §5).
     ///
     /// # Errors
-    /// If it lacks TLS 1.3, TLS_AES_128_GCM_SHA256 or application protocols.
+    /// If it lacks TLS 1.3, application protocols, or cipher suites that QUIC can use.
     pub fn new(config: Arc<ServerConfig>) -> Result<Self, SessionError> {
-        check(config.crypto_provider(), &config.alpn_protocols)?;
-        // rustls checks the version only when a connection begins.
-        ServerConnection::new(config.clone(), Version::V1, Vec::new())?;
-        Ok(Self(config))
+        check(&config.alpn_protocols)?;
+        // rustls checks the version and the cipher suites only when a connection begins.
+        ServerConnection::new(config.clone(), quic::Version::V1, Vec::new())?;
+        Ok(Self::by_version(config))
+    }
+
+    fn by_version(config: Arc<ServerConfig>) -> Self {
+        let of = |original, negotiated| {
+            let mut marking = (*config).clone();
+            let inner = config.ticketer.clone();
+            marking.ticketer = Arc::new(VersionedTicketer { inner, original, negotiated });
+            let inner = config.session_storage.clone();
+            marking.session_storage = Arc::new(VersionedSessions { inner, original, negotiated });
+            Arc::new(marking)
+        };
+        let (one, two) = (Version::V1, Version::V2);
+        let by_version = [of(one, one), of(two, two), of(one, two), of(two, one)];
+        Self { config, by_version }
+    }
+
+    fn of(&self, versions: ConnectionVersions) -> Arc<ServerConfig> {
+        let [one, two, one_to_two, two_to_one] = &self.by_version;
+        let ConnectionVersions { original, negotiated } = versions;
+        let config = match (original == Version::V2, negotiated == Version::V2) {
+            (false, false) => one,
+            (true, true) => two,
+            (false, true) => one_to_two,
+            (true, false) => two_to_one,
+        };
+        config.clone()
     }
 
     /// Presents `certificate_chain`, the server's own certificate first, and accepts `application_protocols`, the
@@ -154,9 +304,10 @@ impl TlsServerConfig {
     }
 
     /// Writes the secrets of every session to `key_log`.
-    pub fn key_log(mut self, key_log: Arc<dyn KeyLog>) -> Self {
-        Arc::make_mut(&mut self.0).key_log = key_log;
-        self
+    pub fn key_log(self, key_log: Arc<dyn KeyLog>) -> Self {
+        let mut config = self.config;
+        Arc::make_mut(&mut config).key_log = key_log;
+        Self::by_version(config)
     }
 
     /// Appends the secrets of every session to the file that the environment variable `SSLKEYLOGFILE` names, if it is
@@ -169,11 +320,14 @@ impl TlsServerConfig {
 impl ServerSessions for TlsServerConfig {
     fn accept(
         self: Arc<Self>,
+        versions: ConnectionVersions,
         transport_parameters: Vec<u8>,
     ) -> Result<Box<dyn Session>, SessionError> {
-        let connection = ServerConnection::new(self.0.clone(), Version::V1, transport_parameters)?;
+        let version = of_tls(versions.negotiated).map_err(|_| SessionError::UnknownVersion)?;
+        let connection = ServerConnection::new(self.of(versions), version, transport_parameters)?;
         Ok(Box::new(TlsSession {
             connection: Connection::Server(connection),
+            version: None,
             remembered_parameters: None,
             requested_name: None,
             client_hello_start: Vec::with_capacity(CLIENT_HELLO_START),
@@ -194,30 +348,28 @@ pub fn prepare_randomness() {
 /// not.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
-        cipher_suites: vec![
-            aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256,
-            aws_lc_rs::cipher_suite::TLS13_AES_256_GCM_SHA384,
-            aws_lc_rs::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
-        ],
+        cipher_suites: default_cipher_suites(),
         ..aws_lc_rs::default_provider()
     })
+}
+
+fn default_cipher_suites() -> Vec<SupportedCipherSuite> {
+    vec![
+        aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256,
+        aws_lc_rs::cipher_suite::TLS13_AES_256_GCM_SHA384,
+        aws_lc_rs::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+    ]
 }
 
 fn owned(application_protocols: &[&[u8]]) -> Vec<Vec<u8>> {
     application_protocols.iter().map(|protocol| protocol.to_vec()).collect()
 }
 
-fn check(provider: &CryptoProvider, protocols: &[Vec<u8>]) -> Result<(), SessionError> {
-    if protocols.is_empty() {
-        return Err(SessionError::NoApplicationProtocol);
+fn check(protocols: &[Vec<u8>]) -> Result<(), SessionError> {
+    match protocols.is_empty() {
+        true => Err(SessionError::NoApplicationProtocol),
+        false => Ok(()),
     }
-    let is_initial = |suite: &rustls::SupportedCipherSuite| {
-        suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256
-    };
-    if !provider.cipher_suites.iter().any(is_initial) {
-        return Err(SessionError::NoInitialCipherSuite);
-    }
-    Ok(())
 }
 
 /// The length of a ClientHello up to and including the length of legacy_session_id: type (1), length (3), version (2),
@@ -228,6 +380,8 @@ const CLIENT_HELLO: u8 = 1;
 
 struct TlsSession {
     connection: Connection,
+    /// What depends on a client's version. A server's does not change once there is a session.
+    version: Option<ClientVersion>,
     /// The server's transport parameters in the session that a client resumes. rustls returns them, for 0-RTT, until
     /// those of this handshake are received.
     remembered_parameters: Option<Vec<u8>>,
@@ -257,7 +411,12 @@ impl TlsSession {
 }
 
 impl Session for TlsSession {
-    fn receive(&mut self, _space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError> {
+    fn receive(&mut self, space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError> {
+        // After the handshake there is nothing but session tickets.
+        let is_after = space == SpaceId::Application;
+        if is_after && self.version.as_ref().is_some_and(ClientVersion::drops_tickets) {
+            return Ok(());
+        }
         self.check_client_hello(message_bytes)?;
         let was_handshaking = self.connection.is_handshaking();
         self.connection
@@ -266,10 +425,15 @@ impl Session for TlsSession {
     }
 
     fn produce(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
-        Some(match self.connection.write_hs(out)? {
-            KeyChange::Handshake { keys } => NewKeys::Handshake(keys),
-            KeyChange::OneRtt { keys, next } => NewKeys::Application { keys, next: Box::new(next) },
-        })
+        let (level, keys) = match self.connection.write_hs(out)? {
+            KeyChange::Handshake { keys } => (Level::Handshake, NewKeys::Handshake(keys)),
+            KeyChange::OneRtt { keys, next } => {
+                (Level::Application, NewKeys::Application { keys, next: Box::new(next) })
+            }
+        };
+        let suite = self.connection.negotiated_cipher_suite().map(|suite| suite.suite());
+        let derived = self.version.as_ref().and_then(|version| version.keys(level, suite));
+        Some(derived.unwrap_or(keys))
     }
 
     fn is_handshaking(&self) -> bool {
@@ -307,6 +471,13 @@ impl Session for TlsSession {
     ) -> Result<(), ExportError> {
         let exported = self.connection.export_keying_material(output, label, context);
         exported.map(|_| ()).map_err(|_| ExportError)
+    }
+
+    fn change_version(&mut self, version: Version) -> Result<(), TransportError> {
+        match &mut self.version {
+            Some(client) => client.change(version),
+            None => Err(TransportError::internal("the version of a server's session is fixed")),
+        }
     }
 
     fn cipher_suite(&self) -> Option<&'static str> {

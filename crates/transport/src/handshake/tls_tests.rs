@@ -1,14 +1,17 @@
 use std::sync::{Arc, Mutex};
 
 use clearway_units::Random;
-use clearway_wire::{VarInt, frame};
+use clearway_wire::{VarInt, Version, frame};
 use rustls::RootCertStore;
+use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256;
 
-use super::{TlsClientConfig, TlsServerConfig};
+use super::{TlsClientConfig, TlsServerConfig, TlsSession};
 use crate::handshake::tests::{
     self, Wire, client, client_config, hex, identity, server, server_config, vectors,
 };
-use crate::handshake::{ClientSessions, Handshake, SessionError};
+use crate::handshake::{
+    ClientSessions, ConnectionVersions, Handshake, NewKeys, ServerSessions, Session, SessionError,
+};
 use crate::{Side, SpaceId, TransportError};
 
 fn failure(client: Handshake, server: Handshake) -> (Side, TransportError) {
@@ -68,9 +71,26 @@ fn a_client_without_application_protocol_is_refused() {
     .unwrap()
     .with_root_certificates(roots)
     .with_no_client_auth();
-    let silent = client(TlsClientConfig(Arc::new(config)), "localhost");
+    let silent = client(TlsClientConfig { config: Arc::new(config), tickets: None }, "localhost");
     let (side, error) = failure(silent, server(server_config(&identity, &[b"h3"])));
     assert_eq!((side, error.code.0.get()), (Side::Server, 0x178));
+}
+
+/// The keys of Initial packets do not depend on the cipher suites that are offered (RFC 9001 §5.2).
+#[test]
+fn a_client_may_offer_only_chacha20() {
+    let identity = identity();
+    let mut roots = RootCertStore::empty();
+    roots.add(identity.certificate.clone()).unwrap();
+    let suites = vec![TLS13_CHACHA20_POLY1305_SHA256];
+    let config = TlsClientConfig::with_cipher_suites(roots, suites, &[b"h3"]).unwrap();
+    let client = client(config, "localhost");
+    let mut wire = Wire::new((client, server(server_config(&identity, &[b"h3"]))));
+    wire.client.start().unwrap();
+    wire.run(1200, &mut Random::from_number(1)).unwrap();
+    assert!(wire.client.is_complete());
+    let suite = wire.client.session().cipher_suite();
+    assert_eq!(suite, Some("TLS_CHACHA20_POLY1305_SHA256"));
 }
 
 #[test]
@@ -78,21 +98,12 @@ fn configurations_that_do_not_fit_quic_are_refused() {
     let none: &[&[u8]] = &[];
     let refused = TlsClientConfig::with_roots(RootCertStore::empty(), none).unwrap_err();
     assert_eq!(refused, SessionError::NoApplicationProtocol);
-    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
-    provider
-        .cipher_suites
-        .retain(|suite| suite.suite() == rustls::CipherSuite::TLS13_CHACHA20_POLY1305_SHA256);
-    let mut config = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .with_root_certificates(RootCertStore::empty())
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h3".to_vec()];
-    let refused = TlsClientConfig::new(Arc::new(config)).unwrap_err();
-    assert_eq!(refused, SessionError::NoInitialCipherSuite);
+    let roots = RootCertStore::empty();
+    let refused = TlsClientConfig::with_cipher_suites(roots, Vec::new(), &[b"h3"]).unwrap_err();
+    assert!(matches!(refused, SessionError::Tls(_)), "{refused}");
     let identity = identity();
     let config = Arc::new(client_config(&identity, &[b"h3"]));
-    let refused = config.connect("not a name", Vec::new()).err();
+    let refused = config.connect(Version::V1, &[], "not a name", Vec::new()).err();
     assert_eq!(refused, Some(SessionError::InvalidServerName));
     let chain = vec![identity.certificate.clone()];
     let other = tests::identity().key;
@@ -142,4 +153,209 @@ fn secrets_go_to_the_key_log_if_there_is_one() {
     wire.run(1200, &mut Random::from_number(1)).unwrap();
     let labels = labels.0.lock().unwrap();
     assert!(labels.iter().any(|label| label == "CLIENT_TRAFFIC_SECRET_0"), "{labels:?}");
+}
+
+/// The versions of a connection: of the first flight, and that in which it goes on.
+type Of = (Version, Version);
+
+const IN_1: Of = (Version::V1, Version::V1);
+const IN_2: Of = (Version::V2, Version::V2);
+const TO_2: Of = (Version::V1, Version::V2);
+const TO_1: Of = (Version::V2, Version::V1);
+
+/// Everything that `from` has to say goes to `to`; `space` is where it says it. Returns whether it was anything.
+fn say(from: &mut dyn Session, space: &mut SpaceId, to: &mut dyn Session) -> bool {
+    let mut was_anything = false;
+    loop {
+        let mut bytes = Vec::new();
+        let keys = from.produce(&mut bytes);
+        if bytes.is_empty() && keys.is_none() {
+            return was_anything;
+        }
+        was_anything = true;
+        to.receive(*space, &bytes).unwrap();
+        match keys {
+            Some(NewKeys::Handshake(_)) => *space = SpaceId::Handshake,
+            Some(NewKeys::Application { .. }) => *space = SpaceId::Application,
+            None => {}
+        }
+    }
+}
+
+/// Whether a handshake in these versions resumes a session. Session tickets are exchanged, too. `server_of` is what the
+/// server takes for the versions.
+fn resumes_with(client: &TlsClientConfig, server: &TlsServerConfig, of: Of, server_of: Of) -> bool {
+    let both = [Version::V1, Version::V2];
+    let mut client =
+        TlsSession::connect(client, of.0, &both, "localhost", b"client".to_vec()).unwrap();
+    let versions = ConnectionVersions { original: server_of.0, negotiated: server_of.1 };
+    let mut server = Arc::new(server.clone()).accept(versions, b"server".to_vec()).unwrap();
+    let (mut of_client, mut of_server) = (SpaceId::Initial, SpaceId::Initial);
+    say(&mut client, &mut of_client, &mut *server);
+    client.change_version(of.1).unwrap();
+    while say(&mut *server, &mut of_server, &mut client)
+        || say(&mut client, &mut of_client, &mut *server)
+    {}
+    assert!(!client.is_handshaking() && !server.is_handshaking());
+    client.connection.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
+}
+
+fn resumes(client: &TlsClientConfig, server: &TlsServerConfig, of: Of) -> bool {
+    resumes_with(client, server, of, of)
+}
+
+/// A server that keeps its sessions in tickets, and one that keeps them itself.
+fn servers(identity: &tests::Identity) -> [TlsServerConfig; 2] {
+    let stateful = server_config(identity, &[b"h3"]);
+    let mut config = (*stateful.config).clone();
+    config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
+    [TlsServerConfig::new(Arc::new(config)).unwrap(), stateful]
+}
+
+/// RFC 9369 §5: a ticket is used in the version in which its connection went on, whatever the version of that
+/// connection's first flight was.
+#[test]
+fn a_ticket_is_used_in_its_version_only() {
+    let identity = identity();
+    for server in servers(&identity) {
+        for (issued, used, is_resumed) in [
+            (IN_1, IN_1, true),
+            (IN_1, TO_2, true),
+            (IN_1, IN_2, false),
+            (IN_1, TO_1, false),
+            (IN_2, IN_2, true),
+            (IN_2, TO_1, true),
+            (IN_2, IN_1, false),
+            (TO_2, IN_2, true),
+            (TO_2, IN_1, false),
+            (TO_2, TO_2, false),
+            (TO_1, IN_1, true),
+            (TO_1, IN_2, false),
+        ] {
+            let client = client_config(&identity, &[b"h3"]);
+            assert!(!resumes(&client, &server, issued));
+            assert_eq!(resumes(&client, &server, used), is_resumed, "{issued:?} {used:?}");
+        }
+    }
+}
+
+/// RFC 9369 §5: a server does not accept a ticket from a client that takes versions for the same.
+#[test]
+fn a_server_accepts_no_ticket_of_another_version() {
+    let identity = identity();
+    for server in servers(&identity) {
+        for (issued, used, server_takes) in [(IN_1, IN_1, IN_2), (IN_2, IN_2, IN_1)] {
+            let client = client_config(&identity, &[b"h3"]);
+            assert!(!resumes(&client, &server, issued));
+            assert!(!resumes_with(&client, &server, used, server_takes), "{issued:?}");
+        }
+    }
+}
+
+/// A configuration with a store of its own resumes in version 1, and mixes nothing.
+#[test]
+fn a_store_of_the_user_s_keeps_tickets_of_version_1() {
+    let identity = identity();
+    for server in servers(&identity) {
+        let client = || {
+            let config = client_config(&identity, &[b"h3"]).config;
+            TlsClientConfig::new(Arc::new((*config).clone())).unwrap()
+        };
+        for (issued, used, is_resumed) in
+            [(IN_1, IN_1, true), (IN_1, IN_2, false), (TO_2, IN_1, false), (IN_2, IN_2, false)]
+        {
+            let client = client();
+            assert!(!resumes(&client, &server, issued));
+            assert_eq!(resumes(&client, &server, used), is_resumed, "{issued:?} {used:?}");
+        }
+    }
+}
+
+#[test]
+fn only_a_client_that_was_told_so_changes_the_version() {
+    let identity = identity();
+    let config = client_config(&identity, &[b"h3"]);
+    let only_1 = [Version::V1];
+    let mut client =
+        TlsSession::connect(&config, Version::V1, &only_1, "localhost", Vec::new()).unwrap();
+    assert_eq!(client.change_version(Version::V1), Ok(()));
+    assert!(client.change_version(Version::V2).is_err());
+    let other = Arc::new(config).connect(Version(7), &[], "localhost", Vec::new()).err();
+    assert_eq!(other, Some(SessionError::UnknownVersion));
+    let versions = ConnectionVersions { original: Version::V1, negotiated: Version(7) };
+    let server = Arc::new(server_config(&identity, &[b"h3"]));
+    let other = server.clone().accept(versions, Vec::new()).err();
+    assert_eq!(other, Some(SessionError::UnknownVersion));
+    let mut server = server.accept(tests::ONE, Vec::new()).unwrap();
+    assert!(server.change_version(Version::V2).is_err());
+}
+
+/// What rustls derives for a version, and what is derived here from its secrets.
+#[test]
+fn keys_of_a_changed_version_are_those_of_the_server() {
+    let identity = identity();
+    for versions in [TO_2, TO_1] {
+        let labels = Arc::new(Labels::default());
+        let client_config = client_config(&identity, &[b"h3"]).key_log(labels.clone());
+        let both = [Version::V1, Version::V2];
+        let mut client =
+            TlsSession::connect(&client_config, versions.0, &both, "localhost", b"c".to_vec())
+                .unwrap();
+        let of = ConnectionVersions { original: versions.0, negotiated: versions.1 };
+        let server = Arc::new(server_config(&identity, &[b"h3"]));
+        let mut server = server.accept(of, b"s".to_vec()).unwrap();
+        let mut hello = Vec::new();
+        client.produce(&mut hello);
+        server.receive(SpaceId::Initial, &hello).unwrap();
+        client.change_version(versions.1).unwrap();
+        let (mut from_server, mut server_keys) = (Vec::new(), Vec::new());
+        loop {
+            let mut bytes = Vec::new();
+            let keys = server.produce(&mut bytes);
+            if bytes.is_empty() && keys.is_none() {
+                break;
+            }
+            from_server.push(bytes);
+            server_keys.extend(keys);
+        }
+        let mut client_keys = Vec::new();
+        for bytes in from_server {
+            client.receive(SpaceId::Handshake, &bytes).unwrap();
+            while let Some(keys) = client.produce(&mut Vec::new()) {
+                client_keys.push(keys);
+            }
+        }
+        assert_eq!((client_keys.len(), server_keys.len()), (2, 2));
+        for (of_client, of_server) in client_keys.into_iter().zip(server_keys) {
+            let (of_client, of_server) = (packet_keys(of_client), packet_keys(of_server));
+            assert_eq!(of_client.len(), of_server.len());
+            for (of_client, of_server) in of_client.iter().zip(&of_server) {
+                let mut payload = b"content".to_vec();
+                let tag = of_client.0.encrypt_in_place(3, b"header", &mut payload).unwrap();
+                payload.extend_from_slice(tag.as_ref());
+                let opened = of_server.1.decrypt_in_place(3, b"header", &mut payload);
+                assert_eq!(opened.unwrap(), b"content");
+            }
+        }
+        // What the connection's own key log asks for is still passed on.
+        let labels = labels.0.lock().unwrap();
+        assert!(labels.iter().any(|label| label == "CLIENT_TRAFFIC_SECRET_0"), "{labels:?}");
+    }
+}
+
+type PacketKeys = (Box<dyn rustls::quic::PacketKey>, Box<dyn rustls::quic::PacketKey>);
+
+/// The packet keys, local and remote, of this space and of three key phases after the first.
+fn packet_keys(keys: NewKeys) -> Vec<PacketKeys> {
+    match keys {
+        NewKeys::Handshake(keys) => vec![(keys.local.packet, keys.remote.packet)],
+        NewKeys::Application { keys, mut next } => {
+            let mut all = vec![(keys.local.packet, keys.remote.packet)];
+            for _ in 0..3 {
+                let keys = next.next_packet_keys();
+                all.push((keys.local, keys.remote));
+            }
+            all
+        }
+    }
 }

@@ -1,22 +1,20 @@
-//! Version negotiation (RFC 9000 §6).
+//! Version negotiation (RFC 9000 §6, RFC 9368), without its state.
 
 use clearway_units::Random;
 use clearway_wire::header::VersionNegotiation;
-use clearway_wire::{Version, Writer};
+use clearway_wire::{TransportErrorCode, Version, VersionInformation, Writer};
 
-/// The version that this crate supports.
-const SUPPORTED: Version = Version::V1;
-/// Smaller datagrams are not answered (§6.1).
+use crate::TransportError;
+
+/// Smaller datagrams are not answered (RFC 9000 §6.1).
 const MINIMUM_TRIGGER: usize = 1200;
+/// The length of a version in front of a token.
+const VERSION_LEN: usize = 4;
 
-/// Whether connections of `version` can be accepted.
-pub(crate) fn is_supported(version: Version) -> bool {
-    version == SUPPORTED
-}
-
-/// A Version Negotiation packet from `source` to `destination`, in answer to a datagram of `trigger_len` bytes with an
-/// unknown version; `None` if the datagram is too small to be answered.
+/// A Version Negotiation packet that lists `spoken`, from `source` to `destination`, in answer to a datagram of
+/// `trigger_len` bytes with another version; `None` if the datagram is too small to be answered.
 pub(crate) fn negotiate(
+    spoken: &[Version],
     trigger_len: usize,
     destination: &[u8],
     source: &[u8],
@@ -25,74 +23,122 @@ pub(crate) fn negotiate(
     if trigger_len < MINIMUM_TRIGGER {
         return None;
     }
-    let [unused, a, b, c, d] = random.array::<5>();
-    // A reserved version, so that clients stay able to ignore unknown ones (§6.3).
-    let reserved = u32::from_be_bytes([a, b, c, d]) & 0xf0f0_f0f0 | 0x0a0a_0a0a;
-    let versions = [SUPPORTED, Version(reserved)];
+    let [unused, bits @ ..] = random.array::<5>();
+    let mut versions = spoken.to_vec();
+    // A reserved version, so that clients stay able to ignore unknown ones (RFC 9000 §6.3).
+    versions.push(Version::reserved(u32::from_be_bytes(bits)));
     let mut buffer = [0; 1200];
     let mut writer = Writer::new(&mut buffer);
     VersionNegotiation::encode(&mut writer, unused, source, destination, &versions).ok()?;
     Some(writer.filled().to_vec())
 }
 
-/// Whether a Version Negotiation packet ends a client's attempt. A packet that lists the version in use is ignored
-/// (§6.2).
-pub(crate) fn is_final(packet: &VersionNegotiation<'_>) -> bool {
-    packet.versions().all(|version| !is_supported(version))
+/// The first of `preferred` that is among `offered`.
+pub(crate) fn select(preferred: &[Version], offered: &[Version]) -> Option<Version> {
+    preferred.iter().copied().find(|version| offered.contains(version))
+}
+
+/// The version in which a server goes on with a first flight of version `original` (RFC 9368 §2.3): the first of
+/// `preferred` that the client offers. All versions of [`Version::KNOWN`] are compatible with each other (RFC 9369 §4).
+/// A client whose information is missing or wrong stays in its version, where the handshake finds what is wrong.
+pub(crate) fn compatible(
+    preferred: &[Version],
+    original: Version,
+    client: Option<&VersionInformation>,
+) -> Version {
+    client
+        .filter(|client| client.chosen == original)
+        .and_then(|client| select(preferred, &client.available))
+        .unwrap_or(original)
+}
+
+/// What a client knows about the versions of its connection when the server's version information has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected<'a> {
+    /// The versions that the client speaks, the preferred one first.
+    pub(crate) spoken: &'a [Version],
+    /// The version of the client's first flight.
+    pub(crate) chosen: Version,
+    /// The version of the server's packets.
+    pub(crate) negotiated: Version,
+    /// Whether the client chose its version because of a Version Negotiation packet.
+    pub(crate) has_reacted: bool,
+}
+
+/// Checks a server's version information (RFC 9368 §4).
+///
+/// # Errors
+/// VERSION_NEGOTIATION_ERROR: the version was not offered, or is not that of the server's packets, or it would be another
+/// one if the Version Negotiation packet had been genuine.
+pub(crate) fn check_server(
+    server: Option<&VersionInformation>,
+    expected: Expected<'_>,
+) -> Result<(), TransportError> {
+    let Expected { spoken, chosen, negotiated, has_reacted } = expected;
+    let Some(server) = server else {
+        // A server that speaks only version 1 need not know of version information: it counts as if it had listed
+        // that version and no other (RFC 9368 §8).
+        let is_excused = negotiated == chosen && (!has_reacted || negotiated == Version::V1);
+        let missing = error("the server's version information is missing");
+        return if is_excused { Ok(()) } else { Err(missing) };
+    };
+    if !spoken.contains(&server.chosen) {
+        return Err(error("the server chose a version that was not offered"));
+    }
+    if server.chosen != negotiated {
+        return Err(error("the server's packets have another version than it chose"));
+    }
+    if !has_reacted {
+        return Ok(());
+    }
+    if server.available.is_empty() {
+        return Err(error("the server lists no versions after a Version Negotiation packet"));
+    }
+    let mut offered = server.available.clone();
+    offered.push(negotiated);
+    if select(spoken, &offered) == Some(chosen) {
+        Ok(())
+    } else {
+        Err(error(
+            "a Version Negotiation packet led to another version than the server's list does",
+        ))
+    }
+}
+
+/// Checks a client's version information, if there is any: it has to name the version of its first flight (RFC 9368 §4).
+///
+/// # Errors
+/// VERSION_NEGOTIATION_ERROR.
+pub(crate) fn check_client(
+    client: Option<&VersionInformation>,
+    original: Version,
+) -> Result<(), TransportError> {
+    match client {
+        Some(client) if client.chosen != original => {
+            Err(error("the client's packets have another version than it chose"))
+        }
+        _ => Ok(()),
+    }
+}
+
+const fn error(what: &'static str) -> TransportError {
+    TransportError::rule(TransportErrorCode::VERSION_NEGOTIATION_ERROR, what, "RFC 9368 §4")
+}
+
+/// A server's token as a client's application keeps it: behind the version of the connection that it came on, in which
+/// alone it may be used (RFC 9369 §5).
+pub(crate) fn with_version(version: Version, token: &[u8]) -> Vec<u8> {
+    [&version.0.to_be_bytes(), token].concat()
+}
+
+/// The server's token in one that [`with_version`] made; empty if it came on a connection of another version.
+pub(crate) fn token_for(version: Version, kept: &[u8]) -> Vec<u8> {
+    match kept.split_first_chunk::<VERSION_LEN>() {
+        Some((of, token)) if *of == version.0.to_be_bytes() => token.to_vec(),
+        _ => Vec::new(),
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use clearway_wire::header::{HeaderKind, ProtectedHeader};
-
-    use super::*;
-
-    fn versions_of(packet: &[u8]) -> Vec<Version> {
-        match ProtectedHeader::decode(packet, 8).unwrap().kind {
-            HeaderKind::VersionNegotiation(packet) => packet.versions().collect(),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// The connection IDs are swapped, whatever their lengths (RFC 9000 §17.2.1), and a reserved version is listed (§6.3).
-    #[test]
-    fn the_answer_swaps_the_ids_and_lists_a_reserved_version() {
-        let mut random = Random::from_number(1);
-        for length in [0, 8, 20, 255] {
-            let (destination, source) = (vec![1; length], vec![2; length]);
-            let packet = negotiate(1200, &destination, &source, &mut random).unwrap();
-            let HeaderKind::VersionNegotiation(decoded) =
-                ProtectedHeader::decode(&packet, 8).unwrap().kind
-            else {
-                panic!("{packet:?}")
-            };
-            assert_eq!((decoded.destination, decoded.source), (&source[..], &destination[..]));
-            let versions = versions_of(&packet);
-            assert!(versions.contains(&Version::V1));
-            assert!(versions.iter().any(|version| version.0 & 0x0f0f_0f0f == 0x0a0a_0a0a));
-            assert!(packet.len() < 1200, "never more than what it answers");
-        }
-    }
-
-    #[test]
-    fn small_datagrams_are_not_answered() {
-        assert_eq!(negotiate(1199, &[1; 8], &[2; 8], &mut Random::from_number(1)), None);
-    }
-
-    #[test]
-    fn a_list_with_our_version_is_not_final() {
-        let list = |versions: &[Version]| {
-            let mut buffer = [0; 100];
-            let mut writer = Writer::new(&mut buffer);
-            VersionNegotiation::encode(&mut writer, 0, &[1; 8], &[2; 8], versions).unwrap();
-            let packet = writer.filled().to_vec();
-            match ProtectedHeader::decode(&packet, 8).unwrap().kind {
-                HeaderKind::VersionNegotiation(packet) => is_final(&packet),
-                other => panic!("{other:?}"),
-            }
-        };
-        let other = Version(0x6b33_43cf);
-        assert!(list(&[other]));
-        assert!(!list(&[other, Version::V1]));
-    }
-}
+#[path = "version_tests.rs"]
+mod tests;

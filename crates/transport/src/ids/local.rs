@@ -57,6 +57,14 @@ impl LocalIds {
         Self { generator, reset_key, active, next_sequence: 1, limit: 1, changes }
     }
 
+    /// The ID in the preferred_address transport parameter has number 1, and needs no frame (RFC 9000 §5.1.1).
+    pub(crate) fn add_preferred(&mut self, id: ConnectionId) {
+        let sequence = self.next_sequence;
+        self.next_sequence = self.next_sequence.saturating_add(1);
+        self.changes.push_back(RoutingChange::Added(id));
+        self.active.push(Issued { sequence, id, pending: false, was_sent: true });
+    }
+
     /// The length of our connection IDs in bytes.
     pub(crate) fn id_len(&self) -> usize {
         self.generator.len()

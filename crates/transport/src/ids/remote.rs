@@ -1,6 +1,5 @@
 //! The connection IDs that the peer issues (RFC 9000 §5.1.2).
 
-use core::net::SocketAddr;
 use core::ops::Range;
 
 use clearway_wire::{
@@ -9,6 +8,7 @@ use clearway_wire::{
 
 use crate::TransportError;
 use crate::contents::PacketContents;
+use crate::path::PathAddress;
 use crate::token::Token;
 
 /// The limit on unacknowledged RETIRE_CONNECTION_ID frames, as a multiple of the limit on active IDs. A peer that makes
@@ -27,8 +27,8 @@ struct Known {
     sequence: u64,
     id: ConnectionId,
     reset_token: Option<ResetToken>,
-    /// The address at which the ID is used, if it is not the current path's. It must not be used at any other (§9.5).
-    elsewhere: Option<SocketAddr>,
+    /// The path on which the ID is used, if it is not the current one. It must not be used on any other (§9.5).
+    elsewhere: Option<PathAddress>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -226,7 +226,12 @@ impl RemoteIds {
     ///
     /// Returns `false`, and changes nothing, if there is no spare ID. Then nothing can be sent to `new` until the
     /// peer issues one (§9.3).
-    pub(crate) fn follow(&mut self, old: SocketAddr, new: SocketAddr, peer_kept_id: bool) -> bool {
+    pub(crate) fn follow(
+        &mut self,
+        old: PathAddress,
+        new: PathAddress,
+        peer_kept_id: bool,
+    ) -> bool {
         if self.current().is_empty() {
             return true;
         }
@@ -247,7 +252,7 @@ impl RemoteIds {
 
     /// The Destination Connection ID at `remote`, which is not the current path's address; `None` if there is no spare
     /// one.
-    pub(crate) fn id_elsewhere(&mut self, remote: SocketAddr) -> Option<ConnectionId> {
+    pub(crate) fn id_elsewhere(&mut self, remote: PathAddress) -> Option<ConnectionId> {
         if self.current().is_empty() {
             return Some(self.current());
         }
@@ -258,8 +263,8 @@ impl RemoteIds {
     }
 
     /// The position of the ID that is used at `remote`, or of a spare one.
-    fn position_for(&self, remote: SocketAddr) -> Option<usize> {
-        let find = |wanted: Option<SocketAddr>| {
+    fn position_for(&self, remote: PathAddress) -> Option<usize> {
+        let find = |wanted: Option<PathAddress>| {
             let mut others = self.active.iter().enumerate().skip(1);
             others.find(|(_, known)| known.elsewhere == wanted).map(|(position, _)| position)
         };
@@ -267,7 +272,7 @@ impl RemoteIds {
     }
 
     /// Retires the IDs of addresses for which `is_over` is true.
-    pub(crate) fn release(&mut self, is_over: impl Fn(SocketAddr) -> bool) {
+    pub(crate) fn release(&mut self, is_over: impl Fn(PathAddress) -> bool) {
         let goes = |known: &Known| known.elsewhere.is_some_and(&is_over);
         while let Some(position) = self.active.iter().position(goes) {
             if self.spent.len() >= MAX_SPENT {

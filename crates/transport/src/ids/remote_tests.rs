@@ -43,8 +43,8 @@ fn retired(ids: &mut RemoteIds) -> Vec<u64> {
     tokens.iter().map(sequence).collect()
 }
 
-fn at(number: u16) -> SocketAddr {
-    SocketAddr::from(([10, 0, 0, 1], number))
+fn at(number: u16) -> PathAddress {
+    core::net::SocketAddr::from(([10, 0, 0, 1], number)).into()
 }
 
 /// The peer migrates intentionally, and its new address is validated.

@@ -1,9 +1,11 @@
 use core::time::Duration;
 
+use clearway_congestion::SendIndex;
 use clearway_units::Timestamp;
 use clearway_wire::PacketNumber;
 use clearway_wire::frame::Ack;
 
+use super::ecn::Feedback;
 use super::ledger::{LedgerPacket, PacketState};
 use super::loss::EventFacts;
 use super::reordering::Overtaken;
@@ -33,6 +35,10 @@ struct NewlyAcknowledged {
     ack_eliciting: bool,
     /// The packet with the frame's largest number, if it was outstanding until now.
     largest: Option<LedgerPacket>,
+    /// The packets of the current path that were marked with ECN.
+    marked: u64,
+    /// The newest of them.
+    newest_marked: Option<SendIndex>,
 }
 
 impl Recovery {
@@ -60,10 +66,22 @@ impl Recovery {
         self.max_ack_delay = context.max_ack_delay;
         let prior_in_flight = self.ledger.bytes_in_flight();
         let prior_round = self.path.rounds.current();
+        let prior_largest = self.ledger.space(space).largest_acknowledged();
         let newly = self.acknowledge_ranges(space, now, ack)?;
         if !newly.any {
             return Ok(AckOutcome::default());
         }
+        self.ecn.on_ack(
+            space,
+            &Feedback {
+                counts: ack.ecn,
+                largest: ack.largest.get(),
+                raises_largest: prior_largest < Some(ack.largest),
+                marked: newly.marked,
+                newest_marked: newly.newest_marked,
+                round: self.path.rounds.current(),
+            },
+        );
         let rtt_is_new = self.sample_rtt(space, now, &newly, ack_delay, context);
         self.path.persistent.begin(self.acknowledged_elsewhere(space));
         self.detect_losses(space, now)?;
@@ -76,6 +94,7 @@ impl Recovery {
             persistent_congestion,
         })?;
         self.on_progress(space, now, context);
+        self.settle_timer(space);
         Ok(AckOutcome { newly_acked_any: true, has_rtt_sample: rtt_is_new })
     }
 
@@ -112,6 +131,10 @@ impl Recovery {
             let Some(packet) = self.ledger.acknowledge(space, number)? else { continue };
             newly.any = true;
             newly.ack_eliciting |= packet.ack_eliciting;
+            if packet.is_marked && self.ledger.is_current(&packet) {
+                newly.marked = newly.marked.saturating_add(1);
+                newly.newest_marked = newly.newest_marked.max(Some(packet.index));
+            }
             if number == ack.largest.get() && packet.state == PacketState::Outstanding {
                 newly.largest = Some(packet);
             }
@@ -142,6 +165,9 @@ impl Recovery {
         }
         let path = &mut self.path;
         let sent = packet.as_sent();
+        if !packet.is_exempt {
+            path.black_hole.on_acknowledged(packet);
+        }
         path.sampler.on_delivered(now, &sent);
         path.rounds.on_acknowledged(packet.index, self.ledger.next_index());
         path.largest_acknowledged = path.largest_acknowledged.max(Some(packet.index));
@@ -173,7 +199,7 @@ impl Recovery {
     }
 
     /// RFC 9002 §5.1: a sample needs the largest packet to be newly acknowledged, and any ack-eliciting
-    /// one. Packets of an earlier path give no sample of this one.
+    /// one. Packets of an earlier path give no sample of this one, nor do probes of another (RFC 9000 §9.4).
     fn sample_rtt(
         &mut self,
         space: SpaceId,
@@ -182,7 +208,9 @@ impl Recovery {
         ack_delay: Duration,
         context: &PtoContext,
     ) -> bool {
-        let largest = newly.largest.filter(|packet| self.ledger.is_current(packet));
+        let is_of_path =
+            |packet: &LedgerPacket| self.ledger.is_current(packet) && !packet.is_off_path;
+        let largest = newly.largest.filter(is_of_path);
         let elapsed = largest.and_then(|packet| now.checked_since(packet.sent_at));
         let Some(elapsed) = elapsed.filter(|_| newly.ack_eliciting) else { return false };
         // Initial packets are acknowledged without delay (RFC 9002 §5.3).
@@ -226,6 +254,14 @@ impl Recovery {
         }
         self.ledger.space_mut(space).end_probing();
         self.forget(space, now);
+    }
+
+    /// After packets of `space` were acknowledged or lost: the timer of those that are gone must not run on for others,
+    /// which are padded ACK frames and were sent later.
+    pub(super) fn settle_timer(&mut self, space: SpaceId) {
+        if self.ledger.space(space).ack_eliciting_outstanding() == 0 {
+            self.timer.leave_padding(space);
+        }
     }
 
     /// Removes packets whose outcome is final.

@@ -20,6 +20,10 @@ pub(crate) struct StagedPacket {
     pub(crate) in_flight: bool,
     /// Whether it probes a path or its MTU: its loss is no congestion signal (RFC 9000 §14.4).
     pub(crate) is_probe_of_path: bool,
+    /// Whether it is not sent on the current path, so that its round-trip time is that of another.
+    pub(crate) is_off_path: bool,
+    /// Whether its datagram is marked ECT(0) (RFC 9000 §13.4).
+    pub(crate) is_marked: bool,
 }
 
 /// The state of a packet. It leaves `Outstanding` exactly once.
@@ -49,6 +53,10 @@ pub(super) struct LedgerPacket {
     /// Whether its loss is no congestion signal: it probes a path or its MTU (RFC 9000 §14.4), or the peer no longer had
     /// the address to which it was sent (§9.4).
     pub(super) is_exempt: bool,
+    /// Whether it was sent on another path than the current one, though it counts against its window.
+    pub(super) is_off_path: bool,
+    /// Whether it was sent with ECT(0).
+    pub(super) is_marked: bool,
     /// The generation of the path on which it was sent.
     pub(super) path: u32,
     /// The event in which it was declared lost.

@@ -95,9 +95,13 @@ impl Recovery {
             self.lost_packets.push(LostPacket { space, number, bytes, trigger, thresholds });
         }
         if packet.in_flight && !packet.is_exempt && self.ledger.is_current(&packet) {
+            if packet.is_marked {
+                self.ecn.on_lost(packet.index);
+            }
             self.batch.lost.push(packet.as_sent());
             self.path.sampler.on_lost(packet.bytes);
             self.path.persistent.on_lost(&packet);
+            self.path.black_hole.on_lost(&packet);
             self.path.reordering.on_lost(self.path.rounds.current());
         }
         Ok(())
@@ -106,6 +110,9 @@ impl Recovery {
     /// Reports an event to the controller in one call, and empties the batch.
     pub(super) fn tell_controller(&mut self, facts: EventFacts) -> Result<(), TransportError> {
         self.report_spurious_losses(facts.now)?;
+        self.ecn.conclude(self.path.largest_acknowledged);
+        // Marks are reported with an acknowledgement, whose packets show which round trip they belong to.
+        let newly_ce_marked = if self.batch.acked.is_empty() { 0 } else { self.ecn.take_marks() };
         let path = &mut self.path;
         let round = path.rounds.current();
         if !self.batch.acked.is_empty() || !self.batch.lost.is_empty() {
@@ -124,7 +131,7 @@ impl Recovery {
                 prior_in_flight: facts.prior_in_flight,
                 bytes_in_flight: self.ledger.bytes_in_flight(),
                 persistent_congestion: facts.persistent_congestion,
-                newly_ce_marked: 0,
+                newly_ce_marked,
                 rate_sample,
                 total_delivered: path.sampler.delivered(),
                 total_lost: path.sampler.lost(),
@@ -144,6 +151,8 @@ impl Recovery {
                 path.pacer.on_quiet(facts.now);
             }
         }
+        let smoothed = path.rtt.smoothed_or_assumed();
+        path.is_black_hole |= path.black_hole.conclude(smoothed, self.ledger.next_index());
         self.event = self.event.saturating_add(1);
         self.batch.acked.clear();
         self.batch.lost.clear();

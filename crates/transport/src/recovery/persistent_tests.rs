@@ -13,6 +13,8 @@ fn lost(index: u64, second: u64) -> LedgerPacket {
         ack_eliciting: true,
         in_flight: true,
         is_exempt: false,
+        is_off_path: false,
+        is_marked: false,
         path: 0,
         loss_event: 0,
         token_count: 0,

@@ -86,6 +86,12 @@ impl ProbeTimer {
         self.idle_since = now;
     }
 
+    /// Nothing is left in `space` that is ack-eliciting. What is in flight because of padding waits as long as the timeout
+    /// that no outstanding packet asks for.
+    pub(super) fn leave_padding(&mut self, space: SpaceId) {
+        *self.since.get_mut(space) = self.idle_since;
+    }
+
     /// The backoff ends.
     pub(super) fn reset(&mut self, now: Timestamp) {
         self.count = 0;

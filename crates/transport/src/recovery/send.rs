@@ -4,6 +4,8 @@ use clearway_wire::{PacketNumber, TransportErrorCode};
 
 use super::Recovery;
 use super::ledger::StagedPacket;
+use crate::ecn::{EcnCodepoint, EcnState};
+use crate::observer::{LossTrigger, LostPacket};
 use crate::token::Token;
 use crate::{SpaceId, TransportError};
 
@@ -12,6 +14,10 @@ const MIN_SKIP_SPAN: u64 = 32;
 
 /// After this many packets that are not ack-eliciting, one should be (RFC 9000 §13.2.4).
 const MAX_ACKS_IN_A_ROW: u32 = 32;
+
+/// The window has room for this many datagrams of a size before that size is used: the largest minimum window of any
+/// controller, that of BBR.
+const LEAST_DATAGRAMS: u64 = 4;
 
 impl Recovery {
     /// The number for the next packet of `space`, which stays the same until a packet with it is staged. In the
@@ -63,6 +69,19 @@ impl Recovery {
         released.map_err(SendLimit::Pacer)
     }
 
+    /// Whether a probe of the path's MTU of `bytes` may be sent: if any datagram may. It may take the bytes in flight past
+    /// the window, which RFC 8899 §3 permits for one probe in each round trip (item 7). It is at most a quarter of the
+    /// window, so that it is little beside the data, and the window never has to grow because the minimum of two or
+    /// four datagrams grows with their size; and at most a burst.
+    pub(crate) fn may_probe_mtu(&mut self, now: Timestamp, bytes: u64) -> bool {
+        self.has_window_for(bytes) && bytes <= self.path.pacer.burst() && self.may_send(now).is_ok()
+    }
+
+    /// Whether datagrams of `bytes` leave room for several in the window.
+    pub(crate) fn has_window_for(&self, bytes: u64) -> bool {
+        bytes.saturating_mul(LEAST_DATAGRAMS) <= self.path.controller.window()
+    }
+
     /// The bytes that the window permits beyond those in flight and staged; none if the window has shrunk below them.
     fn window_room(&self) -> u64 {
         let window = self.path.controller.window();
@@ -89,6 +108,9 @@ impl Recovery {
         tokens: &mut Vec<Token>,
     ) -> Result<(), TransportError> {
         self.ledger.stage(space, &packet, tokens)?;
+        if packet.is_marked {
+            self.ecn.on_staged();
+        }
         self.batch.staged.push((space, packet.number));
         Ok(())
     }
@@ -109,6 +131,35 @@ impl Recovery {
         Ok(())
     }
 
+    /// The last staged packet was not sent, because its datagram is larger than the interface permits. It counts as lost,
+    /// which is no congestion signal, and no acknowledgement of it is accepted.
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if the ledger is inconsistent.
+    pub(crate) fn refused(&mut self, now: Timestamp) -> Result<(), TransportError> {
+        let last = self.batch.staged.last().copied();
+        self.transmitted(now)?;
+        let Some((space, number)) = last else { return Ok(()) };
+        let Some(packet) = self.ledger.abandon(space, number.get())? else { return Ok(()) };
+        let tokens = self.ledger.space(space).tokens_of(&packet);
+        self.lost_tokens.extend(tokens.map(|token| (space, token)));
+        let (bytes, thresholds) = (packet.bytes, self.loss_thresholds());
+        let trigger = LossTrigger::Refused;
+        self.lost_packets.push(LostPacket { space, number, bytes, trigger, thresholds });
+        Ok(())
+    }
+
+    /// The ECN mark of the next datagram. `is_probe`: it is sent because a probe timeout expired.
+    pub(crate) fn codepoint(&mut self, now: Timestamp, is_probe: bool) -> EcnCodepoint {
+        let probe_timeout = self.path.rtt.pto_base(self.max_ack_delay);
+        self.ecn.codepoint(now, is_probe, probe_timeout)
+    }
+
+    /// The state of ECN on the current path.
+    pub(crate) fn ecn_state(&self) -> EcnState {
+        self.ecn.state()
+    }
+
     fn commit(
         &mut self,
         space: SpaceId,
@@ -119,6 +170,9 @@ impl Recovery {
         let Some(mut packet) = self.ledger.commit(space, number.get(), now)? else {
             return Ok(());
         };
+        if packet.is_marked {
+            self.ecn.on_sent(space, packet.index, now, self.ledger.is_current(&packet));
+        }
         let acks_in_a_row = self.acks_in_a_row.get_mut(space);
         *acks_in_a_row = if packet.ack_eliciting { 0 } else { acks_in_a_row.saturating_add(1) };
         // Padding alone arms the timer only if nothing else does (RFC 9002 §6.2.1).

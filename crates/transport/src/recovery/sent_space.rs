@@ -216,6 +216,8 @@ impl SentSpace {
             ack_eliciting: false,
             in_flight: false,
             is_exempt: false,
+            is_off_path: false,
+            is_marked: false,
             path: 0,
             loss_event: 0,
             settled_to: 0,
@@ -262,6 +264,8 @@ impl SentSpace {
             ack_eliciting: staged.ack_eliciting,
             in_flight: staged.in_flight,
             is_exempt: staged.is_probe_of_path,
+            is_off_path: staged.is_off_path,
+            is_marked: staged.is_marked,
             path,
             loss_event: 0,
             settled_to: 0,
@@ -553,11 +557,17 @@ impl SentSpace {
     }
 
     pub(super) fn discard(&mut self) {
-        // The next number stays the same. No sent packet can be asked for any more.
-        *self = Self { next: self.next, is_discarded: true, ..Self::new() };
+        // The next number stays the same. No sent packet can be asked for any more, but what was acknowledged here still
+        // disproves persistent congestion in the other spaces.
+        *self = Self {
+            next: self.next,
+            is_discarded: true,
+            largest_acknowledged_sent_at: self.largest_acknowledged_sent_at,
+            ..Self::new()
+        };
     }
 }
 
 fn can_be_repeated(token: &Token) -> bool {
-    !matches!(token, Token::Ack { .. } | Token::Datagram { .. })
+    !matches!(token, Token::Ack { .. } | Token::Datagram { .. } | Token::MtuProbe(_))
 }

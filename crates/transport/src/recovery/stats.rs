@@ -4,6 +4,7 @@ use clearway_congestion::{Controller, RateSample, RttSnapshot, Snapshot};
 use clearway_units::Rate;
 
 use super::{PacketCounts, Recovery};
+use crate::ecn::EcnState;
 use crate::observer::LossThresholds;
 
 /// The state of loss recovery and congestion control, for observers.
@@ -35,6 +36,10 @@ pub struct RecoveryStats {
     pub pto: Duration,
     /// How much reordering is tolerated.
     pub loss_thresholds: LossThresholds,
+    /// Whether packets are marked with ECN on the current path.
+    pub ecn_state: EcnState,
+    /// How many ECN-CE marks were passed on to congestion control.
+    pub ce_marks: u64,
 }
 
 impl Recovery {
@@ -66,6 +71,8 @@ impl Recovery {
             round: path.rounds.current(),
             pto: path.rtt.pto_base(Duration::ZERO),
             loss_thresholds: self.loss_thresholds(),
+            ecn_state: self.ecn.state(),
+            ce_marks: self.ecn.total_marks(),
         }
     }
 }

@@ -152,8 +152,10 @@ pub(super) fn config() -> RecoveryConfig {
         packet_threshold: 3,
         skip_packet_numbers: false,
         max_datagram_size: SIZE,
+        base_datagram_size: SIZE,
         initial_window: None,
         maximum_window: 1 << 30,
+        ecn: false,
     }
 }
 
@@ -207,6 +209,8 @@ impl Bench {
             ack_eliciting: true,
             in_flight: true,
             is_probe_of_path: false,
+            is_off_path: false,
+            is_marked: false,
         };
         change(&mut packet);
         let mut tokens = vec![token(number.get())];

@@ -1,5 +1,6 @@
 use clearway_units::Timestamp;
 
+use super::black_hole::BlackHole;
 use super::loss::EventFacts;
 use super::reordering::Reordering;
 use super::rtt::Rtt;
@@ -70,6 +71,7 @@ impl Recovery {
             Some((time, space)) if time <= now => {
                 self.timer.on_expired(space, now);
                 let count = self.ledger.space_mut(space).begin_probing().max(1);
+                self.path.black_hole.on_timeout(now);
                 Ok(Expired::Probes { space, count })
             }
             _ => Ok(Expired::Nothing),
@@ -101,6 +103,7 @@ impl Recovery {
         for space in SpaceId::ALL {
             if self.loss_times.get(space).is_some_and(|time| time <= now) {
                 self.detect_losses(space, now)?;
+                self.settle_timer(space);
                 self.forget(space, now);
             }
         }
@@ -184,6 +187,8 @@ impl Recovery {
         max_datagram_size: u64,
     ) -> Result<(), TransportError> {
         self.ledger.start_path(generation)?;
+        let ledger = &self.ledger;
+        self.ecn.start_path(|space| ledger.space(space).next_number());
         self.max_datagram_size = max_datagram_size;
         let parameters = self.config.controller_parameters(max_datagram_size, &mut self.random);
         // Nothing is known of the new path. Timers for packets that are outstanding on the old one must not be shorter than
@@ -196,7 +201,7 @@ impl Recovery {
             &*self.factory,
             &parameters,
             Rtt::new(assumed),
-            reordering,
+            (reordering, BlackHole::new(self.config.base_datagram_size)),
             next,
             self.event,
         );

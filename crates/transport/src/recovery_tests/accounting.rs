@@ -172,6 +172,8 @@ fn misuse_is_an_error_and_not_a_wrong_sum() {
         ack_eliciting: true,
         in_flight: true,
         is_probe_of_path: false,
+        is_off_path: false,
+        is_marked: false,
     };
     assert!(bench.recovery.stage(APPLICATION, packet, &mut vec![token(0)]).is_err());
     assert!(bench.recovery.on_new_path(0, at(0), 1200).is_err());

@@ -77,8 +77,15 @@ impl Model {
         let ack_eliciting = kind > 1;
         let in_flight = kind > 0;
         let identity = self.packets.len() as u64;
-        let staged =
-            StagedPacket { number, bytes, ack_eliciting, in_flight, is_probe_of_path: kind == 2 };
+        let staged = StagedPacket {
+            number,
+            bytes,
+            ack_eliciting,
+            in_flight,
+            is_probe_of_path: kind == 2,
+            is_off_path: false,
+            is_marked: false,
+        };
         self.bench.recovery.stage(SpaceId::ALL[space], staged, &mut vec![token(identity)]).unwrap();
         let path = self.path;
         let number = number.get();

@@ -311,6 +311,24 @@ fn the_example_of_persistent_congestion() {
     assert_eq!(bench.recovery.stats().rtt.unwrap().minimum, ms(600));
 }
 
+/// RFC 9000 §14.4: nor is their loss reported to the controller; and they leave flight like any other packet.
+#[test]
+fn lost_probes_are_no_evidence_of_persistent_congestion() {
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.context.max_ack_delay = ms(200);
+    bench.ack(at(600), &[(0, 0)]);
+    for second in [1, 2, 3, 4, 5, 6, 8, 12] {
+        bench.stage(SpaceId::Application, |packet| packet.is_probe_of_path = true);
+        bench.recovery.transmitted(at(second * 1000)).unwrap();
+    }
+    bench.send(at(12_100));
+    let outcome = bench.ack(at(12_700), &[(9, 9)]);
+    assert_eq!(bench.lost(), [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!((outcome.lost, outcome.persistent_congestion), (0, false));
+    assert_eq!(bench.in_flight(), 0);
+}
+
 #[test]
 fn an_acknowledged_packet_in_between_disproves_persistent_congestion() {
     let mut bench = Bench::new();
@@ -327,6 +345,20 @@ fn an_acknowledged_packet_of_another_space_disproves_it_too() {
     bench.send_in(SpaceId::Handshake, at(12_050));
     bench.send(at(12_100));
     bench.ack_in(SpaceId::Handshake, at(12_200), &[(0, 0)]);
+    let outcome = bench.ack(at(12_700), &[(9, 9)]);
+    assert!(outcome.lost > 5 && !outcome.persistent_congestion);
+}
+
+/// A server that gets the last handshake message discards the keys of the handshake before it reads the 1-RTT packet
+/// in the same datagram.
+#[test]
+fn an_acknowledged_packet_of_a_discarded_space_disproves_it_too() {
+    let mut bench = Bench::new();
+    example_of_persistent_congestion(&mut bench);
+    bench.send_in(SpaceId::Handshake, at(12_050));
+    bench.send(at(12_100));
+    bench.ack_in(SpaceId::Handshake, at(12_200), &[(0, 0)]);
+    bench.recovery.discard_space(SpaceId::Handshake, at(12_200)).unwrap();
     let outcome = bench.ack(at(12_700), &[(9, 9)]);
     assert!(outcome.lost > 5 && !outcome.persistent_congestion);
 }

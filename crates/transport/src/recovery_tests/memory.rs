@@ -68,6 +68,8 @@ fn packets_that_no_window_holds_back_have_a_cap_and_an_error() {
             ack_eliciting: true,
             in_flight: true,
             is_probe_of_path: true,
+            is_off_path: false,
+            is_marked: false,
         };
         let mut tokens = vec![token(number.get())];
         if let Err(error) = bench.recovery.stage(SpaceId::Application, packet, &mut tokens) {

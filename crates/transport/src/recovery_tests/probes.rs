@@ -152,6 +152,23 @@ fn padding_in_flight_arms_the_timer() {
     assert_eq!(bench.deadline(), deadline);
 }
 
+/// A client's padded ACK of an Initial packet stays in flight when the ClientHello that was sent before is lost. The timer
+/// that the ClientHello had started is not the padding's: it would expire early.
+#[test]
+fn padding_that_outlives_what_was_lost_has_a_timeout_of_its_own() {
+    let mut bench = Bench::new();
+    bench.context = connecting_client();
+    let lost = bench.send_in(SpaceId::Initial, at(50));
+    let acknowledged = bench.send_in(SpaceId::Initial, at(50));
+    bench.ack_in(SpaceId::Initial, at(100), &[(acknowledged, acknowledged)]);
+    bench.stage(SpaceId::Initial, |packet| packet.ack_eliciting = false);
+    bench.recovery.transmitted(at(100)).unwrap();
+    assert_eq!(bench.expire(bench.deadline().unwrap()), Expired::Losses);
+    assert_eq!((bench.lost(), bench.in_flight()), (vec![lost], 1200));
+    // A round trip of 50 ms with a variation of 25 ms.
+    assert_eq!(bench.deadline(), Some(at(100) + ms(150)));
+}
+
 #[test]
 fn probes_of_a_path_arm_the_timer() {
     // Row 56.

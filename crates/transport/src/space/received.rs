@@ -3,9 +3,11 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use clearway_units::Timestamp;
+use clearway_wire::frame::EcnCounts;
 use clearway_wire::{PacketNumber, VarInt};
 
 use crate::contents::PacketContents;
+use crate::ecn::EcnCodepoint;
 
 /// The number of ranges that are remembered. When there are more, the oldest is forgotten, and packets up to its end
 /// count as duplicates.
@@ -19,6 +21,37 @@ const MAX_RANGES_WRITTEN: usize = 64;
 struct Range {
     first: u64,
     last: u64,
+}
+
+/// Packets received with each ECN mark (RFC 9000 §13.4.1).
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    ect0: u64,
+    ect1: u64,
+    ce: u64,
+}
+
+impl Marks {
+    fn count(&mut self, ecn: EcnCodepoint) {
+        let count = match ecn {
+            EcnCodepoint::NotEct => return,
+            EcnCodepoint::Ect0 => &mut self.ect0,
+            EcnCodepoint::Ect1 => &mut self.ect1,
+            EcnCodepoint::Ce => &mut self.ce,
+        };
+        *count = count.saturating_add(1);
+    }
+
+    /// The counts for an ACK frame; `None` if no packet was marked.
+    fn counts(self) -> Option<EcnCounts> {
+        let Self { ect0, ect1, ce } = self;
+        let is_any = ect0 > 0 || ect1 > 0 || ce > 0;
+        is_any.then(|| EcnCounts {
+            ect0: VarInt::saturating(ect0),
+            ect1: VarInt::saturating(ect1),
+            ce: VarInt::saturating(ce),
+        })
+    }
 }
 
 /// The received packets of a space, and when they have to be acknowledged (RFC 9000 §13.2).
@@ -44,6 +77,8 @@ pub(crate) struct ReceivedPackets {
     deadline: Option<Timestamp>,
     /// The smallest packet number received since the last ACK was written.
     smallest_unacknowledged: Option<u64>,
+    /// How many packets were received with each ECN mark.
+    marks: Marks,
 }
 
 impl ReceivedPackets {
@@ -66,6 +101,7 @@ impl ReceivedPackets {
             unacknowledged_ack_eliciting: 0,
             deadline: None,
             smallest_unacknowledged: None,
+            marks: Marks::default(),
         }
     }
 
@@ -82,17 +118,19 @@ impl ReceivedPackets {
         self.ranges.get(position).is_some_and(|range| range.first <= number)
     }
 
-    /// Records packet `number`, which is authentic, at `now`. A duplicate changes nothing.
+    /// Records packet `number`, which is authentic, at `now`. `ecn` is the mark of its datagram. A duplicate changes
+    /// nothing.
     pub(crate) fn on_packet(
         &mut self,
         number: PacketNumber,
         now: Timestamp,
         ack_eliciting: bool,
-        is_ce: bool,
+        ecn: EcnCodepoint,
     ) {
         if self.is_duplicate(number) {
             return;
         }
+        self.marks.count(ecn);
         let first_of_range = self.insert(number.get());
         if self.largest.is_none_or(|largest| largest < number) {
             self.largest = Some(number);
@@ -104,7 +142,7 @@ impl ReceivedPackets {
         if ack_eliciting {
             let out_of_order = self.is_out_of_order(number.get(), first_of_range);
             self.largest_ack_eliciting = self.largest_ack_eliciting.max(Some(number.get()));
-            self.schedule(now, out_of_order || is_ce);
+            self.schedule(now, out_of_order || ecn == EcnCodepoint::Ce);
         }
     }
 
@@ -180,8 +218,8 @@ impl ReceivedPackets {
         self.smallest_unacknowledged.is_some()
     }
 
-    /// Writes an ACK frame into `contents`, the newest ranges first, as many as fit. Returns `false` if there is nothing
-    /// to acknowledge or no room.
+    /// Writes an ACK frame into `contents`, the newest ranges first, as many as fit; with ECN counts once a marked packet
+    /// was received (RFC 9000 §13.4.1). Returns `false` if there is nothing to acknowledge or no room.
     pub(crate) fn write_ack(
         &mut self,
         now: Timestamp,
@@ -193,7 +231,7 @@ impl ReceivedPackets {
         let delay = held.checked_shr(u32::from(ack_delay_exponent)).unwrap_or(0);
         let delay = VarInt::saturating(u64::try_from(delay).unwrap_or(u64::MAX));
         let ranges = self.unreported().take(MAX_RANGES_WRITTEN).filter_map(to_numbers);
-        if contents.push_ack(delay, ranges, largest).is_err() {
+        if contents.push_ack(delay, ranges, largest, self.marks.counts()).is_err() {
             return false;
         }
         self.unacknowledged_ack_eliciting = 0;

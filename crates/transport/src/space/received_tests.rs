@@ -19,7 +19,7 @@ fn received() -> ReceivedPackets {
 
 fn receive(space: &mut ReceivedPackets, numbers: impl IntoIterator<Item = u64>) {
     for value in numbers {
-        space.on_packet(number(value), at(0), false, false);
+        space.on_packet(number(value), at(0), false, EcnCodepoint::NotEct);
     }
 }
 
@@ -82,9 +82,9 @@ fn every_packet_is_new_once() {
 #[test]
 fn a_duplicate_changes_nothing() {
     let mut space = received();
-    space.on_packet(number(0), at(0), true, false);
+    space.on_packet(number(0), at(0), true, EcnCodepoint::NotEct);
     write(&mut space, at(0), 1200);
-    space.on_packet(number(0), at(5), true, true);
+    space.on_packet(number(0), at(5), true, EcnCodepoint::Ce);
     assert_eq!(space.deadline(), None);
     assert!(!space.has_unacknowledged());
 }
@@ -92,17 +92,17 @@ fn a_duplicate_changes_nothing() {
 #[test]
 fn one_packet_waits_for_the_delay_and_the_second_is_due() {
     let mut space = received();
-    space.on_packet(number(0), at(10), true, false);
+    space.on_packet(number(0), at(10), true, EcnCodepoint::NotEct);
     assert_eq!(space.deadline(), Some(at(35)));
     assert!(!space.is_due(at(34)) && space.is_due(at(35)));
-    space.on_packet(number(1), at(12), true, false);
+    space.on_packet(number(1), at(12), true, EcnCodepoint::NotEct);
     assert!(space.is_due(at(12)));
     write(&mut space, at(12), 1200);
     assert_eq!(space.deadline(), None);
     assert!(!space.has_unacknowledged());
     // A later packet does not postpone the deadline.
-    space.on_packet(number(2), at(20), true, false);
-    space.on_packet(number(3), at(30), false, false);
+    space.on_packet(number(2), at(20), true, EcnCodepoint::NotEct);
+    space.on_packet(number(3), at(30), false, EcnCodepoint::NotEct);
     assert_eq!(space.deadline(), Some(at(45)));
 }
 
@@ -110,17 +110,17 @@ fn one_packet_waits_for_the_delay_and_the_second_is_due() {
 fn the_threshold_is_configurable() {
     let mut space = ReceivedPackets::new(Duration::from_millis(25), 10, false);
     for value in 0..9 {
-        space.on_packet(number(value), at(value), true, false);
+        space.on_packet(number(value), at(value), true, EcnCodepoint::NotEct);
         assert_eq!(space.deadline(), Some(at(25)), "the first packet's");
     }
-    space.on_packet(number(9), at(9), true, false);
+    space.on_packet(number(9), at(9), true, EcnCodepoint::NotEct);
     assert!(space.is_due(at(9)));
 }
 
 #[test]
 fn initial_and_handshake_packets_are_acknowledged_at_once() {
     let mut space = ReceivedPackets::new(Duration::from_millis(25), 2, true);
-    space.on_packet(number(0), at(7), true, false);
+    space.on_packet(number(0), at(7), true, EcnCodepoint::NotEct);
     assert!(space.is_due(at(7)));
 }
 
@@ -135,46 +135,46 @@ fn packets_that_elicit_no_ack_get_none_of_their_own() {
 #[test]
 fn gaps_and_late_packets_are_acknowledged_at_once() {
     let mut space = received();
-    space.on_packet(number(0), at(0), true, false);
+    space.on_packet(number(0), at(0), true, EcnCodepoint::NotEct);
     write(&mut space, at(0), 1200);
-    space.on_packet(number(2), at(1), true, false);
+    space.on_packet(number(2), at(1), true, EcnCodepoint::NotEct);
     assert!(space.is_due(at(1)), "1 is missing");
     write(&mut space, at(1), 1200);
-    space.on_packet(number(1), at(2), true, false);
+    space.on_packet(number(1), at(2), true, EcnCodepoint::NotEct);
     assert!(space.is_due(at(2)), "it is late");
     write(&mut space, at(2), 1200);
-    space.on_packet(number(3), at(3), true, false);
+    space.on_packet(number(3), at(3), true, EcnCodepoint::NotEct);
     assert!(!space.is_due(at(3)), "all is in order again");
 }
 
 #[test]
 fn a_packet_after_a_known_gap_waits_like_any_other() {
     let mut space = received();
-    space.on_packet(number(0), at(0), true, false);
-    space.on_packet(number(5), at(0), true, false);
+    space.on_packet(number(0), at(0), true, EcnCodepoint::NotEct);
+    space.on_packet(number(5), at(0), true, EcnCodepoint::NotEct);
     write(&mut space, at(0), 1200);
-    space.on_packet(number(6), at(1), true, false);
+    space.on_packet(number(6), at(1), true, EcnCodepoint::NotEct);
     assert!(!space.is_due(at(1)));
     // A packet that is not ack-eliciting reveals the gap; the next ack-eliciting one causes the ACK.
     write(&mut space, at(1), 1200);
-    space.on_packet(number(8), at(2), false, false);
+    space.on_packet(number(8), at(2), false, EcnCodepoint::NotEct);
     assert_eq!(space.deadline(), None);
-    space.on_packet(number(9), at(3), true, false);
+    space.on_packet(number(9), at(3), true, EcnCodepoint::NotEct);
     assert!(space.is_due(at(3)));
 }
 
 #[test]
 fn a_congestion_mark_is_acknowledged_at_once() {
     let mut space = received();
-    space.on_packet(number(0), at(0), true, true);
+    space.on_packet(number(0), at(0), true, EcnCodepoint::Ce);
     assert!(space.is_due(at(0)));
 }
 
 #[test]
 fn the_delay_is_that_of_the_largest_packet() {
     let mut space = received();
-    space.on_packet(number(4), at(100), true, false);
-    space.on_packet(number(3), at(110), true, false);
+    space.on_packet(number(4), at(100), true, EcnCodepoint::NotEct);
+    space.on_packet(number(3), at(110), true, EcnCodepoint::NotEct);
     let (delay, _, tokens) = write(&mut space, at(116), 1200).unwrap();
     assert_eq!(delay, 16_000 >> 3);
     assert_eq!(tokens, [Token::Ack { largest: number(4) }]);
@@ -183,7 +183,7 @@ fn the_delay_is_that_of_the_largest_packet() {
 #[test]
 fn without_room_the_ack_stays_due() {
     let mut space = received();
-    space.on_packet(number(0), at(0), true, true);
+    space.on_packet(number(0), at(0), true, EcnCodepoint::Ce);
     assert_eq!(write(&mut space, at(0), 3), None);
     assert!(space.is_due(at(0)) && space.has_unacknowledged());
 }
@@ -203,7 +203,7 @@ fn acknowledged_acks_let_ranges_be_forgotten() {
     receive(&mut space, [0, 1, 2, 5, 6]);
     write(&mut space, at(0), 1200);
     receive(&mut space, [7]);
-    space.on_packet(number(9), at(0), true, false);
+    space.on_packet(number(9), at(0), true, EcnCodepoint::NotEct);
     space.on_ack_acknowledged(number(6));
     assert_eq!(ranges(&mut space), [(9, 9), (7, 7)]);
     // Packets that need not be reported are still known.
@@ -214,7 +214,7 @@ fn acknowledged_acks_let_ranges_be_forgotten() {
     assert_eq!(space.largest(), Some(number(9)), "still needed to decode packet numbers");
     assert_eq!(write(&mut space, at(0), 1200), None);
     // Packets in order still are in order.
-    space.on_packet(number(10), at(1), true, false);
+    space.on_packet(number(10), at(1), true, EcnCodepoint::NotEct);
     assert!(!space.is_due(at(1)));
 }
 
@@ -224,11 +224,11 @@ fn a_packet_that_is_later_than_a_round_trip_is_used_and_acknowledged() {
     // time. An ACK that the peer received does not matter for packets that it did not report.
     let mut space = received();
     receive(&mut space, [0, 1, 2, 5]);
-    space.on_packet(number(6), at(0), true, false);
+    space.on_packet(number(6), at(0), true, EcnCodepoint::NotEct);
     write(&mut space, at(0), 1200);
     space.on_ack_acknowledged(number(6));
     assert!(!space.is_duplicate(number(3)));
-    space.on_packet(number(3), at(1), true, false);
+    space.on_packet(number(3), at(1), true, EcnCodepoint::NotEct);
     assert!(space.is_due(at(1)), "it is late");
     assert_eq!(ranges(&mut space), [(5, 6), (3, 3)]);
     // The ACK is repeated until the peer has received it; then nothing is left to report.
@@ -244,9 +244,9 @@ fn a_packet_that_is_later_than_a_round_trip_is_used_and_acknowledged() {
 fn what_came_after_the_acknowledged_ack_is_not_forgotten() {
     let mut space = received();
     receive(&mut space, [0, 1, 2, 3]);
-    space.on_packet(number(9), at(0), true, false);
+    space.on_packet(number(9), at(0), true, EcnCodepoint::NotEct);
     write(&mut space, at(0), 1200);
-    space.on_packet(number(5), at(1), true, false);
+    space.on_packet(number(5), at(1), true, EcnCodepoint::NotEct);
     space.on_ack_acknowledged(number(9));
     assert!(space.is_due(at(1)));
     assert_eq!(ranges(&mut space), [(9, 9), (5, 5)]);
@@ -262,7 +262,7 @@ fn ranges_are_capped_and_the_oldest_go() {
     assert!(space.is_duplicate(number(19_999)));
     assert!(!space.is_duplicate(number(19_998)));
     // A packet below all of them, with no room for it.
-    space.on_packet(number(2), at(0), true, false);
+    space.on_packet(number(2), at(0), true, EcnCodepoint::NotEct);
     assert!(space.ranges.len() <= MAX_RANGES);
     assert_eq!(ranges(&mut space).len(), MAX_RANGES_WRITTEN);
 }
@@ -270,7 +270,7 @@ fn ranges_are_capped_and_the_oldest_go() {
 #[test]
 fn the_largest_number_of_all_is_no_trouble() {
     let mut space = received();
-    space.on_packet(PacketNumber::MAX, at(0), true, false);
+    space.on_packet(PacketNumber::MAX, at(0), true, EcnCodepoint::NotEct);
     assert!(space.is_duplicate(PacketNumber::MAX));
     assert_eq!(ranges(&mut space), [(PacketNumber::MAX.get(), PacketNumber::MAX.get())]);
     space.on_ack_acknowledged(PacketNumber::MAX);
@@ -284,7 +284,7 @@ proptest! {
         let mut model = std::collections::BTreeSet::new();
         for value in numbers {
             prop_assert_eq!(space.is_duplicate(number(value)), !model.insert(value));
-            space.on_packet(number(value), at(value), true, false);
+            space.on_packet(number(value), at(value), true, EcnCodepoint::NotEct);
             prop_assert!(space.deadline().is_some());
         }
         let written = write(&mut space, at(0), 4000).map(|(_, ranges, _)| ranges);
@@ -311,7 +311,7 @@ proptest! {
                         space.on_ack_acknowledged(largest);
                     }
                 }
-                _ => space.on_packet(number(value), at(0), what == 2, false),
+                _ => space.on_packet(number(value), at(0), what == 2, EcnCodepoint::NotEct),
             }
             prop_assert!(space.ranges.len() <= MAX_RANGES);
             prop_assert!(space.deadline().is_none() || space.has_unacknowledged());

@@ -269,6 +269,13 @@ impl ConnectionFlow {
         self.receive.grow(window.saturating_add(window / 2));
     }
 
+    /// The same for a stream's window that grew although nothing was read, so that the limit is not raised for another reason:
+    /// a stream that is not read from here on would otherwise use up what the connection permits.
+    pub(super) fn fit_grown_window(&mut self, window: u64) {
+        self.fit_stream_window(window);
+        self.pending_max_data |= self.receive.renew();
+    }
+
     /// A MAX_DATA was lost.
     pub(super) fn on_max_data_lost(&mut self) {
         self.receive.on_update_lost();

@@ -107,6 +107,22 @@ fn a_window_doubles_when_it_holds_up_a_peer_whose_data_is_read() {
     assert_eq!(window.window(), 300, "the maximum holds");
 }
 
+/// Otherwise a stream that is not read any more could use up what the connection permits.
+#[test]
+fn the_connections_limit_rises_with_a_stream_that_grows_while_nothing_is_read() {
+    let mut stream = ReceiveWindow::new(80, 1000);
+    let mut connection = ConnectionFlow::new(ReceiveWindow::new(120, 1000));
+    stream.receive(at(0), 80).unwrap();
+    connection.receive(at(0), 80).unwrap();
+    stream.consume(at(1000), None, 75);
+    connection.give_back(at(1000), 75);
+    connection.pending_max_data = false;
+    stream.on_peer_blocked(80);
+    assert_eq!((stream.window(), stream.limit()), (160, 235));
+    connection.fit_grown_window(stream.window());
+    assert_eq!(connection.pending_max_data(), Some(75 + 240));
+}
+
 #[test]
 fn a_blocked_peer_gets_the_highest_possible_limit() {
     let mut window = ReceiveWindow::new(100, 100);

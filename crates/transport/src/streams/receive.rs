@@ -108,7 +108,7 @@ impl Streams {
             return Ok(());
         };
         if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_mut()) {
-            part.on_peer_blocked(frame.limit.get());
+            part.on_peer_blocked(&mut self.flow, frame.limit.get());
         }
         self.settle(key);
         Ok(())

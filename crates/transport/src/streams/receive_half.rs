@@ -159,9 +159,13 @@ impl ReceiveHalf {
     }
 
     /// The peer reports that it is blocked at `limit`.
-    pub(super) fn on_peer_blocked(&mut self, limit: u64) {
+    pub(super) fn on_peer_blocked(&mut self, connection: &mut ConnectionFlow, limit: u64) {
         if self.needs_limit() {
+            let before = self.window.window();
             self.pending_limit |= self.window.on_peer_blocked(limit);
+            if self.window.window() > before {
+                connection.fit_grown_window(self.window.window());
+            }
         }
     }
 

@@ -11,7 +11,9 @@
 )]
 
 mod checks;
+mod routes;
 mod transfer;
+pub mod versions;
 mod watch;
 
 use std::net::{IpAddr, SocketAddr};
@@ -22,13 +24,15 @@ use clearway_network::{
     Conditions, Datagram, Ecn, Link, LinkConfig, LossRule, Probability, Rebind, Way,
 };
 use clearway_transport::{
-    Arrival, ClientConfig, Connection, ConnectionHandle, Endpoint, EndpointConfig, Event,
-    RandomIds, Received, ResetKey, ServerConfig, TlsClientConfig, TlsServerConfig, TransportConfig,
+    Arrival, ClientConfig, Connection, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig,
+    Event, PreferredAddresses, RandomIds, Received, ResetKey, ServerConfig, SocketIndex,
+    TlsClientConfig, TlsServerConfig, Transmit, TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
+pub use routes::{PREFERRED, Route, SECOND_SOCKET};
 pub use transfer::pattern;
 pub use watch::{Packet, Watch};
 
@@ -67,6 +71,8 @@ pub struct Pair {
     pub sent_elsewhere: Vec<(SocketAddr, usize)>,
     /// The client's addresses, by binding.
     pub bindings: Vec<SocketAddr>,
+    /// Paths besides that of `link`.
+    pub routes: Vec<Route>,
     rebind: Option<Rebind>,
     digest: u64,
     buffer: Vec<u8>,
@@ -75,12 +81,15 @@ pub struct Pair {
 pub struct Tls {
     roots: RootCertStore,
     server: Arc<TlsServerConfig>,
+    /// What the client offers; the server has the first of them.
+    protocols: Vec<Vec<u8>>,
 }
 
 impl Tls {
     /// A client configuration without a session to resume.
     fn client(&self) -> Arc<TlsClientConfig> {
-        Arc::new(TlsClientConfig::with_roots(self.roots.clone(), &[b"test"]).unwrap())
+        let protocols: Vec<&[u8]> = self.protocols.iter().map(Vec::as_slice).collect();
+        Arc::new(TlsClientConfig::with_roots(self.roots.clone(), &protocols).unwrap())
     }
 }
 
@@ -94,13 +103,23 @@ pub fn tls_for(names: Vec<String>) -> Tls {
     roots.add(certificate.clone()).unwrap();
     let chain = vec![certificate];
     let server = TlsServerConfig::with_certificate(chain, key.into(), &[b"test"]).unwrap();
-    Tls { roots, server: Arc::new(server) }
+    Tls { roots, server: Arc::new(server), protocols: vec![b"test".to_vec()] }
 }
 
 /// TLS with a small certificate, the same for all tests of a file.
 pub fn tls() -> &'static Tls {
     static TLS: OnceLock<Tls> = OnceLock::new();
     TLS.get_or_init(|| tls_for(vec!["localhost".into()]))
+}
+
+/// TLS whose ClientHello needs two datagrams, like one with post-quantum keys.
+pub fn long_hello_tls() -> &'static Tls {
+    static TLS: OnceLock<Tls> = OnceLock::new();
+    TLS.get_or_init(|| {
+        let mut tls = tls_for(vec!["localhost".into()]);
+        tls.protocols.extend((0..5).map(|number| vec![b'a' + number; 250]));
+        tls
+    })
 }
 
 /// TLS with a certificate of more than 4 kB: more than three times a client's first datagram.
@@ -113,11 +132,13 @@ pub fn large_tls() -> &'static Tls {
     })
 }
 
-/// A configuration without timers of its own: only outstanding packets keep a timer running.
+/// A configuration without timers of its own: only outstanding packets keep a timer running. Datagrams have one size, so
+/// that packets can be counted.
 pub fn quiet() -> TransportConfig {
     TransportConfig::builder()
         .max_idle_timeout(None)
         .handshake_timeout(Duration::from_secs(36_000))
+        .discover_path_mtu(false)
         .build()
         .unwrap()
 }
@@ -151,6 +172,7 @@ impl Pair {
             transport: Arc::new(server),
             retry_token_lifetime: Duration::from_secs(15),
             new_token_lifetime: Duration::from_secs(3600),
+            preferred_addresses: PreferredAddresses::default(),
         });
         let client_config =
             ClientConfig { sessions: tls.client(), transport: Arc::new(client), token: Vec::new() };
@@ -180,6 +202,7 @@ impl Pair {
             before_validation: (0, 0),
             sent_elsewhere: Vec::new(),
             bindings: vec![address(CLIENT)],
+            routes: Vec::new(),
             digest: 0,
             buffer: vec![0; 65_536],
         }
@@ -241,7 +264,7 @@ impl Pair {
             self.client.transmitted(handle, now);
             let size = transmit.segment_size.unwrap_or(transmit.size);
             for datagram in buffer[..transmit.size].chunks(size) {
-                self.submit(Way::ToServer, 0, datagram.to_vec());
+                self.submit_to_server(&transmit, datagram);
             }
         }
         for handle in self.accepted.clone() {
@@ -249,18 +272,26 @@ impl Pair {
                 self.server.transmitted(handle, now);
                 let size = transmit.segment_size.unwrap_or(transmit.size);
                 for datagram in buffer[..transmit.size].chunks(size) {
-                    self.submit_to_client(transmit.destination, datagram);
+                    self.submit_to_client(&transmit, datagram);
                 }
             }
         }
         self.buffer = buffer;
         while let Some((transmit, reply)) = self.server.next_reply() {
-            self.submit_to_client(transmit.destination, &reply);
+            self.submit_to_client(&transmit, &reply);
         }
         while self.client.next_reply().is_some() {}
     }
 
-    fn submit_to_client(&mut self, destination: SocketAddr, datagram: &[u8]) {
+    fn submit_to_client(&mut self, transmit: &Transmit, datagram: &[u8]) {
+        let (destination, ecn) = (transmit.destination, transmit.ecn);
+        if self.submit_to_route(Way::ToClient, transmit, datagram) {
+            return;
+        }
+        if transmit.socket != SocketIndex::default() {
+            self.sent_elsewhere.push((destination, datagram.len()));
+            return;
+        }
         let Some(binding) = self.bindings.iter().position(|address| *address == destination) else {
             self.sent_elsewhere.push((destination, datagram.len()));
             return;
@@ -270,16 +301,16 @@ impl Pair {
             let (received, sent) = self.before_validation;
             assert!(sent <= 3 * received, "{sent} bytes sent for {received} received");
         }
-        self.submit(Way::ToClient, binding as u64, datagram.to_vec());
+        self.submit(Way::ToClient, binding as u64, datagram.to_vec(), ecn);
     }
 
-    fn submit(&mut self, way: Way, binding: u64, mut payload: Vec<u8>) {
+    fn submit(&mut self, way: Way, binding: u64, mut payload: Vec<u8>, ecn: EcnCodepoint) {
         self.note_digest(way, payload.len());
         let now = self.now;
         if self.filter.as_mut().is_some_and(|filter| !filter(now, way, &mut payload)) {
             return;
         }
-        let datagram = Datagram { payload, ecn: Ecn::NotEct, flow: 0 };
+        let datagram = Datagram { payload, ecn: Ecn::from_bits(ecn.bits()), flow: 0 };
         match way {
             Way::ToServer => self.link.submit(now, way, datagram),
             Way::ToClient => self.link.submit_to_client(now, binding, datagram),
@@ -298,7 +329,23 @@ impl Pair {
 
     /// Delivers a datagram to an end, as if it had come through the network.
     pub fn deliver(&mut self, way: Way, from: SocketAddr, payload: &mut [u8]) {
-        let arrival = Arrival { remote: from, local_ip: None };
+        self.deliver_marked(way, from, EcnCodepoint::NotEct, payload);
+    }
+
+    fn deliver_marked(
+        &mut self,
+        way: Way,
+        from: SocketAddr,
+        ecn: EcnCodepoint,
+        payload: &mut [u8],
+    ) {
+        // The client knows its own address, as long as no NAT changes it.
+        let local_ip = (way == Way::ToClient).then(|| self.bindings[0].ip());
+        let socket = SocketIndex::default();
+        self.deliver_at(way, Arrival { remote: from, socket, local_ip, ecn }, payload);
+    }
+
+    fn deliver_at(&mut self, way: Way, arrival: Arrival, payload: &mut [u8]) {
         let endpoint = match way {
             Way::ToServer => {
                 if self.is_address_unvalidated() {
@@ -342,7 +389,11 @@ impl Pair {
 
     /// The next moment at which anything happens.
     fn next_moment(&self) -> Option<Timestamp> {
-        self.connections().filter_map(Connection::deadline).chain(self.link.deadline()).min()
+        self.connections()
+            .filter_map(Connection::deadline)
+            .chain(self.link.deadline())
+            .chain(self.next_on_routes())
+            .min()
     }
 
     /// Runs the expired timers of both ends.
@@ -387,8 +438,10 @@ impl Pair {
                 Way::ToServer => self.address_of(delivery.binding),
                 Way::ToClient => address(SERVER),
             };
-            self.deliver(delivery.way, from, &mut delivery.datagram.payload);
+            let ecn = EcnCodepoint::from_bits(delivery.datagram.ecn.bits());
+            self.deliver_marked(delivery.way, from, ecn, &mut delivery.datagram.payload);
         }
+        self.deliver_from_routes();
         self.run_timers();
         self.collect();
         true

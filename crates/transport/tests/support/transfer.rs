@@ -21,6 +21,31 @@ impl Pair {
     /// returns how long it took.
     pub fn download(&mut self, size: usize, limit: Duration) -> Option<Duration> {
         self.establish();
+        self.download_more(size, limit)
+    }
+
+    /// As [`download`](Self::download), on a connection that is established.
+    pub fn download_more(&mut self, size: usize, limit: Duration) -> Option<Duration> {
+        self.download_and(size, limit, |_| {})
+    }
+
+    /// As [`download`](Self::download), with something to do at every moment.
+    pub fn download_while(
+        &mut self,
+        size: usize,
+        limit: Duration,
+        act: impl FnMut(&mut Self),
+    ) -> Option<Duration> {
+        self.establish();
+        self.download_and(size, limit, act)
+    }
+
+    fn download_and(
+        &mut self,
+        size: usize,
+        limit: Duration,
+        mut act: impl FnMut(&mut Self),
+    ) -> Option<Duration> {
         let start = self.now;
         let stream = self.client().open(Direction::Bidirectional).unwrap();
         self.client().write_slice(stream, b"give").unwrap();
@@ -30,6 +55,7 @@ impl Pair {
         let mut received = Vec::with_capacity(size);
         let mut accepted: Option<StreamId> = None;
         let done = self.run_until(limit, |pair| {
+            act(pair);
             accepted = accepted.or_else(|| pair.server().accept(Direction::Bidirectional));
             if let Some(stream) = accepted {
                 pair.write_rest(stream, &mut rest);

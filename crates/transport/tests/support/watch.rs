@@ -7,7 +7,7 @@ use clearway_transport::{
     DropReason, Observation, Observer, PacketObservation, Side, TimerChange, TimerKind,
 };
 use clearway_units::Timestamp;
-use clearway_wire::{Frame, PacketType, Reader};
+use clearway_wire::{Frame, PacketType, Reader, Version};
 
 /// A packet that an end sent or received.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct Packet {
     pub key_phase: bool,
     pub size: usize,
     pub is_probe: bool,
-    /// The types of its frames in order, without PADDING.
+    /// The types of its frames in order, without PADDING. ACK frames have one type, with ECN counts or without.
     pub frames: Vec<u64>,
 }
 
@@ -38,6 +38,7 @@ struct Records {
     packets: Vec<Packet>,
     keeps_no_packets: bool,
     drops: Vec<(Side, DropReason)>,
+    chosen: Vec<(Side, Option<Version>)>,
     lowest_window: Option<u64>,
     /// All timers that were ever set, with the deadline of those that are set now.
     timers: HashMap<(Side, TimerKind), Option<Timestamp>>,
@@ -82,6 +83,13 @@ impl Watch {
         let received =
             records.packets.iter().filter(|packet| !packet.is_sent && packet.side == side);
         received.cloned().collect()
+    }
+
+    /// The versions that `side` chose, one after the other.
+    pub fn chosen(&self, side: Side) -> Vec<Option<Version>> {
+        let records = self.records();
+        let own = records.chosen.iter().filter(|(of, _)| *of == side);
+        own.map(|(_, version)| *version).collect()
     }
 
     pub fn drops(&self, side: Side, reason: DropReason) -> usize {
@@ -149,6 +157,7 @@ impl Observer for EndObserver {
                 };
                 records.timers.insert((*side, *timer), at);
             }
+            Observation::VersionInformation { chosen, .. } => records.chosen.push((*side, *chosen)),
             Observation::PacketDropped { reason, .. } => records.drops.push((*side, *reason)),
             Observation::Metrics(metrics) if side.is_server() => {
                 let window = metrics.congestion.window;
@@ -164,8 +173,10 @@ fn note(at: Timestamp, side: Side, is_sent: bool, packet: &PacketObservation<'_>
     let mut frames = Vec::new();
     let mut reader = Reader::new(packet.payload);
     while let Ok(frame) = Frame::decode(&mut reader) {
-        if !matches!(frame, Frame::Padding(_)) {
-            frames.push(frame.frame_type());
+        match frame {
+            Frame::Padding(_) => {}
+            Frame::Ack(_) => frames.push(ACK),
+            _ => frames.push(frame.frame_type()),
         }
     }
     Packet {

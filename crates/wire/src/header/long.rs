@@ -1,12 +1,13 @@
+use super::long_type::LongType;
 use super::{FIXED_BIT, LONG_FORM};
 use crate::{ConnectionId, EncodeError, LongPacketType, PacketNumber, VarInt, Version, Writer};
 
-/// The header of an Initial, 0-RTT or Handshake packet to be written (RFC 9000 §17.2).
+/// The header of an Initial, 0-RTT or Handshake packet to be written (RFC 9000 §17.2, RFC 9369 §3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LongHeader<'a> {
     /// The packet type.
     pub packet_type: LongPacketType,
-    /// The version; only version 1 can be written.
+    /// The version, one of [`Version::KNOWN`].
     pub version: Version,
     /// The destination connection ID.
     pub destination: ConnectionId,
@@ -56,18 +57,11 @@ impl LongHeader<'_> {
         packet_number: PacketNumber,
         packet_number_len: usize,
     ) -> Result<LongHeaderOffsets, EncodeError> {
-        if self.version != Version::V1 {
-            return Err(EncodeError);
-        }
+        let type_bits = LongType::Frames(self.packet_type).bits(self.version).ok_or(EncodeError)?;
         let length_bits = packet_number_len_bits(packet_number_len)?;
         let payload = self.encoded_len(packet_number_len);
         writer.require(payload)?;
-        let packet_type: u8 = match self.packet_type {
-            LongPacketType::Initial => 0,
-            LongPacketType::ZeroRtt => 1,
-            LongPacketType::Handshake => 2,
-        };
-        writer.u8(LONG_FORM | FIXED_BIT | packet_type << 4 | length_bits)?;
+        writer.u8(LONG_FORM | FIXED_BIT | type_bits | length_bits)?;
         writer.bytes(&self.version.0.to_be_bytes())?;
         self.destination.encode(writer)?;
         self.source.encode(writer)?;

@@ -36,6 +36,27 @@ fn server_initial_of_the_rfc() {
     assert_eq!(writer.filled(), hex("c1000000010008f067a5502a4262b50040750001"));
 }
 
+/// RFC 9369 §A.2 and §A.3.
+#[test]
+fn initials_of_version_2() {
+    let (id, empty) = (|text| ConnectionId::new(&hex(text)).unwrap(), ConnectionId::default());
+    let write = |destination, source, number, number_len, length| {
+        let packet_type = LongPacketType::Initial;
+        let version = Version::V2;
+        let header = LongHeader { packet_type, version, destination, source, token: &[] };
+        let mut buffer = [0; 100];
+        let mut writer = Writer::new(&mut buffer);
+        let number = PacketNumber::new(number).unwrap();
+        let offsets = header.encode(&mut writer, number, number_len).unwrap();
+        set_length(writer.filled_mut(), offsets.length, length).unwrap();
+        writer.filled().to_vec()
+    };
+    let client = write(id("8394c8f03e515708"), empty, 2, 4, 1182);
+    assert_eq!(client, hex("d36b3343cf088394c8f03e5157080000449e00000002"));
+    let server = write(empty, id("f067a5502a4262b5"), 1, 2, 117);
+    assert_eq!(server, hex("d16b3343cf0008f067a5502a4262b50040750001"));
+}
+
 fn handshake() -> LongHeader<'static> {
     LongHeader {
         packet_type: LongPacketType::Handshake,
@@ -56,6 +77,14 @@ fn only_an_initial_has_a_token() {
     let header = LongHeader { packet_type: LongPacketType::ZeroRtt, ..handshake() };
     header.encode(&mut writer, PacketNumber::ZERO, 1).unwrap();
     assert_eq!(writer.filled(), hex("d0 00000001 00 00 0000 00"));
+    for (packet_type, first_byte) in
+        [(LongPacketType::ZeroRtt, "e0"), (LongPacketType::Handshake, "f0")]
+    {
+        let header = LongHeader { packet_type, version: Version::V2, ..handshake() };
+        let mut writer = Writer::new(&mut buffer);
+        header.encode(&mut writer, PacketNumber::ZERO, 1).unwrap();
+        assert_eq!(writer.filled(), hex(&format!("{first_byte} 6b3343cf 00 00 0000 00")));
+    }
 }
 
 #[test]

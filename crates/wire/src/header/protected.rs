@@ -1,3 +1,4 @@
+use super::long_type::LongType;
 use super::{Invariant, Retry, VersionNegotiation, has_fixed_bit, spin_bit};
 use crate::{ConnectionId, DecodeError, LongPacketType, PacketType, Reader, VarInt, Version};
 
@@ -6,8 +7,8 @@ use crate::{ConnectionId, DecodeError, LongPacketType, PacketType, Reader, VarIn
 pub struct ProtectedHeader<'a> {
     /// The first byte; its low bits are protected.
     pub first_byte: u8,
-    /// Whether the fixed bit is set. If it is not, a version 1 packet must be discarded unless
-    /// greasing the bit was negotiated (RFC 9287).
+    /// Whether the fixed bit is set. If it is not, the packet must be discarded, unless its receiver has sent
+    /// grease_quic_bit (RFC 9287).
     pub fixed_bit: bool,
     /// The length of the packet in bytes. The next packet of the datagram begins after it; only Initial,
     /// 0-RTT and Handshake packets can be followed by another.
@@ -65,7 +66,7 @@ impl<'a> ProtectedHeader<'a> {
     ///
     /// # Errors
     /// The packet is truncated (its Length field is checked against the available bytes), has a
-    /// connection ID longer than 20 bytes in version 1, or is a malformed Retry or Version
+    /// connection ID longer than 20 bytes in a known version, or is a malformed Retry or Version
     /// Negotiation. Discard such a packet, together with the rest of the datagram.
     pub fn decode(datagram: &'a [u8], short_connection_id_len: usize) -> Result<Self, DecodeError> {
         let first_byte = Reader::new(datagram).u8("Header Form")?;
@@ -88,18 +89,20 @@ impl<'a> ProtectedHeader<'a> {
                     let packet = VersionNegotiation::decode(destination, source, version_specific)?;
                     (datagram.len(), HeaderKind::VersionNegotiation(packet))
                 }
-                Version::V1 => decode_long(
-                    datagram,
-                    first_byte,
-                    version,
-                    ConnectionId::new(destination)?,
-                    ConnectionId::new(source)?,
-                    version_specific,
-                )?,
-                _ => {
-                    let kind = HeaderKind::UnknownVersion { version, destination, source };
-                    (datagram.len(), kind)
-                }
+                _ => match LongType::of(first_byte, version) {
+                    Some(long_type) => decode_long(
+                        datagram,
+                        long_type,
+                        version,
+                        ConnectionId::new(destination)?,
+                        ConnectionId::new(source)?,
+                        version_specific,
+                    )?,
+                    None => {
+                        let kind = HeaderKind::UnknownVersion { version, destination, source };
+                        (datagram.len(), kind)
+                    }
+                },
             },
         };
         Ok(Self { first_byte, fixed_bit: has_fixed_bit(first_byte), packet_len, kind })
@@ -133,21 +136,23 @@ impl<'a> ProtectedHeader<'a> {
 
 fn decode_long<'a>(
     datagram: &'a [u8],
-    first_byte: u8,
+    long_type: LongType,
     version: Version,
     destination: ConnectionId,
     source: ConnectionId,
     version_specific: &'a [u8],
 ) -> Result<(usize, HeaderKind<'a>), DecodeError> {
     let mut reader = Reader::new(version_specific);
-    let (packet_type, token) = match (first_byte >> 4) & 0x03 {
-        0 => (LongPacketType::Initial, reader.length_prefixed("Token")?),
-        1 => (LongPacketType::ZeroRtt, Default::default()),
-        2 => (LongPacketType::Handshake, Default::default()),
-        _ => {
+    let packet_type = match long_type {
+        LongType::Frames(packet_type) => packet_type,
+        LongType::Retry => {
             let retry = Retry::decode(datagram, version, destination, source, version_specific)?;
             return Ok((datagram.len(), HeaderKind::Retry(retry)));
         }
+    };
+    let token = match packet_type {
+        LongPacketType::Initial => reader.length_prefixed("Token")?,
+        LongPacketType::ZeroRtt | LongPacketType::Handshake => Default::default(),
     };
     let length = VarInt::decode(&mut reader, "Length")?;
     let packet_number_offset = datagram.len().saturating_sub(reader.remaining());

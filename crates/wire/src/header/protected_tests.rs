@@ -68,6 +68,35 @@ fn retry_of_the_rfc() {
     assert_eq!(retry.without_tag, &datagram[..20]);
 }
 
+/// RFC 9369 §A.2 to §A.4.
+#[test]
+fn packets_of_version_2() {
+    let mut datagram = hex("d76b3343cf088394c8f03e5157080000449ea0c95e82");
+    datagram.resize(1200, 0x77);
+    let header = ProtectedHeader::decode(&datagram, 8).unwrap();
+    let kind = HeaderKind::Long {
+        packet_type: LongPacketType::Initial,
+        version: Version::V2,
+        destination: id("8394c8f03e515708"),
+        source: ConnectionId::default(),
+        token: &[],
+        packet_number_offset: 18,
+    };
+    assert_eq!((header.kind, header.packet_len), (kind, 1200));
+
+    let datagram = hex("cf6b3343cf0008f067a5502a4262b574 6f6b656ec8646ce8bfe33952d9555436
+         65dcc7b6");
+    let header = ProtectedHeader::decode(&datagram, 0).unwrap();
+    let HeaderKind::Retry(retry) = header.kind else { panic!("{header:?}") };
+    assert_eq!((retry.version, retry.token), (Version::V2, &b"token"[..]));
+    assert_eq!(retry.integrity_tag.to_vec(), hex("c8646ce8bfe33952d955543665dcc7b6"));
+    for (first_byte, packet_type) in [("e0", PacketType::ZeroRtt), ("f0", PacketType::Handshake)] {
+        let datagram = hex(&format!("{first_byte} 6b3343cf 00 00 01 77"));
+        let header = ProtectedHeader::decode(&datagram, 0).unwrap();
+        assert_eq!(header.packet_type(), Some((packet_type, 8)));
+    }
+}
+
 /// RFC 9001 §A.5.
 #[test]
 fn short_header_packet_of_the_rfc() {
@@ -140,6 +169,7 @@ proptest! {
     #[test]
     fn long_round_trip(
         packet_type in long_packet_type(),
+        is_version_2: bool,
         destination in connection_id(),
         source in connection_id(),
         mut token in bytes(100),
@@ -150,7 +180,7 @@ proptest! {
         if packet_type != LongPacketType::Initial {
             token.clear();
         }
-        let version = Version::V1;
+        let version = if is_version_2 { Version::V2 } else { Version::V1 };
         let header = LongHeader { packet_type, version, destination, source, token: &token };
         let length = header.encoded_len(packet_number_len);
         for space in 0..length {
@@ -190,9 +220,10 @@ proptest! {
     fn any_bytes(datagram in bytes(300), version in 0_u8..3, short_len in 0_usize..25) {
         let mut datagram = datagram;
         for round in 0..2 {
-            // Once unchanged, once with version 0 to 2, so that more of the header is decoded.
+            // Once unchanged, once with a version that has a meaning, so that more of the header is decoded.
             if round == 1 && datagram.len() > 5 {
-                datagram[1..5].copy_from_slice(&[0, 0, 0, version]);
+                let version = [Version::NEGOTIATION, Version::V1, Version::V2][usize::from(version)];
+                datagram[1..5].copy_from_slice(&version.0.to_be_bytes());
             }
             if let Ok(header) = ProtectedHeader::decode(&datagram, short_len) {
                 prop_assert!(header.packet_len > 0 && header.packet_len <= datagram.len());

@@ -1,3 +1,4 @@
+use super::long_type::LongType;
 use super::{FIXED_BIT, LONG_FORM};
 use crate::{ConnectionId, DecodeError, EncodeError, Version, Writer};
 
@@ -51,7 +52,7 @@ impl<'a> Retry<'a> {
     /// first byte that have no meaning; they can have any value.
     ///
     /// # Errors
-    /// The packet does not fit with its tag, or `token` is empty. Nothing was written.
+    /// The packet does not fit with its tag, `token` is empty, or the version is not known. Nothing was written.
     pub fn encode_without_tag(
         writer: &mut Writer<'_>,
         unused: u8,
@@ -63,6 +64,7 @@ impl<'a> Retry<'a> {
         if token.is_empty() {
             return Err(EncodeError);
         }
+        let type_bits = LongType::Retry.bits(version).ok_or(EncodeError)?;
         // First byte, version and two length bytes.
         let needed = 7_usize
             .saturating_add(destination.len())
@@ -70,7 +72,7 @@ impl<'a> Retry<'a> {
             .saturating_add(token.len())
             .saturating_add(Self::INTEGRITY_TAG_LEN);
         writer.require(needed)?;
-        writer.u8(LONG_FORM | FIXED_BIT | 0x30 | unused & 0x0f)?;
+        writer.u8(LONG_FORM | FIXED_BIT | type_bits | unused & 0x0f)?;
         writer.bytes(&version.0.to_be_bytes())?;
         destination.encode(writer)?;
         source.encode(writer)?;

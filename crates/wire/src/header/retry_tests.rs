@@ -22,6 +22,21 @@ fn retry_of_the_rfc() {
     assert_eq!(pseudo_packet, hex(expected));
 }
 
+/// RFC 9369 §A.4.
+#[test]
+fn retry_of_version_2() {
+    let mut buffer = [0; 36];
+    let mut writer = Writer::new(&mut buffer);
+    let source = ConnectionId::new(&hex("f067a5502a4262b5")).unwrap();
+    let destination = ConnectionId::default();
+    let encode = Retry::encode_without_tag;
+    encode(&mut writer, 0x0f, Version::V2, destination, source, b"token").unwrap();
+    assert_eq!(writer.filled(), hex("cf6b3343cf0008f067a5502a4262b5746f6b656e"));
+    let mut writer = Writer::new(&mut buffer);
+    let unknown = encode(&mut writer, 0, Version(2), destination, source, b"token");
+    assert_eq!((unknown, writer.written()), (Err(EncodeError), 0));
+}
+
 #[test]
 fn an_empty_token() {
     let datagram = [hex("f0 00000001 00 00").as_slice(), &[0; 16]].concat();

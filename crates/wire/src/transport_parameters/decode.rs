@@ -1,6 +1,6 @@
 use core::ops::RangeInclusive;
 
-use super::{PreferredAddress, TransportParameters};
+use super::{PreferredAddress, TransportParameters, VersionInformation};
 use crate::{ConnectionId, DecodeError, Initiator, Reader, ResetToken, VarInt};
 
 type P = TransportParameters;
@@ -8,7 +8,7 @@ type P = TransportParameters;
 pub(super) fn decode(bytes: &[u8], from: Initiator) -> Result<P, DecodeError> {
     let mut parameters = P::default();
     let mut reader = Reader::new(bytes);
-    // The identifiers that this crate knows are all below 64: one bit for each that has appeared.
+    // One bit for each known identifier that has appeared.
     let mut seen = 0_u64;
     while !reader.is_empty() {
         let id = VarInt::decode(&mut reader, "Transport Parameter ID")?.get();
@@ -17,13 +17,13 @@ pub(super) fn decode(bytes: &[u8], from: Initiator) -> Result<P, DecodeError> {
             return Err(DecodeError::invalid(name(id), "comes from a client"));
         }
         if is_known(id) {
-            let bit = 1_u64.checked_shl(id as u32).unwrap_or(0);
+            let bit = 1_u64.checked_shl(position(id)).unwrap_or(0);
             if seen & bit != 0 {
                 return Err(DecodeError::DuplicateParameter { id });
             }
             seen |= bit;
             let mut value = Reader::new(value);
-            decode_value(&mut parameters, id, &mut value)?;
+            decode_value(&mut parameters, id, &mut value, from)?;
             if !value.is_empty() {
                 return Err(DecodeError::invalid(name(id), "is longer than its value"));
             }
@@ -40,7 +40,12 @@ pub(super) fn decode(bytes: &[u8], from: Initiator) -> Result<P, DecodeError> {
 }
 
 /// Reads the value of a parameter that [`is_known`].
-fn decode_value(parameters: &mut P, id: u64, value: &mut Reader<'_>) -> Result<(), DecodeError> {
+fn decode_value(
+    parameters: &mut P,
+    id: u64,
+    value: &mut Reader<'_>,
+    from: Initiator,
+) -> Result<(), DecodeError> {
     if let Some((integer, allowed)) = integer(parameters, id) {
         *integer = VarInt::decode(value, name(id))?;
         let out_of_range = DecodeError::invalid(name(id), "is out of the range of RFC 9000 §18.2");
@@ -54,6 +59,10 @@ fn decode_value(parameters: &mut P, id: u64, value: &mut Reader<'_>) -> Result<(
             parameters.preferred_address = Some(PreferredAddress::decode(value)?);
         }
         P::DISABLE_ACTIVE_MIGRATION => parameters.disable_active_migration = true,
+        P::VERSION_INFORMATION => {
+            parameters.version_information = Some(VersionInformation::decode(value, from)?);
+        }
+        P::GREASE_QUIC_BIT => parameters.grease_quic_bit = true,
         _ => {
             let too_long = DecodeError::invalid(name(id), "is longer than 20 bytes");
             let connection_id = ConnectionId::new(value.take_rest()).map_err(|_| too_long)?;
@@ -102,7 +111,15 @@ fn connection_id_field(parameters: &mut P, id: u64) -> Option<&mut Option<Connec
 }
 
 const fn is_known(id: u64) -> bool {
-    id <= P::RETRY_SOURCE_CONNECTION_ID || id == P::MAX_DATAGRAM_FRAME_SIZE
+    id <= P::VERSION_INFORMATION || matches!(id, P::MAX_DATAGRAM_FRAME_SIZE | P::GREASE_QUIC_BIT)
+}
+
+/// A number below 64 for each parameter that [`is_known`]: the identifier itself where that is below 64.
+const fn position(id: u64) -> u32 {
+    match id {
+        P::GREASE_QUIC_BIT => 63,
+        id => id as u32,
+    }
 }
 
 const fn is_server_only(id: u64) -> bool {
@@ -135,7 +152,9 @@ const fn name(id: u64) -> &'static str {
         P::ACTIVE_CONNECTION_ID_LIMIT => "active_connection_id_limit",
         P::INITIAL_SOURCE_CONNECTION_ID => "initial_source_connection_id",
         P::RETRY_SOURCE_CONNECTION_ID => "retry_source_connection_id",
+        P::VERSION_INFORMATION => "version_information",
         P::MAX_DATAGRAM_FRAME_SIZE => "max_datagram_frame_size",
+        P::GREASE_QUIC_BIT => "grease_quic_bit",
         _ => "unknown transport parameter",
     }
 }

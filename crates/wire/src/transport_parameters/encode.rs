@@ -19,6 +19,12 @@ pub(super) fn encode(parameters: &P, output: &mut Vec<u8>, grease: Option<(VarIn
             append(output, P::PREFERRED_ADDRESS, writer.filled());
         }
     }
+    if let Some(information) = &parameters.version_information {
+        append(output, P::VERSION_INFORMATION, &information.encoded());
+    }
+    if parameters.grease_quic_bit {
+        append(output, P::GREASE_QUIC_BIT, &[]);
+    }
     if let Some((id, value)) = grease {
         append(output, id.get(), value);
     }

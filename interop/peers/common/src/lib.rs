@@ -3,10 +3,14 @@
 
 #![forbid(unsafe_code)]
 
+mod handshakes;
+mod interop;
 mod options;
 mod resource;
 mod sink;
 
+pub use handshakes::{HANDSHAKE_TIMEOUT, HandshakesOptions, HandshakesSummary};
+pub use interop::{HQ, Interop, InteropClient, InteropServer, UNSUPPORTED, hq_path};
 pub use options::{ClientOptions, PARALLEL, ServerOptions};
 pub use resource::{Resource, zero_length};
 pub use sink::{Sink, Summary};

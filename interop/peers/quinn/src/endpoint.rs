@@ -34,7 +34,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn transport(&self, side: &str) -> Result<Arc<TransportConfig>> {
+    pub fn transport(&self, side: &str) -> Result<Arc<TransportConfig>> {
         let mut transport = TransportConfig::default();
         transport
             .stream_receive_window(STREAM_WINDOW.into())
@@ -76,7 +76,21 @@ where
     F: Fn(Connection) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Result<()>> + Send + 'static,
 {
-    let config = ServerConfig::with_crypto(tls);
+    serve_with(settings, address, retry, ServerConfig::with_crypto(tls), each).await
+}
+
+/// As [`serve`], with more settings than those of TLS.
+pub async fn serve_with<F, Fut>(
+    settings: &Settings,
+    address: SocketAddr,
+    retry: bool,
+    config: ServerConfig,
+    each: F,
+) -> Result<()>
+where
+    F: Fn(Connection) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Result<()>> + Send + 'static,
+{
     let endpoint = settings.endpoint(address, Some(config.clone()))?;
     println!("listening {}", endpoint.local_addr()?);
     let mut terminate = signal(SignalKind::terminate())?;
@@ -114,6 +128,13 @@ where
     Ok(())
 }
 
+/// An endpoint of a client of the server at `address`.
+pub fn client(settings: &Settings, address: SocketAddr) -> Result<Endpoint> {
+    let local: SocketAddr =
+        if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0; 16], 0).into() };
+    settings.endpoint(local, None)
+}
+
 /// Connects to `name` at `address`.
 pub async fn connect(
     settings: &Settings,
@@ -121,9 +142,7 @@ pub async fn connect(
     name: &str,
     tls: Arc<QuicClientConfig>,
 ) -> Result<(Endpoint, Connection)> {
-    let local: SocketAddr =
-        if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0; 16], 0).into() };
-    let endpoint = settings.endpoint(local, None)?;
+    let endpoint = client(settings, address)?;
     let mut config = ClientConfig::new(tls);
     config.transport_config(settings.transport("client")?);
     let connection = endpoint.connect_with(config, address, name)?.await?;

@@ -35,7 +35,7 @@ pub async fn serve(options: &ServerOptions, mtu: Option<u16>) -> Result<()> {
     .await
 }
 
-async fn serve_connection(connection: Connection, root: Arc<Path>) -> Result<()> {
+pub async fn serve_connection(connection: Connection, root: Arc<Path>) -> Result<()> {
     let mut http = h3::server::Connection::new(h3_quinn::Connection::new(connection)).await?;
     loop {
         match http.accept().await {

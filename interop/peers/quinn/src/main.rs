@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 mod endpoint;
+mod handshakes;
 mod http3;
+mod interop;
 mod raw;
 mod tls;
 
@@ -11,7 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use peer_common::{ClientOptions, ServerOptions};
+use peer_common::{ClientOptions, HandshakesOptions, ServerOptions, UNSUPPORTED};
 
 #[derive(Parser)]
 #[command(about)]
@@ -29,6 +31,12 @@ enum Command {
     Server(ServerOptions),
     /// Download over HTTP/3.
     Client(ClientOptions),
+    /// Make handshakes with X25519MLKEM768, and print how long each took.
+    Handshakes(HandshakesOptions),
+    /// Serve as `server` does, with X25519MLKEM768.
+    HandshakesServer(ServerOptions),
+    /// Do what the public interop runner's variables in the environment ask for.
+    Interop,
     /// Read an 8-byte big-endian length from each stream, and send that many bytes (ALPN "perf").
     RawServer(raw::ServerOptions),
     /// Request bytes on raw streams (ALPN "perf") and count them.
@@ -39,6 +47,7 @@ enum Command {
 async fn main() -> ExitCode {
     match run(Arguments::parse()).await {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<interop::Unsupported>() => ExitCode::from(UNSUPPORTED),
         Err(error) => {
             eprintln!("quinn: {error:#}");
             ExitCode::FAILURE
@@ -50,6 +59,9 @@ async fn run(Arguments { command, mtu }: Arguments) -> Result<()> {
     match command {
         Command::Server(options) => http3::serve(&options, mtu).await,
         Command::Client(options) => http3::download(options, mtu).await,
+        Command::Handshakes(options) => handshakes::make(&options, mtu).await,
+        Command::HandshakesServer(options) => handshakes::serve(&options, mtu).await,
+        Command::Interop => interop::run().await,
         Command::RawServer(options) => raw::serve(&options, mtu).await,
         Command::RawClient(options) => raw::download(&options, mtu).await,
     }

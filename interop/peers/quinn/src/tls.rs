@@ -13,9 +13,19 @@ use rustls::{
 
 /// The server's TLS configuration: one certificate, one protocol.
 pub fn server(cert: &Path, key: &Path, alpn: &[u8]) -> Result<Arc<QuicServerConfig>> {
+    server_with(provider(), cert, key, alpn)
+}
+
+/// As [`server`], with another provider.
+pub fn server_with(
+    provider: Arc<CryptoProvider>,
+    cert: &Path,
+    key: &Path,
+    alpn: &[u8],
+) -> Result<Arc<QuicServerConfig>> {
     let key =
         PrivateKeyDer::from_pem_file(key).with_context(|| format!("reading {}", key.display()))?;
-    let mut config = ServerConfig::builder_with_provider(provider())
+    let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
         .with_single_cert(certificates(cert)?, key)?;
@@ -25,7 +35,15 @@ pub fn server(cert: &Path, key: &Path, alpn: &[u8]) -> Result<Arc<QuicServerConf
 
 /// The client's TLS configuration: trusts the certificates in `ca`, or any certificate without it.
 pub fn client(ca: Option<&Path>, alpn: &[u8]) -> Result<Arc<QuicClientConfig>> {
-    let provider = provider();
+    Ok(Arc::new(client_with(provider(), ca, alpn)?.try_into()?))
+}
+
+/// As [`client`], with another provider.
+pub fn client_with(
+    provider: Arc<CryptoProvider>,
+    ca: Option<&Path>,
+    alpn: &[u8],
+) -> Result<ClientConfig> {
     let algorithms = provider.signature_verification_algorithms;
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?;
@@ -40,7 +58,14 @@ pub fn client(ca: Option<&Path>, alpn: &[u8]) -> Result<Arc<QuicClientConfig>> {
     };
     let mut config = builder.with_no_client_auth();
     config.alpn_protocols = vec![alpn.to_vec()];
-    Ok(Arc::new(config.try_into()?))
+    Ok(config)
+}
+
+/// As [`provider`], and the key exchange is X25519MLKEM768.
+pub fn post_quantum_provider() -> Arc<CryptoProvider> {
+    let mut provider = (*provider()).clone();
+    provider.kx_groups = vec![aws_lc_rs::kx_group::X25519MLKEM768, aws_lc_rs::kx_group::X25519];
+    Arc::new(provider)
 }
 
 /// Prefers AES-128-GCM, which is the fastest for the benchmarks, and is the cipher suite that RFC 9001 requires.
@@ -52,7 +77,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect)
         .with_context(|| format!("reading {}", path.display()))

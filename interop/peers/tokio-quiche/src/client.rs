@@ -25,7 +25,12 @@ use crate::{settings, text};
 const NO_ERROR: u64 = 0x100;
 
 /// Trusts only the certificates in one file.
-struct Trust(PathBuf);
+pub struct Trust {
+    pub file: PathBuf,
+    /// Offers no post-quantum key exchange, so that the ClientHello fits into one packet. Of two packets tokio-quiche
+    /// 0.20.1 sends only the second at first (quic/router/connector.rs: two tasks wait for the socket, one is woken).
+    pub has_short_hello: bool,
+}
 
 impl ConnectionHook for Trust {
     fn create_custom_ssl_context_builder(
@@ -33,7 +38,10 @@ impl ConnectionHook for Trust {
         _settings: TlsCertificatePaths<'_>,
     ) -> Option<SslContextBuilder> {
         let mut builder = SslContextBuilder::new(SslMethod::tls()).ok()?;
-        builder.set_ca_file(&self.0).ok()?;
+        builder.set_ca_file(&self.file).ok()?;
+        if self.has_short_hello {
+            builder.set_curves_list("X25519").ok()?;
+        }
         Some(builder)
     }
 }
@@ -58,7 +66,8 @@ pub async fn download(options: ClientOptions) -> Result<()> {
     let mut hooks = Hooks::default();
     if let Some(path) = &trusted {
         ensure!(path.is_file(), "{} is not a file", path.display());
-        hooks.connection_hook = Some(Arc::new(Trust(path.clone())));
+        hooks.connection_hook =
+            Some(Arc::new(Trust { file: path.clone(), has_short_hello: false }));
     }
     let parameters = ConnectionParams::new_client(settings, unused, hooks);
     let (driver, mut controller) = ClientH3Driver::new(Http3Settings::default());
@@ -83,7 +92,7 @@ async fn download_all(
         while asked < options.count && asked - (responses.len() as u64) < PARALLEL as u64 {
             let request = NewClientRequest {
                 request_id: asked,
-                headers: headers(options),
+                headers: headers(&options.url),
                 body_writer: None,
             };
             requests.send(request).map_err(|_| anyhow!("the connection is closed"))?;
@@ -116,8 +125,7 @@ async fn download_all(
     Ok(Summary::new(begin, &responses))
 }
 
-fn headers(options: &ClientOptions) -> Vec<Header> {
-    let url = &options.url;
+pub fn headers(url: &http::Uri) -> Vec<Header> {
     let authority = url.authority().map_or("", |authority| authority.as_str());
     let path = url.path_and_query().map_or("/", |path| path.as_str());
     [(":method", "GET"), (":scheme", "https"), (":authority", authority), (":path", path)]
@@ -147,7 +155,7 @@ async fn receive(mut sink: Sink, mut response: IncomingH3Headers) -> Result<(u16
 }
 
 /// Closes the connection, and waits until CONNECTION_CLOSE is sent.
-async fn close(mut controller: ClientH3Controller) {
+pub async fn close(mut controller: ClientH3Controller) {
     let shutdown = ConnectionShutdownBehaviour {
         send_application_close: true,
         error_code: NO_ERROR,

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod interop;
 mod server;
 
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use peer_common::{ClientOptions, ServerOptions};
+use peer_common::{ClientOptions, ServerOptions, UNSUPPORTED};
 use tokio_quiche::settings::QuicSettings;
 
 #[derive(Parser)]
@@ -26,13 +27,20 @@ enum Command {
     Server(ServerOptions),
     /// Download over HTTP/3.
     Client(ClientOptions),
+    /// Do what the public interop runner's variables in the environment ask for.
+    Interop,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Server(options) => server::serve(&options).await,
+        Command::Server(options) => server::serve(&options, true).await,
         Command::Client(options) => client::download(options).await,
+        Command::Interop => match interop::run().await {
+            Ok(true) => Ok(()),
+            Ok(false) => return ExitCode::from(UNSUPPORTED),
+            Err(error) => Err(error),
+        },
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -36,9 +36,11 @@ pub(in crate::checker) struct Packet {
     pub(in crate::checker) fate: Fate,
     pub(in crate::checker) is_ack_eliciting: bool,
     pub(in crate::checker) is_in_flight: bool,
-    /// It probes another path, or the peer had left the address that it went to when it was lost: its loss is no
-    /// congestion (RFC 9000 §9.4).
+    /// It probes another path or the path's MTU, or the peer had left the address that it went to when it was lost: its
+    /// loss is no congestion (RFC 9000 §9.4, §14.4).
     pub(in crate::checker) is_exempt: bool,
+    /// It probes the path's MTU.
+    pub(in crate::checker) is_mtu_probe: bool,
     /// How many packets that do not count in flight were sent before in its space.
     pub(in crate::checker) acks_before: u64,
     /// There is more in it than data of streams.
@@ -72,6 +74,7 @@ impl Packet {
         is_ack_eliciting: false,
         is_in_flight: false,
         is_exempt: false,
+        is_mtu_probe: false,
         acks_before: 0,
         concerns_receiver: true,
     };
@@ -403,6 +406,12 @@ impl Ledger {
 
     /// The keys of `space` were discarded, so packets sent with them no longer count.
     pub(in crate::checker) fn discard(&mut self, space: SpaceId) {
+        self.abandon(space);
+        self.spaces[space as usize].is_discarded = true;
+    }
+
+    /// What is outstanding in `space` will never be acknowledged; later packets may be.
+    pub(in crate::checker) fn abandon(&mut self, space: SpaceId) {
         let path = self.path;
         let ring = &mut self.spaces[space as usize];
         for packet in ring.packets.iter_mut().filter(|p| p.fate == Fate::Outstanding) {
@@ -416,7 +425,6 @@ impl Ledger {
             }
         }
         ring.ack_eliciting_outstanding = 0;
-        ring.is_discarded = true;
     }
 
     /// What is sent from here on goes another way.
@@ -516,6 +524,10 @@ mod tests {
     fn discarded_and_moved_packets_are_not_in_flight() {
         let mut ledger = ledger(&[0, 1]);
         ledger.send(SpaceId::Initial, 0, packet(50)).unwrap();
+        ledger.abandon(SpaceId::Initial);
+        assert_eq!(ledger.in_flight(), 200);
+        ledger.send(SpaceId::Initial, 1, packet(60)).unwrap();
+        assert_eq!(ledger.in_flight(), 260);
         ledger.discard(SpaceId::Initial);
         assert_eq!(ledger.in_flight(), 200);
         ledger.start_path();

@@ -29,6 +29,9 @@ pub(in crate::checker) struct Tally {
     pub(in crate::checker) spurious_bytes: u64,
     /// Of those, how many were lost in the current recovery period.
     pub(in crate::checker) returned: u64,
+    /// Bytes in flight whose keys were discarded after an ACK frame that was not reported on yet: a datagram may
+    /// contain an ACK frame, and after it what confirms the handshake.
+    pub(in crate::checker) discarded: u64,
     /// The round-trip time of the latest ACK that gives a sample (RFC 9002 §5.1).
     pub(in crate::checker) rtt: Option<Duration>,
     /// The one-way delay of the packet that it was measured with, if it is known.

@@ -165,6 +165,12 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         method: "own W_cubic(t) and W_est from the time in which data waited and the bytes acknowledged; bounds one round trip's growth apart, with a tolerance of one datagram",
     },
     Entry {
+        property: S25,
+        id: "S25",
+        meaning: "No datagram is larger than one that is known to pass, except one probe at a time; nothing is calculated with a size before it is known to pass.",
+        method: "own sizes of acknowledged probes (RFC 8899 §3), compared with the size that the endpoint reports, with its datagrams, and with the controller's minimum window",
+    },
+    Entry {
         property: L1,
         id: "L1",
         meaning: "With data waiting, held back by congestion control, and without loss, the window grows.",

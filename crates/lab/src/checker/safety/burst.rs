@@ -79,6 +79,13 @@ impl Rule for Burst {
         Ok(())
     }
 
+    fn on_mtu(&mut self, books: &Books) {
+        if let Some(bucket) = &mut self.bucket {
+            bucket.fill(books.now);
+            bucket.capacity = capacity(Rate::from_bytes_per_second(bucket.rate), books.datagram());
+        }
+    }
+
     fn on_path(&mut self, _books: &Books) {
         self.bucket = None;
     }

@@ -16,7 +16,8 @@
 //! advance. A tolerance of one datagram is added to both bounds, since a window may be kept in whole datagrams.
 //!
 //! Not checked: the time from the undo of a reduction, or from persistent congestion, to the next reduction, since t and
-//! cwnd_prior are not visible then; and windows at the configured maximum. Datagrams have one size, and ECN is not used.
+//! cwnd_prior are not visible then; windows at the configured maximum; and a stage in which the size of datagrams changes.
+//! ECN is not used.
 
 use core::time::Duration;
 
@@ -120,6 +121,10 @@ impl Rule for CubicCurve {
             self.judged += u64::from(stage.rounds == ROUNDS);
         }
         stage.check(after.window as f64 / books.datagram() as f64)
+    }
+
+    fn on_mtu(&mut self, _books: &Books) {
+        self.stage = None;
     }
 
     fn on_path(&mut self, _books: &Books) {

@@ -19,7 +19,10 @@ impl Rule for Growth {
             // A restart from idle may be what ends ProbeRTT (BBR §5.4.1).
             let is_restored =
                 kind.restores_window() && (before.window..=largest).contains(&after.window);
-            return match before.window == after.window || is_restored {
+            // A smaller minimum window may show PRR's, which was below it; the window never grows with the size of datagrams
+            // (RFC 8899 §3, item 7).
+            let is_other_size = books.mtu.is_new && after.window <= before.window;
+            return match before.window == after.window || is_restored || is_other_size {
                 true => Ok(()),
                 false => Err(format!(
                     "the window changed from {} to {} bytes although nothing was acknowledged or lost",
@@ -97,7 +100,9 @@ fn check_recovery(books: &Books, report: &Report<'_>) -> Verdict {
         return Ok(());
     }
     let threshold = report.change.after;
-    let (acked, in_flight) = (report.tally.acked, books.ledger.in_flight());
+    // The controller computed its window before keys were discarded.
+    let in_flight = books.ledger.in_flight() + report.tally.discarded;
+    let acked = report.tally.acked;
     let episode = &books.episode;
     let permitted =
         episode.proportional_window(threshold, acked, in_flight, books.datagram()).max(threshold);

@@ -27,9 +27,10 @@ impl Rule for Undo {
         }
         let change = &report.change;
         let (before, after) = (&report.before.congestion, &report.after.congestion);
-        // The same ACK may end a phase of BBR, whose next phase has another bound, or report other losses that bound the probe.
+        // The same ACK may end a phase of BBR, whose next phase has another bound, or report other losses that bound the probe,
+        // or end a round, after which the model may have a smaller bandwidth-delay product.
         let is_bounded = books.terms.kind.restores_window()
-            && (before.phase != after.phase || report.tally.lost > 0);
+            && (before.phase != after.phase || report.tally.lost > 0 || report.round.is_some());
         if !change.is_cut && !is_bounded && change.after < change.before {
             return Err(format!(
                 "the window changed from {} to {} bytes on an undo",

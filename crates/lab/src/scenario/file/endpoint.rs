@@ -1,5 +1,6 @@
 //! `[endpoint]`.
 
+use clearway_wire::Version;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -11,6 +12,7 @@ settings! {
     struct EndpointSettings {
         stack: Option<StackName>,
         datagram_size: Option<Spanned<u16>>,
+        discover_mtu: Option<bool>,
         ack_eliciting_threshold: Option<Spanned<u32>>,
         max_ack_delay: Option<AckDelay>,
         idle_timeout: Option<TimeOrNone>,
@@ -25,6 +27,12 @@ settings! {
         initial_connection_receive_window: Option<Size>,
         connection_receive_window: Option<Size>,
         send_buffer: Option<Size>,
+        quic_versions: Option<Spanned<Vec<QuicVersion>>>,
+        first_quic_version: Option<Spanned<QuicVersion>>,
+        grease_quic_bit: Option<bool>,
+        spin_bit: Option<SpinName>,
+        ecn: Option<bool>,
+        http3_extensions: Option<bool>,
     }
     /// `[endpoint]`: how both ends are configured, unless their own tables override it.
     for all in EndpointsSettings { client, server }
@@ -36,4 +44,30 @@ settings! {
 pub(in crate::scenario) enum StackName {
     Clearway,
     Quinn,
+}
+
+/// A version of QUIC, by its number in the name of its RFC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(try_from = "u8")]
+pub(in crate::scenario) struct QuicVersion(pub(in crate::scenario) Version);
+
+impl TryFrom<u8> for QuicVersion {
+    type Error = &'static str;
+
+    fn try_from(number: u8) -> Result<Self, Self::Error> {
+        match number {
+            1 => Ok(Self(Version::V1)),
+            2 => Ok(Self(Version::V2)),
+            _ => Err("a version of QUIC is 1 or 2"),
+        }
+    }
+}
+
+/// What an end does with the latency spin bit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::scenario) enum SpinName {
+    Zero,
+    Random,
+    Enabled,
 }

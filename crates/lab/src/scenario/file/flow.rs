@@ -4,6 +4,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::endpoint::EndpointsSettings;
+use crate::scenario::settings::settings;
 use crate::scenario::value::{Count, Size, SpeedAboveZero, Time};
 
 /// `[[flow]]`: one connection, or several that are alike.
@@ -19,6 +20,8 @@ pub(in crate::scenario) struct FlowSettings {
     pub(in crate::scenario) extra_delay: Option<Time>,
     pub(in crate::scenario) session: Option<SessionName>,
     #[serde(default)]
+    pub(in crate::scenario) tls: TlsSettings,
+    #[serde(default)]
     pub(in crate::scenario) endpoint: EndpointsSettings,
     #[serde(default)]
     pub(in crate::scenario) optional: bool,
@@ -30,6 +33,22 @@ pub(in crate::scenario) struct FlowSettings {
 pub(in crate::scenario) enum SessionName {
     Null,
     Tls,
+}
+
+settings! {
+    /// `[tls]`: what the size of a handshake with TLS depends on.
+    struct TlsSettings {
+        key_exchange: Option<Spanned<KeyExchangeName>>,
+        certificate_chain: Option<Spanned<Size>>,
+    }
+}
+
+/// A key exchange of TLS 1.3.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::scenario) enum KeyExchangeName {
+    X25519,
+    X25519MlKem768,
 }
 
 /// What a flow's application does. Exactly one of these keys must be present.

@@ -30,6 +30,7 @@ settings! {
         duplicate: Option<Portion>,
         corrupt: Option<Corrupt>,
         mtu: Option<Mtu>,
+        mtu_steps: Option<Spanned<Vec<MtuStep>>>,
         bleach: Option<bool>,
         freezes: Option<Freezes>,
         ack_filter: Option<AckFilter>,
@@ -64,6 +65,14 @@ pub(in crate::scenario) struct DelayStep {
 pub(in crate::scenario) struct RateStep {
     pub(in crate::scenario) at: Time,
     pub(in crate::scenario) value: SpeedOrNone,
+}
+
+/// From `at` on, the largest payload that passes is `value`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct MtuStep {
+    pub(in crate::scenario) at: Time,
+    pub(in crate::scenario) value: Mtu,
 }
 
 /// How much may wait in the queue.
@@ -102,7 +111,7 @@ pub(in crate::scenario) struct Policer {
     pub(in crate::scenario) bucket: Size,
 }
 
-/// Which datagrams are lost, and when. Exactly one of the first five keys must be present.
+/// Which datagrams are lost, and when. Exactly one of the first six keys must be present.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Loss {
@@ -110,6 +119,7 @@ pub(in crate::scenario) struct Loss {
     pub(in crate::scenario) capped: Option<Capped>,
     pub(in crate::scenario) burst: Option<Burst>,
     pub(in crate::scenario) gilbert_elliott: Option<GilbertElliott>,
+    pub(in crate::scenario) large: Option<Large>,
     pub(in crate::scenario) list: Option<Vec<Count>>,
     pub(in crate::scenario) after: Option<After>,
     #[serde(rename = "for")]
@@ -122,6 +132,14 @@ pub(in crate::scenario) struct Loss {
 pub(in crate::scenario) struct Capped {
     pub(in crate::scenario) probability: Portion,
     pub(in crate::scenario) longest: SmallCount,
+}
+
+/// Independent losses of datagrams with a payload of more than `than` bytes.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Large {
+    pub(in crate::scenario) than: usize,
+    pub(in crate::scenario) probability: Portion,
 }
 
 /// Bursts of one to `longest` losses.

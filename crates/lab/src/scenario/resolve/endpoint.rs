@@ -2,8 +2,11 @@
 
 use core::ops::RangeInclusive;
 
+use clearway_transport::SpinBit;
+use clearway_wire::Version;
+
 use crate::scenario::error::Fault;
-use crate::scenario::file::endpoint::{EndpointSettings, StackName};
+use crate::scenario::file::endpoint::{EndpointSettings, SpinName, StackName};
 use crate::setup::{EndSetup, StackKind};
 
 /// RFC 9000, Sections 14.1 and 18.2.
@@ -32,6 +35,7 @@ pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
             Some(StackName::Quinn) => StackKind::Quinn,
         },
         max_datagram_size,
+        discovers_mtu: settings.discover_mtu.unwrap_or(default.discovers_mtu),
         ack_eliciting_threshold: threshold.unwrap_or(default.ack_eliciting_threshold),
         max_ack_delay: settings.max_ack_delay.map_or(default.max_ack_delay, |time| time.0),
         max_idle_timeout: settings.idle_timeout.map_or(default.max_idle_timeout, |time| time.0),
@@ -42,8 +46,45 @@ pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
         initial_rtt: settings.initial_rtt.map_or(default.initial_rtt, |time| time.0),
         packet_threshold: settings.packet_threshold.map_or(default.packet_threshold, |it| it.0),
         maximum_window: maximum_window(settings, &default, max_datagram_size)?,
+        versions: versions(settings)?,
+        first_version: first_version(settings)?,
+        http3_extensions: settings.http3_extensions.unwrap_or(default.http3_extensions),
+        marks_ecn: settings.ecn.unwrap_or(default.marks_ecn),
+        grease_quic_bit: settings.grease_quic_bit.unwrap_or(default.grease_quic_bit),
+        spin_bit: match settings.spin_bit {
+            None => default.spin_bit,
+            Some(SpinName::Zero) => SpinBit::Zero,
+            Some(SpinName::Random) => SpinBit::Random,
+            Some(SpinName::Enabled) => SpinBit::Enabled,
+        },
         ..windows(settings, default)
     })
+}
+
+/// The versions that are negotiated, each once.
+fn versions(settings: &EndpointSettings) -> Result<Option<Vec<Version>>, Fault> {
+    let Some(listed) = &settings.quic_versions else { return Ok(None) };
+    let versions: Vec<Version> = listed.get_ref().iter().map(|version| version.0).collect();
+    let is_twice = |version| versions.iter().filter(|other| *other == version).count() > 1;
+    if versions.is_empty() || versions.iter().any(is_twice) {
+        let message = "quic_versions must have one version or two different ones";
+        return Err(Fault::new(listed.span(), message));
+    }
+    Ok(Some(versions))
+}
+
+/// The version of a client's first flight, one of those that are negotiated.
+fn first_version(settings: &EndpointSettings) -> Result<Option<Version>, Fault> {
+    let Some(first) = &settings.first_quic_version else { return Ok(None) };
+    let is_listed = settings
+        .quic_versions
+        .as_ref()
+        .is_some_and(|listed| listed.get_ref().contains(first.get_ref()));
+    if !is_listed {
+        let message = "first_quic_version must be one of quic_versions";
+        return Err(Fault::new(first.span(), message));
+    }
+    Ok(Some(first.get_ref().0))
 }
 
 /// A maximum window that is not below any controller's minimum window.

@@ -1,5 +1,6 @@
 //! Resolves the flows: connections and their traffic.
 
+use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use toml::Spanned;
@@ -7,9 +8,10 @@ use toml::Spanned;
 use super::endpoint;
 use crate::scenario::error::Fault;
 use crate::scenario::file::Level;
-use crate::scenario::file::flow::{FlowSettings, SessionName, TrafficSettings};
+use crate::scenario::file::flow::{FlowSettings, KeyExchangeName, SessionName, TrafficSettings};
 use crate::scenario::settings::Overlay;
-use crate::setup::{Flow, SessionKind, StackKind, Traffic};
+use crate::scenario::value::Size;
+use crate::setup::{Flow, KeyExchange, SessionKind, StackKind, TlsSetup, Traffic};
 
 /// More copies than any scenario needs; a mistyped number must not exhaust the memory.
 const MAXIMUM_COPIES: u32 = 10_000;
@@ -65,10 +67,7 @@ fn flow(level: &Level, written: &Spanned<FlowSettings>) -> Result<Flow, Fault> {
     client.overlay(&settings.endpoint.client());
     server.overlay(&settings.endpoint.server());
     let (client, server) = (endpoint::end(&client)?, endpoint::end(&server)?);
-    let session = match settings.session.or(level.session) {
-        None | Some(SessionName::Null) => SessionKind::Null,
-        Some(SessionName::Tls) => SessionKind::Tls,
-    };
+    let session = session(level, settings)?;
     let is_quinn = [&client, &server].iter().any(|end| end.stack == StackKind::Quinn);
     if is_quinn && session == SessionKind::Null {
         return Err(Fault::new(settings.name.span(), "quinn needs session = \"tls\""));
@@ -84,6 +83,38 @@ fn flow(level: &Level, written: &Spanned<FlowSettings>) -> Result<Flow, Fault> {
         traffic: traffic(&settings.traffic)?,
         is_optional: settings.optional,
     })
+}
+
+/// The smallest and the largest certificate chain, in bytes: two certificates, and what a QUIC endpoint has to be able to
+/// buffer of a handshake at once in most stacks.
+const CERTIFICATE_CHAINS: RangeInclusive<u64> = 1000..=60_000;
+
+fn session(level: &Level, settings: &FlowSettings) -> Result<SessionKind, Fault> {
+    let mut tls = level.tls.clone();
+    tls.overlay(&settings.tls);
+    let spans = [
+        tls.key_exchange.as_ref().map(Spanned::span),
+        tls.certificate_chain.as_ref().map(Spanned::span),
+    ];
+    match (settings.session.or(level.session), spans.into_iter().flatten().next()) {
+        (Some(SessionName::Tls), _) => {}
+        // A variant without TLS may be laid over a base with it.
+        (Some(SessionName::Null), _) | (None, None) => return Ok(SessionKind::Null),
+        (None, Some(span)) => return Err(Fault::new(span, "this needs session = \"tls\"")),
+    }
+    let key_exchange = match tls.key_exchange.map(Spanned::into_inner) {
+        None | Some(KeyExchangeName::X25519) => KeyExchange::X25519,
+        Some(KeyExchangeName::X25519MlKem768) => KeyExchange::X25519MlKem768,
+    };
+    let chain = |size: Spanned<Size>| {
+        let bytes = size.get_ref().0;
+        let chain = u32::try_from(bytes).ok().filter(|_| CERTIFICATE_CHAINS.contains(&bytes));
+        let [least, most] = [CERTIFICATE_CHAINS.start(), CERTIFICATE_CHAINS.end()];
+        let message = || format!("a certificate chain must have {least} to {most} bytes");
+        chain.ok_or_else(|| Fault::new(size.span(), message()))
+    };
+    let certificate_chain = tls.certificate_chain.map(chain).transpose()?;
+    Ok(SessionKind::Tls(TlsSetup { key_exchange, certificate_chain }))
 }
 
 /// The place of a kind of traffic in the file.

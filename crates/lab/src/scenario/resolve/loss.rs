@@ -11,7 +11,7 @@ pub(super) fn rule(written: &Spanned<Loss>) -> Result<LossRule, Fault> {
     let [model] = <[LossModel; 1]>::try_from(models(loss)).map_err(|_| {
         Fault::new(
             written.span(),
-            "a loss needs exactly one of random, capped, burst, gilbert_elliott and list",
+            "a loss needs exactly one of random, capped, burst, gilbert_elliott, large and list",
         )
     })?;
     Ok(LossRule { model, window: window(loss) })
@@ -32,10 +32,14 @@ fn models(loss: &Loss) -> Vec<LossModel> {
         loss_in_good: states.loss_in_good.map_or(Probability::NEVER, |portion| portion.0),
         loss_in_bad: states.loss_in_bad.0,
     });
+    let large = loss.large.map(|large| LossModel::RandomLarge {
+        larger_than: large.than,
+        probability: large.probability.0,
+    });
     let list = loss.list.as_ref().map(|numbers| LossModel::List {
         numbers: numbers.iter().map(|number| number.0).collect(),
     });
-    [random, capped, burst, gilbert_elliott, list].into_iter().flatten().collect()
+    [random, capped, burst, gilbert_elliott, large, list].into_iter().flatten().collect()
 }
 
 fn window(loss: &Loss) -> Window {

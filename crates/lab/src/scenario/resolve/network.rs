@@ -59,11 +59,16 @@ fn conditions(
     let queue = settings.queue.as_ref();
     let queue = queue.map(|queue| limit(queue, capacity, round_trip, overhead)).transpose()?;
     let (delay_steps, rate_steps) = steps(settings)?;
+    let mtu_steps = in_order(settings.mtu_steps.as_ref(), |step| Step {
+        after: step.at.0,
+        value: Some(step.value.0),
+    })?;
     Ok(Conditions {
         delay: time(settings.delay),
         delay_steps,
         rate,
         rate_steps,
+        mtu_steps,
         trace,
         overhead,
         queue: queue.unwrap_or_default(),

@@ -13,7 +13,6 @@ use quinn_proto::crypto::{
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErrorCode, crypto};
 use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::version::TLS13;
 
 use super::QuinnError;
 use crate::setup::SessionKind;
@@ -23,44 +22,30 @@ use crate::stack::{NullSessions, tls};
 
 /// The configuration that creates a server's sessions.
 pub(super) fn server(session: SessionKind) -> Result<Arc<dyn ServerConfig>, QuinnError> {
-    if session == SessionKind::Null {
-        return Ok(Arc::new(NullSessions));
+    match session {
+        SessionKind::Null => Ok(Arc::new(NullSessions)),
+        SessionKind::Tls(setup) => {
+            let suites = default_provider().cipher_suites;
+            Ok(Arc::new(QuicServerConfig::try_from(tls::server_config(setup, suites)?)?))
+        }
     }
-    let (chain, key) = tls::chain_and_key()?;
-    let mut config = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_protocol_versions(&[&TLS13])?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)?;
-    config.alpn_protocols = protocols();
-    Ok(Arc::new(QuicServerConfig::try_from(config)?))
 }
 
 /// The configuration that creates a client's sessions.
 pub(super) fn client(session: SessionKind) -> Result<Arc<dyn ClientConfig>, QuinnError> {
-    if session == SessionKind::Null {
-        return Ok(Arc::new(NullSessions));
-    }
-    let mut config = rustls::ClientConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_protocol_versions(&[&TLS13])?
-        .with_root_certificates(tls::roots()?)
-        .with_no_client_auth();
-    config.alpn_protocols = protocols();
-    Ok(Arc::new(QuicClientConfig::try_from(config)?))
-}
-
-fn protocols() -> Vec<Vec<u8>> {
-    tls::PROTOCOLS.iter().map(|protocol| protocol.to_vec()).collect()
-}
-
-impl From<rustls::Error> for QuinnError {
-    fn from(error: rustls::Error) -> Self {
-        Self::Tls(error.into())
+    match session {
+        SessionKind::Null => Ok(Arc::new(NullSessions)),
+        SessionKind::Tls(setup) => {
+            let suites = default_provider().cipher_suites;
+            Ok(Arc::new(QuicClientConfig::try_from(tls::client_config(setup, suites)?)?))
+        }
     }
 }
 
 impl From<NoInitialCipherSuite> for QuinnError {
-    fn from(_: NoInitialCipherSuite) -> Self {
-        Self::Tls(clearway_transport::SessionError::NoInitialCipherSuite.into())
+    fn from(error: NoInitialCipherSuite) -> Self {
+        let error = rustls::Error::General(error.to_string());
+        Self::Tls(clearway_transport::SessionError::Tls(error).into())
     }
 }
 

@@ -4,9 +4,9 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use clearway_units::{Random, Timestamp};
-use clearway_wire::ConnectionId;
+use clearway_wire::{ConnectionId, Version};
 
-use super::{NEW_TOKEN, RETRY, TokenKey};
+use super::{Kind, TokenKey};
 
 /// Checks that bytes which were not sealed with the key are no valid token, and that opening a sealed token yields
 /// nothing but the address, connection IDs and time that were sealed.
@@ -20,17 +20,20 @@ pub fn check_token(bytes: &[u8]) {
     let now = Timestamp::from_origin(Duration::from_secs(1));
     let source = ConnectionId::new(&[7; 8]).unwrap_or_default();
 
-    assert!(key.open_retry(bytes, client, source, now, Duration::MAX).is_err());
-    assert!(key.open_new_token(bytes, client.ip(), now, Duration::MAX).is_err());
+    for version in Version::KNOWN {
+        assert!(key.open_retry(version, bytes, client, source, now, Duration::MAX).is_err());
+        assert!(key.open_new_token(version, bytes, client.ip(), now, Duration::MAX).is_err());
 
-    let sealed = key.seal(RETRY, bytes.to_vec(), &mut random);
-    if let Ok(original) = key.open_retry(&sealed, client, source, now, Duration::MAX) {
-        let again = key.seal_retry(client, original, source, now, &mut random);
-        let again = key.open_retry(&again, client, source, now, Duration::ZERO);
-        assert_eq!(again, Ok(original));
-    }
-    let sealed = key.seal(NEW_TOKEN, bytes.to_vec(), &mut random);
-    if key.open_new_token(&sealed, client.ip(), now, Duration::MAX).is_ok() {
-        assert!(key.open_retry(&sealed, client, source, now, Duration::MAX).is_err());
+        let sealed = key.seal(Kind::RETRY.of(version), bytes.to_vec(), &mut random);
+        let open =
+            |token: &[u8], lifetime| key.open_retry(version, token, client, source, now, lifetime);
+        if let Ok(original) = open(&sealed, Duration::MAX) {
+            let again = key.seal_retry(version, client, original, source, now, &mut random);
+            assert_eq!(open(&again, Duration::ZERO), Ok(original));
+        }
+        let sealed = key.seal(Kind::NEW_TOKEN.of(version), bytes.to_vec(), &mut random);
+        if key.open_new_token(version, &sealed, client.ip(), now, Duration::MAX).is_ok() {
+            assert!(open(&sealed, Duration::MAX).is_err());
+        }
     }
 }

@@ -1,0 +1,112 @@
+//! How much longer packets take on average because the path lets some overtake others.
+//!
+//! Where every packet has a delay of its own, as on some radio links and where packets take turns on several paths, the
+//! minimum round-trip time is that of the luckiest packet. A window computed from it alone leaves the path empty most
+//! of the time. The draft has no remedy for this: its ACK aggregation (BBR.extra_acked) counts what arrives at once, and
+//! here the ACKs come one by one.
+//!
+//! A longer round-trip time may also be a queue, which must not make the window larger. But packets leave a queue in
+//! the order in which they entered it, so a packet that is acknowledged after one that was sent later was delayed by
+//! something else, and the time between the two ACKs is a delay that no queue explains. On a path that keeps the
+//! order it is always zero.
+//!
+//! By Little's law, the delivery rate times the mean of this time is what is in flight because of it. So the mean is
+//! added to the minimum round-trip time wherever a bandwidth-delay product is computed ([`window`](super::window)).
+
+use core::time::Duration;
+
+use clearway_units::Timestamp;
+
+use crate::inspect::{Inspect, StateValue, Visit};
+use crate::{Acknowledgement, SendIndex};
+
+/// The number of marks: they cover the last two smoothed round-trip times, and delays are measured with an accuracy of
+/// an eighth of one. Longer delays count as two.
+const MARKS: usize = 16;
+const MARKS_PER_ROUND_TRIP: u32 = 8;
+
+/// A round with fewer packets continues with the next (N_RTT_SAMPLE of RFC 9406).
+const SAMPLES: u32 = 8;
+
+/// When all packets up to this one, and perhaps some before it, had been acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    newest: SendIndex,
+    at: Timestamp,
+}
+
+/// The mean delay by reordering.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Jitter {
+    /// When later and later packets were acknowledged, the latest first.
+    marks: [Option<Mark>; MARKS],
+    /// The sum of the delays of this round's packets.
+    sum: Duration,
+    /// The number of this round's packets.
+    packets: u32,
+    delay: Duration,
+}
+
+impl Jitter {
+    /// The mean time that packets take longer because others overtake them. It follows a round with a greater mean at
+    /// once, and falls towards a smaller one by a quarter of the difference per round. So it is never more than was
+    /// measured, and zero some rounds after reordering has ended.
+    pub(super) fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    /// Counts the packets that `event` acknowledges, and then marks the newest.
+    pub(super) fn note(&mut self, event: &Acknowledgement<'_>) {
+        for packet in event.acked {
+            self.note_packet(event.now, packet.index);
+        }
+        let (Some(newest), Some(rtt)) = (event.acked.last(), event.rtt) else { return };
+        let interval = rtt.smoothed / MARKS_PER_ROUND_TRIP;
+        let is_due = self.marks[0]
+            .is_none_or(|mark| newest.index > mark.newest && event.now >= mark.at + interval);
+        if is_due {
+            self.marks.rotate_right(1);
+            self.marks[0] = Some(Mark { newest: newest.index, at: event.now });
+        }
+    }
+
+    /// Counts one packet that was acknowledged at `now`, whether in time or after it was declared lost.
+    pub(super) fn note_packet(&mut self, now: Timestamp, index: SendIndex) {
+        let overtaking = self.marks.iter().flatten().take_while(|mark| mark.newest > index);
+        let delay = overtaking.last().map_or(Duration::ZERO, |mark| now.saturating_since(mark.at));
+        self.sum = self.sum.saturating_add(delay);
+        self.packets = self.packets.saturating_add(1);
+    }
+
+    /// A round ended.
+    pub(super) fn end_round(&mut self) {
+        if self.packets < SAMPLES {
+            return;
+        }
+        let mean = self.sum / self.packets;
+        self.delay = match self.delay.checked_sub(mean) {
+            Some(excess) => mean + excess * 3 / 4,
+            None => mean,
+        };
+        self.sum = Duration::ZERO;
+        self.packets = 0;
+    }
+}
+
+impl Inspect for Jitter {
+    fn inspect(&self, visit: &mut Visit<'_>) {
+        let Self { marks, sum, packets, delay } = self;
+        for mark in marks {
+            let (newest, at) = (mark.map(|mark| mark.newest), mark.map(|mark| mark.at));
+            visit("mark_newest", StateValue::optional(newest, StateValue::Index));
+            visit("mark_at", StateValue::optional(at, StateValue::Time));
+        }
+        visit("reordering_delay_sum", StateValue::Duration(*sum));
+        visit("reordering_packets", StateValue::Count(u64::from(*packets)));
+        visit("reordering_delay", StateValue::Duration(*delay));
+    }
+}
+
+#[cfg(test)]
+#[path = "jitter_tests.rs"]
+mod tests;

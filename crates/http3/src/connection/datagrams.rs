@@ -1,0 +1,159 @@
+//! HTTP datagrams in QUIC DATAGRAM frames (RFC 9297 §2.1).
+
+use bytes::{Buf, Bytes};
+use clearway_wire::{Reader, VarInt};
+
+use super::{Connection, Role};
+use crate::frame::put_varint;
+use crate::message::Exchange;
+use crate::{Code, ConnectionError, DatagramError, StreamError, Transport};
+
+/// The largest Quarter Stream ID.
+const LARGEST_QUARTER: u64 = (1 << 60) - 1;
+
+/// What is to be done with a datagram for a stream.
+enum Fate {
+    Deliver,
+    /// Its request has not arrived.
+    Early,
+    Drop,
+    /// Its request has no use for datagrams (§2).
+    Refuse,
+}
+
+impl Connection {
+    /// Sends a datagram that belongs to the extended CONNECT request on `stream`. It may be lost.
+    ///
+    /// Errors: see [`DatagramError`].
+    pub fn send_datagram<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        payload: &[u8],
+    ) -> Result<(), DatagramError> {
+        let header = self.check_datagram(stream)?;
+        let mut data = Vec::with_capacity(header.saturating_add(payload.len()));
+        put_varint(&mut data, stream / 4);
+        data.extend_from_slice(payload);
+        transport.send_datagram(data.into()).map_err(|error| match error {
+            DatagramError::TooLarge { maximum } => {
+                DatagramError::TooLarge { maximum: maximum.saturating_sub(header) }
+            }
+            other => other,
+        })
+    }
+
+    /// The largest payload of a datagram for `stream` that can be sent now, in bytes.
+    ///
+    /// Errors: like [`Connection::send_datagram`].
+    pub fn max_datagram<T: Transport + ?Sized>(
+        &self,
+        transport: &mut T,
+        stream: u64,
+    ) -> Result<usize, DatagramError> {
+        let header = self.check_datagram(stream)?;
+        let largest = transport.max_datagram().ok_or(DatagramError::Unsupported)?;
+        Ok(largest.saturating_sub(header))
+    }
+
+    /// Checks that a datagram may be sent on `stream`, and returns the length of its Quarter Stream ID.
+    fn check_datagram(&self, stream: u64) -> Result<usize, DatagramError> {
+        if self.closed {
+            return Err(DatagramError::ConnectionClosed);
+        }
+        let settings = self.peer_settings.ok_or(DatagramError::SettingsUnknown)?;
+        if !settings.datagrams || !self.config.datagrams {
+            return Err(DatagramError::Unsupported);
+        }
+        let entry = self.requests.get(&stream).filter(|entry| !entry.send.is_ended());
+        match entry.ok_or(DatagramError::StreamClosed)?.exchange {
+            Exchange::ExtendedConnect => Ok(VarInt::saturating(stream / 4).encoded_len()),
+            _ => Err(DatagramError::NotForDatagrams),
+        }
+    }
+
+    /// The next datagram that has arrived, and the stream of the request that it belongs to. To be called until it returns
+    /// `None` when the transport has received datagrams, and when requests have arrived.
+    ///
+    /// A datagram for a request that has no use for it ends that request with H3_DATAGRAM_ERROR.
+    pub fn next_datagram<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+    ) -> Option<(u64, Bytes)> {
+        while !self.closed {
+            let (stream, payload) = match self.take_early() {
+                Some(early) => early,
+                None => {
+                    let data = transport.receive_datagram()?;
+                    if !self.config.datagrams {
+                        continue;
+                    }
+                    match parse(data) {
+                        Ok(datagram) => datagram,
+                        Err(error) => {
+                            self.fail(transport, error);
+                            return None;
+                        }
+                    }
+                }
+            };
+            match self.fate(stream) {
+                Fate::Deliver => return Some((stream, payload)),
+                Fate::Drop => {}
+                Fate::Early => self.keep_early(stream, payload),
+                Fate::Refuse => {
+                    let reason = "a datagram arrived for a request that has no use for it";
+                    let error = StreamError::new(Code::DATAGRAM_ERROR, reason);
+                    self.abandon(transport, stream, error.code, error);
+                    self.flush_feedback(transport);
+                }
+            }
+        }
+        None
+    }
+
+    fn fate(&self, stream: u64) -> Fate {
+        let Some(entry) = self.requests.get(&stream) else {
+            // A client's own stream cannot be unknown to it, unless it was never opened or has ended.
+            let is_early = self.role == Role::Server
+                && stream >= self.next_request
+                && self.control.goaway().is_none_or(|id| stream < id);
+            return if is_early { Fate::Early } else { Fate::Drop };
+        };
+        match entry.exchange {
+            _ if entry.receive.is_ended() => Fate::Drop,
+            _ if !entry.shown => Fate::Early,
+            Exchange::ExtendedConnect => Fate::Deliver,
+            _ => Fate::Refuse,
+        }
+    }
+
+    /// Keeps a datagram until its request has arrived; the oldest are dropped.
+    fn keep_early(&mut self, stream: u64, payload: Bytes) {
+        self.early_datagrams.push_back((stream, payload));
+        while self.early_datagrams.len() > self.config.max_early_datagrams {
+            self.early_datagrams.pop_front();
+        }
+    }
+
+    /// A datagram that was kept and whose request has arrived, or will not.
+    fn take_early(&mut self) -> Option<(u64, Bytes)> {
+        let mut early = self.early_datagrams.iter();
+        let place = early.position(|(stream, _)| !matches!(self.fate(*stream), Fate::Early))?;
+        self.early_datagrams.remove(place)
+    }
+}
+
+/// The stream and the payload of a datagram.
+fn parse(mut data: Bytes) -> Result<(u64, Bytes), ConnectionError> {
+    let mut reader = Reader::new(&data);
+    let error = |reason| ConnectionError::new(Code::DATAGRAM_ERROR, reason);
+    let quarter = VarInt::decode(&mut reader, "quarter stream ID")
+        .map_err(|_| error("a datagram is too short for its Quarter Stream ID"))?;
+    if quarter.get() > LARGEST_QUARTER {
+        return Err(error("a Quarter Stream ID is too large"));
+    }
+    let header = data.len().saturating_sub(reader.remaining());
+    data.advance(header.min(data.len()));
+    Ok((quarter.get().saturating_mul(4), data))
+}

@@ -1,0 +1,91 @@
+use std::collections::VecDeque;
+
+use bytes::{Buf, Bytes};
+
+use crate::{Code, ConnectionError, Transport, WriteError};
+
+/// What the transport is told of control and QPACK streams: they go before all messages, which depend on them.
+const LEVEL: i32 = 8;
+
+/// One of our unidirectional streams that last as long as the connection: control or QPACK.
+#[derive(Debug, Default)]
+pub(super) struct LocalStream {
+    stream: Option<u64>,
+    pending: VecDeque<Bytes>,
+}
+
+impl LocalStream {
+    /// A stream that begins with these bytes, its type among them.
+    pub(super) fn new(opening: Vec<u8>) -> Self {
+        Self { stream: None, pending: VecDeque::from([opening.into()]) }
+    }
+
+    pub(super) fn owns(&self, stream: u64) -> bool {
+        self.stream == Some(stream)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// Whether the transport has taken everything.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Whether the peer has acknowledged everything; false if the transport cannot tell.
+    pub(super) fn is_acknowledged<T: Transport + ?Sized>(&self, transport: &mut T) -> bool {
+        let unacknowledged = self.stream.and_then(|stream| transport.unacknowledged(stream));
+        self.is_flushed() && unacknowledged == Some(0)
+    }
+
+    /// How many bytes the transport has not taken.
+    pub(super) fn waiting(&self) -> usize {
+        self.pending.iter().fold(0, |sum, bytes| sum.saturating_add(bytes.len()))
+    }
+
+    /// Opens the stream, if the peer allows that and it is not open, and writes what is pending.
+    pub(super) fn open<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        prioritize: bool,
+    ) -> Result<(), ConnectionError> {
+        if self.stream.is_none() {
+            self.stream = transport.open_unidirectional();
+            if let Some(stream) = self.stream.filter(|_| prioritize) {
+                transport.set_priority(stream, LEVEL, true);
+            }
+        }
+        self.flush(transport)
+    }
+
+    pub(super) fn push(&mut self, bytes: Bytes) {
+        self.pending.push_back(bytes);
+    }
+
+    /// Writes as much of the pending data as the transport takes.
+    pub(super) fn flush<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+    ) -> Result<(), ConnectionError> {
+        let Some(stream) = self.stream else { return Ok(()) };
+        while let Some(bytes) = self.pending.front_mut() {
+            match transport.write(stream, bytes.clone()) {
+                Ok(taken) => bytes.advance(taken.min(bytes.len())),
+                Err(WriteError::Stopped(_)) => {
+                    return Err(ConnectionError::new(
+                        Code::CLOSED_CRITICAL_STREAM,
+                        "the peer stopped one of our control or QPACK streams",
+                    ));
+                }
+                // Only the end of the connection closes these streams.
+                Err(WriteError::Closed) => return Ok(()),
+            }
+            if !bytes.is_empty() {
+                break;
+            }
+            self.pending.pop_front();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! The dynamic tables of QPACK: field sections that wait for entries, and what goes to the QPACK streams.
+
+use bytes::Bytes;
+
+use super::{Connection, Fault};
+use crate::frame::headers_frame;
+use crate::qpack::{FieldLines, QpackError};
+use crate::{Code, ConnectionError, SendError, Settings, Transport};
+
+/// How many bytes of decoder instructions may wait for a peer that does not take them.
+const MAX_FEEDBACK: usize = 16 << 10;
+
+/// A field section that refers to entries that have not arrived (RFC 9204 §2.2.1).
+#[derive(Debug)]
+pub(super) struct Blocked {
+    /// How many entries have to have been inserted.
+    required: u64,
+    section: Bytes,
+}
+
+impl Connection {
+    /// The peer's SETTINGS permit a dynamic table, or do not.
+    pub(super) fn allow_table(&mut self, settings: &Settings) {
+        self.encoder.allow(
+            settings.qpack_max_table_capacity,
+            self.config.qpack_encoder_table_capacity,
+            settings.qpack_blocked_streams.min(self.config.qpack_encoder_blocked_streams),
+        );
+    }
+
+    /// The HEADERS frame of a field section on `stream`. What it refers to is passed to the transport before.
+    pub(super) fn section_frame<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        lines: &FieldLines,
+    ) -> Result<Bytes, SendError> {
+        // RFC 9204 §2.1.3: no entry is inserted, and so none referred to, that the transport might not take.
+        let ready = |it: &super::LocalStream| it.is_open() && it.is_flushed();
+        let may_insert = self.encoder_stream.as_ref().is_some_and(ready);
+        self.section.clear();
+        self.encoder.encode(stream, lines, may_insert, &mut self.section);
+        let instructions = self.encoder.instructions();
+        if let Some(local) = &mut self.encoder_stream
+            && !instructions.is_empty()
+        {
+            self.scratch.extend_from_slice(instructions);
+            instructions.clear();
+            local.push(self.scratch.split().freeze());
+            if let Err(error) = local.flush(transport) {
+                self.fail(transport, error);
+                return Err(SendError::ConnectionClosed);
+            }
+        }
+        Ok(headers_frame(&self.section))
+    }
+
+    /// Keeps a field section until its entries have arrived; nothing more of its stream is read before.
+    pub(super) fn block(
+        &mut self,
+        stream: u64,
+        section: &[u8],
+        required: u64,
+    ) -> Result<(), Fault> {
+        if self.blocked.len() as u64 >= self.config.qpack_blocked_streams {
+            return Err(ConnectionError::from(QpackError::TooManyBlockedStreams).into());
+        }
+        let buffered = self.buffered.saturating_add(section.len());
+        if buffered > self.config.max_buffered_field_sections {
+            return Err(ConnectionError::new(
+                Code::EXCESSIVE_LOAD,
+                "too many field sections wait for dynamic table entries",
+            )
+            .into());
+        }
+        self.buffered = buffered;
+        // A copy, so that a short section does not keep all that was received with it.
+        let section = Bytes::copy_from_slice(section);
+        self.blocked.insert(stream, Blocked { required, section });
+        Ok(())
+    }
+
+    /// Whether `stream` waits for entries.
+    pub(super) fn is_blocked(&self, stream: u64) -> bool {
+        !self.blocked.is_empty() && self.blocked.contains_key(&stream)
+    }
+
+    fn take_blocked(&mut self, stream: u64) -> Option<Blocked> {
+        let blocked = self.blocked.remove(&stream)?;
+        self.buffered = self.buffered.saturating_sub(blocked.section.len());
+        Some(blocked)
+    }
+
+    /// Continues reading the streams whose entries have arrived.
+    pub(super) fn unblock<T: Transport + ?Sized>(&mut self, transport: &mut T) {
+        loop {
+            let inserted = self.decoder.inserted();
+            let mut blocked = self.blocked.iter();
+            let ready = blocked.find(|(_, blocked)| blocked.required <= inserted);
+            let Some(stream) = ready.map(|(stream, _)| *stream) else { return };
+            let Some(blocked) = self.take_blocked(stream) else { return };
+            if let Err(fault) = self.section(transport, stream, &blocked.section) {
+                self.fault(transport, stream, fault);
+            }
+            self.drive_request(transport, stream);
+        }
+    }
+
+    /// Nothing more of `stream` will be read. If it has not been read to its end, the peer's encoder is told
+    /// (RFC 9204 §2.2.2.2).
+    pub(super) fn end_reading(&mut self, stream: u64, is_complete: bool) {
+        let Some(entry) = self.requests.get_mut(&stream) else { return };
+        if entry.receive.is_ended() {
+            return;
+        }
+        entry.receive.end(&mut self.buffered);
+        self.take_blocked(stream);
+        if !is_complete {
+            self.decoder.cancel(stream);
+        }
+    }
+
+    /// Passes the decoder's instructions to the transport.
+    pub(super) fn flush_feedback<T: Transport + ?Sized>(&mut self, transport: &mut T) {
+        if self.closed {
+            return;
+        }
+        let feedback = self.decoder.feedback();
+        let Some(local) = &mut self.decoder_stream else { return };
+        if feedback.is_empty() {
+            return;
+        }
+        self.scratch.extend_from_slice(feedback);
+        feedback.clear();
+        local.push(self.scratch.split().freeze());
+        let flushed = local.flush(transport).and_then(|()| match local.waiting() > MAX_FEEDBACK {
+            true => Err(ConnectionError::new(
+                Code::EXCESSIVE_LOAD,
+                "the peer does not take the instructions of our QPACK decoder",
+            )),
+            false => Ok(()),
+        });
+        if let Err(error) = flushed {
+            self.fail(transport, error);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+use core::fmt;
+
+/// The reason that a datagram cannot be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum DatagramError {
+    /// The peer's SETTINGS have not arrived, and without them none may be sent (RFC 9297 §2.1.1).
+    SettingsUnknown,
+    /// This endpoint, the peer or the transport does not use datagrams.
+    Unsupported,
+    /// Datagrams have no meaning for this request: it is not an extended CONNECT (RFC 9297 §2).
+    NotForDatagrams,
+    /// The stream does not exist, or its sending part has ended.
+    StreamClosed,
+    /// The payload is larger than the peer or the path permits.
+    TooLarge {
+        /// The largest payload that can be sent now, in bytes.
+        maximum: usize,
+    },
+    /// Too many datagrams wait to be sent.
+    QueueFull,
+    /// The connection is closed.
+    ConnectionClosed,
+}
+
+impl fmt::Display for DatagramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SettingsUnknown => f.write_str("the peer's settings have not arrived yet"),
+            Self::Unsupported => f.write_str("datagrams are not used on this connection"),
+            Self::NotForDatagrams => f.write_str("datagrams have no meaning for this request"),
+            Self::StreamClosed => f.write_str("the stream does not exist or has ended"),
+            Self::TooLarge { maximum } => {
+                write!(f, "a datagram can hold no more than {maximum} bytes")
+            }
+            Self::QueueFull => f.write_str("too many datagrams wait to be sent"),
+            Self::ConnectionClosed => f.write_str("the connection is closed"),
+        }
+    }
+}
+
+impl core::error::Error for DatagramError {}

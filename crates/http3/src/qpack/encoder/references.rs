@@ -1,0 +1,122 @@
+//! Which sections the peer's decoder has not acknowledged, and what they refer to (RFC 9204 §2.1).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::qpack::QpackError;
+
+/// How many unacknowledged sections are remembered. A peer that acknowledges none makes us stop referring to the dynamic
+/// table, and not keep more.
+pub(super) const MAX_SECTIONS: usize = 1024;
+
+/// A section that refers to the dynamic table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Section {
+    /// Its Required Insert Count.
+    pub(super) required: u64,
+    /// The lowest absolute index that it refers to.
+    pub(super) lowest: u64,
+}
+
+/// The sections that are not acknowledged.
+#[derive(Debug, Default)]
+pub(super) struct References {
+    /// The sections of each stream, in the order in which they were sent.
+    streams: BTreeMap<u64, VecDeque<Section>>,
+    /// How many sections have which lowest index. Entries are evicted in their order, so these decide.
+    lowest: BTreeMap<u64, usize>,
+    /// For each stream that the peer's decoder may have to block, the largest Required Insert Count.
+    at_risk: BTreeMap<u64, u64>,
+    sections: usize,
+    /// The Known Received Count (§2.1.4).
+    known_received: u64,
+}
+
+impl References {
+    /// Whether another section can be remembered.
+    pub(super) fn has_room(&self) -> bool {
+        self.sections < MAX_SECTIONS
+    }
+
+    /// How many insertions the peer is known to have received.
+    pub(super) fn known_received(&self) -> u64 {
+        self.known_received
+    }
+
+    /// The lowest absolute index that a section refers to.
+    pub(super) fn lowest(&self) -> Option<u64> {
+        self.lowest.first_key_value().map(|(index, _)| *index)
+    }
+
+    /// Whether a section on `stream` may refer to entries that the peer may not have yet, when it allows `max_blocked`
+    /// streams to be blocked (§2.1.2).
+    pub(super) fn may_block(&self, stream: u64, max_blocked: u64) -> bool {
+        self.at_risk.contains_key(&stream) || (self.at_risk.len() as u64) < max_blocked
+    }
+
+    /// A section was sent on `stream`.
+    pub(super) fn add(&mut self, stream: u64, section: Section) {
+        self.streams.entry(stream).or_default().push_back(section);
+        let count = self.lowest.entry(section.lowest).or_default();
+        *count = count.saturating_add(1);
+        self.sections = self.sections.saturating_add(1);
+        if section.required > self.known_received {
+            let required = self.at_risk.entry(stream).or_default();
+            *required = section.required.max(*required);
+        }
+    }
+
+    /// Section Acknowledgment (§4.4.1).
+    pub(super) fn acknowledge(&mut self, stream: u64) -> Result<(), QpackError> {
+        let sections = self.streams.get_mut(&stream).ok_or(QpackError::NothingToAcknowledge)?;
+        let section = sections.pop_front().ok_or(QpackError::NothingToAcknowledge)?;
+        if sections.is_empty() {
+            self.streams.remove(&stream);
+        }
+        self.forget(section);
+        self.received(section.required);
+        Ok(())
+    }
+
+    /// Stream Cancellation (§4.4.2). It need not name a stream with sections.
+    pub(super) fn cancel(&mut self, stream: u64) {
+        for section in self.streams.remove(&stream).into_iter().flatten() {
+            self.forget(section);
+        }
+        self.at_risk.remove(&stream);
+    }
+
+    /// Insert Count Increment (§4.4.3), when `inserted` entries have been inserted.
+    pub(super) fn increment(&mut self, increment: u64, inserted: u64) -> Result<(), QpackError> {
+        if increment == 0 {
+            return Err(QpackError::IncrementZero);
+        }
+        let known = self.known_received.saturating_add(increment);
+        if known > inserted {
+            return Err(QpackError::IncrementTooLarge);
+        }
+        self.received(known);
+        Ok(())
+    }
+
+    fn received(&mut self, known: u64) {
+        if known > self.known_received {
+            self.known_received = known;
+            self.at_risk.retain(|_, required| *required > known);
+        }
+    }
+
+    fn forget(&mut self, section: Section) {
+        self.sections = self.sections.saturating_sub(1);
+        if let Some(count) = self.lowest.get_mut(&section.lowest) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.lowest.remove(&section.lowest);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn at_risk(&self) -> usize {
+        self.at_risk.len()
+    }
+}

@@ -1,0 +1,100 @@
+//! The dynamic table (RFC 9204 §3.2), as both encoder and decoder have it.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use super::FIELD_OVERHEAD;
+
+/// One entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: Bytes,
+    pub(crate) value: Bytes,
+}
+
+impl Entry {
+    /// Its size (§3.2.1).
+    pub(crate) fn size(&self) -> u64 {
+        entry_size(self.name.len(), self.value.len())
+    }
+}
+
+/// The size of an entry with a name and a value of these lengths (§3.2.1).
+pub(crate) fn entry_size(name: usize, value: usize) -> u64 {
+    (name as u64).saturating_add(value as u64).saturating_add(FIELD_OVERHEAD)
+}
+
+/// The entries, oldest first. They are identified by their absolute index (§3.2.4).
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    entries: VecDeque<Entry>,
+    /// How many entries were ever inserted: the absolute index of the next one.
+    inserted: u64,
+    size: u64,
+    capacity: u64,
+}
+
+impl Table {
+    /// How many entries were ever inserted.
+    pub(crate) fn inserted(&self) -> u64 {
+        self.inserted
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// How many bytes are not used by entries.
+    pub(crate) fn room(&self) -> u64 {
+        self.capacity.saturating_sub(self.size)
+    }
+
+    /// The absolute index of the oldest entry; that of the next one if there are no entries.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.inserted.saturating_sub(self.entries.len() as u64)
+    }
+
+    /// The entry with an absolute index, if it was inserted and not evicted.
+    pub(crate) fn get(&self, index: u64) -> Option<&Entry> {
+        let place = index.checked_sub(self.dropped())?;
+        self.entries.get(usize::try_from(place).ok()?)
+    }
+
+    /// The absolute index that a relative index in an encoder instruction means (§3.2.5).
+    pub(crate) fn absolute(&self, relative: u64) -> Option<u64> {
+        self.inserted.checked_sub(relative)?.checked_sub(1)
+    }
+
+    /// Evicts the oldest entry.
+    pub(crate) fn evict(&mut self) -> Option<(u64, Entry)> {
+        let index = self.dropped();
+        let entry = self.entries.pop_front()?;
+        self.size = self.size.saturating_sub(entry.size());
+        Some((index, entry))
+    }
+
+    /// Sets the capacity, and evicts what does not fit any more (§3.2.2).
+    pub(crate) fn set_capacity(&mut self, capacity: u64) {
+        self.capacity = capacity;
+        while self.size > capacity && self.evict().is_some() {}
+    }
+
+    /// Adds an entry, and evicts what it displaces (§3.2.2). Returns whether it fits at all.
+    pub(crate) fn insert(&mut self, entry: Entry) -> bool {
+        let size = entry.size();
+        if size > self.capacity {
+            return false;
+        }
+        while self.room() < size && self.evict().is_some() {}
+        self.size = self.size.saturating_add(size);
+        self.inserted = self.inserted.saturating_add(1);
+        self.entries.push_back(entry);
+        true
+    }
+
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+}

@@ -1,0 +1,42 @@
+//! S25: no datagram is larger than one that is known to pass, except a probe.
+
+use crate::checker::books::{Books, Report};
+use crate::checker::properties::Property;
+use crate::checker::rule::{Rule, SentEvent, Verdict};
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct DatagramSize;
+
+impl Rule for DatagramSize {
+    const PROPERTY: Property = Property::S25;
+
+    fn on_sent(&mut self, books: &Books, packet: &SentEvent) -> Verdict {
+        let mtu = &books.mtu;
+        if packet.is_mtu_probe && mtu.outstanding > 1 {
+            return Err(format!(
+                "a probe of the path's MTU was sent while another one is outstanding ({} bytes)",
+                packet.bytes
+            ));
+        }
+        if !packet.is_mtu_probe && packet.bytes > mtu.size {
+            return Err(format!(
+                "a packet of {} bytes was sent; datagrams have {} bytes",
+                packet.bytes, mtu.size
+            ));
+        }
+        Ok(())
+    }
+
+    /// The minimum window is a number of datagrams, and so shows the size with which the controller calculates.
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        let (minimum, known) = (report.after.congestion.minimum_window, books.floor());
+        let is_known = books.terms.kind.floor() > 1;
+        if is_known && minimum > known {
+            return Err(format!(
+                "the controller's minimum window is {minimum} bytes; with datagrams of {} bytes it is {known}",
+                books.datagram()
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! The certificates of the simulated servers, which are made once in a process.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CustomExtension, DistinguishedName, DnType, IsCa, Issuer,
+    KeyPair,
+};
+use rustls::RootCertStore;
+use rustls::crypto::aws_lc_rs::sign::{any_ecdsa_type, any_eddsa_type};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::server::ResolvesServerCert;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+
+use super::signing::EqualSignatures;
+use super::{LabCertificateError, SERVER_NAME};
+
+/// What a server sends, and what its clients trust.
+struct Identity {
+    certified: CertifiedKey,
+    root: CertificateDer<'static>,
+}
+
+type Identities = BTreeMap<Option<u32>, Arc<Identity>>;
+
+/// The identity of the servers whose chains have `size` bytes, or that have one certificate of no particular size.
+fn identity(size: Option<u32>) -> Result<Arc<Identity>, LabCertificateError> {
+    static IDENTITIES: Mutex<Identities> = Mutex::new(BTreeMap::new());
+    let mut identities = IDENTITIES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(identity) = identities.get(&size) {
+        return Ok(identity.clone());
+    }
+    let identity = Arc::new(size.map_or_else(self_signed, |size| chain(size as usize))?);
+    identities.insert(size, identity.clone());
+    Ok(identity)
+}
+
+/// Chooses the certificates of a server.
+pub(super) fn resolver(
+    size: Option<u32>,
+) -> Result<Arc<dyn ResolvesServerCert>, LabCertificateError> {
+    Ok(Arc::new(SingleCertAndKey::from(identity(size)?.certified.clone())))
+}
+
+/// What the clients of these servers trust.
+pub(super) fn roots(size: Option<u32>) -> Result<RootCertStore, LabCertificateError> {
+    let mut roots = RootCertStore::empty();
+    roots.add(identity(size)?.root.clone())?;
+    Ok(roots)
+}
+
+/// Ed25519, because all its signatures have the same size.
+fn self_signed() -> Result<Identity, LabCertificateError> {
+    let key = KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
+    let parameters = CertificateParams::new(vec![SERVER_NAME.to_owned()])?;
+    let root = CertificateDer::from(parameters.self_signed(&key)?);
+    let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(key.serialize_der()))?;
+    Ok(Identity { certified: CertifiedKey::new(vec![root.clone()], key), root })
+}
+
+/// An authority's certificate with its key.
+struct Authority {
+    certificate: CertificateDer<'static>,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+fn ecdsa() -> Result<KeyPair, rcgen::Error> {
+    KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)
+}
+
+/// An authority `name`, signed by `issuer` or by itself.
+fn authority(name: &str, issuer: Option<&Authority>) -> Result<Authority, rcgen::Error> {
+    let key = ecdsa()?;
+    let mut parameters = CertificateParams::default();
+    parameters.distinguished_name = DistinguishedName::new();
+    parameters.distinguished_name.push(DnType::CommonName, name);
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let certificate = match issuer {
+        Some(authority) => parameters.signed_by(&key, &authority.issuer)?,
+        None => parameters.self_signed(&key)?,
+    };
+    let certificate = CertificateDer::from(certificate);
+    Ok(Authority { certificate, issuer: Issuer::new(parameters, key) })
+}
+
+/// An extension that nobody knows (2.25 is the arc of UUIDs), which fills certificates.
+const FILLER: [u64; 3] = [2, 25, 1];
+/// Signatures vary by a few bytes, so that the right size is soon found, if one filler more or less is tried each time.
+const ATTEMPTS: usize = 1000;
+/// Chains of at least this many bytes have two intermediate certificates, smaller ones one.
+const WITH_TWO_INTERMEDIATES: usize = 2000;
+
+/// Certificates of together `size` bytes: the server's, filled with an extension that no client knows, and one or two
+/// that lead to the root, which is not sent.
+fn chain(size: usize) -> Result<Identity, LabCertificateError> {
+    let root = authority("Root", None)?;
+    let mut authorities = vec![authority("A", Some(&root))?];
+    if size >= WITH_TWO_INTERMEDIATES {
+        authorities.insert(0, authority("B", authorities.first())?);
+    }
+    let key = ecdsa()?;
+    let mut parameters = CertificateParams::new(vec![SERVER_NAME.to_owned()])?;
+    parameters.distinguished_name = DistinguishedName::new();
+    let others: usize = authorities.iter().map(|authority| authority.certificate.len()).sum();
+    let mut filler = 0_usize;
+    for _ in 0..ATTEMPTS {
+        let extension = CustomExtension::from_oid_content(&FILLER, vec![0; filler]);
+        parameters.custom_extensions = vec![extension];
+        let signer = authorities.first().unwrap_or(&root);
+        let certificate = CertificateDer::from(parameters.signed_by(&key, &signer.issuer)?);
+        let now = certificate.len() + others;
+        if now == size {
+            let ours = core::iter::once(certificate);
+            let theirs = authorities.into_iter().map(|authority| authority.certificate);
+            let key = any_ecdsa_type(&PrivatePkcs8KeyDer::from(key.serialize_der()).into())?;
+            let key = Arc::new(EqualSignatures(key));
+            let certified = CertifiedKey::new(ours.chain(theirs).collect(), key);
+            return Ok(Identity { certified, root: root.certificate });
+        }
+        filler = (filler + size).saturating_sub(now);
+    }
+    let error = format!("no certificate chain has {size} bytes");
+    Err(rustls::Error::General(error).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_have_the_size_that_was_asked_for() {
+        for size in [1000, 1001, 1130, 4000, 16_000, 60_000] {
+            let identity = identity(Some(size)).unwrap();
+            let sum: usize = identity.certified.cert.iter().map(|it| it.len()).sum();
+            assert_eq!(sum, size as usize);
+        }
+    }
+
+    #[test]
+    fn an_impossible_size_is_an_error() {
+        let error = identity(Some(100)).err().unwrap();
+        assert!(error.to_string().contains("no certificate chain has 100 bytes"), "{error}");
+    }
+}

@@ -1,0 +1,160 @@
+//! Session tickets, each of which belongs to the version of the connection that it was issued on (RFC 9369 §5).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clearway_wire::Version;
+use rustls::NamedGroup;
+use rustls::client::{
+    ClientSessionMemoryCache, ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue,
+};
+use rustls::pki_types::ServerName;
+use rustls::server::{ProducesTickets, StoresServerSessions};
+
+/// How many servers a client keeps sessions of, in each version; rustls's default.
+const SERVERS: usize = 256;
+
+/// The session tickets of a client, by version.
+#[derive(Clone, Debug)]
+pub(super) struct ClientTickets {
+    version_1: Arc<dyn ClientSessionStore>,
+    version_2: Arc<dyn ClientSessionStore>,
+}
+
+impl ClientTickets {
+    /// Tickets that are kept in memory.
+    pub(super) fn in_memory() -> Self {
+        let store = || Arc::new(ClientSessionMemoryCache::new(SERVERS));
+        Self { version_1: store(), version_2: store() }
+    }
+
+    fn of(&self, version: Version) -> &dyn ClientSessionStore {
+        if version == Version::V2 { &*self.version_2 } else { &*self.version_1 }
+    }
+}
+
+/// The tickets of one client connection: those that it may use, and where those that it receives are kept.
+#[derive(Debug)]
+pub(super) struct ConnectionTickets {
+    tickets: ClientTickets,
+    /// The version of the first flight.
+    first: Version,
+    /// Whether the connection goes on in version 2.
+    is_version_2: AtomicBool,
+}
+
+impl ConnectionTickets {
+    pub(super) fn new(tickets: ClientTickets, first: Version) -> Self {
+        Self { tickets, first, is_version_2: AtomicBool::new(first == Version::V2) }
+    }
+
+    /// The connection goes on in `version`, and so do the tickets that come on it.
+    pub(super) fn change_version(&self, version: Version) {
+        self.is_version_2.store(version == Version::V2, Ordering::Relaxed);
+    }
+
+    fn negotiated(&self) -> &dyn ClientSessionStore {
+        let is_version_2 = self.is_version_2.load(Ordering::Relaxed);
+        self.tickets.of(if is_version_2 { Version::V2 } else { Version::V1 })
+    }
+}
+
+impl ClientSessionStore for ConnectionTickets {
+    fn set_kx_hint(&self, server_name: ServerName<'static>, group: NamedGroup) {
+        self.tickets.of(self.first).set_kx_hint(server_name, group);
+    }
+
+    fn kx_hint(&self, server_name: &ServerName<'_>) -> Option<NamedGroup> {
+        self.tickets.of(self.first).kx_hint(server_name)
+    }
+
+    fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        None
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {}
+
+    fn insert_tls13_ticket(
+        &self,
+        server_name: ServerName<'static>,
+        ticket: Tls13ClientSessionValue,
+    ) {
+        self.negotiated().insert_tls13_ticket(server_name, ticket);
+    }
+
+    fn take_tls13_ticket(
+        &self,
+        server_name: &ServerName<'static>,
+    ) -> Option<Tls13ClientSessionValue> {
+        self.tickets.of(self.first).take_tls13_ticket(server_name)
+    }
+}
+
+/// The byte behind the content of a server's ticket or session that names its version.
+fn mark(version: Version) -> u8 {
+    if version == Version::V2 { 2 } else { 1 }
+}
+
+fn marked(mut content: Vec<u8>, version: Version) -> Vec<u8> {
+    content.push(mark(version));
+    content
+}
+
+fn unmarked(mut content: Vec<u8>, version: Version) -> Option<Vec<u8>> {
+    (content.pop()? == mark(version)).then_some(content)
+}
+
+/// A server's ticketer on connections of two versions: it issues tickets of the negotiated one, and accepts those of the
+/// version of the first flight.
+#[derive(Debug)]
+pub(super) struct VersionedTicketer {
+    pub(super) inner: Arc<dyn ProducesTickets>,
+    pub(super) original: Version,
+    pub(super) negotiated: Version,
+}
+
+impl ProducesTickets for VersionedTicketer {
+    fn enabled(&self) -> bool {
+        self.inner.enabled()
+    }
+
+    fn lifetime(&self) -> u32 {
+        self.inner.lifetime()
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.inner.encrypt(&marked(plain.to_vec(), self.negotiated))
+    }
+
+    fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+        unmarked(self.inner.decrypt(cipher)?, self.original)
+    }
+}
+
+/// A server's table of sessions on connections of two versions, like [`VersionedTicketer`].
+#[derive(Debug)]
+pub(super) struct VersionedSessions {
+    pub(super) inner: Arc<dyn StoresServerSessions>,
+    pub(super) original: Version,
+    pub(super) negotiated: Version,
+}
+
+impl StoresServerSessions for VersionedSessions {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        self.inner.put(key, marked(value, self.negotiated))
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        unmarked(self.inner.get(key)?, self.original)
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        unmarked(self.inner.take(key)?, self.original)
+    }
+
+    fn can_cache(&self) -> bool {
+        self.inner.can_cache()
+    }
+}

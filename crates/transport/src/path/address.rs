@@ -1,0 +1,47 @@
+//! What tells the paths of a connection apart: a socket of this endpoint, and an address of the peer.
+
+use core::net::{IpAddr, SocketAddr};
+
+use crate::ecn::EcnCodepoint;
+
+/// One of an endpoint's sockets, by a number that its driver chose. A driver with one socket uses the default, 0.
+///
+/// The transport compares these numbers and does nothing else with them: paths through different sockets are different
+/// paths, and each datagram is to be sent through the socket that [`Transmit::socket`](crate::Transmit::socket) names.
+/// A driver that puts another UDP socket in the place of one changes its address as a NAT would.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct SocketIndex(pub u32);
+
+/// The addresses of a received datagram, and its ECN mark.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// The sender's address.
+    pub remote: SocketAddr,
+    /// The socket that received it.
+    pub socket: SocketIndex,
+    /// The local address that it was sent to, if the socket reports it.
+    pub local_ip: Option<IpAddr>,
+    /// Its ECN field (RFC 9000 §13.4.1); not marked if the socket does not report it.
+    pub ecn: EcnCodepoint,
+}
+
+impl Arrival {
+    /// The path on which the datagram came.
+    pub(crate) fn address(&self) -> PathAddress {
+        PathAddress { socket: self.socket, remote: self.remote }
+    }
+}
+
+/// A path: which socket of this endpoint, and which address of the peer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct PathAddress {
+    pub(crate) socket: SocketIndex,
+    pub(crate) remote: SocketAddr,
+}
+
+impl From<SocketAddr> for PathAddress {
+    /// The path to `remote` through the socket of a driver that has only one.
+    fn from(remote: SocketAddr) -> Self {
+        Self { socket: SocketIndex::default(), remote }
+    }
+}

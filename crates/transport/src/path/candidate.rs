@@ -1,0 +1,206 @@
+//! A path that this endpoint validates before it uses it, while the current one stays in use: a client's migration
+//! (RFC 9000 §9.2), and the server's preferred address at both ends (§9.6).
+
+use core::net::IpAddr;
+use core::time::Duration;
+
+use clearway_units::{Random, Timestamp};
+use clearway_wire::ConnectionId;
+
+use super::address::PathAddress;
+use super::validation::{Answer, Outcome, Validation};
+use super::{OffPathProbe, Path, Paths, ProbeFrame};
+use crate::ecn::EcnCodepoint;
+use crate::path::Arrival;
+
+/// The path that may become the current one.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    path: Path,
+    /// `None` once the path is validated.
+    validation: Option<Validation>,
+    /// Whether it becomes the current path once it is validated. At a server, the peer decides that.
+    is_wanted: bool,
+}
+
+/// The path before the current one, which this endpoint has left. Datagrams of the peer may still arrive on it, and
+/// challenges on it are answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    address: PathAddress,
+    until: Timestamp,
+}
+
+/// What became of a candidate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CandidateNews {
+    /// It is validated and wanted: it can become the current path.
+    Ready,
+    /// It could not be validated, and is forgotten.
+    Failed(PathAddress),
+}
+
+impl Paths {
+    /// Begins to validate the path at `address`. The current path stays in use until
+    /// [`adopt_candidate`](Self::adopt_candidate).
+    pub(crate) fn begin_candidate(
+        &mut self,
+        now: Timestamp,
+        (address, local_ip): (PathAddress, Option<IpAddr>),
+        local_id: ConnectionId,
+        is_wanted: bool,
+        probe_timeout: Duration,
+        random: &mut Random,
+    ) {
+        let PathAddress { socket, remote } = address;
+        let arrival = Arrival { remote, socket, local_ip, ecn: EcnCodepoint::NotEct };
+        self.candidate = Some(Candidate {
+            path: Path::new(arrival, local_id, 0, true),
+            validation: Some(Validation::new(now, probe_timeout, random)),
+            is_wanted,
+        });
+    }
+
+    /// The path that is being validated while the current one is in use.
+    pub(crate) fn candidate(&self) -> Option<PathAddress> {
+        self.candidate.as_ref().map(|candidate| candidate.path.address())
+    }
+
+    /// The peer sends to `local_id` on the candidate, and uses it like a current path if `is_wanted`. Returns whether it
+    /// can become the current path now.
+    pub(crate) fn on_candidate_used(&mut self, local_id: ConnectionId, is_wanted: bool) -> bool {
+        let Some(candidate) = &mut self.candidate else { return false };
+        candidate.path.set_local_id(local_id);
+        candidate.is_wanted |= is_wanted;
+        candidate.is_wanted && candidate.validation.is_none()
+    }
+
+    /// Forgets the candidate.
+    pub(crate) fn drop_candidate(&mut self) {
+        self.candidate = None;
+    }
+
+    /// A PATH_RESPONSE was received: `Ready` if it validates the candidate, and that is wanted.
+    pub(crate) fn on_candidate_response(
+        &mut self,
+        now: Timestamp,
+        data: [u8; 8],
+        probe_timeout: Duration,
+        random: &mut Random,
+    ) -> Option<CandidateNews> {
+        let candidate = self.candidate.as_mut()?;
+        match candidate.validation.as_ref()?.answered_by(data)? {
+            Answer::Address => {
+                candidate.validation = Some(Validation::new(now, probe_timeout, random));
+                None
+            }
+            Answer::Path => {
+                candidate.validation = None;
+                candidate.is_wanted.then_some(CandidateNews::Ready)
+            }
+        }
+    }
+
+    /// The candidate becomes the current path. The one that was is remembered for the duration `drain`. Returns whether only
+    /// the port of one end has changed (§9.4), as far as the addresses are known; `None` if there is no candidate.
+    pub(crate) fn adopt_candidate(&mut self, now: Timestamp, drain: Duration) -> Option<bool> {
+        let candidate = self.candidate.take()?;
+        let old = self.current;
+        self.leaving = Some(Leaving { address: old.address(), until: now + drain });
+        let generation = old.generation.saturating_add(1);
+        self.current = Path { generation, ..candidate.path };
+        self.previous = None;
+        self.validation = None;
+        self.previous_challenge = None;
+        let same_remote = old.remote.ip() == self.current.remote.ip();
+        let same_local = old.local_ip.is_some() && old.local_ip == self.current.local_ip;
+        Some(same_remote && same_local)
+    }
+
+    /// Whether the endpoint itself uses `address`, which is not the current path's: as its candidate, or because it has
+    /// left it only now.
+    pub(crate) fn holds(&self, address: PathAddress) -> bool {
+        self.candidate() == Some(address)
+            || self.leaving.is_some_and(|leaving| leaving.address == address)
+    }
+
+    /// Whether the peer may send from the address of `arrival`, because this endpoint sends to it.
+    pub(crate) fn is_address_of_peer(&self, arrival: Arrival) -> bool {
+        let leaving = self.leaving.map(|leaving| leaving.address);
+        let others = self.candidate().into_iter().chain(leaving);
+        arrival.remote == self.current.remote
+            || others.into_iter().any(|address| address.remote == arrival.remote)
+    }
+
+    /// The sockets of the paths in use: the current one, the candidate, and the one left last.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = super::SocketIndex> + '_ {
+        let leaving = self.leaving.map(|leaving| leaving.address);
+        let others = self.candidate().into_iter().chain(leaving);
+        core::iter::once(self.current.socket).chain(others.map(|address| address.socket))
+    }
+
+    /// The PATH_CHALLENGE for the candidate, if one is to be sent.
+    pub(crate) fn next_candidate_probe(&mut self, now: Timestamp) -> Option<OffPathProbe> {
+        let candidate = self.candidate.as_mut()?;
+        let validation = candidate.validation.as_mut()?;
+        let data = validation.pending_challenge()?;
+        validation.on_challenge_sent(now);
+        let path = candidate.path;
+        Some(OffPathProbe {
+            address: path.address(),
+            local_ip: path.local_ip,
+            frame: ProbeFrame::Challenge(data),
+            credit: if self.validates_for_itself {
+                u64::MAX
+            } else {
+                self.credit_elsewhere(path.remote)
+            },
+            peer_kept_id: false,
+        })
+    }
+
+    /// The challenge for the candidate was sent in a datagram of `size` bytes.
+    pub(crate) fn on_candidate_sent(&mut self, size: usize) {
+        if size >= super::MINIMUM_INITIAL_SIZE
+            && let Some(candidate) = &mut self.candidate
+            && let Some(validation) = &mut candidate.validation
+        {
+            validation.on_full_size();
+        }
+    }
+
+    /// When [`on_candidate_deadline`](Self::on_candidate_deadline) is due.
+    pub(super) fn candidate_deadline(&self) -> Option<Timestamp> {
+        let validation = self.candidate.as_ref().and_then(|it| it.validation.as_ref());
+        let leaving = self.leaving.map(|leaving| leaving.until);
+        validation.map(Validation::deadline).into_iter().chain(leaving).min()
+    }
+
+    /// Sends the challenge to the candidate again, or gives it up. Forgets the path that was left, if it is time.
+    pub(crate) fn on_candidate_deadline(
+        &mut self,
+        now: Timestamp,
+        random: &mut Random,
+    ) -> Option<CandidateNews> {
+        let candidate = self.candidate.as_mut()?;
+        let outcome = candidate.validation.as_mut()?.on_deadline(now, random);
+        let address = candidate.path.address();
+        match outcome {
+            Outcome::Waiting => None,
+            Outcome::Failed => {
+                self.candidate = None;
+                Some(CandidateNews::Failed(address))
+            }
+        }
+    }
+
+    /// Forgets the path that was left, once nothing of it is under way any more, and returns it.
+    pub(crate) fn take_left(&mut self, now: Timestamp) -> Option<PathAddress> {
+        let left = self.leaving.take_if(|leaving| leaving.until <= now)?;
+        Some(left.address)
+    }
+}
+
+#[cfg(test)]
+#[path = "candidate_tests.rs"]
+mod tests;

@@ -1,0 +1,149 @@
+use clearway_units::Timestamp;
+
+use crate::SpaceId;
+use crate::recovery::RecoveryConfig;
+use crate::recovery::testing::{Bench, SIZE, at, config, ms};
+
+const LARGE: u64 = 1472;
+
+fn bench() -> Bench {
+    Bench::with(RecoveryConfig { max_datagram_size: LARGE, ..config() })
+}
+
+fn send(bench: &mut Bench, now: Timestamp, bytes: u64) -> u64 {
+    let number = bench.stage(SpaceId::Application, |packet| packet.bytes = bytes);
+    bench.recovery.transmitted(now).unwrap();
+    number
+}
+
+/// A round trip of 40 ms, measured with a large packet.
+fn measured() -> Bench {
+    let mut bench = bench();
+    let number = send(&mut bench, at(0), LARGE);
+    bench.ack(at(40), &[(number, number)]);
+    bench
+}
+
+#[test]
+fn after_a_timeout_a_small_probe_that_arrives_shows_it() {
+    let mut bench = measured();
+    let lost: Vec<u64> = (0..5).map(|time| send(&mut bench, at(100 + time), LARGE)).collect();
+    let expiry = bench.deadline().unwrap();
+    bench.expire(expiry);
+    let full = send(&mut bench, expiry, LARGE);
+    let small = send(&mut bench, expiry, SIZE);
+    bench.ack(expiry + ms(40), &[(small, small)]);
+    assert_eq!(bench.lost(), lost, "the probe of full size may only be late");
+    assert!(full < small);
+    assert!(bench.recovery.take_black_hole());
+    assert!(!bench.recovery.take_black_hole(), "once");
+}
+
+/// A queue that overflows loses a whole flight, too. The probe of full size was sent first, and its acknowledgement
+/// comes first.
+#[test]
+fn congestion_that_loses_a_whole_flight_is_none() {
+    for together in [false, true] {
+        let mut bench = measured();
+        for time in 0..50 {
+            send(&mut bench, at(100 + time), LARGE);
+        }
+        let expiry = bench.deadline().unwrap();
+        bench.expire(expiry);
+        let full = send(&mut bench, expiry, LARGE);
+        let small = send(&mut bench, expiry, SIZE);
+        if !together {
+            bench.ack(expiry + ms(40), &[(full, full)]);
+        }
+        bench.ack(expiry + ms(41), &[(full, small)]);
+        assert_eq!(bench.lost().len(), 50);
+        assert!(!bench.recovery.take_black_hole());
+    }
+}
+
+#[test]
+fn without_a_timeout_the_losses_have_to_span_a_round_trip() {
+    for (apart, expected) in [(5, false), (20, true)] {
+        let mut bench = measured();
+        let mut found = false;
+        for time in 0..4 {
+            let now = at(100 + time * apart);
+            send(&mut bench, now, LARGE);
+            let small = send(&mut bench, now, SIZE);
+            bench.ack(now + ms(40), &[(small, small)]);
+        }
+        bench.expire(at(400));
+        found |= bench.recovery.take_black_hole();
+        assert_eq!(found, expected, "{apart} ms apart");
+    }
+}
+
+#[test]
+fn two_lost_packets_are_too_few() {
+    let mut bench = measured();
+    for time in [0, 100] {
+        send(&mut bench, at(100 + time), LARGE);
+    }
+    let small = send(&mut bench, at(300), SIZE);
+    bench.ack(at(340), &[(small, small)]);
+    assert_eq!(bench.lost().len(), 2);
+    assert!(!bench.recovery.take_black_hole());
+}
+
+#[test]
+fn packets_of_the_base_size_and_probes_of_the_mtu_are_no_evidence() {
+    for (bytes, is_probe) in [(SIZE, false), (LARGE, true)] {
+        let mut bench = measured();
+        for time in [0, 50, 100, 150] {
+            let number = bench.stage(SpaceId::Application, |packet| {
+                packet.bytes = bytes;
+                packet.is_probe_of_path = is_probe;
+            });
+            assert!(number > 0);
+            bench.recovery.transmitted(at(100 + time)).unwrap();
+        }
+        let small = send(&mut bench, at(300), SIZE - 1);
+        bench.ack(at(340), &[(small, small)]);
+        assert_eq!(bench.lost().len(), 4);
+        assert!(!bench.recovery.take_black_hole());
+    }
+}
+
+/// One large packet in ten arrives: the path carries them.
+#[test]
+fn a_large_packet_that_arrives_disproves_it() {
+    let mut bench = measured();
+    for round in 0..20 {
+        let now = at(100 + 50 * round);
+        send(&mut bench, now, LARGE);
+        send(&mut bench, now, LARGE);
+        let carried = send(&mut bench, now, LARGE);
+        let small = send(&mut bench, now, SIZE);
+        bench.ack(now + ms(40), &[(carried, small)]);
+        assert!(!bench.recovery.take_black_hole());
+    }
+    bench.expire(at(5000));
+    assert!(!bench.recovery.take_black_hole());
+}
+
+/// What was sent before the size fell is declared lost later, and is not a second black hole.
+#[test]
+fn old_losses_are_not_counted_again() {
+    let mut bench = measured();
+    for time in 0..5 {
+        send(&mut bench, at(100 + time), LARGE);
+    }
+    let expiry = bench.deadline().unwrap();
+    bench.expire(expiry);
+    for _ in 0..4 {
+        send(&mut bench, expiry, LARGE);
+    }
+    let small = send(&mut bench, expiry + ms(1), SIZE);
+    bench.ack(expiry + ms(41), &[(small, small)]);
+    assert!(bench.recovery.take_black_hole());
+    for time in 0..6 {
+        let small = send(&mut bench, expiry + ms(50 + time), SIZE);
+        bench.ack(expiry + ms(90 + time), &[(small, small)]);
+    }
+    assert!(!bench.recovery.take_black_hole());
+}

@@ -1,0 +1,317 @@
+//! ECN validation of the current path, and what the peer reports of marks (RFC 9000 §13.4.2, appendix A.4; RFC 9002
+//! §7.1).
+
+use core::time::Duration;
+
+use clearway_congestion::SendIndex;
+use clearway_units::Timestamp;
+use clearway_wire::frame::EcnCounts;
+
+use crate::SpaceId;
+use crate::ecn::{EcnCodepoint, EcnFailure, EcnState};
+use crate::space_id::PerSpace;
+
+/// A path is tested with this many marked packets (RFC 9000 §13.4.2). A datagram has one codepoint, so the one that
+/// reaches this number may contain a few more.
+const TEST_PACKETS: u64 = 10;
+
+/// A test lasts for this many probe timeouts at most (RFC 9000 §13.4.2).
+const TEST_TIMEOUTS: u32 = 3;
+
+/// After so many round trips in which the peer reported nothing but ECN-CE marks, the path is considered to set them
+/// regardless of congestion. In fewer, a sender that reduces its window to 0.85 in each has reduced it to less than a
+/// tenth: a queue that it had filled is empty.
+const MARKED_ROUNDS: u64 = 16;
+
+/// How many packets with each mark the peer has received in a packet number space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Counts {
+    ect0: u64,
+    ect1: u64,
+    ce: u64,
+}
+
+impl Counts {
+    /// The difference to earlier counts; `None` if one of them was higher.
+    fn checked_sub(self, earlier: Self) -> Option<Self> {
+        Some(Self {
+            ect0: self.ect0.checked_sub(earlier.ect0)?,
+            ect1: self.ect1.checked_sub(earlier.ect1)?,
+            ce: self.ce.checked_sub(earlier.ce)?,
+        })
+    }
+
+    /// Packets that were sent with ECT(0), if the counts are right.
+    fn ect0_or_ce(self) -> u64 {
+        self.ect0.saturating_add(self.ce)
+    }
+}
+
+impl From<EcnCounts> for Counts {
+    fn from(counts: EcnCounts) -> Self {
+        Self { ect0: counts.ect0.get(), ect1: counts.ect1.get(), ce: counts.ce.get() }
+    }
+}
+
+/// The marks of one packet number space, whose counts continue from path to path.
+#[derive(Clone, Copy, Debug, Default)]
+struct SpaceMarks {
+    /// The counts in the last ACK frame that raised the largest acknowledged packet number.
+    reported: Counts,
+    /// Packets that were sent with ECT(0).
+    sent: u64,
+    /// By how much the reported counts exceeded the packets sent when the path was new, because an earlier path set
+    /// marks.
+    excess: u64,
+    /// The first packet number on the path.
+    first: u64,
+}
+
+/// An ACK frame, as far as ECN is concerned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Feedback {
+    /// Its ECN counts, if it has any.
+    pub(super) counts: Option<EcnCounts>,
+    /// Its largest packet number.
+    pub(super) largest: u64,
+    /// Whether that is higher than in all ACK frames before.
+    pub(super) raises_largest: bool,
+    /// The marked packets of this path that it newly acknowledged.
+    pub(super) marked: u64,
+    /// The newest of them.
+    pub(super) newest_marked: Option<SendIndex>,
+    /// The current round trip.
+    pub(super) round: u64,
+}
+
+/// The state of ECN on the current path.
+#[derive(Debug)]
+pub(super) struct Ecn {
+    state: EcnState,
+    spaces: PerSpace<SpaceMarks>,
+    /// Packets marked in the current test, and how many may be.
+    tested: u64,
+    allowance: u64,
+    test_began: Option<Timestamp>,
+    /// The newest packet that was marked.
+    last_marked: Option<SendIndex>,
+    /// The newest marked packet whose acknowledgement showed that the path forwards marked packets.
+    proof: Option<SendIndex>,
+    /// Marked packets that were lost after that one.
+    lost: u64,
+    /// In a test: packets that were reported as ECN-CE.
+    marked: u64,
+    /// Whether marked packets were lost for so long that the path is tested again.
+    is_suspected: bool,
+    /// The round trip since which nothing but ECN-CE was reported.
+    only_marked_since: Option<u64>,
+    /// ECN-CE marks that were not passed on to the controller yet.
+    pending_marks: u64,
+    /// ECN-CE marks ever passed on.
+    total_marks: u64,
+}
+
+impl Ecn {
+    pub(super) fn new(is_enabled: bool) -> Self {
+        let state = if is_enabled { EcnState::Testing } else { EcnState::Disabled };
+        Self {
+            state,
+            spaces: PerSpace::default(),
+            tested: 0,
+            allowance: TEST_PACKETS,
+            test_began: None,
+            last_marked: None,
+            proof: None,
+            lost: 0,
+            marked: 0,
+            is_suspected: false,
+            only_marked_since: None,
+            pending_marks: 0,
+            total_marks: 0,
+        }
+    }
+
+    pub(super) fn state(&self) -> EcnState {
+        self.state
+    }
+
+    /// ECN-CE marks that were passed on to controllers.
+    pub(super) fn total_marks(&self) -> u64 {
+        self.total_marks
+    }
+
+    /// The path is replaced by one of which nothing is known. `next_number` gives the first packet number of each space
+    /// that is sent on it.
+    pub(super) fn start_path(&mut self, next_number: impl Fn(SpaceId) -> u64) {
+        if self.state == EcnState::Disabled {
+            return;
+        }
+        for space in SpaceId::ALL {
+            let marks = self.spaces.get_mut(space);
+            marks.excess = marks.reported.ect0_or_ce().saturating_sub(marks.sent);
+            marks.first = next_number(space);
+        }
+        let (spaces, total_marks) = (core::mem::take(&mut self.spaces), self.total_marks);
+        *self = Self { spaces, total_marks, ..Self::new(true) };
+    }
+
+    /// The codepoint for the next datagram. A datagram that is sent because a probe timeout expired is never marked: if
+    /// the path drops marked packets, probes get through. `probe_timeout` is the one without backoff.
+    pub(super) fn codepoint(
+        &mut self,
+        now: Timestamp,
+        is_probe: bool,
+        probe_timeout: Duration,
+    ) -> EcnCodepoint {
+        if self.state == EcnState::Testing {
+            let longest = probe_timeout.saturating_mul(TEST_TIMEOUTS);
+            let is_over = self.test_began.is_some_and(|began| began + longest <= now);
+            if self.tested >= self.allowance || is_over {
+                self.state = EcnState::Unknown;
+            }
+        }
+        match self.state {
+            EcnState::Testing | EcnState::Capable if !is_probe => EcnCodepoint::Ect0,
+            _ => EcnCodepoint::NotEct,
+        }
+    }
+
+    /// A marked packet was built.
+    pub(super) fn on_staged(&mut self) {
+        if self.state == EcnState::Testing {
+            self.tested = self.tested.saturating_add(1);
+        }
+    }
+
+    /// A marked packet was sent at `now`. `is_current`: on the current path.
+    pub(super) fn on_sent(
+        &mut self,
+        space: SpaceId,
+        index: SendIndex,
+        now: Timestamp,
+        is_current: bool,
+    ) {
+        let marks = self.spaces.get_mut(space);
+        marks.sent = marks.sent.saturating_add(1);
+        if is_current {
+            self.last_marked = Some(index);
+            self.test_began.get_or_insert(now);
+        }
+    }
+
+    /// A marked packet of this path was declared lost.
+    pub(super) fn on_lost(&mut self, index: SendIndex) {
+        if self.proof < Some(index) {
+            self.lost = self.lost.saturating_add(1);
+        }
+    }
+
+    /// An ACK frame was received that acknowledges something new: validates its counts (RFC 9000 §13.4.2.1).
+    pub(super) fn on_ack(&mut self, space: SpaceId, feedback: &Feedback) {
+        if self.state == EcnState::Disabled || !feedback.raises_largest {
+            // Counts in reordered ACK frames are older than those known, and must not make validation fail.
+            return;
+        }
+        let counts = feedback.counts.map(Counts::from);
+        let marks = self.spaces.get_mut(space);
+        let before = *marks;
+        marks.reported = counts.unwrap_or(before.reported);
+        if feedback.largest < before.first || matches!(self.state, EcnState::Failed(_)) {
+            return;
+        }
+        match validate(counts, &before, feedback.marked) {
+            Ok(increase) => self.on_valid(&increase, feedback),
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    fn on_valid(&mut self, increase: &Counts, feedback: &Feedback) {
+        self.pending_marks = self.pending_marks.saturating_add(increase.ce);
+        let is_marked_only = increase.ect0 == 0 && increase.ce > 0;
+        if is_marked_only {
+            let since = *self.only_marked_since.get_or_insert(feedback.round);
+            if feedback.round.saturating_sub(since) >= MARKED_ROUNDS {
+                return self.fail(EcnFailure::AllMarked);
+            }
+        } else if increase.ect0 > 0 {
+            self.only_marked_since = None;
+        }
+        if feedback.marked == 0 {
+            return;
+        }
+        let is_test = matches!(self.state, EcnState::Testing | EcnState::Unknown);
+        if is_test && is_marked_only && !self.is_suspected {
+            self.marked = self.marked.saturating_add(feedback.marked);
+            return;
+        }
+        self.state = EcnState::Capable;
+        self.is_suspected = false;
+        self.proof = self.proof.max(feedback.newest_marked);
+        self.lost = 0;
+        self.marked = 0;
+    }
+
+    /// The losses of an event are known: decides whether the path drops marked packets, or marks them all.
+    /// `largest_acknowledged` is the newest packet in flight on this path that was acknowledged.
+    pub(super) fn conclude(&mut self, largest_acknowledged: Option<SendIndex>) {
+        let without_proof = self.lost.saturating_add(self.marked);
+        match self.state {
+            EcnState::Testing | EcnState::Unknown if without_proof >= TEST_PACKETS => {
+                let is_marked = self.marked > 0;
+                self.fail(if is_marked { EcnFailure::AllMarked } else { EcnFailure::AllLost });
+            }
+            // Whatever was sent last on the path may have been lost with all the rest, so it gets another test.
+            EcnState::Capable if self.lost >= TEST_PACKETS => {
+                self.lost = 0;
+                self.proof = self.last_marked;
+                self.is_suspected = true;
+                self.test_again(TEST_PACKETS);
+            }
+            // An unmarked packet has overtaken all marked ones. Too few of those were sent for a verdict.
+            EcnState::Unknown if largest_acknowledged > self.last_marked => {
+                self.test_again(TEST_PACKETS.saturating_sub(without_proof));
+            }
+            _ => {}
+        }
+    }
+
+    fn test_again(&mut self, allowance: u64) {
+        self.state = EcnState::Testing;
+        self.tested = 0;
+        self.allowance = allowance;
+        self.test_began = None;
+    }
+
+    fn fail(&mut self, failure: EcnFailure) {
+        self.state = EcnState::Failed(failure);
+        self.pending_marks = 0;
+    }
+
+    /// The ECN-CE marks for the controller. While the path is not validated they are kept (RFC 9002 §7.1): a path that
+    /// marks all packets must not end slow start.
+    pub(super) fn take_marks(&mut self) -> u64 {
+        if self.state != EcnState::Capable {
+            return 0;
+        }
+        let marks = core::mem::take(&mut self.pending_marks);
+        self.total_marks = self.total_marks.saturating_add(marks);
+        marks
+    }
+}
+
+/// The increase of the counts in an ACK frame, which newly acknowledged `marked` marked packets (RFC 9000 §13.4.2.1).
+/// `known` is what was known before.
+fn validate(counts: Option<Counts>, known: &SpaceMarks, marked: u64) -> Result<Counts, EcnFailure> {
+    let Some(counts) = counts else {
+        return if marked == 0 { Ok(Counts::default()) } else { Err(EcnFailure::CountsMissing) };
+    };
+    let increase = counts.checked_sub(known.reported).ok_or(EcnFailure::CountsDecreased)?;
+    if increase.ect0_or_ce() < marked {
+        return Err(EcnFailure::CountsTooLow);
+    }
+    let most = known.sent.saturating_add(known.excess);
+    if increase.ect1 > 0 || counts.ect0_or_ce() > most {
+        return Err(EcnFailure::CountsTooHigh);
+    }
+    Ok(increase)
+}

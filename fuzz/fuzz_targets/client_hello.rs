@@ -1,0 +1,7 @@
+//! The first bytes from a client: its transport parameters are found only within them, and more bytes change nothing.
+#![no_main]
+
+use clearway_transport::fuzzing::check_client_hello;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| check_client_hello(data));

@@ -1,0 +1,129 @@
+use std::env;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use http::Uri;
+
+/// The exit status for a test that a peer does not support.
+pub const UNSUPPORTED: u8 = 127;
+
+/// The application protocol of HTTP/0.9 over QUIC.
+pub const HQ: &[u8] = b"hq-interop";
+
+/// What the public interop runner's variables in the environment ask for.
+#[derive(Clone, Debug)]
+pub enum Interop {
+    /// Serve files until SIGTERM.
+    Server(InteropServer),
+    /// Download files.
+    Client(InteropClient),
+}
+
+/// The server of a test.
+#[derive(Clone, Debug)]
+pub struct InteropServer {
+    /// The name of the test.
+    pub testcase: String,
+    /// The folder with the files.
+    pub root: PathBuf,
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// Certificate chain, PEM.
+    pub cert: PathBuf,
+    /// Private key, PEM.
+    pub key: PathBuf,
+    /// Another address of this server, for the client to migrate to.
+    pub preferred: Option<SocketAddr>,
+    /// Folder for qlog files.
+    pub qlog: Option<PathBuf>,
+}
+
+/// The client of a test.
+#[derive(Clone, Debug)]
+pub struct InteropClient {
+    /// The name of the test.
+    pub testcase: String,
+    /// The files to download.
+    pub requests: Vec<Uri>,
+    /// The folder to store them in.
+    pub downloads: PathBuf,
+    /// The server's address.
+    pub connect: SocketAddr,
+    /// Certificates to trust, PEM.
+    pub ca: PathBuf,
+    /// Folder for qlog files.
+    pub qlog: Option<PathBuf>,
+}
+
+impl Interop {
+    /// Reads the environment. `None` if the test is not among `client` or `server`, by the role.
+    pub fn from_environment(client: &[&str], server: &[&str]) -> Result<Option<Self>> {
+        let (role, testcase) = (variable("ROLE")?, variable("TESTCASE")?);
+        let qlog = env::var_os("QLOGDIR").map(PathBuf::from);
+        Ok(match role.as_str() {
+            "server" if server.contains(&testcase.as_str()) => Some(Self::Server(InteropServer {
+                testcase,
+                root: variable("WWW")?.into(),
+                listen: variable("LISTEN")?.parse()?,
+                cert: variable("CERT")?.into(),
+                key: variable("KEY")?.into(),
+                preferred: env::var("PREFERRED_ADDRESS").ok().map(|it| it.parse()).transpose()?,
+                qlog,
+            })),
+            "client" if client.contains(&testcase.as_str()) => Some(Self::Client(InteropClient {
+                testcase,
+                requests: requests()?,
+                downloads: variable("DOWNLOADS")?.into(),
+                connect: variable("CONNECT")?.parse()?,
+                ca: variable("CA")?.into(),
+                qlog,
+            })),
+            "server" | "client" => None,
+            other => bail!("ROLE is {other}"),
+        })
+    }
+}
+
+impl InteropClient {
+    /// The requests of each connection, which are made one after the other.
+    pub fn connections(&self) -> Vec<&[Uri]> {
+        match self.testcase.as_str() {
+            "multiconnect" => self.requests.chunks(1).collect(),
+            "resumption" | "zerortt" => {
+                let (first, others) = self.requests.split_at(1);
+                vec![first, others]
+            }
+            _ => vec![&self.requests],
+        }
+    }
+
+    /// The server's name.
+    pub fn host(&self) -> &str {
+        self.requests[0].host().unwrap_or_default()
+    }
+
+    /// Where the answer to a request is stored.
+    pub fn file(&self, request: &Uri) -> PathBuf {
+        self.downloads.join(request.path().rsplit('/').next().unwrap_or_default())
+    }
+}
+
+fn variable(name: &str) -> Result<String> {
+    env::var(name).with_context(|| format!("the variable {name}"))
+}
+
+fn requests() -> Result<Vec<Uri>> {
+    let requests: Result<Vec<Uri>, _> =
+        variable("REQUESTS")?.split_whitespace().map(str::parse).collect();
+    let requests = requests?;
+    if requests.is_empty() {
+        bail!("REQUESTS is empty");
+    }
+    Ok(requests)
+}
+
+/// The path of a request of HTTP/0.9.
+pub fn hq_path(request: &[u8]) -> Option<&str> {
+    std::str::from_utf8(request).ok()?.trim().strip_prefix("GET ")
+}

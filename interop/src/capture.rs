@@ -1,0 +1,18 @@
+//! Reading captured packets, decrypted with a key log. Nothing here is shared with the stack under test.
+
+mod bytes;
+mod connection;
+mod frames;
+mod header;
+mod ip;
+mod key_log;
+mod keys;
+pub(crate) mod pcap;
+mod tls;
+mod trace;
+
+pub(crate) use connection::Connection;
+pub(crate) use frames::Frames;
+pub(crate) use header::{Kind, V1, V2};
+pub(crate) use key_log::KeyLog;
+pub(crate) use trace::{Packet, Sender, Trace};

@@ -1,0 +1,126 @@
+//! The handshake messages of TLS 1.3 in CRYPTO frames (RFC 8446 §4), as far as the checks need them.
+
+use std::collections::BTreeMap;
+
+use super::bytes::Bytes;
+
+/// Puts the data of CRYPTO frames in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CryptoStream(BTreeMap<u64, Vec<u8>>);
+
+/// What a ClientHello says.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientHello {
+    pub(crate) random: Vec<u8>,
+    pub(crate) cipher_suites: Vec<u64>,
+}
+
+impl CryptoStream {
+    pub(crate) fn insert(&mut self, offset: u64, data: &[u8]) {
+        let known = self.0.entry(offset).or_default();
+        if known.len() < data.len() {
+            *known = data.to_vec();
+        }
+    }
+
+    /// The offset of the end of what was seen.
+    pub(crate) fn end(&self) -> u64 {
+        self.0.iter().map(|(offset, data)| offset + data.len() as u64).max().unwrap_or(0)
+    }
+
+    /// The data from the beginning up to the first gap.
+    fn contiguous(&self) -> Vec<u8> {
+        let mut data: Vec<u8> = Vec::new();
+        for (offset, piece) in &self.0 {
+            let Some(known) = (data.len() as u64).checked_sub(*offset) else { break };
+            let known = usize::try_from(known).unwrap_or(usize::MAX);
+            data.extend_from_slice(piece.get(known..).unwrap_or_default());
+        }
+        data
+    }
+
+    /// The complete messages: type and content.
+    pub(crate) fn messages(&self) -> Vec<(u8, Vec<u8>)> {
+        let data = self.contiguous();
+        let mut bytes = Bytes::new(&data);
+        let mut messages = Vec::new();
+        while let Some((kind, content)) = message(&mut bytes) {
+            messages.push((kind, content.to_vec()));
+        }
+        messages
+    }
+
+    /// The content of the first message of a type.
+    pub(crate) fn message(&self, kind: u8) -> Option<Vec<u8>> {
+        self.messages().into_iter().find(|(it, _)| *it == kind).map(|(_, content)| content)
+    }
+
+    pub(crate) fn client_hello(&self) -> Option<ClientHello> {
+        const CLIENT_HELLO: u8 = 1;
+        let content = self.message(CLIENT_HELLO)?;
+        let mut bytes = Bytes::new(&content);
+        bytes.take(2)?;
+        let random = bytes.take(32)?.to_vec();
+        bytes.vector(1)?;
+        let suites = bytes.vector(2)?.chunks(2);
+        let cipher_suites = suites.filter_map(|suite| Bytes::new(suite).number(2)).collect();
+        Some(ClientHello { random, cipher_suites })
+    }
+
+    /// The cipher suite of the ServerHello.
+    pub(crate) fn cipher_suite(&self) -> Option<u64> {
+        const SERVER_HELLO: u8 = 2;
+        let content = self.message(SERVER_HELLO)?;
+        let mut bytes = Bytes::new(&content);
+        bytes.take(2 + 32)?;
+        bytes.vector(1)?;
+        bytes.number(2)
+    }
+
+    /// The value of a transport parameter in the EncryptedExtensions that is a variable-length integer.
+    pub(crate) fn transport_parameter(&self, wanted: u64) -> Option<u64> {
+        const ENCRYPTED_EXTENSIONS: u8 = 8;
+        const QUIC_TRANSPORT_PARAMETERS: u64 = 0x39;
+        let content = self.message(ENCRYPTED_EXTENSIONS)?;
+        let mut extensions = Bytes::new(Bytes::new(&content).vector(2)?);
+        while !extensions.is_empty() {
+            let kind = extensions.number(2)?;
+            let mut parameters = Bytes::new(extensions.vector(2)?);
+            while kind == QUIC_TRANSPORT_PARAMETERS && !parameters.is_empty() {
+                let identifier = parameters.variable()?;
+                let value = parameters.counted()?;
+                if identifier == wanted {
+                    return Bytes::new(value).variable();
+                }
+            }
+        }
+        None
+    }
+
+    pub(crate) fn has_certificate(&self) -> bool {
+        const CERTIFICATE: u8 = 11;
+        self.message(CERTIFICATE).is_some()
+    }
+}
+
+fn message<'a>(bytes: &mut Bytes<'a>) -> Option<(u8, &'a [u8])> {
+    let kind = u8::try_from(bytes.number(1)?).ok()?;
+    Some((kind, bytes.vector(3)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CryptoStream;
+
+    #[test]
+    fn pieces_in_any_order_become_messages() {
+        let mut stream = CryptoStream::default();
+        stream.insert(6, &[0xbb, 0xcc]);
+        assert!(stream.messages().is_empty());
+        stream.insert(0, &[11, 0, 0, 2, 0xaa]);
+        stream.insert(4, &[0xaa, 0xbb, 9]);
+        assert_eq!(stream.messages(), [(11, vec![0xaa, 0xbb])]);
+        assert!(stream.has_certificate());
+        assert_eq!(stream.end(), 8);
+    }
+}

@@ -1,0 +1,226 @@
+//! All QUIC packets of a capture, in the order in which they passed.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use super::connection::{Connection, Opened, Secrets};
+use super::header::{self, Header, Kind};
+use super::ip::{self, Datagram};
+use super::key_log::KeyLog;
+use super::pcap;
+
+/// Who sent a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sender {
+    Client,
+    Server,
+}
+
+impl Sender {
+    pub(super) fn index(self) -> usize {
+        match self {
+            Self::Client => 0,
+            Self::Server => 1,
+        }
+    }
+
+    fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
+/// A QUIC packet.
+#[derive(Clone, Debug)]
+pub(crate) struct Packet {
+    pub(crate) at: Duration,
+    pub(crate) sender: Sender,
+    pub(crate) source: SocketAddr,
+    pub(crate) destination: SocketAddr,
+    /// The two bits of the ECN field.
+    pub(crate) ecn: u8,
+    /// The index of its datagram in the capture, and the length of that datagram's payload.
+    pub(crate) datagram: (usize, usize),
+    pub(crate) kind: Kind,
+    pub(crate) version: u32,
+    /// Of a 1-RTT packet only known if the packet could be decrypted.
+    pub(crate) destination_id: Vec<u8>,
+    pub(crate) source_id: Vec<u8>,
+    pub(crate) token: Vec<u8>,
+    /// The length of what follows the header, still encrypted, with the packet number.
+    pub(crate) protected_length: usize,
+    /// What was decrypted.
+    pub(crate) opened: Option<Opened>,
+}
+
+/// What was captured at one place.
+#[derive(Default)]
+pub(crate) struct Trace {
+    pub(crate) packets: Vec<Packet>,
+    pub(crate) connections: Vec<Connection>,
+}
+
+impl Trace {
+    /// Reads a capture in which the server has the addresses for which `is_server` is true.
+    pub(crate) fn read(
+        path: &Path,
+        log: &KeyLog,
+        is_server: impl Fn(&SocketAddr) -> bool,
+    ) -> io::Result<Self> {
+        let packets = pcap::read(path)?;
+        let datagrams = packets.iter().filter_map(|(at, packet)| ip::datagram(*at, packet));
+        let datagrams: Vec<(Sender, Datagram)> = datagrams
+            .map(|datagram| {
+                let from_server = is_server(&datagram.source);
+                (if from_server { Sender::Server } else { Sender::Client }, datagram)
+            })
+            .collect();
+        // The Initial packets show which secrets belong to which connection.
+        let first = Reader::new(Vec::new()).read(&datagrams);
+        let secrets = first.connections.iter().map(|it| it.prepare_second_reading(log)).collect();
+        Ok(Reader::new(secrets).read(&datagrams))
+    }
+
+    /// The packets of one sender and one kind.
+    pub(crate) fn of(&self, sender: Sender, kind: Kind) -> impl Iterator<Item = &Packet> {
+        self.packets.iter().filter(move |packet| packet.sender == sender && packet.kind == kind)
+    }
+
+    /// All packets of one sender.
+    pub(crate) fn from(&self, sender: Sender) -> impl Iterator<Item = &Packet> {
+        self.packets.iter().filter(move |packet| packet.sender == sender)
+    }
+}
+
+struct Reader {
+    /// Of each connection, in the order in which they begin.
+    secrets: Vec<Option<Secrets>>,
+    trace: Trace,
+}
+
+impl Reader {
+    fn new(secrets: Vec<Option<Secrets>>) -> Self {
+        Self { secrets, trace: Trace::default() }
+    }
+
+    fn read(mut self, datagrams: &[(Sender, Datagram)]) -> Trace {
+        for (index, (sender, datagram)) in datagrams.iter().enumerate() {
+            for header in header::packets(&datagram.payload) {
+                let found = self.open(*sender, datagram, &header);
+                let (destination_id, opened) = match found {
+                    Some((id, opened)) => (id, Some(opened)),
+                    None => (header.destination_id.to_vec(), None),
+                };
+                self.trace.packets.push(Packet {
+                    at: datagram.at,
+                    sender: *sender,
+                    source: datagram.source,
+                    destination: datagram.destination,
+                    ecn: datagram.ecn,
+                    datagram: (index, datagram.payload.len()),
+                    kind: header.kind,
+                    version: header.version,
+                    destination_id,
+                    source_id: header.source_id.to_vec(),
+                    token: header.token.to_vec(),
+                    protected_length: header.packet.len().saturating_sub(header.number_offset),
+                    opened,
+                });
+            }
+        }
+        self.trace
+    }
+
+    /// A packet's Destination Connection ID, and its content.
+    fn open(
+        &mut self,
+        sender: Sender,
+        datagram: &Datagram,
+        header: &Header<'_>,
+    ) -> Option<(Vec<u8>, Opened)> {
+        let client = match sender {
+            Sender::Client => datagram.source,
+            Sender::Server => datagram.destination,
+        };
+        let candidates = self.candidates(sender, client, header);
+        if header.kind == Kind::Retry {
+            // The client goes on with the connection ID of the Retry packet.
+            if let Some((connection, _)) = candidates.first() {
+                self.trace.connections.get_mut(*connection)?.on_retry(header.source_id);
+            }
+            return None;
+        }
+        for (connection, id_length) in candidates {
+            let state = self.trace.connections.get_mut(connection)?;
+            if let Some(opened) = state.open(sender, header, id_length) {
+                state.client = Some(client);
+                let id = match header.kind {
+                    Kind::OneRtt => header.packet.get(1..1 + id_length)?,
+                    _ => header.destination_id,
+                };
+                return Some((id.to_vec(), opened));
+            }
+        }
+        if header.kind != Kind::Initial || sender == Sender::Server {
+            return None;
+        }
+        // The first Initial packet of a client that can be decrypted begins a connection.
+        let mut state = Connection::default();
+        let opened = state.open(sender, header, 0)?;
+        state.client = Some(client);
+        let connection = self.trace.connections.len();
+        if let Some(Some(secrets)) = self.secrets.get(connection) {
+            state.set_secrets(secrets)?;
+        }
+        self.trace.connections.push(state);
+        Some((header.destination_id.to_vec(), opened))
+    }
+
+    /// The connections that a packet may belong to, each with the length of its Destination Connection ID: those that
+    /// know one of its connection IDs, then those at the client's address, then all others with an ID to try.
+    fn candidates(
+        &self,
+        sender: Sender,
+        client: SocketAddr,
+        header: &Header<'_>,
+    ) -> Vec<(usize, usize)> {
+        let (mut by_id, mut by_address) = (Vec::new(), Vec::new());
+        for (index, state) in self.trace.connections.iter().enumerate().rev() {
+            let receiver_ids = &state.ids[sender.other().index()];
+            if header.kind == Kind::OneRtt {
+                let rest = header.packet.get(1..).unwrap_or_default();
+                let known = receiver_ids.iter().filter(|id| rest.starts_with(id));
+                let known = known.map(|id| (index, id.len()));
+                let (empty, known): (Vec<_>, Vec<_>) = known.partition(|(_, length)| *length == 0);
+                by_id.extend(known);
+                if state.client == Some(client) {
+                    by_address.splice(0..0, empty);
+                } else {
+                    by_address.extend(empty);
+                }
+                continue;
+            }
+            let is_first =
+                sender == Sender::Client && state.first_ids.contains(header.destination_id);
+            let is_known = |ids: &std::collections::BTreeSet<Vec<u8>>, id: &[u8]| {
+                !id.is_empty() && ids.contains(id)
+            };
+            // A client may use its address for several connections, and begins each with an Initial packet.
+            let may_begin = sender == Sender::Client && header.kind == Kind::Initial;
+            if is_first
+                || is_known(receiver_ids, header.destination_id)
+                || is_known(&state.ids[sender.index()], header.source_id)
+            {
+                by_id.push((index, 0));
+            } else if state.client == Some(client) && !may_begin {
+                by_address.push((index, 0));
+            }
+        }
+        by_id.extend(by_address);
+        by_id
+    }
+}

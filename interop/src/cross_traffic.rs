@@ -1,0 +1,70 @@
+//! A download over the kernel's TCP with CUBIC beside the one that is measured.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use socket2::{Domain, Socket, Type};
+
+use crate::environment::{Environment, Place};
+
+const PORT: u16 = 5201;
+
+/// A running download.
+#[derive(Debug)]
+pub(crate) struct CrossTraffic {
+    receiver: TcpStream,
+    started: Instant,
+    sending: JoinHandle<()>,
+    receiving: JoinHandle<u64>,
+}
+
+impl CrossTraffic {
+    /// Connects client and server, and starts sending from the server to the client.
+    pub(crate) fn start(environment: &Environment) -> io::Result<Self> {
+        let server = SocketAddr::new(environment.connect.ip(), PORT);
+        let listener = environment.at(Place::Server, listen)??;
+        let receiver = environment.at(Place::Client, || TcpStream::connect(server))??;
+        let (sender, _) = listener.accept()?;
+        let reading = receiver.try_clone()?;
+        let sending = std::thread::spawn(move || send(sender));
+        let receiving = std::thread::spawn(move || receive(reading));
+        Ok(Self { receiver, started: Instant::now(), sending, receiving })
+    }
+
+    /// Ends the download and returns its rate in kilobits per second.
+    pub(crate) fn stop(self) -> io::Result<f64> {
+        let seconds = self.started.elapsed().as_secs_f64();
+        self.receiver.shutdown(Shutdown::Both)?;
+        let panicked = |_| io::Error::other("a thread of the cross traffic has panicked");
+        let bytes = self.receiving.join().map_err(panicked)?;
+        drop(self.receiver);
+        // The sender notices when the client's kernel answers with a reset, which takes a round trip.
+        self.sending.join().map_err(panicked)?;
+        Ok(bytes as f64 * 8.0 / 1e3 / seconds)
+    }
+}
+
+fn listen() -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    // Accepted connections inherit it.
+    socket.set_tcp_congestion(b"cubic")?;
+    socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)).into())?;
+    socket.listen(1)?;
+    Ok(socket.into())
+}
+
+fn send(mut stream: TcpStream) {
+    let zeros = [0; 1 << 16];
+    while stream.write_all(&zeros).is_ok() {}
+}
+
+fn receive(mut stream: TcpStream) -> u64 {
+    let mut buffer = vec![0; 1 << 16];
+    let mut received = 0;
+    while let Ok(length @ 1..) = stream.read(&mut buffer) {
+        received += length as u64;
+    }
+    received
+}

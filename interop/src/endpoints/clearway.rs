@@ -1,0 +1,160 @@
+//! Clearway's program: `clearway serve` and `clearway get`.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::{Plan, Setting};
+use crate::catalogue::{Case, Check};
+use crate::stack::Stack;
+
+/// After this many packets the client of the key update test changes its keys: early in the download, as the test asks.
+const PACKETS_BEFORE_KEY_UPDATE: &str = "50";
+
+/// The program, and which options it has.
+#[derive(Debug)]
+pub(crate) struct Clearway {
+    program: PathBuf,
+    get: String,
+    serve: String,
+}
+
+impl Clearway {
+    /// Asks the program for its options.
+    pub(crate) fn find(program: PathBuf) -> io::Result<Self> {
+        let help = |command: &str| {
+            let output = Command::new(&program).args([command, "--help"]).output();
+            let output = output
+                .map_err(|error| io::Error::other(format!("{}: {error}", program.display())))?;
+            Ok::<_, io::Error>(String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        let (get, serve) = (help("get")?, help("serve")?);
+        Ok(Self { program, get, serve })
+    }
+
+    pub(super) fn server(&self, setting: &Setting<'_>) -> Plan {
+        let mut command = Command::new(&self.program);
+        command.arg("serve").arg(setting.root).args(["--listen", &setting.listen.to_string()]);
+        command.arg("--cert").arg(&setting.certificates.chain);
+        command.arg("--key").arg(&setting.certificates.key);
+        command.args(["--controller", setting.controller.name()]);
+        if !setting.uses_http3() {
+            command.arg("--http09");
+        }
+        let preferred = setting.preferred.map(|address| address.to_string()).unwrap_or_default();
+        let wanted: &[&str] = match setting.test.server_case {
+            Case::Retry => &["--retry"],
+            Case::ZeroRtt if !self.does_by_itself("--early-data") => &["--early-data"],
+            Case::V2 if !self.does_by_itself("--quic-version") => &["--quic-version", "2"],
+            // Our own client can migrate without it.
+            Case::ConnectionMigration
+                if has(&self.serve, PREFERRED) || setting.client != Stack::Clearway =>
+            {
+                &[PREFERRED, &preferred]
+            }
+            _ => &[],
+        };
+        setting.environment(&mut command, "server");
+        with_options(command, "serve", &self.serve, wanted, |command| vec![command])
+    }
+
+    /// Whether the client has this option, and the server needs none for the same feature.
+    fn does_by_itself(&self, option: &str) -> bool {
+        has(&self.get, option) && !has(&self.serve, option)
+    }
+
+    pub(super) fn client(&self, setting: &Setting<'_>) -> Plan {
+        let mut command = Command::new(&self.program);
+        command.args([
+            "get",
+            "--quiet",
+            "--remote-name",
+            "--connect",
+            &setting.connect.to_string(),
+        ]);
+        command.arg("--ca").arg(&setting.certificates.roots).current_dir(setting.downloads);
+        command.args(["--controller", setting.controller.name()]);
+        if !setting.uses_http3() {
+            command.arg("--http09");
+        }
+        setting.environment(&mut command, "client");
+        let wanted: &[&str] = match (setting.test.client_case, setting.test.check) {
+            (Case::ChaCha20, _) => &["--cipher-suites", "TLS_CHACHA20_POLY1305_SHA256"],
+            (Case::KeyUpdate, _) => &["--key-update-after", PACKETS_BEFORE_KEY_UPDATE],
+            (Case::Resumption, _) => &["--resume"],
+            (Case::ZeroRtt, _) => &["--early-data"],
+            (Case::V2, _) => &["--quic-version", "2"],
+            // Without an address that the server prefers, the client migrates to a port of its own choice.
+            (_, Check::ConnectionMigration) if !has(&self.serve, PREFERRED) => {
+                &["--rebind-after", "500ms"]
+            }
+            _ => &[],
+        };
+        with_options(command, "get", &self.get, wanted, |command| match setting.test.client_case {
+            Case::Multiconnect => {
+                let with_url = |url: String| {
+                    let mut command = copy(&command);
+                    command.arg(url);
+                    command
+                };
+                setting.urls().map(with_url).collect()
+            }
+            _ => {
+                let mut command = command;
+                command.args(setting.urls());
+                vec![command]
+            }
+        })
+    }
+}
+
+/// The option of `serve` for another address of the server (RFC 9000 §9.6).
+const PREFERRED: &str = "--preferred-address";
+
+fn has(help: &str, option: &str) -> bool {
+    help.split_ascii_whitespace().any(|word| word.trim_end_matches(',') == option)
+}
+
+/// The command with these options, if the program has them.
+fn with_options(
+    mut command: Command,
+    name: &str,
+    help: &str,
+    wanted: &[&str],
+    finish: impl FnOnce(Command) -> Vec<Command>,
+) -> Plan {
+    let missing = wanted.iter().find(|word| word.starts_with("--") && !has(help, word));
+    if let Some(missing) = missing {
+        return Plan::Unsupported(format!("clearway {name} has no {missing}"));
+    }
+    command.args(wanted);
+    Plan::Run(finish(command))
+}
+
+/// A command cannot be cloned.
+fn copy(command: &Command) -> Command {
+    let mut copy = Command::new(command.get_program());
+    copy.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => copy.env(name, value),
+            None => copy.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        copy.current_dir(folder);
+    }
+    copy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has;
+
+    #[test]
+    fn options_are_found_as_whole_words() {
+        let help = "  -q, --quiet\n      --early-data, or so\n      --retry-more";
+        assert!(has(help, "--quiet") && has(help, "--early-data"));
+        assert!(!has(help, "--retry"));
+    }
+}

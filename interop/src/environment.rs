@@ -1,0 +1,223 @@
+//! Where the endpoints run: in two network namespaces, or at loopback addresses if namespaces cannot be made.
+
+mod namespace;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+
+use tappers::{Interface, Tun};
+
+use crate::catalogue::{Check, Host, Test};
+use crate::network::Network;
+use crate::relay::{ClientSide, Relay, ServerSide, Wire};
+pub(crate) use namespace::{Namespace, become_root};
+
+/// The port of servers in a namespace.
+const PORT: u16 = 443;
+/// The networks' addresses are those of the public runner.
+const CLIENT_V4: Ipv4Addr = Ipv4Addr::new(193, 167, 0, 100);
+const SERVER_V4: Ipv4Addr = Ipv4Addr::new(193, 167, 100, 100);
+/// Another address of the server, which it may prefer.
+const PREFERRED_V4: Ipv4Addr = Ipv4Addr::new(193, 167, 100, 101);
+const CLIENT_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xcafe, 0xcafe, 0, 0, 0, 0, 0x100);
+const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xcafe, 0xcafe, 0x100, 0, 0, 0, 0x100);
+/// The bytes of the IP and UDP headers.
+const V4_HEADERS: u16 = 20 + 8;
+const V6_HEADERS: u16 = 40 + 8;
+/// The largest IP packet that the devices take.
+const MTU: usize = 1500;
+const DEVICE: &str = "link0";
+
+/// Devices are made and named one at a time.
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// How endpoints are isolated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Namespaces,
+    Loopback,
+}
+
+impl Kind {
+    /// What can be used here; the error says why there are no namespaces.
+    pub(crate) fn detect() -> Result<Self, String> {
+        let attempt = || -> io::Result<()> {
+            let namespace = Namespace::create()?;
+            device(&namespace, &[CLIENT_V4], CLIENT_V6).map(drop)
+        };
+        match attempt() {
+            Ok(()) => Ok(Self::Namespaces),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Why a test cannot be run, if it cannot.
+    pub(crate) fn leaves_out(self, test: &Test) -> Option<&'static str> {
+        if self == Self::Namespaces {
+            return None;
+        }
+        match (test.check, test.network) {
+            (Check::Ecn, _) => Some("the relay of the loopback does not pass the ECN field"),
+            (Check::ConnectionMigration, _) => {
+                Some("the server has only one address on the loopback")
+            }
+            (_, Network::CrossTraffic) => Some("the relay of the loopback does not pass TCP"),
+            _ => None,
+        }
+    }
+}
+
+/// The places of a client and a server, and the network between them.
+pub(crate) struct Environment {
+    /// `None` on the loopback.
+    namespaces: Option<[Namespace; 2]>,
+    /// The sides of the relay, until it starts.
+    wires: Option<(Wire, Wire)>,
+    /// Where the server listens.
+    pub(crate) listen: SocketAddr,
+    /// Where the client connects to.
+    pub(crate) connect: SocketAddr,
+    /// Another address of the server, to which clients may migrate.
+    pub(crate) preferred: Option<SocketAddr>,
+    overhead: u16,
+}
+
+/// One of the two places.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    Client,
+    Server,
+}
+
+impl Environment {
+    pub(crate) fn create(kind: Kind, host: Host) -> io::Result<Self> {
+        match kind {
+            Kind::Namespaces => Self::in_namespaces(host),
+            Kind::Loopback => Self::on_loopback(host),
+        }
+    }
+
+    fn in_namespaces(host: Host) -> io::Result<Self> {
+        let (client, server) = (Namespace::create()?, Namespace::create()?);
+        let wires = (
+            Wire::Device(device(&client, &[CLIENT_V4], CLIENT_V6)?),
+            Wire::Device(device(&server, &[SERVER_V4, PREFERRED_V4], SERVER_V6)?),
+        );
+        let connect: IpAddr = match host {
+            Host::V4 | Host::V46 => SERVER_V4.into(),
+            Host::V6 => SERVER_V6.into(),
+        };
+        let any: IpAddr = match host {
+            Host::V4 => Ipv4Addr::UNSPECIFIED.into(),
+            Host::V6 | Host::V46 => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        Ok(Self {
+            namespaces: Some([client, server]),
+            wires: Some(wires),
+            listen: SocketAddr::new(any, PORT),
+            connect: SocketAddr::new(connect, PORT),
+            preferred: (host == Host::V46).then_some(SocketAddr::new(PREFERRED_V4.into(), PORT)),
+            overhead: if host == Host::V6 { V6_HEADERS } else { V4_HEADERS },
+        })
+    }
+
+    /// The server takes a free port, which [`listens_at`](Self::listens_at) has to be told.
+    fn on_loopback(host: Host) -> io::Result<Self> {
+        let (client_ip, server_ip, local): (IpAddr, IpAddr, IpAddr) = match host {
+            Host::V6 => (CLIENT_V6.into(), SERVER_V6.into(), Ipv6Addr::LOCALHOST.into()),
+            Host::V4 | Host::V46 => {
+                (CLIENT_V4.into(), SERVER_V4.into(), Ipv4Addr::LOCALHOST.into())
+            }
+        };
+        let server = SocketAddr::new(server_ip, PORT);
+        let side = ClientSide::bind(client_ip, server)?;
+        let connect = side.address()?;
+        let listen = SocketAddr::new(local, 0);
+        let wires = (Wire::Client(side), Wire::Server(ServerSide::new(listen, server)));
+        Ok(Self {
+            namespaces: None,
+            wires: Some(wires),
+            listen,
+            connect,
+            preferred: None,
+            overhead: if host == Host::V6 { V6_HEADERS } else { V4_HEADERS },
+        })
+    }
+
+    /// Tells the relay where the server listens, if it had a choice.
+    pub(crate) fn listens_at(&mut self, address: SocketAddr) {
+        if let Some((_, Wire::Server(side))) = &mut self.wires {
+            side.set_target(address);
+        }
+    }
+
+    /// Starts the network, with captures in `folder`.
+    pub(crate) fn start(
+        &mut self,
+        network: Network,
+        seed: u64,
+        folder: &Path,
+    ) -> io::Result<Relay> {
+        let wires =
+            self.wires.take().ok_or_else(|| io::Error::other("the relay was started before"))?;
+        Relay::start(wires, network.link(self.overhead, seed), folder)
+    }
+
+    /// Runs `action` on a thread in one of the places.
+    pub(crate) fn at<T: Send>(
+        &self,
+        place: Place,
+        action: impl FnOnce() -> T + Send,
+    ) -> io::Result<T> {
+        match &self.namespaces {
+            Some([client, _]) if place == Place::Client => client.run(action),
+            Some([_, server]) => server.run(action),
+            None => Ok(action()),
+        }
+    }
+}
+
+/// Whether an address in a capture is the server's.
+pub(crate) fn is_server(address: &SocketAddr) -> bool {
+    [SERVER_V4, PREFERRED_V4].iter().any(|ip| address.ip() == *ip) || address.ip() == SERVER_V6
+}
+
+/// Makes a device in the namespace with these addresses, through which everything is routed.
+fn device(namespace: &Namespace, v4: &[Ipv4Addr], v6: Ipv6Addr) -> io::Result<Tun> {
+    let _making = MAKING.lock();
+    namespace.run(move || {
+        let mut device = Tun::new_named(Interface::new(DEVICE)?)?;
+        device.set_nonblocking(true)?;
+        let mtu = MTU.to_string();
+        let v6 = format!("{v6}/64");
+        for arguments in [
+            &["link", "set", "lo", "up"][..],
+            &["link", "set", DEVICE, "mtu", &mtu, "up"],
+            // Without duplicate address detection, which would delay its use.
+            &["addr", "add", &v6, "dev", DEVICE, "nodad"],
+            &["route", "add", "default", "dev", DEVICE],
+            &["-6", "route", "add", "default", "dev", DEVICE],
+        ] {
+            ip(arguments)?;
+        }
+        for v4 in v4 {
+            ip(&["addr", "add", &format!("{v4}/24"), "dev", DEVICE])?;
+        }
+        Ok(device)
+    })?
+}
+
+fn ip(arguments: &[&str]) -> io::Result<()> {
+    let failed =
+        |why: &str| io::Error::other(format!("ip {}: {}", arguments.join(" "), why.trim()));
+    let output = Command::new("ip").args(arguments).output();
+    let output =
+        output.map_err(|error| failed(&format!("{error} (it is in the package iproute2)")))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(failed(&String::from_utf8_lossy(&output.stderr))),
+    }
+}

@@ -1,0 +1,7 @@
+//! The runner behind `cargo xtask interop`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    clearway_interop::main(std::env::args().skip(1).collect())
+}

@@ -1,0 +1,78 @@
+//! The NAT in front of the client.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use clearway_units::Random;
+
+/// Gives each address of the client a new one in each generation; in generation 0 it keeps its own.
+#[derive(Debug)]
+pub(super) struct Nat {
+    random: Random,
+    /// Whether the address changes, not only the port.
+    changes_address: bool,
+    outside: BTreeMap<(SocketAddr, u64), SocketAddr>,
+    inside: BTreeMap<SocketAddr, (SocketAddr, u64)>,
+}
+
+impl Nat {
+    pub(super) fn new(seed: u64, changes_address: bool) -> Self {
+        let (outside, inside) = (BTreeMap::new(), BTreeMap::new());
+        Self { random: Random::from_number(seed), changes_address, outside, inside }
+    }
+
+    /// The address that the server sees.
+    pub(super) fn outside(&mut self, client: SocketAddr, generation: u64) -> SocketAddr {
+        if let Some(known) = self.outside.get(&(client, generation)) {
+            return *known;
+        }
+        let mut address = client;
+        // Never one that is in use already.
+        while generation > 0 && (address == client || self.inside.contains_key(&address)) {
+            address = self.choose(client);
+        }
+        self.outside.insert((client, generation), address);
+        self.inside.insert(address, (client, generation));
+        address
+    }
+
+    /// The client behind an address that the server sees, and the generation of that mapping.
+    pub(super) fn inside(&self, address: SocketAddr) -> (SocketAddr, u64) {
+        self.inside.get(&address).copied().unwrap_or((address, 0))
+    }
+
+    fn choose(&mut self, client: SocketAddr) -> SocketAddr {
+        let mut draw = |from: u64, to: u64| from + self.random.below(to - from + 1);
+        let port = draw(1024, 65_535);
+        let ip = match client.ip() {
+            IpAddr::V4(ip) if self.changes_address => {
+                let [a, b, c, _] = ip.octets();
+                let host = draw(2, 254);
+                Ipv4Addr::new(a, b, c, u8::try_from(host).unwrap_or(2)).into()
+            }
+            ip => ip,
+        };
+        SocketAddr::new(ip, u16::try_from(port).unwrap_or(1024))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Nat;
+
+    #[test]
+    fn every_generation_has_its_own_address() {
+        let client = "193.167.0.100:50000".parse().unwrap();
+        for changes_address in [false, true] {
+            let mut nat = Nat::new(1, changes_address);
+            assert_eq!(nat.outside(client, 0), client);
+            let first = nat.outside(client, 1);
+            let second = nat.outside(client, 2);
+            assert_eq!(nat.outside(client, 1), first);
+            assert!(first != client && second != client && first != second);
+            assert_eq!(first.ip() != client.ip(), changes_address);
+            assert_eq!(nat.inside(second), (client, 2));
+            assert_eq!(nat.inside(client), (client, 0));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Which cells run when: tests several at a time, then the measurements, each alone.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError, mpsc};
+
+use crate::cell::{Cell, Runner};
+use crate::matrix::Done;
+use crate::process::is_interrupted;
+
+/// Runs the cells, and calls `report` for each as soon as it is done. Returns them in the given order, without those
+/// that an interruption prevented.
+pub(crate) fn run(
+    runner: &Runner,
+    cells: &[Cell],
+    jobs: usize,
+    mut report: impl FnMut(&Done),
+) -> Vec<Done> {
+    let numbered = cells.iter().copied().enumerate();
+    let (measurements, tests): (Vec<_>, Vec<_>) =
+        numbered.partition(|(_, cell)| cell.test.is_measurement());
+    let mut done = Vec::new();
+    for (queue, jobs) in [(tests, jobs), (measurements, 1)] {
+        let queue = Mutex::new(VecDeque::from(queue));
+        let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let (send, receive) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for _ in 0..jobs {
+                let send = send.clone();
+                scope.spawn(|| {
+                    let send = send;
+                    while let Some((number, cell)) = next().filter(|_| !is_interrupted()) {
+                        if let Some(outcome) = runner.run(&cell) {
+                            // The receiver lives as long as the scope.
+                            let _ = send.send((number, (cell, outcome)));
+                        }
+                    }
+                });
+            }
+            drop(send);
+            for (number, one) in receive {
+                report(&one);
+                done.push((number, one));
+            }
+        });
+    }
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, one)| one).collect()
+}
