@@ -120,6 +120,13 @@ impl Base {
         self.episode.is_new_congestion(event)
     }
 
+    /// Whether the reason for a cut is a CE mark in congestion avoidance: the queue that set it is short, so a smaller
+    /// reduction empties it (RFC 8511 §3). A loss in the same event calls for the whole reduction, and so does slow
+    /// start, in which the window may be twice what the path holds.
+    pub(crate) fn is_marked_only(&self, event: &Acknowledgement<'_>) -> bool {
+        event.newly_ce_marked > 0 && !self.episode.is_new_loss(event) && !self.is_in_slow_start()
+    }
+
     /// Whether `event` reports persistent congestion that the last collapse did not respond to.
     pub(crate) fn is_new_persistent_congestion(&self, event: &Acknowledgement<'_>) -> bool {
         self.episode.is_new_persistent_congestion(event)
@@ -293,6 +300,12 @@ impl Base {
             prr.metrics(tell);
         }
     }
+}
+
+/// `value` times `numerator` / `denominator`, rounded down.
+pub(crate) fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
+    let product = u128::from(value).saturating_mul(u128::from(numerator));
+    u64::try_from(product / u128::from(denominator)).unwrap_or(u64::MAX)
 }
 
 impl Inspect for Base {
