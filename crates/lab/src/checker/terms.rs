@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use clearway_network::{Conditions, Corrupt, Effect, Fate, LinkConfig};
+use clearway_network::{Conditions, Corrupt, EcnTreatment, Effect, Fate, LinkConfig};
 use clearway_units::Rate;
 
 use super::expectations::Kind;
@@ -166,6 +166,8 @@ fn keeps_order(conditions: &Conditions) -> bool {
         rate_steps: Vec::new(),
         mtu: None,
         mtu_steps: Vec::new(),
+        ecn: EcnTreatment::Kept,
+        ecn_steps: Vec::new(),
         ..conditions.clone()
     };
     !jitter.reorder_by_jitter && is_steady(&steadied)
