@@ -124,7 +124,7 @@ impl Base {
     /// reduction empties it (RFC 8511 §3). A loss in the same event calls for the whole reduction, and so does slow
     /// start, in which the window may be twice what the path holds.
     pub(crate) fn is_marked_only(&self, event: &Acknowledgement<'_>) -> bool {
-        event.newly_ce_marked > 0 && !self.episode.is_new_loss(event) && !self.is_in_slow_start()
+        event.newly_ce_marked > 0 && event.lost.is_empty() && !self.is_in_slow_start()
     }
 
     /// Whether `event` reports persistent congestion that the last collapse did not respond to.

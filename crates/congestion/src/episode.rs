@@ -22,12 +22,7 @@ impl Episode {
         // Which packets were marked is not known; the largest acknowledged one stands for them.
         let is_marked = event.newly_ce_marked > 0
             && event.largest_acked.is_some_and(|index| index >= self.boundary);
-        is_marked || self.is_new_loss(event)
-    }
-
-    /// Whether a packet sent after the last cut was lost.
-    pub(crate) fn is_new_loss(&self, event: &Acknowledgement<'_>) -> bool {
-        event.lost.iter().any(|packet| packet.index >= self.boundary)
+        is_marked || event.lost.iter().any(|packet| packet.index >= self.boundary)
     }
 
     /// Whether `event` reports persistent congestion that the last collapse did not respond to (row
