@@ -262,12 +262,12 @@ impl Connection {
         }
         let stats = self.recovery.stats();
         let phase = stats.congestion.phase;
-        self.observe_ecn(now);
         let old = self.watch.phase.replace(phase);
         for packet in lost.drain(..) {
             self.observe(now, &Observation::PacketLost(packet));
         }
         self.watch.lost = lost;
+        self.observe_ecn(now);
         if let Some(old) = old
             && old != phase
         {

@@ -173,7 +173,11 @@ impl Connection {
         let is_probe = SpaceId::ALL
             .into_iter()
             .any(|space| *self.outgoing.probes.get(space) > 0 && protection.can_seal(space));
-        let ecn = self.recovery.codepoint(now, is_probe);
+        // A path that drops marked packets must not fail validation for that: PATH_CHALLENGE and PATH_RESPONSE are sent
+        // without a mark, and nothing is tested before, since little may be sent there (RFC 9000 §8.2, §9.3.1).
+        let is_unmarked = is_probe || self.paths.has_frames_pending();
+        let may_test = !self.lifecycle.is_confirmed() || self.paths.current().is_validated();
+        let ecn = self.recovery.codepoint(now, is_unmarked, may_test);
         self.observe_ecn(now);
         ecn
     }

@@ -37,8 +37,24 @@ struct NewlyAcknowledged {
     largest: Option<LedgerPacket>,
     /// The packets of the current path that were marked with ECN.
     marked: u64,
+    /// Those of earlier paths.
+    marked_elsewhere: u64,
     /// The newest of them.
     newest_marked: Option<SendIndex>,
+}
+
+impl NewlyAcknowledged {
+    /// `is_current`: `packet` was sent on the current path.
+    fn note_mark(&mut self, packet: &LedgerPacket, is_current: bool) {
+        match packet.is_marked {
+            false => {}
+            true if is_current => {
+                self.marked = self.marked.saturating_add(1);
+                self.newest_marked = self.newest_marked.max(Some(packet.index));
+            }
+            true => self.marked_elsewhere = self.marked_elsewhere.saturating_add(1),
+        }
+    }
 }
 
 impl Recovery {
@@ -78,6 +94,7 @@ impl Recovery {
                 largest: ack.largest.get(),
                 raises_largest: prior_largest < Some(ack.largest),
                 marked: newly.marked,
+                marked_elsewhere: newly.marked_elsewhere,
                 newest_marked: newly.newest_marked,
                 round: self.path.rounds.current(),
             },
@@ -131,10 +148,7 @@ impl Recovery {
             let Some(packet) = self.ledger.acknowledge(space, number)? else { continue };
             newly.any = true;
             newly.ack_eliciting |= packet.ack_eliciting;
-            if packet.is_marked && self.ledger.is_current(&packet) {
-                newly.marked = newly.marked.saturating_add(1);
-                newly.newest_marked = newly.newest_marked.max(Some(packet.index));
-            }
+            newly.note_mark(&packet, self.ledger.is_current(&packet));
             if number == ack.largest.get() && packet.state == PacketState::Outstanding {
                 newly.largest = Some(packet);
             }
