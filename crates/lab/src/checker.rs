@@ -23,8 +23,10 @@ mod watch;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use clearway_network::Ecn;
 use clearway_transport::{
-    ConnectionError, Metrics, Observation, Observer, PacketObservation, TimerChange, TimerKind,
+    ConnectionError, EcnState, Metrics, Observation, Observer, PacketObservation, TimerChange,
+    TimerKind,
 };
 use clearway_units::Timestamp;
 
@@ -130,11 +132,11 @@ impl Checker {
         Box::new(EndObserver { end, checker: self.clone() })
     }
 
-    /// A datagram of `size` bytes was handed to the network, for `to`.
-    pub fn on_submitted(&self, now: Timestamp, from: EndId, to: SocketAddr, size: usize) {
+    /// A datagram of `size` bytes was handed to the network with the mark `ecn`, for `to`.
+    pub fn on_submitted(&self, now: Timestamp, from: EndId, to: SocketAddr, ecn: Ecn, size: usize) {
         let mut state = self.state();
         let watch = &mut state.end_mut(from).watch;
-        let verdict = watch.on_submitted(to, size as u64);
+        let verdict = watch.on_submitted(to, ecn, size as u64);
         if watch.has_other_connection() {
             // Which of them the client's packets reach is not known.
             let client = EndId { side: Side::Client, ..from };
@@ -143,9 +145,10 @@ impl Checker {
         state.judge(now, from, verdict);
     }
 
-    /// The network delivered `datagram`, which came from `from`.
-    pub fn on_delivered(&self, _now: Timestamp, to: EndId, from: SocketAddr, datagram: &[u8]) {
+    /// The network delivered `datagram`, which came from `from`, with the mark `ecn`.
+    pub fn on_delivered(&self, to: EndId, from: SocketAddr, ecn: Ecn, datagram: &[u8]) {
         let mut state = self.state();
+        state.end_mut(to).watch.books.marks.on_delivered(ecn);
         state.end_mut(to).watch.books.resets.on_delivered(datagram);
         if to.side == Side::Client {
             return;
@@ -288,6 +291,10 @@ impl State {
                 }
                 return watch.on_moved(now, *remote, *is_validated);
             }
+            Observation::EcnStateUpdated { new: EcnState::Failed(_), .. } => {
+                return watch.on_ecn_given_up();
+            }
+            Observation::PacketBuffered { .. } => watch.books.marks.on_waiting(),
             Observation::MtuUpdated { new, .. } => return watch.on_mtu(now, *new),
             Observation::Closed(error) => {
                 self.history.note(now, end, Happening::Closed);

@@ -324,7 +324,7 @@ impl World {
         };
         let (now, side) = (self.now, Side::receiver(way));
         if let Some(checker) = &self.checker {
-            checker.on_delivered(now, EndId { flow: index, side }, from, &payload);
+            checker.on_delivered(EndId { flow: index, side }, from, ecn, &payload);
         }
         if let Some(end) = self.end_mut(EndId { flow: index, side }) {
             end.stack.receive(now, from, ecn, &mut payload);
@@ -381,7 +381,7 @@ impl World {
                 digest.add(now, id, to, payload);
             }
             if let Some(checker) = checker {
-                checker.on_submitted(now, id, to, payload.len());
+                checker.on_submitted(now, id, to, ecn, payload.len());
             }
             let mut bytes = link.buffer();
             bytes.extend_from_slice(payload);

@@ -6,6 +6,7 @@ mod delivery;
 mod episode;
 mod held;
 mod ledger;
+mod marks;
 mod mtu;
 mod probes;
 mod report;
@@ -29,6 +30,7 @@ pub(super) use delivery::Delivery;
 pub(super) use episode::{Beginning, Episode};
 pub(super) use held::{Held, HeldTime};
 pub(super) use ledger::{Arrival, Fate, Ledger, Lost, Packet};
+pub(super) use marks::{Built, Feedback, MarkBooks};
 pub(super) use mtu::MtuBooks;
 pub(super) use probes::{Expiry, ProbeBooks};
 pub(super) use report::{Change, Report, reckoned_window};
@@ -56,6 +58,7 @@ pub(super) struct Books {
     pub(super) delivery: Delivery,
     pub(super) resets: Resets,
     pub(super) mtu: MtuBooks,
+    pub(super) marks: MarkBooks,
     pub(super) peer_acks: PeerAcks,
     /// The last report, on this path.
     pub(super) metrics: Option<Metrics>,
@@ -184,6 +187,7 @@ impl Books {
             delivery: Delivery::default(),
             resets: Resets::default(),
             mtu,
+            marks: MarkBooks::default(),
             peer_acks: PeerAcks::default(),
             metrics: None,
             largest_window: 0,
@@ -287,6 +291,7 @@ impl Books {
         let smoothed = self.smoothed().unwrap_or_default();
         self.ledger.start_path();
         self.mtu.start_path();
+        self.marks.start_path();
         let next = self.ledger.next_index();
         self.rounds = Rounds::new(self.now, next, self.terms.initial_window);
         self.rounds.spoil();

@@ -18,6 +18,8 @@ pub(super) struct Terms {
     pub(super) kind: Kind,
     /// The stack is observed. Of other stacks only datagrams are seen.
     pub(super) is_observed: bool,
+    /// It marks packets with ECN where the path permits it.
+    pub(super) uses_ecn: bool,
     /// The size of full datagrams; where the path's MTU is discovered, at first.
     pub(super) max_datagram_size: u64,
     /// The window to begin with, in bytes (RFC 9002 §7.2).
@@ -69,6 +71,7 @@ impl Terms {
         Self {
             kind,
             is_observed: own.stack == StackKind::Clearway,
+            uses_ecn: own.marks_ecn,
             max_datagram_size: u64::from(own.max_datagram_size),
             initial_window: initial_window(own)
                 .max(kind.floor() * u64::from(own.max_datagram_size)),

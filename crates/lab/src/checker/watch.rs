@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::net::SocketAddr;
 
 use clearway_congestion::{Phase, Snapshot};
+use clearway_network::Ecn;
 use clearway_transport::{
     ConnectionState, LostPacket, Metrics, PacketObservation, SendLimit, SpaceId, TimerChange,
 };
@@ -11,7 +12,8 @@ use clearway_units::Timestamp;
 use clearway_wire::{Frame, PacketType, frame};
 
 use super::books::{
-    Arrival, Beginning, Books, Change, Fate, Packet, Report, Round, Tally, reckoned_window,
+    Arrival, Beginning, Books, Built, Change, Fate, Feedback, Packet, Report, Round, Tally,
+    reckoned_window,
 };
 use super::contents;
 use super::properties::{Property, PropertySet};
@@ -80,6 +82,7 @@ impl Watch {
         books.now = now;
         let space = space_of(packet.packet_type);
         let mut within_limits = Ok(());
+        let mut marks_reported = Ok(());
         let contents = contents::read(packet.payload, |frame| {
             books.delivery.on_frame_sent(space, packet.number.get(), frame);
             match frame {
@@ -89,6 +92,7 @@ impl Watch {
                     }
                 }
                 Frame::ResetStream(reset) => books.streams.on_reset_sent(reset.stream_id),
+                Frame::Ack(ack) => marks_reported = books.marks.on_ack_sent(space, ack.ecn),
                 Frame::PathChallenge(challenge) => {
                     books.addresses.on_challenge_built(challenge.data);
                 }
@@ -107,6 +111,7 @@ impl Watch {
             is_in_flight: contents.is_in_flight,
             is_exempt: packet.is_path_probe || packet.is_mtu_probe,
             is_mtu_probe: packet.is_mtu_probe,
+            is_marked: false,
             acks_before: 0,
             concerns_receiver: contents.concerns_receiver,
         };
@@ -125,6 +130,12 @@ impl Watch {
         if contents.is_ack_eliciting && space == SpaceId::Application && !is_probe_of_path {
             books.delivery.on_ack_eliciting_sent();
         }
+        books.marks.on_built(Built {
+            space,
+            number: packet.number.get(),
+            counts: contents.is_in_flight && !is_probe_of_path,
+            is_probe: packet.is_probe,
+        });
         let unique = books.ledger.send(space, packet.number.get(), entry);
         books.stage.has_application_keys |= space == SpaceId::Application;
         if contents.has_ack {
@@ -148,6 +159,7 @@ impl Watch {
         };
         self.own(Property::S1, unique)?;
         self.own(Property::S18, within_limits)?;
+        self.own(Property::S26, marks_reported)?;
         self.rules.on_sent(self.on, &self.books, &event)?;
         Ok(contents.is_ack_eliciting)
     }
@@ -195,6 +207,7 @@ impl Watch {
             }
         });
         let is_ack_eliciting = contents.is_ack_eliciting || arrival == Arrival::Data;
+        books.marks.on_received(space, Ecn::from_bits(packet.ecn.bits()), is_ack_eliciting);
         if is_ack_eliciting && books.expiries_in_a_row > 0 {
             books.signs_of_life += 1;
         }
@@ -226,6 +239,9 @@ impl Watch {
                 if packet.counts(books.ledger.path()) {
                     tally.lost += 1;
                     tally.lost_bytes += packet.bytes;
+                    if packet.is_marked {
+                        books.marks.on_lost(packet.index);
+                    }
                     tally.largest_lost = tally.largest_lost.max(Some(packet.index));
                     books.rounds.spoil();
                 }
@@ -343,6 +359,7 @@ impl Watch {
         books.now = now;
         let in_flight = books.ledger.in_flight();
         books.ledger.discard(space);
+        books.marks.on_discarded(&books.ledger);
         if books.tally.pending > 0 {
             books.tally.discarded += in_flight.saturating_sub(books.ledger.in_flight());
         }
@@ -358,6 +375,7 @@ impl Watch {
         let books = &mut self.books;
         books.now = now;
         books.ledger.abandon(SpaceId::Initial);
+        books.marks.on_discarded(&books.ledger);
         books.delivery.discard(SpaceId::Initial);
         books.probes.reset(now);
         books.rounds.spoil();
@@ -396,6 +414,12 @@ impl Watch {
         self.own(Property::S16, verdict)
     }
 
+    /// The endpoint reports that ECN validation failed on the current path.
+    pub(super) fn on_ecn_given_up(&mut self) -> Result<(), Failure> {
+        let verdict = self.books.marks.on_given_up();
+        self.own(Property::L10, verdict)
+    }
+
     /// The connection ended with a stateless reset.
     pub(super) fn on_reset(&mut self) -> Result<(), Failure> {
         self.own(Property::S23, self.books.resets.check())
@@ -412,6 +436,7 @@ impl Watch {
         books.written = written;
         let (is_held, is_full) = (books.is_held(), books.room() < books.datagram());
         books.rounds.on_settled(now, is_held, is_full);
+        self.own(Property::S26, marks_reported_at_once(&self.books))?;
         self.rules.on_settled(self.on, &self.books, &Settled { deadline })
     }
 
@@ -439,7 +464,15 @@ impl Watch {
 
     /// The books' own rules on addresses. How much a client sends is not limited: it need not validate its
     /// server (RFC 9000 §8.1).
-    pub(super) fn on_submitted(&mut self, to: SocketAddr, size: u64) -> Result<(), Failure> {
+    pub(super) fn on_submitted(
+        &mut self,
+        to: SocketAddr,
+        ecn: Ecn,
+        size: u64,
+    ) -> Result<(), Failure> {
+        let Books { marks, terms, ledger, .. } = &mut self.books;
+        let marked = marks.on_submitted(ecn, terms.uses_ecn, ledger);
+        self.own(Property::L10, marked)?;
         let padded = self.books.addresses.check_padding(size);
         self.own(Property::S12, padded)?;
         if self.books.side == Side::Client {
@@ -447,6 +480,17 @@ impl Watch {
         }
         let verdict = self.books.addresses.on_submitted(to, size);
         self.own(Property::S12, verdict)
+    }
+}
+
+/// A packet that came with CE is acknowledged at once (RFC 9000 §13.2.1), so that the sender can respond.
+fn marks_reported_at_once(books: &Books) -> Result<(), String> {
+    let may_send = books.credit().is_none_or(|credit| credit >= books.datagram());
+    let waits =
+        |space: &SpaceId| books.marks.has_unreported_ce(*space) && !books.is_discarded(*space);
+    match SpaceId::ALL.into_iter().find(waits).filter(|_| may_send && !books.stage.is_closed) {
+        Some(space) => Err(format!("a packet in {space:?} came with CE and was not acknowledged")),
+        None => Ok(()),
     }
 }
 
@@ -458,10 +502,16 @@ fn acknowledge(
     is_confirmed: bool,
 ) -> Result<(), String> {
     let now = books.now;
-    let Books { ledger, tally, episode, rounds, stage, delivery, mtu, .. } = books;
+    let Books { ledger, tally, episode, rounds, stage, delivery, mtu, marks, .. } = books;
     tally.pending += 1;
     tally.prior_in_flight.get_or_insert(ledger.in_flight());
     let (path, acks_sent) = (ledger.path(), ledger.acks_sent(space));
+    let mut feedback = Feedback {
+        counts: ack.ecn.map(Into::into),
+        raises_largest: ledger.largest_acknowledged(space) < Some(ack.largest.get()),
+        round: rounds.number(),
+        ..Feedback::default()
+    };
     let mut largest = None;
     let mut is_ack_eliciting = false;
     let mut is_any = false;
@@ -477,6 +527,7 @@ fn acknowledge(
                 return;
             }
             is_any = true;
+            feedback.note(packet, path);
             is_ack_eliciting |= packet.is_ack_eliciting;
             if number == ack.largest.get() && packet.fate == Fate::Outstanding {
                 largest = Some(*packet);
@@ -485,10 +536,18 @@ fn acknowledge(
                 mtu.on_acknowledged(packet.bytes, packet.fate == Fate::Outstanding);
             }
             if packet.is_in_flight && packet.path == path {
+                marks.on_acknowledged(packet.index);
                 tally.note(packet, episode);
                 tally.ends_round |= rounds.is_ended_by(packet.index);
             }
         })?;
+    }
+    if is_any {
+        let (ce_marks, is_marked) = marks.on_ack(space, &feedback);
+        tally.ce_marks += ce_marks;
+        if is_marked {
+            rounds.spoil();
+        }
     }
     if let Some(packet) = largest.filter(|packet| packet.path == path && is_ack_eliciting) {
         let sample = now.saturating_since(packet.sent_at);
@@ -568,6 +627,7 @@ fn conclude(books: &mut Books, report: &Report<'_>) {
         episode.undo();
     }
     if change.is_cut {
+        books.marks.on_reduced(next);
         let prior = tally.prior_in_flight.unwrap_or(after.bytes_in_flight);
         let before = if change.is_undo { change.before.max(window_before) } else { change.before };
         episode.begin(Beginning {
@@ -581,7 +641,13 @@ fn conclude(books: &mut Books, report: &Report<'_>) {
         if books.terms.kind.is_loss_based() && after.congestion.phase != Phase::Recovery {
             books.episode.collapse(next);
         }
+        books.episode.can_be_undone &= tally.ce_marks == 0;
         return;
+    }
+    if tally.ce_marks > 0 && tally.acked > 0 {
+        // The network itself signalled congestion (RFC 9002 §7.1), so the last reduction was no mistake.
+        episode.can_be_undone = false;
+        books.marks.on_answered();
     }
     episode.missing += tally.lost;
     if tally.largest_acked.is_some_and(|index| index >= episode.boundary) {

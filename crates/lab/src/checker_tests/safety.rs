@@ -1,5 +1,5 @@
 use clearway_congestion::{Phase, Suppressor};
-use clearway_network::{Conditions, LinkConfig, Probability, Reorder};
+use clearway_network::{Conditions, Ecn, LinkConfig, Probability, Reorder};
 use clearway_transport::{ConnectionState, Observation, SendLimit};
 use clearway_units::{Rate, Timestamp};
 use clearway_wire::{Frame, StreamId, VarInt, Writer, frame};
@@ -271,9 +271,9 @@ fn s12_amplification() {
     let server = EndId { flow: 0, side: Side::Server };
     let address = "10.0.0.2:5".parse().unwrap();
     let tell = |story: &mut Story, sizes: &[usize]| {
-        story.checker().on_delivered(story.now, server, address, &[0; 1200]);
+        story.checker().on_delivered(server, address, Ecn::NotEct, &[0; 1200]);
         for size in sizes {
-            story.checker().on_submitted(story.now, server, address, *size);
+            story.checker().on_submitted(story.now, server, address, Ecn::NotEct, *size);
         }
     };
     respects(S12, |story| tell(story, &[1200, 1200, 1200]));
@@ -285,7 +285,7 @@ fn s12_datagrams_with_initial_packets_are_padded() {
     let server = EndId { flow: 0, side: Side::Server };
     let tell = |story: &mut Story, size: usize| {
         let address = "10.0.0.1:1".parse().unwrap();
-        story.checker().on_delivered(story.now, server, address, &[0; 1200]);
+        story.checker().on_delivered(server, address, Ecn::NotEct, &[0; 1200]);
         story.send_initial(size);
     };
     respects(S12, |story| tell(story, 1200));
@@ -298,14 +298,14 @@ fn s12_a_path_response_validates() {
     let server = EndId { flow: 0, side: Side::Server };
     let address = "10.0.0.2:5".parse().unwrap();
     let tell = |story: &mut Story, answer: [u8; 8]| {
-        story.checker().on_delivered(story.now, server, address, &[0; 1200]);
+        story.checker().on_delivered(server, address, Ecn::NotEct, &[0; 1200]);
         let mut buffer = [0; 16];
         let mut writer = Writer::new(&mut buffer);
         Frame::PathChallenge(frame::PathChallenge { data: [7; 8] }).encode(&mut writer).unwrap();
         story.send_payload(&buffer[..9], false);
-        story.checker().on_submitted(story.now, server, address, 1200);
+        story.checker().on_submitted(story.now, server, address, Ecn::NotEct, 1200);
         story.receive(&Frame::PathResponse(frame::PathResponse { data: answer }));
-        story.checker().on_submitted(story.now, server, address, 12_000);
+        story.checker().on_submitted(story.now, server, address, Ecn::NotEct, 12_000);
     };
     respects(S12, |story| tell(story, [7; 8]));
     violates(S12, |story| tell(story, [8; 8]));
