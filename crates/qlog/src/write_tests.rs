@@ -327,6 +327,29 @@ fn probes_of_the_mtu_and_its_changes_are_written() {
 }
 
 #[test]
+fn marks_and_the_state_of_ecn_are_written() {
+    let marked = |ecn| PacketObservation { ecn, ..packet(&[1]) };
+    let failed = EcnState::Failed(EcnFailure::CountsTooLow);
+    let memory = log(&[
+        Observation::EcnStateUpdated { old: None, new: EcnState::Testing },
+        Observation::PacketSent(marked(EcnCodepoint::Ect0)),
+        Observation::PacketSent(packet(&[1])),
+        Observation::PacketReceived(marked(EcnCodepoint::Ce)),
+        Observation::PacketReceived(marked(EcnCodepoint::Ect1)),
+        Observation::EcnStateUpdated { old: Some(EcnState::Testing), new: failed },
+    ]);
+    let marks = |name| {
+        let events = memory.events(name);
+        events.iter().map(|event| event["ecn"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    assert_eq!(marks("quic:packet_sent"), [Some("ECT(0)".to_owned()), None]);
+    let received = ["CE", "ECT(1)"].map(|mark| Some(mark.to_owned()));
+    assert_eq!(marks("quic:packet_received"), received);
+    let states = [json!({"new": "testing"}), json!({"old": "testing", "new": "failed"})];
+    assert_eq!(memory.events("quic:ecn_state_updated"), states);
+}
+
+#[test]
 fn every_send_limit_has_a_name() {
     let observations =
         SEND_LIMITS.map(|new| Observation::SendLimitUpdated { old: Some(SendLimit::Batch), new });
