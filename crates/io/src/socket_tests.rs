@@ -149,6 +149,33 @@ fn what_is_larger_than_the_interface_permits_is_refused() {
     }
 }
 
+/// RFC 9000 §13.4: the ECN field of every datagram of a batch is that of the batch, and is read again.
+#[test]
+fn the_ecn_field_is_sent_and_received() {
+    for address in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
+        let Ok(mut sender) = Socket::bind(address.parse().unwrap()) else { continue };
+        let mut receiver = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        if address == "[::1]:0" {
+            receiver = Socket::bind(address.parse().unwrap()).unwrap();
+        }
+        // From a socket of both families it goes to an IPv4 address.
+        let to = sender.destination(receiver.local_address()).unwrap();
+        for ecn in [EcnCodepoint::Ect0, EcnCodepoint::Ce, EcnCodepoint::NotEct, EcnCodepoint::Ect1]
+        {
+            let batch = Transmit { ecn, ..transmit(to, 3000, Some(1000)) };
+            let mut progress = 0;
+            let outcome = sender.send(&batch, &[7; 3000], &mut progress);
+            assert!(matches!(outcome, SendOutcome::Sent), "{address} {ecn:?}");
+            let mut received = Vec::new();
+            while received.len() < 3 {
+                assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN), "not all arrived");
+                receiver.receive(|meta, _| received.push(meta.ecn)).unwrap();
+            }
+            assert_eq!(received, [ecn; 3], "{address}");
+        }
+    }
+}
+
 /// RFC 9000 §14: datagrams are not fragmented.
 #[test]
 fn dont_fragment_is_set() {
