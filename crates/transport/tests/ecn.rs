@@ -62,14 +62,11 @@ fn paths_that_mistreat_marks_fail_validation_and_deliver_all_the_same() {
         let took = pair.download(2_000_000, seconds(20)).unwrap();
         for statistics in [pair.server().statistics(), pair.client().statistics()] {
             assert_eq!(statistics.ecn_state, EcnState::Failed(failure), "{treatment:?}");
-            assert_eq!(
-                (statistics.ce_marks, statistics.congestion_events),
-                (0, 0),
-                "{treatment:?}"
-            );
+            assert_eq!(statistics.ce_marks, 0, "{treatment:?}");
         }
-        // 0.83 s at the whole rate.
-        assert!(took < milliseconds(1500), "{treatment:?}: {took:?}");
+        // 0.83 s at the whole rate. Where packets are dropped, what is left of the test costs probe timeouts and reductions.
+        let most = if treatment == EcnTreatment::Dropped { 3000 } else { 1500 };
+        assert!(took < milliseconds(most), "{treatment:?}: {took:?}");
     }
 }
 
@@ -120,14 +117,17 @@ fn each_path_is_validated_for_itself() {
 #[test]
 fn ecn_can_be_turned_off_and_marks_are_reported_all_the_same() {
     let off = quiet().to_builder().ecn(false).build().unwrap();
-    let mut pair = Pair::with(treating(EcnTreatment::Kept), quiet(), off);
+    let mut pair = Pair::with(treating(EcnTreatment::Kept), quiet(), off.clone());
     pair.download(500_000, seconds(10)).unwrap();
     assert_eq!(pair.server().statistics().ecn_state, EcnState::Disabled);
     assert_eq!(pair.client().statistics().ecn_state, EcnState::Capable);
-    assert_eq!(pair.link.counters().to_client.received, pair.link.counters().to_client.delivered);
+    let mut pair = Pair::with(treating(EcnTreatment::Dropped), off.clone(), off);
+    pair.download(500_000, seconds(10)).unwrap();
+    let counters = pair.link.counters();
+    assert_eq!((counters.to_client.dropped_ecn, counters.to_server.dropped_ecn), (0, 0));
 }
 
-/// What a peer can report wrongly is no error of the connection (RFC 9000 §13.4.2.2).
+/// RFC 9000 §13.4.1: duplicates do not increase the counts.
 #[test]
 fn a_duplicated_datagram_is_counted_once() {
     let link = both(Conditions { duplicate: support::probability(100.0), ..conditions(None) }, 3);
