@@ -8,6 +8,8 @@ use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use clearway_transport::{EcnCodepoint, Transmit};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::ReceiveTimestampns;
 use quinn_udp::{RecvMeta, UdpSocketState};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
@@ -78,6 +80,9 @@ impl Socket {
         let socket = UdpSocket::from(socket);
         // Datagrams are sent with the Don't Fragment bit set.
         let state = UdpSocketState::new((&socket).into())?;
+        // quinn-udp 0.6.3 asks the kernel for the time of arrival, and gives it 96 bytes for this and everything else: too
+        // few for the ECN field of datagrams that were merged. Where there is no such option, there is no time either.
+        let _ = setsockopt(&socket, ReceiveTimestampns, &false);
         // Best effort: the kernel cuts these to its limits.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);

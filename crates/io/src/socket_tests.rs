@@ -152,14 +152,17 @@ fn what_is_larger_than_the_interface_permits_is_refused() {
 /// RFC 9000 §13.4: the ECN field of every datagram of a batch is that of the batch, and is read again.
 #[test]
 fn the_ecn_field_is_sent_and_received() {
-    for address in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
+    let both = [("127.0.0.1:0", "127.0.0.1:0"), ("[::1]:0", "[::1]:0")];
+    // A socket of both families also sends to and receives from IPv4 addresses.
+    let mixed = [("[::]:0", "127.0.0.1:0"), ("127.0.0.1:0", "[::]:0"), ("[::1]:0", "[::]:0")];
+    for (address, other) in both.into_iter().chain(mixed) {
         let Ok(mut sender) = Socket::bind(address.parse().unwrap()) else { continue };
-        let mut receiver = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        if address == "[::1]:0" {
-            receiver = Socket::bind(address.parse().unwrap()).unwrap();
+        let Ok(mut receiver) = Socket::bind(other.parse().unwrap()) else { continue };
+        let mut to = receiver.local_address();
+        if to.ip().is_unspecified() {
+            to.set_ip(sender.local_address().ip());
         }
-        // From a socket of both families it goes to an IPv4 address.
-        let to = sender.destination(receiver.local_address()).unwrap();
+        let to = sender.destination(to).unwrap();
         for ecn in [EcnCodepoint::Ect0, EcnCodepoint::Ce, EcnCodepoint::NotEct, EcnCodepoint::Ect1]
         {
             let batch = Transmit { ecn, ..transmit(to, 3000, Some(1000)) };
@@ -171,7 +174,7 @@ fn the_ecn_field_is_sent_and_received() {
                 assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN), "not all arrived");
                 receiver.receive(|meta, _| received.push(meta.ecn)).unwrap();
             }
-            assert_eq!(received, [ecn; 3], "{address}");
+            assert_eq!(received, [ecn; 3], "{address} {other}");
         }
     }
 }
