@@ -7,6 +7,7 @@
 
 mod effects;
 mod held;
+mod paths;
 mod receive_buffer;
 mod send_buffer;
 
@@ -24,6 +25,7 @@ use tokio::sync::Notify;
 
 pub(crate) use effects::{Effects, Replies, Signal, WakerSlot};
 pub(crate) use held::Total;
+use paths::PathState;
 pub(crate) use receive_buffer::ReceiveBuffer;
 pub(crate) use send_buffer::{SendBuffer, SendState};
 
@@ -66,6 +68,8 @@ pub(crate) struct State<F: Face> {
     pub(crate) statistics: Option<Statistics>,
     /// A task has closed the connection, with this application error code and reason; the shard has not done it yet.
     pub(crate) close: Option<(VarInt, Bytes)>,
+    /// What tasks see of its paths.
+    paths: PathState,
     /// The task that waits for the connection to be established.
     connecting: WakerSlot,
     /// Parts that tasks have changed and the shard has to process.
@@ -235,6 +239,7 @@ impl<F: Face> State<F> {
             self.unmark(key);
         }
         self.face.fail(&error, effects);
+        self.fail_migration(effects);
         self.error = Some(error);
         self.connecting.wake(effects);
         effects.signal_all();
@@ -250,6 +255,7 @@ impl<F: Face> Default for State<F> {
             remote_address: None,
             statistics: None,
             close: None,
+            paths: PathState::default(),
             connecting: WakerSlot::default(),
             changed: Vec::new(),
             face: F::default(),

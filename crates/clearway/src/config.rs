@@ -1,10 +1,12 @@
 //! The configuration of clients and servers.
 
+use core::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::time::Duration;
 use std::sync::{Arc, OnceLock};
 
 use clearway_transport::{
-    ClientSessions, ServerSessions, TlsClientConfig, TlsServerConfig, TransportConfig,
+    ClientSessions, PreferredAddresses, ServerSessions, TlsClientConfig, TlsServerConfig,
+    TransportConfig,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{RootCertStore, SupportedCipherSuite};
@@ -176,6 +178,7 @@ pub struct ServerConfig {
     pub(crate) requires_retry: bool,
     pub(crate) max_connections: usize,
     pub(crate) observers: Observers,
+    preferred_addresses: PreferredAddresses,
 }
 
 #[derive(Debug)]
@@ -214,6 +217,7 @@ impl ServerConfig {
             requires_retry: false,
             max_connections: DEFAULT_MAX_CONNECTIONS,
             observers: Observers::default(),
+            preferred_addresses: PreferredAddresses::default(),
         }
     }
 
@@ -240,6 +244,20 @@ impl ServerConfig {
         self
     }
 
+    /// Asks clients that connect over IPv4 to move to this address after the handshake (RFC 9000 §9.6). The server also
+    /// listens there; port 0 means any free port. An example is a server that is reached by an anycast address, and whose
+    /// connections go on at the unicast address of one machine.
+    pub fn preferred_address_v4(mut self, address: SocketAddrV4) -> Self {
+        self.preferred_addresses.v4 = Some(address);
+        self
+    }
+
+    /// Like [`preferred_address_v4`](Self::preferred_address_v4), for clients that connect over IPv6.
+    pub fn preferred_address_v6(mut self, address: SocketAddrV6) -> Self {
+        self.preferred_addresses.v6 = Some(address);
+        self
+    }
+
     /// The maximum number of connections; more are refused.
     pub fn max_connections(mut self, count: usize) -> Self {
         self.max_connections = count;
@@ -262,6 +280,11 @@ impl ServerConfig {
 
     /// The settings of the endpoint.
     pub(crate) fn build(self) -> Result<clearway_transport::ServerConfig, ConfigError> {
+        let PreferredAddresses { v4, v6 } = self.preferred_addresses;
+        let preferred = v4.map(SocketAddr::from).into_iter().chain(v6.map(SocketAddr::from));
+        if let Some(wrong) = preferred.into_iter().find(|address| !is_of_one_host(*address)) {
+            return Err(ConfigError::PreferredAddress(wrong));
+        }
         let sessions: Arc<dyn ServerSessions> = match self.identity {
             Identity::Sessions(sessions) => sessions,
             Identity::Certificate(chain, key) => {
@@ -275,9 +298,17 @@ impl ServerConfig {
             transport: self.transport,
             retry_token_lifetime: RETRY_TOKEN_LIFETIME,
             new_token_lifetime: NEW_TOKEN_LIFETIME,
-            preferred_addresses: clearway_transport::PreferredAddresses::default(),
+            preferred_addresses: self.preferred_addresses,
         })
     }
+}
+
+/// Whether a client could be asked to move to the address.
+fn is_of_one_host(address: SocketAddr) -> bool {
+    let ip = address.ip();
+    let is_v4_in_v6 = ip != ip.to_canonical();
+    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    !(ip.is_unspecified() || ip.is_multicast() || is_broadcast || is_v4_in_v6)
 }
 
 fn owned(protocols: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<Vec<u8>> {

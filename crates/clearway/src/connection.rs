@@ -15,7 +15,8 @@ use rustls::pki_types::CertificateDer;
 use tokio::sync::oneshot;
 
 use crate::bridge::{Established, Signal};
-use crate::error::{ConnectError, ExportError, SendDatagramError};
+use crate::error::{ConnectError, ExportError, MigrateError, SendDatagramError};
+use crate::path::PathEvent;
 use crate::recv_stream::RecvStream;
 use crate::send_stream::SendStream;
 use crate::streams::{ExportRequest, Opened, Shared, incoming};
@@ -32,6 +33,12 @@ struct Owner(Arc<Shared>);
 impl ConnectionRef {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self(Arc::new(Owner(shared)))
+    }
+}
+
+impl ConnectionRef {
+    fn shared(&self) -> Arc<Shared> {
+        self.0.0.clone()
     }
 }
 
@@ -245,6 +252,40 @@ impl Connection {
     /// The peer's current address.
     pub fn remote_address(&self) -> SocketAddr {
         self.reference.lock().remote_address.unwrap_or(UNKNOWN_ADDRESS)
+    }
+
+    /// Moves this client's connection to the local address `local` (RFC 9000 §9.2), and returns the new local address once
+    /// it is there. Port 0 means a free port, and 0.0.0.0 or :: the IP address of the route to the server; so
+    /// `0.0.0.0:0` is another port of the same address, or after a change of network an address of the new one. The
+    /// [endpoint's address](crate::Endpoint::local_address) leads back to where connections begin.
+    ///
+    /// A socket is opened for this connection alone, unless another connection of the endpoint has moved to exactly this
+    /// address and port. The path from there is validated while the connection goes on where it is, so nothing is lost
+    /// if it does not work. The new path gets connection IDs of its own, and congestion control, round-trip times and the size of
+    /// datagrams begin anew, unless only the port differs (§9.4, §9.5). The socket that was left is closed soon after.
+    ///
+    /// Where other libraries put a new socket in the place of an endpoint's (quinn's `Endpoint::rebind`), all connections
+    /// change to it at once and untested. Here each moves on its own.
+    ///
+    /// The call waits for the handshake to be confirmed, which it is about a round trip after it is established. If the
+    /// future is dropped, the connection moves all the same.
+    ///
+    /// # Errors
+    /// If the connection cannot move. It stays where it is then.
+    pub async fn migrate(&self, local: SocketAddr) -> Result<SocketAddr, MigrateError> {
+        self.reference.shared().migrate(local).await
+    }
+
+    /// Waits for the next change of the connection's path, such as a NAT rebinding of the peer. The last 16 are kept.
+    ///
+    /// # Errors
+    /// If the connection ends.
+    pub async fn path_event(&self) -> Result<PathEvent, ConnectionError> {
+        let wanted = self.reference.wait(Signal::Path, |state| {
+            let next = state.next_path_event();
+            next.map(Ok).or_else(|| state.lost().map(Err))
+        });
+        wanted.await
     }
 
     /// The negotiated application protocol (ALPN).

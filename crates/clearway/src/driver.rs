@@ -101,14 +101,13 @@ fn on_event(connection: &mut Connection, state: &mut State, event: Event, effect
         Event::Finished(id) => {
             with_send(state, id, |send| send.buffer.end(SendState::Delivered, effects));
         }
-        Event::PeerMigrated(remote) => state.remote_address = Some(remote),
         Event::NewToken(token) => state.face.new_token = Some(token),
         Event::Closed(error) => {
             read_the_rest(connection, state, effects);
             state.fail(ConnectError::Lost(error), effects);
         }
         // Tasks that open streams, and datagrams, are served in every batch. No task waits for any other event.
-        _ => {}
+        event => state.on_path_event(event, effects),
     }
 }
 

@@ -1,11 +1,14 @@
 //! Errors, one enum for each kind of operation.
 
 use core::fmt;
+use core::net::SocketAddr;
 use std::io;
 use std::sync::Arc;
 
-use clearway_io::ConnectFailure;
-use clearway_transport::{ConnectionError, ExportError as TlsExportError, SessionError};
+use clearway_io::{ConnectFailure, MigrateFailure};
+use clearway_transport::{
+    ConnectionError, ExportError as TlsExportError, MigrationFailure, SessionError,
+};
 use clearway_wire::VarInt;
 
 /// A configuration is invalid.
@@ -19,6 +22,9 @@ pub enum ConfigError {
     /// The endpoint has no default client configuration: see
     /// [`set_default_client_config`](crate::Endpoint::set_default_client_config).
     NoClientConfig,
+    /// No client can be asked to move to this address, which is unspecified, multicast or broadcast: see
+    /// [`preferred_address_v4`](crate::ServerConfig::preferred_address_v4).
+    PreferredAddress(SocketAddr),
 }
 
 impl fmt::Display for ConfigError {
@@ -33,6 +39,9 @@ impl fmt::Display for ConfigError {
                 }
             }
             Self::NoClientConfig => f.write_str("the endpoint has no client configuration"),
+            Self::PreferredAddress(address) => {
+                write!(f, "{address} is not the address of one host, which clients could move to")
+            }
         }
     }
 }
@@ -42,7 +51,7 @@ impl core::error::Error for ConfigError {
         match self {
             Self::Tls(error) => Some(error),
             Self::NoNativeRoots(Some(error)) => Some(&**error),
-            Self::NoNativeRoots(None) | Self::NoClientConfig => None,
+            Self::NoNativeRoots(None) | Self::NoClientConfig | Self::PreferredAddress(_) => None,
         }
     }
 }
@@ -309,6 +318,38 @@ impl core::error::Error for SendDatagramError {
         match self {
             Self::ConnectionLost(error) => Some(error),
             Self::Unsupported | Self::TooLarge { .. } | Self::QueueFull => None,
+        }
+    }
+}
+
+/// A connection has not moved to another local address.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum MigrateError {
+    /// The migration could not begin.
+    NotStarted(MigrateFailure),
+    /// The new path could not be used, and the connection goes on where it was.
+    Failed(MigrationFailure),
+    /// The connection ended.
+    ConnectionEnded,
+}
+
+impl fmt::Display for MigrateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotStarted(failure) => failure.fmt(f),
+            Self::Failed(failure) => failure.fmt(f),
+            Self::ConnectionEnded => f.write_str("the connection has ended"),
+        }
+    }
+}
+
+impl core::error::Error for MigrateError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::NotStarted(error) => Some(error),
+            Self::Failed(error) => Some(error),
+            Self::ConnectionEnded => None,
         }
     }
 }

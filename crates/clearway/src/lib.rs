@@ -55,17 +55,20 @@ mod endpoint;
 mod error;
 pub mod http3;
 mod observe;
+mod path;
 mod recv_stream;
 mod send_stream;
 mod streams;
 
 pub use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectionWaker, Decision,
-    ShardHandle, ShardStatistics, halt,
+    MigrateFailure, Migration, MigrationStarted, PreferredAddressUnusable, ShardHandle,
+    ShardStatistics, halt,
 };
 pub use clearway_transport::{
-    ConnectionError, Event, InvalidSetting, Observation, Observer, Side, SpinBit, Statistics,
-    TransportConfig, TransportConfigBuilder,
+    ConnectionError, Event, IgnoredAddress, InvalidSetting, MigrationError, MigrationFailure,
+    Observation, Observer, Side, SocketIndex, SpinBit, Statistics, TransportConfig,
+    TransportConfigBuilder,
 };
 pub use clearway_units::{Rate, Timestamp};
 pub use clearway_wire::{Direction, StreamId, VarInt, Version};
@@ -109,9 +112,10 @@ pub use config::{ClientConfig, ServerConfig};
 pub use connection::{Connecting, Connection};
 pub use endpoint::Endpoint;
 pub use error::{
-    ConfigError, ConnectError, EndpointError, ExportError, ReadError, ReadToEndError,
+    ConfigError, ConnectError, EndpointError, ExportError, MigrateError, ReadError, ReadToEndError,
     SendDatagramError, StreamClosed, WriteError,
 };
 pub use observe::ObserverFactory;
+pub use path::PathEvent;
 pub use recv_stream::RecvStream;
 pub use send_stream::SendStream;

@@ -6,6 +6,7 @@ mod connect;
 mod download;
 mod explain;
 mod progress;
+mod rebind;
 mod sink;
 mod target;
 
@@ -59,6 +60,11 @@ pub(crate) struct GetCommand {
     /// this client; 0 disables this.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     keep_alive: Duration,
+    /// Move each connection on purpose to another local port once it is this old (RFC 9000 §9.2), for example 500ms. The new
+    /// path is tried first; if the server does not answer there or forbids it, the download goes on where it is, and a
+    /// message says why.
+    #[arg(long, value_name = "TIME", value_parser = rebind::parse)]
+    rebind_after: Option<Duration>,
     /// Download the first URL, close its connection, and download the others on new connections, which resume the TLS
     /// session of the first if the server agrees.
     #[arg(long)]
@@ -90,6 +96,8 @@ Examples:
     clearway get https://www.example.org/
   Download two files from a server with a self-signed certificate:
     clearway get -O --ca cert.pem https://localhost:4433/a.bin https://localhost:4433/b.bin
+  Move to another port in the middle of a download, as after a change of network:
+    clearway get -O --ca cert.pem --rebind-after 500ms https://localhost:4433/large.bin
   Download through an impaired link (see clearway link --help):
     clearway get -o file --ca cert.pem --connect 127.0.0.1:4434 https://localhost:4433/file";
 

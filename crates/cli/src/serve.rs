@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use clap::Args;
 use clearway::http3::Timeouts;
-use clearway::{EndpointError, ServerConfig, Version};
+use clearway::{
+    ConfigError, Endpoint, EndpointError, PreferredAddressUnusable, ServerConfig, Version,
+};
 use clearway_network::{parse_duration, parse_size};
 
 use crate::certificate::{self, Identity};
@@ -42,6 +44,11 @@ pub(crate) struct ServeCommand {
     /// The address to listen on; port 0 means any free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433")]
     listen: SocketAddr,
+    /// Ask clients to move to this address after the handshake (RFC 9000 §9.6), and listen there as well; port 0 means any
+    /// free port. May be given twice, for IPv4 and for IPv6. Clients of the other family stay at --listen, and so do
+    /// those that get no answer from this address.
+    #[arg(long, value_name = "ADDRESS")]
+    preferred_address: Vec<SocketAddr>,
     /// PEM file with the server's certificate, followed by the intermediate certificates.
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
@@ -93,7 +100,9 @@ Examples:
     clearway serve --save-cert /tmp/cert.pem
     clearway get --ca /tmp/cert.pem https://localhost:4433/README.md
   Serve a folder publicly, with a certificate from a CA:
-    clearway serve /srv/www --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem";
+    clearway serve /srv/www --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem
+  Take clients at an address that several machines share, and go on at that of this machine:
+    clearway serve --listen 192.0.2.1:443 --preferred-address 198.51.100.7:443 --cert … --key …";
 
 /// The minimum of `--content-memory`: with less, not even one piece of a file could be held.
 const LEAST_MEMORY: u64 = 1 << 20;
@@ -131,12 +140,12 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     if command.http09 {
         let server = http09::Http09::bind(command.listen, config)?;
-        announce(&command, development.as_deref(), server.local_address(), "hq-interop")?;
+        announce(&command, development.as_deref(), server.endpoint(), "hq-interop")?;
         server.run(files, log, interrupt).await;
     } else {
         let timeouts = Timeouts { request: command.request_timeout, send: command.send_timeout };
         let server = http3::Http3::bind(command.listen, config, timeouts)?;
-        announce(&command, development.as_deref(), server.local_address(), "h3")?;
+        announce(&command, development.as_deref(), server.endpoint(), "h3")?;
         server.run(files, log, interrupt).await;
     }
     Ok(())
@@ -158,17 +167,34 @@ fn config(
         .transport(transport)
         .require_retry(command.retry)
         .key_log_from_environment();
+    let config = prefer(config, &command.preferred_address)?;
     Ok(match observers {
         Some(observers) => config.observer(observers),
         None => config,
     })
 }
 
-/// Prints the address of the server, and how clients can trust a generated certificate.
+/// The configuration with the preferred addresses, of which there is at most one of each family.
+fn prefer(mut config: ServerConfig, addresses: &[SocketAddr]) -> Result<ServerConfig, Failure> {
+    for (at, address) in addresses.iter().enumerate() {
+        if addresses[..at].iter().any(|other| other.is_ipv4() == address.is_ipv4()) {
+            let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+            return Err(Failure::new(format!("there are two preferred addresses of {family}"))
+                .advise("give --preferred-address once for IPv4 and once for IPv6"));
+        }
+        config = match *address {
+            SocketAddr::V4(v4) => config.preferred_address_v4(v4),
+            SocketAddr::V6(v6) => config.preferred_address_v6(v6),
+        };
+    }
+    Ok(config)
+}
+
+/// Prints the addresses of the server, and how clients can trust a generated certificate.
 fn announce(
     command: &ServeCommand,
     development: Option<&str>,
-    address: SocketAddr,
+    endpoint: &Endpoint,
     protocol: &str,
 ) -> Result<(), Failure> {
     match (&command.save_cert, development) {
@@ -181,13 +207,30 @@ fn announce(
         ),
         (_, None) => {}
     }
-    output::result(&format!("listening on https://{address} ({protocol})"))
+    let v4 = endpoint.preferred_address_v4().map(SocketAddr::from);
+    let v6 = endpoint.preferred_address_v6().map(SocketAddr::from);
+    for preferred in v4.into_iter().chain(v6) {
+        output::status(&format!("clients are asked to move to {preferred}"));
+    }
+    output::result(&format!("listening on https://{} ({protocol})", endpoint.local_address()))
 }
 
 /// The failure of a server that cannot start.
 fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
     match error {
-        EndpointError::Io(error) => Listening::UDP.failed(listen, &error),
+        EndpointError::Io(error) => {
+            let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+            match cause {
+                Some(PreferredAddressUnusable { address, error, .. }) => {
+                    Listening::PREFERRED.failed(*address, error)
+                }
+                None => Listening::UDP.failed(listen, &error),
+            }
+        }
+        EndpointError::Config(error @ ConfigError::PreferredAddress(_)) => {
+            Failure::new(format!("clients cannot be asked to move: {error}"))
+                .advise("give --preferred-address an address of this machine")
+        }
         error => Failure::new(format!("cannot serve at {listen}: {error}"))
             .advise("check that the key of --key belongs to the certificate of --cert"),
     }

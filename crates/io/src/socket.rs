@@ -50,13 +50,22 @@ pub(crate) enum SendOutcome {
     Failed(io::Error),
 }
 
+/// Where datagrams are received; sockets that are used in turn share one.
+#[derive(Debug)]
+pub(crate) struct ReceiveBuffer(Box<[u8]>);
+
+impl ReceiveBuffer {
+    pub(crate) fn new() -> Self {
+        Self(vec![0; RECEIVE_BUFFERS * RECEIVE_BUFFER_SIZE].into())
+    }
+}
+
 /// A non-blocking UDP socket with segmentation offload and ECN where the platform has them.
 #[derive(Debug)]
 pub(crate) struct Socket {
     socket: UdpSocket,
     state: UdpSocketState,
     local_address: SocketAddr,
-    receive_buffer: Box<[u8]>,
     /// The last call to the kernel filled all buffers, or failed: there may be more.
     may_have_more: bool,
     has_errors: bool,
@@ -71,8 +80,9 @@ impl Socket {
         let socket =
             socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() {
-            // Where that cannot be, IPv6 alone is served.
-            let _ = socket.set_only_v6(!address.ip().is_unspecified());
+            // Where that cannot be, IPv6 alone is served. An IPv4 address in the form of IPv6 is of IPv4 alone.
+            let serves_v4 = address.ip().is_unspecified() || address.ip().to_canonical().is_ipv4();
+            let _ = socket.set_only_v6(!serves_v4);
         }
         socket.bind(&address.into())?;
         let socket = UdpSocket::from(socket);
@@ -84,14 +94,7 @@ impl Socket {
         // Without it a client notices only by a timeout that there is no server.
         let _ = state.enable_transport_errors((&socket).into());
         let local_address = socket.local_addr()?;
-        Ok(Self {
-            socket,
-            state,
-            local_address,
-            receive_buffer: vec![0; RECEIVE_BUFFERS * RECEIVE_BUFFER_SIZE].into(),
-            may_have_more: true,
-            has_errors: false,
-        })
+        Ok(Self { socket, state, local_address, may_have_more: true, has_errors: false })
     }
 
     /// The socket's own address.
@@ -128,9 +131,13 @@ impl Socket {
     /// # Errors
     /// Those of the operating system, except that there is nothing to receive (which is `Ok(0)`), and ICMP errors of
     /// earlier datagrams (see [`unreachable`](Self::unreachable)).
-    pub(crate) fn receive(&mut self, mut each: impl FnMut(Meta, &mut [u8])) -> io::Result<usize> {
+    pub(crate) fn receive(
+        &mut self,
+        buffer: &mut ReceiveBuffer,
+        mut each: impl FnMut(Meta, &mut [u8]),
+    ) -> io::Result<usize> {
         let mut metas = [RecvMeta::default(); RECEIVE_BUFFERS];
-        let mut chunks = self.receive_buffer.chunks_mut(RECEIVE_BUFFER_SIZE);
+        let mut chunks = buffer.0.chunks_mut(RECEIVE_BUFFER_SIZE);
         let mut buffers: [IoSliceMut<'_>; RECEIVE_BUFFERS] =
             array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
         let filled = match self.state.recv((&self.socket).into(), &mut buffers, &mut metas) {

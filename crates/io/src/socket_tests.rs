@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use clearway_transport::{EcnCodepoint, Transmit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{SendOutcome, Socket};
+use super::{ReceiveBuffer, SendOutcome, Socket};
 
 fn bind() -> Socket {
     Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap()
@@ -40,7 +40,7 @@ fn a_batch_arrives_as_the_datagrams_that_it_was() {
     while datagrams.len() < 11 {
         assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN), "not all arrived");
         let count = receiver
-            .receive(|meta, datagram| {
+            .receive(&mut ReceiveBuffer::new(), |meta, datagram| {
                 assert_eq!(meta.remote, sender.local_address());
                 datagrams.push(datagram.to_vec());
             })
@@ -64,7 +64,9 @@ fn a_batch_goes_on_where_it_stopped() {
     let mut bytes = Vec::new();
     while bytes.len() < 5 {
         assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN));
-        receiver.receive(|_, datagram| bytes.extend_from_slice(datagram)).unwrap();
+        receiver
+            .receive(&mut ReceiveBuffer::new(), |_, datagram| bytes.extend_from_slice(datagram))
+            .unwrap();
     }
     assert_eq!(bytes, [2, 2, 2, 2, 3]);
 }
@@ -72,7 +74,7 @@ fn a_batch_goes_on_where_it_stopped() {
 #[test]
 fn nothing_to_receive_is_no_error() {
     let mut socket = bind();
-    assert_eq!(socket.receive(|_, _| ()).unwrap(), 0);
+    assert_eq!(socket.receive(&mut ReceiveBuffer::new(), |_, _| ()).unwrap(), 0);
     assert!(!socket.may_have_more());
 }
 
@@ -87,7 +89,7 @@ fn an_unreachable_port_is_reported() {
         socket.send(&transmit(living.local_address(), 1, None), &[0], &mut 0);
         socket.send(&transmit(free, 1, None), &[0], &mut 0);
         wait(&socket, PollFlags::IN);
-        socket.receive(|_, _| ()).unwrap();
+        socket.receive(&mut ReceiveBuffer::new(), |_, _| ()).unwrap();
         socket.unreachable(|destination| unreachable.push(destination));
     }
     assert!(unreachable.iter().all(|destination| *destination == free), "{unreachable:?}");
@@ -143,7 +145,9 @@ fn what_is_larger_than_the_interface_permits_is_refused() {
         let mut received = 0;
         while received == 0 {
             assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN), "nothing arrived");
-            receiver.receive(|_, datagram| received = datagram.len()).unwrap();
+            receiver
+                .receive(&mut ReceiveBuffer::new(), |_, datagram| received = datagram.len())
+                .unwrap();
         }
         assert_eq!(received, largest, "{address}");
     }

@@ -16,7 +16,7 @@ use super::recv_body::ReceiveEnd;
 use super::responder::announce_length;
 use super::{Body, Datagrams, Error, RecvBody, SendBody};
 use crate::bridge::Signal;
-use crate::{ClientConfig, Endpoint};
+use crate::{ClientConfig, Endpoint, MigrateError, PathEvent};
 
 /// A client's HTTP/3 connection. Clones share it; when the last one is dropped, the connection is
 /// closed after the exchanges in progress.
@@ -147,9 +147,30 @@ impl Client {
         Ok((SendBody::new(shared.clone(), key, false), PendingResponse(end)))
     }
 
-    /// The server's address when the connection was established.
+    /// The server's current address.
     pub fn remote_address(&self) -> Option<SocketAddr> {
         self.shared().lock().remote_address
+    }
+
+    /// Moves the connection to the local address `local` (RFC 9000 §9.2), and returns the new local address once it is
+    /// there; see [`Connection::migrate`](crate::Connection::migrate).
+    ///
+    /// # Errors
+    /// If the connection cannot move. It stays where it is then.
+    pub async fn migrate(&self, local: SocketAddr) -> Result<SocketAddr, MigrateError> {
+        self.shared().clone().migrate(local).await
+    }
+
+    /// Waits for the next change of the connection's path. The last 16 are kept.
+    ///
+    /// # Errors
+    /// If the connection ends.
+    pub async fn path_event(&self) -> Result<PathEvent, Error> {
+        let wanted = self.shared().wait(Signal::Path, |state| {
+            let next = state.next_path_event();
+            next.map(Ok).or_else(|| state.error.clone().map(Err))
+        });
+        wanted.await
     }
 
     /// Whether new requests can be made.

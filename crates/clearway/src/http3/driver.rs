@@ -97,6 +97,9 @@ impl Application for Driver {
         if fed.connected {
             batch.on_connected();
         }
+        for event in fed.others {
+            batch.state.on_path_event(event, batch.effects);
+        }
         batch.events();
         match fed.closed {
             Some(error) => batch.on_closed(error),

@@ -3,5 +3,6 @@
 mod applications;
 mod bounds;
 mod connections;
+mod migration;
 mod streams;
 mod support;

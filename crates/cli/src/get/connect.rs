@@ -7,6 +7,7 @@ use clearway::{ClientConfig, Connection, Endpoint};
 
 use super::GetCommand;
 use super::explain::Server;
+use super::rebind::Rebinding;
 use super::target::Target;
 use crate::address::resolve;
 use crate::certificate::read_roots;
@@ -17,6 +18,8 @@ use crate::http09;
 pub(super) struct Session {
     pub(super) server: Server,
     pub(super) protocol: Protocol,
+    /// The migration that is to take place.
+    _rebinding: Option<Rebinding>,
     /// Keeps the UDP socket open for as long as the connection exists.
     _endpoint: Endpoint,
 }
@@ -104,11 +107,7 @@ async fn try_connect(
     server: Server,
 ) -> Result<Session, Failure> {
     let address = server.address;
-    let any: IpAddr = match address {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let endpoint = Endpoint::client(SocketAddr::new(any, 0))
+    let endpoint = Endpoint::client(any(address))
         .map_err(|error| Failure::new(format!("cannot open a UDP socket: {error}")))?;
     let protocol = if command.http09 {
         let connecting = endpoint.connect_with(config, address, &target.host);
@@ -118,5 +117,17 @@ async fn try_connect(
         let client = Client::connect(&endpoint, config, address, &target.host).await;
         Protocol::Http3(client.map_err(|error| server.no_client(&error))?)
     };
-    Ok(Session { server, protocol, _endpoint: endpoint })
+    let quiet = command.quiet || command.json;
+    let rebinding =
+        command.rebind_after.map(|after| Rebinding::start(&protocol, address, after, quiet));
+    Ok(Session { server, protocol, _rebinding: rebinding, _endpoint: endpoint })
+}
+
+/// Any port and address from which `remote` is reached.
+pub(super) fn any(remote: SocketAddr) -> SocketAddr {
+    let ip: IpAddr = match remote {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    SocketAddr::new(ip, 0)
 }

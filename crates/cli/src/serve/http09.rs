@@ -26,8 +26,8 @@ impl Http09 {
         endpoint.map(Self).map_err(|error| cannot_serve(listen, error))
     }
 
-    pub(super) fn local_address(&self) -> SocketAddr {
-        self.0.local_address()
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.0
     }
 
     /// Serves until the program is interrupted.

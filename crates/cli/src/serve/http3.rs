@@ -12,7 +12,7 @@ use super::files::Files;
 use super::{AccessLog, cannot_serve};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use clearway::ServerConfig;
+use clearway::{Endpoint, ServerConfig};
 
 /// How much of a request's content is read and discarded, in bytes, before the client is told to stop.
 const MAX_DISCARDED: usize = 8 << 20;
@@ -30,8 +30,8 @@ impl Http3 {
         Ok(Self(server.with_timeouts(timeouts)))
     }
 
-    pub(super) fn local_address(&self) -> SocketAddr {
-        self.0.local_address()
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        self.0.endpoint()
     }
 
     /// Serves until the program is interrupted, and then answers the requests that were received.
@@ -164,7 +164,7 @@ mod tests {
         let timeouts = Timeouts { request: second, send: second };
         let config = ServerConfig::new(identity.chain, identity.key);
         let server = Http3::bind(any, config, timeouts).unwrap();
-        let address = server.local_address();
+        let address = server.endpoint().local_address();
         tokio::spawn(async move {
             while let Some((request, responder)) = server.0.accept().await {
                 let log = AccessLog { is_quiet: true };

@@ -6,6 +6,7 @@ mod interrupted;
 mod lab;
 mod link;
 mod many;
+mod migration;
 mod page;
 mod refusals;
 mod serve_get;
