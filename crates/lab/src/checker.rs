@@ -143,10 +143,25 @@ impl Checker {
         state.judge(now, from, verdict);
     }
 
+    /// `datagram` was handed to the network, from this socket of an end.
+    pub fn on_path_used(
+        &self,
+        now: Timestamp,
+        from: EndId,
+        socket: u32,
+        to: SocketAddr,
+        datagram: &[u8],
+    ) {
+        let mut state = self.state();
+        let verdict = state.end_mut(from).watch.on_path_used(socket, to, datagram);
+        state.judge(now, from, verdict);
+    }
+
     /// The network delivered `datagram`, which came from `from`.
     pub fn on_delivered(&self, _now: Timestamp, to: EndId, from: SocketAddr, datagram: &[u8]) {
         let mut state = self.state();
         state.end_mut(to).watch.books.resets.on_delivered(datagram);
+        state.end_mut(to).watch.books.connection_ids.on_received(from, datagram);
         if to.side == Side::Client {
             return;
         }
@@ -281,12 +296,12 @@ impl State {
                 self.history.note(now, end, Happening::Discarded(*space));
                 watch.on_discarded(now, *space);
             }
-            Observation::PathUpdated { remote, is_validated, is_new_path } => {
+            Observation::PathUpdated { socket, remote, is_validated, is_new_path } => {
                 if *is_new_path {
                     self.history.note(now, end, Happening::Path);
                     watch.on_new_path(now);
                 }
-                return watch.on_moved(now, *remote, *is_validated);
+                return watch.on_moved(now, (socket.0, *remote), *is_validated);
             }
             Observation::MtuUpdated { new, .. } => return watch.on_mtu(now, *new),
             Observation::Closed(error) => {

@@ -114,6 +114,10 @@ pub struct EndSetup {
     /// When its application requests key updates (RFC 9001 §6.1). A request that comes when the connection cannot
     /// update its keys has no effect.
     pub key_updates: Vec<Moment>,
+    /// When its application asks for migrations, in this order; a client's only.
+    pub migrations: Vec<Migration>,
+    /// Whether a server asks its client to move to another of its addresses (RFC 9000 §9.6).
+    pub prefers_address: bool,
     /// The versions of QUIC that are negotiated, the preferred one first, which a server changes to. `None` speaks
     /// version 1 and sends no version information, so that runs are the same as before there was a choice.
     pub versions: Option<Vec<Version>>,
@@ -151,6 +155,8 @@ impl Default for EndSetup {
             max_connection_receive_window: standard.max_connection_receive_window(),
             send_buffer: standard.send_buffer(),
             key_updates: Vec::new(),
+            migrations: Vec::new(),
+            prefers_address: false,
             versions: None,
             first_version: None,
             http3_extensions: false,
@@ -159,6 +165,26 @@ impl Default for EndSetup {
             spin_bit: SpinBit::Zero,
         }
     }
+}
+
+/// A migration of a client on purpose (RFC 9000 §9.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Migration {
+    /// When the application asks for it. If the connection cannot migrate yet, it asks again whenever something happens.
+    pub at: Moment,
+    /// Where the client moves.
+    pub to: MigrationTarget,
+}
+
+/// Where a client moves.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum MigrationTarget {
+    /// To another port of the same IP address.
+    Port,
+    /// To another IP address.
+    Address,
+    /// To the address at which the connection began.
+    Back,
 }
 
 /// The QUIC implementation of an end.

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use clearway_http3::conformance::{CHUNK, Harness, Notice, check};
 use clearway_http3::{Code, Config, Connection as Http3, Event, Role, Transport};
 use clearway_lab::setup::SessionKind;
-use clearway_lab::stack::{ClearwayStack, Stack, StackEvent};
+use clearway_lab::stack::{ClearwayStack, LocalAddress, Stack, StackEvent};
 use clearway_network::Ecn;
 use clearway_transport::TransportConfig;
 use clearway_units::{Random, Timestamp};
@@ -57,7 +57,7 @@ impl<S: Stack> Pair<S> {
     fn exchange(&mut self) -> bool {
         let mut sent: [VecDeque<(Ecn, Vec<u8>)>; 2] = Default::default();
         for (end, sent) in self.ends.iter_mut().zip(&mut sent) {
-            end.transmit(self.now, &mut |_, ecn, datagram| {
+            end.transmit(self.now, &mut |_, _, ecn, datagram| {
                 sent.push_back((ecn, datagram.to_vec()))
             });
         }
@@ -68,7 +68,8 @@ impl<S: Stack> Pair<S> {
         let [from_client, from_server] = sent;
         for (to, from, sent) in [(1, CLIENT, from_client), (0, SERVER, from_server)] {
             for (ecn, mut datagram) in sent {
-                self.ends[to].receive(self.now, from, ecn, &mut datagram);
+                let at = LocalAddress::default();
+                self.ends[to].receive(self.now, from, at, ecn, &mut datagram);
             }
         }
         true
@@ -121,7 +122,7 @@ fn clearway() -> Pair<ClearwayStack> {
     };
     let [client, server] = [1, 2].map(Random::from_number);
     let client = ClearwayStack::client(now, SERVER, session, config(), client, None).unwrap();
-    let server = ClearwayStack::server(now, session, config(), server, None).unwrap();
+    let server = ClearwayStack::server(now, session, config(), None, server, None).unwrap();
     Pair::connect(now, client, server)
 }
 

@@ -153,8 +153,18 @@ fn transfer(run: &mut dyn FnMut(Observation<'_>)) {
 
 fn ending(run: &mut dyn FnMut(Observation<'_>)) {
     let remote = "[2001:db8::1]:4433".parse().unwrap();
-    run(Observation::PathUpdated { remote, is_validated: false, is_new_path: true });
-    run(Observation::PathUpdated { remote, is_validated: true, is_new_path: false });
+    run(Observation::PathUpdated {
+        socket: SocketIndex(0),
+        remote,
+        is_validated: false,
+        is_new_path: true,
+    });
+    run(Observation::PathUpdated {
+        socket: SocketIndex(0),
+        remote,
+        is_validated: true,
+        is_new_path: false,
+    });
     run(Observation::StateUpdated(ConnectionState::Draining));
     run(Observation::Closed(&ConnectionError::ApplicationClosed {
         error_code: number(256),
@@ -459,6 +469,7 @@ fn an_ack_delay_is_scaled_by_its_senders_exponent() {
 #[test]
 fn a_path_that_is_given_up() {
     let update = |remote: &str, is_validated| Observation::PathUpdated {
+        socket: SocketIndex(0),
         remote: remote.parse().unwrap(),
         is_validated,
         is_new_path: false,

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod carriers;
+mod connection_ids;
 mod delivery;
 mod episode;
 mod held;
@@ -25,6 +26,7 @@ use super::terms::Terms;
 use crate::end::Side;
 
 pub(super) use addresses::Addresses;
+use connection_ids::ConnectionIds;
 pub(super) use delivery::Delivery;
 pub(super) use episode::{Beginning, Episode};
 pub(super) use held::{Held, HeldTime};
@@ -49,6 +51,7 @@ pub(super) struct Books {
     pub(super) episode: Episode,
     pub(super) streams: Streams,
     pub(super) addresses: Addresses,
+    pub(super) connection_ids: ConnectionIds,
     pub(super) stage: Stage,
     pub(super) reception: Reception,
     pub(super) rtt: RttBooks,
@@ -177,6 +180,7 @@ impl Books {
             episode: Episode::default(),
             streams: Streams::default(),
             addresses: Addresses::default(),
+            connection_ids: ConnectionIds::default(),
             stage: Stage::default(),
             reception: Reception::default(),
             rtt,

@@ -26,8 +26,8 @@ pub(super) struct Watch {
     pub(super) books: Books,
     rules: Rules,
     on: PropertySet,
-    /// Where datagrams are sent, as reported by the stack.
-    remote: Option<SocketAddr>,
+    /// From which socket and where datagrams are sent, as reported by the stack.
+    path: Option<(u32, SocketAddr)>,
 }
 
 /// What a received packet acknowledged, in the words of the history.
@@ -47,7 +47,7 @@ pub(super) const fn space_of(packet_type: PacketType) -> SpaceId {
 
 impl Watch {
     pub(super) fn new(side: Side, terms: Terms, on: PropertySet) -> Self {
-        Self { books: Books::new(side, terms), rules: Rules::default(), on, remote: None }
+        Self { books: Books::new(side, terms), rules: Rules::default(), on, path: None }
     }
 
     /// How many stages of CUBIC's congestion avoidance were judged.
@@ -110,7 +110,7 @@ impl Watch {
             acks_before: 0,
             concerns_receiver: contents.concerns_receiver,
         };
-        books.addresses.on_packet_built(entry.bytes);
+        books.addresses.on_packet_built(entry.bytes, packet.is_path_probe);
         if space == SpaceId::Initial && (books.side == Side::Client || contents.is_ack_eliciting) {
             books.addresses.on_initial_built();
         }
@@ -318,7 +318,7 @@ impl Watch {
     }
 
     pub(super) fn on_started(&mut self, now: Timestamp, remote: SocketAddr) {
-        self.remote = Some(remote);
+        self.path = Some((0, remote));
         let books = &mut self.books;
         books.now = now;
         books.stage.is_started = true;
@@ -377,14 +377,18 @@ impl Watch {
     pub(super) fn on_moved(
         &mut self,
         now: Timestamp,
-        remote: SocketAddr,
+        (socket, remote): (u32, SocketAddr),
         is_validated: bool,
     ) -> Result<(), Failure> {
         if is_validated && self.books.side == Side::Server {
             self.own(Property::S23, self.books.addresses.check_validated(remote))?;
         }
         // The validation of a path is reported as well, and changes no address.
-        let is_there = self.remote.replace(remote) == Some(remote);
+        let path = (socket, remote);
+        let is_there = self.path.replace(path) == Some(path);
+        if !is_validated {
+            self.books.addresses.on_move_to_unvalidated(remote);
+        }
         if !is_there {
             self.books.ledger.leave_address();
             self.rules.on_moved(&self.books);
@@ -425,6 +429,18 @@ impl Watch {
         if is_blind && contents::has_handshake_packet(datagram) {
             addresses.look_away();
         }
+    }
+
+    /// A datagram was sent on this path.
+    pub(super) fn on_path_used(
+        &mut self,
+        socket: u32,
+        to: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<(), Failure> {
+        let verdict = self.books.connection_ids.on_sent(socket, to, datagram);
+        let is_judged = self.books.terms.is_observed;
+        self.own(Property::S27, if is_judged { verdict } else { Ok(()) })
     }
 
     /// Whether this endpoint has another connection, which is not watched.
@@ -490,6 +506,8 @@ fn acknowledge(
             }
         })?;
     }
+    // A packet that probed another path says nothing of this one.
+    let largest = largest.filter(|packet| !packet.is_exempt || packet.is_mtu_probe);
     if let Some(packet) = largest.filter(|packet| packet.path == path && is_ack_eliciting) {
         let sample = now.saturating_since(packet.sent_at);
         tally.rtt = Some(sample);

@@ -434,6 +434,7 @@ fn validated_after_a_challenge_to(challenged: u16) -> Option<&'static str> {
     story.checker().on_submitted(story.now, Story::SERVER, address(challenged), 1200);
     story.receive(&Frame::PathResponse(frame::PathResponse { data }));
     story.tell(&Observation::PathUpdated {
+        socket: clearway_transport::SocketIndex(0),
         remote: address(2),
         is_validated: true,
         is_new_path: false,

@@ -207,6 +207,7 @@ impl Story {
         let packet = Self::packet(number, PING, false);
         self.tell(&Observation::PacketReceived(packet));
         self.tell(&Observation::PathUpdated {
+            socket: clearway_transport::SocketIndex(0),
             remote: ([10, 0, 0, 1], port).into(),
             is_validated: true,
             is_new_path: false,

@@ -212,6 +212,7 @@ impl Connection {
         self.flags.ping_pending |= self.side.is_client();
         let path = *self.paths.current();
         let updated = Observation::PathUpdated {
+            socket: path.socket(),
             remote: path.remote(),
             is_validated: true,
             is_new_path: !is_only_port,

@@ -171,6 +171,12 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         method: "own sizes of acknowledged probes (RFC 8899 §3), compared with the size that the endpoint reports, with its datagrams, and with the controller's minimum window",
     },
     Entry {
+        property: S27,
+        id: "S27",
+        meaning: "A connection ID is used on one path only, unless a NAT has changed the peer's address (RFC 9000 §9.5).",
+        method: "the IDs of short headers, with sockets and addresses; two addresses of the peer may get the same ID if the peer sent to the same ID from both",
+    },
+    Entry {
         property: L1,
         id: "L1",
         meaning: "With data waiting, held back by congestion control, and without loss, the window grows.",
