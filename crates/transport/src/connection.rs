@@ -7,6 +7,7 @@ mod answer;
 mod application;
 mod blocked;
 mod closing;
+mod early;
 mod frames;
 mod lifecycle;
 mod marks;
@@ -99,6 +100,7 @@ pub struct Connection {
     flags: Flags,
     idle: timers::IdleTimer,
     answer: answer::AnswerTimer,
+    early: early::Early,
     blocked: blocked::BlockedTimer,
     held: HeldPackets,
     outgoing: Outgoing,

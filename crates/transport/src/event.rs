@@ -15,6 +15,12 @@ use crate::path::SocketIndex;
 pub enum Event {
     /// The TLS handshake is complete, and the peer is authenticated as far as this endpoint requires it (RFC 9001 §4.1.1).
     Connected,
+    /// The server accepts early data (RFC 9001 §4.6.2). On a client this precedes [`Connected`](Self::Connected), and what
+    /// was sent early arrives. On a server streams may be opened from now on, before the handshake is complete.
+    EarlyDataAccepted,
+    /// The server ignores the early data of this client (RFC 9001 §4.6.2): everything on its streams is sent again, after
+    /// the handshake. An application whose early data depends on what it remembers of the server has to reset its streams.
+    EarlyDataRejected,
     /// The handshake is confirmed (RFC 9001 §4.1.2).
     HandshakeConfirmed,
     /// The peer opened a stream; take it with `accept`.

@@ -35,7 +35,7 @@ pub use self::outcome::{
 };
 
 use self::events::{Events, PerDirection};
-use self::flow::{ConnectionFlow, ReceiveWindow};
+use self::flow::{ConnectionFlow, ReceiveWindow, SendCredit};
 use self::limits::{LocalStreams, RemoteStreams};
 use self::receive_half::ReceiveHalf;
 use self::scheduler::Scheduler;
@@ -114,6 +114,8 @@ pub(crate) struct Streams {
     /// Streams whose application waits for room to write.
     writers: VecDeque<usize>,
     events: Events,
+    /// Whether the frames that are received now come in a 0-RTT packet.
+    is_receiving_early: bool,
     /// Where short writes are collected.
     scratch: BytesMut,
     statistics: StreamsStatistics,
@@ -146,6 +148,7 @@ impl Streams {
             awaited: 0,
             writers: VecDeque::new(),
             events: Events::default(),
+            is_receiving_early: false,
             scratch: BytesMut::new(),
             statistics: StreamsStatistics::default(),
         }
@@ -178,6 +181,33 @@ impl Streams {
         ] {
             self.raise_stream_count(direction, maximum);
         }
+    }
+
+    /// The peer rejected early data: nothing that was sent has arrived, and nothing may be sent until
+    /// [`Self::set_peer_parameters`] gives the limits. Streams stay open, also those that the peer may not permit yet.
+    pub(crate) fn restart(&mut self) {
+        self.peer = PeerLimits::default();
+        self.flow.send = SendCredit::new(0);
+        for direction in [Direction::Bidirectional, Direction::Unidirectional] {
+            self.local.get_mut(direction).restart();
+        }
+        let keys: Vec<usize> = self.table.keys().collect();
+        for key in keys {
+            if let Some(send) = self.table.get_mut(key).and_then(|stream| stream.send.as_mut()) {
+                send.restart();
+            }
+            self.settle(key);
+        }
+    }
+
+    /// The frames that follow come in a 0-RTT packet, or not.
+    pub(crate) fn set_receiving_early(&mut self, is_early: bool) {
+        self.is_receiving_early = is_early;
+    }
+
+    /// Whether data of this stream came in a 0-RTT packet.
+    pub(crate) fn has_early_data(&mut self, id: StreamId) -> bool {
+        self.table.find_mut(id).is_some_and(|(_, stream)| stream.is_early)
     }
 
     /// Sets the smoothed round-trip time, by which receive windows are tuned.
@@ -220,9 +250,19 @@ impl Streams {
     }
 
     fn raise_stream_count(&mut self, direction: Direction, maximum: VarInt) {
+        let exceeds = self.local.get(direction).exceeds_limit();
         if self.local.get_mut(direction).raise(maximum.get()) {
             self.events.push_available(direction);
         }
+        if exceeds {
+            let keys: Vec<usize> = self.table.keys().collect();
+            keys.into_iter().for_each(|key| self.settle(key));
+        }
+    }
+
+    /// Whether the peer permits this stream. One that was opened with early data that was rejected may have to wait.
+    fn is_permitted(&self, id: StreamId) -> bool {
+        !self.is_local(id) || self.local.get(id.direction()).permits(id.index())
     }
 
     fn is_local(&self, id: StreamId) -> bool {
@@ -260,11 +300,13 @@ impl Streams {
 
     /// Puts the stream with `key` into the queues that its state requires, and removes it if it has ended.
     fn settle(&mut self, key: usize) {
+        let id = self.table.get(key).map(|stream| stream.id);
+        let may_send = id.is_some_and(|id| self.is_permitted(id));
         let Some(stream) = self.table.get_mut(key) else { return };
         let was = stream.queued;
-        let send = stream.send.as_ref();
+        let send = stream.send.as_ref().filter(|_| may_send);
         let is = Queued {
-            control: stream.has_pending_control(),
+            control: may_send && stream.has_pending_control(),
             creditless: send.is_some_and(|send| send.next_creditless().is_some()),
             fresh: send.is_some_and(|send| send.fresh_allowed() > 0),
             blocked: send.is_some_and(SendHalf::is_blocked),

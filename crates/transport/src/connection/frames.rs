@@ -92,7 +92,10 @@ impl Connection {
         if outcome.newly_acked_any {
             let protection = self.handshake.protection_mut();
             protection.on_acknowledged(now, space, ack.largest, packet.with_previous_keys)?;
-            if space == SpaceId::Application && self.side.is_client() {
+            // An acknowledgement of a 0-RTT packet does not confirm it (RFC 9001 §4.1.2).
+            let is_application = space == SpaceId::Application
+                && self.handshake.protection().is_application_packet(ack.largest);
+            if is_application && self.side.is_client() {
                 self.confirm_handshake(now);
             }
         }

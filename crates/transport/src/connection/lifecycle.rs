@@ -193,6 +193,7 @@ impl Connection {
             flags: Flags::default(),
             idle: IdleTimer::new(now, config.max_idle_timeout),
             answer: AnswerTimer::default(),
+            early: super::early::Early::default(),
             blocked: BlockedTimer::default(),
             held: HeldPackets::default(),
             outgoing: Outgoing { datagram_size, ..Outgoing::default() },
@@ -233,8 +234,9 @@ impl Connection {
 
     pub(super) fn start_handshake(&mut self, now: Timestamp) {
         self.handshake.protection_mut().set_update_after(self.config.key_update_after);
-        if let Err(error) = self.handshake.start() {
-            self.fail(now, error);
+        match self.handshake.start() {
+            Ok(_) => self.offer_early_data(),
+            Err(error) => self.fail(now, error),
         }
     }
 
@@ -246,6 +248,7 @@ impl Connection {
     ) -> Result<(), TransportError> {
         let progress = self.handshake.receive_crypto(space, crypto)?;
         self.settle_version(now);
+        self.settle_early_data(now)?;
         self.learn_peer_parameters(now)?;
         if progress.complete {
             self.complete_handshake(now)?;
@@ -270,8 +273,7 @@ impl Connection {
             now,
             &Observation::ParametersSet { owner: self.side.peer(), parameters: &parameters },
         );
-        self.streams.set_peer_parameters(&parameters);
-        self.datagrams.set_peer_parameters(&parameters);
+        self.take_peer_limits(&parameters)?;
         self.paths.mtu_mut().set_peer_maximum(parameters.max_udp_payload_size);
         self.follow_path_mtu(now);
         self.local_ids
@@ -312,6 +314,7 @@ impl Connection {
             let violation = "the peer sent no transport parameters";
             return Err(TransportError::rule(missing, violation, "RFC 9001 §8.2"));
         }
+        self.end_early_data();
         self.lifecycle = Lifecycle::Complete;
         self.observe(now, &Observation::StateUpdated(ConnectionState::HandshakeComplete));
         if let Some(protocol) = self.handshake.session().application_protocol()
@@ -372,10 +375,12 @@ impl Connection {
         self.identity.retry_source = Some(packet.source);
         self.identity.token = packet.token.to_vec();
         self.remote_ids.set_from_handshake(packet.source);
-        // The packets sent before will never be acknowledged. Packet numbers continue (RFC 9002 §6.3).
+        // The packets sent before will never be acknowledged. Packet numbers continue (RFC 9002 §6.3), and early data is
+        // sent again with the same keys (RFC 9000 §17.2.5.3).
         let restarted = self
             .recovery
             .abandon_outstanding(SpaceId::Initial, now)
+            .and_then(|()| self.recovery.abandon_outstanding(SpaceId::Application, now))
             .and_then(|()| self.handshake.restart(&packet.source));
         match restarted {
             Ok(()) => self.dispatch_tokens(),

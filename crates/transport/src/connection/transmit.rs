@@ -2,7 +2,7 @@
 
 use clearway_congestion::SendLimit;
 use clearway_units::Timestamp;
-use clearway_wire::{ConnectionId, Frame, Writer, frame, header};
+use clearway_wire::{ConnectionId, Frame, PacketType, Writer, frame, header};
 
 use super::packet::{Draft, HeaderPlan};
 use super::{Connection, Transmit};
@@ -169,10 +169,9 @@ impl Connection {
 
     /// The ECN mark of the next datagram, if it is not one with nothing but ACK frames.
     fn next_codepoint(&mut self, now: Timestamp) -> EcnCodepoint {
-        let protection = self.handshake.protection();
         let is_probe = SpaceId::ALL
             .into_iter()
-            .any(|space| *self.outgoing.probes.get(space) > 0 && protection.can_seal(space));
+            .any(|space| *self.outgoing.probes.get(space) > 0 && self.can_send(space));
         let ecn = self.recovery.codepoint(now, is_probe);
         self.observe_ecn(now);
         ecn
@@ -186,7 +185,7 @@ impl Connection {
         is_permitted: bool,
         writer: &mut Writer<'_>,
     ) {
-        if !self.handshake.protection().can_seal(space) {
+        if !self.can_send(space) {
             return;
         }
         let probe = *self.outgoing.probes.get(space) > 0;
@@ -215,11 +214,13 @@ impl Connection {
     ) -> Option<&mut Draft> {
         let number = self.recovery.next_packet_number(space).ok()?;
         let is_initial = space == SpaceId::Initial;
+        let is_early = space == SpaceId::Application && self.sends_early();
         let spin = space == SpaceId::Application && self.spin_bit(destination);
         let token = if is_initial { core::mem::take(&mut self.identity.token) } else { Vec::new() };
         let plan = HeaderPlan {
             space,
-            version: self.handshake.version(),
+            // 0-RTT packets never have the version that the server changes to (RFC 9369 §4.1).
+            version: if is_early { self.versions.chosen() } else { self.handshake.version() },
             number,
             largest_acknowledged: self.recovery.largest_acknowledged(space),
             source: self.identity.local,
@@ -227,6 +228,7 @@ impl Connection {
             token: &token,
             spin,
             key_phase: self.handshake.protection().key_phase(),
+            is_early,
         };
         let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));
         let draft = Draft::write(writer, &plan, &mut tokens, |contents| fill(self, contents));
@@ -268,9 +270,7 @@ impl Connection {
 
     /// Whether there is anything ack-eliciting to send in any space that has keys.
     fn has_something(&self) -> bool {
-        SpaceId::ALL.into_iter().any(|space| {
-            self.handshake.protection().can_seal(space) && self.has_something_for(space)
-        })
+        SpaceId::ALL.into_iter().any(|space| self.can_send(space) && self.has_something_for(space))
     }
 
     /// The least anti-amplification credit with which anything is sent, in bytes. Datagrams with Initial packets are
@@ -303,6 +303,9 @@ impl Connection {
         contents: &mut PacketContents<'_, '_>,
     ) {
         let is_application = space == SpaceId::Application;
+        if is_application && self.sends_early() {
+            return self.fill_early(may_elicit, probe, contents);
+        }
         if is_application && may_elicit {
             self.paths.write_frames(now, contents);
         }
@@ -386,13 +389,14 @@ impl Connection {
             }
             self.observe_sent(now, &draft, datagram);
             let packet = datagram.get_mut(draft.start..draft.end()).unwrap_or_default();
-            self.handshake.protection_mut().seal(
-                draft.space,
-                draft.number,
-                draft.number_offset.saturating_sub(draft.start),
-                draft.payload_offset.saturating_sub(draft.start),
-                packet,
-            )?;
+            let number_offset = draft.number_offset.saturating_sub(draft.start);
+            let payload_offset = draft.payload_offset.saturating_sub(draft.start);
+            let (number, protection) = (draft.number, self.handshake.protection_mut());
+            if draft.packet_type == PacketType::ZeroRtt {
+                protection.seal_early(number, number_offset, payload_offset, packet)?;
+            } else {
+                protection.seal(draft.space, number, number_offset, payload_offset, packet)?;
+            }
             self.stage(&draft)?;
             self.after_staging(now, &draft);
         }
@@ -428,9 +432,7 @@ impl Connection {
         match limit {
             Some(limit) if self.has_something() || self.paths.has_pending_off_path() => limit,
             _ if self.streams.blocked_by().is_some() => SendLimit::FlowControl,
-            _ if !self.handshake.protection().can_seal(SpaceId::Application)
-                && self.streams.has_data_pending() =>
-            {
+            _ if !self.can_send(SpaceId::Application) && self.streams.has_data_pending() => {
                 SendLimit::Keys
             }
             _ => SendLimit::Application,

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use clearway_wire::{ConnectionId, TransportErrorCode, Version};
 use rustls::pki_types::CertificateDer;
-use rustls::quic::{Keys, PacketKeySet, Secrets};
+use rustls::quic::{DirectionalKeys, Keys, PacketKeySet, Secrets};
 
 use super::client_hello::{self, HelloParameters};
 use super::initial;
@@ -85,6 +85,39 @@ pub trait Session: Send {
     fn negotiated_version(&self) -> Option<Version> {
         None
     }
+
+    /// The keys of 0-RTT packets (RFC 9001 §4.6), in the version of the client's first flight: with which a client that
+    /// offers early data protects them, and a server that accepts it opens them. They are asked for before anything is
+    /// received and after every message, until there are some.
+    fn early_keys(&mut self) -> Option<DirectionalKeys> {
+        None
+    }
+
+    /// What became of early data.
+    fn early_data(&self) -> EarlyData {
+        EarlyData::None
+    }
+
+    /// The server's encoded transport parameters of the connection that a client resumes: they limit its early data
+    /// (RFC 9000 §7.4.1).
+    fn remembered_parameters(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// Whether application data can be sent before the handshake is complete, in 0-RTT packets (RFC 9001 §4.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum EarlyData {
+    /// It was not offered.
+    #[default]
+    None,
+    /// The client offers it, and the server has not answered.
+    Offered,
+    /// The server processes it.
+    Accepted,
+    /// The server ignores it.
+    Rejected,
 }
 
 /// Keys of the next packet number space.

@@ -76,6 +76,20 @@ impl SendHalf {
         }
     }
 
+    /// The peer rejected early data: nothing was sent, so far as it is concerned, and its limit is not known yet.
+    pub(super) fn restart(&mut self) {
+        self.credit = SendCredit::new(0);
+        self.lost.clear();
+        if self.end == End::Sent {
+            self.end = End::Owed;
+        }
+        match self.state {
+            SendState::Send | SendState::DataSent => self.state = SendState::Ready,
+            SendState::ResetSent => self.pending_reset = true,
+            SendState::Ready | SendState::DataReceived | SendState::ResetReceived => {}
+        }
+    }
+
     /// The state of RFC 9000 §3.1.
     pub(super) const fn state(&self) -> SendState {
         self.state

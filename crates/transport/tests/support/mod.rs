@@ -11,6 +11,7 @@
 )]
 
 mod checks;
+pub mod early;
 mod routes;
 mod transfer;
 pub mod versions;
@@ -83,13 +84,16 @@ pub struct Tls {
     server: Arc<TlsServerConfig>,
     /// What the client offers; the server has the first of them.
     protocols: Vec<Vec<u8>>,
+    /// Whether the client offers early data.
+    offers_early_data: bool,
 }
 
 impl Tls {
     /// A client configuration without a session to resume.
     fn client(&self) -> Arc<TlsClientConfig> {
         let protocols: Vec<&[u8]> = self.protocols.iter().map(Vec::as_slice).collect();
-        Arc::new(TlsClientConfig::with_roots(self.roots.clone(), &protocols).unwrap())
+        let config = TlsClientConfig::with_roots(self.roots.clone(), &protocols).unwrap();
+        Arc::new(config.early_data(self.offers_early_data))
     }
 }
 
@@ -103,7 +107,8 @@ pub fn tls_for(names: Vec<String>) -> Tls {
     roots.add(certificate.clone()).unwrap();
     let chain = vec![certificate];
     let server = TlsServerConfig::with_certificate(chain, key.into(), &[b"test"]).unwrap();
-    Tls { roots, server: Arc::new(server), protocols: vec![b"test".to_vec()] }
+    let protocols = vec![b"test".to_vec()];
+    Tls { roots, server: Arc::new(server), protocols, offers_early_data: false }
 }
 
 /// TLS with a small certificate, the same for all tests of a file.
