@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use clearway_io::ConnectionWaker;
-use clearway_transport::{Connection, Statistics};
+use clearway_transport::{Connection, EarlyData, Statistics};
 use clearway_wire::VarInt;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::Notify;
@@ -58,6 +58,10 @@ pub(crate) struct Shared<F: Face> {
 pub(crate) struct State<F: Face> {
     /// Set when the handshake is complete.
     pub(crate) established: Option<Arc<Established>>,
+    /// What became of early data; `None` until the shard has created the connection.
+    pub(crate) early_data: Option<EarlyData>,
+    /// What is known of the connection while early data can be exchanged, before the handshake is complete.
+    early: Option<Arc<Established>>,
     /// Why the connection could not be established, or why it has ended.
     pub(crate) error: Option<F::Error>,
     /// The shard has discarded the connection.
@@ -166,6 +170,42 @@ impl<F: Face> Shared<F> {
         })
     }
 
+    /// Waits until it is known whether early data can be exchanged before the handshake is complete: a client's session
+    /// permits it, or a server has accepted it. `None` if not, or if the handshake is complete.
+    pub(crate) fn poll_early(
+        &self,
+        context: &Context<'_>,
+    ) -> Poll<Result<Option<Arc<Established>>, F::Error>> {
+        self.act(|state, effects| {
+            if let Some(error) = &state.error {
+                return Poll::Ready(Err(error.clone()));
+            }
+            if state.established.is_some() {
+                return Poll::Ready(Ok(None));
+            }
+            if let Some(early) = &state.early {
+                return Poll::Ready(Ok(Some(early.clone())));
+            }
+            match state.early_data {
+                // A server learns of early data with the ClientHello, at the latest when the handshake is complete.
+                None => {
+                    state.connecting.register(context, effects);
+                    Poll::Pending
+                }
+                Some(_) => Poll::Ready(Ok(None)),
+            }
+        })
+    }
+
+    /// Waits until the handshake is complete, and returns whether early data was accepted.
+    pub(crate) async fn early_data_accepted(&self) -> bool {
+        let wanted = self.wait(Signal::Connection, |state| {
+            let is_over = state.established.is_some() || state.error.is_some();
+            is_over.then(|| state.early_data == Some(EarlyData::Accepted))
+        });
+        wanted.await
+    }
+
     /// Closes the connection, unless it has ended already: tasks get `error` at once, and the shard sends CONNECTION_CLOSE.
     pub(crate) fn close(&self, error_code: VarInt, reason: Bytes, error: F::Error) {
         self.act(|state, effects| {
@@ -200,6 +240,28 @@ impl<F: Face> State<F> {
         self.established = Some(Arc::new(established));
         self.remote_address = Some(connection.remote_address());
         self.connecting.wake(effects);
+        effects.signal(Signal::Connection);
+    }
+
+    /// The shard has processed the connection: takes note of what became of early data.
+    pub(crate) fn note_early_data(&mut self, connection: &Connection, effects: &mut Effects<F>) {
+        let now = connection.early_data();
+        let is_known = connection.side().is_client() || now != EarlyData::None;
+        if self.early_data == Some(now) || !is_known {
+            return;
+        }
+        self.early_data = Some(now);
+        let can_exchange = matches!(now, EarlyData::Offered | EarlyData::Accepted);
+        if can_exchange && self.established.is_none() && self.early.is_none() {
+            self.early = Some(Arc::new(Established::new(connection)));
+            self.remote_address = Some(connection.remote_address());
+        }
+        self.connecting.wake(effects);
+    }
+
+    /// Whether application data can be exchanged.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.established.is_some() || self.early.is_some()
     }
 
     /// Marks a part as changed, so that the shard processes it.
@@ -245,6 +307,8 @@ impl<F: Face> Default for State<F> {
     fn default() -> Self {
         Self {
             established: None,
+            early_data: None,
+            early: None,
             error: None,
             is_gone: false,
             remote_address: None,

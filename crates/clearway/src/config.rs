@@ -4,7 +4,8 @@ use core::time::Duration;
 use std::sync::{Arc, OnceLock};
 
 use clearway_transport::{
-    ClientSessions, ServerSessions, TlsClientConfig, TlsServerConfig, TransportConfig,
+    ClientSessions, MemorySessionStore, ServerSessions, SessionStore, TicketKeys, TlsClientConfig,
+    TlsServerConfig, TransportConfig,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{RootCertStore, SupportedCipherSuite};
@@ -22,6 +23,9 @@ pub struct ClientConfig {
     cipher_suites: Option<Vec<SupportedCipherSuite>>,
     logs_keys: bool,
     token: Vec<u8>,
+    pub(crate) early_data: bool,
+    /// `None` for sessions and tokens in memory.
+    store: Option<Arc<dyn SessionStore>>,
     pub(crate) transport: Arc<TransportConfig>,
     pub(crate) observers: Observers,
     /// Built from the other fields when it is first needed.
@@ -74,6 +78,8 @@ impl ClientConfig {
             cipher_suites: None,
             logs_keys: false,
             token: Vec::new(),
+            early_data: false,
+            store: None,
             transport: Arc::default(),
             observers: Observers::default(),
             sessions: OnceLock::new(),
@@ -113,6 +119,24 @@ impl ClientConfig {
     /// not exist, it is created so that only this user may read it.
     pub fn key_log_from_environment(mut self) -> Self {
         self.logs_keys = true;
+        self.sessions = OnceLock::new();
+        self
+    }
+
+    /// Whether early data may be sent on a connection that resumes a session, before the handshake is complete (RFC 9001
+    /// §4.6); not by default. Someone on the path can have the server process it more than once, so it has to be harmless
+    /// then. An HTTP/3 client sends only requests with safe methods early; of raw streams, see
+    /// [`Connecting::into_0rtt`](crate::Connecting::into_0rtt).
+    pub fn early_data(mut self, offers: bool) -> Self {
+        self.early_data = offers;
+        self.sessions = OnceLock::new();
+        self
+    }
+
+    /// Keeps TLS sessions and the tokens of servers in `store`, for example to use them in another process. By default both
+    /// are kept in memory, and used for later connections with this configuration or a clone of it.
+    pub fn session_store(mut self, store: Arc<dyn SessionStore>) -> Self {
+        self.store = Some(store);
         self.sessions = OnceLock::new();
         self
     }
@@ -162,6 +186,11 @@ impl ClientConfig {
                 TlsClientConfig::dangerous_without_certificate_verification(&protocols)?
             }
         };
+        let tls = match &self.store {
+            Some(store) => tls.session_store(store.clone()),
+            None => tls.token_store(Arc::new(MemorySessionStore::default())),
+        };
+        let tls = tls.early_data(self.early_data);
         Ok(Arc::new(if self.logs_keys { tls.key_log_file() } else { tls }))
     }
 }
@@ -174,6 +203,8 @@ pub struct ServerConfig {
     logs_keys: bool,
     pub(crate) transport: Arc<TransportConfig>,
     pub(crate) requires_retry: bool,
+    early_data: bool,
+    ticket_keys: Option<TicketKeys>,
     pub(crate) max_connections: usize,
     pub(crate) observers: Observers,
 }
@@ -212,6 +243,8 @@ impl ServerConfig {
             logs_keys: false,
             transport: Arc::default(),
             requires_retry: false,
+            early_data: false,
+            ticket_keys: None,
             max_connections: DEFAULT_MAX_CONNECTIONS,
             observers: Observers::default(),
         }
@@ -237,6 +270,22 @@ impl ServerConfig {
     /// (RFC 9000 §8.1.2).
     pub fn require_retry(mut self, required: bool) -> Self {
         self.requires_retry = required;
+        self
+    }
+
+    /// Whether early data is accepted from clients that resume a session (RFC 9001 §4.6); not by default. It may have been
+    /// repeated by someone on the path: see [`Connecting::into_0rtt`](crate::Connecting::into_0rtt), and for HTTP/3
+    /// [`Early`](crate::http3::Early).
+    pub fn early_data(mut self, accepts: bool) -> Self {
+        self.early_data = accepts;
+        self
+    }
+
+    /// Seals session tickets with `keys`, so that they are accepted after a restart, and by other processes with the same
+    /// keys; by default a few hundred sessions are kept in memory. What this means for early data is described at
+    /// [`TlsServerConfig::ticket_keys`](crate::transport::TlsServerConfig::ticket_keys).
+    pub fn ticket_keys(mut self, keys: TicketKeys) -> Self {
+        self.ticket_keys = Some(keys);
         self
     }
 
@@ -267,6 +316,11 @@ impl ServerConfig {
             Identity::Certificate(chain, key) => {
                 let protocols = borrowed(&self.protocols);
                 let tls = TlsServerConfig::with_certificate(chain, key, &protocols)?;
+                let tls = tls.early_data(self.early_data);
+                let tls = match self.ticket_keys {
+                    Some(keys) => tls.ticket_keys(keys),
+                    None => tls,
+                };
                 Arc::new(if self.logs_keys { tls.key_log_file() } else { tls })
             }
         };

@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use core::ops::Deref;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use clearway_transport::{ConnectionError, Statistics};
@@ -66,6 +66,48 @@ impl Connecting {
     pub fn remote_address(&self) -> SocketAddr {
         self.remote
     }
+
+    /// The connection before its handshake is complete, if early data can be exchanged on it (RFC 9001 §4.6), and whether
+    /// the server accepts that data.
+    ///
+    /// On a client this is so if its [configuration](crate::ClientConfig::early_data) asks for it, and it resumes a
+    /// session that permits it. What it sends until the handshake is complete can be processed by the server more than
+    /// once, if someone on the path repeats it. If the server rejects the early data, everything that was written is sent
+    /// again; an application whose data depends on what the server accepted before should then reset its streams.
+    ///
+    /// On a server this is so if it [accepts](crate::ServerConfig::early_data) early data of this client. What arrives
+    /// before the handshake is complete may be a repetition, so it must not have an effect that a client would not want
+    /// twice; what the server sends in answer goes to a client that is not authenticated yet.
+    ///
+    /// # Errors
+    /// Returns itself, to wait for the handshake, if there is no early data.
+    pub async fn into_0rtt(self) -> Result<(Connection, ZeroRttAccepted), Self> {
+        let Some(reference) = &self.reference else { return Err(self) };
+        let reference = reference.clone();
+        match core::future::poll_fn(|context| reference.poll_early(context)).await {
+            Ok(Some(early)) => {
+                let accepted = ZeroRttAccepted(reference.clone());
+                Ok((Connection::new(reference, early), accepted))
+            }
+            Ok(None) | Err(_) => Err(self),
+        }
+    }
+}
+
+/// Whether the server accepts the early data of a connection, which is known when the handshake is complete.
+pub struct ZeroRttAccepted(ConnectionRef);
+
+impl ZeroRttAccepted {
+    /// Waits for the end of the handshake; `false` if the early data was rejected, or the connection was lost before.
+    pub async fn wait(self) -> bool {
+        self.0.early_data_accepted().await
+    }
+}
+
+impl fmt::Debug for ZeroRttAccepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZeroRttAccepted").finish_non_exhaustive()
+    }
 }
 
 impl Future for Connecting {
@@ -77,7 +119,7 @@ impl Future for Connecting {
             return Poll::Ready(Err(CLOSED));
         };
         match reference.poll_established(context) {
-            Poll::Ready(Ok(established)) => Poll::Ready(Ok(Connection { reference, established })),
+            Poll::Ready(Ok(known)) => Poll::Ready(Ok(Connection::new(reference, known))),
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
                 self.reference = Some(reference);
@@ -100,10 +142,33 @@ impl fmt::Debug for Connecting {
 #[derive(Clone)]
 pub struct Connection {
     reference: ConnectionRef,
-    established: Arc<Established>,
+    /// What was known of the connection when it began to be used.
+    first: Arc<Established>,
+    /// What is known of it since the handshake is complete.
+    established: OnceLock<Arc<Established>>,
 }
 
 impl Connection {
+    fn new(reference: ConnectionRef, first: Arc<Established>) -> Self {
+        Self { reference, first, established: OnceLock::new() }
+    }
+
+    fn established(&self) -> &Established {
+        if let Some(established) = self.established.get() {
+            return established;
+        }
+        match self.reference.lock().established.clone() {
+            Some(established) => self.established.get_or_init(|| established),
+            None => &self.first,
+        }
+    }
+
+    /// Whether the early data of this connection was accepted, once the handshake is complete: see
+    /// [`Connecting::into_0rtt`].
+    pub async fn early_data_accepted(&self) -> bool {
+        self.reference.early_data_accepted().await
+    }
+
     /// Opens a bidirectional stream, as soon as the peer's limit permits one. The peer learns of it with the first
     /// data.
     ///
@@ -227,7 +292,7 @@ impl Connection {
     /// `max_datagram_frame_size` is smaller (RFC 9221 §3).
     pub fn max_datagram_size(&self) -> Option<usize> {
         let now = self.reference.lock().face.max_datagram_payload;
-        now.or(self.established.max_datagram_payload)
+        now.or(self.established().max_datagram_payload)
     }
 
     /// Waits for the next unreliable datagram from the peer.
@@ -249,22 +314,22 @@ impl Connection {
 
     /// The negotiated application protocol (ALPN).
     pub fn application_protocol(&self) -> Option<&[u8]> {
-        self.established.application_protocol.as_deref()
+        self.established().application_protocol.as_deref()
     }
 
     /// The peer's certificate chain, its own certificate first.
     pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
-        self.established.peer_certificates.as_deref()
+        self.established().peer_certificates.as_deref()
     }
 
     /// The server name that the client requested (SNI).
     pub fn server_name(&self) -> Option<&str> {
-        self.established.server_name.as_deref()
+        self.established().server_name.as_deref()
     }
 
     /// The connection's metrics, as of the last batch of datagrams.
     pub fn statistics(&self) -> Statistics {
-        self.reference.lock().statistics.unwrap_or(self.established.statistics)
+        self.reference.lock().statistics.unwrap_or(self.established().statistics)
     }
 
     /// The newest token that the server sent in a NEW_TOKEN frame, with which a later connection to it can avoid a

@@ -39,6 +39,7 @@ impl Application for Driver {
         while let Some(event) = connection.next_event() {
             on_event(connection, &mut state, event, effects);
         }
+        state.note_early_data(connection, effects);
         receive_datagrams(connection, &mut state, effects);
         if !*is_closed {
             state.take_changed(changed);
@@ -255,7 +256,7 @@ fn open_streams(
     direction: Direction,
     effects: &mut Effects,
 ) {
-    if state.established.is_none() {
+    if !state.is_usable() {
         return;
     }
     loop {

@@ -64,7 +64,8 @@ pub use clearway_io::{
     ShardHandle, ShardStatistics, halt,
 };
 pub use clearway_transport::{
-    ConnectionError, Event, InvalidSetting, Observation, Observer, Side, SpinBit, Statistics,
+    ConnectionError, EarlyData, Event, InvalidSetting, MemorySessionStore, Observation, Observer,
+    SavedSession, SavedSessionError, SessionStore, Side, SpinBit, Statistics, TicketKeys,
     TransportConfig, TransportConfigBuilder,
 };
 pub use clearway_units::{Rate, Timestamp};
@@ -106,7 +107,7 @@ pub mod wire {
 pub use rustls;
 
 pub use config::{ClientConfig, ServerConfig};
-pub use connection::{Connecting, Connection};
+pub use connection::{Connecting, Connection, ZeroRttAccepted};
 pub use endpoint::Endpoint;
 pub use error::{
     ConfigError, ConnectError, EndpointError, ExportError, ReadError, ReadToEndError,

@@ -6,6 +6,7 @@ mod connect;
 mod download;
 mod explain;
 mod progress;
+mod sessions;
 mod sink;
 mod target;
 
@@ -23,6 +24,8 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::{output, quic_version};
 use batch::{Batch, Job};
+use sessions::Sessions;
+pub(crate) use sessions::bytes_of;
 use target::Target;
 
 /// Download over HTTP/3.
@@ -63,6 +66,19 @@ pub(crate) struct GetCommand {
     /// session of the first if the server agrees.
     #[arg(long)]
     resume: bool,
+    /// Remember the TLS sessions and the tokens of servers in this file, and use those of earlier runs: the handshake is
+    /// shorter, and --early-data becomes possible. Whoever can read the file can read and forge early data, so that it is
+    /// readable for this user only. A file that is damaged, too large or of another version is ignored and replaced.
+    #[arg(long, value_name = "FILE")]
+    sessions: Option<PathBuf>,
+    /// Send the requests before the handshake is complete (0-RTT), if a session of this server is known that permits it:
+    /// the answer comes a round trip earlier. Someone on the path can have the server answer the same request again, to
+    /// himself unreadable.
+    #[arg(long)]
+    early_data: bool,
+    /// Report on standard error whether early data was accepted.
+    #[arg(long, short, conflicts_with = "quiet")]
+    verbose: bool,
     /// Offer only these cipher suites, the preferred one first: TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384,
     /// TLS_CHACHA20_POLY1305_SHA256. By default all, in this order.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = cipher_suites::parse, conflicts_with = "insecure")]
@@ -131,12 +147,13 @@ async fn download_all(command: &GetCommand) -> Result<(), Failure> {
         );
     }
     // TLS sessions are resumed between connections of the same configuration.
-    let config = connect::config(command)?;
+    let sessions = command.sessions.as_deref().map(Sessions::open);
+    let config = connect::config(command, sessions.as_ref())?;
     let (first, others) = jobs.split_at(if command.resume { 1 } else { jobs.len() });
-    download_batch(command, &config, first).await?;
+    download_batch(command, &config, first, sessions.as_ref()).await?;
     match others.is_empty() {
         true => Ok(()),
-        false => download_batch(command, &config, others).await,
+        false => download_batch(command, &config, others, sessions.as_ref()).await,
     }
 }
 
@@ -145,9 +162,19 @@ async fn download_batch(
     command: &GetCommand,
     config: &ClientConfig,
     jobs: &[Job],
+    sessions: Option<&Sessions>,
 ) -> Result<(), Failure> {
     let batch = Batch::new(command, config, jobs);
     let outcome = batch.run(jobs).await;
+    batch.report().await;
+    if let Some(sessions) = sessions {
+        if outcome.is_ok() {
+            sessions.wait().await;
+        }
+        let saved = sessions.save();
+        batch.close();
+        return outcome.and(saved);
+    }
     batch.close();
     outcome
 }

@@ -7,6 +7,7 @@ mod http09;
 mod http3;
 mod memory;
 mod store;
+mod ticket_keys;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -54,6 +55,15 @@ pub(crate) struct ServeCommand {
     /// Validate the address of every client with a Retry packet.
     #[arg(long)]
     retry: bool,
+    /// Do not accept early data (0-RTT). By default it is accepted, since a file can be read twice without harm: GET and
+    /// HEAD are answered, and any other method with 425 (Too Early).
+    #[arg(long)]
+    no_early_data: bool,
+    /// Seal session tickets with the key in this file, so that they are accepted after a restart and by other servers with
+    /// the same file. Each of its lines is a key of 64 hexadecimal digits: the first is used, a second is that from before
+    /// and still accepted. The file is read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    ticket_keys: Option<PathBuf>,
     /// Serve HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
@@ -157,7 +167,12 @@ fn config(
     let config = ServerConfig::new(identity.chain, identity.key)
         .transport(transport)
         .require_retry(command.retry)
+        .early_data(!command.no_early_data)
         .key_log_from_environment();
+    let config = match &command.ticket_keys {
+        Some(file) => config.ticket_keys(ticket_keys::follow(file)?),
+        None => config,
+    };
     Ok(match observers {
         Some(observers) => config.observer(observers),
         None => config,

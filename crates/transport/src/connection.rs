@@ -39,7 +39,7 @@ use crate::config::TransportConfig;
 use crate::datagram::Datagrams;
 use crate::ecn::{EcnCodepoint, EcnState};
 use crate::event::{ConnectionError, Event};
-use crate::handshake::{Handshake, Session};
+use crate::handshake::{ClientSessions, Handshake, Session};
 use crate::ids::{LocalIds, RemoteIds, RoutingChange};
 use crate::observer::{LostPacket, Observation, Observer, TimerKind};
 use crate::path::{Arrival, Paths, SocketIndex};
@@ -128,6 +128,8 @@ struct Identity {
     new_token: Option<Vec<u8>>,
     /// The name of the server that the client connects to.
     server_name: Option<Box<str>>,
+    /// Where a client keeps the server's tokens.
+    sessions: Option<Arc<dyn ClientSessions>>,
 }
 
 /// What is known of the peer.
@@ -214,6 +216,7 @@ pub(crate) struct Start {
     pub(crate) new_tokens: Vec<(Version, Vec<u8>)>,
     pub(crate) address_is_validated: bool,
     pub(crate) server_name: Option<Box<str>>,
+    pub(crate) sessions: Option<Arc<dyn ClientSessions>>,
     pub(crate) observer: Option<Box<dyn Observer>>,
 }
 

@@ -32,8 +32,8 @@ pub use session::{
     ServerSessions, Session, SessionError,
 };
 pub use tls::{
-    SavedSession, SavedSessionError, SessionStore, TicketKeys, TlsClientConfig, TlsServerConfig,
-    prepare_randomness,
+    MemorySessionStore, SavedSession, SavedSessionError, SessionStore, TicketKeys, TlsClientConfig,
+    TlsServerConfig, prepare_randomness,
 };
 
 use crate::space_id::PerSpace;

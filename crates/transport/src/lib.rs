@@ -142,8 +142,9 @@ pub use error::{TransportError, TransportErrorCause};
 pub use event::{ConnectionError, Event, IgnoredAddress, MigrationError, MigrationFailure};
 pub use handshake::{
     ClientSessions, ConnectionVersions, EarlyData, ExportError, HelloParameters, KeySchedule,
-    NewKeys, SavedSession, SavedSessionError, ServerSessions, Session, SessionError, SessionStore,
-    TicketKeys, TlsClientConfig, TlsServerConfig, initial_keys, prepare_randomness,
+    MemorySessionStore, NewKeys, SavedSession, SavedSessionError, ServerSessions, Session,
+    SessionError, SessionStore, TicketKeys, TlsClientConfig, TlsServerConfig, initial_keys,
+    prepare_randomness,
 };
 pub use ids::{ConnectionIdGenerator, RandomIds, ResetKey};
 pub use observer::{

@@ -8,7 +8,7 @@ use clearway_io::ApplicationFactory;
 use clearway_transport::Statistics;
 use clearway_units::Random;
 use clearway_wire::VarInt;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 
 use super::driver::{Driver, supported};
 use super::exchanges::{Exchange, Shared};
@@ -37,7 +37,8 @@ impl Drop for Hold {
 
 impl Client {
     /// Connects to the server at `remote`, whose certificate must be valid for `server_name`, and waits until
-    /// requests can be made. `config` has to offer the [protocol](super::PROTOCOL).
+    /// requests can be made: with [early data](ClientConfig::early_data), if the server was known, before it has answered.
+    /// Requests with safe methods and without content are then sent at once, others after the handshake. `config` has to offer the [protocol](super::PROTOCOL).
     ///
     /// Dropping the future closes the connection.
     ///
@@ -75,11 +76,17 @@ impl Client {
         endpoint
             .connect_application(config, remote, server_name, application, on_failure)
             .map_err(Error::Config)?;
-        Self::established(shared).await
+        Self::ready(shared, config.early_data).await
     }
 
-    async fn established(shared: Arc<Shared>) -> Result<Self, Error> {
+    /// Waits until requests can be made: some of them early, if that is asked for and possible.
+    async fn ready(shared: Arc<Shared>, offers_early_data: bool) -> Result<Self, Error> {
         let client = Self(Arc::new(Hold(shared)));
+        if offers_early_data
+            && poll_fn(|context| client.shared().poll_early(context)).await?.is_some()
+        {
+            return Ok(client);
+        }
         poll_fn(|context| client.shared().poll_established(context)).await?;
         Ok(client)
     }
@@ -90,6 +97,9 @@ impl Client {
 
     /// Sends a request and waits for its response. A content-length field is added if the length is
     /// known. While the peer allows no more streams, requests wait.
+    ///
+    /// A request with a safe method and no content that is answered with 425 (Too Early) is sent once more, after the
+    /// handshake (RFC 8470 §5.2).
     ///
     /// Dropping the future cancels the request (H3_REQUEST_CANCELLED), and so does dropping the
     /// response's body before its end. Interim responses are skipped; see [`start`](Self::start).
@@ -104,7 +114,23 @@ impl Client {
         &self,
         request: Request<B>,
     ) -> Result<Response<RecvBody>, Error> {
-        self.start(request)?.response().await
+        let (parts, body) = request.into_parts();
+        let body = body.into();
+        let is_harmless = parts.method.is_safe() && body.length() == Some(0);
+        let again = is_harmless.then(|| parts.clone());
+        let response = self.start(Request::from_parts(parts, body))?.response().await?;
+        let Some(parts) = again.filter(|_| response.status() == StatusCode::TOO_EARLY) else {
+            return Ok(response);
+        };
+        // RFC 8470 §5.2: not before the handshake is complete.
+        self.early_data_accepted().await;
+        self.start(Request::from_parts(parts, Body::empty()))?.response().await
+    }
+
+    /// Waits until the handshake is complete, and returns whether the server has accepted early data; `false` also if
+    /// none was offered.
+    pub async fn early_data_accepted(&self) -> bool {
+        self.shared().early_data_accepted().await
     }
 
     /// Sends a request like [`send`](Self::send), and lets the caller also wait for interim responses.

@@ -98,7 +98,7 @@ impl Exchanges {
 impl State {
     /// Whether requests can be sent now.
     pub(super) fn is_open(&self) -> bool {
-        self.established.is_some() && self.error.is_none()
+        self.is_usable() && self.error.is_none()
     }
 
     /// Fails if no new request can be made.

@@ -13,6 +13,7 @@ use clearway_units::{Random, Timestamp};
 use http::{HeaderMap, Request, Response};
 
 use super::driver::{PROTOCOL, supported};
+use super::early;
 use super::feed::feed;
 use crate::{Endpoint, EndpointError, ServerConfig};
 
@@ -237,6 +238,9 @@ impl<H: Handler> HandlerApplication<H> {
 impl<H: Handler> Application for HandlerApplication<H> {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
         let mut streams = QuicStreams::new(now, connection);
+        if early::is_in_progress(streams.connection()) {
+            self.exchanges.http3.on_streams_available(&mut streams);
+        }
         feed(&mut self.exchanges.http3, &mut streams, |_| {});
         while let Some(event) = self.exchanges.http3.next_event() {
             self.event(&mut streams, event);
@@ -254,7 +258,10 @@ impl<H: Handler> Application for HandlerApplication<H> {
 impl<H: Handler> HandlerApplication<H> {
     fn event(&mut self, streams: &mut QuicStreams<'_>, event: Event) {
         match event {
-            Event::Request { stream, request } => {
+            Event::Request { stream, mut request } => {
+                if early::is_refused(streams, &mut self.exchanges.http3, stream, &mut request) {
+                    return;
+                }
                 self.handler.request(&mut self.exchanges.stream(streams, stream), request)
             }
             Event::Data { stream } => {

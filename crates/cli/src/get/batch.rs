@@ -109,6 +109,22 @@ impl<'a> Batch<'a> {
         connected.as_ref().map_err(Clone::clone)
     }
 
+    /// Reports on the early data of each connection, if that is wanted.
+    pub(super) async fn report(&self) {
+        if !self.command.verbose {
+            return;
+        }
+        for (name, session) in &self.sessions {
+            if let Some(Ok(session)) = session.get() {
+                let outcome = match session.early_data_accepted().await {
+                    true => "early data was accepted",
+                    false => "no early data was accepted",
+                };
+                self.bars.print(&format!("{name}: {outcome}"));
+            }
+        }
+    }
+
     /// Closes the connections.
     pub(super) fn close(self) {
         for session in self.sessions.into_values().filter_map(OnceCell::into_inner).flatten() {

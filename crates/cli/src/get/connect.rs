@@ -7,6 +7,7 @@ use clearway::{ClientConfig, Connection, Endpoint};
 
 use super::GetCommand;
 use super::explain::Server;
+use super::sessions::Sessions;
 use super::target::Target;
 use crate::address::resolve;
 use crate::certificate::read_roots;
@@ -28,6 +29,14 @@ pub(super) enum Protocol {
 }
 
 impl Session {
+    /// Waits for the end of the handshake, and returns whether the server has accepted early data.
+    pub(super) async fn early_data_accepted(&self) -> bool {
+        match &self.protocol {
+            Protocol::Http3(client) => client.early_data_accepted().await,
+            Protocol::Http09(connection) => connection.early_data_accepted().await,
+        }
+    }
+
     /// Closes the connection. The CONNECTION_CLOSE frame is sent before the program ends, but not repeated: RFC 9000
     /// §10.2 permits an endpoint to skip the closing period, and a user who has the file should not wait for three
     /// probe timeouts. If the frame is lost, the server's idle timeout ends the connection.
@@ -40,7 +49,10 @@ impl Session {
 }
 
 /// The settings of all connections.
-pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
+pub(super) fn config(
+    command: &GetCommand,
+    sessions: Option<&Sessions>,
+) -> Result<ClientConfig, Failure> {
     let config = if command.insecure {
         ClientConfig::dangerous_without_certificate_verification()
     } else if let Some(file) = &command.ca {
@@ -66,8 +78,15 @@ pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
         [] => config,
         suites => config.cipher_suites(suites.iter().copied()),
     };
-    let config =
-        config.application_protocols([protocol]).transport(transport).key_log_from_environment();
+    let config = config
+        .application_protocols([protocol])
+        .transport(transport)
+        .early_data(command.early_data)
+        .key_log_from_environment();
+    let config = match sessions {
+        Some(sessions) => config.session_store(sessions.store()),
+        None => config,
+    };
     Ok(match observers {
         Some(observers) => config.observer(observers),
         None => config,
@@ -113,7 +132,11 @@ async fn try_connect(
     let protocol = if command.http09 {
         let connecting = endpoint.connect_with(config, address, &target.host);
         let connecting = connecting.map_err(|error| Failure::new(error.to_string()))?;
-        Protocol::Http09(connecting.await.map_err(|error| server.no_connection(&error))?)
+        let connection = match connecting.into_0rtt().await {
+            Ok((connection, _)) => connection,
+            Err(connecting) => connecting.await.map_err(|error| server.no_connection(&error))?,
+        };
+        Protocol::Http09(connection)
     } else {
         let client = Client::connect(&endpoint, config, address, &target.host).await;
         Protocol::Http3(client.map_err(|error| server.no_client(&error))?)

@@ -36,8 +36,13 @@ impl Http09 {
             while let Some(connecting) = self.0.accept().await {
                 let files = files.clone();
                 tokio::spawn(async move {
+                    // Early data is answered at once: a file can be read twice without harm.
+                    let connection = match connecting.into_0rtt().await {
+                        Ok((connection, _)) => Ok(connection),
+                        Err(connecting) => connecting.await,
+                    };
                     // A client whose handshake fails has made no request.
-                    if let Ok(connection) = connecting.await {
+                    if let Ok(connection) = connection {
                         serve(connection, files, log).await;
                     }
                 });

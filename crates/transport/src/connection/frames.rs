@@ -240,6 +240,11 @@ impl Connection {
         if self.counters.tokens_received < MAX_TOKENS_RECEIVED {
             self.counters.tokens_received = self.counters.tokens_received.saturating_add(1);
             let token = version::with_version(self.handshake.version(), token);
+            if let (Some(sessions), Some(name)) =
+                (&self.identity.sessions, &self.identity.server_name)
+            {
+                sessions.put_token(name, &token);
+            }
             self.events.push_back(Event::NewToken(token.into()));
         }
         Ok(())

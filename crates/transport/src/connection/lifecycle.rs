@@ -188,6 +188,7 @@ impl Connection {
                 new_tokens: start.new_tokens,
                 new_token: None,
                 server_name: start.server_name,
+                sessions: start.sessions,
             },
             peer: Peer::default(),
             flags: Flags::default(),

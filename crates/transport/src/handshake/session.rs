@@ -178,6 +178,18 @@ pub trait ClientSessions: Send + Sync + fmt::Debug {
         server_name: &str,
         transport_parameters: Vec<u8>,
     ) -> Result<Box<dyn Session>, SessionError>;
+
+    /// Keeps a token of the server `server_name` for a later connection to it (RFC 9000 §8.1.3), in the form of
+    /// [`Event::NewToken`](crate::Event::NewToken). Nothing is kept by default.
+    fn put_token(&self, server_name: &str, token: &[u8]) {
+        let _ = (server_name, token);
+    }
+
+    /// Removes and returns a token of this server, which was kept before: a token is used for one connection.
+    fn take_token(&self, server_name: &str) -> Option<Vec<u8>> {
+        let _ = server_name;
+        None
+    }
 }
 
 /// Makes the sessions of a server.

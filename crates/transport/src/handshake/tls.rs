@@ -1,5 +1,6 @@
 //! TLS 1.3 with rustls and the cryptography of aws-lc-rs.
 
+mod memory;
 mod messages;
 mod revive;
 mod saved;
@@ -33,6 +34,7 @@ use super::session::{
 };
 use super::tls_error::{client_hello_error, transport_error};
 use crate::{SpaceId, TransportError};
+pub use memory::MemorySessionStore;
 use messages::NewTicket;
 use revive::{Verifier, observed, reading_secret};
 pub use saved::{SavedSession, SavedSessionError, SessionStore};
@@ -64,6 +66,8 @@ pub struct TlsClientConfig {
     config: Arc<ClientConfig>,
     /// The session tickets; `None` if the configuration has a store of its own.
     tickets: Option<ClientTickets>,
+    /// Where the tokens of servers are kept; `None` if they are not.
+    tokens: Option<Arc<dyn SessionStore>>,
 }
 
 impl TlsClientConfig {
@@ -78,7 +82,7 @@ impl TlsClientConfig {
         let name =
             ServerName::try_from("localhost").map_err(|_| SessionError::InvalidServerName)?;
         ClientConnection::new(config.clone(), quic::Version::V1, name, Vec::new())?;
-        Ok(Self { config, tickets: None })
+        Ok(Self { config, tickets: None, tokens: None })
     }
 
     /// Keeps session tickets in memory, those of each version apart.
@@ -146,12 +150,20 @@ impl TlsClientConfig {
         Self::with_tickets(config)
     }
 
-    /// Keeps session tickets in `store` instead of in memory. Configurations from [`new`](Self::new) have a store of
+    /// Keeps the tokens of servers in `store`, and uses each for one later connection (RFC 9000 §8.1.3). By default the
+    /// application only learns of them.
+    pub fn token_store(mut self, store: Arc<dyn SessionStore>) -> Self {
+        self.tokens = Some(store);
+        self
+    }
+
+    /// Keeps session tickets and tokens in `store` instead of in memory. Configurations from [`new`](Self::new) have a store of
     /// their own, and keep it.
     ///
     /// A session from the store is resumed only if the server's certificates, which are stored with it, are acceptable to
     /// this configuration now.
     pub fn session_store(mut self, store: Arc<dyn SessionStore>) -> Self {
+        self.tokens = Some(store.clone());
         if let Some(tickets) = &mut self.tickets {
             tickets.store = Some(store);
         }
@@ -257,6 +269,16 @@ impl ClientSessions for TlsClientConfig {
             server_name,
             transport_parameters,
         )?))
+    }
+
+    fn put_token(&self, server_name: &str, token: &[u8]) {
+        if let Some(tokens) = &self.tokens {
+            tokens.put_token(server_name, token);
+        }
+    }
+
+    fn take_token(&self, server_name: &str) -> Option<Vec<u8>> {
+        self.tokens.as_ref()?.take_token(server_name)
     }
 }
 

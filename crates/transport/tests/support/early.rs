@@ -1,16 +1,17 @@
 //! Connections that begin with early data (RFC 9001 §4.6).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use clearway_network::LinkConfig;
 use clearway_transport::{
-    ClientConfig, EarlyData, Event, ReadOutcome, ServerConfig, TlsServerConfig, TransportConfig,
+    ClientConfig, EarlyData, Event, ReadOutcome, SavedSession, ServerConfig, SessionStore,
+    TlsServerConfig, TransportConfig,
 };
 use clearway_units::Timestamp;
-use clearway_wire::{Direction, StreamId};
+use clearway_wire::{Direction, StreamId, Version};
 
 use super::{Pair, Tls, pattern, quiet, tls_for};
 
@@ -164,5 +165,40 @@ impl Pair {
         let accepted = self.client_events.contains(&Event::EarlyDataAccepted);
         assert!(!(accepted && self.client_events.contains(&Event::EarlyDataRejected)));
         accepted
+    }
+}
+
+/// A store that keeps what it is given as bytes.
+#[derive(Debug, Default)]
+pub struct ByteStore {
+    pub sessions: Mutex<Vec<(String, Vec<u8>)>>,
+}
+
+impl SessionStore for ByteStore {
+    fn put_session(&self, server_name: &str, session: SavedSession) {
+        self.sessions.lock().unwrap().push((server_name.to_owned(), session.encode()));
+    }
+
+    fn take_session(&self, server_name: &str, version: Version) -> Option<SavedSession> {
+        let mut sessions = self.sessions.lock().unwrap();
+        let place = sessions.iter().rposition(|(name, bytes)| {
+            name == server_name && SavedSession::decode(bytes).unwrap().version() == version
+        })?;
+        SavedSession::decode(&sessions.remove(place).1).ok()
+    }
+
+    fn put_token(&self, _: &str, _: &[u8]) {}
+
+    fn take_token(&self, _: &str) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+impl Pair {
+    /// The client keeps its sessions in `store` from now on, as another process would.
+    pub fn store_sessions(&mut self, tls: &Tls, store: &Arc<ByteStore>) {
+        let sessions = Arc::unwrap_or_clone(tls.client()).session_store(store.clone());
+        self.client_config =
+            ClientConfig { sessions: Arc::new(sessions), ..self.client_config.clone() };
     }
 }
