@@ -329,7 +329,8 @@ impl Connection {
 
     /// The connection's metrics, as of the last batch of datagrams.
     pub fn statistics(&self) -> Statistics {
-        self.reference.lock().statistics.unwrap_or(self.established().statistics)
+        let now = self.reference.lock().statistics;
+        now.unwrap_or_else(|| self.established().statistics)
     }
 
     /// The newest token that the server sent in a NEW_TOKEN frame, with which a later connection to it can avoid a

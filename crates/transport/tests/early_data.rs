@@ -2,15 +2,13 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use clearway_network::Way;
-use clearway_transport::{
-    ConnectionError, DropReason, EarlyData, Event, SavedSession, Side, TicketKeys,
-};
+use clearway_transport::{DropReason, EarlyData, Event, SavedSession, Side, TicketKeys};
 use clearway_wire::header::{HeaderKind, ProtectedHeader};
-use clearway_wire::{Direction, LongPacketType, PacketType, TransportErrorCode};
-use support::early::{ByteStore, early_tls, early_tls_with};
+use clearway_wire::{Direction, PacketType, TransportErrorCode};
+use support::early::{ByteStore, early_tls, early_tls_with, long_early_tls};
 use support::versions::{V1, V2, changing, client, closed, own_error, settings, staying};
 use support::{
     CLIENT, Door, Pair, SERVER, address, delayed, lossy, milliseconds, pattern, quiet, seconds,
@@ -59,7 +57,9 @@ fn zero_rtt_packets_come_first_and_have_no_forbidden_frames() {
         let first_application =
             sent.iter().position(|packet| packet.packet_type == PacketType::OneRtt);
         let last_early = sent.iter().rposition(is_early);
-        assert!(last_early.is_some() && last_early < first_application, "seed {seed}");
+        assert!(last_early.is_some(), "seed {seed}");
+        // Everything may have been done before a 1-RTT packet was sent.
+        assert!(first_application.is_none_or(|first| last_early < Some(first)), "seed {seed}");
         for packet in sent.iter().filter(|packet| is_early(packet)) {
             for forbidden in [0x02, 0x06, 0x07, 0x19, 0x1b, 0x1e] {
                 assert!(!packet.has(forbidden), "{packet:?}");
@@ -150,23 +150,6 @@ fn rejected_early_data_is_sent_again_within_the_new_limits() {
         assert_eq!(closed(&pair.server_events), None);
         assert!(early_received(&pair) == 0, "RFC 9001 §4.6.2: a server must not process them");
     }
-}
-
-/// A stream that is reset before the rejection is reset with the final size 0.
-#[test]
-fn a_stream_that_was_reset_early_stays_so_after_a_rejection() {
-    let mut pair = Pair::with_session(delayed(10, 1));
-    pair.change_server_tls(&early_tls());
-    let tls = early_tls();
-    pair.change_server_tls(&tls);
-    pair.reconnect(Vec::new());
-    let stream = pair.client().open(Direction::Bidirectional).unwrap();
-    pair.client().write_slice(stream, &[7; 3000]).unwrap();
-    pair.flush();
-    pair.client().reset(stream, 9_u32.into()).unwrap();
-    // Its certificate is another one, so the connection fails; nothing panics on the way.
-    pair.run_for(seconds(2));
-    assert!(closed(&pair.client_events).is_some());
 }
 
 /// The client keeps to the remembered limits in 0-RTT packets, although it knows higher ones before the end of the
@@ -290,9 +273,11 @@ fn sealed_tickets_are_accepted_by_every_server_with_the_key() {
     let streams = pair.begin_early(1, 100);
     let outcome = pair.answer_all(&streams, 100, 100, seconds(10));
     assert_eq!(outcome.answered, Some(milliseconds(20)));
+    pair.run_for(seconds(1));
     keys.rotate(&[6; 32]);
     let streams = pair.begin_early(1, 100);
     assert!(pair.answer_all(&streams, 100, 100, seconds(10)).answered.is_some());
+    pair.run_for(seconds(1));
     assert!(pair.is_accepted(), "the key before is still accepted");
     keys.rotate(&[7; 32]);
     keys.rotate(&[8; 32]);
@@ -309,7 +294,7 @@ fn a_repeated_first_flight_is_not_processed() {
     for tls in [early_tls(), sealed] {
         let mut pair = Pair::with_session_of(delayed(10, 1), quiet(), quiet(), &tls);
         let streams = pair.begin_early(1, 100);
-        let flight: Arc<std::sync::Mutex<Vec<Vec<u8>>>> = Arc::default();
+        let flight: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
         let noted = flight.clone();
         pair.filter = Some(Box::new(move |_, way, payload| {
             if way == Way::ToServer {
@@ -331,77 +316,84 @@ fn a_repeated_first_flight_is_not_processed() {
     }
 }
 
-/// 0-RTT packets may arrive before the ClientHello is complete: a few are kept.
+/// 0-RTT packets may arrive before the ClientHello is complete: a few are kept, the rest are dropped and sent again.
 #[test]
 fn early_packets_wait_for_the_client_hello_up_to_a_limit() {
-    let mut pair = Pair::with_session(delayed(10, 1));
-    let streams = pair.begin_early(1, 2000);
-    let late: Arc<std::sync::Mutex<Vec<Vec<u8>>>> = Arc::default();
-    let _ = &late;
-    assert!(pair.answer_all(&streams, 2000, 100, seconds(10)).answered.is_some());
+    let wide = settings(|it| it.initial_window(Some(60_000)));
+    let tls = long_early_tls();
+    let mut pair = Pair::with_session_of(delayed(10, 1), wide, quiet(), &tls);
+    let mut seen = 0;
+    pair.filter = Some(Box::new(move |_, way, _| {
+        seen += usize::from(way == Way::ToServer);
+        // The end of the ClientHello.
+        way == Way::ToClient || seen != 2
+    }));
+    let streams = pair.begin_early(1, 25_000);
+    pair.run_for(milliseconds(30));
+    assert_eq!(early_received(&pair), 0);
+    assert!(pair.watch.drops(Side::Server, DropReason::KeyUnavailable) > 0);
+    let outcome = pair.answer_all(&streams, 25_000, 100, seconds(10));
+    assert!(outcome.answered.is_some() && pair.is_accepted());
+    assert_eq!(outcome.requests, 1);
+    let at_once = pair.watch.received(Side::Server).into_iter().filter(is_early);
+    let first = at_once.clone().map(|packet| packet.at).min();
+    let held = at_once.filter(|packet| Some(packet.at) == first).count();
+    assert!(held >= 10, "{held} packets were kept");
 }
 
-/// A flood of packets that look like 0-RTT packets costs a server a bounded number of buffers, and ends nothing.
+/// A long header packet of type 0-RTT of this connection, with random contents.
+fn garbage(pair: &mut Pair, number: u32) -> Vec<u8> {
+    let destination = pair.client().original_destination_id();
+    let mut packet = vec![0xd3, 0, 0, 0, 1, destination.len() as u8];
+    packet.extend_from_slice(destination.as_bytes());
+    packet.extend_from_slice(&[8, 1, 2, 3, 4, 5, 6, 7, 8, 0x44, 0x4c]);
+    packet.extend_from_slice(&number.to_be_bytes().repeat(275));
+    packet
+}
+
+/// A flood of packets that look like 0-RTT packets is dropped, before the keys are known and after, and ends nothing.
 #[test]
 fn garbage_in_0_rtt_packets_is_dropped() {
-    let mut pair = Pair::with_session(delayed(10, 1));
-    let streams = pair.begin_early(1, 100);
-    pair.flush();
-    pair.run_for(milliseconds(10));
-    let template = {
-        let mut found = None;
-        let seen: Arc<std::sync::Mutex<Option<Vec<u8>>>> = Arc::default();
-        let noted = seen.clone();
-        pair.filter = Some(Box::new(move |_, way, payload| {
-            if way == Way::ToServer
-                && let Ok(header) = ProtectedHeader::decode(payload, 8)
-                && let HeaderKind::Long { packet_type: LongPacketType::Handshake, .. } = header.kind
-            {
-                *noted.lock().unwrap() = Some(payload[..header.packet_len].to_vec());
-            }
-            true
-        }));
-        pair.run_for(milliseconds(15));
-        found.clone_from(&*seen.lock().unwrap());
-        found
-    };
-    let Some(mut garbage) = template else { panic!("no Handshake packet was sent") };
-    // The type of a long header packet of version 1.
-    garbage[0] = garbage[0] & !0x30 | 0x10;
-    for number in 0..1000_u32 {
-        let mut packet = garbage.clone();
-        let end = packet.len();
-        packet[end - 4..].copy_from_slice(&number.to_be_bytes());
-        pair.deliver(Way::ToServer, address(CLIENT), &mut packet);
+    for tls in [early_tls(), long_early_tls()] {
+        let mut pair = Pair::with_session_of(delayed(10, 1), quiet(), quiet(), &tls);
+        let streams = pair.begin_early(1, 100);
+        pair.run_for(milliseconds(11));
+        assert_eq!(pair.accepted.len(), 1);
+        for number in 0..1000 {
+            let mut packet = garbage(&mut pair, number);
+            pair.deliver(Way::ToServer, address(CLIENT), &mut packet);
+        }
+        let dropped = pair.watch.drops(Side::Server, DropReason::DecryptionFailure);
+        assert_eq!(dropped, 1000);
+        assert!(pair.answer_all(&streams, 100, 100, seconds(10)).answered.is_some());
+        assert!(pair.is_accepted());
     }
-    let dropped = pair.watch.drops(Side::Server, DropReason::DecryptionFailure)
-        + pair.watch.drops(Side::Server, DropReason::KeyUnavailable);
-    assert!(dropped >= 1000, "{dropped}");
-    assert!(pair.answer_all(&streams, 100, 100, seconds(10)).answered.is_some());
-    let _ = SERVER;
 }
 
+/// RFC 9001 §5.6.
 #[test]
 fn a_client_drops_0_rtt_packets() {
     let mut pair = Pair::with_session(delayed(10, 1));
-    let flight: Arc<std::sync::Mutex<Vec<Vec<u8>>>> = Arc::default();
-    let noted = flight.clone();
-    pair.filter = Some(Box::new(move |_, way, payload| {
-        if way == Way::ToClient
-            && let Ok(header) = ProtectedHeader::decode(payload, 8)
-            && let HeaderKind::Long { packet_type: LongPacketType::Initial, .. } = header.kind
-        {
-            noted.lock().unwrap().push(payload[..header.packet_len].to_vec());
-        }
-        true
-    }));
     let streams = pair.begin_early(1, 100);
-    assert!(pair.answer_all(&streams, 100, 100, seconds(10)).answered.is_some());
-    let before = pair.watch.drops(Side::Client, DropReason::Unexpected);
-    let mut packet = flight.lock().unwrap()[0].clone();
-    // Initial packets have a Token field, which is empty here: a byte less makes the header one of a 0-RTT packet.
-    packet[0] = packet[0] & !0x30 | 0x10;
+    let id = {
+        let seen: Arc<Mutex<Option<Vec<u8>>>> = Arc::default();
+        let noted = seen.clone();
+        pair.filter = Some(Box::new(move |_, way, payload| {
+            if way == Way::ToClient
+                && let Ok(header) = ProtectedHeader::decode(payload, 8)
+                && let HeaderKind::Long { destination, .. } = header.kind
+            {
+                noted.lock().unwrap().get_or_insert(destination.as_bytes().to_vec());
+            }
+            true
+        }));
+        assert!(pair.answer_all(&streams, 100, 100, seconds(10)).answered.is_some());
+        seen.lock().unwrap().clone().unwrap()
+    };
+    let mut packet = vec![0xd3, 0, 0, 0, 1, id.len() as u8];
+    packet.extend_from_slice(&id);
+    packet.extend_from_slice(&[8, 1, 2, 3, 4, 5, 6, 7, 8, 0x40, 0x40]);
+    packet.resize(packet.len() + 64, 7);
     pair.deliver(Way::ToClient, address(SERVER), &mut packet);
-    let after = pair.watch.drops(Side::Client, DropReason::Unexpected);
-    assert!(after > before || closed(&pair.client_events) != Some(&ConnectionError::Reset));
+    assert_eq!(pair.watch.drops(Side::Client, DropReason::Unexpected), 1);
 }
