@@ -117,10 +117,43 @@ impl Wire {
             transport,
             token: Vec::new(),
         };
-        let mut client = endpoint(None, 1, now);
-        let mut server = endpoint(Some(server), 2, now);
+        let client = endpoint(None, 1, now);
+        let server = endpoint(Some(server), 2, now);
+        Self::connect(now, client, server, &client_config, change)
+    }
+
+    /// Like [`Self::begin`], on a connection that resumes the session of an earlier one and offers early data.
+    pub(super) fn resumed() -> Self {
+        let now = Timestamp::from_origin(Duration::from_secs(1));
+        let (roots, sessions) = tls();
+        let server = ServerConfig {
+            sessions: Arc::new(TlsServerConfig::clone(sessions).early_data(true)),
+            transport: Arc::default(),
+            retry_token_lifetime: Duration::from_secs(15),
+            new_token_lifetime: Duration::from_secs(15),
+            preferred_addresses: crate::PreferredAddresses::default(),
+        };
+        let tls = TlsClientConfig::with_roots(roots.clone(), &[b"test"]).unwrap();
+        let client_config = ClientConfig {
+            sessions: Arc::new(tls.early_data(true)),
+            transport: Arc::default(),
+            token: Vec::new(),
+        };
+        let (client, server) = (endpoint(None, 1, now), endpoint(Some(server), 2, now));
+        let mut first = Self::connect(now, client, server, &client_config, |_| {});
+        first.exchange();
+        Self::connect(first.now, first.client, first.server, &client_config, |_| {})
+    }
+
+    fn connect(
+        now: Timestamp,
+        mut client: Endpoint,
+        mut server: Endpoint,
+        client_config: &ClientConfig,
+        change: impl Fn(&mut Vec<u8>),
+    ) -> Self {
         let handle =
-            client.connect(now, &client_config, address(SERVER), "localhost", None).unwrap();
+            client.connect(now, client_config, address(SERVER), "localhost", None).unwrap();
         let mut first = datagrams(&mut client, handle, now);
         change(&mut first[0]);
         let Received::Incoming(incoming) = server.receive(now, from(CLIENT), &mut first[0]) else {
@@ -215,6 +248,7 @@ pub(super) fn forge(
         destination,
         token,
         key_phase: connection.handshake.protection().key_phase(),
+        is_early: space == SpaceId::Application && connection.sends_early(),
     };
     let mut buffer = vec![0; 1400];
     let mut writer = Writer::new(&mut buffer);

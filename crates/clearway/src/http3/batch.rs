@@ -293,7 +293,7 @@ impl Batch<'_> {
         let is_complete = self.state.established.is_some();
         let may_go = |key: &usize| {
             let exchange = face.all.get(*key);
-            is_complete || exchange.is_none_or(|exchange| early::may_be_sent(exchange))
+            is_complete || exchange.is_none_or(early::may_be_sent)
         };
         face.waiting.iter().copied().find(may_go)
     }

@@ -203,3 +203,7 @@ fn check_limits(
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "early_tests.rs"]
+mod tests;

@@ -71,7 +71,10 @@ fn a_client_without_application_protocol_is_refused() {
     .unwrap()
     .with_root_certificates(roots)
     .with_no_client_auth();
-    let silent = client(TlsClientConfig { config: Arc::new(config), tickets: None }, "localhost");
+    let silent = client(
+        TlsClientConfig { config: Arc::new(config), tickets: None, tokens: None },
+        "localhost",
+    );
     let (side, error) = failure(silent, server(server_config(&identity, &[b"h3"])));
     assert_eq!((side, error.code.0.get()), (Side::Server, 0x178));
 }
