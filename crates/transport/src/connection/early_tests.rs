@@ -1,7 +1,7 @@
 //! 0-RTT packets of a client that violates the rules for them.
 
 use clearway_wire::frame::{self, Frame};
-use clearway_wire::{ConnectionId, ResetToken, TransportErrorCode, VarInt};
+use clearway_wire::{TransportErrorCode, VarInt};
 
 use super::super::tests::{CLIENT, Wire, encoded, from};
 use crate::handshake::EarlyData;
@@ -41,12 +41,7 @@ fn frames_that_may_be_in_0_rtt_packets_are_processed() {
     let permitted = [
         Frame::Ping,
         Frame::MaxData(frame::MaxData { maximum: VarInt::from_u32(9) }),
-        Frame::NewConnectionId(frame::NewConnectionId {
-            sequence: VarInt::from_u32(1),
-            retire_prior_to: VarInt::ZERO,
-            id: ConnectionId::new(&[7; 8]).unwrap(),
-            reset_token: ResetToken::new([7; 16]),
-        }),
+        Frame::DataBlocked(frame::DataBlocked { limit: VarInt::from_u32(9) }),
     ];
     for frame in permitted {
         assert_eq!(error_of(&encoded(&[&frame])), None, "{frame:?}");
