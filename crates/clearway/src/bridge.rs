@@ -74,10 +74,12 @@ pub(crate) struct State<F: Face> {
 }
 
 /// The results of the handshake.
+#[derive(Debug)]
 pub(crate) struct Established {
     pub(crate) application_protocol: Option<Vec<u8>>,
     pub(crate) peer_certificates: Option<Vec<CertificateDer<'static>>>,
     pub(crate) server_name: Option<String>,
+    pub(crate) key_exchange_group: Option<&'static str>,
     /// The largest payload of an unreliable datagram when the handshake completed; `None` if the peer accepts none.
     pub(crate) max_datagram_payload: Option<usize>,
     /// The statistics when the handshake completed.
@@ -264,6 +266,7 @@ impl Established {
             application_protocol: session.application_protocol().map(<[u8]>::to_vec),
             peer_certificates: session.peer_certificates().map(<[_]>::to_vec),
             server_name: session.server_name().map(str::to_owned),
+            key_exchange_group: session.key_exchange_group(),
             max_datagram_payload: connection.max_datagram_payload(),
             statistics: connection.statistics(),
         }

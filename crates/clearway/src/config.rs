@@ -4,11 +4,16 @@ use core::time::Duration;
 use std::sync::{Arc, OnceLock};
 
 use clearway_transport::{
-    ClientSessions, ServerSessions, TlsClientConfig, TlsServerConfig, TransportConfig,
+    ClientSessions, ClientTrust, EncryptedClientHello, ServerSessions, ServerTrust,
+    TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings, TransportConfig,
 };
+use rustls::crypto::SupportedKxGroup;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::ResolvesServerCert;
+use rustls::sign::SingleCertAndKey;
 use rustls::{RootCertStore, SupportedCipherSuite};
 
+use crate::certificates::{CertificateResolver, Identity, Resolving};
 use crate::error::ConfigError;
 use crate::observe::{ObserverFactory, Observers};
 
@@ -20,6 +25,10 @@ pub struct ClientConfig {
     protocols: Vec<Vec<u8>>,
     /// `None` for the default.
     cipher_suites: Option<Vec<SupportedCipherSuite>>,
+    /// `None` for the default.
+    key_exchange_groups: Option<Vec<&'static dyn SupportedKxGroup>>,
+    certificate: Option<Identity>,
+    encrypted_client_hello: EncryptedClientHello,
     logs_keys: bool,
     token: Vec<u8>,
     pub(crate) transport: Arc<TransportConfig>,
@@ -72,6 +81,9 @@ impl ClientConfig {
             trust,
             protocols: Vec::new(),
             cipher_suites: None,
+            key_exchange_groups: None,
+            certificate: None,
+            encrypted_client_hello: EncryptedClientHello::Off,
             logs_keys: false,
             token: Vec::new(),
             transport: Arc::default(),
@@ -92,12 +104,62 @@ impl ClientConfig {
     }
 
     /// The cipher suites to offer, the preferred one first. By default TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and
-    /// TLS_CHACHA20_POLY1305_SHA256. A client that does not verify certificates always offers these.
+    /// TLS_CHACHA20_POLY1305_SHA256.
     pub fn cipher_suites(
         mut self,
         cipher_suites: impl IntoIterator<Item = SupportedCipherSuite>,
     ) -> Self {
         self.cipher_suites = Some(cipher_suites.into_iter().collect());
+        self.sessions = OnceLock::new();
+        self
+    }
+
+    /// The key exchange groups to offer, the preferred one first. By default X25519MLKEM768, X25519, secp256r1 and
+    /// secp384r1: what is recorded of a connection today then withstands quantum computers of a later day, if the server
+    /// knows X25519MLKEM768, too. Key shares are sent of the first group and, if that is X25519MLKEM768 and X25519 is
+    /// offered, of X25519. A server that knows neither asks for another (HelloRetryRequest), which costs a round trip.
+    ///
+    /// The share of X25519MLKEM768 has 1,184 bytes: the ClientHello takes two datagrams, and loss of either costs time.
+    pub fn key_exchange_groups(
+        mut self,
+        groups: impl IntoIterator<Item = &'static dyn SupportedKxGroup>,
+    ) -> Self {
+        self.key_exchange_groups = Some(groups.into_iter().collect());
+        self.sessions = OnceLock::new();
+        self
+    }
+
+    /// The certificate that is presented to servers that ask for one. The handshake is complete for the client before the
+    /// server has verified it: a refusal ends the connection later, with CRYPTO_ERROR and the alert of TLS (RFC 8446 §6.2)
+    /// in [`ConnectionError::ConnectionClosed`](crate::ConnectionError::ConnectionClosed).
+    pub fn client_certificate(mut self, certificate: Identity) -> Self {
+        self.certificate = Some(certificate);
+        self.sessions = OnceLock::new();
+        self
+    }
+
+    /// Encrypts the ClientHello, and with it the server's name, with the first supported configuration of `config_list`
+    /// (ECH, RFC 9849): an ECHConfigList as the server publishes it in the `ech` parameter of its HTTPS record in DNS
+    /// (RFC 9848), not base64. It holds for this server only, and so does this configuration then.
+    ///
+    /// A server that has lost the key completes the handshake under the configuration's public name. Then the connection
+    /// fails with the [cause](crate::transport::TransportErrorCause::EncryptedClientHelloRejected)
+    /// `EncryptedClientHelloRejected`, which has the list with which to try once more.
+    ///
+    /// # Errors
+    /// A malformed list, or one without a supported configuration, is an error when a connection is begun:
+    /// [`SessionError::EncryptedClientHello`](crate::transport::SessionError::EncryptedClientHello).
+    pub fn encrypted_client_hello(mut self, config_list: impl Into<Vec<u8>>) -> Self {
+        self.encrypted_client_hello = EncryptedClientHello::ConfigList(config_list.into());
+        self.sessions = OnceLock::new();
+        self
+    }
+
+    /// Sends what looks like an encrypted ClientHello, with random content (GREASE, RFC 9849 §6.2): nothing is hidden,
+    /// but a path that lets such a ClientHello pass lets encrypted ones pass, too. Off by default, since it makes the
+    /// ClientHello some 300 bytes longer.
+    pub fn grease_encrypted_client_hello(mut self) -> Self {
+        self.encrypted_client_hello = EncryptedClientHello::Grease;
         self.sessions = OnceLock::new();
         self
     }
@@ -146,22 +208,21 @@ impl ClientConfig {
     }
 
     fn make_sessions(&self) -> Result<Arc<dyn ClientSessions>, ConfigError> {
-        let protocols = borrowed(&self.protocols);
-        let tls = match &self.trust {
+        let trust = match &self.trust {
             Trust::Sessions(sessions) => return Ok(sessions.clone()),
-            Trust::Roots(roots) => {
-                let roots = (**roots).clone();
-                match &self.cipher_suites {
-                    Some(suites) => {
-                        TlsClientConfig::with_cipher_suites(roots, suites.clone(), &protocols)?
-                    }
-                    None => TlsClientConfig::with_roots(roots, &protocols)?,
-                }
-            }
-            Trust::Anyone => {
-                TlsClientConfig::dangerous_without_certificate_verification(&protocols)?
-            }
+            Trust::Roots(roots) => ServerTrust::Roots(roots.clone()),
+            Trust::Anyone => ServerTrust::DangerousAnyone,
         };
+        let mut settings = TlsClientSettings::new(trust, &borrowed(&self.protocols));
+        if let Some(suites) = &self.cipher_suites {
+            settings.cipher_suites.clone_from(suites);
+        }
+        if let Some(groups) = &self.key_exchange_groups {
+            settings.key_exchange_groups.clone_from(groups);
+        }
+        settings.certificate = self.certificate.as_ref().map(Identity::certified_key);
+        settings.encrypted_client_hello = self.encrypted_client_hello.clone();
+        let tls = TlsClientConfig::from_settings(settings)?;
         Ok(Arc::new(if self.logs_keys { tls.key_log_file() } else { tls }))
     }
 }
@@ -169,8 +230,11 @@ impl ClientConfig {
 /// A server's configuration.
 #[derive(Debug)]
 pub struct ServerConfig {
-    identity: Identity,
+    presented: Presented,
     protocols: Vec<Vec<u8>>,
+    /// `None` for the default.
+    key_exchange_groups: Option<Vec<&'static dyn SupportedKxGroup>>,
+    clients: ClientTrust,
     logs_keys: bool,
     pub(crate) transport: Arc<TransportConfig>,
     pub(crate) requires_retry: bool,
@@ -178,10 +242,22 @@ pub struct ServerConfig {
     pub(crate) observers: Observers,
 }
 
+/// What a server proves itself with.
 #[derive(Debug)]
-enum Identity {
+enum Presented {
     Certificate(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
+    Resolver(Arc<dyn CertificateResolver>),
     Sessions(Arc<dyn ServerSessions>),
+}
+
+/// Whether clients need a certificate; see [`ServerConfig::client_certificates`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ClientCertificates {
+    /// Clients without a certificate are accepted, too.
+    Optional,
+    /// Clients without a certificate are refused.
+    Required,
 }
 
 /// How long the token of a Retry packet is valid.
@@ -197,18 +273,25 @@ impl ServerConfig {
         certificate_chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Self {
-        Self::from_identity(Identity::Certificate(certificate_chain, key))
+        Self::presenting(Presented::Certificate(certificate_chain, key))
+    }
+
+    /// Lets `resolver` choose the certificate for each client, for example [`Certificates`](crate::Certificates).
+    pub fn with_resolver(resolver: Arc<dyn CertificateResolver>) -> Self {
+        Self::presenting(Presented::Resolver(resolver))
     }
 
     /// Leaves TLS to `sessions`. The methods of this type that concern TLS then have no effect.
     pub fn with_sessions(sessions: Arc<dyn ServerSessions>) -> Self {
-        Self::from_identity(Identity::Sessions(sessions))
+        Self::presenting(Presented::Sessions(sessions))
     }
 
-    fn from_identity(identity: Identity) -> Self {
+    fn presenting(presented: Presented) -> Self {
         Self {
-            identity,
+            presented,
             protocols: Vec::new(),
+            key_exchange_groups: None,
+            clients: ClientTrust::NotAsked,
             logs_keys: false,
             transport: Arc::default(),
             requires_retry: false,
@@ -224,6 +307,36 @@ impl ServerConfig {
         protocols: impl IntoIterator<Item = impl AsRef<[u8]>>,
     ) -> Self {
         self.protocols = owned(protocols);
+        self
+    }
+
+    /// The key exchange groups to accept; by default X25519MLKEM768, X25519, secp256r1 and secp384r1. Of those that a
+    /// client supports, it gets the one that it prefers.
+    pub fn key_exchange_groups(
+        mut self,
+        groups: impl IntoIterator<Item = &'static dyn SupportedKxGroup>,
+    ) -> Self {
+        self.key_exchange_groups = Some(groups.into_iter().collect());
+        self
+    }
+
+    /// Asks clients for certificates, whose chains must end at one of `roots`, and which
+    /// [`Connection::peer_identity`](crate::Connection::peer_identity) then has. By default they are not asked.
+    ///
+    /// A client that is refused gets CRYPTO_ERROR with an alert of TLS: certificate_required without a certificate,
+    /// unknown_ca, certificate_expired and others with a wrong one. Here the connection fails with
+    /// [`NoCertificatesPresented`](rustls::Error::NoCertificatesPresented) or
+    /// [`InvalidCertificate`](rustls::Error::InvalidCertificate) as its cause. A session that is resumed keeps the identity
+    /// that was verified when it began.
+    pub fn client_certificates(
+        mut self,
+        need: ClientCertificates,
+        roots: impl Into<Arc<RootCertStore>>,
+    ) -> Self {
+        self.clients = match need {
+            ClientCertificates::Optional => ClientTrust::Optional(roots.into()),
+            ClientCertificates::Required => ClientTrust::Required(roots.into()),
+        };
         self
     }
 
@@ -262,21 +375,31 @@ impl ServerConfig {
 
     /// The settings of the endpoint.
     pub(crate) fn build(self) -> Result<clearway_transport::ServerConfig, ConfigError> {
-        let sessions: Arc<dyn ServerSessions> = match self.identity {
-            Identity::Sessions(sessions) => sessions,
-            Identity::Certificate(chain, key) => {
-                let protocols = borrowed(&self.protocols);
-                let tls = TlsServerConfig::with_certificate(chain, key, &protocols)?;
-                Arc::new(if self.logs_keys { tls.key_log_file() } else { tls })
-            }
-        };
         Ok(clearway_transport::ServerConfig {
-            sessions,
+            sessions: self.make_sessions()?,
             transport: self.transport,
             retry_token_lifetime: RETRY_TOKEN_LIFETIME,
             new_token_lifetime: NEW_TOKEN_LIFETIME,
             preferred_addresses: clearway_transport::PreferredAddresses::default(),
         })
+    }
+
+    fn make_sessions(&self) -> Result<Arc<dyn ServerSessions>, ConfigError> {
+        let certificates: Arc<dyn ResolvesServerCert> = match &self.presented {
+            Presented::Sessions(sessions) => return Ok(sessions.clone()),
+            Presented::Resolver(resolver) => Arc::new(Resolving(resolver.clone())),
+            Presented::Certificate(chain, key) => {
+                let identity = Identity::from_der(chain.clone(), key.clone_key())?;
+                Arc::new(SingleCertAndKey::from(identity.certified_key()))
+            }
+        };
+        let mut settings = TlsServerSettings::new(certificates, &borrowed(&self.protocols));
+        if let Some(groups) = &self.key_exchange_groups {
+            settings.key_exchange_groups.clone_from(groups);
+        }
+        settings.clients = self.clients.clone();
+        let tls = TlsServerConfig::from_settings(settings)?;
+        Ok(Arc::new(if self.logs_keys { tls.key_log_file() } else { tls }))
     }
 }
 

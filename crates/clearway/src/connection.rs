@@ -252,7 +252,13 @@ impl Connection {
         self.established.application_protocol.as_deref()
     }
 
-    /// The peer's certificate chain, its own certificate first.
+    /// The IANA name of the negotiated key exchange group, such as "X25519MLKEM768".
+    pub fn key_exchange_group(&self) -> Option<&'static str> {
+        self.established.key_exchange_group
+    }
+
+    /// The peer's certificate chain, its own certificate first. A client has one only if the server asks for it
+    /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)); then it was verified.
     pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
         self.established.peer_certificates.as_deref()
     }

@@ -8,12 +8,16 @@ use clearway_io::ConnectFailure;
 use clearway_transport::{ConnectionError, ExportError as TlsExportError, SessionError};
 use clearway_wire::VarInt;
 
+use crate::certificates::IdentityError;
+
 /// A configuration is invalid.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// TLS rejects the configuration.
     Tls(SessionError),
+    /// The server's certificate and its key cannot be used.
+    Identity(IdentityError),
     /// No root certificates of the platform were found; holds the first error of reading them, if there was one.
     NoNativeRoots(Option<Arc<dyn core::error::Error + Send + Sync>>),
     /// The endpoint has no default client configuration: see
@@ -25,6 +29,7 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tls(error) => error.fmt(f),
+            Self::Identity(error) => error.fmt(f),
             Self::NoNativeRoots(why) => {
                 f.write_str("the platform has no root certificates to trust: ")?;
                 match why {
@@ -41,9 +46,16 @@ impl core::error::Error for ConfigError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Tls(error) => Some(error),
+            Self::Identity(error) => Some(error),
             Self::NoNativeRoots(Some(error)) => Some(&**error),
             Self::NoNativeRoots(None) | Self::NoClientConfig => None,
         }
+    }
+}
+
+impl From<IdentityError> for ConfigError {
+    fn from(error: IdentityError) -> Self {
+        Self::Identity(error)
     }
 }
 

@@ -48,6 +48,7 @@
 //! ```
 
 mod bridge;
+mod certificates;
 mod config;
 mod connection;
 mod driver;
@@ -84,13 +85,15 @@ pub mod congestion {
 /// this crate exports directly.
 pub mod transport {
     pub use clearway_transport::{
-        AcceptError, Arrival, ClientSessions, Connection, ConnectionHandle, ConnectionState,
-        ConnectionVersions, DatagramError, DatagramStatistics, DropReason, EcnCodepoint,
-        EcnFailure, EcnState, ExportError, HelloParameters, Incoming, KeySchedule, LossThresholds,
-        LossTrigger, LostPacket, Metrics, NewKeys, PacketCounts, PacketObservation, ReadError,
-        ReadOutcome, RecoveryStats, ServerSessions, Session, SessionError, SpaceId, StreamEvent,
-        StreamProgress, StreamsStatistics, TimerChange, TimerKind, TlsClientConfig,
-        TlsServerConfig, TransportError, TransportErrorCause, UnknownStream, WriteError,
+        AcceptError, Arrival, ClientSessions, ClientTrust, Connection, ConnectionHandle,
+        ConnectionState, ConnectionVersions, DatagramError, DatagramStatistics, DropReason,
+        EcnCodepoint, EcnFailure, EcnState, EncryptedClientHello, ExportError, HelloParameters,
+        Incoming, KeySchedule, LossThresholds, LossTrigger, LostPacket, Metrics, NewKeys,
+        PacketCounts, PacketObservation, ReadError, ReadOutcome, RecoveryStats, ServerSessions,
+        ServerTrust, Session, SessionError, SpaceId, StreamEvent, StreamProgress,
+        StreamsStatistics, TimerChange, TimerKind, TlsClientConfig, TlsClientSettings,
+        TlsServerConfig, TlsServerSettings, TransportError, TransportErrorCause, UnknownStream,
+        WriteError,
     };
 }
 
@@ -105,7 +108,8 @@ pub mod wire {
 // Whole: who builds a `TlsClientConfig` needs all of it, and in the version that this crate is built with.
 pub use rustls;
 
-pub use config::{ClientConfig, ServerConfig};
+pub use certificates::{CertificateResolver, Certificates, Identity, IdentityError};
+pub use config::{ClientCertificates, ClientConfig, ServerConfig};
 pub use connection::{Connecting, Connection};
 pub use endpoint::Endpoint;
 pub use error::{

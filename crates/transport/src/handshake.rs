@@ -4,6 +4,7 @@
 mod client_hello;
 mod crypto_stream;
 mod derived_keys;
+mod encrypted_extensions;
 mod initial;
 mod opening;
 mod protection;
@@ -22,6 +23,8 @@ pub use client_hello::HelloParameters;
 #[cfg(fuzzing)]
 pub use client_hello::check_client_hello;
 pub(crate) use crypto_stream::CryptoStream;
+#[cfg(fuzzing)]
+pub use encrypted_extensions::check_encrypted_extensions;
 pub use initial::keys as initial_keys;
 pub(crate) use opening::{OpenParameters, Opening};
 pub(crate) use protection::{OpenError, Protection};
@@ -29,7 +32,10 @@ pub use session::{
     ClientSessions, ConnectionVersions, ExportError, KeySchedule, NewKeys, ServerSessions, Session,
     SessionError,
 };
-pub use tls::{TlsClientConfig, TlsServerConfig, prepare_randomness};
+pub use tls::{
+    ClientTrust, EncryptedClientHello, ServerTrust, TlsClientConfig, TlsClientSettings,
+    TlsServerConfig, TlsServerSettings, certified_key, prepare_randomness,
+};
 
 use crate::space_id::PerSpace;
 use crate::{Side, SpaceId, TransportError};

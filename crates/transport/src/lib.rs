@@ -116,7 +116,7 @@ pub mod fuzzing {
     //! Checks of bytes that only this crate decodes, for the fuzz targets.
 
     pub use crate::endpoint::check_token;
-    pub use crate::handshake::check_client_hello;
+    pub use crate::handshake::{check_client_hello, check_encrypted_extensions};
 }
 mod handshake;
 mod ids;
@@ -141,9 +141,10 @@ pub use endpoint::{
 pub use error::{TransportError, TransportErrorCause};
 pub use event::{ConnectionError, Event, IgnoredAddress, MigrationError, MigrationFailure};
 pub use handshake::{
-    ClientSessions, ConnectionVersions, ExportError, HelloParameters, KeySchedule, NewKeys,
-    ServerSessions, Session, SessionError, TlsClientConfig, TlsServerConfig, initial_keys,
-    prepare_randomness,
+    ClientSessions, ClientTrust, ConnectionVersions, EncryptedClientHello, ExportError,
+    HelloParameters, KeySchedule, NewKeys, ServerSessions, ServerTrust, Session, SessionError,
+    TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings, certified_key,
+    initial_keys, prepare_randomness,
 };
 pub use ids::{ConnectionIdGenerator, RandomIds, ResetKey};
 pub use observer::{

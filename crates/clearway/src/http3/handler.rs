@@ -11,6 +11,7 @@ use clearway_io::{Accept, Acceptor, Application, Decision};
 use clearway_transport::{Connection, Incoming, Statistics};
 use clearway_units::{Random, Timestamp};
 use http::{HeaderMap, Request, Response};
+use rustls::pki_types::CertificateDer;
 
 use super::driver::{PROTOCOL, supported};
 use super::feed::feed;
@@ -86,6 +87,13 @@ impl RequestStream<'_> {
     /// The client's current address.
     pub fn remote_address(&self) -> SocketAddr {
         self.streams.connection().remote_address()
+    }
+
+    /// The client's certificate chain, its own certificate first, if the server asks for it
+    /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)) and the client has one. It was
+    /// verified.
+    pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
+        self.streams.connection().session().peer_certificates()
     }
 
     /// Sends an interim response (1xx, but not 101).

@@ -2,6 +2,7 @@
 
 mod applications;
 mod bounds;
+mod certificates;
 mod connections;
 mod streams;
 mod support;

@@ -153,6 +153,10 @@ impl Session for Opening {
         self.session().and_then(Session::cipher_suite)
     }
 
+    fn key_exchange_group(&self) -> Option<&'static str> {
+        self.session().and_then(Session::key_exchange_group)
+    }
+
     fn initial_keys(
         &self,
         version: Version,

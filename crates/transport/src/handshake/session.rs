@@ -2,6 +2,7 @@ use core::fmt;
 use std::sync::Arc;
 
 use clearway_wire::{ConnectionId, TransportErrorCode, Version};
+use rustls::EncryptedClientHelloError;
 use rustls::pki_types::CertificateDer;
 use rustls::quic::{Keys, PacketKeySet, Secrets};
 
@@ -55,6 +56,11 @@ pub trait Session: Send {
 
     /// The IANA name of the negotiated cipher suite.
     fn cipher_suite(&self) -> Option<&'static str>;
+
+    /// The IANA name of the negotiated key exchange group, such as "X25519MLKEM768".
+    fn key_exchange_group(&self) -> Option<&'static str> {
+        None
+    }
 
     /// The Initial keys of `version`, derived from the Destination Connection ID of the client's first Initial packet
     /// (RFC 9001 §5.2).
@@ -188,6 +194,12 @@ pub enum SessionError {
     NoApplicationProtocol,
     /// There are no keys for the version of QUIC.
     UnknownVersion,
+    /// A server is to verify certificates of clients, but trusts no certificate authority.
+    NoClientRoots,
+    /// The ClientHello cannot be encrypted (RFC 9849): the list of configurations is malformed
+    /// ([`InvalidConfigList`](EncryptedClientHelloError::InvalidConfigList)), or has none that this client supports
+    /// ([`NoCompatibleConfig`](EncryptedClientHelloError::NoCompatibleConfig)).
+    EncryptedClientHello(EncryptedClientHelloError),
     /// TLS does not accept the configuration, for example a key that does not match the certificate.
     Tls(rustls::Error),
 }
@@ -212,6 +224,15 @@ impl fmt::Display for SessionError {
                 f.write_str("QUIC needs at least one application protocol (ALPN)")
             }
             Self::UnknownVersion => f.write_str("there are no keys for this version of QUIC"),
+            Self::NoClientRoots => f.write_str(
+                "certificates of clients cannot be verified without a certificate authority to trust",
+            ),
+            Self::EncryptedClientHello(EncryptedClientHelloError::InvalidConfigList) => {
+                f.write_str("the ECH configuration list is malformed")
+            }
+            Self::EncryptedClientHello(EncryptedClientHelloError::NoCompatibleConfig) => f
+                .write_str("the ECH configuration list has no configuration that is supported here"),
+            Self::EncryptedClientHello(error) => write!(f, "encrypted ClientHello: {error:?}"),
             Self::Tls(error) => write!(f, "TLS: {error}"),
         }
     }
@@ -221,7 +242,11 @@ impl core::error::Error for SessionError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Tls(error) => Some(error),
-            Self::InvalidServerName | Self::NoApplicationProtocol | Self::UnknownVersion => None,
+            Self::InvalidServerName
+            | Self::NoApplicationProtocol
+            | Self::UnknownVersion
+            | Self::NoClientRoots
+            | Self::EncryptedClientHello(_) => None,
         }
     }
 }
@@ -229,6 +254,12 @@ impl core::error::Error for SessionError {
 impl From<rustls::Error> for SessionError {
     fn from(error: rustls::Error) -> Self {
         Self::Tls(error)
+    }
+}
+
+impl From<EncryptedClientHelloError> for SessionError {
+    fn from(error: EncryptedClientHelloError) -> Self {
+        Self::EncryptedClientHello(error)
     }
 }
 

@@ -1,6 +1,8 @@
 //! TLS 1.3 with rustls and the cryptography of aws-lc-rs.
 
+mod encrypted_client_hello;
 mod secrets;
+mod settings;
 mod tickets;
 
 use std::fs::OpenOptions;
@@ -13,19 +15,22 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::quic::{self, ClientConnection, Connection, KeyChange, ServerConnection};
-use rustls::version::TLS13;
+use rustls::sign::SingleCertAndKey;
 use rustls::{
     CipherSuite, ClientConfig, DigitallySignedStruct, KeyLog, KeyLogFile, RootCertStore,
-    ServerConfig, SignatureScheme, SupportedCipherSuite,
+    ServerConfig, SignatureScheme,
 };
 
+use super::encrypted_extensions;
 use super::initial::of_tls;
 use super::session::{
     ClientSessions, ConnectionVersions, ExportError, NewKeys, ServerSessions, Session, SessionError,
 };
 use super::tls_error::{client_hello_error, transport_error};
 use crate::{SpaceId, TransportError};
+pub use encrypted_client_hello::EncryptedClientHello;
 use secrets::{Level, TrafficSecrets};
+pub use settings::{ClientTrust, ServerTrust, TlsClientSettings, TlsServerSettings, certified_key};
 use tickets::{ClientTickets, ConnectionTickets, VersionedSessions, VersionedTicketer};
 
 fn key_log_file() -> Arc<dyn KeyLog> {
@@ -51,6 +56,8 @@ pub struct TlsClientConfig {
     config: Arc<ClientConfig>,
     /// The session tickets; `None` if the configuration has a store of its own.
     tickets: Option<ClientTickets>,
+    /// Whether the ClientHello is encrypted, which a server may reject.
+    encrypts_hello: bool,
 }
 
 impl TlsClientConfig {
@@ -65,13 +72,23 @@ impl TlsClientConfig {
         let name =
             ServerName::try_from("localhost").map_err(|_| SessionError::InvalidServerName)?;
         ClientConnection::new(config.clone(), quic::Version::V1, name, Vec::new())?;
-        Ok(Self { config, tickets: None })
+        Ok(Self { config, tickets: None, encrypts_hello: false })
     }
 
     /// Keeps session tickets in memory, those of each version apart.
     fn with_tickets(config: ClientConfig) -> Result<Self, SessionError> {
         let tickets = Some(ClientTickets::in_memory());
         Ok(Self { tickets, ..Self::new(Arc::new(config))? })
+    }
+
+    /// Makes a configuration of `settings`.
+    ///
+    /// # Errors
+    /// If there are no application protocols, no cipher suites that QUIC can use or no key exchange groups, or if the list
+    /// of ECH configurations cannot be used.
+    pub fn from_settings(settings: TlsClientSettings) -> Result<Self, SessionError> {
+        let encrypts_hello = settings.encrypted_client_hello.has_config();
+        Ok(Self { encrypts_hello, ..Self::with_tickets(settings.into_config()?)? })
     }
 
     /// Accepts servers whose certificates lead to `roots`, and offers `application_protocols`, the preferred one first.
@@ -82,26 +99,8 @@ impl TlsClientConfig {
         roots: RootCertStore,
         application_protocols: &[&[u8]],
     ) -> Result<Self, SessionError> {
-        Self::with_cipher_suites(roots, default_cipher_suites(), application_protocols)
-    }
-
-    /// As [`with_roots`](Self::with_roots), but offers only these cipher suites, the preferred one first. Initial packets
-    /// do not depend on them (RFC 9001 §5.2).
-    ///
-    /// # Errors
-    /// If there are no application protocols, or no cipher suites that QUIC can use.
-    pub fn with_cipher_suites(
-        roots: RootCertStore,
-        cipher_suites: Vec<SupportedCipherSuite>,
-        application_protocols: &[&[u8]],
-    ) -> Result<Self, SessionError> {
-        let provider = CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() };
-        let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
-            .with_protocol_versions(&[&TLS13])?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = owned(application_protocols);
-        Self::with_tickets(config)
+        let trust = ServerTrust::Roots(Arc::new(roots));
+        Self::from_settings(TlsClientSettings::new(trust, application_protocols))
     }
 
     /// Accepts any certificate, so that anyone on the path can read and change everything. For tests and measurements
@@ -112,14 +111,8 @@ impl TlsClientConfig {
     pub fn dangerous_without_certificate_verification(
         application_protocols: &[&[u8]],
     ) -> Result<Self, SessionError> {
-        let provider = provider();
-        let mut config = ClientConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&[&TLS13])?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-            .with_no_client_auth();
-        config.alpn_protocols = owned(application_protocols);
-        Self::with_tickets(config)
+        let trust = ServerTrust::DangerousAnyone;
+        Self::from_settings(TlsClientSettings::new(trust, application_protocols))
     }
 
     /// Writes the secrets of every session to `key_log`.
@@ -233,6 +226,7 @@ impl TlsSession {
             version: Some(version),
             requested_name: Some(server_name.to_owned()),
             client_hello_start: Vec::new(),
+            encrypted_extensions: settings.encrypts_hello.then(Vec::new),
         })
     }
 }
@@ -295,12 +289,17 @@ impl TlsServerConfig {
         key: PrivateKeyDer<'static>,
         application_protocols: &[&[u8]],
     ) -> Result<Self, SessionError> {
-        let mut config = ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&TLS13])?
-            .with_no_client_auth()
-            .with_single_cert(certificate_chain, key)?;
-        config.alpn_protocols = owned(application_protocols);
-        Self::new(Arc::new(config))
+        let certificate = SingleCertAndKey::from(certified_key(certificate_chain, key)?);
+        Self::from_settings(TlsServerSettings::new(Arc::new(certificate), application_protocols))
+    }
+
+    /// Makes a configuration of `settings`.
+    ///
+    /// # Errors
+    /// If there are no application protocols or no key exchange groups, or if certificates of clients are asked for but
+    /// there are no roots for them.
+    pub fn from_settings(settings: TlsServerSettings) -> Result<Self, SessionError> {
+        Self::new(Arc::new(settings.into_config()?))
     }
 
     /// Writes the secrets of every session to `key_log`.
@@ -331,6 +330,7 @@ impl ServerSessions for TlsServerConfig {
             remembered_parameters: None,
             requested_name: None,
             client_hello_start: Vec::with_capacity(CLIENT_HELLO_START),
+            encrypted_extensions: None,
         }))
     }
 }
@@ -341,24 +341,7 @@ impl ServerSessions for TlsServerConfig {
 pub fn prepare_randomness() {
     let mut bytes = [0; 32];
     // A failing source of entropy is reported by the handshake that needs it.
-    let _ = provider().secure_random.fill(&mut bytes);
-}
-
-/// Always aws-lc-rs. The process-wide default of rustls depends on which part of a program ran first, and a library must
-/// not.
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(CryptoProvider {
-        cipher_suites: default_cipher_suites(),
-        ..aws_lc_rs::default_provider()
-    })
-}
-
-fn default_cipher_suites() -> Vec<SupportedCipherSuite> {
-    vec![
-        aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256,
-        aws_lc_rs::cipher_suite::TLS13_AES_256_GCM_SHA384,
-        aws_lc_rs::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
-    ]
+    let _ = aws_lc_rs::default_provider().secure_random.fill(&mut bytes);
 }
 
 fn owned(application_protocols: &[&[u8]]) -> Vec<Vec<u8>> {
@@ -389,9 +372,22 @@ struct TlsSession {
     requested_name: Option<String>,
     /// The first bytes that a server received, up to [`CLIENT_HELLO_START`].
     client_hello_start: Vec<u8>,
+    /// What a client has received in Handshake packets, which begins with EncryptedExtensions, up to the largest length of
+    /// that message. `None` if its ClientHello is not encrypted: then it needs nothing from there.
+    encrypted_extensions: Option<Vec<u8>>,
 }
 
 impl TlsSession {
+    /// Keeps the bytes in which a server that rejects an encrypted ClientHello says with what to try again.
+    fn keep_encrypted_extensions(&mut self, space: SpaceId, message_bytes: &[u8]) {
+        if let Some(kept) =
+            self.encrypted_extensions.as_mut().filter(|_| space == SpaceId::Handshake)
+        {
+            let room = encrypted_extensions::MAX_LENGTH.saturating_sub(kept.len());
+            kept.extend(message_bytes.iter().take(room));
+        }
+    }
+
     /// QUIC forbids the compatibility mode of TLS 1.3 (RFC 9001 §8.4).
     fn check_client_hello(&mut self, message_bytes: &[u8]) -> Result<(), TransportError> {
         let missing = CLIENT_HELLO_START.saturating_sub(self.client_hello_start.len());
@@ -418,10 +414,17 @@ impl Session for TlsSession {
             return Ok(());
         }
         self.check_client_hello(message_bytes)?;
+        self.keep_encrypted_extensions(space, message_bytes);
         let was_handshaking = self.connection.is_handshaking();
-        self.connection
-            .read_hs(message_bytes)
-            .map_err(|error| transport_error(error, self.connection.alert(), was_handshaking))
+        let read = self.connection.read_hs(message_bytes);
+        if !self.connection.is_handshaking() {
+            self.encrypted_extensions = None;
+        }
+        read.map_err(|error| {
+            let received = self.encrypted_extensions.as_deref().unwrap_or_default();
+            let retry_configs = encrypted_extensions::retry_configs(received);
+            transport_error(error, self.connection.alert(), was_handshaking, retry_configs)
+        })
     }
 
     fn produce(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
@@ -487,6 +490,10 @@ impl Session for TlsSession {
             CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some("TLS_CHACHA20_POLY1305_SHA256"),
             other => other.as_str(),
         }
+    }
+
+    fn key_exchange_group(&self) -> Option<&'static str> {
+        self.connection.negotiated_key_exchange_group()?.name().as_str()
     }
 }
 

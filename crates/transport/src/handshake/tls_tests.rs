@@ -5,7 +5,7 @@ use clearway_wire::{VarInt, Version, frame};
 use rustls::RootCertStore;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256;
 
-use super::{TlsClientConfig, TlsServerConfig, TlsSession};
+use super::{ServerTrust, TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsSession};
 use crate::handshake::tests::{
     self, Wire, client, client_config, hex, identity, server, server_config, vectors,
 };
@@ -71,7 +71,8 @@ fn a_client_without_application_protocol_is_refused() {
     .unwrap()
     .with_root_certificates(roots)
     .with_no_client_auth();
-    let silent = client(TlsClientConfig { config: Arc::new(config), tickets: None }, "localhost");
+    let silent = TlsClientConfig { config: Arc::new(config), tickets: None, encrypts_hello: false };
+    let silent = client(silent, "localhost");
     let (side, error) = failure(silent, server(server_config(&identity, &[b"h3"])));
     assert_eq!((side, error.code.0.get()), (Side::Server, 0x178));
 }
@@ -83,7 +84,9 @@ fn a_client_may_offer_only_chacha20() {
     let mut roots = RootCertStore::empty();
     roots.add(identity.certificate.clone()).unwrap();
     let suites = vec![TLS13_CHACHA20_POLY1305_SHA256];
-    let config = TlsClientConfig::with_cipher_suites(roots, suites, &[b"h3"]).unwrap();
+    let mut settings = TlsClientSettings::new(ServerTrust::Roots(roots.into()), &[b"h3"]);
+    settings.cipher_suites = suites;
+    let config = TlsClientConfig::from_settings(settings).unwrap();
     let client = client(config, "localhost");
     let mut wire = Wire::new((client, server(server_config(&identity, &[b"h3"]))));
     wire.client.start().unwrap();
@@ -99,7 +102,9 @@ fn configurations_that_do_not_fit_quic_are_refused() {
     let refused = TlsClientConfig::with_roots(RootCertStore::empty(), none).unwrap_err();
     assert_eq!(refused, SessionError::NoApplicationProtocol);
     let roots = RootCertStore::empty();
-    let refused = TlsClientConfig::with_cipher_suites(roots, Vec::new(), &[b"h3"]).unwrap_err();
+    let mut settings = TlsClientSettings::new(ServerTrust::Roots(roots.into()), &[b"h3"]);
+    settings.cipher_suites = Vec::new();
+    let refused = TlsClientConfig::from_settings(settings).unwrap_err();
     assert!(matches!(refused, SessionError::Tls(_)), "{refused}");
     let identity = identity();
     let config = Arc::new(client_config(&identity, &[b"h3"]));

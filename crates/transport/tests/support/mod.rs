@@ -25,11 +25,12 @@ use clearway_network::{
 };
 use clearway_transport::{
     Arrival, ClientConfig, Connection, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig,
-    Event, PreferredAddresses, RandomIds, Received, ResetKey, ServerConfig, SocketIndex,
-    TlsClientConfig, TlsServerConfig, Transmit, TransportConfig,
+    Event, PreferredAddresses, RandomIds, Received, ResetKey, ServerConfig, ServerTrust,
+    SocketIndex, TlsClientConfig, TlsClientSettings, TlsServerConfig, Transmit, TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
 use rustls::RootCertStore;
+use rustls::crypto::aws_lc_rs::kx_group::X25519;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 pub use routes::{PREFERRED, Route, SECOND_SOCKET};
@@ -86,10 +87,14 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// A client configuration without a session to resume.
+    /// A client configuration without a session to resume. Its ClientHello fits in one datagram, so that packets can be
+    /// counted.
     fn client(&self) -> Arc<TlsClientConfig> {
         let protocols: Vec<&[u8]> = self.protocols.iter().map(Vec::as_slice).collect();
-        Arc::new(TlsClientConfig::with_roots(self.roots.clone(), &protocols).unwrap())
+        let trust = ServerTrust::Roots(self.roots.clone().into());
+        let mut settings = TlsClientSettings::new(trust, &protocols);
+        settings.key_exchange_groups = vec![X25519];
+        Arc::new(TlsClientConfig::from_settings(settings).unwrap())
     }
 }
 
