@@ -8,6 +8,7 @@ mod explain;
 mod progress;
 mod sink;
 mod target;
+mod tls;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ use crate::interrupt::Interrupt;
 use crate::{output, quic_version};
 use batch::{Batch, Job};
 use target::Target;
+use tls::TlsOptions;
 
 /// Download over HTTP/3.
 ///
@@ -65,8 +67,10 @@ pub(crate) struct GetCommand {
     resume: bool,
     /// Offer only these cipher suites, the preferred one first: TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384,
     /// TLS_CHACHA20_POLY1305_SHA256. By default all, in this order.
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = cipher_suites::parse, conflicts_with = "insecure")]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = cipher_suites::parse)]
     cipher_suites: Vec<SupportedCipherSuite>,
+    #[command(flatten)]
+    tls: TlsOptions,
     /// Use HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
@@ -91,7 +95,11 @@ Examples:
   Download two files from a server with a self-signed certificate:
     clearway get -O --ca cert.pem https://localhost:4433/a.bin https://localhost:4433/b.bin
   Download through an impaired link (see clearway link --help):
-    clearway get -o file --ca cert.pem --connect 127.0.0.1:4434 https://localhost:4433/file";
+    clearway get -o file --ca cert.pem --connect 127.0.0.1:4434 https://localhost:4433/file
+  Show a certificate to a server that asks for one:
+    clearway get --cert me.pem --key me.key https://www.example.org/
+  Hide the name of the server from the path, with what dig +short HTTPS shows as ech=:
+    clearway get --ech ech.txt https://www.example.org/";
 
 /// Runs the command.
 pub(crate) async fn run(command: GetCommand) -> Result<(), Failure> {

@@ -11,6 +11,7 @@ mod get;
 mod http09;
 mod http1;
 mod interrupt;
+mod key_exchange;
 mod lab;
 mod link;
 mod listening;

@@ -1,11 +1,13 @@
 //! `clearway serve`: a file server.
 
 mod answer;
+mod certificates;
 mod conditions;
 mod files;
 mod http09;
 mod http3;
 mod memory;
+mod reload;
 mod store;
 
 use std::net::SocketAddr;
@@ -17,21 +19,22 @@ use clearway::http3::Timeouts;
 use clearway::{EndpointError, ServerConfig, Version};
 use clearway_network::{parse_duration, parse_size};
 
-use crate::certificate::{self, Identity};
 use crate::connection_options::ConnectionOptions;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::key_exchange::KeyExchangeOptions;
 use crate::listening::Listening;
 use crate::live::{LiveOptions, Traces};
 use crate::units::bytes_text;
 use crate::{output, quic_version};
+use certificates::{CertificateOptions, Presented};
 use files::Files;
 use store::Store;
 
 /// Serve the files of a folder over HTTP/3.
 ///
 /// Without --cert and --key, a self-signed certificate for localhost, 127.0.0.1 and ::1 is generated; clients
-/// trust it when they are given the file of --save-cert. When the server is interrupted (Ctrl-C), it answers
+/// trust it when they are given the file of --save-cert. SIGHUP makes the server read its certificates again. When the server is interrupted (Ctrl-C), it answers
 /// the requests that it has received and ends; interrupted again, it ends at once. SSLKEYLOGFILE is honoured.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
@@ -42,15 +45,10 @@ pub(crate) struct ServeCommand {
     /// The address to listen on; port 0 means any free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433")]
     listen: SocketAddr,
-    /// PEM file with the server's certificate, followed by the intermediate certificates.
-    #[arg(long, value_name = "FILE", requires = "key")]
-    cert: Option<PathBuf>,
-    /// PEM file with the certificate's private key.
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    key: Option<PathBuf>,
-    /// Write the generated certificate to this file.
-    #[arg(long, value_name = "FILE", conflicts_with = "cert")]
-    save_cert: Option<PathBuf>,
+    #[command(flatten)]
+    certificates: CertificateOptions,
+    #[command(flatten)]
+    key_exchange: KeyExchangeOptions,
     /// Validate the address of every client with a Retry packet.
     #[arg(long)]
     retry: bool,
@@ -93,7 +91,10 @@ Examples:
     clearway serve --save-cert /tmp/cert.pem
     clearway get --ca /tmp/cert.pem https://localhost:4433/README.md
   Serve a folder publicly, with a certificate from a CA:
-    clearway serve /srv/www --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem";
+    clearway serve /srv/www --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem
+  Serve two names with a certificate each, only to clients with a certificate of our own CA:
+    clearway serve --cert a.pem --key a.key --cert b.pem --key b.key --client-ca ca.pem
+    clearway get --cert me.pem --key me.key https://a.example:4433/file";
 
 /// The minimum of `--content-memory`: with less, not even one piece of a file could be held.
 const LEAST_MEMORY: u64 = 1 << 20;
@@ -120,23 +121,22 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         Failure::new(format!("cannot serve {}: {error}", command.root.display()))
             .advise("choose a folder that this user may read")
     })?;
-    let identity = match (&command.cert, &command.key) {
-        (Some(certificates), Some(key)) => Identity::read(certificates, key)?,
-        _ => Identity::development()?,
-    };
-    let development = identity.development_pem.clone();
+    let mut presented = command.certificates.present()?;
     let live = command.live.start().await?;
-    let config = config(&command, identity, live)?;
+    let config = config(&command, &presented, live)?;
     let log = AccessLog { is_quiet: command.quiet };
-    let interrupt = Interrupt::listen()?;
+    let (interrupt, hung_up) = Interrupt::listen_and_reload()?;
+    if let Some(reloading) = presented.reloading.take() {
+        tokio::spawn(reloading.run(hung_up));
+    }
     if command.http09 {
         let server = http09::Http09::bind(command.listen, config)?;
-        announce(&command, development.as_deref(), server.local_address(), "hq-interop")?;
+        announce(&command, &presented, server.local_address(), "hq-interop")?;
         server.run(files, log, interrupt).await;
     } else {
         let timeouts = Timeouts { request: command.request_timeout, send: command.send_timeout };
         let server = http3::Http3::bind(command.listen, config, timeouts)?;
-        announce(&command, development.as_deref(), server.local_address(), "h3")?;
+        announce(&command, &presented, server.local_address(), "h3")?;
         server.run(files, log, interrupt).await;
     }
     Ok(())
@@ -144,7 +144,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
 
 fn config(
     command: &ServeCommand,
-    identity: Identity,
+    presented: &Presented,
     live: Option<Traces>,
 ) -> Result<ServerConfig, Failure> {
     let mut transport = command.connection.transport();
@@ -154,10 +154,13 @@ fn config(
     }
     let transport = transport.build()?;
     let observers = command.connection.observers(&transport, live)?;
-    let config = ServerConfig::new(identity.chain, identity.key)
-        .transport(transport)
-        .require_retry(command.retry)
-        .key_log_from_environment();
+    let config = command.certificates.configure(presented)?;
+    let config = match command.key_exchange.groups() {
+        Some(groups) => config.key_exchange_groups(groups),
+        None => config,
+    };
+    let config =
+        config.transport(transport).require_retry(command.retry).key_log_from_environment();
     Ok(match observers {
         Some(observers) => config.observer(observers),
         None => config,
@@ -167,20 +170,11 @@ fn config(
 /// Prints the address of the server, and how clients can trust a generated certificate.
 fn announce(
     command: &ServeCommand,
-    development: Option<&str>,
+    presented: &Presented,
     address: SocketAddr,
     protocol: &str,
 ) -> Result<(), Failure> {
-    match (&command.save_cert, development) {
-        (Some(file), Some(pem)) => {
-            certificate::save(pem, file)?;
-            output::status(&format!("clients can trust this server with --ca {}", file.display()));
-        }
-        (None, Some(_)) => output::status(
-            "the certificate was generated now; to let clients trust it, save it with --save-cert FILE",
-        ),
-        (_, None) => {}
-    }
+    command.certificates.announce(presented)?;
     output::result(&format!("listening on https://{address} ({protocol})"))
 }
 
@@ -188,8 +182,7 @@ fn announce(
 fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
     match error {
         EndpointError::Io(error) => Listening::UDP.failed(listen, &error),
-        error => Failure::new(format!("cannot serve at {listen}: {error}"))
-            .advise("check that the key of --key belongs to the certificate of --cert"),
+        error => Failure::new(format!("cannot serve at {listen}: {error}")),
     }
 }
 

@@ -152,6 +152,11 @@ impl Client {
         self.shared().lock().remote_address
     }
 
+    /// The IANA name of the negotiated key exchange group, such as "X25519MLKEM768".
+    pub fn key_exchange_group(&self) -> Option<&'static str> {
+        self.shared().lock().established.as_ref()?.key_exchange_group
+    }
+
     /// Whether new requests can be made.
     pub fn is_open(&self) -> bool {
         self.shared().lock().check_open().is_ok()

@@ -146,6 +146,7 @@ fn json_line(
         "packets_received": statistics.packets_received,
         "packets_sent": statistics.packets_sent,
         "packets_lost": statistics.packets_lost,
+        "key_exchange_group": outcome.key_exchange_group,
     })
     .to_string()
 }

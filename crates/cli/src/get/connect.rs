@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use clearway::http3::{Client, Code};
+use clearway::transport::{TransportError, TransportErrorCause};
 use clearway::{ClientConfig, Connection, Endpoint};
 
 use super::GetCommand;
@@ -11,7 +12,7 @@ use super::target::Target;
 use crate::address::resolve;
 use crate::certificate::read_roots;
 use crate::failure::Failure;
-use crate::http09;
+use crate::{http09, output};
 
 /// A connection to a server.
 pub(super) struct Session {
@@ -66,6 +67,7 @@ pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
         [] => config,
         suites => config.cipher_suites(suites.iter().copied()),
     };
+    let config = command.tls.configure(config)?;
     let config =
         config.application_protocols([protocol]).transport(transport).key_log_from_environment();
     Ok(match observers {
@@ -97,12 +99,31 @@ pub(super) async fn connect(
     Err(failure.unwrap_or_else(|| Failure::new(format!("{name} has no address"))))
 }
 
+/// Connects, and once more if the server names other ECH configurations.
 async fn try_connect(
     command: &GetCommand,
     config: &ClientConfig,
     target: &Target,
     server: Server,
 ) -> Result<Session, Failure> {
+    let first = connect_once(command, config, target, server.clone()).await;
+    let session = match first {
+        Err(Unconnected { ech_configs: Some(list), .. }) => {
+            output::status(&format!("{server} has other ECH keys, which are used now"));
+            let config = config.clone().encrypted_client_hello(list);
+            connect_once(command, &config, target, server).await
+        }
+        first => first,
+    };
+    session.map_err(|unconnected| unconnected.failure)
+}
+
+async fn connect_once(
+    command: &GetCommand,
+    config: &ClientConfig,
+    target: &Target,
+    server: Server,
+) -> Result<Session, Unconnected> {
     let address = server.address;
     let any: IpAddr = match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -112,11 +133,42 @@ async fn try_connect(
         .map_err(|error| Failure::new(format!("cannot open a UDP socket: {error}")))?;
     let protocol = if command.http09 {
         let connecting = endpoint.connect_with(config, address, &target.host);
-        let connecting = connecting.map_err(|error| Failure::new(error.to_string()))?;
-        Protocol::Http09(connecting.await.map_err(|error| server.no_connection(&error))?)
+        let connecting = connecting.map_err(|error| server.not_configured(&error))?;
+        let connection = connecting.await;
+        Protocol::Http09(connection.map_err(|error| Unconnected {
+            failure: server.no_connection(&error),
+            ech_configs: other_ech_configs(&error),
+        })?)
     } else {
         let client = Client::connect(&endpoint, config, address, &target.host).await;
-        Protocol::Http3(client.map_err(|error| server.no_client(&error))?)
+        Protocol::Http3(client.map_err(|error| Unconnected {
+            failure: server.no_client(&error),
+            ech_configs: other_ech_configs(&error),
+        })?)
     };
     Ok(Session { server, protocol, _endpoint: endpoint })
+}
+
+/// Why there is no connection, and the ECH configurations with which to try again.
+struct Unconnected {
+    failure: Failure,
+    ech_configs: Option<Vec<u8>>,
+}
+
+impl From<Failure> for Unconnected {
+    fn from(failure: Failure) -> Self {
+        Self { failure, ech_configs: None }
+    }
+}
+
+/// The list that a server has sent which does not have the key of the one that was used (RFC 9849 §6.1.6).
+fn other_ech_configs(error: &(dyn std::error::Error + 'static)) -> Option<Vec<u8>> {
+    let mut sources = std::iter::successors(Some(error), |error| error.source());
+    let error: &TransportError = sources.find_map(|error| error.downcast_ref())?;
+    match &error.cause {
+        TransportErrorCause::EncryptedClientHelloRejected { retry_configs } => {
+            retry_configs.clone()
+        }
+        _ => None,
+    }
 }

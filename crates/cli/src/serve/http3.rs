@@ -150,7 +150,7 @@ mod tests {
 
     use super::super::store::Store;
     use super::*;
-    use crate::certificate::Identity;
+    use crate::certificate::Development;
 
     /// Sends a request with content to a server that does not need it. Returns the result of sending the content, and
     /// the status of the response.
@@ -158,11 +158,12 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("clearway-{folder}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let files = Files::new(&folder, false, Store::new(10, 1 << 20)).unwrap();
-        let identity = Identity::development().unwrap();
+        let identity = Development::generate().unwrap().identity;
         let any = "127.0.0.1:0".parse().unwrap();
         let second = std::time::Duration::from_secs(100);
         let timeouts = Timeouts { request: second, send: second };
-        let config = ServerConfig::new(identity.chain, identity.key);
+        let certificates = clearway::Certificates::new([identity]).unwrap();
+        let config = ServerConfig::with_resolver(std::sync::Arc::new(certificates));
         let server = Http3::bind(any, config, timeouts).unwrap();
         let address = server.local_address();
         tokio::spawn(async move {
