@@ -80,6 +80,8 @@ pub(crate) struct Established {
     pub(crate) server_name: Option<String>,
     /// The largest payload of an unreliable datagram when the handshake completed; `None` if the peer accepts none.
     pub(crate) max_datagram_payload: Option<usize>,
+    /// Whether the peer accepts RESET_STREAM_AT frames.
+    pub(crate) reset_stream_at: bool,
     /// The statistics when the handshake completed.
     pub(crate) statistics: Statistics,
 }
@@ -265,6 +267,7 @@ impl Established {
             peer_certificates: session.peer_certificates().map(<[_]>::to_vec),
             server_name: session.server_name().map(str::to_owned),
             max_datagram_payload: connection.max_datagram_payload(),
+            reset_stream_at: connection.peer_parameters().is_some_and(|it| it.reset_stream_at),
             statistics: connection.statistics(),
         }
     }

@@ -9,7 +9,9 @@ use core::task::{Context, Poll};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use clearway_transport::{ConnectionError, Statistics};
+use clearway_transport::{
+    ConnectionError, DatagramId, DatagramOutcome, DatagramStatistics, Statistics,
+};
 use clearway_wire::{Direction, StreamId, VarInt};
 use rustls::pki_types::CertificateDer;
 use tokio::sync::oneshot;
@@ -196,12 +198,15 @@ impl Connection {
         self.reference.close(error_code, Bytes::copy_from_slice(reason), CLOSED);
     }
 
-    /// Sends `data` as an unreliable datagram (RFC 9221): at most once, and without order. It may be lost without
-    /// notice, on the path or before it is sent.
+    /// Sends `data` as an unreliable datagram (RFC 9221): at most once, and without order. It may be lost, on the path or before
+    /// it is sent. Returns what identifies it in [`datagram_outcome`](Self::datagram_outcome).
+    ///
+    /// Where the queue of those that wait to be sent is full, the datagram is refused, or takes the place of the oldest
+    /// ([`datagram_drops_oldest`](crate::TransportConfigBuilder::datagram_drops_oldest)).
     ///
     /// # Errors
     /// If it cannot be sent.
-    pub fn send_datagram(&self, data: Bytes) -> Result<(), SendDatagramError> {
+    pub fn send_datagram(&self, data: Bytes) -> Result<DatagramId, SendDatagramError> {
         let maximum = self.max_datagram_size().ok_or(SendDatagramError::Unsupported)?;
         if data.len() > maximum {
             return Err(SendDatagramError::TooLarge { maximum });
@@ -210,13 +215,63 @@ impl Connection {
             if let Some(error) = state.lost() {
                 return Err(SendDatagramError::ConnectionLost(error));
             }
-            if !state.face.datagrams_to_send.has_room_for(&data) {
+            let id = state.face.datagrams.send(data).ok_or(SendDatagramError::QueueFull)?;
+            effects.wake_shard();
+            Ok(id)
+        })
+    }
+
+    /// Like [`send_datagram`](Self::send_datagram), but waits until there is room. Cancel-safe: if the future is dropped, the
+    /// datagram is not sent.
+    ///
+    /// # Errors
+    /// If it cannot be sent; [`QueueFull`](SendDatagramError::QueueFull) only if it is larger than the whole queue.
+    pub async fn send_datagram_wait(&self, data: Bytes) -> Result<DatagramId, SendDatagramError> {
+        loop {
+            match self.send_datagram(data.clone()) {
+                Err(SendDatagramError::QueueFull) => {}
+                outcome => return outcome,
+            }
+            let room = self.reference.wait(Signal::DatagramRoom, |state| {
+                let datagrams = &mut state.face.datagrams;
+                if state.error.is_some() || datagrams.has_room_for(&data) {
+                    return Some(true);
+                }
+                if !datagrams.can_ever_hold(data.len() as u64) {
+                    return Some(false);
+                }
+                datagrams.await_room();
+                None
+            });
+            if !room.await {
                 return Err(SendDatagramError::QueueFull);
             }
-            state.face.datagrams_to_send.push(data);
-            effects.wake_shard();
-            Ok(())
-        })
+        }
+    }
+
+    /// The largest payload of an unreliable datagram for which there is room in the queue of those to send, in bytes. The path
+    /// may permit less: see [`max_datagram_size`](Self::max_datagram_size).
+    pub fn datagram_send_buffer_space(&self) -> usize {
+        usize::try_from(self.reference.lock().face.datagrams.send_space()).unwrap_or(usize::MAX)
+    }
+
+    /// Waits until it is known what became of an unreliable datagram: acknowledged, lost, or dropped before it was sent (RFC
+    /// 9221 §5.2). Only with [`datagram_notices`](crate::TransportConfigBuilder::datagram_notices). The newest 16,384 outcomes
+    /// wait to be taken.
+    ///
+    /// # Errors
+    /// If the connection ends.
+    pub async fn datagram_outcome(&self) -> Result<(DatagramId, DatagramOutcome), ConnectionError> {
+        let wanted = self.reference.wait(Signal::DatagramOutcomes, |state| {
+            let next = state.face.datagrams.next_outcome();
+            next.map(Ok).or_else(|| state.lost().map(Err))
+        });
+        wanted.await
+    }
+
+    /// Counts of unreliable datagrams, as of the last batch of datagrams.
+    pub fn datagram_statistics(&self) -> DatagramStatistics {
+        self.reference.lock().face.datagrams.statistics()
     }
 
     /// The largest payload that [`send_datagram`](Self::send_datagram) accepts now; `None` if the peer does not support
@@ -226,7 +281,7 @@ impl Connection {
     /// when they no longer do. Datagrams that wait to be sent at that time and are too large are dropped. A payload of up to 1,156 bytes is always accepted, unless the peer's
     /// `max_datagram_frame_size` is smaller (RFC 9221 §3).
     pub fn max_datagram_size(&self) -> Option<usize> {
-        let now = self.reference.lock().face.max_datagram_payload;
+        let now = self.reference.lock().face.datagrams.max_payload;
         now.or(self.established.max_datagram_payload)
     }
 
@@ -236,7 +291,7 @@ impl Connection {
     /// If the connection ends.
     pub async fn read_datagram(&self) -> Result<Bytes, ConnectionError> {
         let wanted = self.reference.wait(Signal::Datagrams, |state| {
-            let next = state.face.datagrams_received.pop();
+            let next = state.face.datagrams.receive();
             next.map(Ok).or_else(|| state.lost().map(Err))
         });
         wanted.await

@@ -274,6 +274,27 @@ impl fmt::Display for StreamClosed {
 
 impl core::error::Error for StreamClosed {}
 
+/// A stream was not reset in part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ResetAtError {
+    /// The peer does not accept RESET_STREAM_AT frames.
+    Unsupported,
+    /// The stream was reset by this endpoint before.
+    ClosedStream,
+}
+
+impl fmt::Display for ResetAtError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unsupported => "the peer does not support RESET_STREAM_AT",
+            Self::ClosedStream => "the stream was reset by this end",
+        })
+    }
+}
+
+impl core::error::Error for ResetAtError {}
+
 /// An unreliable datagram was not accepted for sending.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]

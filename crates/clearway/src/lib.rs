@@ -50,6 +50,7 @@
 mod bridge;
 mod config;
 mod connection;
+mod datagrams;
 mod driver;
 mod endpoint;
 mod error;
@@ -64,8 +65,8 @@ pub use clearway_io::{
     ShardHandle, ShardStatistics, halt,
 };
 pub use clearway_transport::{
-    ConnectionError, Event, InvalidSetting, Observation, Observer, Side, SpinBit, Statistics,
-    TransportConfig, TransportConfigBuilder,
+    ConnectionError, DatagramId, DatagramOutcome, DatagramStatistics, Event, InvalidSetting,
+    Observation, Observer, Side, SpinBit, Statistics, TransportConfig, TransportConfigBuilder,
 };
 pub use clearway_units::{Rate, Timestamp};
 pub use clearway_wire::{Direction, StreamId, VarInt, Version};
@@ -85,10 +86,10 @@ pub mod congestion {
 pub mod transport {
     pub use clearway_transport::{
         AcceptError, Arrival, ClientSessions, Connection, ConnectionHandle, ConnectionState,
-        ConnectionVersions, DatagramError, DatagramStatistics, DropReason, EcnCodepoint,
-        EcnFailure, EcnState, ExportError, HelloParameters, Incoming, KeySchedule, LossThresholds,
-        LossTrigger, LostPacket, Metrics, NewKeys, PacketCounts, PacketObservation, ReadError,
-        ReadOutcome, RecoveryStats, ServerSessions, Session, SessionError, SpaceId, StreamEvent,
+        ConnectionVersions, DatagramError, DropReason, EcnCodepoint, EcnFailure, EcnState,
+        ExportError, HelloParameters, Incoming, KeySchedule, LossThresholds, LossTrigger,
+        LostPacket, Metrics, NewKeys, PacketCounts, PacketObservation, ReadError, ReadOutcome,
+        RecoveryStats, ResetAtError, ServerSessions, Session, SessionError, SpaceId, StreamEvent,
         StreamProgress, StreamsStatistics, TimerChange, TimerKind, TlsClientConfig,
         TlsServerConfig, TransportError, TransportErrorCause, UnknownStream, WriteError,
     };
@@ -109,7 +110,7 @@ pub use config::{ClientConfig, ServerConfig};
 pub use connection::{Connecting, Connection};
 pub use endpoint::Endpoint;
 pub use error::{
-    ConfigError, ConnectError, EndpointError, ExportError, ReadError, ReadToEndError,
+    ConfigError, ConnectError, EndpointError, ExportError, ReadError, ReadToEndError, ResetAtError,
     SendDatagramError, StreamClosed, WriteError,
 };
 pub use observe::ObserverFactory;

@@ -355,9 +355,15 @@ fn plan(
     FlowPlan { start, birth: Box::new(birth), is_optional }
 }
 
+/// The shortest delay of an acknowledgement that an end can be asked for.
+const MIN_ACK_DELAY: Duration = Duration::from_millis(1);
+
 fn transport(end: &EndSetup, candidate: &Candidate) -> Result<TransportConfig, InvalidSetting> {
     versions(TransportConfig::builder(), end)
         .ecn(end.marks_ecn)
+        .min_ack_delay(end.ack_frequency.then_some(MIN_ACK_DELAY))
+        .ack_frequency(end.ack_frequency)
+        .reset_stream_at(false)
         .grease_quic_bit(end.grease_quic_bit)
         .spin_bit(end.spin_bit)
         .initial_datagram_size(end.max_datagram_size.into())

@@ -121,6 +121,9 @@ pub struct EndSetup {
     pub first_version: Option<Version>,
     /// Whether HTTP/3 uses QPACK's dynamic table (RFC 9204 §3.2) and priorities (RFC 9218).
     pub http3_extensions: bool,
+    /// Whether the peer may ask for fewer acknowledgements, and is asked for them (draft-ietf-quic-ack-frequency). Applies to
+    /// Clearway's stack only.
+    pub ack_frequency: bool,
     /// Whether packets are marked with ECN (RFC 9000 §13.4).
     pub marks_ecn: bool,
     /// Whether the fixed bit is greased.
@@ -154,6 +157,7 @@ impl Default for EndSetup {
             versions: None,
             first_version: None,
             http3_extensions: false,
+            ack_frequency: false,
             marks_ecn: false,
             grease_quic_bit: false,
             spin_bit: SpinBit::Zero,

@@ -3,6 +3,7 @@
 //! The parts do not use each other. Each received frame is passed to the one part that owns it (`receive`), and each
 //! packet is filled by the parts in a fixed order (`transmit`).
 
+mod ack_frequency;
 mod answer;
 mod application;
 mod blocked;
@@ -16,6 +17,7 @@ mod mtu;
 mod packet;
 mod probing;
 mod receive;
+mod shares;
 mod statistics;
 mod timers;
 mod transmit;
@@ -34,6 +36,7 @@ pub(crate) use lifecycle::local_parameters;
 pub use statistics::Statistics;
 pub(crate) use versions::{Attempt, reserved_parameter};
 
+use crate::ack_frequency::AckFrequency;
 use crate::config::TransportConfig;
 use crate::datagram::Datagrams;
 use crate::ecn::{EcnCodepoint, EcnState};
@@ -53,6 +56,7 @@ use lifecycle::Lifecycle;
 use marks::Marks;
 use packet::Draft;
 use receive::HeldPackets;
+use shares::Shares;
 use versions::Versions;
 
 /// Datagrams in the caller's buffer, to be sent with one system call.
@@ -90,6 +94,7 @@ pub struct Connection {
     paths: Paths,
     streams: Streams,
     datagrams: Datagrams,
+    ack_frequency: AckFrequency,
     local_ids: LocalIds,
     remote_ids: RemoteIds,
 
@@ -135,12 +140,6 @@ struct Peer {
     parameters_are_known: bool,
 }
 
-impl Peer {
-    fn max_ack_delay(&self) -> Duration {
-        Duration::from_millis(self.parameters.max_ack_delay.get())
-    }
-}
-
 /// What is to be sent to the peer and belongs to no part.
 #[derive(Debug, Default)]
 struct Flags {
@@ -174,6 +173,8 @@ struct Outgoing {
     mtu_is_done: bool,
     /// The probe of the path's MTU in the batch.
     mtu_probe: Option<MtuProbe>,
+    /// What unreliable datagrams and streams have sent of late, while both waited.
+    shares: Shares,
     /// The ECN mark of the datagram that is being built.
     ecn: EcnCodepoint,
 }
@@ -219,6 +220,11 @@ impl Connection {
     /// Which end this is.
     pub fn side(&self) -> Side {
         self.side
+    }
+
+    /// The settings of this endpoint.
+    pub fn config(&self) -> &TransportConfig {
+        &self.config
     }
 
     /// The peer's address.
@@ -311,7 +317,7 @@ impl Connection {
             peer_completed_address_validation: self.peer_completed_address_validation(),
             at_amplification_limit: self.at_amplification_limit(),
             has_handshake_keys: self.handshake.protection().can_seal(SpaceId::Handshake),
-            max_ack_delay: self.peer.max_ack_delay(),
+            max_ack_delay: self.ack_frequency.max_ack_delay(),
         }
     }
 
@@ -328,7 +334,7 @@ impl Connection {
 
     /// The probe timeout without backoff, which is the unit of other timers.
     fn probe_timeout(&self) -> Duration {
-        self.recovery.pto(self.peer.max_ack_delay())
+        self.recovery.pto(self.ack_frequency.max_ack_delay())
     }
 
     /// The largest UDP payload that is sent on the current path, in bytes, except in probes of its MTU.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use clearway_wire::{Direction, StreamId, TransportErrorCode, VarInt};
 
 use crate::TransportError;
+use crate::datagram::{DatagramId, DatagramOutcome};
 use crate::path::SocketIndex;
 
 /// An event of a connection. Taken with `Connection::next_event`.
@@ -40,6 +41,17 @@ pub enum Event {
     StreamsAvailable(Direction),
     /// Unreliable datagrams were received (RFC 9221); take them with `receive_datagram` until there are no more.
     DatagramReceived,
+    /// What became of an unreliable datagram, if [`datagram_notices`](crate::TransportConfigBuilder::datagram_notices) asks for
+    /// it (RFC 9221 §5.2).
+    DatagramSettled {
+        /// The datagram, as `send_datagram` returned it.
+        id: DatagramId,
+        /// What became of it.
+        outcome: DatagramOutcome,
+    },
+    /// There is room for unreliable datagrams again, after one was refused with
+    /// [`QueueFull`](crate::DatagramError::QueueFull): half of the queue is empty.
+    DatagramsWritable,
     /// The peer's address changed (RFC 9000 §9.3).
     PeerMigrated(SocketAddr),
     /// The connection has moved to a path that was validated before: to the local address of

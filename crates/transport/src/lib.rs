@@ -103,6 +103,7 @@
 )]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that overflows fails"))]
 
+mod ack_frequency;
 mod config;
 mod connection;
 mod contents;
@@ -132,7 +133,7 @@ mod token;
 pub use clearway_congestion::SendLimit;
 pub use config::{InvalidSetting, TransportConfig, TransportConfigBuilder};
 pub use connection::{Connection, Statistics, Transmit};
-pub use datagram::{DatagramError, DatagramStatistics};
+pub use datagram::{DatagramError, DatagramId, DatagramOutcome, DatagramStatistics};
 pub use ecn::{EcnCodepoint, EcnFailure, EcnState};
 pub use endpoint::{
     AcceptError, ClientConfig, ConnectError, ConnectionHandle, Endpoint, EndpointConfig, Incoming,
@@ -155,6 +156,6 @@ pub use recovery::{PacketCounts, RecoveryStats};
 pub use side::Side;
 pub use space_id::SpaceId;
 pub use streams::{
-    ReadError, ReadOutcome, StreamEvent, StreamProgress, StreamsStatistics, UnknownStream,
-    WriteError,
+    ReadError, ReadOutcome, ResetAtError, StreamEvent, StreamProgress, StreamsStatistics,
+    UnknownStream, WriteError,
 };

@@ -30,8 +30,8 @@ use clearway_wire::{Direction, StreamId, TransportParameters, VarInt};
 
 pub(crate) use self::outcome::FlowControlBlock;
 pub use self::outcome::{
-    ReadError, ReadOutcome, StreamEvent, StreamProgress, StreamsStatistics, UnknownStream,
-    WriteError,
+    ReadError, ReadOutcome, ResetAtError, StreamEvent, StreamProgress, StreamsStatistics,
+    UnknownStream, WriteError,
 };
 
 use self::events::{Events, PerDirection};

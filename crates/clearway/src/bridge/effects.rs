@@ -15,12 +15,22 @@ pub(crate) enum Signal {
     Unidirectional,
     /// Unreliable datagrams were received.
     Datagrams,
+    /// There is room for unreliable datagrams to send.
+    DatagramRoom,
+    /// It is known what became of unreliable datagrams.
+    DatagramOutcomes,
 }
 
 impl Signal {
-    pub(super) const COUNT: usize = 4;
-    const ALL: [Self; Self::COUNT] =
-        [Self::Connection, Self::Bidirectional, Self::Unidirectional, Self::Datagrams];
+    pub(super) const COUNT: usize = 6;
+    const ALL: [Self; Self::COUNT] = [
+        Self::Connection,
+        Self::Bidirectional,
+        Self::Unidirectional,
+        Self::Datagrams,
+        Self::DatagramRoom,
+        Self::DatagramOutcomes,
+    ];
 }
 
 /// What a face sends to tasks besides waking them.

@@ -1,5 +1,6 @@
 //! The books that the checker keeps of one end: from wire events, trusting no state of the stack's.
 
+mod acknowledgements;
 mod addresses;
 mod carriers;
 mod delivery;
@@ -19,11 +20,12 @@ use core::time::Duration;
 
 use clearway_transport::{Metrics, SendLimit, SpaceId};
 use clearway_units::Timestamp;
-use clearway_wire::TransportParameters;
+use clearway_wire::frame::AckFrequency;
 
 use super::terms::Terms;
 use crate::end::Side;
 
+pub(super) use acknowledgements::{AckTerms, PeerAcks};
 pub(super) use addresses::Addresses;
 pub(super) use delivery::Delivery;
 pub(super) use episode::{Beginning, Episode};
@@ -101,15 +103,55 @@ pub(super) struct Stage {
 pub(super) struct Reception {
     pub(super) silent_since: Timestamp,
     pub(super) has_sent_since: bool,
-    /// Since when an ack-eliciting packet of each space waits for an ACK frame to be sent.
-    pub(super) ack_pending_since: [Option<Timestamp>; 3],
+    /// Ack-eliciting packets of each space that wait for an ACK frame to be sent.
+    pub(super) unacknowledged: [Option<Unacknowledged>; 3],
+    /// What the peer has asked of these ACK frames.
+    pub(super) ack_terms: AckTerms,
     /// The last packet of each space that came: when, and whether its number is the highest so far.
     pub(super) last: [Option<(Timestamp, bool)>; 3],
     /// The highest number of each space.
     pub(super) highest: [Option<u64>; 3],
 }
 
+/// Ack-eliciting packets of a space for which no ACK frame was sent yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unacknowledged {
+    pub(super) since: Timestamp,
+    /// When an ACK frame has to be sent at the latest.
+    pub(super) due: Timestamp,
+    pub(super) packets: u64,
+    /// An IMMEDIATE_ACK frame was among them.
+    pub(super) is_asked: bool,
+}
+
 impl Reception {
+    /// An ack-eliciting packet came, with an IMMEDIATE_ACK frame if `is_asked`. It may wait for `max_ack_delay`.
+    pub(super) fn on_ack_eliciting(
+        &mut self,
+        now: Timestamp,
+        space: SpaceId,
+        max_ack_delay: Duration,
+        is_asked: bool,
+    ) {
+        let delay = self.ack_terms.max_delay.unwrap_or(max_ack_delay);
+        let first = Unacknowledged { since: now, due: now + delay, packets: 0, is_asked: false };
+        let waiting = self.unacknowledged[space as usize].get_or_insert(first);
+        waiting.packets += 1;
+        waiting.is_asked |= is_asked;
+        waiting.due = waiting.due.min(now + delay);
+    }
+
+    /// An ACK_FREQUENCY frame came.
+    pub(super) fn on_frequency(&mut self, frame: &AckFrequency) {
+        if !self.ack_terms.on_frequency(frame) {
+            return;
+        }
+        let waiting = self.unacknowledged[SpaceId::Application as usize].as_mut();
+        if let (Some(waiting), Some(delay)) = (waiting, self.ack_terms.max_delay) {
+            waiting.due = waiting.due.min(waiting.since + delay);
+        }
+    }
+
     /// A packet came.
     pub(super) fn on_received(&mut self, now: Timestamp, space: SpaceId, number: u64) {
         self.silent_since = now;
@@ -128,37 +170,6 @@ impl Reception {
     pub(super) fn is_news(&self, now: Timestamp) -> bool {
         let mut present = self.last.iter().flatten().filter(|(at, _)| *at == now).peekable();
         present.peek().is_none() || present.any(|(_, is_newest)| *is_newest)
-    }
-}
-
-/// The peer's transport parameters about its acknowledgements.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PeerAcks {
-    pub(super) max_delay: Duration,
-    delay_exponent: u32,
-}
-
-impl Default for PeerAcks {
-    /// Until the parameters are known (RFC 9000 §18.2).
-    fn default() -> Self {
-        Self { max_delay: Duration::from_millis(25), delay_exponent: 3 }
-    }
-}
-
-impl PeerAcks {
-    /// As in `parameters`.
-    pub(super) fn of(parameters: &TransportParameters) -> Self {
-        Self {
-            max_delay: Duration::from_millis(parameters.max_ack_delay.get()),
-            delay_exponent: parameters.ack_delay_exponent.get().min(20) as u32,
-        }
-    }
-
-    /// The time in the ACK Delay field of a 1-RTT packet, as far as it counts (RFC 9002 §5.3).
-    pub(super) fn delay(&self, field: u64, is_confirmed: bool) -> Duration {
-        let microseconds = field.checked_shl(self.delay_exponent).unwrap_or(u64::MAX);
-        let delay = Duration::from_micros(microseconds);
-        if is_confirmed { delay.min(self.max_delay) } else { delay }
     }
 }
 
@@ -250,7 +261,9 @@ impl Books {
         self.probes.earliest(
             |space| match space {
                 SpaceId::Application if !self.stage.is_confirmed => None,
-                SpaceId::Application => is_armed(space).then_some(base + self.peer_acks.max_delay),
+                SpaceId::Application => {
+                    is_armed(space).then_some(base + self.peer_acks.max_delay())
+                }
                 SpaceId::Initial | SpaceId::Handshake => is_armed(space).then_some(base),
             },
             base,

@@ -89,6 +89,10 @@ impl Watch {
                     }
                 }
                 Frame::ResetStream(reset) => books.streams.on_reset_sent(reset.stream_id),
+                Frame::ResetStreamAt(reset) => books.streams.on_reset_sent(reset.stream_id),
+                Frame::AckFrequency(request) => {
+                    books.peer_acks.on_requested(packet.number.get(), request);
+                }
                 Frame::PathChallenge(challenge) => {
                     books.addresses.on_challenge_built(challenge.data);
                 }
@@ -128,7 +132,7 @@ impl Watch {
         let unique = books.ledger.send(space, packet.number.get(), entry);
         books.stage.has_application_keys |= space == SpaceId::Application;
         if contents.has_ack {
-            books.reception.ack_pending_since[space as usize] = None;
+            books.reception.unacknowledged[space as usize] = None;
         }
         if contents.is_ack_eliciting && !books.reception.has_sent_since {
             books.reception.has_sent_since = true;
@@ -170,6 +174,7 @@ impl Watch {
         }
         let mut sent_only = Ok(());
         let mut ranges = None;
+        let mut is_asked = false;
         let is_newest = books.reception.is_newest(space);
         let mut is_confirmed = books.stage.is_confirmed;
         // What is known already is not read again.
@@ -191,6 +196,8 @@ impl Watch {
                     books.streams.on_max_stream_data(max.stream_id, max.maximum.get());
                 }
                 Frame::PathResponse(response) => books.addresses.on_response(response.data),
+                Frame::AckFrequency(request) => books.reception.on_frequency(request),
+                Frame::ImmediateAck => is_asked = true,
                 _ => {}
             }
         });
@@ -199,11 +206,12 @@ impl Watch {
             books.signs_of_life += 1;
         }
         if is_newest && is_ack_eliciting && contents.has_ack && space == SpaceId::Application {
-            let base = books.rtt.probe_timeout() + books.peer_acks.max_delay;
+            let base = books.rtt.probe_timeout() + books.peer_acks.max_delay();
             books.probes.on_sign_of_life(now, base);
         }
         if is_ack_eliciting {
-            books.reception.ack_pending_since[space as usize].get_or_insert(now);
+            let delay = books.terms.max_ack_delay;
+            books.reception.on_ack_eliciting(now, space, delay, is_asked);
         }
         self.own(Property::S7, sent_only)?;
         self.rules.on_received(self.on, &self.books, is_ack_eliciting)?;
@@ -349,7 +357,7 @@ impl Watch {
         books.delivery.discard(space);
         books.probes.reset(now);
         books.stage.discarded[space as usize] = true;
-        books.reception.ack_pending_since[space as usize] = None;
+        books.reception.unacknowledged[space as usize] = None;
         books.rounds.spoil();
     }
 
@@ -458,7 +466,7 @@ fn acknowledge(
     is_confirmed: bool,
 ) -> Result<(), String> {
     let now = books.now;
-    let Books { ledger, tally, episode, rounds, stage, delivery, mtu, .. } = books;
+    let Books { ledger, tally, episode, rounds, stage, delivery, mtu, peer_acks, .. } = books;
     tally.pending += 1;
     tally.prior_in_flight.get_or_insert(ledger.in_flight());
     let (path, acks_sent) = (ledger.path(), ledger.acks_sent(space));
@@ -470,6 +478,9 @@ fn acknowledge(
         let (first, last) = (range.start().get(), range.end().get());
         ledger.acknowledge(space, first, last, |number, packet| {
             delivery.on_acknowledged(space, number);
+            if space == SpaceId::Application {
+                peer_acks.on_acknowledged(number);
+            }
             if packet.arrived_at > now {
                 not_arrived = Some(number);
             }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use clearway_units::Timestamp;
-use clearway_wire::frame::{Ack, CloseKind, ConnectionClose};
+use clearway_wire::frame::{Ack, CloseKind, ConnectionClose, ResetStreamAt};
 use clearway_wire::{Frame, TransportErrorCode};
 
 use super::Connection;
@@ -75,6 +75,9 @@ impl Connection {
             Frame::HandshakeDone => self.receive_handshake_done(now),
             Frame::NewToken(frame) => self.receive_new_token(frame.token),
             Frame::Datagram(frame) => self.datagrams.on_datagram(&frame),
+            Frame::AckFrequency(frame) => self.receive_ack_frequency(context.space, &frame),
+            Frame::ImmediateAck => self.receive_immediate_ack(context.space),
+            Frame::ResetStreamAt(frame) => self.receive_reset_stream_at(now, &frame),
         }
     }
 
@@ -98,6 +101,7 @@ impl Connection {
         }
         if outcome.has_rtt_sample {
             self.on_round_trip();
+            self.consider_ack_frequency();
         }
         // Before acknowledged bytes leave the send buffer, so that writers see both changes at once.
         self.streams.on_congestion_window(self.recovery.window());
@@ -149,10 +153,12 @@ impl Connection {
                 self.flags.new_token_pending = false;
             }
             Token::HandshakeDone => self.flags.handshake_done_pending = false,
-            Token::Datagram { .. } => {}
+            Token::Datagram { id } => self.datagrams.on_acked(id),
+            Token::AckFrequency { sequence } => self.ack_frequency.on_acked(sequence),
             Token::MtuProbe(probe) => self.on_mtu_probe_acknowledged(probe),
             Token::Stream { .. }
             | Token::ResetStream { .. }
+            | Token::ResetStreamAt { .. }
             | Token::StopSending { .. }
             | Token::MaxData
             | Token::MaxStreamData { .. }
@@ -174,10 +180,12 @@ impl Connection {
             Token::RetireConnectionId { sequence } => self.remote_ids.on_lost(sequence),
             Token::NewToken => self.flags.new_token_pending = self.identity.new_token.is_some(),
             Token::HandshakeDone => self.flags.handshake_done_pending = true,
-            Token::Datagram { .. } => self.datagrams.on_lost(),
+            Token::Datagram { id } => self.datagrams.on_lost(id),
+            Token::AckFrequency { sequence } => self.ack_frequency.on_lost(sequence),
             Token::MtuProbe(probe) => self.paths.mtu_mut().on_probe_lost(probe),
             Token::Stream { .. }
             | Token::ResetStream { .. }
+            | Token::ResetStreamAt { .. }
             | Token::StopSending { .. }
             | Token::MaxData
             | Token::MaxStreamData { .. }
@@ -186,6 +194,21 @@ impl Connection {
             | Token::StreamDataBlocked { .. }
             | Token::StreamsBlocked { .. } => self.streams.on_lost(token),
         }
+    }
+
+    fn receive_reset_stream_at(
+        &mut self,
+        now: Timestamp,
+        frame: &ResetStreamAt,
+    ) -> Result<(), TransportError> {
+        if !self.config.reset_stream_at {
+            return Err(TransportError::rule(
+                TransportErrorCode::PROTOCOL_VIOLATION,
+                "RESET_STREAM_AT without the transport parameter reset_stream_at",
+                "draft-ietf-quic-reliable-stream-reset §3",
+            ));
+        }
+        self.streams.on_reset_stream_at(now, frame)
     }
 
     /// Handles a CONNECTION_CLOSE.

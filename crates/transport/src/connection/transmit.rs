@@ -5,6 +5,7 @@ use clearway_units::Timestamp;
 use clearway_wire::{ConnectionId, Frame, Writer, frame, header};
 
 use super::packet::{Draft, HeaderPlan};
+use super::shares::Shares;
 use super::{Connection, Transmit};
 use crate::TransportError;
 use crate::contents::PacketContents;
@@ -288,6 +289,7 @@ impl Connection {
         self.flags.handshake_done_pending
             || self.flags.new_token_pending
             || self.flags.ping_pending
+            || self.ack_frequency.has_pending()
             || self.paths.has_frames_pending()
             || self.local_ids.has_pending()
             || self.remote_ids.has_pending()
@@ -316,11 +318,14 @@ impl Connection {
         if !may_elicit {
             return;
         }
+        if is_application && probe && self.asks_for_immediate_acks() {
+            // A probe is answered without delay (draft-ietf-quic-ack-frequency §7).
+            let _ = contents.push(&Frame::ImmediateAck, None);
+        }
         self.handshake.stream_mut(space).write_frames(contents);
         if is_application {
             self.write_control(contents);
-            self.datagrams.write_frames(contents);
-            self.streams.write_stream_frames(contents);
+            self.write_data(contents);
         }
         let ping = probe
             || (is_application && self.flags.ping_pending)
@@ -332,6 +337,33 @@ impl Connection {
         if is_application && contents.is_ack_eliciting() {
             self.flags.ping_pending = false;
         }
+    }
+
+    /// Writes unreliable datagrams and stream data. Where both wait, each gets as many bytes as the other.
+    fn write_data(&mut self, contents: &mut PacketContents<'_, '_>) {
+        if !self.datagrams.has_pending() || !self.streams.has_data_pending() {
+            self.outgoing.shares = Shares::default();
+            self.datagrams.write_frames(contents);
+            self.streams.write_stream_frames(contents);
+            return;
+        }
+        let room = contents.remaining();
+        let streams_first = self.outgoing.shares.is_datagrams_ahead();
+        if streams_first {
+            self.streams.write_stream_frames(contents);
+        } else {
+            self.datagrams.write_frames(contents);
+        }
+        let rest = contents.remaining();
+        if streams_first {
+            self.datagrams.write_frames(contents);
+        } else {
+            self.streams.write_stream_frames(contents);
+        }
+        let (first, second) =
+            (room.saturating_sub(rest), rest.saturating_sub(contents.remaining()));
+        let (datagrams, streams) = if streams_first { (second, first) } else { (first, second) };
+        self.outgoing.shares.note(datagrams, streams);
     }
 
     fn write_control(&mut self, contents: &mut PacketContents<'_, '_>) {
@@ -348,6 +380,8 @@ impl Connection {
         {
             self.flags.new_token_pending = false;
         }
+        // It is written with the next packet if it does not fit.
+        let _ = self.ack_frequency.write_frame(contents);
         self.local_ids.write_frames(contents);
         self.remote_ids.write_frames(contents);
         self.streams.write_control_frames(contents);

@@ -173,6 +173,28 @@ impl Streams {
         Ok(())
     }
 
+    /// Abandons sending on a stream from `reliable_size` on: what was written before is still delivered. Does nothing if the
+    /// peer has acknowledged everything, or if a reset before left no more to deliver.
+    pub(crate) fn reset_at(
+        &mut self,
+        id: StreamId,
+        code: VarInt,
+        reliable_size: u64,
+    ) -> Result<(), UnknownStream> {
+        let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
+        let send = stream.send.as_mut().ok_or(UnknownStream)?;
+        // A size of nothing is a reset like any other (draft-ietf-quic-reliable-stream-reset §5).
+        if reliable_size == 0 || !send.has_any() {
+            return self.reset(id, code);
+        }
+        let kept = send.buffered();
+        send.reset_at(code, reliable_size);
+        let released = kept.saturating_sub(send.buffered());
+        self.release(key, released);
+        self.settle(key);
+        Ok(())
+    }
+
     /// Abandons reading a stream: received data is discarded, and the peer is asked to stop sending (RFC 9000 §3.5).
     /// Nothing more can be read.
     pub(crate) fn stop_sending(
@@ -230,6 +252,11 @@ impl Streams {
             self.settle(key);
         }
         Ok(code)
+    }
+
+    /// How many bytes of a stream that the peer has reset are delivered nevertheless, if it has said so.
+    pub(crate) fn received_reliable_size(&mut self, id: StreamId) -> Option<u64> {
+        self.table.find_mut(id)?.1.receive.as_ref()?.reliable_size()
     }
 
     /// Permits the peer to send as many more bytes, because bytes that were read ahead are now used.

@@ -49,6 +49,23 @@ impl Streams {
         Ok(())
     }
 
+    /// Processes RESET_STREAM_AT.
+    pub(crate) fn on_reset_stream_at(
+        &mut self,
+        now: Timestamp,
+        frame: &frame::ResetStreamAt,
+    ) -> Result<(), TransportError> {
+        let Some(key) = self.find_or_create(frame.stream_id, Part::Receiving)? else {
+            return Ok(());
+        };
+        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_mut()) {
+            part.on_reset_stream_at(now, &mut self.flow, frame)?;
+        }
+        self.tell_readable(key);
+        self.settle(key);
+        Ok(())
+    }
+
     /// Processes STOP_SENDING: the stream is reset with the same error code.
     pub(crate) fn on_stop_sending(
         &mut self,

@@ -77,8 +77,7 @@ impl Stream {
 
     /// Whether a control frame is to be sent for the stream.
     pub(super) fn has_pending_control(&self) -> bool {
-        let send =
-            |send: &SendHalf| send.pending_reset().is_some() || send.is_blocked_report_pending();
+        let send = |send: &SendHalf| send.has_pending_reset() || send.is_blocked_report_pending();
         let receive = |part: &ReceiveHalf| part.pending_stop().is_some() || part.is_limit_pending();
         self.send.as_ref().is_some_and(send) || self.receive.as_ref().is_some_and(receive)
     }

@@ -131,7 +131,8 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: S19,
         id: "S19",
-        meaning: "No acknowledgement is delayed for longer than max_ack_delay, whatever the pacing rate.",
+        meaning: "No acknowledgement is delayed for longer than max_ack_delay, or than the peer has asked with ACK_FREQUENCY or \
+                  IMMEDIATE_ACK, whatever the pacing rate.",
         method: "own time from the arrival of an ack-eliciting packet to the next ACK frame",
     },
     Entry {

@@ -32,6 +32,7 @@ settings! {
         grease_quic_bit: Option<bool>,
         spin_bit: Option<SpinName>,
         ecn: Option<bool>,
+        ack_frequency: Option<bool>,
         http3_extensions: Option<bool>,
     }
     /// `[endpoint]`: how both ends are configured, unless their own tables override it.

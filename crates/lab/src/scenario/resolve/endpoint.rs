@@ -49,6 +49,7 @@ pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
         versions: versions(settings)?,
         first_version: first_version(settings)?,
         http3_extensions: settings.http3_extensions.unwrap_or(default.http3_extensions),
+        ack_frequency: settings.ack_frequency.unwrap_or(default.ack_frequency),
         marks_ecn: settings.ecn.unwrap_or(default.marks_ecn),
         grease_quic_bit: settings.grease_quic_bit.unwrap_or(default.grease_quic_bit),
         spin_bit: match settings.spin_bit {
