@@ -8,6 +8,8 @@ mod flow_control;
 mod life;
 #[path = "streams_tests/priority.rs"]
 mod priority;
+#[path = "streams_tests/reset_at.rs"]
+mod reset_at;
 #[path = "streams_tests/transfer.rs"]
 mod transfer;
 
@@ -114,6 +116,7 @@ pub(super) fn on_frame(
     match frame {
         Frame::Stream(frame) => streams.on_stream(now, frame),
         Frame::ResetStream(frame) => streams.on_reset_stream(now, frame),
+        Frame::ResetStreamAt(frame) => streams.on_reset_stream_at(now, frame),
         Frame::StopSending(frame) => streams.on_stop_sending(frame),
         Frame::MaxStreamData(frame) => streams.on_max_stream_data(frame),
         Frame::StreamDataBlocked(frame) => streams.on_stream_data_blocked(frame),

@@ -61,3 +61,7 @@ impl AckPolicy {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "frequency_tests.rs"]
+mod tests;
