@@ -350,7 +350,9 @@ fn a_stream_that_is_reset_in_part_delivers_its_beginning() {
             }
         };
         assert_eq!(end, Err(ReadError::Reset(code(7))));
-        assert!(received == data[..100_000], "{} bytes", received.len());
+        // Data beyond that may have been read before the reset came.
+        let length = received.len();
+        assert!(length >= 100_000 && received == data[..length], "{length} bytes");
     });
 }
 
