@@ -370,5 +370,8 @@ impl core::fmt::Debug for Connection {
 }
 
 #[cfg(test)]
+#[path = "connection/extensions_tests.rs"]
+mod extensions_tests;
+#[cfg(test)]
 #[path = "connection_tests.rs"]
 mod tests;
