@@ -10,6 +10,7 @@ mod application;
 mod delivery;
 mod events;
 mod flow;
+mod kept;
 mod limits;
 mod outcome;
 mod range_set;
@@ -21,6 +22,7 @@ mod send_half;
 mod state;
 mod table;
 mod transmit;
+mod writers;
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -36,11 +38,13 @@ pub use self::outcome::{
 
 use self::events::{Events, PerDirection};
 use self::flow::{ConnectionFlow, ReceiveWindow};
+use self::kept::Kept;
 use self::limits::{LocalStreams, RemoteStreams};
 use self::receive_half::ReceiveHalf;
 use self::scheduler::Scheduler;
 use self::send_half::SendHalf;
 use self::table::{Queued, Stream, Table};
+use self::writers::Writers;
 use crate::Side;
 
 /// The limits on the peer's streams, and on the bytes that are kept for it. The peer receives them in the transport
@@ -59,8 +63,8 @@ pub(crate) struct StreamsConfig {
     pub(crate) initial_connection_receive_window: u64,
     /// The connection's largest receive window, in bytes.
     pub(crate) max_connection_receive_window: u64,
-    /// The most written bytes that are kept until they are acknowledged, on all streams together: see
-    /// [`Streams::on_congestion_window`]. A stream may always keep [`STREAM_SEND_SHARE`] bytes, or this if it is less, so
+    /// The most written bytes that are kept until they are acknowledged, on all streams of one priority and of higher ones
+    /// together: see [`Streams::on_congestion_window`]. A stream may always keep [`STREAM_SEND_SHARE`] bytes, or this if it is less, so
     /// that streams whose peer does not read cannot block the others.
     pub(crate) send_buffer: u64,
 }
@@ -97,9 +101,9 @@ pub(crate) struct Streams {
     remote: PerDirection<RemoteStreams>,
     peer: PeerLimits,
     flow: ConnectionFlow,
-    /// Written bytes that are kept, on all streams together.
-    buffered: u64,
-    /// The most bytes that may be kept.
+    /// Written bytes that are kept.
+    kept: Kept,
+    /// The most bytes that may be kept for a stream, those that are at least as urgent, and all that is sent with it.
     send_buffer: u64,
     /// Streams with control frames to send.
     control: VecDeque<usize>,
@@ -112,7 +116,7 @@ pub(crate) struct Streams {
     /// On how many streams the application waits for data that the peer has to send.
     awaited: usize,
     /// Streams whose application waits for room to write.
-    writers: VecDeque<usize>,
+    writers: Writers,
     events: Events,
     /// Where short writes are collected.
     scratch: BytesMut,
@@ -137,14 +141,14 @@ impl Streams {
             ),
             peer: PeerLimits::default(),
             flow: ConnectionFlow::new(receive),
-            buffered: 0,
+            kept: Kept::default(),
             send_buffer: config.send_buffer.clamp(1, LEAST_SEND_BUFFER),
             control: VecDeque::new(),
             creditless: Scheduler::default(),
             fresh: Scheduler::default(),
             blocked: 0,
             awaited: 0,
-            writers: VecDeque::new(),
+            writers: Writers::default(),
             events: Events::default(),
             scratch: BytesMut::new(),
             statistics: StreamsStatistics::default(),
@@ -214,7 +218,7 @@ impl Streams {
         StreamsStatistics {
             open: self.table.len() as u64,
             bytes_received: self.flow.receive_window().received(),
-            bytes_buffered: self.buffered,
+            bytes_buffered: self.kept.total(),
             ..self.statistics
         }
     }
@@ -296,7 +300,7 @@ impl Streams {
     fn retire(&mut self, key: usize) {
         let Some(stream) = self.table.remove(key) else { return };
         if stream.queued.writers {
-            remove_key(&mut self.writers, key);
+            self.writers.remove(stream.priority, key);
         }
         if !self.is_local(stream.id) {
             self.remote.get_mut(stream.id.direction()).on_retired();
