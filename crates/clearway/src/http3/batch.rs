@@ -384,7 +384,8 @@ impl Batch<'_> {
         let progress = self.streams.connection_mut().stream_progress(id)?;
         let key = self.state.face.by_stream.get(&stream);
         let exchange = key.and_then(|key| self.state.face.all.get(*key));
-        let awaits_content = exchange.is_some_and(|exchange| exchange.receive.buffer.is_awaited());
+        let awaits_content = exchange
+            .is_some_and(|exchange| !exchange.is_tunnel && exchange.receive.buffer.is_awaited());
         let awaits_request = awaits_content || self.http3.awaits_request(stream);
         Some(Look { stream, progress, awaits_request })
     }
