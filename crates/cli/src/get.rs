@@ -8,18 +8,21 @@ mod explain;
 mod progress;
 mod sink;
 mod target;
+mod tunnel;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clearway::http3::{Priority, Protocol};
 use clearway::rustls::SupportedCipherSuite;
 use clearway::{ClientConfig, Version};
 use clearway_network::parse_duration;
 
 use crate::connection_options::ConnectionOptions;
 use crate::failure::Failure;
+use crate::http3_options::{Http3Options, parse_priority};
 use crate::interrupt::Interrupt;
 use crate::{output, quic_version};
 use batch::{Batch, Job};
@@ -70,6 +73,18 @@ pub(crate) struct GetCommand {
     /// Use HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
+    /// Ask the server for this priority of all responses (RFC 9218): u=0, the most urgent, to u=7; i for one of which parts
+    /// are of use, so that it is sent in turns with others. Without this, servers assume u=3.
+    #[arg(long, value_name = "u=N,i", value_parser = parse_priority, conflicts_with = "http09")]
+    priority: Option<Priority>,
+    /// Open a tunnel with this protocol (extended CONNECT, RFC 9220) instead of downloading: standard input is sent, and
+    /// what arrives is the content.
+    #[arg(long, value_name = "PROTOCOL", value_parser = parse_protocol, conflicts_with_all = ["http09", "resume"])]
+    tunnel: Option<Protocol>,
+    /// Send each line of standard input as a datagram in the tunnel (RFC 9297), and write each one that arrives as a line.
+    /// It ends when as many have arrived as were sent, or when none has for a second: datagrams can be lost.
+    #[arg(long, requires = "tunnel")]
+    datagrams: bool,
     /// Begin with this version of QUIC: 1 or 2. The server may go on in the other; a server that does not speak the
     /// version costs another round trip.
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = quic_version::parse)]
@@ -81,7 +96,13 @@ pub(crate) struct GetCommand {
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
+    http3: Http3Options,
+    #[command(flatten)]
     connection: ConnectionOptions,
+}
+
+fn parse_protocol(input: &str) -> Result<Protocol, String> {
+    Protocol::new(input).ok_or_else(|| "expected an upgrade token, such as connect-udp".to_owned())
 }
 
 const AFTER_HELP: &str = "\
@@ -90,6 +111,8 @@ Examples:
     clearway get https://www.example.org/
   Download two files from a server with a self-signed certificate:
     clearway get -O --ca cert.pem https://localhost:4433/a.bin https://localhost:4433/b.bin
+  Talk to the echo of `clearway serve --echo` in datagrams:
+    seq 3 | clearway get --ca cert.pem --tunnel echo --datagrams https://localhost:4433/
   Download through an impaired link (see clearway link --help):
     clearway get -o file --ca cert.pem --connect 127.0.0.1:4434 https://localhost:4433/file";
 
@@ -125,6 +148,10 @@ async fn download_all(command: &GetCommand) -> Result<(), Failure> {
         .map(|target| Ok(Job { file: file(command, &target)?, target }))
         .collect::<Result<_, Failure>>()?;
     check_outputs(command, &jobs)?;
+    if command.tunnel.is_some() && jobs.len() > 1 {
+        return Err(Failure::new("standard input cannot be sent to several URLs")
+            .advise("run one command with --tunnel for each"));
+    }
     if command.insecure {
         output::status(
             "warning: --insecure does not verify the server; the content may come from anyone",

@@ -10,6 +10,7 @@ mod failure;
 mod get;
 mod http09;
 mod http1;
+mod http3_options;
 mod interrupt;
 mod lab;
 mod link;

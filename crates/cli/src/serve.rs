@@ -7,19 +7,21 @@ mod http09;
 mod http3;
 mod memory;
 mod store;
+mod tunnel;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clearway::http3::Timeouts;
+use clearway::http3::{Config, Timeouts};
 use clearway::{EndpointError, ServerConfig, Version};
 use clearway_network::{parse_duration, parse_size};
 
 use crate::certificate::{self, Identity};
 use crate::connection_options::ConnectionOptions;
 use crate::failure::Failure;
+use crate::http3_options::{Http3Options, with_datagrams};
 use crate::interrupt::Interrupt;
 use crate::listening::Listening;
 use crate::live::{LiveOptions, Traces};
@@ -31,8 +33,9 @@ use store::Store;
 /// Serve the files of a folder over HTTP/3.
 ///
 /// Without --cert and --key, a self-signed certificate for localhost, 127.0.0.1 and ::1 is generated; clients
-/// trust it when they are given the file of --save-cert. When the server is interrupted (Ctrl-C), it answers
-/// the requests that it has received and ends; interrupted again, it ends at once. SSLKEYLOGFILE is honoured.
+/// trust it when they are given the file of --save-cert. Responses are sent in the order that the clients' priorities
+/// ask for (RFC 9218). When the server is interrupted (Ctrl-C, SIGTERM), it asks its clients for no more requests, answers
+/// those that are on their way, and ends; interrupted again, it ends at once. SSLKEYLOGFILE is honoured.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ServeCommand {
@@ -78,9 +81,21 @@ pub(crate) struct ServeCommand {
     /// Reset an incomplete request of which nothing arrives for this long.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
     request_timeout: Duration,
+    /// When the server is interrupted, wait at most this long until the responses in progress are complete.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
+    shutdown_timeout: Duration,
+    /// Send all responses in turns, whatever priorities the clients state.
+    #[arg(long, conflicts_with = "http09")]
+    ignore_priorities: bool,
+    /// Accept tunnels (extended CONNECT, RFC 9220) with the protocol "echo", and send back their content, capsules among
+    /// it, and their datagrams (RFC 9297). For tests of clients and of paths.
+    #[arg(long, conflicts_with = "http09")]
+    echo: bool,
     /// Do not print a line for each request.
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    http3: Http3Options,
     #[command(flatten)]
     connection: ConnectionOptions,
     #[command(flatten)]
@@ -132,12 +147,18 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     if command.http09 {
         let server = http09::Http09::bind(command.listen, config)?;
         announce(&command, development.as_deref(), server.local_address(), "hq-interop")?;
-        server.run(files, log, interrupt).await;
+        server.run(files, log, interrupt, command.shutdown_timeout).await;
     } else {
         let timeouts = Timeouts { request: command.request_timeout, send: command.send_timeout };
-        let server = http3::Http3::bind(command.listen, config, timeouts)?;
+        let http3 = Config {
+            prioritize: !command.ignore_priorities,
+            extended_connect: command.echo,
+            datagrams: command.echo,
+            ..command.http3.config()
+        };
+        let server = http3::Http3::bind(command.listen, config, http3, timeouts)?;
         announce(&command, development.as_deref(), server.local_address(), "h3")?;
-        server.run(files, log, interrupt).await;
+        server.run(files, log, interrupt, command.shutdown_timeout).await;
     }
     Ok(())
 }
@@ -148,6 +169,9 @@ fn config(
     live: Option<Traces>,
 ) -> Result<ServerConfig, Failure> {
     let mut transport = command.connection.transport();
+    if command.echo {
+        transport = with_datagrams(transport);
+    }
     if !command.quic_versions.is_empty() {
         let versions = command.quic_versions.iter().copied();
         transport = transport.versions(versions).prefers_own_version(true);
@@ -190,6 +214,18 @@ fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
         EndpointError::Io(error) => Listening::UDP.failed(listen, &error),
         error => Failure::new(format!("cannot serve at {listen}: {error}"))
             .advise("check that the key of --key belongs to the certificate of --cert"),
+    }
+}
+
+/// Waits for the end of a shutdown, until the program is interrupted again or `timeout` has passed.
+async fn end(shutdown: impl Future<Output = ()>, interrupt: &mut Interrupt, timeout: Duration) {
+    tokio::select! {
+        () = shutdown => {}
+        // A second interrupt ends the server at once.
+        _ = interrupt.received() => {}
+        () = tokio::time::sleep(timeout) => {
+            output::status(&format!("not all responses were complete after {timeout:?}; the rest is cut off"));
+        }
     }
 }
 

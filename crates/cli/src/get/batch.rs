@@ -86,7 +86,7 @@ impl<'a> Batch<'a> {
         let file = job.file.as_ref().map(|file| file.display().to_string());
         let name = file.clone().unwrap_or_else(|| job.target.path().to_owned());
         let mut progress = self.bars.start(&name);
-        let outcome = download(session, &job.target, sink, &mut progress).await?;
+        let outcome = download(self.command, session, &job.target, sink, &mut progress).await?;
         let (bytes, time, rate) = (progress.received(), progress.elapsed(), progress.goodput());
         if self.command.json {
             let line = json_line(&job.target, file.as_deref(), &progress, &outcome);

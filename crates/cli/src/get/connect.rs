@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use clearway::http3::{Client, Code};
+use clearway::http3::{Client, Code, Config};
 use clearway::{ClientConfig, Connection, Endpoint};
 
 use super::GetCommand;
@@ -11,6 +11,7 @@ use super::target::Target;
 use crate::address::resolve;
 use crate::certificate::read_roots;
 use crate::failure::Failure;
+use crate::http3_options::with_datagrams;
 use crate::http09;
 
 /// A connection to a server.
@@ -51,12 +52,15 @@ pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
         })?
     };
     let keep_alive_interval = Some(command.keep_alive).filter(|interval| !interval.is_zero());
-    let transport = command
+    let mut transport = command
         .connection
         .transport()
         .keep_alive_interval(keep_alive_interval)
-        .first_version(command.quic_version)
-        .build()?;
+        .first_version(command.quic_version);
+    if command.datagrams {
+        transport = with_datagrams(transport);
+    }
+    let transport = transport.build()?;
     let observers = command.connection.observers(&transport, None)?;
     let protocol = match command.http09 {
         true => http09::PROTOCOL,
@@ -115,7 +119,8 @@ async fn try_connect(
         let connecting = connecting.map_err(|error| Failure::new(error.to_string()))?;
         Protocol::Http09(connecting.await.map_err(|error| server.no_connection(&error))?)
     } else {
-        let client = Client::connect(&endpoint, config, address, &target.host).await;
+        let http3 = Config { datagrams: command.datagrams, ..command.http3.config() };
+        let client = Client::connect_with(&endpoint, config, address, &target.host, http3).await;
         Protocol::Http3(client.map_err(|error| server.no_client(&error))?)
     };
     Ok(Session { server, protocol, _endpoint: endpoint })

@@ -5,11 +5,13 @@ use clearway::{Connection, RecvStream, Statistics};
 use http::header::{CONTENT_LENGTH, LOCATION, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 
+use super::GetCommand;
 use super::connect::{Protocol, Session};
 use super::explain::Server;
 use super::progress::Progress;
 use super::sink::Sink;
 use super::target::Target;
+use super::tunnel;
 use crate::failure::Failure;
 
 /// How much is read from a stream at once, in bytes.
@@ -25,13 +27,20 @@ pub(super) struct Outcome {
 
 /// Downloads `target` into `sink`, and completes the sink.
 pub(super) async fn download(
+    command: &GetCommand,
     session: &Session,
     target: &Target,
     sink: Sink,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
     match &session.protocol {
-        Protocol::Http3(client) => http3(client, &session.server, target, sink, progress).await,
+        Protocol::Http3(client) => match &command.tunnel {
+            None => http3(command, client, &session.server, target, sink, progress).await,
+            Some(protocol) => {
+                let end = tunnel::End { client, server: &session.server, target };
+                end.run(protocol, command.datagrams, sink, progress).await
+            }
+        },
         Protocol::Http09(connection) => {
             http09(connection, &session.server, target, sink, progress).await
         }
@@ -39,6 +48,7 @@ pub(super) async fn download(
 }
 
 async fn http3(
+    command: &GetCommand,
     client: &Client,
     server: &Server,
     target: &Target,
@@ -51,6 +61,9 @@ async fn http3(
     *request.uri_mut() = target.uri.clone();
     let agent = concat!("clearway/", env!("CARGO_PKG_VERSION"));
     request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(agent));
+    if let Some(priority) = command.priority {
+        request.extensions_mut().insert(priority);
+    }
     let response = client.send(request).await;
     let response = response.map_err(|error| server.cut_off(&url, "no response", &error))?;
     let status = response.status();
@@ -69,7 +82,11 @@ async fn http3(
 }
 
 /// Fails unless the response has a success status.
-fn check_status<B>(url: &str, status: StatusCode, response: &Response<B>) -> Result<(), Failure> {
+pub(super) fn check_status<B>(
+    url: &str,
+    status: StatusCode,
+    response: &Response<B>,
+) -> Result<(), Failure> {
     if status.is_success() {
         return Ok(());
     }

@@ -2,13 +2,13 @@
 //! path, and the response is just the content of the file.
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clearway::{Connection, Endpoint, RecvStream, SendStream, ServerConfig, VarInt};
 
 use super::files::{Files, Found};
 use super::store::Reader;
-use super::{AccessLog, cannot_serve};
+use super::{AccessLog, cannot_serve, end};
 use crate::failure::Failure;
 use crate::http09::{NOT_FOUND, PROTOCOL};
 use crate::interrupt::Interrupt;
@@ -31,7 +31,13 @@ impl Http09 {
     }
 
     /// Serves until the program is interrupted.
-    pub(super) async fn run(self, files: Files, log: AccessLog, mut interrupt: Interrupt) {
+    pub(super) async fn run(
+        self,
+        files: Files,
+        log: AccessLog,
+        mut interrupt: Interrupt,
+        timeout: Duration,
+    ) {
         let serving = async {
             while let Some(connecting) = self.0.accept().await {
                 let files = files.clone();
@@ -48,11 +54,7 @@ impl Http09 {
             () = serving => {}
         }
         self.0.close(VarInt::from_u32(0), b"the server is being stopped");
-        tokio::select! {
-            () = self.0.wait_idle() => {}
-            // A second interrupt ends the server at once.
-            _ = interrupt.received() => {}
-        }
+        end(self.0.wait_idle(), &mut interrupt, timeout).await;
     }
 }
 

@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use clearway::http3::{Code, RecvBody, Responder, Server, Timeouts};
+use clearway::http3::{Code, Config, Protocol, RecvBody, Responder, Server, Timeouts};
 use http::{Request, Response};
 
 use super::answer::{Content, answer};
 use super::files::Files;
-use super::{AccessLog, cannot_serve};
+use super::tunnel::{Tunnel, echo};
+use super::{AccessLog, cannot_serve, end};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use clearway::ServerConfig;
@@ -24,9 +25,11 @@ impl Http3 {
     pub(super) fn bind(
         listen: SocketAddr,
         config: ServerConfig,
+        http3: Config,
         timeouts: Timeouts,
     ) -> Result<Self, Failure> {
-        let server = Server::bind(listen, config).map_err(|error| cannot_serve(listen, error))?;
+        let server = Server::bind_with(listen, config, http3)
+            .map_err(|error| cannot_serve(listen, error))?;
         Ok(Self(server.with_timeouts(timeouts)))
     }
 
@@ -34,8 +37,15 @@ impl Http3 {
         self.0.local_address()
     }
 
-    /// Serves until the program is interrupted, and then answers the requests that were received.
-    pub(super) async fn run(self, files: Files, log: AccessLog, mut interrupt: Interrupt) {
+    /// Serves until the program is interrupted, and then answers the requests that are on their way, as far as `timeout`
+    /// allows.
+    pub(super) async fn run(
+        self,
+        files: Files,
+        log: AccessLog,
+        mut interrupt: Interrupt,
+        timeout: Duration,
+    ) {
         let server = &self.0;
         let serving = async {
             while let Some((request, responder)) = server.accept().await {
@@ -44,11 +54,7 @@ impl Http3 {
         };
         let ending = async {
             interrupt.received().await;
-            tokio::select! {
-                () = server.shutdown() => {}
-                // A second interrupt ends the server at once.
-                _ = interrupt.received() => {}
-            }
+            end(server.shutdown(), &mut interrupt, timeout).await;
         };
         tokio::select! {
             () = ending => {}
@@ -66,6 +72,11 @@ async fn respond(
     let start = Instant::now();
     let Some(client) = responder.remote_address() else { return };
     let (parts, mut body) = request.into_parts();
+    if let Some(protocol) = parts.extensions.get::<Protocol>() {
+        let Tunnel { status, outcome } = echo(protocol, body, responder).await;
+        let path = parts.uri.path();
+        return log.line(Some(client), "CONNECT", path, status, outcome, start.elapsed());
+    }
     let answer = tokio::select! {
         answer = answer(&files, client, &parts.method, &parts.uri, &parts.headers) => answer,
         _ = responder.cancelled() => return,
@@ -163,7 +174,7 @@ mod tests {
         let second = std::time::Duration::from_secs(100);
         let timeouts = Timeouts { request: second, send: second };
         let config = ServerConfig::new(identity.chain, identity.key);
-        let server = Http3::bind(any, config, timeouts).unwrap();
+        let server = Http3::bind(any, config, Config::default(), timeouts).unwrap();
         let address = server.local_address();
         tokio::spawn(async move {
             while let Some((request, responder)) = server.0.accept().await {

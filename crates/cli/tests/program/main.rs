@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod demo;
+mod http3;
 mod interrupted;
 mod lab;
 mod link;
