@@ -124,6 +124,14 @@ impl ApplicationKeys {
 }
 
 impl Connection {
+    /// A connection whose server has sent this in Handshake packets.
+    #[cfg(test)]
+    pub(crate) fn with_server_handshake(data: &[u8]) -> Self {
+        let mut connection = Self::default();
+        connection.handshake_crypto[Sender::Server.index()].insert(0, data);
+        connection
+    }
+
     pub(crate) fn client_hello(&self) -> Option<ClientHello> {
         self.initial_crypto[Sender::Client.index()].client_hello()
     }

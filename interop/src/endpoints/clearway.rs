@@ -45,7 +45,7 @@ impl Clearway {
         let wanted: &[&str] = match setting.test.server_case {
             Case::Retry => &["--retry"],
             Case::ZeroRtt if !self.does_by_itself("--early-data") => &["--early-data"],
-            Case::V2 if !self.does_by_itself("--quic-version") => &["--quic-version", "2"],
+            Case::V2 => &["--quic-versions", "2,1"],
             // Our own client can migrate without it.
             Case::ConnectionMigration
                 if has(&self.serve, PREFERRED) || setting.client != Stack::Clearway =>
@@ -83,7 +83,6 @@ impl Clearway {
             (Case::KeyUpdate, _) => &["--key-update-after", PACKETS_BEFORE_KEY_UPDATE],
             (Case::Resumption, _) => &["--resume"],
             (Case::ZeroRtt, _) => &["--early-data"],
-            (Case::V2, _) => &["--quic-version", "2"],
             // Without an address that the server prefers, the client migrates to a port of its own choice.
             (_, Check::ConnectionMigration) if !has(&self.serve, PREFERRED) => {
                 &["--rebind-after", "500ms"]
