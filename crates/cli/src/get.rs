@@ -70,10 +70,13 @@ pub(crate) struct GetCommand {
     /// Use HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
-    /// Begin with this version of QUIC: 1 or 2. The server may go on in the other; a server that does not speak the
-    /// version costs another round trip.
-    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = quic_version::parse)]
-    quic_version: Version,
+    /// Speak these versions of QUIC, the preferred one first: 1, 2, or both with a comma between them, as by default. The
+    /// server may go on in any of them.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = quic_version::parse)]
+    quic_versions: Vec<Version>,
+    /// Begin with this version, by default 1 if it is spoken. A server that does not speak it costs another round trip.
+    #[arg(long, value_name = "NUMBER", value_parser = quic_version::parse)]
+    quic_version: Option<Version>,
     /// Print one JSON object for each URL.
     #[arg(long)]
     json: bool,

@@ -51,12 +51,14 @@ pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
         })?
     };
     let keep_alive_interval = Some(command.keep_alive).filter(|interval| !interval.is_zero());
-    let transport = command
-        .connection
-        .transport()
-        .keep_alive_interval(keep_alive_interval)
-        .first_version(command.quic_version)
-        .build()?;
+    let mut transport = command.connection.transport().keep_alive_interval(keep_alive_interval);
+    if !command.quic_versions.is_empty() {
+        transport = transport.versions(command.quic_versions.iter().copied());
+    }
+    if let Some(first) = command.quic_version {
+        transport = transport.first_version(first);
+    }
+    let transport = transport.build()?;
     let observers = command.connection.observers(&transport, None)?;
     let protocol = match command.http09 {
         true => http09::PROTOCOL,
