@@ -82,14 +82,18 @@ fn on(
         Trace { packets, connections }
     };
     let (client, server) = (trace(), trace());
-    check(&Evidence {
+    check(&evidence(test, &client, &server))
+}
+
+fn evidence<'a>(test: &str, client: &'a Trace, server: &'a Trace) -> Evidence<'a> {
+    Evidence {
         test: find(test).unwrap(),
         root: Path::new("."),
         downloads: Path::new("."),
-        client: &client,
-        server: &server,
+        client,
+        server,
         has_keys: true,
-    })
+    }
 }
 
 fn plain(packets: Vec<Packet>, check: impl FnOnce(&Evidence<'_>) -> Verdict) -> Verdict {
@@ -241,12 +245,27 @@ fn a_new_path_begins_with_a_challenge_that_is_answered() {
     let before = || vec![client(Kind::OneRtt), server(Kind::OneRtt)];
     let run = |rest: Vec<Packet>| plain([before(), rest].concat(), paths::are_validated);
     let found = run(vec![to_moved(Some([9; 8])), response([9; 8])]).unwrap();
-    assert_eq!(found, "2 paths, 1 challenges, all answered");
+    assert_eq!(found, "2 paths, 1 challenges answered");
     let late = vec![to_moved(None), to_moved(Some([9; 8])), response([9; 8])];
     assert!(reason(run(late)).contains("has no PATH_CHALLENGE"));
     let wrong = vec![to_moved(Some([9; 8])), response([8; 8])];
     assert!(reason(run(wrong)).contains("1 of 1 PATH_CHALLENGE frames were not answered"));
     assert!(reason(run(Vec::new())).contains("single path"));
+}
+
+#[test]
+fn a_challenge_that_was_lost_is_not_answered() {
+    let at_server = vec![server(Kind::OneRtt), to_moved(Some([9; 8])), to_moved(Some([8; 8]))];
+    let run = |at_client: Vec<Packet>| {
+        let client = Trace { packets: at_client, connections: Vec::new() };
+        let mut packets = at_server.clone();
+        (0..).zip(&mut packets).for_each(|(index, packet)| packet.datagram.0 = index);
+        let server = Trace { packets, connections: Vec::new() };
+        paths::are_validated(&evidence("rebind-port", &client, &server))
+    };
+    let found = run(vec![to_moved(Some([8; 8])), response([8; 8])]).unwrap();
+    assert_eq!(found, "2 paths, 1 challenges answered, 1 first ones lost in the network");
+    assert!(reason(run(vec![server(Kind::OneRtt)])).contains("no PATH_CHALLENGE frame arrived"));
 }
 
 #[test]

@@ -137,6 +137,12 @@ fn downloads_in_version_2() {
     }
 }
 
+/// aioquic's server changes every client that offers version 2.
+#[test]
+fn stays_in_version_1_if_nothing_else_is_offered() {
+    clearway_downloads_in("aioquic", &["--quic-versions", "1"], VERSION_1);
+}
+
 /// These speak version 1 only, and answer with a Version Negotiation packet.
 #[test]
 fn falls_back_to_version_1() {
