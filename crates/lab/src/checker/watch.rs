@@ -477,7 +477,8 @@ fn acknowledge(
                 return;
             }
             is_any = true;
-            is_ack_eliciting |= packet.is_ack_eliciting;
+            // As in RFC 9002 §A.7, where lost packets are no longer among those that can be newly acknowledged.
+            is_ack_eliciting |= packet.is_ack_eliciting && packet.fate == Fate::Outstanding;
             if number == ack.largest.get() && packet.fate == Fate::Outstanding {
                 largest = Some(*packet);
             }

@@ -32,6 +32,8 @@ pub(crate) struct AckOutcome {
 #[derive(Default)]
 struct NewlyAcknowledged {
     any: bool,
+    /// One that had not been declared lost is ack-eliciting. The acknowledgement of a lost packet says when that packet
+    /// arrived, and not how long a later one took that elicits no ACK.
     ack_eliciting: bool,
     /// The packet with the frame's largest number, if it was outstanding until now.
     largest: Option<LedgerPacket>,
@@ -130,7 +132,7 @@ impl Recovery {
         for number in numbers.iter().copied() {
             let Some(packet) = self.ledger.acknowledge(space, number)? else { continue };
             newly.any = true;
-            newly.ack_eliciting |= packet.ack_eliciting;
+            newly.ack_eliciting |= packet.ack_eliciting && packet.state == PacketState::Outstanding;
             if packet.is_marked && self.ledger.is_current(&packet) {
                 newly.marked = newly.marked.saturating_add(1);
                 newly.newest_marked = newly.newest_marked.max(Some(packet.index));
@@ -192,7 +194,7 @@ impl Recovery {
         let path = &mut self.path;
         let overtaken = Overtaken { packets, elapsed: now.saturating_since(packet.sent_at) };
         if packet.state == PacketState::Lost {
-            path.reordering.on_spurious_loss(overtaken, thresholds);
+            path.reordering.on_spurious_loss(overtaken, &path.rtt, thresholds);
         } else {
             path.reordering.on_overtaken(overtaken, &path.rtt);
         }
