@@ -3,5 +3,6 @@
 mod applications;
 mod bounds;
 mod connections;
+mod path_mtu;
 mod streams;
 mod support;
