@@ -251,6 +251,9 @@ impl Base {
             // In recovery the threshold is the window at the end of recovery.
             self.slow_start_threshold = Some(self.window);
         }
+        // RFC 9002 §7.2: two datagrams of the new size are the least.
+        let least = self.parameters.minimum_window();
+        self.slow_start_threshold = self.slow_start_threshold.map(|bytes| bytes.max(least));
     }
 
     /// RFC 9002 §7.7: somewhat more than the window per round trip, so that the window, not the

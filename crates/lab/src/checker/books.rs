@@ -266,6 +266,14 @@ impl Books {
         }
     }
 
+    /// As [`credit`](Self::credit), the less of two addresses while the server probes the previous one.
+    pub(super) fn least_credit(&self) -> Option<u64> {
+        match self.side {
+            Side::Client => None,
+            Side::Server => self.addresses.least_credit(),
+        }
+    }
+
     /// Data surely waits that the peer's flow control permits: the application handed over more than
     /// was sent on all streams together, framing included.
     pub(super) fn has_backlog(&self) -> bool {

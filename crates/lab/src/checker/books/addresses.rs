@@ -154,6 +154,15 @@ impl Addresses {
         ))
     }
 
+    /// The least of what may be sent where datagrams went last and to where the peer's come from; `None` if neither has a
+    /// limit. They differ after a probe of the previous address.
+    pub(in crate::checker) fn least_credit(&self) -> Option<u64> {
+        let of = |address| self.entries.iter().find(|entry| Some(entry.address) == address);
+        let unvalidated = [self.current, self.arriving].into_iter().filter_map(of);
+        let unvalidated = unvalidated.filter(|entry| !entry.is_validated);
+        unvalidated.map(|entry| (3 * entry.received).saturating_sub(entry.sent)).min()
+    }
+
     /// How much may be sent where datagrams went last; `None` if there is no limit.
     pub(in crate::checker) fn credit(&self) -> Option<u64> {
         let current = self.current.or(self.arriving)?;
